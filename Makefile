@@ -1,0 +1,46 @@
+# `make demo` and `make test` do all set-up themselves: a virtual environment in .venv and every package in it.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+CORPUS ?=
+DEMO_DIR ?= demo
+
+.PHONY: demo test test-all lint install clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo [CORPUS=file]  install, then pretrain, export, serve and query a tiny biLM"
+	@echo "make test                install, then lint and all tests that take seconds"
+	@echo "make test-all            the same, with the tests marked slow"
+	@echo "make install             the virtual environment only, in $(VENV)"
+	@echo "make clean               remove what the above made"
+
+$(VENV)/.installed: setup.py pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "elmo_tf needs Python 3.11 to 3.13; run: make PYTHON=python3.11 ...")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+install: $(VENV)/.installed
+
+demo: install
+	$(BIN)/python examples/demo.py --workdir $(DEMO_DIR) $(if $(CORPUS),--corpus $(CORPUS))
+
+# import-linter sees the mapped packages only in a real installation, from outside the checkout.
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build $(VENV)/lint
+	$(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/lint .
+	rm -rf build
+	cd $(VENV)/lint && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml --no-cache
+
+test: lint
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: lint
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info demo .pytest_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""Exported biLMs: writing them, checking them, loading, serving and asking them."""

@@ -1,0 +1,1 @@
+"""Training: configuration, streams of text, steps, optimisers, and the mains."""
