@@ -1,0 +1,174 @@
+"""Any supported checkpoint → BiLM."""
+
+import contextlib
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import keras
+
+from elmo_tf.checkpoints.hdf5 import read_weights, variables_by_path
+from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
+from elmo_tf.config import BiLMConfig
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.text.vocabulary import Vocabulary
+
+Source = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
+
+OPTIONS_FILE = "options.json"
+WEIGHTS_FILE = "weights.hdf5"
+EMBEDDINGS_FILE = "token_embeddings.hdf5"
+SOFTMAX_FILE = "softmax.hdf5"
+VOCABULARY_FILE = "vocab.txt"
+
+
+def load_bilm(
+    path: Source,
+    stateful: bool = False,
+    token_embeddings: str | os.PathLike | None = None,
+    vocabulary: str | os.PathLike | None = None,
+    **kwargs,
+) -> BiLM:
+    """Reads a biLM from any supported checkpoint.
+
+    Args:
+        path: a directory that holds one `*options.json` and one `*weights.hdf5` (or `model.hdf5`);
+            a zip of such files; a pair `(options, weights)`; or an http(s) URL of a zip, or a pair
+            of URLs, which are kept in Keras's cache.
+        stateful: see `BiLM`.
+        token_embeddings: an HDF5 file with the dataset `embedding`, one row a token of
+            `vocabulary`. Tokens then come from it instead of from their characters. A directory
+            whose options have no `char_cnn` brings its own, `token_embeddings.hdf5`.
+        vocabulary: the vocabulary file of `token_embeddings`. A directory brings its own,
+            `vocab.txt`.
+        **kwargs: further arguments of `BiLM`.
+
+    Returns:
+        A `BiLM` with the checkpoint's weights.
+
+    Raises:
+        FileNotFoundError: `path`, or a file that must be in it, is not there.
+        ValueError: a file is damaged, or does not fit the others. The message names it.
+
+    Source: the published checkpoints of Peters et al. 2018.
+    """
+    with _locate(path) as (options_file, weights_file):
+        config = BiLMConfig.from_options(options_file)
+        if config.char_cnn is None or token_embeddings is not None:
+            folder = Path(options_file).parent
+            vocabulary = Vocabulary.load(vocabulary or _beside(folder, VOCABULARY_FILE))
+            token_embeddings = token_embeddings or _beside(folder, EMBEDDINGS_FILE)
+            ignore = {rule.dataset for rule in weight_rules(config)}
+            config = BiLMConfig(None, config.lstm, len(vocabulary))
+            kwargs["vocabulary"] = vocabulary
+            ignore -= {rule.dataset for rule in weight_rules(config)}
+        elif vocabulary is not None:
+            raise ValueError("`vocabulary` goes with `token_embeddings`, which is missing.")
+        else:
+            ignore = set()
+        bilm = BiLM(config, stateful=stateful, **kwargs)
+        variables = variables_by_path(bilm)
+        if config.char_cnn is None:
+            embedding = {k: v for k, v in variables.items() if k.startswith("token_embedding/")}
+            read_weights(token_embeddings, token_embedding_rules(), embedding)
+            variables = {k: v for k, v in variables.items() if k not in embedding}
+        read_weights(weights_file, weight_rules(config), variables, ignore)
+    return bilm
+
+
+def load_softmax(directory: str | os.PathLike, vocabulary_size: int, **kwargs) -> SampledSoftmax:
+    """Reads the softmax that training left in a checkpoint directory.
+
+    Args:
+        directory: a checkpoint directory.
+        vocabulary_size: int. Tokens of its vocabulary.
+        **kwargs: further arguments of `SampledSoftmax`.
+
+    Raises:
+        FileNotFoundError: there is no `softmax.hdf5`.
+        ValueError: it is damaged, or has another shape.
+    """
+    config = BiLMConfig.from_options(_one_of(Path(directory), ("*options.json",)))
+    softmax = SampledSoftmax(vocabulary_size, **kwargs)
+    softmax.build((None, config.lstm.projection_dim))
+    path = Path(directory) / SOFTMAX_FILE
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no {SOFTMAX_FILE} in {os.fspath(directory)}: only a checkpoint that was "
+            "trained here can tell the probability of a word."
+        )
+    read_weights(path, softmax_rules(), variables_by_path(softmax))
+    return softmax
+
+
+@contextlib.contextmanager
+def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
+    """The options and the weights, as files that exist within the block."""
+    if isinstance(path, tuple | list):
+        if len(path) != 2:
+            raise ValueError(f"A pair (options, weights) is needed. Received: {path!r}")
+        yield tuple(_existing(_download(part)) for part in path)
+        return
+    path = _existing(_download(path))
+    if path.is_dir():
+        yield _files_of(path)
+        return
+    if not zipfile.is_zipfile(path):
+        raise ValueError(
+            f"{path} is no checkpoint: a directory or a zip with options.json and weights.hdf5, or "
+            "a pair (options, weights), is needed."
+        )
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
+        try:
+            archive.extractall(folder)
+        except (zipfile.BadZipFile, OSError, EOFError) as error:
+            raise ValueError(f"Cannot unpack {path}: {error}") from None
+        # A zip of a directory holds the directory itself.
+        homes = {file.parent for file in Path(folder).rglob("*options.json")}
+        yield _files_of(homes.pop() if len(homes) == 1 else Path(folder), shown=path)
+
+
+def _download(path: str | os.PathLike) -> Path:
+    text = os.fspath(path)
+    if text.startswith(("http://", "https://")):
+        try:
+            text = keras.utils.get_file(origin=text, cache_subdir="elmo_tf")
+        except Exception as error:  # urllib, Keras and sockets each raise their own
+            raise OSError(f"Cannot download {path}: {error}") from error
+    return Path(text)
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise FileNotFoundError(f"There is no checkpoint {path}.")
+    return path
+
+
+def _files_of(folder: Path, shown: Path | None = None) -> tuple[Path, Path]:
+    options = _one_of(folder, ("*options.json",), shown)
+    return options, _one_of(folder, ("*weights.hdf5", "model.hdf5"), shown)
+
+
+def _one_of(folder: Path, patterns: tuple[str, ...], shown: Path | None = None) -> Path:
+    found = sorted(file for pattern in patterns for file in folder.glob(pattern))
+    if len(found) == 1:
+        return found[0]
+    wanted = " or ".join(patterns)
+    if not found:
+        raise FileNotFoundError(f"There is no {wanted} in {shown or folder}.")
+    raise ValueError(
+        f"{shown or folder} must hold one {wanted}, not {len(found)}: "
+        f"{', '.join(file.name for file in found)}. Pass the pair (options, weights)."
+    )
+
+
+def _beside(folder: Path, name: str) -> Path:
+    path = folder / name
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no {name} in {folder}: a biLM without a character CNN needs it."
+        )
+    return path

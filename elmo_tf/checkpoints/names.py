@@ -1,0 +1,84 @@
+"""What the weights of a biLM are called in the published files: the table that all else walks."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from elmo_tf.config import BiLMConfig
+
+
+class WeightRule(NamedTuple):
+    """One dataset of a file, and the variables that it fills.
+
+    Args:
+        dataset: name in the file.
+        variables: paths within the `BiLM`, in the order of `from_file`'s results.
+        from_file: array of the file → arrays of the variables.
+        to_file: arrays of the variables → array of the file.
+    """
+
+    dataset: str
+    variables: tuple[str, ...]
+    from_file: Callable[[np.ndarray], list[np.ndarray]] = lambda array: [array]
+    to_file: Callable[[list[np.ndarray]], np.ndarray] = lambda arrays: arrays[0]
+
+
+def weight_rules(config: BiLMConfig) -> list[WeightRule]:
+    """The table for a biLM of that shape.
+
+    Source: `weights.hdf5` of the published checkpoints.
+    """
+    rules = [*_char_cnn_rules(config)] if config.char_cnn is not None else []
+    return rules + [*_lstm_rules(config)]
+
+
+def token_embedding_rules() -> list[WeightRule]:
+    """The table of a token-embedding file, which stands beside the weights."""
+    return [WeightRule("embedding", ("token_embedding/embedding",))]
+
+
+def softmax_rules() -> list[WeightRule]:
+    """The table of `softmax.hdf5`, whose variables are those of a `SampledSoftmax`."""
+    return [WeightRule("W", ("W",)), WeightRule("b", ("b",))]
+
+
+def _char_cnn_rules(config: BiLMConfig) -> Iterator[WeightRule]:
+    char_cnn = config.char_cnn
+    # The file leaves out the zero row of id 0, as `CharCNN` does.
+    yield WeightRule("char_embed", ("token_encoder/char_cnn/char_embedding",))
+    for i in range(len(char_cnn.filters)):
+        yield WeightRule(
+            f"CNN/W_cnn_{i}",
+            (f"token_encoder/char_cnn/kernel_{i}",),
+            lambda array: [array[0]],  # file: (1, width, char, filter)
+            lambda arrays: arrays[0][np.newaxis],
+        )
+        yield WeightRule(f"CNN/b_cnn_{i}", (f"token_encoder/char_cnn/bias_{i}",))
+    highway = {"W": "kernel", "b": "bias"}
+    for k in range(char_cnn.num_highway):
+        for gate in ("carry", "transform"):
+            for letter, kind in highway.items():
+                yield WeightRule(
+                    f"CNN_high_{k}/{letter}_{gate}",
+                    (f"token_encoder/highway/{gate}_{kind}_{k}",),
+                )
+    if char_cnn.num_filters != config.lstm.projection_dim:
+        yield WeightRule("CNN_proj/W_proj", ("token_encoder/projection/kernel",))
+        yield WeightRule("CNN_proj/b_proj", ("token_encoder/projection/bias",))
+
+
+def _lstm_rules(config: BiLMConfig) -> Iterator[WeightRule]:
+    for number, direction in enumerate(("forward", "backward")):
+        for layer in range(config.lstm.num_layers):
+            cell = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            variable = f"{direction}_lstm/lstm_{layer}/cell"
+            yield WeightRule(
+                f"{cell}/W_0",
+                (f"{variable}/kernel", f"{variable}/recurrent_kernel"),
+                lambda array: np.split(array, 2),  # file: input's rows above the state's
+                np.concatenate,
+            )
+            yield WeightRule(f"{cell}/B", (f"{variable}/bias",))
+            if config.lstm.projection_dim != config.lstm.dim:
+                yield WeightRule(f"{cell}/W_P_0", (f"{variable}/projection_kernel",))

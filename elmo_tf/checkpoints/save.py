@@ -1,0 +1,79 @@
+"""BiLM → options.json + weights.hdf5, as the original and the PyTorch implementation read them."""
+
+import json
+import os
+from pathlib import Path
+
+import h5py
+
+from elmo_tf.checkpoints.hdf5 import variables_by_path, write_weights
+from elmo_tf.checkpoints.load import (
+    EMBEDDINGS_FILE,
+    OPTIONS_FILE,
+    SOFTMAX_FILE,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+)
+from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
+from elmo_tf.files import atomic_file
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.text.vocabulary import Vocabulary
+
+
+def save_bilm(bilm: BiLM, directory: str | os.PathLike) -> None:
+    """Writes `options.json` and `weights.hdf5`.
+
+    A biLM without a character CNN also gets `token_embeddings.hdf5` and, if it has a vocabulary,
+    `vocab.txt`. Each file appears when it is complete; files of these names are replaced.
+
+    Args:
+        bilm: a `BiLM`.
+        directory: made if it is not there.
+
+    Raises:
+        OSError: the files cannot be written.
+    """
+    directory = Path(directory)
+    variables = variables_by_path(bilm)
+    write_weights(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables)
+    if bilm.config.char_cnn is None:
+        write_weights(directory / EMBEDDINGS_FILE, token_embedding_rules(), variables)
+        if bilm.vocabulary is not None:
+            bilm.vocabulary.save(directory / VOCABULARY_FILE)
+    write_json(directory / OPTIONS_FILE, bilm.config.to_options())
+
+
+def save_softmax(softmax: SampledSoftmax, directory: str | os.PathLike) -> None:
+    """Writes `softmax.hdf5`, the weights that predict words, beside a biLM."""
+    write_weights(Path(directory) / SOFTMAX_FILE, softmax_rules(), variables_by_path(softmax))
+
+
+def dump_token_embeddings(
+    bilm: BiLM, vocabulary: Vocabulary, path: str | os.PathLike, batch_size: int = 1024
+) -> None:
+    """Writes the vector of every token of a vocabulary, one row each, as dataset `embedding`.
+
+    `load_bilm(…, token_embeddings=path, vocabulary=…)` then needs no character CNN.
+
+    Args:
+        bilm: a `BiLM` with a character CNN.
+        vocabulary: the tokens. `<S>` and `</S>` are written as sentence boundaries.
+        path: the file; it appears when it is complete.
+        batch_size: int. Tokens encoded at a time.
+    """
+    tokens = vocabulary.tokens
+    shape = (len(tokens), bilm.config.lstm.projection_dim)
+    with atomic_file(path) as part:
+        with h5py.File(part, "w") as file:
+            rows = file.create_dataset("embedding", shape, "float32")
+            for start in range(0, len(tokens), batch_size):
+                batch = tokens[start : start + batch_size]
+                rows[start : start + len(batch)] = bilm.token_embeddings(list(batch))
+            rows[:2] = bilm.boundary_embeddings()
+
+
+def write_json(path: str | os.PathLike, content: dict) -> None:
+    """Writes JSON for people to read; the file appears when it is complete."""
+    with atomic_file(path) as part:
+        part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

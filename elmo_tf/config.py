@@ -1,0 +1,360 @@
+"""The shape of a biLM: dataclasses, `options.json` in and out, and the published sizes.
+
+Everything else is built from a `BiLMConfig`.
+"""
+
+import dataclasses
+import difflib
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+# Ids of characters: 256 bytes, then <S>, </S>, begin and end of word, padding.
+NUM_CHARACTERS = 261
+ACTIVATIONS = ("relu", "tanh")
+
+# What the original's trainer writes into options.json beside the shape. It does not change the
+# vectors, so it is accepted and dropped.
+_TRAINING_OPTIONS = frozenset(
+    {
+        "all_clip_norm_val",
+        "batch_size",
+        "bidirectional",
+        "dropout",
+        "learning_rate",
+        "n_epochs",
+        "n_gpus",
+        "n_negative_samples_batch",
+        "n_train_tokens",
+        "sample_softmax",
+        "share_embedding_softmax",
+        "unroll_steps",
+    }
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class CharCNNConfig:
+    """The shape of the character CNN. Defaults are the published ones (Peters et al. 2018).
+
+    Args:
+        filters: pairs (width in characters, number of filters).
+        embedding_dim: int >= 1. Width of a character's embedding.
+        num_highway: int >= 0. Highway layers above the convolutions.
+        activation: "relu" or "tanh", after the maximum over positions.
+        max_chars: int. Characters kept of a token, its two word boundaries included.
+
+    Raises:
+        ValueError: a value out of its range.
+    """
+
+    filters: tuple[tuple[int, int], ...] = (
+        (1, 32),
+        (2, 32),
+        (3, 64),
+        (4, 128),
+        (5, 256),
+        (6, 512),
+        (7, 1024),
+    )
+    embedding_dim: int = 16
+    num_highway: int = 2
+    activation: str = "relu"
+    max_chars: int = 50
+
+    def __post_init__(self):
+        filters = self.filters
+        if not isinstance(filters, tuple | list) or not filters or not all(map(_is_pair, filters)):
+            raise ValueError(
+                "`char_cnn.filters` must be a list of pairs [width, count] of positive "
+                f"integers. Received: {filters!r}"
+            )
+        object.__setattr__(self, "filters", tuple(map(tuple, filters)))
+        _check_int(self.embedding_dim, "char_cnn.embedding.dim", least=1)
+        _check_int(self.num_highway, "char_cnn.n_highway", least=0)
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(
+                f"`char_cnn.activation` must be one of {', '.join(ACTIVATIONS)}. "
+                f"Received: {self.activation!r}"
+            )
+        least = max(3, self.max_width)
+        _check_int(
+            self.max_chars,
+            "char_cnn.max_characters_per_token",
+            least=least,
+            reason="a token's two boundaries, one byte, and the widest filter must fit",
+        )
+
+    @property
+    def max_width(self) -> int:
+        """Width of the widest filter, in characters."""
+        return max(width for width, _ in self.filters)
+
+    @property
+    def num_filters(self) -> int:
+        """Filters of all widths together: the width of the CNN's output."""
+        return sum(count for _, count in self.filters)
+
+
+@dataclasses.dataclass(frozen=True)
+class LSTMConfig:
+    """The shape of the LSTMs of both directions. Defaults are the published ones.
+
+    Args:
+        dim: int >= 1. Width of the cell state.
+        projection_dim: int, 1 to `dim`. Width of a token's vector and of an LSTM's output. If it
+            equals `dim`, there is no projection.
+        num_layers: int >= 1. LSTM layers per direction.
+        cell_clip: float > 0 or None. The cell state is clipped to ± this.
+        proj_clip: float > 0 or None. The projected output is clipped to ± this.
+        use_skip_connections: whether the input of every layer but the first is added to its output.
+
+    Raises:
+        ValueError: a value out of its range.
+    """
+
+    dim: int = 4096
+    projection_dim: int = 512
+    num_layers: int = 2
+    cell_clip: float | None = 3.0
+    proj_clip: float | None = 3.0
+    use_skip_connections: bool = True
+
+    def __post_init__(self):
+        _check_int(self.dim, "lstm.dim", least=1)
+        _check_int(self.projection_dim, "lstm.projection_dim", least=1)
+        if self.projection_dim > self.dim:
+            raise ValueError(
+                f"`lstm.projection_dim` must be at most `lstm.dim` ({self.dim}). "
+                f"Received: {self.projection_dim}"
+            )
+        _check_int(self.num_layers, "lstm.n_layers", least=1)
+        for name in ("cell_clip", "proj_clip"):
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+                raise ValueError(
+                    f"`lstm.{name}` must be a positive number or null. Received: {value!r}"
+                )
+            if not math.isfinite(value):
+                raise ValueError(f"`lstm.{name}` must be finite or null. Received: {value!r}")
+            object.__setattr__(self, name, float(value))
+        if not isinstance(self.use_skip_connections, bool):
+            raise ValueError(
+                "`lstm.use_skip_connections` must be true or false. "
+                f"Received: {self.use_skip_connections!r}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class BiLMConfig:
+    """The shape of a biLM.
+
+    Args:
+        char_cnn: a `CharCNNConfig`, or None for a biLM that reads whole tokens from an embedding
+            table of `num_tokens` rows.
+        lstm: an `LSTMConfig`.
+        num_tokens: int >= 1 or None. Tokens in the vocabulary. Needed if `char_cnn` is None, and
+            only kept as a note otherwise.
+
+    Raises:
+        ValueError: a value out of its range, or `num_tokens` missing where it is needed.
+
+    Source: Peters et al. 2018, section 3; `options.json` of the published checkpoints.
+    """
+
+    char_cnn: CharCNNConfig | None = dataclasses.field(default_factory=CharCNNConfig)
+    lstm: LSTMConfig = dataclasses.field(default_factory=LSTMConfig)
+    num_tokens: int | None = None
+
+    def __post_init__(self):
+        if self.char_cnn is not None and not isinstance(self.char_cnn, CharCNNConfig):
+            raise ValueError(
+                f"`char_cnn` must be a CharCNNConfig or None. Received: {self.char_cnn!r}"
+            )
+        if not isinstance(self.lstm, LSTMConfig):
+            raise ValueError(f"`lstm` must be an LSTMConfig. Received: {self.lstm!r}")
+        if self.num_tokens is not None:
+            _check_int(self.num_tokens, "n_tokens_vocab", least=1)
+        if self.char_cnn is None and self.num_tokens is None:
+            raise ValueError(
+                "`n_tokens_vocab` is missing: without `char_cnn`, tokens come from an embedding "
+                "table, and its number of rows must be known."
+            )
+
+    @classmethod
+    def preset(cls, name: str) -> "BiLMConfig":
+        """A size by name: "tiny" (tests, the demo), or the published "small", "medium", "original".
+
+        Raises:
+            ValueError: no preset has that name.
+        """
+        if name not in PRESETS:
+            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}. Received: {name!r}")
+        return PRESETS[name]
+
+    @classmethod
+    def from_options(cls, options: str | os.PathLike | Mapping[str, Any]) -> "BiLMConfig":
+        """Reads `options.json`, as the original writes it.
+
+        Args:
+            options: a path, or what the file holds, as a dict.
+
+        Raises:
+            ValueError: not JSON, an unknown key, or a bad value. The message names it, its place
+                and what is allowed.
+            OSError: the file cannot be read.
+        """
+        if isinstance(options, Mapping):
+            return _config_from_options(options)
+        path = os.fspath(options)
+        with open(path, encoding="utf-8") as file:
+            try:
+                options = json.load(file)
+            except ValueError as error:
+                raise ValueError(f"{path} is not JSON: {error}") from None
+        try:
+            return _config_from_options(options)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def to_options(self) -> dict[str, Any]:
+        """The content of `options.json`, as the original and the PyTorch implementation read it."""
+        lstm = self.lstm
+        options: dict[str, Any] = {
+            "lstm": {
+                "dim": lstm.dim,
+                "projection_dim": lstm.projection_dim,
+                "n_layers": lstm.num_layers,
+                "cell_clip": lstm.cell_clip,
+                "proj_clip": lstm.proj_clip,
+                "use_skip_connections": lstm.use_skip_connections,
+            }
+        }
+        if self.char_cnn is not None:
+            options["char_cnn"] = {
+                "activation": self.char_cnn.activation,
+                "embedding": {"dim": self.char_cnn.embedding_dim},
+                "filters": [list(pair) for pair in self.char_cnn.filters],
+                "n_highway": self.char_cnn.num_highway,
+                "max_characters_per_token": self.char_cnn.max_chars,
+                "n_characters": NUM_CHARACTERS + 1,
+            }
+        if self.num_tokens is not None:
+            options["n_tokens_vocab"] = self.num_tokens
+        return options
+
+
+def _config_from_options(options: Mapping[str, Any]) -> BiLMConfig:
+    allowed = {"lstm", "char_cnn", "n_tokens_vocab"}
+    _check_keys(options, allowed | _TRAINING_OPTIONS, "options")
+    if "lstm" not in options:
+        raise ValueError("`lstm` is missing: options.json must hold an object of that name.")
+    return BiLMConfig(
+        char_cnn=_char_cnn_from_options(options["char_cnn"]) if "char_cnn" in options else None,
+        lstm=_lstm_from_options(options["lstm"]),
+        num_tokens=options.get("n_tokens_vocab"),
+    )
+
+
+def _lstm_from_options(options: Mapping[str, Any]) -> LSTMConfig:
+    allowed = {
+        "dim",
+        "projection_dim",
+        "n_layers",
+        "cell_clip",
+        "proj_clip",
+        "use_skip_connections",
+    }
+    _check_keys(options, allowed, "lstm")
+    _check_required(options, ("dim", "projection_dim"), "lstm")
+    # What the file leaves out means the original's code default, not the published value.
+    return LSTMConfig(
+        dim=options["dim"],
+        projection_dim=options["projection_dim"],
+        num_layers=options.get("n_layers", 1),
+        cell_clip=options.get("cell_clip"),
+        proj_clip=options.get("proj_clip"),
+        use_skip_connections=options.get("use_skip_connections", False),
+    )
+
+
+def _char_cnn_from_options(options: Mapping[str, Any]) -> CharCNNConfig:
+    allowed = {
+        "activation",
+        "embedding",
+        "filters",
+        "n_highway",
+        "max_characters_per_token",
+        "n_characters",
+    }
+    _check_keys(options, allowed, "char_cnn")
+    _check_required(options, ("embedding", "filters"), "char_cnn")
+    _check_keys(options["embedding"], {"dim"}, "char_cnn.embedding")
+    _check_required(options["embedding"], ("dim",), "char_cnn.embedding")
+    # A freshly trained original says 261, which counts the rows of the file; 262 counts the model's.
+    count = options.get("n_characters", NUM_CHARACTERS + 1)
+    if not _is_int(count) or count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
+        raise ValueError(
+            f"`char_cnn.n_characters` must be {NUM_CHARACTERS} or {NUM_CHARACTERS + 1} (tokens "
+            f"are read as UTF-8 bytes and five special characters). Received: {count!r}"
+        )
+    return CharCNNConfig(
+        filters=options["filters"],
+        embedding_dim=options["embedding"]["dim"],
+        num_highway=options.get("n_highway", 0),
+        activation=options.get("activation", "relu"),
+        max_chars=options.get("max_characters_per_token", 50),
+    )
+
+
+def _check_keys(options: Any, allowed: Iterable[str], place: str) -> None:
+    if not isinstance(options, Mapping):
+        raise ValueError(f"`{place}` must be an object of names and values. Received: {options!r}")
+    for key in options:
+        if key not in allowed:
+            near = difflib.get_close_matches(str(key), allowed, n=1)
+            hint = f" Did you mean `{near[0]}`?" if near else ""
+            raise ValueError(
+                f"Unknown key `{key}` in `{place}`.{hint} Allowed: {', '.join(sorted(allowed))}."
+            )
+
+
+def _check_required(options: Mapping[str, Any], keys: Iterable[str], place: str) -> None:
+    for key in keys:
+        if key not in options:
+            raise ValueError(f"`{place}.{key}` is missing.")
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_pair(value: Any) -> bool:
+    return (
+        isinstance(value, tuple | list)
+        and len(value) == 2
+        and all(_is_int(part) and part >= 1 for part in value)
+    )
+
+
+def _check_int(value: Any, place: str, least: int, reason: str = "") -> None:
+    if not _is_int(value) or value < least:
+        raise ValueError(
+            f"`{place}` must be an integer of at least {least}"
+            f"{f' ({reason})' if reason else ''}. Received: {value!r}"
+        )
+
+
+PRESETS = {
+    "tiny": BiLMConfig(
+        CharCNNConfig(filters=((1, 16), (2, 32), (3, 64), (4, 64)), embedding_dim=8, num_highway=1),
+        LSTMConfig(dim=256, projection_dim=64),
+    ),
+    "small": BiLMConfig(CharCNNConfig(num_highway=1), LSTMConfig(dim=1024, projection_dim=128)),
+    "medium": BiLMConfig(CharCNNConfig(num_highway=1), LSTMConfig(dim=2048, projection_dim=256)),
+    "original": BiLMConfig(),
+}

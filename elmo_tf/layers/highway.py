@@ -1,0 +1,82 @@
+"""CharCNN ─► HighwayStack: layers that may let their input pass."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class HighwayStack(keras.layers.Layer):
+    """Highway layers, one above the other.
+
+    `g = sigmoid(x · W_carry + b_carry)`, `y = g · relu(x · W_transform + b_transform) + (1 - g) · x`
+
+    The name "carry" is that of the published files; `g` opens the *transform*. `b_carry` starts
+    at -2, so that a new layer passes most of its input.
+
+    Args:
+        num_layers: int >= 0. Defaults to 2, as published.
+
+    Call arguments:
+        inputs: float (…, feature).
+
+    Returns:
+        float (…, feature). A mask passes unchanged.
+
+    Raises:
+        ValueError: `num_layers` is below 0, or the width of `inputs` is unknown.
+
+    Source: Srivastava et al. 2015; Peters et al. 2018, section 3.4.
+    """
+
+    def __init__(self, num_layers: int = 2, **kwargs):
+        super().__init__(**kwargs)
+        if num_layers < 0:
+            raise ValueError(f"`num_layers` must be at least 0. Received: {num_layers}")
+        self.num_layers = num_layers
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        dim = input_shape[-1]
+        if dim is None:
+            raise ValueError(
+                f"The last axis of `inputs` must be known. Received: shape {tuple(input_shape)}"
+            )
+        kernel = {
+            "shape": (dim, dim),
+            "initializer": keras.initializers.RandomNormal(stddev=dim**-0.5),
+        }
+        self.carry_kernels, self.carry_biases = [], []
+        self.transform_kernels, self.transform_biases = [], []
+        for index in range(self.num_layers):
+            self.carry_kernels.append(self.add_weight(name=f"carry_kernel_{index}", **kernel))
+            self.carry_biases.append(
+                self.add_weight(
+                    name=f"carry_bias_{index}",
+                    shape=(dim,),
+                    initializer=keras.initializers.Constant(-2.0),
+                )
+            )
+            self.transform_kernels.append(
+                self.add_weight(name=f"transform_kernel_{index}", **kernel)
+            )
+            self.transform_biases.append(
+                self.add_weight(name=f"transform_bias_{index}", shape=(dim,), initializer="zeros")
+            )
+
+    def call(self, inputs):
+        outputs = inputs
+        for index in range(self.num_layers):
+            gate = ops.sigmoid(
+                ops.matmul(outputs, self.carry_kernels[index]) + self.carry_biases[index]
+            )
+            transformed = ops.relu(
+                ops.matmul(outputs, self.transform_kernels[index]) + self.transform_biases[index]
+            )
+            outputs = gate * transformed + (1 - gate) * outputs
+        return outputs
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        return {**super().get_config(), "num_layers": self.num_layers}

@@ -1,0 +1,173 @@
+"""biLM ─► SampledSoftmax: the training loss over a large vocabulary, and its exact form."""
+
+import functools
+import math
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class SampledSoftmax(keras.layers.Layer):
+    """The negative log-likelihood of each token, estimated from a sample of the vocabulary.
+
+    `loss = -log(exp(s_y) / (exp(s_y) + sum_k exp(s_k)))` with
+    `s_v = x · W_v + b_v - log E(v)`, where `k` runs over the sampled tokens other than the target
+    `y`, and `E(v)` is the expected number of times that `v` is in a sample. Sampled tokens come
+    from the log-uniform distribution `P(v) = log((v + 2) / (v + 1)) / log(V + 1)`, so the vocabulary
+    must be sorted by falling count. One sample serves all tokens of a call. On TensorFlow a token
+    is sampled once at most; on Keras's other backends it may come several times, and counts so.
+
+    `full_loss` gives the exact negative log-likelihood.
+
+    Args:
+        vocabulary_size: int >= 1, `V`.
+        num_sampled: int >= 1. Tokens drawn a call; from `V` on, nothing is sampled and the loss is
+            exact. Defaults to 8192, as published.
+
+    Call arguments:
+        inputs: float (token, feature).
+        targets: int (token,), values 0 to V - 1.
+        seed: int (2,) on TensorFlow, a single int elsewhere, or None. The same seed draws the same
+            sample; None takes the next of the layer's own generator.
+
+    Returns:
+        float (token,). Natural logarithm.
+
+    Raises:
+        ValueError: an argument out of its range.
+
+    Source: Jean et al. 2015; Peters et al. 2018, section 3.1. Differs from the original in that
+    the sample can be repeated from its seed.
+    """
+
+    def __init__(self, vocabulary_size: int, num_sampled: int = 8192, seed: Any = None, **kwargs):
+        super().__init__(**kwargs)
+        if vocabulary_size < 1:
+            raise ValueError(f"`vocabulary_size` must be at least 1. Received: {vocabulary_size}")
+        if num_sampled < 1:
+            raise ValueError(f"`num_sampled` must be at least 1. Received: {num_sampled}")
+        self.vocabulary_size = vocabulary_size
+        self.num_sampled = num_sampled
+        self.seed = seed
+        self._seed_generator = keras.random.SeedGenerator(seed)
+
+    def build(self, input_shape):
+        self.kernel = self.add_weight(
+            name="W",
+            shape=(self.vocabulary_size, input_shape[-1]),
+            initializer=keras.initializers.RandomNormal(stddev=input_shape[-1] ** -0.5),
+        )
+        self.bias = self.add_weight(name="b", shape=(self.vocabulary_size,), initializer="zeros")
+
+    def call(self, inputs, targets, seed=None):
+        if self.num_sampled >= self.vocabulary_size:
+            return self.full_loss(inputs, targets)
+        if keras.config.backend() == "tensorflow":
+            from elmo_tf.layers.sampling_tf import distinct_log_uniform
+
+            seed = self._seed_generator.next() if seed is None else seed
+            sampled, num_draws = distinct_log_uniform(self.num_sampled, self.vocabulary_size, seed)
+            log_expected = functools.partial(
+                _log_expected_distinct, num_draws=num_draws, size=self.vocabulary_size
+            )
+        else:
+            seed = self._seed_generator if seed is None else seed
+            sampled = _log_uniform(self.num_sampled, self.vocabulary_size, seed)
+            log_expected = functools.partial(
+                _log_expected, num_draws=self.num_sampled, size=self.vocabulary_size
+            )
+        return self.loss_against(inputs, targets, sampled, log_expected)
+
+    def loss_against(self, inputs: Any, targets: Any, sampled: Any, log_expected: Any) -> Any:
+        """The loss against a given sample.
+
+        Args:
+            inputs: float (token, feature).
+            targets: int (token,).
+            sampled: int (sample,). -1 stands for no token.
+            log_expected: function of ids that gives `log E(v)`.
+
+        Returns:
+            float (token,).
+        """
+        rows = ops.maximum(sampled, 0)
+        target_logits = ops.sum(inputs * self._rows(targets), axis=-1)  # (token,)
+        target_logits = target_logits + ops.take(self.bias, targets) - log_expected(targets)
+        sampled_logits = ops.matmul(inputs, ops.transpose(self._rows(rows)))  # (token, sample)
+        sampled_logits = sampled_logits + ops.take(self.bias, rows) - log_expected(rows)
+        unwanted = ops.logical_or(
+            ops.equal(ops.cast(sampled, targets.dtype), targets[:, None]), sampled < 0
+        )
+        sampled_logits = ops.where(unwanted, -1e9, sampled_logits)
+        logits = ops.concatenate([target_logits[:, None], sampled_logits], axis=-1)
+        return ops.logsumexp(logits, axis=-1) - target_logits
+
+    def full_loss(self, inputs: Any, targets: Any) -> Any:
+        """The exact negative log-likelihood, float (token,), over the whole vocabulary."""
+        logits = self.logits(inputs)
+        target_logits = ops.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
+        return ops.logsumexp(logits, axis=-1) - target_logits
+
+    def logits(self, inputs: Any) -> Any:
+        """`x · W + b` of (…, feature), as (…, V)."""
+        return ops.matmul(inputs, ops.transpose(self.kernel)) + self.bias
+
+    def _rows(self, ids):
+        return ops.take(self.kernel, ids, axis=0)
+
+    def compute_output_shape(self, input_shape, targets_shape=None):
+        return (input_shape[0],)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "vocabulary_size": self.vocabulary_size,
+            "num_sampled": self.num_sampled,
+            "seed": self.seed,
+        }
+
+
+def log_uniform_probability(ids: Any, size: int) -> Any:
+    """`P(v) = log((v + 2) / (v + 1)) / log(V + 1)`."""
+    ids = ops.cast(ids, "float32")
+    return ops.log1p(1.0 / (ids + 1.0)) / math.log(size + 1)
+
+
+def draws_for_distinct(num_sampled: int, size: int) -> int:
+    """How many draws give `num_sampled` distinct tokens on average.
+
+    Solves `sum_v 1 - (1 - P(v))^n = num_sampled` for `n`, rounded up.
+    """
+    ids = np.arange(size, dtype=np.float64)
+    log_miss = np.log1p(-np.log1p(1 / (ids + 1)) / math.log(size + 1))
+    low, high = num_sampled, num_sampled
+    while -np.expm1(high * log_miss).sum() < num_sampled:
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        if -np.expm1(middle * log_miss).sum() < num_sampled:
+            low = middle + 1
+        else:
+            high = middle
+    return high
+
+
+def _log_expected_distinct(ids: Any, num_draws: Any, size: int) -> Any:
+    """`log(1 - (1 - P(v))^n)`: the chance that `v` is among the distinct tokens of `n` draws."""
+    miss = ops.cast(num_draws, "float32") * ops.log1p(-log_uniform_probability(ids, size))
+    return ops.log(-ops.expm1(miss))
+
+
+def _log_expected(ids: Any, num_draws: int, size: int) -> Any:
+    """`log(n P(v))`: how often `v` is expected among `n` draws that may repeat."""
+    return ops.log(num_draws * log_uniform_probability(ids, size))
+
+
+def _log_uniform(num_draws: int, size: int, seed: Any) -> Any:
+    """Draws with repetition, int32 (num_draws,), by inverting the distribution function."""
+    uniform = keras.random.uniform((num_draws,), seed=seed)
+    ids = ops.floor(ops.exp(uniform * math.log(size + 1))) - 1
+    return ops.clip(ops.cast(ids, "int32"), 0, size - 1)

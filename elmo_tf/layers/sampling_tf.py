@@ -1,0 +1,52 @@
+"""Draws for `SampledSoftmax` on TensorFlow: distinct tokens, and the same from the same seed."""
+
+import functools
+import math
+
+import tensorflow as tf
+
+from elmo_tf.layers.sampled_softmax import draws_for_distinct
+
+# Draws beyond the average need, so that the wanted number of distinct tokens is nearly always met.
+_SLACK = 1.1
+# The rarest tokens are hard to hit when nearly the whole vocabulary is wanted.
+_MOST_DRAWS_PER_TOKEN = 64
+
+
+def distinct_log_uniform(
+    num_sampled: int, size: int, seed: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Draws from the log-uniform distribution until there are `num_sampled` distinct tokens.
+
+    Args:
+        num_sampled: int, below `size`.
+        size: int. Tokens in the vocabulary.
+        seed: int (2,). The same seed gives the same sample.
+
+    Returns:
+        int32 (num_sampled,), the distinct tokens in the order in which they came, followed by -1
+        where the draws did not suffice; and an int32 scalar, the draws that it took.
+    """
+    most = _num_draws(num_sampled, size)
+    # In float32, neighbouring values near 1 lie further apart than the rarest tokens.
+    uniform = tf.random.stateless_uniform((most,), tf.cast(seed, tf.int32), dtype=tf.float64)
+    draws = tf.cast(tf.exp(uniform * math.log(size + 1)), tf.int32) - 1  # (draw,)
+    draws = tf.clip_by_value(draws, 0, size - 1)
+    distinct, index = tf.unique(draws)
+    # `index` grows by one at each token not seen before: the first place where it reaches the
+    # last one wanted is the draw that completed the sample.
+    found = tf.minimum(tf.size(distinct), num_sampled)
+    num_draws = tf.where(
+        found == num_sampled,
+        tf.cast(tf.argmax(index == num_sampled - 1, output_type=tf.int32), tf.int32) + 1,
+        most,
+    )
+    missing = num_sampled - found
+    sampled = tf.pad(distinct[:num_sampled], [[0, missing]], constant_values=-1)
+    return tf.ensure_shape(sampled, (num_sampled,)), num_draws
+
+
+@functools.lru_cache
+def _num_draws(num_sampled: int, size: int) -> int:
+    needed = math.ceil(_SLACK * draws_for_distinct(num_sampled, size)) + 64
+    return min(needed, _MOST_DRAWS_PER_TOKEN * num_sampled)

@@ -1,0 +1,78 @@
+"""L + 1 representations ─► ScalarMix: one vector a token, a weighted sum of all layers."""
+
+import keras
+from keras import ops
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class ScalarMix(keras.layers.Layer):
+    """Mixes the layers of a biLM into one vector per token.
+
+    `mix = gamma · sum_j softmax(w)_j · h_j`
+
+    With `layer_norm`, each `h_j` is first normalised with one mean and one variance over all real
+    tokens and features of the batch: `(h - mu) / sqrt(var + 1e-12)`. A sentence's vectors then
+    depend on the sentences beside it, as in the original.
+
+    Args:
+        l2: float >= 0. Strength of the penalty on `w`: 1 keeps the mix near the average, 0.001
+            lets the layers differ. Defaults to 0.
+        layer_norm: bool. Defaults to False.
+
+    Call arguments:
+        layers: float (batch, layer, token, feature).
+        mask: bool (batch, token) or None. True = a real token. Read by `layer_norm` alone.
+
+    Returns:
+        float (batch, token, feature).
+
+    Raises:
+        ValueError: `l2` is below 0, `layers` has not four axes, or its layer axis is unknown.
+
+    Source: Peters et al. 2018, equation 1 and section 3.2.
+    """
+
+    def __init__(self, l2: float = 0.0, layer_norm: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        if l2 < 0:
+            raise ValueError(f"`l2` must be at least 0. Received: {l2}")
+        self.l2 = l2
+        self.layer_norm = layer_norm
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        if len(input_shape) != 4 or input_shape[1] is None:
+            raise ValueError(
+                "`layers` must have shape (batch, layer, token, feature) with a known number of "
+                f"layers. Received: shape {tuple(input_shape)}"
+            )
+        self.layer_weights = self.add_weight(
+            name="weights",
+            shape=(input_shape[1],),
+            initializer="zeros",
+            regularizer=keras.regularizers.L2(self.l2) if self.l2 else None,
+        )
+        self.scaling = self.add_weight(name="scaling", shape=(), initializer="ones")
+
+    def call(self, layers, mask=None):
+        if self.layer_norm:
+            layers = _normalise(layers, mask)
+        share = ops.reshape(ops.softmax(self.layer_weights), (1, -1, 1, 1))
+        return self.scaling * ops.sum(share * layers, axis=1)  # (batch, token, feature)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], *input_shape[2:])
+
+    def get_config(self):
+        return {**super().get_config(), "l2": self.l2, "layer_norm": self.layer_norm}
+
+
+def _normalise(layers, mask):
+    """Each layer with one mean and one variance over its real tokens; padding becomes zero."""
+    real = ops.ones_like(layers[:, 0, :, 0]) if mask is None else ops.cast(mask, layers.dtype)
+    real = ops.reshape(real, (ops.shape(real)[0], 1, -1, 1))  # (batch, 1, token, 1)
+    count = ops.maximum(ops.sum(real) * layers.shape[-1], 1)
+    mean = ops.sum(layers * real, axis=(0, 2, 3), keepdims=True) / count  # (1, layer, 1, 1)
+    centred = (layers - mean) * real
+    variance = ops.sum(centred * centred, axis=(0, 2, 3), keepdims=True) / count
+    return centred * ops.rsqrt(variance + 1e-12)

@@ -1,0 +1,6 @@
+"""TokenEncoder, BiLM and Elmo: the layers put together."""
+
+from elmo_tf.models.bilm import BiLM as BiLM
+from elmo_tf.models.elmo import Elmo as Elmo
+from elmo_tf.models.token_encoder import TokenEmbedding as TokenEmbedding
+from elmo_tf.models.token_encoder import TokenEncoder as TokenEncoder

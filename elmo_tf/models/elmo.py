@@ -1,0 +1,203 @@
+"""BiLM ─► Elmo: the layer that task models put in front of their own."""
+
+import copy
+import functools
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.layers.scalar_mix import ScalarMix
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.text.inputs import checked_inputs, token_batch
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class Elmo(keras.layers.Layer):
+    """Contextual vectors for a task model: all layers of a biLM, mixed with learnt weights.
+
+    Args:
+        bilm: a `BiLM`.
+        num_mixes: int >= 1. Independent mixes of the same layers. Defaults to 1.
+        dropout: float, 0 to 1 (excluded). Rate on the mixed vectors, in training alone. Defaults to
+            0.5.
+        layer_norm: bool. Whether each layer is normalised over the batch before the mix, as the
+            paper's code offers; a sentence's vectors then depend on its batch. Defaults to False.
+        l2: float >= 0. Penalty on the weights of the mix. Defaults to 0.
+        trainable_bilm: bool. Whether the task trains the biLM too. If False, its weights stay out
+            of this layer's trainable weights; the biLM that was passed is left as it is. Defaults
+            to False.
+        top_only: bool. Only the top layer, scaled, in place of a mix. Defaults to False.
+
+    Call arguments:
+        inputs: see `BiLM`; a symbolic string input too: `keras.Input((None,), dtype="string")` for
+            tokens, `keras.Input((), dtype="string")` for sentences.
+        lengths: int (batch,) or None. Real tokens of each row.
+        training: bool.
+
+    Returns:
+        float (batch, token, 2 · projection_dim), zero at masked tokens, with its mask (True = a
+        real token); a list of them if `num_mixes` is above 1.
+
+    Raises:
+        TypeError: `bilm` is none.
+        ValueError: an argument out of its range.
+
+    Source: Peters et al. 2018, section 3.2 and 3.3.
+    """
+
+    def __init__(
+        self,
+        bilm: BiLM,
+        num_mixes: int = 1,
+        dropout: float = 0.5,
+        layer_norm: bool = False,
+        l2: float = 0.0,
+        trainable_bilm: bool = False,
+        top_only: bool = False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if not isinstance(bilm, BiLM):
+            raise TypeError(
+                "`bilm` must be a BiLM; Elmo.from_pretrained(path) reads a checkpoint. "
+                f"Received: {bilm!r} (of type {type(bilm).__name__})."
+            )
+        if num_mixes < 1:
+            raise ValueError(f"`num_mixes` must be at least 1. Received: {num_mixes}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be at least 0 and below 1. Received: {dropout}")
+        self.num_mixes = num_mixes
+        self.layer_norm = layer_norm
+        self.l2 = l2
+        self.trainable_bilm = trainable_bilm
+        self.top_only = top_only
+        if trainable_bilm:
+            self._trained_bilm = bilm  # tracked by Keras as a part of this layer
+        self._below = _Below(bilm)
+        self.mixes = [
+            ScalarMix(l2=l2, layer_norm=layer_norm, name=f"mix_{index}")
+            for index in range(num_mixes)
+        ]
+        self.dropout = keras.layers.Dropout(dropout, name="dropout")
+        self._mask_layer = TokenMask(name="token_mask")
+        self.supports_masking = True
+
+    @classmethod
+    def from_pretrained(cls, path: Any, **kwargs) -> "Elmo":
+        """An `Elmo` over a checkpoint.
+
+        Args:
+            path: see `elmo_tf.load_bilm`.
+            **kwargs: arguments of `Elmo`.
+        """
+        from elmo_tf.checkpoints.load import load_bilm
+
+        return cls(load_bilm(path), **kwargs)
+
+    @property
+    def bilm(self) -> BiLM:
+        """The biLM below."""
+        return self._below.bilm
+
+    def build(self, input_shape=None):
+        config = self.bilm.config.lstm
+        num_layers = 1 if self.top_only else config.num_layers + 1
+        for mix in self.mixes:
+            mix.build((None, num_layers, None, 2 * config.projection_dim))
+
+    def __call__(self, inputs, lengths=None, **kwargs):
+        inputs, lengths = checked_inputs(inputs, lengths)
+        outputs = super().__call__(inputs, lengths=lengths, **kwargs)
+        if isinstance(inputs, keras.KerasTensor):
+            # On symbolic strings the mask is an operation of its own in the model's graph.
+            mask = self._mask_layer(inputs, lengths=lengths)
+            for output in outputs if self.num_mixes > 1 else [outputs]:
+                output._keras_mask = mask
+        return outputs
+
+    def call(self, inputs, lengths=None, training=False):
+        outputs = self.bilm(inputs, lengths=lengths, training=training and self.trainable_bilm)
+        layers, mask = outputs["layers"], outputs["mask"]
+        if not self.trainable_bilm:
+            layers = tf.stop_gradient(layers)
+        if self.top_only:
+            layers = layers[:, -1:]
+        mixed = []
+        for mix in self.mixes:
+            vectors = self.dropout(mix(layers, mask=mask), training=training)
+            vectors._keras_mask = mask
+            mixed.append(vectors)
+        return mixed if self.num_mixes > 1 else mixed[0]
+
+    def compute_mask(self, inputs, previous_mask=None):
+        # `call` attaches the mask to its outputs, and `__call__` where they are symbolic.
+        return None
+
+    @property
+    def variables(self):
+        return [*super().variables, *self._frozen()]
+
+    @property
+    def weights(self):
+        return [*super().weights, *self._frozen()]
+
+    def _frozen(self) -> list[keras.Variable]:
+        return [] if self.trainable_bilm else self._below.frozen_weights
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "bilm": keras.saving.serialize_keras_object(self.bilm),
+            "num_mixes": self.num_mixes,
+            "dropout": self.dropout.rate,
+            "layer_norm": self.layer_norm,
+            "l2": self.l2,
+            "trainable_bilm": self.trainable_bilm,
+            "top_only": self.top_only,
+        }
+
+    @classmethod
+    def from_config(cls, config):
+        config = dict(config)
+        config["bilm"] = keras.saving.deserialize_keras_object(config["bilm"])
+        return cls(**config)
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class TokenMask(keras.layers.Layer):
+    """Where the real tokens of a biLM's inputs are.
+
+    Call arguments:
+        inputs, lengths: see `BiLM`.
+
+    Returns:
+        bool (batch, token). True = a real token.
+    """
+
+    def call(self, inputs, lengths=None):
+        if inputs.dtype == tf.string:
+            tokens, lengths = token_batch(inputs, lengths)
+            return tf.sequence_mask(lengths, tf.shape(tokens)[1])
+        if lengths is not None:
+            return tf.sequence_mask(lengths, tf.shape(inputs)[1])
+        return tf.reduce_any(inputs != 0, axis=-1) if inputs.shape.rank == 3 else inputs != 0
+
+    def compute_output_spec(self, inputs, lengths=None):
+        shape = (inputs.shape[0], inputs.shape[1] if len(inputs.shape) > 1 else None)
+        return keras.KerasTensor(shape, dtype="bool")
+
+
+class _Below:
+    """Holds a biLM where Keras does not count it as a part of the layer, and shows it as frozen."""
+
+    def __init__(self, bilm: BiLM):
+        self.bilm = bilm
+
+    @functools.cached_property
+    def frozen_weights(self) -> list[keras.Variable]:
+        """The biLM's weights in the same memory, not trainable, while the biLM's own stay so."""
+        aliases = [copy.copy(variable) for variable in self.bilm.weights]
+        for alias in aliases:
+            alias._trainable = False
+        return aliases

@@ -1,0 +1,103 @@
+"""The LSTMs of one direction of a biLM, one above the other."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from elmo_tf.config import LSTMConfig
+from elmo_tf.layers.projected_lstm import ProjectedLSTM
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class LSTMStack(keras.layers.Layer):
+    """Projected LSTMs with skip connections, in the order in which the tokens are given.
+
+    From the second layer on, with `use_skip_connections`, a layer's input is added to its output;
+    what is added does not enter the recurrent `h`.
+
+    Args:
+        dim, projection_dim, num_layers, cell_clip, proj_clip, use_skip_connections: see
+            `LSTMConfig`.
+
+    Call arguments:
+        inputs: float (batch, token, projection_dim).
+        mask: bool (batch, token) or None. True = a real token.
+        initial_states: for each layer `[h, c]`, or None for zeros.
+        dropout_fn: applied to the input of every layer, or None. The skip connection adds the
+            dropped input.
+
+    Returns:
+        The outputs of all layers, a list of float (batch, token, projection_dim), zero at masked
+        tokens; and for each layer `[h, c]` after the last real token.
+
+    Source: Peters et al. 2018, section 3.1 and 3.4.
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        projection_dim: int,
+        num_layers: int,
+        cell_clip: float | None,
+        proj_clip: float | None,
+        use_skip_connections: bool,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.lstm = LSTMConfig(
+            dim, projection_dim, num_layers, cell_clip, proj_clip, use_skip_connections
+        )
+        self.lstms = [
+            ProjectedLSTM(
+                dim,
+                projection_dim,
+                cell_clip,
+                proj_clip,
+                return_state=True,
+                dtype=self.dtype_policy,
+                name=f"lstm_{index}",
+            )
+            for index in range(num_layers)
+        ]
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        for lstm in self.lstms:
+            lstm.build((None, None, self.lstm.projection_dim))
+
+    def call(
+        self,
+        inputs: Any,
+        mask: Any = None,
+        initial_states: Sequence[Sequence[Any]] | None = None,
+        dropout_fn: Callable[[Any], Any] | None = None,
+    ) -> tuple[list[Any], list[list[Any]]]:
+        outputs, states = [], []
+        for index, lstm in enumerate(self.lstms):
+            if dropout_fn is not None:
+                inputs = dropout_fn(inputs)
+            initial_state = None if initial_states is None else list(initial_states[index])
+            output, *state = lstm(inputs, initial_state=initial_state, mask=mask)
+            if index > 0 and self.lstm.use_skip_connections:
+                # A masked token's input is zero above the first layer, so its output stays zero.
+                output = output + inputs
+            outputs.append(output)
+            states.append(state)
+            inputs = output
+        return outputs, states
+
+    def compute_mask(self, inputs, mask=None):
+        return None
+
+    def get_config(self):
+        lstm = self.lstm
+        return {
+            **super().get_config(),
+            "dim": lstm.dim,
+            "projection_dim": lstm.projection_dim,
+            "num_layers": lstm.num_layers,
+            "cell_clip": lstm.cell_clip,
+            "proj_clip": lstm.proj_clip,
+            "use_skip_connections": lstm.use_skip_connections,
+        }

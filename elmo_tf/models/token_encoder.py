@@ -1,0 +1,172 @@
+"""char ids ─► TokenEncoder ─► a vector for each token, whatever stands around it."""
+
+import keras
+from keras import ops
+
+from elmo_tf.config import CharCNNConfig
+from elmo_tf.layers.char_cnn import CharCNN
+from elmo_tf.layers.highway import HighwayStack
+from elmo_tf.text.char_ids import PAD
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class TokenEncoder(keras.layers.Layer):
+    """Spelling to vector: CharCNN, HighwayStack, and a projection where the widths differ.
+
+    Args:
+        filters, embedding_dim, activation: see `CharCNN`.
+        num_highway: see `HighwayStack`.
+        projection_dim: int >= 1. Width of a token's vector.
+
+    Call arguments:
+        char_ids: int (…, char), see `elmo_tf.char_ids`.
+
+    Returns:
+        float (…, projection_dim). With a mask that is False where a row is all zeros.
+
+    Source: Peters et al. 2018, section 3.4.
+    """
+
+    def __init__(
+        self,
+        filters=CharCNNConfig.filters,
+        embedding_dim: int = CharCNNConfig.embedding_dim,
+        num_highway: int = CharCNNConfig.num_highway,
+        activation: str = CharCNNConfig.activation,
+        projection_dim: int = 512,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if projection_dim < 1:
+            raise ValueError(f"`projection_dim` must be at least 1. Received: {projection_dim}")
+        self.projection_dim = projection_dim
+        dtype = self.dtype_policy
+        self.char_cnn = CharCNN(filters, embedding_dim, activation, dtype=dtype, name="char_cnn")
+        self.highway = HighwayStack(num_highway, dtype=dtype, name="highway")
+        num_filters = sum(count for _, count in self.char_cnn.filters)
+        self.projection = None
+        if num_filters != projection_dim:
+            self.projection = keras.layers.Dense(
+                projection_dim,
+                kernel_initializer=keras.initializers.RandomNormal(stddev=num_filters**-0.5),
+                dtype=dtype,
+                name="projection",
+            )
+        self.supports_masking = True
+
+    @classmethod
+    def from_char_cnn(cls, char_cnn: CharCNNConfig, projection_dim: int, **kwargs):
+        """The encoder of a biLM of that shape."""
+        return cls(
+            char_cnn.filters,
+            char_cnn.embedding_dim,
+            char_cnn.num_highway,
+            char_cnn.activation,
+            projection_dim,
+            **kwargs,
+        )
+
+    def build(self, input_shape):
+        self.char_cnn.build(input_shape)
+        features = self.char_cnn.compute_output_shape(input_shape)
+        self.highway.build(features)
+        if self.projection is not None:
+            self.projection.build(features)
+
+    def call(self, char_ids):
+        features = self.highway(self.char_cnn(char_ids))
+        return features if self.projection is None else self.projection(features)
+
+    def compute_mask(self, char_ids, previous_mask=None):
+        return self.char_cnn.compute_mask(char_ids)
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape[:-1], self.projection_dim)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            **self.char_cnn_config(),
+            "num_highway": self.highway.num_layers,
+            "projection_dim": self.projection_dim,
+        }
+
+    def char_cnn_config(self) -> dict:
+        """The arguments that `CharCNN` shares."""
+        names = ("filters", "embedding_dim", "activation")
+        return {name: self.char_cnn.get_config()[name] for name in names}
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class TokenEmbedding(keras.layers.Layer):
+    """A vector for each token of a vocabulary, in place of its spelling.
+
+    Args:
+        num_tokens: int >= 1.
+        embedding_dim: int >= 1.
+
+    Call arguments:
+        token_ids: int (…). 0 means that no token is here; token `v` of the vocabulary is `v + 1`.
+
+    Returns:
+        float (…, embedding_dim), zeros for id 0. With a mask that is False there.
+
+    Raises:
+        ValueError: an argument below 1.
+
+    Source: the token-embedding files of the original.
+    """
+
+    def __init__(self, num_tokens: int, embedding_dim: int, **kwargs):
+        super().__init__(**kwargs)
+        for name, value in (("num_tokens", num_tokens), ("embedding_dim", embedding_dim)):
+            if value < 1:
+                raise ValueError(f"`{name}` must be at least 1. Received: {value}")
+        self.num_tokens = num_tokens
+        self.embedding_dim = embedding_dim
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        self.embedding = self.add_weight(
+            name="embedding",
+            shape=(self.num_tokens, self.embedding_dim),
+            initializer=keras.initializers.RandomNormal(stddev=self.embedding_dim**-0.5),
+        )
+
+    def call(self, token_ids):
+        rows = ops.take(self.embedding, ops.maximum(token_ids - 1, 0), axis=0)
+        real = ops.expand_dims(ops.not_equal(token_ids, 0), -1)
+        return ops.where(real, rows, ops.zeros_like(rows))
+
+    def compute_mask(self, token_ids, previous_mask=None):
+        return ops.not_equal(token_ids, 0)
+
+    def compute_output_shape(self, input_shape):
+        return (*input_shape, self.embedding_dim)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_tokens": self.num_tokens,
+            "embedding_dim": self.embedding_dim,
+        }
+
+
+def cut_characters(char_ids, max_width: int):
+    """Drops padding that no maximum can depend on, in the graph of TensorFlow.
+
+    Exact: one window of the widest filter that lies wholly in the padding stays, or nothing is cut.
+
+    Args:
+        char_ids: int (token, char).
+        max_width: int. Width of the widest filter.
+
+    Returns:
+        int (token, fewer chars).
+    """
+    limit = ops.shape(char_ids)[1]
+    used = ops.logical_and(ops.not_equal(char_ids, 0), ops.not_equal(char_ids, PAD))
+    longest = ops.max(ops.sum(ops.cast(used, "int32"), axis=1), initial=0)
+    # Few distinct lengths: TensorFlow keeps memory for every shape that it has seen.
+    keep = ops.minimum((longest + max_width + 3) // 4 * 4, limit)
+    return char_ids[:, :keep]

@@ -1,0 +1,67 @@
+"""tokens ─► char ids: a token's UTF-8 bytes between two word boundaries, padded, shifted by one."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from elmo_tf.text.sentences import string_tensor
+
+# Ids after the shift: 0 means "no token here", a byte b is b + 1.
+BOS = 257
+EOS = 258
+BEGIN_WORD = 259
+END_WORD = 260
+PAD = 261
+
+DEFAULT_MAX_CHARS = 50
+
+
+def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.RaggedTensor:
+    """Spells tokens as the ids that a character CNN reads.
+
+    A row is `BEGIN_WORD, bytes[:max_chars - 2], END_WORD, PAD, PAD, …`.
+
+    Args:
+        tokens: strings of any shape: a `str`, nested lists, a tensor, a ragged tensor. Python
+            strings are encoded as UTF-8, lone surrogates with `surrogateescape`.
+        max_chars: int >= 3. Length of a row; longer tokens are cut.
+
+    Returns:
+        int32 (…, max_chars), with values 1 to 261. The row of `""` is all zeros. In a graph or
+        eagerly; ragged if `tokens` is.
+
+    Raises:
+        ValueError: `max_chars` is below 3.
+        TypeError: `tokens` holds something that is not a string.
+
+    Source: SPEC of the published checkpoints (Peters et al. 2018); ids are those of the original
+    plus one.
+    """
+    if max_chars < 3:
+        raise ValueError(
+            f"`max_chars` must be at least 3: two word boundaries and a byte. Received: {max_chars}"
+        )
+    tokens = string_tensor(tokens)
+    if isinstance(tokens, tf.RaggedTensor):
+        return tf.ragged.map_flat_values(_rows, tokens, max_chars)
+    return _rows(tokens, max_chars)
+
+
+def boundary_char_ids(max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor:
+    """The rows of `<S>` and `</S>`, as int32 (2, max_chars)."""
+    rows = [[BEGIN_WORD, boundary, END_WORD] + [PAD] * (max_chars - 3) for boundary in (BOS, EOS)]
+    return tf.constant(rows, dtype=tf.int32)
+
+
+def _rows(tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
+    num_bytes = max_chars - 2
+    # NUL is a byte like any other, so the padding is told by the length, not by its value.
+    values = tf.io.decode_raw(tokens, tf.uint8, fixed_length=num_bytes)  # (…, max_chars - 2)
+    values = tf.cast(values, tf.int32) + 1
+    length = tf.minimum(tf.strings.length(tokens), num_bytes)[..., tf.newaxis]
+    position = tf.range(max_chars)
+    values = tf.pad(values, [[0, 0]] * tokens.shape.rank + [[1, 1]])  # (…, max_chars)
+    row = tf.where(position == 0, BEGIN_WORD, values)
+    row = tf.where(position == length + 1, END_WORD, row)
+    row = tf.where(position > length + 1, PAD, row)
+    return tf.where(length > 0, row, 0)

@@ -1,0 +1,199 @@
+"""The one door for everything that a biLM may be given: sentences, tokens, or char ids."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.text.sentences import encode, split_tokens
+
+
+def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
+    """`as_tensor(inputs)` and `lengths` as int32, checked as far as it can be done now.
+
+    Symbolic tensors, and tensors in a graph, are checked when they have values.
+
+    Raises:
+        TypeError, ValueError: see `as_tensor` and `token_batch`.
+    """
+    inputs = as_tensor(inputs)
+    if lengths is not None and not isinstance(lengths, keras.KerasTensor):
+        lengths = tf.cast(tf.convert_to_tensor(lengths), tf.int32)
+    eager = isinstance(inputs, tf.Tensor) and hasattr(inputs, "numpy")
+    if eager and inputs.shape.rank != 1:
+        is_token = (
+            tf.strings.length(inputs) > 0
+            if inputs.dtype == tf.string
+            else tf.reduce_any(inputs != 0, axis=-1) if inputs.shape.rank == 3 else inputs != 0
+        )
+        lengths = row_lengths(is_token, lengths)
+    elif eager and lengths is not None:
+        _, lengths = token_batch(inputs, lengths)
+    return inputs, lengths
+
+
+def as_tensor(inputs: Any) -> Any:
+    """Turns what a user may pass into one tensor, and leaves symbolic tensors as they are.
+
+    Args:
+        inputs: a list of sentences or a string tensor (batch,); a list of token lists, a ragged
+            tensor, or a string tensor (batch, token) padded with `""`; char ids (batch, token,
+            char), or token ids (batch, token), as a tensor, an array or nested lists.
+
+    Returns:
+        A string tensor (batch,) or (batch, token), or an int32 tensor of rank 2 or 3.
+
+    Raises:
+        TypeError: a lone string, a mixture, or something that is none of these.
+        ValueError: another number of axes, or rows of char ids of unlike lengths.
+    """
+    if isinstance(inputs, str | bytes):
+        raise TypeError(
+            "A batch of sentences is needed, not one string: put it in a list. "
+            f"Received: {inputs!r}"
+        )
+    if isinstance(inputs, keras.KerasTensor):
+        return _check_rank(inputs)
+    if isinstance(inputs, tf.RaggedTensor):
+        inputs = inputs.to_tensor("" if inputs.dtype == tf.string else 0)
+    elif isinstance(inputs, list | tuple):
+        inputs = _from_lists(list(inputs))
+    elif isinstance(inputs, np.ndarray) and inputs.dtype.kind in "OUST":
+        inputs = _from_lists(inputs.tolist())
+    return _check_rank(_check_dtype(inputs))
+
+
+def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
+    """Cuts sentences into tokens where that is still to be done, and finds each row's length.
+
+    Args:
+        inputs: string (batch,) or (batch, token), as `as_tensor` gives them.
+        lengths: int32 (batch,) or None. Real tokens of each row; None counts them.
+
+    Returns:
+        tokens: string (batch, token), padded with `""`.
+        lengths: int32 (batch,).
+
+    Raises:
+        ValueError: `""` before a real token, or a length beyond the tensor or below 0 (in a graph,
+            `tf.errors.InvalidArgumentError` when it runs).
+    """
+    tokens = inputs
+    if inputs.shape.rank == 1:
+        ragged = split_tokens(inputs)
+        tokens = ragged.to_tensor("")
+    tokens.set_shape((inputs.shape[0], None if inputs.shape.rank == 1 else inputs.shape[1]))
+    return tokens, row_lengths(tf.strings.length(tokens) > 0, lengths)
+
+
+def row_lengths(is_token: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
+    """Real tokens of each row, checked.
+
+    Args:
+        is_token: bool (batch, token).
+        lengths: int (batch,) or None. What the caller says they are; None counts them.
+
+    Returns:
+        int32 (batch,).
+
+    Raises:
+        ValueError: see `token_batch`.
+    """
+    counted = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=-1)  # (batch,)
+    limit = tf.shape(is_token)[1]
+    if lengths is None:
+        lengths = counted
+    else:
+        lengths = tf.cast(lengths, tf.int32)
+        if lengths.shape.rank not in (1, None) or not lengths.shape.is_compatible_with(
+            counted.shape
+        ):
+            raise ValueError(
+                f"`lengths` must have shape (batch,) = {tuple(counted.shape)}. "
+                f"Received: shape {tuple(lengths.shape)}"
+            )
+    before = tf.sequence_mask(lengths, limit)  # (batch, token)
+    holes = tf.logical_and(before, tf.logical_not(is_token))
+    outside = tf.logical_or(lengths < 0, lengths > limit)
+    lengths = checked(
+        lengths,
+        tf.logical_not(tf.reduce_any(outside)),
+        "`lengths` must be between 0 and the number of token positions",
+        lengths,
+        limit,
+    )
+    return checked(
+        lengths,
+        tf.logical_not(tf.reduce_any(holes)),
+        'An empty token ("" or all zeros) stands before a real one, or within `lengths`, in row',
+        tf.where(tf.reduce_any(holes, axis=-1))[:1, 0],
+    )
+
+
+def checked(
+    value: tf.Tensor, condition: tf.Tensor, message: str, *shown: tf.Tensor
+) -> tf.Tensor:
+    """`value`, or an error: a ValueError now, or one of TensorFlow's when the graph runs."""
+    if not tf.executing_eagerly():
+        with tf.control_dependencies([tf.debugging.Assert(condition, [message, *shown])]):
+            return tf.identity(value)
+    if not condition:
+        raise ValueError(f"{message}: {', '.join(str(part.numpy()) for part in shown)}.")
+    return value
+
+
+def _from_lists(rows: list) -> tf.Tensor | np.ndarray:
+    if not rows:
+        return tf.zeros((0,), tf.string)
+    if all(isinstance(row, str | bytes) for row in rows):
+        return tf.constant([encode(row) for row in rows], dtype=tf.string)
+    rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
+    for index, row in enumerate(rows):
+        if not isinstance(row, list | tuple):
+            raise TypeError(
+                "Every item of the batch must be of one kind, a sentence (str) or a list of "
+                f"tokens. Item {index} is {row!r} (of type {type(row).__name__})."
+            )
+    tokens = [token for row in rows for token in row]
+    if tokens and not isinstance(tokens[0], str | bytes):
+        try:
+            return np.asarray(rows)
+        except ValueError:
+            raise ValueError(
+                "Char ids must be one array (batch, token, char): the rows are of unlike lengths. "
+                "Pad them with zeros."
+            ) from None
+    for index, row in enumerate(rows):
+        for token in row:
+            if not isinstance(token, str | bytes):
+                raise TypeError(f"Item {index} of the batch has a token that is no str: {token!r}.")
+    values = tf.constant([encode(token) for token in tokens], dtype=tf.string)
+    return tf.RaggedTensor.from_row_lengths(values, [len(row) for row in rows]).to_tensor("")
+
+
+def _check_dtype(inputs: Any) -> tf.Tensor:
+    try:
+        tensor = tf.convert_to_tensor(inputs)
+    except (TypeError, ValueError):
+        tensor = None
+    if tensor is None or not (tensor.dtype == tf.string or tensor.dtype.is_integer):
+        got = f"a tensor of {tensor.dtype.name}" if tensor is not None else f"{inputs!r}"
+        raise TypeError(
+            "A biLM reads sentences (str), lists of tokens, or integer ids. "
+            f"Received: {got} (of type {type(inputs).__name__})."
+        )
+    return tensor if tensor.dtype == tf.string else tf.cast(tensor, tf.int32)
+
+
+def _check_rank(inputs: Any) -> Any:
+    rank = len(inputs.shape)
+    allowed = (1, 2) if keras.backend.standardize_dtype(inputs.dtype) == "string" else (2, 3)
+    if rank not in allowed:
+        raise ValueError(
+            "A biLM reads strings of shape (batch,) or (batch, token), char ids of shape "
+            "(batch, token, char), or token ids of shape (batch, token). "
+            f"Received: {keras.backend.standardize_dtype(inputs.dtype)} of shape "
+            f"{tuple(inputs.shape)}."
+        )
+    return inputs

@@ -1,0 +1,90 @@
+"""text ─► tokens: the first arrow. What counts as a sentence, and where it is cut into tokens."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+# Every code point at which `str.split()` cuts: Unicode's separators, and those control characters
+# that Python counts as white space.
+_WHITE_SPACE = r"[\pZ\x{85}\x1c-\x1f\s\v]+"
+
+
+def split_tokens(sentences: Any) -> tf.RaggedTensor:
+    """Cuts sentences into tokens exactly where Python's `str.split()` does, in the graph.
+
+    Args:
+        sentences: string (batch,).
+
+    Returns:
+        string, ragged (batch, token). A sentence of white space alone has no token.
+    """
+    return tf.strings.split(tf.strings.regex_replace(sentences, _WHITE_SPACE, " "))
+
+
+def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
+    """Turns Python strings into a tensor of bytes.
+
+    Args:
+        strings: a `str` or `bytes`, or lists of them nested to any depth, of any lengths; or
+            anything that TensorFlow takes as a string tensor already.
+
+    Returns:
+        A string tensor of the same shape, ragged if inner lengths differ. Lone surrogates of a
+        `str` become the bytes that Python's `surrogateescape` stands for.
+
+    Raises:
+        TypeError: something in it is not a string.
+    """
+    if isinstance(strings, tf.Tensor | tf.RaggedTensor):
+        tensor = strings
+    elif isinstance(strings, str | bytes):
+        tensor = tf.constant(encode(strings))
+    else:
+        if isinstance(strings, np.ndarray):
+            strings = strings.tolist()
+        strings = _encode_nested(strings)
+        ragged = any(isinstance(row, list) for row in strings)
+        tensor = (
+            tf.ragged.constant(strings, dtype=tf.string)
+            if ragged
+            else tf.constant(strings, dtype=tf.string)
+        )
+        if ragged and _is_uniform(tensor):
+            tensor = tensor.to_tensor()
+    if tensor.dtype != tf.string:
+        raise TypeError(f"Strings are needed. Received: a tensor of {tensor.dtype.name}.")
+    return tensor
+
+
+def encode(string: str | bytes) -> bytes:
+    """UTF-8 bytes of a string; `bytes` pass through, valid UTF-8 or not.
+
+    A lone surrogate in U+DC80 to U+DCFF, which is how Python's `surrogateescape` reads an invalid
+    byte, becomes that byte again. Any other lone surrogate is written as its three bytes.
+    """
+    if isinstance(string, bytes):
+        return string
+    try:
+        return string.encode("utf-8", errors="surrogateescape")
+    except UnicodeEncodeError:
+        return string.encode("utf-8", errors="surrogatepass")
+
+
+def _encode_nested(strings: Any) -> list:
+    if not isinstance(strings, Iterable):
+        raise TypeError(
+            f"Strings, or nested lists of strings, are needed. Received: {strings!r} "
+            f"(of type {type(strings).__name__})."
+        )
+    return [
+        encode(string) if isinstance(string, str | bytes) else _encode_nested(string)
+        for string in strings
+    ]
+
+
+def _is_uniform(ragged: tf.RaggedTensor) -> bool:
+    return all(
+        tf.reduce_all(lengths == lengths[:1]).numpy() for lengths in ragged.nested_row_lengths()
+    )

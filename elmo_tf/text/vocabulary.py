@@ -1,0 +1,173 @@
+"""tokens ─► ids of the softmax: the vocabulary file, and its lookup in the graph."""
+
+import collections
+import functools
+import gzip
+import os
+from collections.abc import Iterable, Sequence
+
+import tensorflow as tf
+
+from elmo_tf.files import atomic_file
+
+BOS_TOKEN = "<S>"
+EOS_TOKEN = "</S>"
+UNKNOWN_TOKEN = "<UNK>"
+BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
+SPECIAL_TOKENS = (BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN)
+
+
+class Vocabulary:
+    """The tokens that a language model predicts, by falling count.
+
+    The order matters: negatives of the sampled softmax are drawn from a log-uniform distribution
+    over it.
+
+    Args:
+        tokens: `<S>`, `</S>`, `<UNK>`, then the rest, each once.
+
+    Raises:
+        ValueError: the first three are others, a token stands twice, is empty, or holds white
+            space.
+
+    Source: Peters et al. 2018; the vocabulary files of the original.
+    """
+
+    def __init__(self, tokens: Iterable[str]):
+        self.tokens: tuple[str, ...] = tuple(tokens)
+        _check(self.tokens)
+        self._ids = {token: index for index, token in enumerate(self.tokens)}
+
+    @classmethod
+    def build(
+        cls,
+        lines_or_paths: Iterable[str | os.PathLike],
+        min_count: int = 1,
+        max_size: int | None = None,
+    ) -> "Vocabulary":
+        """Counts tokens and keeps the commonest.
+
+        Args:
+            lines_or_paths: each a line of text (`str`) or a file (`os.PathLike`; `.gz` is
+                unpacked).
+            min_count: int >= 1. Rarer tokens are left out.
+            max_size: int >= 3 or None. Tokens kept at most, `<S> </S> <UNK>` included.
+
+        Returns:
+            The vocabulary: `<S> </S> <UNK>`, then by falling count, ties in order of code points.
+
+        Raises:
+            ValueError: no token in it, or an argument out of its range.
+            OSError: a file cannot be read.
+        """
+        if isinstance(lines_or_paths, str | os.PathLike):
+            raise TypeError(
+                "`lines_or_paths` must be several lines or paths, not one alone. "
+                f"Received: {lines_or_paths!r}. Put it in a list."
+            )
+        if min_count < 1:
+            raise ValueError(f"`min_count` must be at least 1. Received: {min_count}")
+        if max_size is not None and max_size < len(SPECIAL_TOKENS):
+            raise ValueError(
+                f"`max_size` must be at least {len(SPECIAL_TOKENS)}, for {' '.join(SPECIAL_TOKENS)}"
+                f". Received: {max_size}"
+            )
+        counts: collections.Counter[str] = collections.Counter()
+        for item in lines_or_paths:
+            for line in read_lines(item) if isinstance(item, os.PathLike) else (item,):
+                counts.update(line.split())
+        if not counts:
+            raise ValueError("Cannot build a vocabulary: there is no token in the text.")
+        for token in SPECIAL_TOKENS:
+            counts.pop(token, None)
+        kept = [token for token, count in counts.items() if count >= min_count]
+        kept.sort(key=lambda token: (-counts[token], token))
+        if max_size is not None:
+            kept = kept[: max_size - len(SPECIAL_TOKENS)]
+        return cls((*SPECIAL_TOKENS, *kept))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> "Vocabulary":
+        """Reads a file with one token a line.
+
+        Raises:
+            ValueError: see the class; the message names the file and the line.
+            OSError: the file cannot be read.
+        """
+        tokens = [line.rstrip("\r\n") for line in read_lines(path)]
+        while tokens and not tokens[-1]:
+            tokens.pop()
+        try:
+            return cls(tokens)
+        except ValueError as error:
+            raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes one token a line."""
+        with atomic_file(path) as part:
+            part.write_bytes(
+                b"".join(
+                    token.encode("utf-8", errors="surrogateescape") + b"\n" for token in self.tokens
+                )
+            )
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.tokens == other.tokens
+
+    def __hash__(self) -> int:
+        return hash(self.tokens)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} tokens)"
+
+    def ids(self, tokens: Sequence[str]) -> list[int]:
+        """Ids of Python strings; unknown tokens get that of `<UNK>`."""
+        return [self._ids.get(token, UNKNOWN_ID) for token in tokens]
+
+    def lookup(self, tokens: tf.Tensor) -> tf.Tensor:
+        """Ids of a string tensor of any shape, in the graph, as int64 of the same shape."""
+        return self._table.lookup(tokens)
+
+    @functools.cached_property
+    def _table(self) -> tf.lookup.StaticHashTable:
+        with tf.init_scope():
+            keys = tf.constant(
+                [token.encode("utf-8", errors="surrogateescape") for token in self.tokens]
+            )
+            values = tf.range(len(self.tokens), dtype=tf.int64)
+            return tf.lookup.StaticHashTable(
+                tf.lookup.KeyValueTensorInitializer(keys, values), default_value=UNKNOWN_ID
+            )
+
+
+def read_lines(path: str | os.PathLike) -> Iterable[str]:
+    """Lines of a text file, cut at newlines alone; `.gz` is unpacked.
+
+    Invalid UTF-8 is kept as lone surrogates (`surrogateescape`).
+    """
+    opener = gzip.open if os.fspath(path).endswith(".gz") else open
+    with opener(path, "rt", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+        yield from file
+
+
+def _check(tokens: tuple[str, ...]) -> None:
+    if tokens[:3] != SPECIAL_TOKENS:
+        raise ValueError(
+            f"A vocabulary must begin with the lines {', '.join(SPECIAL_TOKENS)}. "
+            f"Received: {', '.join(tokens[:3]) or 'nothing'}."
+        )
+    lines: dict[str, int] = {}
+    for line, token in enumerate(tokens, start=1):
+        if not token or token.split() != [token]:
+            raise ValueError(f"Line {line} of the vocabulary is not one token: {token!r}.")
+        if token in lines:
+            raise ValueError(
+                f"Token {token!r} stands twice in the vocabulary: lines {lines[token]} and {line}."
+            )
+        lines[token] = line

@@ -1,0 +1,212 @@
+"""The arrow back from a model server: sentences in, arrays out, from any TF Serving server."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import grpc
+import numpy as np
+import tensorflow as tf
+from google.protobuf.message import Message
+from tensorflow.core.framework import tensor_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+
+class ServerError(RuntimeError):
+    """The server has refused a request, or failed at it, or was too slow.
+
+    Attributes:
+        code: a `grpc.StatusCode`.
+        message: what the server said.
+    """
+
+    def __init__(self, code: grpc.StatusCode, message: str):
+        super().__init__(f"{code.name}: {message}")
+        self.code = code
+        self.message = message
+
+
+class Client:
+    """Asks a model server for the vectors of sentences. Threads may share it.
+
+    Args:
+        address: `"host:port"` of the server's gRPC.
+        model: what the server calls the model.
+        timeout: seconds that a call may take.
+        version: of the model; `None` means the one that the server prefers.
+
+    Raises:
+        ValueError: `address` has no port, or is a URL.
+    """
+
+    def __init__(
+        self, address: str, model: str = "elmo", timeout: float = 60.0, version: int | None = None
+    ):
+        if ":" not in address or address.lower().startswith(("http:", "https:")):
+            raise ValueError(
+                f"The address must be host:port of the server's gRPC, such as localhost:8500, "
+                f"but is {address!r}."
+            )
+        self.address = address
+        self.timeout = timeout
+        self._spec = model_pb2.ModelSpec(name=model)
+        if version is not None:
+            self._spec.version.value = version
+        self._channel = grpc.insecure_channel(
+            address,
+            options=[
+                ("grpc.max_receive_message_length", -1),
+                ("grpc.max_send_message_length", -1),
+            ],
+        )
+        self._predictions = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        self._models = model_service_pb2_grpc.ModelServiceStub(self._channel)
+
+    def predict(
+        self,
+        sentences: Iterable[str | bytes] | Iterable[Sequence[str | bytes]],
+        outputs: str | Sequence[str] = ("elmo",),
+        signature: str | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Returns what the model computes for `sentences`.
+
+        Args:
+            sentences: strings, which the model splits at white space, or lists of tokens. Lone
+                surrogates stand for the bytes that they came from (`surrogateescape`).
+            outputs: names of the wanted outputs; only these travel. None named means all.
+            signature: the signature to ask. Defaults to `"serving_default"` for strings and
+                `"tokens"` for lists of tokens.
+
+        Returns:
+            One array for each of `outputs`, such as float (batch, token, feature) for `"elmo"`,
+            padded to the longest sentence.
+
+        Raises:
+            TypeError: `sentences` is one string, or mixes strings with lists of tokens.
+            ValueError: an empty token stands before a real one.
+            ConnectionError: there is no server at the address.
+            ServerError: the server refused or failed.
+        """
+        outputs = [outputs] if isinstance(outputs, str) else list(outputs)
+        default_signature, inputs = _inputs(sentences)
+        request = predict_pb2.PredictRequest(
+            model_spec=self._spec, inputs=inputs, output_filter=outputs
+        )
+        request.model_spec.signature_name = signature or default_signature
+        response = self._call(self._predictions.Predict, request)
+        names = outputs or sorted(response.outputs)
+        return {name: tf.make_ndarray(response.outputs[name]) for name in names}
+
+    def status(self) -> dict[int, str]:
+        """Returns the state of each version, such as `{1: "AVAILABLE"}`. Raises as `predict`."""
+        request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
+        response = self._call(self._models.GetModelStatus, request)
+        name_of = get_model_status_pb2.ModelVersionStatus.State.Name
+        return {one.version: name_of(one.state) for one in response.model_version_status}
+
+    def metadata(self) -> dict[str, Any]:
+        """Returns the version and its signatures. Raises as `predict`.
+
+        Returns:
+            `{"version": 1, "signatures": {"serving_default": {"inputs": {"strings": {"dtype":
+            "string", "shape": [None]}}, "outputs": …}, …}}`; an unknown rank is a shape of `None`.
+        """
+        request = get_model_metadata_pb2.GetModelMetadataRequest(
+            model_spec=self._spec, metadata_field=["signature_def"]
+        )
+        response = self._call(self._predictions.GetModelMetadata, request)
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        response.metadata["signature_def"].Unpack(signatures)
+        return {
+            "version": response.model_spec.version.value,
+            "signatures": {
+                name: {"inputs": _described(one.inputs), "outputs": _described(one.outputs)}
+                for name, one in sorted(signatures.signature_def.items())
+                if one.method_name  # What only initialises the model has none.
+            },
+        }
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._channel.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _call(self, method: grpc.UnaryUnaryMultiCallable, request: Message) -> Any:
+        try:
+            return method(request, timeout=self.timeout)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.UNAVAILABLE:
+                raise ConnectionError(
+                    f"Cannot reach a model server at {self.address}: {error.details()}. Is it "
+                    f"running, and is this the port of its gRPC?"
+                ) from error
+            raise ServerError(error.code(), error.details()) from error
+
+
+def _inputs(sentences: Any) -> tuple[str, dict[str, tensor_pb2.TensorProto]]:
+    """Returns the signature for `sentences`, and its inputs."""
+    if isinstance(sentences, str | bytes):
+        raise TypeError(f"Expected a list of sentences, but got one string: {sentences!r:.60}.")
+    sentences = list(sentences)
+    num_strings = sum(isinstance(sentence, str | bytes) for sentence in sentences)
+    if num_strings == len(sentences):
+        return "serving_default", {"strings": _strings(sentences, [len(sentences)])}
+    if num_strings:
+        raise TypeError(
+            f"Expected either strings or lists of tokens, but {num_strings} of "
+            f"{len(sentences)} sentences are strings."
+        )
+    rows = [_without_padding(position, tokens) for position, tokens in enumerate(sentences)]
+    num_tokens = max(len(row) for row in rows)
+    padded = [token for row in rows for token in row + [""] * (num_tokens - len(row))]
+    return "tokens", {
+        "tokens": _strings(padded, [len(rows), num_tokens]),
+        "sequence_len": tf.make_tensor_proto([len(row) for row in rows], tf.int32),
+    }
+
+
+def _without_padding(position: int, tokens: Iterable[str | bytes]) -> list[str | bytes]:
+    tokens = list(tokens)
+    while tokens and not tokens[-1]:
+        tokens.pop()
+    if not all(tokens):
+        raise ValueError(
+            f"Sentence {position} has an empty token before a real one: an "
+            f"an empty token is padding and belongs at the end."
+        )
+    return tokens
+
+
+def _strings(values: list[str | bytes], shape: list[int]) -> tensor_pb2.TensorProto:
+    encoded = [
+        value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
+        for value in values
+    ]
+    return tensor_pb2.TensorProto(
+        dtype=tf.string.as_datatype_enum,
+        tensor_shape=tf.TensorShape(shape).as_proto(),
+        string_val=encoded,
+    )
+
+
+def _described(infos: dict[str, meta_graph_pb2.TensorInfo]) -> dict[str, dict[str, Any]]:
+    described = {}
+    for name, info in sorted(infos.items()):
+        shape = tf.TensorShape(info.tensor_shape)
+        described[name] = {
+            "dtype": tf.as_dtype(info.dtype).name,
+            "shape": None if shape.rank is None else shape.as_list(),
+        }
+    return described
