@@ -32,7 +32,7 @@ _SUBPACKAGES = (
     "trainers",
 )
 
-__all__ = [*_HOMES, *_SUBPACKAGES, "__version__"]  # noqa: PLE0604
+__all__ = [*_HOMES, *_SUBPACKAGES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

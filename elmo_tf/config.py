@@ -295,7 +295,7 @@ def _char_cnn_from_options(options: Mapping[str, Any]) -> CharCNNConfig:
     _check_required(options, ("embedding", "filters"), "char_cnn")
     _check_keys(options["embedding"], {"dim"}, "char_cnn.embedding")
     _check_required(options["embedding"], ("dim",), "char_cnn.embedding")
-    # A freshly trained original says 261, which counts the rows of the file; 262 counts the model's.
+    # A freshly trained original says 261: the rows of the file; 262 are those of the model.
     count = options.get("n_characters", NUM_CHARACTERS + 1)
     if not _is_int(count) or count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
         raise ValueError(

@@ -184,7 +184,7 @@ def _without_padding(position: int, tokens: Iterable[str | bytes]) -> list[str |
     if not all(tokens):
         raise ValueError(
             f"Sentence {position} has an empty token before a real one: an "
-            f"an empty token is padding and belongs at the end."
+            "empty token is padding and belongs at the end."
         )
     return tokens
 

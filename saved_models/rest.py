@@ -20,7 +20,7 @@ import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus, server
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
@@ -36,29 +36,10 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
+if TYPE_CHECKING:
+    from elmo_tf.saved_models.server import ModelVersions
+
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
-
-
-class Model(Protocol):
-    """Who answers: requests and answers are TF Serving's protos, errors `tf.errors.OpError`."""
-
-    def predict(self, request: predict_pb2.PredictRequest) -> predict_pb2.PredictResponse:
-        """Runs a signature."""
-
-    def metadata(
-        self, request: get_model_metadata_pb2.GetModelMetadataRequest
-    ) -> get_model_metadata_pb2.GetModelMetadataResponse:
-        """Describes the signatures."""
-
-    def status(
-        self, request: get_model_status_pb2.GetModelStatusRequest
-    ) -> get_model_status_pb2.GetModelStatusResponse:
-        """Lists the versions and their states."""
-
-    def signature_inputs(
-        self, spec: model_pb2.ModelSpec
-    ) -> Mapping[str, meta_graph_pb2.TensorInfo]:
-        """Returns the inputs of the signature that `spec` names, by their names."""
 
 
 class RestServer:
@@ -76,7 +57,7 @@ class RestServer:
         OSError: the port cannot be listened on.
     """
 
-    def __init__(self, model: Model, host: str, port: int):
+    def __init__(self, model: "ModelVersions", host: str, port: int):
         self._server = _HTTPServer(model, host, port)
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(
@@ -100,7 +81,7 @@ class _HTTPServer(socketserver.ThreadingTCPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, model: Model, host: str, port: int):
+    def __init__(self, model: "ModelVersions", host: str, port: int):
         self.model = model
         self._num_running = 0
         self._changed = threading.Condition()
@@ -150,27 +131,30 @@ class _Handler(server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 60  # seconds without a byte, then the connection is closed
 
-    def do_GET(self) -> None:  # noqa: N802
+    def do_GET(self) -> None:
         self._handle()
 
-    def do_POST(self) -> None:  # noqa: N802
+    def do_POST(self) -> None:
         self._handle()
 
     def _handle(self) -> None:
-        with self.server.running():
+        with contextlib.ExitStack() as running:
             try:
                 body = self.rfile.read(self._content_length())
+                running.enter_context(self.server.running())
                 path = urllib.parse.urlsplit(self.path).path
-                self._reply(HTTPStatus.OK, _answer(self.server.model, self.command, path, body))
+                content = _answer(self.server.model, self.command, path, body)
+                status = HTTPStatus.OK
             except tf.errors.OpError as error:
+                content = {"error": error.message}
                 status = _HTTP_STATUS.get(error.error_code, HTTPStatus.INTERNAL_SERVER_ERROR)
-                self._reply(status, {"error": error.message})
-            except ConnectionError:
+            except (ConnectionError, TimeoutError):
                 raise
             except Exception as error:
                 logging.exception("A request failed.")
-                message = f"{type(error).__name__}: {error}"
-                self._reply(HTTPStatus.INTERNAL_SERVER_ERROR, {"error": message})
+                content = {"error": f"{type(error).__name__}: {error}"}
+                status = HTTPStatus.INTERNAL_SERVER_ERROR
+            self._reply(status, content)
 
     def _content_length(self) -> int:
         length = self.headers.get("Content-Length", "0")
@@ -204,7 +188,7 @@ _POST_PATH = re.compile(_MODEL + r":(classify|regress|predict)", re.IGNORECASE)
 _GET_PATH = re.compile(_MODEL + r"(/metadata)?", re.IGNORECASE)
 
 
-def _answer(model: Model, method: str, path: str, body: bytes) -> dict[str, Any]:
+def _answer(model: "ModelVersions", method: str, path: str, body: bytes) -> dict[str, Any]:
     if not path.lower().startswith("/v1/"):
         raise tf.errors.NotFoundError(
             None, None, f"Not found: {path}. Paths begin with /v1/models."
@@ -228,11 +212,11 @@ def _answer(model: Model, method: str, path: str, body: bytes) -> dict[str, Any]
     return _describe(model, spec) if action else _status(model, spec)
 
 
-def _status(model: Model, spec: model_pb2.ModelSpec) -> dict[str, Any]:
+def _status(model: "ModelVersions", spec: model_pb2.ModelSpec) -> dict[str, Any]:
     return _as_dict(model.status(get_model_status_pb2.GetModelStatusRequest(model_spec=spec)))
 
 
-def _describe(model: Model, spec: model_pb2.ModelSpec) -> dict[str, Any]:
+def _describe(model: "ModelVersions", spec: model_pb2.ModelSpec) -> dict[str, Any]:
     response = model.metadata(
         get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=spec, metadata_field=["signature_def"]
@@ -252,7 +236,7 @@ def _as_dict(message: Message) -> dict[str, Any]:
     )
 
 
-def _predict(model: Model, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
+def _predict(model: "ModelVersions", spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
     document = _parse(body)
     signature_name = document.get("signature_name", "")
     if not isinstance(signature_name, str):
@@ -371,7 +355,7 @@ def _proto(array: np.ndarray, dtype: int) -> tensor_pb2.TensorProto:
 
 
 def _array(value: Any, dtype: tf.DType) -> np.ndarray:
-    """Converts nested lists; the first element of each list says what the others must look like."""
+    """Converts nested lists. The first element of each says what the others must look like."""
     shape: list[int] = []
     first = value
     while isinstance(first, list):

@@ -1,7 +1,8 @@
-"""The arrow from `saved_models` to a model server: the embedded one, which answers as TF Serving does.
+"""The arrow from `saved_models` to a model server: the embedded one.
 
-It speaks TF Serving's own protocols (gRPC here, REST in `rest.py`), gives its status codes and
-messages, and loads and runs a model as it does, in a TF1-style session: what fails there fails here.
+It answers as TF Serving does: by its protocols (gRPC here, REST in `rest.py`), with its status
+codes and messages. It loads and runs a model as TF Serving does, in a TF1-style session, so that
+what fails there fails here.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ import grpc
 import numpy as np
 import tensorflow as tf
 from absl import logging
+from elmo_tf.saved_models.rest import MAX_REQUEST_BYTES, RestServer
 from google.protobuf.message import Message
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
@@ -29,8 +31,6 @@ from tensorflow_serving.apis import (
     model_pb2,
     predict_pb2,
 )
-
-from elmo_tf.saved_models.rest import MAX_REQUEST_BYTES, RestServer
 
 # What a signature may be called for and still be asked for a prediction.
 _METHOD_NAMES = tuple(
@@ -137,8 +137,8 @@ class Server:
 class ModelVersions:
     """The versions of one model: finds them, loads them, and answers requests for them.
 
-    Requests and answers are TF Serving's protos; a request that fails raises the `tf.errors.OpError`
-    whose code and message go to whoever asked.
+    Requests and answers are TF Serving's protos. A request that fails raises a `tf.errors.OpError`;
+    its code and message go to whoever asked.
 
     Args:
         directory: holds the versions in numbered folders.

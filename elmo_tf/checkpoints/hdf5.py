@@ -55,13 +55,10 @@ def write_weights(
     path: str | os.PathLike, rules: Sequence[WeightRule], variables: dict[str, keras.Variable]
 ) -> None:
     """Writes variables to an HDF5 file, as float32; it appears when it is complete."""
-    with atomic_file(path) as part:
-        with h5py.File(part, "w") as file:
-            for rule in rules:
-                arrays = [
-                    np.asarray(variables[name].numpy(), np.float32) for name in rule.variables
-                ]
-                file.create_dataset(rule.dataset, data=rule.to_file(arrays))
+    with atomic_file(path) as part, h5py.File(part, "w") as file:
+        for rule in rules:
+            arrays = [np.asarray(variables[name].numpy(), np.float32) for name in rule.variables]
+            file.create_dataset(rule.dataset, data=rule.to_file(arrays))
 
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
@@ -84,9 +81,7 @@ def _open(path: str | os.PathLike) -> h5py.File:
 
 def _dataset_names(file: h5py.File) -> set[str]:
     names: set[str] = set()
-    file.visititems(
-        lambda name, item: names.add(name) if isinstance(item, h5py.Dataset) else None
-    )
+    file.visititems(lambda name, item: names.add(name) if isinstance(item, h5py.Dataset) else None)
     return names
 
 

@@ -30,7 +30,7 @@ def weight_rules(config: BiLMConfig) -> list[WeightRule]:
     Source: `weights.hdf5` of the published checkpoints.
     """
     rules = [*_char_cnn_rules(config)] if config.char_cnn is not None else []
-    return rules + [*_lstm_rules(config)]
+    return [*rules, *_lstm_rules(config)]
 
 
 def token_embedding_rules() -> list[WeightRule]:

@@ -64,13 +64,12 @@ def dump_token_embeddings(
     """
     tokens = vocabulary.tokens
     shape = (len(tokens), bilm.config.lstm.projection_dim)
-    with atomic_file(path) as part:
-        with h5py.File(part, "w") as file:
-            rows = file.create_dataset("embedding", shape, "float32")
-            for start in range(0, len(tokens), batch_size):
-                batch = tokens[start : start + batch_size]
-                rows[start : start + len(batch)] = bilm.token_embeddings(list(batch))
-            rows[:2] = bilm.boundary_embeddings()
+    with atomic_file(path) as part, h5py.File(part, "w") as file:
+        rows = file.create_dataset("embedding", shape, "float32")
+        for start in range(0, len(tokens), batch_size):
+            batch = tokens[start : start + batch_size]
+            rows[start : start + len(batch)] = bilm.token_embeddings(list(batch))
+        rows[:2] = bilm.boundary_embeddings()
 
 
 def write_json(path: str | os.PathLike, content: dict) -> None:

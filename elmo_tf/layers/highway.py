@@ -8,7 +8,8 @@ from keras import ops
 class HighwayStack(keras.layers.Layer):
     """Highway layers, one above the other.
 
-    `g = sigmoid(x · W_carry + b_carry)`, `y = g · relu(x · W_transform + b_transform) + (1 - g) · x`
+    `g = sigmoid(x · W_carry + b_carry)`,
+    `y = g · relu(x · W_transform + b_transform) + (1 - g) · x`
 
     The name "carry" is that of the published files; `g` opens the *transform*. `b_carry` starts
     at -2, so that a new layer passes most of its input.

@@ -185,16 +185,30 @@ class ProjectedLSTM(keras.layers.RNN):
         if keras.config.backend() != "tensorflow" or self.unroll or not self.zero_output_for_mask:
             return super().inner_loop(sequences, initial_state, mask, training)
         # Keras's loop multiplies each token's vector apart; here all are multiplied at once.
-        from elmo_tf.layers.recurrence_tf import recurrence
+        from elmo_tf.layers import recurrence_tf
 
-        outputs, (h, c) = recurrence(
-            self.cell.step,
-            self.cell.input_product(sequences),
-            initial_state,
-            mask,
-            go_backwards=self.go_backwards,
-        )
-        return h, outputs, [h, c]
+        cell = self.cell
+        if self.go_backwards:
+            sequences = ops.flip(sequences, axis=1)
+            mask = None if mask is None else ops.flip(mask, axis=1)
+        gates = ops.transpose(cell.input_product(sequences), (1, 0, 2))  # (token, batch, 4 · units)
+        if mask is not None:
+            mask = ops.transpose(mask)[:, :, None]  # (token, batch, 1)
+        if training:
+            outputs, (h, c) = recurrence_tf.recurrence_for_training(
+                gates,
+                initial_state,
+                mask,
+                cell.recurrent_kernel,
+                cell.projection_kernel if cell.has_projection else None,
+                cell.cell_clip,
+                cell.proj_clip,
+            )
+        else:
+            outputs, (h, c) = recurrence_tf.recurrence(cell.step, gates, initial_state, mask)
+        if mask is not None:
+            outputs = ops.where(mask, outputs, ops.zeros_like(outputs))
+        return h, ops.transpose(outputs, (1, 0, 2)), [h, c]
 
     def get_config(self):
         config = super().get_config()

@@ -1,7 +1,7 @@
-"""The time loop of `ProjectedLSTM` on TensorFlow, with the input product taken out of it.
+"""The time loops of `ProjectedLSTM` on TensorFlow, with the input product taken out of them.
 
 The plain form, for every backend, is Keras's own loop over `ProjectedLSTMCell`; a test holds that
-both agree.
+all agree, and so do their gradients.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,42 +14,194 @@ def recurrence(
     gates: tf.Tensor,
     initial_state: Sequence[tf.Tensor],
     mask: tf.Tensor | None,
-    go_backwards: bool = False,
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Runs `h, c = step(gates_t, h, c)` over the tokens.
+    """Runs `h, c = step(gates_t, h, c)` over the tokens, and keeps nothing but the outputs.
 
     Args:
         step: one step of the cell.
-        gates: float (batch, token, 4 · units), the input product.
+        gates: float (token, batch, 4 · units), the input product.
         initial_state: `[h, c]`.
-        mask: bool (batch, token) or None. At a masked token the state stays and the output is 0.
-        go_backwards: whether to begin with the last token.
+        mask: bool (token, batch, 1) or None. At a masked token the state stays as it is.
 
     Returns:
-        Outputs, float (batch, token, feature), in the order in which they are computed, and the
-        last `[h, c]`.
+        `h` after each token, float (token, batch, feature), and the last `[h, c]`.
     """
-    gates = tf.transpose(gates, (1, 0, 2))  # (token, batch, 4 · units)
-    num_tokens = tf.shape(gates)[0]
-    inputs = tf.TensorArray(gates.dtype, num_tokens).unstack(gates)
-    masks = None
-    if mask is not None:
-        mask = tf.transpose(mask)[:, :, tf.newaxis]  # (token, batch, 1)
-        masks = tf.TensorArray(tf.bool, num_tokens).unstack(mask)
+    num_tokens, static_num_tokens = tf.shape(gates)[0], gates.shape[0]
+    gates = tf.TensorArray(gates.dtype, num_tokens).unstack(gates)
+    masks = None if mask is None else tf.TensorArray(tf.bool, num_tokens).unstack(mask)
     h, c = initial_state
     outputs = tf.TensorArray(h.dtype, num_tokens, element_shape=h.shape)
 
     def body(index, h, c, outputs):
-        position = num_tokens - 1 - index if go_backwards else index
-        new_h, new_c = step(inputs.read(position), h, c)
-        output = new_h
+        new_h, new_c = step(gates.read(index), h, c)
         if masks is not None:
-            real = masks.read(position)  # (batch, 1)
-            output = tf.where(real, new_h, tf.zeros_like(new_h))
+            real = masks.read(index)
             new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
-        return index + 1, new_h, new_c, outputs.write(index, output)
+        return index + 1, new_h, new_c, outputs.write(index, new_h)
 
     _, h, c, outputs = tf.while_loop(
         lambda index, *_: index < num_tokens, body, (tf.constant(0), h, c, outputs)
     )
-    return tf.transpose(outputs.stack(), (1, 0, 2)), [h, c]
+    return tf.ensure_shape(outputs.stack(), (static_num_tokens, *h.shape)), [h, c]
+
+
+def recurrence_for_training(
+    gates: tf.Tensor,
+    initial_state: Sequence[tf.Tensor],
+    mask: tf.Tensor | None,
+    recurrent_kernel: tf.Tensor,
+    projection_kernel: tf.Tensor | None,
+    cell_clip: float | None,
+    proj_clip: float | None,
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """The same, with a gradient that multiplies for all tokens at once.
+
+    TensorFlow's own gradient of a loop adds up a (projection_dim, 4 · units) product in every step.
+    Here the loop backwards carries only the state's gradient, and both matrices get theirs from one
+    product each, over all tokens.
+
+    Args:
+        gates, initial_state, mask: see `recurrence`.
+        recurrent_kernel: float (projection_dim, 4 · units).
+        projection_kernel: float (units, projection_dim) or None.
+        cell_clip, proj_clip: see `ProjectedLSTMCell`.
+
+    Returns:
+        See `recurrence`.
+    """
+
+    @tf.custom_gradient
+    def run(gates, h0, c0, recurrent, projection):
+        h, c, activations = _forward(
+            gates, h0, c0, mask, recurrent, projection, cell_clip, proj_clip
+        )
+        last_h = tf.concat([h0[tf.newaxis], h], axis=0)[-1]
+        last_c = tf.concat([c0[tf.newaxis], c], axis=0)[-1]
+
+        def gradient(grad_h, grad_last_h, grad_last_c):
+            return _backward(
+                (grad_h, grad_last_h, grad_last_c),
+                (h, c, activations),
+                (h0, c0, mask, recurrent, projection),
+                (cell_clip, proj_clip),
+            )
+
+        return (h, last_h, last_c), gradient
+
+    # Variables themselves would be taken for something that the gradient must know by another name.
+    recurrent = tf.identity(recurrent_kernel)
+    has_projection = projection_kernel is not None
+    projection = tf.identity(projection_kernel) if has_projection else tf.zeros((0, 0), gates.dtype)
+    h, last_h, last_c = run(gates, *initial_state, recurrent, projection)
+    return tf.ensure_shape(h, (gates.shape[0], *last_h.shape)), [last_h, last_c]
+
+
+def _forward(gates, h0, c0, mask, recurrent, projection, cell_clip, proj_clip):
+    """`h`, `c` and the four activations after each token."""
+    num_tokens = tf.shape(gates)[0]
+    arrays = [
+        tf.TensorArray(gates.dtype, num_tokens, element_shape=shape)
+        for shape in (h0.shape, c0.shape, gates.shape[1:])
+    ]
+    gates = tf.TensorArray(gates.dtype, num_tokens).unstack(gates)
+    masks = None if mask is None else tf.TensorArray(tf.bool, num_tokens).unstack(mask)
+    has_projection = projection.shape[0] != 0
+
+    def body(index, h, c, arrays):
+        i, j, f, o = tf.split(gates.read(index) + tf.matmul(h, recurrent), 4, axis=-1)
+        i, j, f, o = tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f + 1.0), tf.sigmoid(o)
+        new_c = f * c + i * j
+        if cell_clip is not None:
+            new_c = tf.clip_by_value(new_c, -cell_clip, cell_clip)
+        new_h = o * tf.tanh(new_c)
+        if has_projection:
+            new_h = tf.matmul(new_h, projection)
+            if proj_clip is not None:
+                new_h = tf.clip_by_value(new_h, -proj_clip, proj_clip)
+        if masks is not None:
+            real = masks.read(index)
+            new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
+        values = new_h, new_c, tf.concat([i, j, f, o], axis=-1)
+        arrays = [array.write(index, value) for array, value in zip(arrays, values, strict=True)]
+        return index + 1, new_h, new_c, arrays
+
+    *_, arrays = tf.while_loop(
+        lambda index, *_: index < num_tokens, body, (tf.constant(0), h0, c0, arrays)
+    )
+    return [array.stack() for array in arrays]
+
+
+def _backward(upstream, kept, inputs, clips):
+    """Gradients of the input product, the first state and both matrices."""
+    grad_h, grad_last_h, grad_last_c = upstream
+    h, c, activations = kept
+    h0, c0, mask, recurrent, projection = inputs
+    cell_clip, proj_clip = clips
+    has_projection = projection.shape[0] != 0
+    num_tokens = tf.shape(h)[0]
+    i, j, f, o = tf.split(activations, 4, axis=-1)  # each (token, batch, units)
+    tanh_c = tf.tanh(c)
+    c_before = tf.concat([c0[tf.newaxis], c], axis=0)[:-1]
+    h_before = tf.concat([h0[tf.newaxis], h], axis=0)[:-1]
+
+    # All that does not wait for the loop. A clipped value passes no gradient.
+    real = None if mask is None else tf.cast(mask, h.dtype)
+    into_h = tf.ones_like(h) if real is None else real * tf.ones_like(h)
+    if has_projection and proj_clip is not None:
+        into_h *= tf.cast(tf.abs(h) < proj_clip, h.dtype)
+    into_c = tf.ones_like(c) if cell_clip is None else tf.cast(tf.abs(c) < cell_clip, c.dtype)
+    slope_c = o * (1.0 - tanh_c * tanh_c)
+    # What a unit of the cell's gradient gives to i, j and f; of the output's, to o.
+    slopes = tf.concat([i * (1.0 - i) * j, (1.0 - j * j) * i, f * (1.0 - f) * c_before], axis=-1)
+    slope_o = o * (1.0 - o) * tanh_c
+
+    sequences = [grad_h, into_h, into_c, slope_c, slopes, slope_o, f]
+    if real is not None:
+        sequences.append(real)
+    arrays = [tf.TensorArray(s.dtype, num_tokens).unstack(s) for s in sequences]
+    out_gates = tf.TensorArray(h.dtype, num_tokens, element_shape=activations.shape[1:])
+    out_h = tf.TensorArray(h.dtype, num_tokens, element_shape=h0.shape)
+
+    def body(index, grad_h, grad_c, out_gates, out_h):
+        upstream, into_h, into_c, slope_c, slopes, slope_o, f, *real = [
+            array.read(index) for array in arrays
+        ]
+        whole_h = grad_h + upstream  # of this token's state
+        new_h = whole_h * into_h
+        grad_m = tf.matmul(new_h, projection, transpose_b=True) if has_projection else new_h
+        whole_c = grad_c
+        new_c = (whole_c + grad_m * slope_c) * into_c
+        if real:
+            new_c *= real[0]
+        gates = tf.concat([tf.tile(new_c, (1, 3)) * slopes, grad_m * slope_o], axis=-1)
+        before_h = tf.matmul(gates, recurrent, transpose_b=True)
+        before_c = new_c * f
+        if real:  # a masked token hands the state through
+            before_h += whole_h * (1.0 - real[0])
+            before_c += whole_c * (1.0 - real[0])
+        return (
+            index - 1,
+            before_h,
+            before_c,
+            out_gates.write(index, gates),
+            out_h.write(index, new_h),
+        )
+
+    _, grad_h0, grad_c0, out_gates, out_h = tf.while_loop(
+        lambda index, *_: index >= 0,
+        body,
+        (num_tokens - 1, grad_last_h, grad_last_c, out_gates, out_h),
+    )
+    grad_gates, grad_projected = out_gates.stack(), out_h.stack()
+    grad_recurrent = _outer(h_before, grad_gates)
+    grad_projection = (
+        _outer(o * tanh_c, grad_projected) if has_projection else tf.zeros_like(projection)
+    )
+    return grad_gates, grad_h0, grad_c0, grad_recurrent, grad_projection
+
+
+def _outer(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+    """`sum_t left_tᵀ · right_t` of (token, batch, feature) tensors."""
+    left = tf.reshape(left, (-1, left.shape[-1]))
+    right = tf.reshape(right, (-1, right.shape[-1]))
+    return tf.matmul(left, right, transpose_a=True)

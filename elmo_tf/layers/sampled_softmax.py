@@ -16,9 +16,10 @@ class SampledSoftmax(keras.layers.Layer):
     `loss = -log(exp(s_y) / (exp(s_y) + sum_k exp(s_k)))` with
     `s_v = x · W_v + b_v - log E(v)`, where `k` runs over the sampled tokens other than the target
     `y`, and `E(v)` is the expected number of times that `v` is in a sample. Sampled tokens come
-    from the log-uniform distribution `P(v) = log((v + 2) / (v + 1)) / log(V + 1)`, so the vocabulary
-    must be sorted by falling count. One sample serves all tokens of a call. On TensorFlow a token
-    is sampled once at most; on Keras's other backends it may come several times, and counts so.
+    from the log-uniform distribution `P(v) = log((v + 2) / (v + 1)) / log(V + 1)`, so the
+    vocabulary must be sorted by falling count. One sample serves all tokens of a call. On
+    TensorFlow a token is sampled once at most; on Keras's other backends it may come several times,
+    and counts so.
 
     `full_loss` gives the exact negative log-likelihood.
 

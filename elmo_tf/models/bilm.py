@@ -17,7 +17,7 @@ from elmo_tf.text.sentences import string_tensor
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
 
 # Rows in front of the encoded tokens of a batch: no token, <S>, </S>.
-_NO_TOKEN, _BOS, _EOS, _FIRST = range(4)
+NO_TOKEN_ROW, BOS_ROW, EOS_ROW, FIRST_ROW = range(4)
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -44,7 +44,7 @@ class BiLM(keras.Model):
             (batch, token) as `TokenEmbedding` reads them.
         lengths: int (batch,) or None. Real tokens of each row; what stands behind is ignored. None
             counts them.
-        training: accepted for Keras; changes nothing.
+        training: bool. Whether gradients will be taken; changes nothing but their speed.
 
     Returns:
         dict of "layers", float (batch, L + 1, token, 2 · projection_dim), zero at masked tokens,
@@ -137,7 +137,9 @@ class BiLM(keras.Model):
     def call(self, inputs, lengths=None, training=False):
         table, index, lengths = self._encode_distinct(inputs, lengths)
         vectors, mask = self._with_boundaries(table, index, lengths)  # (batch, token + 2, feature)
-        layers = ops.stack(self._representations(vectors, mask), axis=1)  # (batch, layer, …)
+        layers = ops.stack(
+            self._representations(vectors, mask, training), axis=1
+        )  # (batch, layer, …)
         if not self.keep_boundaries:
             layers, mask = layers[:, :, 1:-1], mask[:, 2:]
         layers = ops.where(mask[:, None, :, None], layers, ops.zeros_like(layers))
@@ -210,7 +212,7 @@ class BiLM(keras.Model):
             tokens, lengths = token_batch(inputs, lengths)
             distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
             index = tf.reshape(index, tf.shape(tokens))
-            return self.encode_rows(distinct), index + _FIRST, lengths
+            return self.encode_rows(distinct), index + FIRST_ROW, lengths
         most = PAD if self.config.char_cnn is not None else self.config.num_tokens
         valid = tf.reduce_all(tf.logical_and(inputs >= 0, inputs <= most))
         ids = checked(inputs, valid, f"Ids must be between 0 and {most}, not", inputs)
@@ -231,7 +233,7 @@ class BiLM(keras.Model):
             rows = tf.reshape(ids, (-1, tf.shape(ids)[-1]))
         lengths = row_lengths(is_token, lengths)
         index = tf.reshape(tf.range(tf.shape(rows)[0]), tf.shape(is_token))
-        return self._table(rows), index + _FIRST, lengths
+        return self._table(rows), index + FIRST_ROW, lengths
 
     def _token_ids(self, tokens: tf.Tensor) -> tf.Tensor:
         if self.config.char_cnn is not None:
@@ -263,34 +265,39 @@ class BiLM(keras.Model):
         Returns:
             float (batch, token + 2, feature) and the mask, bool (batch, token + 2).
         """
-        index = tf.pad(index, [[0, 0], [1, 1]], constant_values=_BOS)
+        index = tf.pad(index, [[0, 0], [1, 1]], constant_values=BOS_ROW)
         position = tf.range(tf.shape(index)[1])
         end = lengths[:, tf.newaxis] + 1
-        index = tf.where(position == end, _EOS, index)
+        index = tf.where(position == end, EOS_ROW, index)
         mask = position <= end
-        index = tf.where(mask, index, _NO_TOKEN)
+        index = tf.where(mask, index, NO_TOKEN_ROW)
         return tf.gather(table, index), mask
 
-    def _representations(self, vectors, mask):
+    def _representations(self, vectors, mask, training):
         initial = self._initial_states(ops.shape(vectors)[0])
         if self._carried is not None:
             initial = self._carried.read(initial)
-        (forward, backward), states = self._read(vectors, mask, initial)
+        (forward, backward), states = self._read(vectors, mask, initial, training)
         if self._carried is not None:
             self._carried.write(states)
         pairs = [(vectors, vectors), *zip(forward, backward, strict=True)]
         return [ops.concatenate(pair, axis=-1) for pair in pairs]
 
-    def _read(self, vectors, mask, initial):
+    def _read(self, vectors, mask, initial, training=False):
         """Both directions' layers, in the order of the text, and their last states.
 
         Reversed as a whole, padding comes first; it leaves the initial state untouched, so each
         sentence is read from its own end.
         """
         initial = initial or (None, None)
-        forward, forward_states = self.forward_lstm(vectors, mask=mask, initial_states=initial[0])
+        forward, forward_states = self.forward_lstm(
+            vectors, mask=mask, initial_states=initial[0], training=training
+        )
         backward, backward_states = self.backward_lstm(
-            ops.flip(vectors, axis=1), mask=ops.flip(mask, axis=1), initial_states=initial[1]
+            ops.flip(vectors, axis=1),
+            mask=ops.flip(mask, axis=1),
+            initial_states=initial[1],
+            training=training,
         )
         backward = [ops.flip(layer, axis=1) for layer in backward]
         return (forward, backward), (forward_states, backward_states)
@@ -299,7 +306,9 @@ class BiLM(keras.Model):
         """`[h, c]` of every layer of both directions, the same for each row."""
         state = ops.cast(ops.convert_to_tensor(self.initial_state), self.compute_dtype)
         state = ops.broadcast_to(state[:, :, None], (*state.shape[:2], batch_size, state.shape[2]))
-        return [[self._split(layer) for layer in ops.unstack(stack)] for stack in ops.unstack(state)]
+        return [
+            [self._split(layer) for layer in ops.unstack(stack)] for stack in ops.unstack(state)
+        ]
 
     def _split(self, state):
         """`[h, c]` of a state (row, projection_dim + dim)."""

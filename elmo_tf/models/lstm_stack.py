@@ -26,6 +26,7 @@ class LSTMStack(keras.layers.Layer):
         initial_states: for each layer `[h, c]`, or None for zeros.
         dropout_fn: applied to the input of every layer, or None. The skip connection adds the
             dropped input.
+        training: bool. Whether gradients will be taken; changes nothing but their speed.
 
     Returns:
         The outputs of all layers, a list of float (batch, token, projection_dim), zero at masked
@@ -72,13 +73,14 @@ class LSTMStack(keras.layers.Layer):
         mask: Any = None,
         initial_states: Sequence[Sequence[Any]] | None = None,
         dropout_fn: Callable[[Any], Any] | None = None,
+        training: bool = False,
     ) -> tuple[list[Any], list[list[Any]]]:
         outputs, states = [], []
         for index, lstm in enumerate(self.lstms):
             if dropout_fn is not None:
                 inputs = dropout_fn(inputs)
             initial_state = None if initial_states is None else list(initial_states[index])
-            output, *state = lstm(inputs, initial_state=initial_state, mask=mask)
+            output, *state = lstm(inputs, initial_state=initial_state, mask=mask, training=training)
             if index > 0 and self.lstm.use_skip_connections:
                 # A masked token's input is zero above the first layer, so its output stays zero.
                 output = output + inputs

@@ -25,7 +25,9 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
         is_token = (
             tf.strings.length(inputs) > 0
             if inputs.dtype == tf.string
-            else tf.reduce_any(inputs != 0, axis=-1) if inputs.shape.rank == 3 else inputs != 0
+            else tf.reduce_any(inputs != 0, axis=-1)
+            if inputs.shape.rank == 3
+            else inputs != 0
         )
         lengths = row_lengths(is_token, lengths)
     elif eager and lengths is not None:
@@ -131,9 +133,7 @@ def row_lengths(is_token: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
     )
 
 
-def checked(
-    value: tf.Tensor, condition: tf.Tensor, message: str, *shown: tf.Tensor
-) -> tf.Tensor:
+def checked(value: tf.Tensor, condition: tf.Tensor, message: str, *shown: tf.Tensor) -> tf.Tensor:
     """`value`, or an error: a ValueError now, or one of TensorFlow's when the graph runs."""
     if not tf.executing_eagerly():
         with tf.control_dependencies([tf.debugging.Assert(condition, [message, *shown])]):

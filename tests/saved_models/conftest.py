@@ -1,0 +1,93 @@
+"""A small model with the signatures of an exported one, and a server that serves it."""
+
+import pytest
+import tensorflow as tf
+from elmo_tf.saved_models.server import serve
+
+WORD_DIM = 3
+ELMO_DIM = 7
+
+
+class Lengths(tf.Module):
+    """Its vectors are the lengths of the tokens in bytes, times 1, 2, 3, … and times `scale`."""
+
+    def __init__(self, scale):
+        self.scale = tf.Variable(scale, name="scale")
+
+    def vectors(self, tokens, sequence_len):
+        mask = tf.sequence_mask(sequence_len, tf.shape(tokens)[1])
+        lengths = tf.where(mask, tf.cast(tf.strings.length(tokens), tf.float32), 0.0)[..., None]
+        elmo = self.scale * lengths * tf.range(1.0, ELMO_DIM + 1)  # (batch, token, feature)
+        counts = tf.cast(tf.maximum(sequence_len, 1), tf.float32)[:, None]
+        return {
+            "word_emb": lengths * tf.range(1.0, WORD_DIM + 1),
+            "elmo": elmo,
+            "default": tf.reduce_sum(elmo, axis=1) / counts,
+            "sequence_len": sequence_len,
+        }
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "strings")])
+    def of_sentences(self, strings):
+        tokens = tf.strings.split(strings)
+        return self.vectors(tokens.to_tensor(""), tf.cast(tokens.row_lengths(), tf.int32))
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None, None], tf.string, "tokens"),
+            tf.TensorSpec([None], tf.int32, "sequence_len"),
+        ]
+    )
+    def of_tokens(self, tokens, sequence_len):
+        tf.debugging.assert_less_equal(
+            sequence_len, tf.shape(tokens)[1], "sequence_len is longer than the sentence"
+        )
+        return self.vectors(tokens, sequence_len)
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([], tf.float32, "number"),
+            tf.TensorSpec([None], tf.bool, "flags"),
+        ]
+    )
+    def of_other_types(self, number, flags):
+        """For what an exported model does not have: scalars, text, bytes, other numbers."""
+        return {
+            "scalar": number * self.scale,
+            "half": tf.cast(tf.fill([2], number), tf.float16),
+            "large": tf.fill([2], tf.constant(2**40, tf.int64)),
+            "flags": tf.logical_not(flags),
+            "text": tf.constant("Jürgen"),
+            "some_bytes": tf.constant([b"\xff"]),
+        }
+
+
+def save(directory, version, scale):
+    """Writes `directory/<version>` with a model of that `scale`."""
+    model = Lengths(scale)
+    tf.saved_model.save(
+        model,
+        str(directory / str(version)),
+        signatures={
+            "serving_default": model.of_sentences,
+            "tokens": model.of_tokens,
+            "other_types": model.of_other_types,
+        },
+    )
+
+
+@pytest.fixture(scope="session")
+def model_directory(tmp_path_factory):
+    """Versions 1 (scale 10) and 2 (scale 100), and what is not a version."""
+    directory = tmp_path_factory.mktemp("model")
+    save(directory, 1, 10.0)
+    save(directory, 2, 100.0)
+    (directory / "7").mkdir()
+    (directory / "notes").mkdir()
+    (directory / "notes" / "saved_model.pb").write_bytes(b"")
+    return directory
+
+
+@pytest.fixture(scope="session")
+def server(model_directory):
+    with serve(model_directory, port=0, rest_port=0) as server:
+        yield server
