@@ -4,9 +4,9 @@ from typing import Any
 
 import keras
 import tensorflow as tf
-from elmo_tf.trainers.optimizers import clip_by_global_norm
 
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.trainers.optimizers import clip_by_global_norm
 
 # The random numbers of a step are told apart by these.
 _DROPOUT, _NEGATIVES = range(2)

@@ -1,0 +1,4 @@
+"""What a biLM knows: perplexity of held-out text, and neighbours of words in context."""
+
+
+from elmo_tf.evaluation.perplexity import perplexity as perplexity

@@ -1,0 +1,54 @@
+"""BiLM ─► the nearest occurrences of a word in context, layer by layer."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from elmo_tf.embedding import Embedder
+
+
+class Neighbour(NamedTuple):
+    """One occurrence: where it is, and its cosine similarity to the one asked for."""
+
+    sentence: int
+    position: int
+    similarity: float
+
+
+class Occurrences:
+    """All occurrences of a word in some text, with their vectors in every layer.
+
+    Args:
+        embedder: an `Embedder` with `layers="all"`.
+        sentences: lists of tokens.
+        word: the token.
+
+    Raises:
+        ValueError: the word does not occur.
+
+    Source: Peters et al. 2018, table 4.
+    """
+
+    def __init__(self, embedder: Embedder, sentences: Iterable[Sequence[str]], word: str):
+        self.sentences = [list(sentence) for sentence in sentences if word in sentence]
+        if not self.sentences:
+            raise ValueError(f"The word {word!r} does not occur in the text.")
+        self.places = [
+            (number, position)
+            for number, sentence in enumerate(self.sentences)
+            for position, token in enumerate(sentence)
+            if token == word
+        ]
+        arrays = list(embedder.embed(self.sentences))
+        vectors = np.stack([arrays[number][:, position] for number, position in self.places], 1)
+        # (layer, occurrence, feature)
+        self._vectors = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+    def nearest(self, occurrence: int, layer: int, top_n: int = 5) -> list[Neighbour]:
+        """The occurrences in other sentences whose vectors in `layer` are most like this one's."""
+        vectors = self._vectors[layer]
+        similarities = vectors @ vectors[occurrence]  # (occurrence,)
+        here = self.places[occurrence][0]
+        order = [i for i in np.argsort(-similarities, kind="stable") if self.places[i][0] != here]
+        return [Neighbour(*self.places[i], float(similarities[i])) for i in order[:top_n]]

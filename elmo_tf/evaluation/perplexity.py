@@ -1,0 +1,125 @@
+"""LanguageModel ─► perplexity of held-out text, by the full softmax."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.progress import progress
+from elmo_tf.text.corpus import count_corpus, sentence_dataset
+from elmo_tf.text.windows import lm_windows
+
+# Text is read in one lane as long as it is short, where the state at its beginning matters.
+_TOKENS_PER_LANE = 2_000
+_MOST_LANES = 32
+_TOKENS_PER_WINDOW = 640
+# Numbers in the largest matrix of logits, (token, vocabulary): 128 MiB.
+_LOGITS_IN_MEMORY = 2**25
+
+
+def perplexity(
+    model: LanguageModel, files: Sequence[Path], shown: bool = True
+) -> dict[str, float | int]:
+    """Perplexity per token, the boundary at a sentence's end included.
+
+    The LSTM states are carried through the text, as in training. Text of more than 2,000 tokens is
+    read in several lanes, 32 at most.
+
+    Args:
+        model: a `LanguageModel`.
+        files: text, one tokenised sentence a line.
+        shown: whether to show progress.
+
+    Returns:
+        "forward" and "backward", the exponential of the mean negative log-likelihood of each
+        direction; "average", that of both means' mean; "tokens", the targets of one direction.
+
+    Raises:
+        ValueError: there is no token in the files.
+
+    Source: Peters et al. 2018; the evaluation script of the original.
+    """
+    return Perplexity(model, files)(shown)
+
+
+class Perplexity:
+    """Measures the perplexity of the same text several times, while a model is trained.
+
+    Args:
+        model, files: see `perplexity`.
+
+    Call arguments, Returns, Raises: see `perplexity`.
+    """
+
+    def __init__(self, model: LanguageModel, files: Sequence[Path]):
+        self._model = model
+        self._num_targets = count_corpus(files, model.vocabulary).targets
+        num_lanes = max(1, min(_MOST_LANES, self._num_targets // _TOKENS_PER_LANE))
+        window = max(1, _TOKENS_PER_WINDOW // num_lanes)
+        self._windows = lm_windows(
+            sentence_dataset(files), num_lanes, window, drop_remainder=False
+        ).prefetch(2)
+        self._states = tf.nest.map_structure(
+            lambda state: tf.Variable(state, trainable=False), model.zero_states(num_lanes)
+        )
+
+    def __call__(self, shown: bool = True) -> dict[str, float | int]:
+        tf.nest.map_structure(lambda state: state.assign(tf.zeros_like(state)), self._states)
+        total = tf.zeros((2,), tf.float64)
+        with progress(self._num_targets, "evaluating", "tokens", shown=shown) as meter:
+            for part in self._windows:
+                total += self._losses(part["inputs"], part["targets"], part["mask"])
+                meter.update(int(tf.math.count_nonzero(part["mask"])))
+        forward, backward = (total / self._num_targets).numpy().tolist()
+        return {
+            "forward": math.exp(forward),
+            "backward": math.exp(backward),
+            "average": math.exp((forward + backward) / 2),
+            "tokens": self._num_targets,
+        }
+
+    @tf.function(reduce_retracing=True)
+    def _losses(self, inputs: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+        """The sums of both directions over one window, float64 (2,). Moves the states on."""
+        tops, states = self._model.tops(inputs, self._states)
+        tf.nest.map_structure(lambda old, new: old.assign(new), self._states, states)
+        mask = tf.reshape(mask, (-1,))
+        sums = [
+            full_loss_sum(
+                self._model.softmax,
+                tf.boolean_mask(tf.reshape(top, (-1, top.shape[-1])), mask),
+                tf.boolean_mask(ids, mask),
+            )
+            for top, ids in zip(tops, self._model.targets(targets), strict=True)
+        ]
+        return tf.stack(sums)
+
+
+def full_loss_sum(softmax: SampledSoftmax, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    """The sum of exact negative log-likelihoods, with a bounded matrix of logits.
+
+    Args:
+        softmax: the layer.
+        inputs: float (token, feature).
+        targets: int (token,).
+
+    Returns:
+        float64 scalar.
+    """
+    chunk = max(1, _LOGITS_IN_MEMORY // softmax.vocabulary_size)
+    num_tokens = tf.shape(inputs)[0]
+
+    def add(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        losses = softmax.full_loss(inputs[start : start + chunk], targets[start : start + chunk])
+        return start + chunk, total + tf.reduce_sum(tf.cast(losses, tf.float64))
+
+    _, total = tf.while_loop(
+        lambda start, _: start < num_tokens,
+        add,
+        (tf.constant(0), tf.zeros((), tf.float64)),
+        parallel_iterations=1,
+    )
+    return total

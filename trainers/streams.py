@@ -1,0 +1,24 @@
+"""Corpus ─► windows without end, in an order that a seed determines."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import tensorflow as tf
+
+from elmo_tf.text.corpus import sentence_dataset
+from elmo_tf.text.windows import lm_windows
+
+# Lines among which the next one is drawn; they are kept in memory and in every save.
+SHUFFLE_LINES = 16_384
+
+
+def training_windows(
+    files: Sequence[Path], num_lanes: int, window: int, seed: int
+) -> tf.data.Dataset:
+    """Windows of the corpus, over and over, the sentences in another order each time.
+
+    Returns:
+        See `lm_windows`. Its iterator can be saved.
+    """
+    sentences = sentence_dataset(files, seed).shuffle(SHUFFLE_LINES, seed=seed)
+    return lm_windows(sentences.repeat(), num_lanes, window).prefetch(4)
