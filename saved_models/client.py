@@ -18,19 +18,24 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+Sentence = str | bytes | Sequence[str | bytes]  # to be split at white space, or its tokens
 
-class ServerError(RuntimeError):
-    """The server has refused a request, or failed at it, or was too slow.
 
-    Attributes:
-        code: a `grpc.StatusCode`.
-        message: what the server said.
-    """
+class ServerError(grpc.RpcError):
+    """The server was not reached, has refused the request, failed at it, or was too slow."""
 
-    def __init__(self, code: grpc.StatusCode, message: str):
-        super().__init__(f"{code.name}: {message}")
-        self.code = code
-        self.message = message
+    def __init__(self, code: grpc.StatusCode, details: str):
+        super().__init__(f"{code.name}: {details}")
+        self._code = code
+        self._details = details
+
+    def code(self) -> grpc.StatusCode:
+        """Returns gRPC's status code, such as `grpc.StatusCode.NOT_FOUND` for a wrong model."""
+        return self._code
+
+    def details(self) -> str:
+        """Returns what was wrong, as the server says it."""
+        return self._details
 
 
 class Client:
@@ -39,7 +44,7 @@ class Client:
     Args:
         address: `"host:port"` of the server's gRPC.
         model: what the server calls the model.
-        timeout: seconds that a call may take.
+        timeout: seconds that a call may take; `None` means no limit.
         version: of the model; `None` means the one that the server prefers.
 
     Raises:
@@ -47,7 +52,11 @@ class Client:
     """
 
     def __init__(
-        self, address: str, model: str = "elmo", timeout: float = 60.0, version: int | None = None
+        self,
+        address: str,
+        model: str = "elmo",
+        timeout: float | None = 60.0,
+        version: int | None = None,
     ):
         if ":" not in address or address.lower().startswith(("http:", "https:")):
             raise ValueError(
@@ -71,7 +80,7 @@ class Client:
 
     def predict(
         self,
-        sentences: Iterable[str | bytes] | Iterable[Sequence[str | bytes]],
+        sentences: Iterable[Sentence],
         outputs: str | Sequence[str] = ("elmo",),
         signature: str | None = None,
     ) -> dict[str, np.ndarray]:
@@ -89,10 +98,10 @@ class Client:
             padded to the longest sentence.
 
         Raises:
-            TypeError: `sentences` is one string, or mixes strings with lists of tokens.
+            TypeError: `sentences` is one string, mixes strings with lists of tokens, or holds
+                something else.
             ValueError: an empty token stands before a real one.
-            ConnectionError: there is no server at the address.
-            ServerError: the server refused or failed.
+            ServerError: there was no answer, or a refusal.
         """
         outputs = [outputs] if isinstance(outputs, str) else list(outputs)
         default_signature, inputs = _inputs(sentences)
@@ -105,18 +114,25 @@ class Client:
         return {name: tf.make_ndarray(response.outputs[name]) for name in names}
 
     def status(self) -> dict[int, str]:
-        """Returns the state of each version, such as `{1: "AVAILABLE"}`. Raises as `predict`."""
+        """Returns the state of each version, such as `{1: "AVAILABLE"}`.
+
+        Raises:
+            ServerError: there was no answer, or a refusal.
+        """
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
         response = self._call(self._models.GetModelStatus, request)
         name_of = get_model_status_pb2.ModelVersionStatus.State.Name
         return {one.version: name_of(one.state) for one in response.model_version_status}
 
     def metadata(self) -> dict[str, Any]:
-        """Returns the version and its signatures. Raises as `predict`.
+        """Returns the version and its signatures.
 
         Returns:
             `{"version": 1, "signatures": {"serving_default": {"inputs": {"strings": {"dtype":
             "string", "shape": [None]}}, "outputs": …}, …}}`; an unknown rank is a shape of `None`.
+
+        Raises:
+            ServerError: there was no answer, or a refusal.
         """
         request = get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=self._spec, metadata_field=["signature_def"]
@@ -147,15 +163,21 @@ class Client:
         try:
             return method(request, timeout=self.timeout)
         except grpc.RpcError as error:
-            if error.code() == grpc.StatusCode.UNAVAILABLE:
-                raise ConnectionError(
-                    f"Cannot reach a model server at {self.address}: {error.details()}. Is it "
-                    f"running, and is this the port of its gRPC?"
-                ) from error
-            raise ServerError(error.code(), error.details()) from error
+            code, details = error.code(), error.details()
+            if code == grpc.StatusCode.UNAVAILABLE:
+                details = (
+                    f"Cannot reach a model server at {self.address}: {details}. Is it running, "
+                    f"and is this the port of its gRPC?"
+                )
+            elif code == grpc.StatusCode.DEADLINE_EXCEEDED:
+                details = (
+                    f"{self.address} did not answer within {self.timeout} s. Send fewer sentences "
+                    f"at once, or allow a longer timeout."
+                )
+            raise ServerError(code, details) from error
 
 
-def _inputs(sentences: Any) -> tuple[str, dict[str, tensor_pb2.TensorProto]]:
+def _inputs(sentences: Iterable[Sentence]) -> tuple[str, dict[str, tensor_pb2.TensorProto]]:
     """Returns the signature for `sentences`, and its inputs."""
     if isinstance(sentences, str | bytes):
         raise TypeError(f"Expected a list of sentences, but got one string: {sentences!r:.60}.")
@@ -178,13 +200,19 @@ def _inputs(sentences: Any) -> tuple[str, dict[str, tensor_pb2.TensorProto]]:
 
 
 def _without_padding(position: int, tokens: Iterable[str | bytes]) -> list[str | bytes]:
-    tokens = list(tokens)
+    tokens = list(tokens) if isinstance(tokens, Iterable) else [tokens]
+    for token in tokens:
+        if not isinstance(token, str | bytes):
+            raise TypeError(
+                f"Expected sentence {position} to be a string or a list of tokens, but it holds "
+                f"{token!r:.60}."
+            )
     while tokens and not tokens[-1]:
         tokens.pop()
     if not all(tokens):
         raise ValueError(
-            f"Sentence {position} has an empty token before a real one: an "
-            "empty token is padding and belongs at the end."
+            f"Sentence {position} has an empty token before a real one: an empty token is padding "
+            f"and belongs at the end."
         )
     return tokens
 

@@ -2,10 +2,10 @@
 
 import pytest
 import tensorflow as tf
+
 from elmo_tf.saved_models.server import serve
 
-WORD_DIM = 3
-ELMO_DIM = 7
+PROJECTION_DIM = 3
 
 
 class Lengths(tf.Module):
@@ -17,10 +17,10 @@ class Lengths(tf.Module):
     def vectors(self, tokens, sequence_len):
         mask = tf.sequence_mask(sequence_len, tf.shape(tokens)[1])
         lengths = tf.where(mask, tf.cast(tf.strings.length(tokens), tf.float32), 0.0)[..., None]
-        elmo = self.scale * lengths * tf.range(1.0, ELMO_DIM + 1)  # (batch, token, feature)
+        elmo = self.scale * lengths * tf.range(1.0, 2 * PROJECTION_DIM + 1)  # (B, T, 2P)
         counts = tf.cast(tf.maximum(sequence_len, 1), tf.float32)[:, None]
         return {
-            "word_emb": lengths * tf.range(1.0, WORD_DIM + 1),
+            "word_emb": lengths * tf.range(1.0, PROJECTION_DIM + 1),
             "elmo": elmo,
             "default": tf.reduce_sum(elmo, axis=1) / counts,
             "sequence_len": sequence_len,

@@ -1,0 +1,55 @@
+"""BiLM or Elmo ─► a SavedModel for TF Serving, TF Hub and Keras, checked before it appears."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from elmo_tf.files import atomic_directory
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.saved_models.signatures import Exported
+from elmo_tf.saved_models.verify import verify
+
+
+def export(
+    bilm_or_elmo: Any, directory: str | os.PathLike, version: int = 1, overwrite: bool = False
+) -> str:
+    """Writes `directory/<version>/`, a SavedModel with the signatures of `Exported`.
+
+    The model is loaded again, both as Python does and as a server does, and compared with the live
+    one; the folder appears when it has passed.
+
+    Args:
+        bilm_or_elmo: a `BiLM`, whose layers are mixed evenly, or an `Elmo` with its learnt mix.
+        directory: of all versions of this model.
+        version: int >= 0. A server takes the highest one.
+        overwrite: whether this version may be replaced.
+
+    Returns:
+        The path of the version.
+
+    Raises:
+        FileExistsError: the version exists and `overwrite` is false.
+        TypeError: `bilm_or_elmo` is neither.
+        ValueError: it cannot be exported, see `Exported`.
+        RuntimeError: the written model differs from the live one.
+        OSError: the files cannot be written.
+    """
+    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
+        raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
+    if isinstance(bilm_or_elmo, Elmo) and bilm_or_elmo.layer_norm:
+        logging.warning(
+            "This Elmo normalises each layer over the whole batch (layer_norm=True): what the "
+            "exported model answers for a sentence depends on the sentences beside it."
+        )
+    path = Path(directory) / str(version)
+    with atomic_directory(path, overwrite) as part:
+        exported = Exported(bilm_or_elmo)
+        try:
+            tf.saved_model.save(exported, os.fspath(part), signatures=exported.signatures())
+        except tf.errors.OpError as error:
+            raise OSError(f"Cannot write {path}: {error.message}") from None
+        verify(part, exported)
+    return os.fspath(path)

@@ -1,0 +1,131 @@
+"""Exported model ─► a Keras layer."""
+
+import os
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.models.elmo import TokenMask
+from elmo_tf.text.inputs import checked_inputs, token_batch
+
+
+def load(path: str | os.PathLike, trainable: bool = False) -> "ExportedElmo":
+    """A Keras layer over an exported model.
+
+    Args:
+        path: of one version (`directory/1`), or of the folder of all, for the newest.
+        trainable: whether the task trains its weights.
+
+    Raises:
+        FileNotFoundError: there is no exported model.
+        ValueError: it is a SavedModel of another kind.
+    """
+    return ExportedElmo(path, trainable=trainable)
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class ExportedElmo(keras.layers.Layer):
+    """The `elmo` output of an exported model, as a layer of a Keras model.
+
+    A `.keras` file keeps the path and the weights, so the exported model must still be there when
+    the file is loaded.
+
+    Args:
+        path: see `load`.
+        trainable: bool. Whether the weights are trained. Defaults to False.
+
+    Call arguments:
+        inputs: sentences, or tokens, as `BiLM` takes them; symbolic ones too.
+        lengths: int (batch,) or None. Real tokens of each row.
+        training: bool.
+
+    Returns:
+        float (batch, token, 2 · projection_dim), zero at masked tokens, with its mask.
+
+    Raises:
+        FileNotFoundError, ValueError: see `load`.
+    """
+
+    def __init__(self, path: str | os.PathLike, trainable: bool = False, **kwargs):
+        super().__init__(trainable=trainable, **kwargs)
+        self.model_path = os.fspath(path)
+        # In a holder that Keras does not look into: what is tracked are the weights below.
+        self._holder = _Loaded(_version(Path(path)))
+        model = self._holder.model
+        trained = {variable.ref() for variable in model.trainable_variables}
+        for variable in model.variables:
+            self._track_variable(_wrap(variable, variable.ref() in trained))
+        elmo = model.signatures["serving_default"].structured_outputs["elmo"]
+        self._dim = elmo.shape[-1]
+        self._mask_layer = TokenMask(name="token_mask")
+        self.supports_masking = True
+        self.built = True
+
+    def __call__(self, inputs, lengths=None, **kwargs):
+        inputs, lengths = checked_inputs(inputs, lengths)
+        outputs = super().__call__(inputs, lengths=lengths, **kwargs)
+        if isinstance(inputs, keras.KerasTensor):
+            outputs._keras_mask = self._mask_layer(inputs, lengths=lengths)
+        return outputs
+
+    def call(self, inputs, lengths=None, training=False):
+        model = self._holder.model
+        if inputs.shape.rank == 1 and lengths is None:
+            outputs = model(inputs, training=bool(training and self.trainable))
+        else:
+            tokens, lengths = token_batch(inputs, lengths)
+            outputs = model.signatures["tokens"](tokens=tokens, sequence_len=lengths)
+        vectors = outputs["elmo"]
+        if not self.trainable:
+            vectors = tf.stop_gradient(vectors)
+        vectors._keras_mask = tf.sequence_mask(outputs["sequence_len"], tf.shape(vectors)[1])
+        return vectors
+
+    def compute_output_spec(self, inputs, lengths=None, training=False):
+        num_tokens = inputs.shape[1] if len(inputs.shape) > 1 else None
+        return keras.KerasTensor((inputs.shape[0], num_tokens, self._dim), dtype="float32")
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return None
+
+    def get_config(self):
+        return {**super().get_config(), "path": self.model_path}
+
+
+class _Loaded:
+    def __init__(self, path: Path):
+        try:
+            self.model = tf.saved_model.load(os.fspath(path))
+        except (OSError, tf.errors.OpError) as error:
+            raise ValueError(f"Cannot load {path}: {error}") from None
+        outputs = getattr(self.model, "signatures", {}).get("serving_default")
+        if outputs is None or "elmo" not in outputs.structured_outputs:
+            raise ValueError(
+                f"{path} is a SavedModel of another kind: it has no signature serving_default with "
+                "an output elmo."
+            )
+
+
+def _wrap(variable: tf.Variable, trainable: bool) -> keras.Variable:
+    """A Keras variable over the very memory that the loaded function reads."""
+    wrapper = keras.Variable(
+        tf.zeros(variable.shape, variable.dtype),
+        trainable=trainable,
+        name=variable.name.split(":")[0].replace("/", "_"),
+    )
+    wrapper._value = variable
+    return wrapper
+
+
+def _version(path: Path) -> Path:
+    if (path / "saved_model.pb").is_file():
+        return path
+    numbered = [folder for folder in path.glob("*") if folder.name.isdecimal() and folder.is_dir()]
+    versions = [folder for folder in numbered if (folder / "saved_model.pb").is_file()]
+    if not versions:
+        raise FileNotFoundError(
+            f"There is no exported model in {path}: saved_model.pb, or a numbered folder with it, "
+            "is needed."
+        )
+    return max(versions, key=lambda folder: int(folder.name))
