@@ -70,7 +70,8 @@ def serve(
         raise
     if rest is not None:
         rest.start()
-    logging.info("Serving %s from %s: gRPC on %s:%d.", name, directory, host, port)
+    rest_note = "" if rest is None else f", REST on {host}:{rest.port}"
+    logging.info("Serving %s from %s: gRPC on %s:%d%s.", name, directory, host, port, rest_note)
     return Server(versions, grpc_server, port, rest)
 
 

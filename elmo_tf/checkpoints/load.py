@@ -14,6 +14,7 @@ from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weig
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.vocabulary import Vocabulary
 
 Source = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
@@ -102,6 +103,17 @@ def load_softmax(directory: str | os.PathLike, vocabulary_size: int, **kwargs) -
         )
     read_weights(path, softmax_rules(), variables_by_path(softmax))
     return softmax
+
+
+def load_language_model(directory: str | os.PathLike) -> LanguageModel:
+    """Reads what training left: a biLM, its softmax and its vocabulary.
+
+    Raises:
+        FileNotFoundError, ValueError: see `load_bilm`, `load_softmax` and `Vocabulary.load`.
+    """
+    bilm = load_bilm(directory)
+    vocabulary = Vocabulary.load(Path(directory) / VOCABULARY_FILE)
+    return LanguageModel(bilm, load_softmax(directory, len(vocabulary)), vocabulary)
 
 
 @contextlib.contextmanager

@@ -183,7 +183,9 @@ class ProjectedLSTM(keras.layers.RNN):
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
         if keras.config.backend() != "tensorflow" or self.unroll or not self.zero_output_for_mask:
-            return super().inner_loop(sequences, initial_state, mask, training)
+            _, outputs, states = super().inner_loop(sequences, initial_state, mask, training)
+            # Keras's last output is zero where the last token is masked.
+            return states[0], outputs, states
         # Keras's loop multiplies each token's vector apart; here all are multiplied at once.
         from elmo_tf.layers import recurrence_tf
 

@@ -119,8 +119,8 @@ class SampledSoftmax(keras.layers.Layer):
     def _rows(self, ids):
         return ops.take(self.kernel, ids, axis=0)
 
-    def compute_output_shape(self, input_shape, targets_shape=None):
-        return (input_shape[0],)
+    def compute_output_shape(self, inputs_shape, targets_shape=None):
+        return (inputs_shape[0],)
 
     def get_config(self):
         return {

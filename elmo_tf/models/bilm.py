@@ -157,8 +157,10 @@ class BiLM(keras.Model):
         tokens = string_tensor(tokens)
         if isinstance(tokens, tf.RaggedTensor):
             return tf.ragged.map_flat_values(self.token_embeddings, tokens)
-        ids = self._token_ids(tokens)
-        vectors = self.token_encoder(ids)
+        # Behind the boundaries' rows, so that no token at all is a batch too.
+        vectors = self.encode_rows(tf.reshape(tokens, (-1,)))[FIRST_ROW:]
+        shape = tf.concat([tf.shape(tokens), [self.config.lstm.projection_dim]], axis=0)
+        vectors = tf.reshape(vectors, shape)
         return ops.where((tf.strings.length(tokens) > 0)[..., None], vectors, 0.0)
 
     def encode_rows(self, tokens: tf.Tensor) -> tf.Tensor:
@@ -190,8 +192,7 @@ class BiLM(keras.Model):
         Args:
             sentences: sentences (str) or lists of tokens, read one after the other.
         """
-        self.initial_state.assign(ops.zeros_like(self.initial_state))
-        states = None
+        states = None  # zeros
         for sentence in sentences:
             table, index, lengths = self._encode_distinct(as_tensor([sentence]), None)
             vectors, mask = self._with_boundaries(table, index, lengths)
@@ -227,6 +228,12 @@ class BiLM(keras.Model):
             if len(ids.shape) != 3:
                 raise ValueError(
                     "This biLM reads strings, or char ids of shape (batch, token, char). "
+                    f"Received: ids of shape {tuple(ids.shape)}."
+                )
+            least, most = max(3, self.config.char_cnn.max_width), self.config.char_cnn.max_chars
+            if ids.shape[-1] is not None and not least <= ids.shape[-1] <= most:
+                raise ValueError(
+                    f"A row of char ids must have {least} to {most} characters. "
                     f"Received: ids of shape {tuple(ids.shape)}."
                 )
             is_token = tf.reduce_any(ids != 0, axis=-1)

@@ -30,7 +30,8 @@ class LanguageModel(keras.layers.Layer):
         self.bilm = bilm
         self.softmax = softmax
         self.vocabulary = vocabulary
-        self.softmax.build((None, bilm.config.lstm.projection_dim))
+        if not softmax.built:
+            softmax.build((None, bilm.config.lstm.projection_dim))
         self.built = True
 
     def zero_states(self, num_lanes: int) -> list:

@@ -37,13 +37,13 @@ def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
     Raises:
         TypeError: something in it is not a string.
     """
+    if isinstance(strings, np.ndarray):
+        strings = strings.tolist()  # a string alone, if it has no axes
     if isinstance(strings, tf.Tensor | tf.RaggedTensor):
         tensor = strings
     elif isinstance(strings, str | bytes):
         tensor = tf.constant(encode(strings))
     else:
-        if isinstance(strings, np.ndarray):
-            strings = strings.tolist()
         strings = _encode_nested(strings)
         ragged = any(isinstance(row, list) for row in strings)
         tensor = (

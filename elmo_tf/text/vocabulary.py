@@ -132,10 +132,10 @@ class Vocabulary:
 
     def lookup(self, tokens: tf.Tensor) -> tf.Tensor:
         """Ids of a string tensor of any shape, in the graph, as int64 of the same shape."""
-        return self._table.lookup(tokens)
+        return self.table.lookup(tokens)
 
     @functools.cached_property
-    def _table(self) -> tf.lookup.StaticHashTable:
+    def table(self) -> tf.lookup.StaticHashTable:
         with tf.init_scope():
             keys = tf.constant(
                 [token.encode("utf-8", errors="surrogateescape") for token in self.tokens]

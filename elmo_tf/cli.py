@@ -1,0 +1,146 @@
+"""The command `elmo-tf`: every part of the project's way, from text to vectors over the network.
+
+TensorFlow is imported when a subcommand runs, not by this module, so that `--help` is quick.
+"""
+
+import importlib
+import logging as python_logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from absl import app, flags, logging
+from absl.flags import argparse_flags
+
+import elmo_tf
+from elmo_tf.commands import pretraining, serving, vectors
+
+DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
+
+
+def run() -> None:
+    """Entry point of the console command."""
+    app.run(_main, flags_parser=_parse)
+
+
+def _parse(argv: Sequence[str]) -> Any:
+    # absl's own flags stay at their defaults: all options are those of the subcommands.
+    flags.FLAGS(argv[:1])
+    parser = build_parser()
+    arguments = parser.parse_args(argv[1:])
+    if arguments.command is None:
+        parser.print_help(sys.stderr)
+        sys.exit(WRONG_CALL)
+    return arguments
+
+
+def _main(arguments: Any) -> int:
+    _quiet_libraries()
+    try:
+        _import_tensorflow()
+        arguments.command(arguments)
+        sys.stdout.flush()
+        return DONE
+    except KeyboardInterrupt:
+        return _fail("Interrupted.", INTERRUPTED)
+    except BrokenPipeError:
+        # Who read the results has enough of them; nothing more can be written there.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except Exception as error:
+        if arguments.debug:
+            raise
+        # Only refusals to overwrite are the caller's to mend by another call.
+        status = WRONG_CALL if isinstance(error, FileExistsError) else FAILED
+        known = isinstance(error, OSError | ValueError | RuntimeError | ArithmeticError)
+        known |= type(error).__module__.startswith("elmo_tf.")
+        return _fail(str(error) if known else f"{type(error).__name__}: {error}", status)
+
+
+def _fail(message: str, status: int) -> int:
+    print(f"elmo-tf: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+def _quiet_libraries() -> None:
+    """Plain lines of our own on stderr; what libraries say only if it is a warning."""
+    # TensorFlow reports missing GPU drivers as errors.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
+    logging.set_verbosity(logging.INFO)
+    handler = logging.get_absl_handler()
+    handler.setFormatter(python_logging.Formatter("%(message)s"))
+    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    handler.addFilter(
+        lambda record: (
+            record.levelno >= python_logging.WARNING
+            or (
+                record.pathname.startswith(here)
+                and "site-packages" not in record.pathname[len(here) :]
+            )
+        )
+    )
+
+
+def _import_tensorflow() -> None:
+    """Imports TensorFlow without the notes that it writes before any log level takes effect."""
+    sys.stderr.flush()
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        importlib.import_module("tensorflow")
+        importlib.import_module("keras")
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
+
+
+class _Parser(argparse_flags.ArgumentParser):
+    """Help that begins with a line to paste."""
+
+    def __init__(self, *args: Any, example: str = "", **kwargs: Any):
+        super().__init__(*args, inherited_absl_flags=None, **kwargs)
+        self._example = example
+
+    def format_help(self) -> str:
+        return (
+            f"{self._example}\n\n{super().format_help()}"
+            if self._example
+            else super().format_help()
+        )
+
+
+def build_parser() -> argparse_flags.ArgumentParser:
+    """The parser of the command and all its subcommands."""
+    parser = _Parser(
+        prog="elmo-tf",
+        description="ELMo: pretrain, export, serve and query a biLM.",
+        example="elmo-tf train --help",
+        epilog="Results go to stdout, all else to stderr. Exit status: 0 done, 2 the call was "
+        "wrong (an output in use too), 1 anything else.",
+    )
+    parser.add_argument("--version", action="version", version=f"elmo_tf {elmo_tf.__version__}")
+    parser.set_defaults(command=None)
+    subparsers = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND")
+
+    def add(
+        name: str, command: Callable, summary: str, example: str
+    ) -> argparse_flags.ArgumentParser:
+        sub = subparsers.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", example=example
+        )
+        sub.set_defaults(command=command)
+        sub.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        return sub
+
+    pretraining.add_vocab(add)
+    pretraining.add_train(add)
+    pretraining.add_evaluate(add)
+    vectors.add_convert(add)
+    serving.add_export(add)
+    serving.add_serve(add)
+    serving.add_query(add)
+    vectors.add_embed(add)
+    return parser

@@ -1,0 +1,1 @@
+"""The subcommands of `elmo-tf`: their options, and what they call."""

@@ -1,0 +1,61 @@
+"""What the options of several subcommands have in common."""
+
+import argparse
+import json
+from collections.abc import Callable
+from typing import Any
+
+
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """The text that a subcommand reads."""
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILES",
+        help="text, one tokenised sentence a line; .gz is unpacked",
+    )
+
+
+def add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    """The checkpoint that a subcommand reads."""
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a directory, a zip, or a URL")
+
+
+def add_overwrite(parser: argparse.ArgumentParser) -> None:
+    """The permission to replace an output."""
+    parser.add_argument("--overwrite", action="store_true", help="replace an output that exists")
+
+
+def print_json(content: Any) -> None:
+    """Writes one JSON value to stdout."""
+    print(json.dumps(content, ensure_ascii=False))
+
+
+def natural(text: str) -> int:
+    """An integer of at least 0."""
+    return _number(text, int, lambda value: value >= 0, "an integer of at least 0")
+
+
+def positive(text: str) -> int:
+    """An integer of at least 1."""
+    return _number(text, int, lambda value: value >= 1, "an integer of at least 1")
+
+
+def positive_float(text: str) -> float:
+    """A number above 0."""
+    return _number(text, float, lambda value: 0 < value < float("inf"), "a number above 0")
+
+
+def rate(text: str) -> float:
+    """A number from 0 to below 1."""
+    return _number(text, float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
+
+
+def _number(text: str, kind: Callable, is_allowed: Callable, allowed: str) -> Any:
+    try:
+        value = kind(text)
+    except ValueError:
+        value = None
+    if value is None or not is_allowed(value):
+        raise argparse.ArgumentTypeError(f"must be {allowed}, not {text!r}")
+    return value

@@ -1,0 +1,108 @@
+"""The subcommands `export`, `serve` and `query`: checkpoint ─► server ─► vectors."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from absl import logging
+
+from elmo_tf.commands.options import (
+    add_checkpoint,
+    add_overwrite,
+    natural,
+    positive_float,
+    print_json,
+)
+
+
+def add_export(add: Callable) -> None:
+    """`elmo-tf export`."""
+    parser = add(
+        "export",
+        _export,
+        "write a checked SavedModel for TF Serving",
+        "elmo-tf export run exported",
+    )
+    add_checkpoint(parser)
+    parser.add_argument("directory", metavar="DIR", help="gets a folder named by the version")
+    parser.add_argument("--version", type=natural, default=1, metavar="N", help="(1)")
+    add_overwrite(parser)
+
+
+def _export(arguments: Any) -> None:
+    from elmo_tf.checkpoints.load import load_bilm
+    from elmo_tf.files import refuse_existing
+    from elmo_tf.saved_models.exporting import export
+
+    refuse_existing(os.path.join(arguments.directory, str(arguments.version)), arguments.overwrite)
+    bilm = load_bilm(arguments.checkpoint)
+    print(export(bilm, arguments.directory, arguments.version, arguments.overwrite))
+
+
+def add_serve(add: Callable) -> None:
+    """`elmo-tf serve`."""
+    parser = add(
+        "serve",
+        _serve,
+        "serve an exported model over gRPC and REST, until interrupted",
+        "elmo-tf serve exported",
+    )
+    parser.add_argument("directory", metavar="DIR", help="what elmo-tf export wrote")
+    parser.add_argument("--name", default="elmo", help="what requests call the model (elmo)")
+    parser.add_argument("--port", type=natural, default=8500, help="of gRPC; 0: any (8500)")
+    parser.add_argument("--rest-port", type=natural, default=8501, help="of REST; 0: any (8501)")
+    parser.add_argument(
+        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (127.0.0.1)"
+    )
+
+
+def _serve(arguments: Any) -> None:
+    from elmo_tf.saved_models.server import serve
+
+    # TERM ends the server as Ctrl-C does: requests that are running are answered.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with serve(
+        arguments.directory,
+        arguments.name,
+        arguments.port,
+        arguments.rest_port,
+        arguments.host,
+    ) as server:
+        print_json({"port": server.port, "rest_port": server.rest_port})
+        sys.stdout.flush()
+        try:
+            server.wait()
+        except KeyboardInterrupt:
+            logging.info("Stopping.")
+
+
+def add_query(add: Callable) -> None:
+    """`elmo-tf query`."""
+    parser = add(
+        "query",
+        _query,
+        "ask a model server for the vectors of sentences",
+        "elmo-tf query localhost:8500 'The bank of the river' --output default",
+    )
+    parser.add_argument("address", metavar="ADDRESS", help="host:port of the server's gRPC")
+    parser.add_argument("sentences", nargs="+", metavar="SENTENCE", help="split at white space")
+    parser.add_argument("--model", default="elmo", help="what the server calls it (elmo)")
+    parser.add_argument(
+        "--output",
+        action="append",
+        metavar="NAME",
+        help="elmo, default, word_emb, lstm_outputs1, …; may be repeated (elmo)",
+    )
+    parser.add_argument(
+        "--timeout", type=positive_float, default=60.0, metavar="SECONDS", help="(60)"
+    )
+
+
+def _query(arguments: Any) -> None:
+    from elmo_tf.saved_models.client import Client
+
+    with Client(arguments.address, arguments.model, timeout=arguments.timeout) as client:
+        answer = client.predict(arguments.sentences, arguments.output or ("elmo",))
+    print_json({name: array.tolist() for name, array in answer.items()})
