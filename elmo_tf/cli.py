@@ -3,18 +3,17 @@
 TensorFlow is imported when a subcommand runs, not by this module, so that `--help` is quick.
 """
 
-import importlib
-import logging as python_logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from absl import app, flags, logging
+from absl import app, flags
 from absl.flags import argparse_flags
 
 import elmo_tf
 from elmo_tf.commands import pretraining, serving, vectors
+from elmo_tf.logs import import_tensorflow, plain_logs
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
@@ -36,9 +35,9 @@ def _parse(argv: Sequence[str]) -> Any:
 
 
 def _main(arguments: Any) -> int:
-    _quiet_libraries()
+    plain_logs()
     try:
-        _import_tensorflow()
+        import_tensorflow()
         arguments.command(arguments)
         sys.stdout.flush()
         return DONE
@@ -61,40 +60,6 @@ def _main(arguments: Any) -> int:
 def _fail(message: str, status: int) -> int:
     print(f"elmo-tf: {' '.join(message.split())}", file=sys.stderr)
     return status
-
-
-def _quiet_libraries() -> None:
-    """Plain lines of our own on stderr; what libraries say only if it is a warning."""
-    # TensorFlow reports missing GPU drivers as errors.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
-    logging.set_verbosity(logging.INFO)
-    handler = logging.get_absl_handler()
-    handler.setFormatter(python_logging.Formatter("%(message)s"))
-    here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    handler.addFilter(
-        lambda record: (
-            record.levelno >= python_logging.WARNING
-            or (
-                record.pathname.startswith(here)
-                and "site-packages" not in record.pathname[len(here) :]
-            )
-        )
-    )
-
-
-def _import_tensorflow() -> None:
-    """Imports TensorFlow without the notes that it writes before any log level takes effect."""
-    sys.stderr.flush()
-    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        importlib.import_module("tensorflow")
-        importlib.import_module("keras")
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(nowhere)
 
 
 class _Parser(argparse_flags.ArgumentParser):

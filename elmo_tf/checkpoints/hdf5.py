@@ -22,7 +22,8 @@ def read_weights(
     Args:
         path: the file.
         rules: the table.
-        variables: by their path, see `variables_by_path`. All must be in the table.
+        variables: by their path, see `variables_by_path`. All that can be trained must be in the
+            table.
         ignore: datasets that the file may hold beside those of the table.
 
     Raises:
@@ -44,7 +45,7 @@ def read_weights(
                     "damaged; fetch or write it again."
                 ) from None
             values.update(_convert(path, rule, array, variables))
-    unset = sorted(set(variables) - set(values))
+    unset = sorted(n for n, v in variables.items() if v.trainable and n not in values)
     if unset:
         raise ValueError(f"{os.fspath(path)} holds nothing for the variables {', '.join(unset)}.")
     for name, value in values.items():
@@ -62,9 +63,9 @@ def write_weights(
 
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """The trainable weights of a layer, by their path below it."""
+    """The weights of a layer, frozen or not, by their path below it."""
     prefix = f"{layer.name}/"
-    return {weight.path.removeprefix(prefix): weight for weight in layer.trainable_weights}
+    return {weight.path.removeprefix(prefix): weight for weight in layer.weights}
 
 
 def _open(path: str | os.PathLike) -> h5py.File:

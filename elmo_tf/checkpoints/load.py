@@ -1,9 +1,11 @@
 """Any supported checkpoint → BiLM."""
 
 import contextlib
+import hashlib
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,18 +138,21 @@ def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
         try:
             archive.extractall(folder)
-        except (zipfile.BadZipFile, OSError, EOFError) as error:
+        except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
             raise ValueError(f"Cannot unpack {path}: {error}") from None
         # A zip of a directory holds the directory itself.
-        homes = {file.parent for file in Path(folder).rglob("*options.json")}
+        options = [file for file in Path(folder).rglob("*options.json") if not _is_hidden(file)]
+        homes = {file.parent for file in options}
         yield _files_of(homes.pop() if len(homes) == 1 else Path(folder), shown=path)
 
 
 def _download(path: str | os.PathLike) -> Path:
     text = os.fspath(path)
     if text.startswith(("http://", "https://")):
+        # Files of unlike checkpoints are often called alike: each web folder has its own here.
+        folder = hashlib.sha256(text.rpartition("/")[0].encode()).hexdigest()[:16]
         try:
-            text = keras.utils.get_file(origin=text, cache_subdir="elmo_tf")
+            text = keras.utils.get_file(origin=text, cache_subdir=f"elmo_tf/{folder}")
         except Exception as error:  # urllib, Keras and sockets each raise their own
             raise OSError(f"Cannot download {path}: {error}") from error
     return Path(text)
@@ -165,7 +170,8 @@ def _files_of(folder: Path, shown: Path | None = None) -> tuple[Path, Path]:
 
 
 def _one_of(folder: Path, patterns: tuple[str, ...], shown: Path | None = None) -> Path:
-    found = sorted(file for pattern in patterns for file in folder.glob(pattern))
+    matches = (file for pattern in patterns for file in folder.glob(pattern))
+    found = sorted(file for file in matches if not _is_hidden(file))
     if len(found) == 1:
         return found[0]
     wanted = " or ".join(patterns)
@@ -175,6 +181,11 @@ def _one_of(folder: Path, patterns: tuple[str, ...], shown: Path | None = None) 
         f"{shown or folder} must hold one {wanted}, not {len(found)}: "
         f"{', '.join(file.name for file in found)}. Pass the pair (options, weights)."
     )
+
+
+def _is_hidden(path: Path) -> bool:
+    """Whether it is none of ours: macOS puts `._options.json` beside `options.json`."""
+    return path.name.startswith(".")
 
 
 def _beside(folder: Path, name: str) -> Path:

@@ -45,6 +45,13 @@ class Occurrences:
         # (layer, occurrence, feature)
         self._vectors = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
 
+    def least_alike(self, layer: int) -> tuple[int, int]:
+        """The two occurrences whose vectors in `layer` differ most: likely, unlike meanings."""
+        vectors = self._vectors[layer]
+        rows = [vectors @ vector for vector in vectors]
+        first = min(range(len(rows)), key=lambda row: rows[row].min())
+        return first, int(rows[first].argmin())
+
     def nearest(self, occurrence: int, layer: int, top_n: int = 5) -> list[Neighbour]:
         """The occurrences in other sentences whose vectors in `layer` are most like this one's."""
         vectors = self._vectors[layer]

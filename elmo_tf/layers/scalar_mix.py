@@ -57,7 +57,9 @@ class ScalarMix(keras.layers.Layer):
     def call(self, layers, mask=None):
         if self.layer_norm:
             layers = _normalise(layers, mask)
-        share = ops.reshape(ops.softmax(self.layer_weights), (1, -1, 1, 1))
+        # A softmax; Keras's own warns of a single layer.
+        share = ops.exp(self.layer_weights - ops.logsumexp(self.layer_weights))
+        share = ops.reshape(share, (1, -1, 1, 1))
         return self.scaling * ops.sum(share * layers, axis=1)  # (batch, token, feature)
 
     def compute_output_shape(self, input_shape):

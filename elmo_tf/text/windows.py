@@ -36,7 +36,7 @@ def lm_windows(
         bool (lane, token). Its iterator can be saved by `tf.train.Checkpoint`.
     """
     streams = sentences.filter(lambda tokens: tf.size(tokens) > 0).map(_streams)
-    batches = streams.ragged_batch(num_lanes).map(lambda batch: (batch, False))
+    batches = streams.ragged_batch(num_lanes).map(lambda batch: (_ragged(batch), False))
     if not drop_remainder:
         batches = batches.concatenate(tf.data.Dataset.from_tensors((_no_sentence(), True)))
 
@@ -81,6 +81,15 @@ def _streams(tokens: tf.Tensor) -> tf.Tensor:
         tf.concat([backward, [_BOS]], axis=0),
     )
     return tf.stack(columns, axis=-1)
+
+
+def _ragged(batch: tf.Tensor | tf.RaggedTensor) -> tf.RaggedTensor:
+    """Sentences whose number of tokens is known in the graph are batched as a dense tensor."""
+    if isinstance(batch, tf.RaggedTensor):
+        return batch
+    rows, tokens, _ = tf.unstack(tf.shape(batch, tf.int64))
+    values = tf.reshape(batch, (-1, _STREAMS))
+    return tf.RaggedTensor.from_row_lengths(values, tf.fill([rows], tokens))
 
 
 def _no_sentence() -> tf.RaggedTensor:

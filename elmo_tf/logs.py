@@ -1,0 +1,47 @@
+"""What a command writes to stderr: its own plain lines, and of libraries only what matters."""
+
+import importlib
+import logging as python_logging
+import os
+import sys
+from pathlib import Path
+
+from absl import flags, logging
+
+_HERE = Path(__file__).resolve().parents[1]
+
+
+def plain_logs() -> None:
+    """Shows this project's notes as plain lines, and those of libraries from warnings on."""
+    # TensorFlow reports a missing GPU driver as an error.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    python_logging.getLogger("tensorflow").setLevel(python_logging.ERROR)
+    if not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()  # absl's defaults; until then it warns that they may change
+    logging.use_absl_handler()
+    logging.set_verbosity(logging.INFO)
+    handler = logging.get_absl_handler()
+    handler.setFormatter(python_logging.Formatter("%(message)s"))
+    handler.addFilter(_is_ours_or_a_warning)
+
+
+def import_tensorflow() -> None:
+    """Imports TensorFlow without the notes that it writes before any log level takes effect."""
+    sys.stderr.flush()
+    stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        importlib.import_module("tensorflow")
+        importlib.import_module("keras")
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
+
+
+def _is_ours_or_a_warning(record: python_logging.LogRecord) -> bool:
+    if record.levelno >= python_logging.WARNING:
+        return True
+    path = Path(record.pathname)
+    # A virtual environment may lie within the project's own folder.
+    return path.is_relative_to(_HERE) and "site-packages" not in path.relative_to(_HERE).parts
