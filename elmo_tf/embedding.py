@@ -46,7 +46,8 @@ class Embedder:
             of its own.
 
     Raises:
-        TypeError, ValueError: an argument is none of these, or the biLM is stateful.
+        TypeError, ValueError: an argument is none of these, or the biLM is stateful or keeps the
+            boundaries.
         FileNotFoundError: there is no such checkpoint.
     """
 
@@ -81,6 +82,10 @@ class Embedder:
             raise ValueError(
                 "A stateful biLM gives vectors that depend on what it read before: load it with "
                 "stateful=False."
+            )
+        if self.bilm.keep_boundaries:
+            raise ValueError(
+                "Vectors are of tokens alone: load the biLM with keep_boundaries=False."
             )
         if self._mix is None and layers == "mix":
             self._mix = ScalarMix()

@@ -60,7 +60,8 @@ class RunState:
             return
         try:
             self._manager.checkpoint.restore(latest).assert_consumed()
-        except (AssertionError, ValueError, tf.errors.OpError) as error:
+        except (AssertionError, IndexError, ValueError, tf.errors.OpError) as error:
+            # TensorFlow tells of a damaged file by an IndexError.
             reason = str(error).splitlines()[0]
             raise ValueError(f"Cannot go on from {latest}: {reason}") from None
 

@@ -25,12 +25,16 @@ class Occurrences:
         word: the token.
 
     Raises:
-        ValueError: the word does not occur.
+        ValueError: the word does not occur, or `embedder` gives no layers.
 
     Source: Peters et al. 2018, table 4.
     """
 
     def __init__(self, embedder: Embedder, sentences: Iterable[Sequence[str]], word: str):
+        if embedder.layers != "all":
+            raise ValueError(
+                f'`embedder` must give all layers (layers="all"). Received: {embedder.layers!r}'
+            )
         self.sentences = [list(sentence) for sentence in sentences if word in sentence]
         if not self.sentences:
             raise ValueError(f"The word {word!r} does not occur in the text.")

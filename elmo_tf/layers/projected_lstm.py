@@ -182,7 +182,9 @@ class ProjectedLSTM(keras.layers.RNN):
         super().__init__(cell, return_sequences=return_sequences, **kwargs)
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
-        if keras.config.backend() != "tensorflow" or self.unroll or not self.zero_output_for_mask:
+        # Unrolled backwards, Keras zeroes the outputs of the wrong tokens: it reverses no mask.
+        unroll = self.unroll and not (self.go_backwards and mask is not None)
+        if keras.config.backend() != "tensorflow" or unroll or not self.zero_output_for_mask:
             _, outputs, states = super().inner_loop(sequences, initial_state, mask, training)
             # Keras's last output is zero where the last token is masked.
             return states[0], outputs, states

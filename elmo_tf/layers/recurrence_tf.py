@@ -99,15 +99,14 @@ def recurrence_for_training(
 def _forward(gates, h0, c0, mask, recurrent, projection, cell_clip, proj_clip):
     """`h`, `c` and the four activations after each token."""
     num_tokens = tf.shape(gates)[0]
-    arrays = [
-        tf.TensorArray(gates.dtype, num_tokens, element_shape=shape)
-        for shape in (h0.shape, c0.shape, gates.shape[1:])
-    ]
+    sizes = [h0.shape[-1], c0.shape[-1], gates.shape[-1]]
+    # One array for all that is kept: in a small model, each operation of the loop counts.
+    kept = tf.TensorArray(gates.dtype, num_tokens, element_shape=(gates.shape[1], sum(sizes)))
     gates = tf.TensorArray(gates.dtype, num_tokens).unstack(gates)
     masks = None if mask is None else tf.TensorArray(tf.bool, num_tokens).unstack(mask)
     has_projection = projection.shape[0] != 0
 
-    def body(index, h, c, arrays):
+    def body(index, h, c, kept):
         i, j, f, o = tf.split(gates.read(index) + tf.matmul(h, recurrent), 4, axis=-1)
         i, j, f, o = tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f + 1.0), tf.sigmoid(o)
         new_c = f * c + i * j
@@ -121,14 +120,12 @@ def _forward(gates, h0, c0, mask, recurrent, projection, cell_clip, proj_clip):
         if masks is not None:
             real = masks.read(index)
             new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
-        values = new_h, new_c, tf.concat([i, j, f, o], axis=-1)
-        arrays = [array.write(index, value) for array, value in zip(arrays, values, strict=True)]
-        return index + 1, new_h, new_c, arrays
+        return index + 1, new_h, new_c, kept.write(index, tf.concat([new_h, new_c, i, j, f, o], -1))
 
-    *_, arrays = tf.while_loop(
-        lambda index, *_: index < num_tokens, body, (tf.constant(0), h0, c0, arrays)
+    *_, kept = tf.while_loop(
+        lambda index, *_: index < num_tokens, body, (tf.constant(0), h0, c0, kept)
     )
-    return [array.stack() for array in arrays]
+    return tf.split(kept.stack(), sizes, axis=-1)
 
 
 def _backward(upstream, kept, inputs, clips):
@@ -144,55 +141,54 @@ def _backward(upstream, kept, inputs, clips):
     c_before = tf.concat([c0[tf.newaxis], c], axis=0)[:-1]
     h_before = tf.concat([h0[tf.newaxis], h], axis=0)[:-1]
 
-    # All that does not wait for the loop. A clipped value passes no gradient.
-    real = None if mask is None else tf.cast(mask, h.dtype)
-    into_h = tf.ones_like(h) if real is None else real * tf.ones_like(h)
+    # All that does not wait for the loop. A clipped value passes no gradient, a masked token none.
+    real = tf.ones_like(h[..., :1]) if mask is None else tf.cast(mask, h.dtype)
+    into_h = real * tf.ones_like(h)
     if has_projection and proj_clip is not None:
         into_h *= tf.cast(tf.abs(h) < proj_clip, h.dtype)
-    into_c = tf.ones_like(c) if cell_clip is None else tf.cast(tf.abs(c) < cell_clip, c.dtype)
-    slope_c = o * (1.0 - tanh_c * tanh_c)
+    into_c = real * tf.ones_like(c)
+    if cell_clip is not None:
+        into_c *= tf.cast(tf.abs(c) < cell_clip, c.dtype)
+    # What a unit of the output's gradient gives to the cell, through its tanh.
+    slope_c = o * (1.0 - tanh_c * tanh_c) * into_c
     # What a unit of the cell's gradient gives to i, j and f; of the output's, to o.
-    slopes = tf.concat([i * (1.0 - i) * j, (1.0 - j * j) * i, f * (1.0 - f) * c_before], axis=-1)
-    slope_o = o * (1.0 - o) * tanh_c
+    slopes = tf.concat(
+        [
+            i * (1.0 - i) * j,
+            (1.0 - j * j) * i,
+            f * (1.0 - f) * c_before,
+            o * (1.0 - o) * tanh_c,
+        ],
+        axis=-1,
+    )
+    sequences = [grad_h, into_h, into_c, slope_c, slopes, f]
+    if mask is not None:
+        sequences.append(1.0 - real)
+    sizes = [sequence.shape[-1] for sequence in sequences]
+    array = tf.TensorArray(h.dtype, num_tokens).unstack(tf.concat(sequences, axis=-1))
+    out_sizes = [activations.shape[-1], h.shape[-1]]
+    out = tf.TensorArray(h.dtype, num_tokens, element_shape=(h.shape[1], sum(out_sizes)))
 
-    sequences = [grad_h, into_h, into_c, slope_c, slopes, slope_o, f]
-    if real is not None:
-        sequences.append(real)
-    arrays = [tf.TensorArray(s.dtype, num_tokens).unstack(s) for s in sequences]
-    out_gates = tf.TensorArray(h.dtype, num_tokens, element_shape=activations.shape[1:])
-    out_h = tf.TensorArray(h.dtype, num_tokens, element_shape=h0.shape)
-
-    def body(index, grad_h, grad_c, out_gates, out_h):
-        upstream, into_h, into_c, slope_c, slopes, slope_o, f, *real = [
-            array.read(index) for array in arrays
-        ]
-        whole_h = grad_h + upstream  # of this token's state
-        new_h = whole_h * into_h
+    def body(index, grad_h, grad_c, out):
+        upstream, into_h, into_c, slope_c, slopes, f, *masked = tf.split(
+            array.read(index), sizes, axis=-1
+        )
+        grad_h += upstream
+        new_h = grad_h * into_h
         grad_m = tf.matmul(new_h, projection, transpose_b=True) if has_projection else new_h
-        whole_c = grad_c
-        new_c = (whole_c + grad_m * slope_c) * into_c
-        if real:
-            new_c *= real[0]
-        gates = tf.concat([tf.tile(new_c, (1, 3)) * slopes, grad_m * slope_o], axis=-1)
+        new_c = grad_c * into_c + grad_m * slope_c
+        gates = tf.concat([new_c, new_c, new_c, grad_m], axis=-1) * slopes
         before_h = tf.matmul(gates, recurrent, transpose_b=True)
         before_c = new_c * f
-        if real:  # a masked token hands the state through
-            before_h += whole_h * (1.0 - real[0])
-            before_c += whole_c * (1.0 - real[0])
-        return (
-            index - 1,
-            before_h,
-            before_c,
-            out_gates.write(index, gates),
-            out_h.write(index, new_h),
-        )
+        if masked:  # a masked token hands the state through
+            before_h += grad_h * masked[0]
+            before_c += grad_c * masked[0]
+        return index - 1, before_h, before_c, out.write(index, tf.concat([gates, new_h], axis=-1))
 
-    _, grad_h0, grad_c0, out_gates, out_h = tf.while_loop(
-        lambda index, *_: index >= 0,
-        body,
-        (num_tokens - 1, grad_last_h, grad_last_c, out_gates, out_h),
+    _, grad_h0, grad_c0, out = tf.while_loop(
+        lambda index, *_: index >= 0, body, (num_tokens - 1, grad_last_h, grad_last_c, out)
     )
-    grad_gates, grad_projected = out_gates.stack(), out_h.stack()
+    grad_gates, grad_projected = tf.split(out.stack(), out_sizes, axis=-1)
     grad_recurrent = _outer(h_before, grad_gates)
     grad_projection = (
         _outer(o * tanh_c, grad_projected) if has_projection else tf.zeros_like(projection)

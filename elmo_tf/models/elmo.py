@@ -146,9 +146,12 @@ class Elmo(keras.layers.Layer):
         return [] if self.trainable_bilm else self._below.frozen_weights
 
     def get_config(self):
+        bilm = keras.saving.serialize_keras_object(self.bilm)
+        # Keras loses this mark within a model; with it, layers that share a biLM do so when loaded.
+        bilm["shared_object_id"] = id(self.bilm)
         return {
             **super().get_config(),
-            "bilm": keras.saving.serialize_keras_object(self.bilm),
+            "bilm": bilm,
             "num_mixes": self.num_mixes,
             "dropout": self.dropout.rate,
             "layer_norm": self.layer_norm,

@@ -60,7 +60,8 @@ def _rows(tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
     values = tf.cast(values, tf.int32) + 1
     length = tf.minimum(tf.strings.length(tokens), num_bytes)[..., tf.newaxis]
     position = tf.range(max_chars)
-    values = tf.pad(values, [[0, 0]] * tokens.shape.rank + [[1, 1]])  # (…, max_chars)
+    edge = tf.zeros_like(values[..., :1])
+    values = tf.concat([edge, values, edge], axis=-1)  # (…, max_chars), of any rank
     row = tf.where(position == 0, BEGIN_WORD, values)
     row = tf.where(position == length + 1, END_WORD, row)
     row = tf.where(position > length + 1, PAD, row)

@@ -44,12 +44,18 @@ def read_sentences(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
     """The tokens of each line that has any.
 
     Raises:
-        ValueError: a `.gz` file is damaged.
+        ValueError: a `.gz` file is damaged, or only a carriage return stands between two tokens.
     """
     for file in files:
         try:
-            for line in read_lines(file):
+            for number, line in enumerate(read_lines(file), start=1):
                 tokens = line.split()
+                # TensorFlow's reader drops carriage returns wherever they are.
+                if "\r" in line and line.replace("\r", "").split() != tokens:
+                    raise ValueError(
+                        f"{os.fspath(file)}, line {number}: a carriage return stands between two "
+                        "tokens. Put a newline or a space in its place."
+                    )
                 if tokens:
                     yield tokens
         except (EOFError, zlib.error) as error:
@@ -65,7 +71,7 @@ def sentence_dataset(
         files: text files; `.gz` is unpacked.
         seed: int or None. If given, the files come in another order at each pass.
     """
-    names = tf.data.Dataset.from_tensor_slices([os.fspath(file) for file in files])
+    names = tf.data.Dataset.from_tensor_slices([os.fsencode(file) for file in files])
     if seed is not None:
         names = names.shuffle(len(files), seed=seed)
     return names.flat_map(_lines).map(lambda line: split_tokens(line[tf.newaxis]).values)
@@ -88,7 +94,7 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
     """Counts text files.
 
     Raises:
-        ValueError: there is no token in them, or a `.gz` file is damaged.
+        ValueError: there is no token in them, or see `read_sentences`.
     """
     sentences = tokens = unknown = 0
     with progress(None, "counting the corpus", "sentences") as meter:

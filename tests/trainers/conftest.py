@@ -1,0 +1,84 @@
+"""A corpus of a few hundred sentences with a simple grammar, and a run over it."""
+
+import json
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from elmo_tf import Vocabulary
+
+SUBJECTS = ("the cat", "a dog", "my neighbour", "the old river")
+VERBS = ("sees", "likes", "follows")
+OPTIONS = {
+    "lstm": {
+        "dim": 13,
+        "projection_dim": 7,
+        "n_layers": 2,
+        "cell_clip": 3.0,
+        "proj_clip": 3.0,
+        "use_skip_connections": True,
+    },
+    "char_cnn": {
+        "activation": "relu",
+        "embedding": {"dim": 4},
+        "filters": [[1, 3], [2, 5]],
+        "n_highway": 1,
+        "max_characters_per_token": 12,
+        "n_characters": 262,
+    },
+}
+
+
+def sentences(count, seed):
+    draw = random.Random(seed)
+    return [
+        f"{draw.choice(SUBJECTS)} {draw.choice(VERBS)} {draw.choice(SUBJECTS)} ."
+        for _ in range(count)
+    ]
+
+
+@pytest.fixture(scope="session")
+def text(tmp_path_factory):
+    """Files `train_1.txt`, `train_2.txt` and `valid.txt`, and a vocabulary without one word."""
+    folder = tmp_path_factory.mktemp("text")
+    for number, (name, count) in enumerate((("train_1", 150), ("train_2", 90), ("valid", 20))):
+        (folder / f"{name}.txt").write_text("\n".join(sentences(count, number)) + "\n")
+    tokens = Vocabulary.build([folder / "train_1.txt"]).tokens
+    Vocabulary(token for token in tokens if token != "old").save(folder / "vocab.txt")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def settings(text):
+    """Arguments of a `PretrainConfig`, less the work directory."""
+    return {
+        "corpus": str(text / "train_*.txt"),
+        "valid": str(text / "valid.txt"),
+        "vocab": text / "vocab.txt",
+        "options": OPTIONS,
+        "steps": 60,
+        "batch_size": 3,
+        "unroll": 5,
+        "num_sampled": 6,
+        "save_every": 25,
+    }
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory, settings):
+    """An uninterrupted run: its work directory, what it returned, and its log."""
+    from elmo_tf.trainers import PretrainConfig, pretrain
+
+    workdir = tmp_path_factory.mktemp("runs") / "whole"
+    record = pretrain(PretrainConfig(**settings, workdir=workdir))
+    return SimpleNamespace(workdir=workdir, record=record, log=read_log(workdir))
+
+
+def read_log(workdir):
+    return [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="session")
+def bilm_options():
+    return OPTIONS

@@ -1,0 +1,65 @@
+import json
+
+import pytest
+
+from elmo_tf import BiLMConfig
+from elmo_tf.trainers import PretrainConfig
+
+NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"corpus": ()}, "`corpus` must name at least one file"),
+        ({"preset": "tiny", "options": {}}, None),
+        ({"preset": "tiny", "options": {"lstm": {}}}, "`preset` and `options` exclude each other"),
+        ({"steps": 3, "epochs": 1}, "`steps` and `epochs` exclude each other"),
+        ({"resume": True, "overwrite": True}, "`resume` and `overwrite` exclude each other"),
+        ({"batch_size": 0}, "`batch_size` must be an integer of at least 1. Received: 0"),
+        ({"unroll": 2.5}, "`unroll` must be an integer of at least 1. Received: 2.5"),
+        ({"num_sampled": True}, "`num_sampled` must be an integer of at least 1. Received: True"),
+        ({"save_every": -1}, "`save_every` must be an integer of at least 1"),
+        ({"steps": 0}, "`steps` must be an integer of at least 1"),
+        ({"eval_every": 0}, "`eval_every` must be an integer of at least 1"),
+        ({"epochs": -0.5}, "`epochs` must be above 0"),
+        ({"seed": -1}, "`seed` must be an integer from 0"),
+        ({"learning_rate": 0}, "`learning_rate` must be above 0"),
+        ({"clip_norm": "10"}, "`clip_norm` must be above 0"),
+        ({"dropout": 1.0}, "`dropout` must be from 0 to below 1"),
+    ],
+)
+def test_a_wrong_setting_is_an_error_that_names_it(change, message):
+    if message is None:  # empty options count as none
+        assert PretrainConfig(**NEEDED, **change).preset == "tiny"
+        return
+    with pytest.raises(ValueError, match=message):
+        PretrainConfig(**{**NEEDED, **change})
+
+
+def test_one_pattern_may_stand_alone_or_in_a_list(tmp_path):
+    assert PretrainConfig(**NEEDED).corpus == ("text.txt",)
+    config = PretrainConfig(**{**NEEDED, "corpus": [tmp_path / "a", "b*"]}, valid=tmp_path / "c")
+    assert config.corpus == (str(tmp_path / "a"), "b*")
+    assert config.valid == (str(tmp_path / "c"),)
+
+
+def test_the_shape_comes_from_a_preset_or_from_options(tmp_path):
+    assert PretrainConfig(**NEEDED).bilm_config() == BiLMConfig.preset("small")
+    assert PretrainConfig(**NEEDED, preset="tiny").bilm_config() == BiLMConfig.preset("tiny")
+    options = BiLMConfig.preset("medium").to_options()
+    (tmp_path / "options.json").write_text(json.dumps(options))
+    for given in (options, tmp_path / "options.json"):
+        config = PretrainConfig(**NEEDED, options=given)
+        assert config.bilm_config() == BiLMConfig.preset("medium")
+
+
+def test_settings_that_change_the_losses_may_not_change_in_a_run(tmp_path):
+    before = json.loads(json.dumps(PretrainConfig(**NEEDED, preset="tiny").as_json()))
+    same = {"steps": 7, "save_every": 3, "eval_every": 2, "resume": True, "valid": "v.txt"}
+    PretrainConfig(**NEEDED, preset="tiny", **same).check_continues(before, tmp_path)
+    for change in ({"seed": 5}, {"batch_size": 3}, {"dropout": 0.5}, {"preset": "small"}):
+        config = PretrainConfig(**{**NEEDED, "preset": "tiny", **change})
+        name = "options" if "preset" in change else next(iter(change))
+        with pytest.raises(ValueError, match=rf"Cannot go on with other settings.*: {name} was"):
+            config.check_continues(before, tmp_path)

@@ -1,0 +1,307 @@
+import gzip
+import json
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_tf import BiLMConfig, Vocabulary, load_bilm
+from elmo_tf.checkpoints.load import load_language_model
+from elmo_tf.evaluation import perplexity
+from elmo_tf.trainers import PretrainConfig, pretrain
+
+
+def read_log(workdir):
+    return [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
+
+
+def weights(workdir):
+    arrays = {}
+    for name in ("weights.hdf5", "softmax.hdf5"):
+        with h5py.File(workdir / name) as file:
+            file.visititems(
+                lambda path, item, name=name: (
+                    arrays.update({(name, path): item[()]})
+                    if isinstance(item, h5py.Dataset)
+                    else None
+                )
+            )
+    return arrays
+
+
+def assert_same_run(workdir, run):
+    assert read_log(workdir) == run.log
+    expected, got = weights(run.workdir), weights(workdir)
+    assert set(got) == set(expected)
+    for name, array in expected.items():
+        np.testing.assert_array_equal(got[name], array, err_msg=str(name))
+
+
+@pytest.fixture
+def interrupted(tmp_path, settings, run):
+    """What a run leaves that is killed while it writes its 41st line; the last save is at 25."""
+    workdir = tmp_path / "interrupted"
+    pretrain(PretrainConfig(**{**settings, "steps": 25}, workdir=workdir))
+    lines = (run.workdir / "log.jsonl").read_text().splitlines(keepends=True)
+    (workdir / "log.jsonl").write_text("".join(lines[:40]) + lines[40][:17])
+    return workdir
+
+
+def test_a_run_leaves_a_checkpoint_directory(run, settings):
+    names = {path.name for path in run.workdir.iterdir()}
+    assert names == {
+        *("options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5"),
+        *("training.json", "log.jsonl", "state"),
+    }
+    config = BiLMConfig.from_options(run.workdir / "options.json")
+    assert config == BiLMConfig.from_options(settings["options"])
+    assert Vocabulary.load(run.workdir / "vocab.txt") == Vocabulary.load(settings["vocab"])
+    assert json.loads((run.workdir / "training.json").read_text()) == json.loads(
+        json.dumps(run.record)
+    )
+    layers = load_bilm(run.workdir)(["the cat sees a dog ."])["layers"]
+    assert layers.shape == (1, 3, 6, 14)
+
+
+def test_the_log_has_an_object_for_each_step(run):
+    assert [entry["step"] for entry in run.log] == list(range(1, 61))
+    for entry in run.log:
+        assert entry["loss"] == pytest.approx((entry["forward"] + entry["backward"]) / 2, rel=1e-6)
+        assert entry["norm"] > 0
+
+
+def test_held_out_perplexity_falls(run):
+    evaluations = run.record["perplexity"]
+    assert [one["step"] for one in evaluations] == list(range(0, 61, 6))
+    size = len(Vocabulary.load(run.workdir / "vocab.txt"))
+    assert evaluations[0]["average"] == pytest.approx(size, rel=0.25)
+    assert evaluations[-1]["average"] < 0.8 * evaluations[0]["average"]
+
+
+def test_the_checkpoint_has_the_perplexity_of_the_last_evaluation(run, text):
+    result = perplexity(load_language_model(run.workdir), [text / "valid.txt"])
+    last = dict(run.record["perplexity"][-1])
+    assert last.pop("step") == 60
+    assert result == pytest.approx(last, rel=1e-5)
+
+
+def test_the_corpus_is_counted(run, text):
+    lines = [
+        line.split()
+        for name in ("train_1.txt", "train_2.txt")
+        for line in (text / name).read_text().splitlines()
+    ]
+    assert run.record["corpus"] == {
+        "sentences": 240,
+        "tokens": sum(map(len, lines)),
+        "unknown": sum(line.count("old") for line in lines),
+    }
+
+
+def test_a_run_in_two_parts_equals_one_without_a_break(tmp_path, settings, run, interrupted):
+    record = pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+    assert_same_run(interrupted, run)
+    assert record["perplexity"][-1] == run.record["perplexity"][-1]
+
+
+def test_a_killed_process_goes_on_from_its_last_save(tmp_path, settings, run):
+    workdir = tmp_path / "killed"
+    code = (
+        "import sys, json; from elmo_tf.trainers import *;"
+        "pretrain(PretrainConfig(**json.loads(sys.argv[1])))"
+    )
+    arguments = {**settings, "workdir": str(workdir), "vocab": str(settings["vocab"])}
+    arguments |= {"save_every": 5, "steps": 100_000, "valid": ()}
+    process = subprocess.Popen([sys.executable, "-c", code, json.dumps(arguments)])
+    log = workdir / "log.jsonl"
+    deadline = time.monotonic() + 120
+    while not log.exists() or log.read_text().count("\n") < 12:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert read_log(workdir)[11:60] == run.log[11:60]
+
+
+def test_without_a_complete_save_a_resumed_run_starts_afresh(tmp_path, settings, run):
+    workdir = tmp_path / "afresh"
+    workdir.mkdir()
+    (workdir / "log.jsonl").write_text(json.dumps(run.log[0] | {"loss": 0.0}) + '\n{"st')
+    pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert_same_run(workdir, run)
+
+
+def test_at_the_last_step_there_is_nothing_to_do(tmp_path, settings, run):
+    workdir = tmp_path / "done"
+    shutil.copytree(run.workdir, workdir)
+    pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert_same_run(workdir, run)
+
+
+def test_a_run_does_not_go_on_with_other_settings(settings, interrupted):
+    before = weights(interrupted)
+    with pytest.raises(ValueError, match=r"Cannot go on with other settings.*learning_rate"):
+        pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True, learning_rate=0.1))
+    for name, array in weights(interrupted).items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_run_does_not_go_on_with_another_vocabulary(tmp_path, settings, interrupted):
+    Vocabulary.build(["the cat sees a dog"]).save(tmp_path / "other.txt")
+    settings = {**settings, "vocab": tmp_path / "other.txt"}
+    with pytest.raises(ValueError, match="Cannot go on with "):
+        pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+
+
+def test_a_damaged_save_is_an_error(settings, interrupted):
+    (data,) = (interrupted / "state").glob("*.data-*")
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"Cannot go on from .*state"):
+        pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+
+
+def test_a_work_directory_in_use_is_refused(tmp_path, settings):
+    workdir = tmp_path / "used"
+    workdir.mkdir()
+    (workdir / "notes.txt").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"work directory .*used is in use"):
+        pretrain(PretrainConfig(**settings, workdir=workdir))
+    assert [path.name for path in workdir.iterdir()] == ["notes.txt"]
+
+
+def test_a_work_directory_may_hold_the_vocabulary_already(tmp_path, settings, run):
+    workdir = tmp_path / "prepared"
+    workdir.mkdir()
+    shutil.copy(settings["vocab"], workdir / "vocab.txt")
+    arguments = {**settings, "vocab": workdir / "vocab.txt", "steps": 2, "valid": ()}
+    pretrain(PretrainConfig(**arguments, workdir=workdir))
+    assert read_log(workdir) == run.log[:2]
+
+
+def test_overwriting_leaves_nothing_of_the_run_before_and_spares_other_files(
+    tmp_path, settings, run, interrupted
+):
+    (interrupted / "notes.txt").write_text("mine")
+    pretrain(PretrainConfig(**settings, workdir=interrupted, overwrite=True))
+    assert_same_run(interrupted, run)
+    assert (interrupted / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"corpus": "nowhere.txt"}, FileNotFoundError, "There is no text file nowhere.txt"),
+        ({"valid": "no*.txt"}, FileNotFoundError, r"No text file matches no\*\.txt"),
+        ({"vocab": "nowhere.txt"}, FileNotFoundError, "nowhere.txt"),
+        ({"batch_size": 400}, ValueError, "too few for one step of batch_size 400 by unroll 5"),
+        ({"options": {"lstm": {"dims": 3}}}, ValueError, "Unknown key `dims`"),
+    ],
+)
+def test_bad_input_is_an_error_before_anything_is_written(
+    tmp_path, settings, change, error, message
+):
+    workdir = tmp_path / "run"
+    with pytest.raises(error, match=message):
+        pretrain(PretrainConfig(**{**settings, **change}, workdir=workdir))
+    assert not workdir.exists()
+
+
+def test_a_corpus_without_a_token_is_an_error(tmp_path, settings):
+    (tmp_path / "empty.txt").write_text("\n \n")
+    settings = {**settings, "corpus": tmp_path / "empty.txt"}
+    with pytest.raises(ValueError, match=r"There is no token in .*empty\.txt"):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
+
+
+def test_a_damaged_corpus_is_an_error(tmp_path, settings, text):
+    packed = gzip.compress((text / "train_1.txt").read_bytes())
+    (tmp_path / "cut.txt.gz").write_bytes(packed[:-20])
+    settings = {**settings, "corpus": tmp_path / "cut.txt.gz"}
+    with pytest.raises(ValueError, match=r"Cannot unpack .*cut\.txt\.gz"):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
+
+
+def test_epochs_count_the_corpus(tmp_path, settings, run):
+    corpus = run.record["corpus"]
+    steps = round(0.5 * (corpus["tokens"] + corpus["sentences"]) / 15)
+    settings = {**settings, "steps": None, "epochs": 0.5, "valid": ()}
+    record = pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
+    assert record["step"] == steps
+    assert read_log(tmp_path / "run")[:40] == run.log[:40]
+
+
+def test_a_vocabulary_that_knows_every_word_is_warned_of(tmp_path, settings, text, caplog):
+    Vocabulary.build([text / "train_1.txt", text / "train_2.txt"]).save(tmp_path / "all.txt")
+    settings = {**settings, "vocab": tmp_path / "all.txt", "steps": 1, "valid": ()}
+    with caplog.at_level("WARNING", logger="absl"):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
+    assert "<UNK> is never learnt" in caplog.text
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_save(tmp_path, settings):
+    settings = {**settings, "learning_rate": 1e30, "save_every": 1, "valid": ()}
+    with pytest.raises(FloatingPointError, match=r"The loss is (nan|inf) at step \d+"):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
+    assert read_log_of_diverged(tmp_path / "run")
+
+
+def read_log_of_diverged(workdir):
+    losses = [entry["loss"] for entry in read_log(workdir)]
+    return not math.isfinite(losses[-1]) and all(map(math.isfinite, losses[:-1]))
+
+
+def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(tmp_path, settings, run):
+    """Files may not grow beyond a limit that the first save keeps and the log later passes."""
+    workdir = tmp_path / "full"
+    code = (
+        "import sys, json, resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "from elmo_tf.trainers import *;"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), -1));"
+        "pretrain(PretrainConfig(**json.loads(sys.argv[1])))"
+    )
+    arguments = {**settings, "workdir": str(workdir), "vocab": str(settings["vocab"]), "valid": ()}
+    limit = max(path.stat().st_size for path in run.workdir.rglob("*") if path.is_file())
+    result = SimpleNamespace(
+        **vars(
+            subprocess.run(
+                [sys.executable, "-c", code, json.dumps(arguments), str(limit // 2)],
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        )
+    )
+    assert result.returncode != 0
+    assert "OSError" in result.stderr
+    assert not list(workdir.glob("*.part"))
+    for name in ("weights.hdf5", "softmax.hdf5"):
+        assert not (workdir / name).exists()
+
+
+@pytest.mark.slow
+def test_tiny_trains_2000_steps_within_half_a_minute(tmp_path):
+    """On two cores; import, vocabulary and saves included."""
+    from pydoc_data.topics import topics
+
+    (tmp_path / "text.txt").write_text("\n".join(topics[name] for name in sorted(topics)))
+    code = (
+        "import sys; from pathlib import Path; from elmo_tf import Vocabulary;"
+        "from elmo_tf.trainers import *; folder = Path(sys.argv[1]);"
+        "Vocabulary.build([folder / 'text.txt'], min_count=2).save(folder / 'vocab.txt');"
+        "pretrain(PretrainConfig(folder / 'text.txt', folder / 'vocab.txt', folder / 'run',"
+        "preset='tiny', steps=2000, batch_size=8, unroll=10))"
+    )
+    start = time.monotonic()
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    assert time.monotonic() - start < 30
+    assert len(read_log(tmp_path / "run")) == 2000

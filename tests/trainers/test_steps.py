@@ -1,0 +1,127 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import BiLM, BiLMConfig, Vocabulary
+from elmo_tf.layers import SampledSoftmax
+from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.windows import lm_windows
+from elmo_tf.trainers.optimizers import Adagrad
+from elmo_tf.trainers.steps import TrainStep
+
+NUM_LANES, WINDOW = 3, 5
+
+
+@pytest.fixture(scope="module")
+def windows(text):
+    from elmo_tf.text.corpus import sentence_dataset
+
+    return list(lm_windows(sentence_dataset([text / "train_1.txt"]), NUM_LANES, WINDOW).take(4))
+
+
+def make_step(text, options, dropout=0.1, clip_norm=10.0, num_sampled=6, optimizer=None):
+    keras.utils.set_random_seed(7)
+    vocabulary = Vocabulary.load(text / "vocab.txt")
+    model = LanguageModel(
+        BiLM(BiLMConfig.from_options(options)),
+        SampledSoftmax(len(vocabulary), num_sampled),
+        vocabulary,
+    )
+    optimizer = optimizer or Adagrad(0.2)
+    return TrainStep(model, optimizer, NUM_LANES, dropout=dropout, clip_norm=clip_norm, seed=3)
+
+
+@pytest.fixture(scope="module")
+def plain_step(text, bilm_options):
+    """Without chance: no dropout, and all of the vocabulary."""
+    return make_step(text, bilm_options, dropout=0.0, num_sampled=1000, optimizer=Adagrad(1e-9))
+
+
+def test_the_loss_is_half_the_sum_of_both_directions(plain_step, windows):
+    losses = plain_step(windows[0]["inputs"], windows[0]["targets"])
+    assert float(losses["loss"]) == pytest.approx(
+        0.5 * float(losses["forward"]) + 0.5 * float(losses["backward"]), rel=1e-6
+    )
+    # An untrained model knows nothing: every token is about as likely as any other.
+    size = len(plain_step.model.vocabulary)
+    assert float(losses["loss"]) == pytest.approx(np.log(size), rel=0.15)
+
+
+def test_the_states_go_from_window_to_window(text, bilm_options, windows):
+    """Two windows with carried state give the loss of one window twice as long."""
+    short = make_step(text, bilm_options, 0.0, num_sampled=1000, optimizer=Adagrad(1e-9))
+    losses = [float(short(w["inputs"], w["targets"])["forward"]) for w in windows[:2]]
+    whole = make_step(text, bilm_options, 0.0, num_sampled=1000, optimizer=Adagrad(1e-9))
+    inputs, targets = (
+        tf.concat([window[name] for window in windows[:2]], axis=-1)
+        for name in ("inputs", "targets")
+    )
+    assert np.mean(losses) == pytest.approx(float(whole(inputs, targets)["forward"]), rel=1e-5)
+
+
+def test_seed_and_step_determine_everything(text, bilm_options, windows):
+    first, second = (make_step(text, bilm_options) for _ in range(2))
+    for window in windows:
+        one, two = (step(window["inputs"], window["targets"]) for step in (first, second))
+        assert {name: float(v) for name, v in one.items()} == {
+            name: float(v) for name, v in two.items()
+        }
+    for one, two in zip(first.model.weights, second.model.weights, strict=True):
+        np.testing.assert_array_equal(one.numpy(), two.numpy())
+
+
+def test_dropout_and_negatives_differ_from_step_to_step(text, bilm_options, windows):
+    step = make_step(text, bilm_options, dropout=0.5, optimizer=Adagrad(1e-9))
+    losses = set()
+    for _ in range(3):
+        for state in tf.nest.flatten(step.states):
+            state.assign(tf.zeros_like(state))
+        losses.add(float(step(windows[0]["inputs"], windows[0]["targets"])["loss"]))
+    assert len(losses) == 3
+
+
+def test_gradients_are_those_of_the_loss_times_the_window_and_are_clipped(
+    text, bilm_options, windows
+):
+    """Measured by plain gradient descent of rate 1: what it changes is the gradient."""
+    window = windows[0]
+    changes, norms = [], []
+    for clip_norm in (1e6, 0.5):
+        descent = keras.optimizers.SGD(1.0)
+        step = make_step(text, bilm_options, 0.0, clip_norm, 1000, descent)
+        before = [weight.numpy() for weight in step.trainable]
+        norms.append(float(step(window["inputs"], window["targets"])["norm"]))
+        changes.append(
+            np.concatenate(
+                [
+                    (old - new.numpy()).ravel()
+                    for old, new in zip(before, step.trainable, strict=True)
+                ]
+            )
+        )
+    assert np.linalg.norm(changes[0]) == pytest.approx(norms[0], rel=1e-4)
+    assert np.linalg.norm(changes[1]) == pytest.approx(0.5, rel=1e-4)
+    assert norms[0] == pytest.approx(norms[1], rel=1e-6)
+    # The loss falls along the gradient by its squared norm, per window of tokens.
+    rate = 1e-3
+    step = make_step(text, bilm_options, 0.0, 1e6, 1000, keras.optimizers.SGD(rate))
+    losses = []
+    for _ in range(2):
+        for state in tf.nest.flatten(step.states):
+            state.assign(tf.zeros_like(state))
+        losses.append(float(step(window["inputs"], window["targets"])["loss"]))
+    expected = rate * norms[0] ** 2 / WINDOW
+    assert losses[0] - losses[1] == pytest.approx(expected, rel=0.05)
+
+
+def test_rows_of_the_softmax_that_a_step_does_not_use_stay_as_they_are(text, bilm_options, windows):
+    step = make_step(text, bilm_options, num_sampled=2)
+    before = step.model.softmax.kernel.numpy()
+    window = windows[0]
+    step(window["inputs"], window["targets"])
+    ids = {int(i) for part in step.model.targets(window["targets"]) for i in part}
+    changed = set(np.flatnonzero((step.model.softmax.kernel.numpy() != before).any(axis=1)))
+    assert ids <= changed
+    assert len(changed) <= len(ids) + 2 * 2  # and two negatives a direction
+    assert len(changed) < len(before)
