@@ -109,3 +109,7 @@ def build_parser() -> argparse_flags.ArgumentParser:
     serving.add_query(add)
     vectors.add_embed(add)
     return parser
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,164 @@
+"""Weight files that are damaged or belong to another model."""
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_tf import BiLM, BiLMConfig
+from elmo_tf.checkpoints.hdf5 import read_weights, variables_by_path, write_weights
+from elmo_tf.checkpoints.names import WeightRule, weight_rules
+from reference import checkpoint
+
+PATH = "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"
+
+
+@pytest.fixture(scope="module")
+def target(options):
+    """A table and the variables that it fills."""
+    config = BiLMConfig.from_options(options)
+    return weight_rules(config), variables_by_path(BiLM(config))
+
+
+def written(tmp_path, arrays):
+    checkpoint.write_hdf5(tmp_path / "weights.hdf5", arrays)
+    return tmp_path / "weights.hdf5"
+
+
+def check_refused(target, path, message, error=ValueError):
+    rules, variables = target
+    before = {name: variable.numpy() for name, variable in variables.items()}
+    with pytest.raises(error, match=message):
+        read_weights(path, rules, variables)
+    for name, variable in variables.items():
+        np.testing.assert_array_equal(variable, before[name])
+
+
+def test_a_missing_dataset_is_named(tmp_path, target, weights):
+    arrays = {name: array for name, array in weights.items() if name != PATH}
+
+    check_refused(
+        target,
+        written(tmp_path, arrays),
+        rf"weights.hdf5 does not fit the model: the file lacks `{PATH}`. Was this options.json",
+    )
+
+
+def test_an_unknown_dataset_is_named(tmp_path, target, weights):
+    arrays = {**weights, "CNN_high_7/W_carry": np.zeros((13, 13))}
+
+    check_refused(
+        target, written(tmp_path, arrays), r"the model has no use for `CNN_high_7/W_carry`"
+    )
+
+
+def test_a_group_in_a_datasets_place_counts_as_missing(tmp_path, target, weights):
+    arrays = {name: array for name, array in weights.items() if name != PATH}
+    arrays[f"{PATH}/inner"] = weights[PATH]
+
+    check_refused(target, written(tmp_path, arrays), rf"lacks `{PATH}`; the model has no use for")
+
+
+@pytest.mark.parametrize("name", [PATH, "char_embed", "CNN/W_cnn_1", "CNN_proj/b_proj"])
+def test_a_dataset_of_another_shape_is_named_with_both_shapes(tmp_path, target, weights, name):
+    wrong = np.concatenate([weights[name], weights[name]], axis=-1)
+    shapes = [
+        str(array.shape).replace("(", r"\(").replace(")", r"\)") for array in (wrong, weights[name])
+    ]
+
+    check_refused(
+        target,
+        written(tmp_path, {**weights, name: wrong}),
+        rf"Cannot load `{name}` into .* has {shapes[0]}, the model expects {shapes[1]}",
+    )
+
+
+def test_a_transposed_dataset_is_refused(tmp_path, target, weights):
+    check_refused(
+        target,
+        written(tmp_path, {**weights, "CNN_proj/W_proj": weights["CNN_proj/W_proj"].T}),
+        r"has \(6, 13\), the model expects \(13, 6\)",
+    )
+
+
+def test_a_dataset_must_hold_floats(tmp_path, target, weights):
+    check_refused(
+        target,
+        written(tmp_path, {**weights, PATH: weights[PATH].astype(np.int32)}),
+        rf"`{PATH}` in .*weights.hdf5 must hold floats. Received: int32",
+    )
+
+
+def test_doubles_and_halves_are_read_as_floats(tmp_path, target, weights):
+    rules, variables = target
+    arrays = {name: array.astype(np.float64) for name, array in weights.items()}
+    arrays["CNN_proj/b_proj"] = arrays["CNN_proj/b_proj"].astype(np.float16)
+
+    read_weights(written(tmp_path, arrays), rules, variables)
+
+    table = variables["token_encoder/char_cnn/char_embedding"].numpy()
+    np.testing.assert_array_equal(table, weights["char_embed"])
+    assert variables["token_encoder/projection/bias"].dtype == "float32"
+
+
+def test_a_missing_file_is_named(tmp_path, target):
+    check_refused(
+        target, tmp_path / "none.hdf5", r"There is no weight file .*none\.hdf5", FileNotFoundError
+    )
+
+
+@pytest.mark.parametrize("keep", [0, 100, 0.5, 0.99])
+def test_a_file_that_was_cut_short_is_named(tmp_path, target, weights, keep):
+    path = written(tmp_path, weights)
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep if keep > 1 else keep * len(content))])
+
+    check_refused(target, path, r"Cannot open .*weights\.hdf5 as HDF5.*cut short while it was")
+
+
+def test_a_file_with_damaged_content_is_named(tmp_path, target, weights):
+    path = tmp_path / "weights.hdf5"
+    with h5py.File(path, "w") as file:
+        for name, array in weights.items():
+            file.create_dataset(name, data=array, fletcher32=True, chunks=array.shape)
+    content = path.read_bytes()
+    value = weights[PATH].tobytes()
+    assert content.count(value) == 1
+    path.write_bytes(content.replace(value, b"\x01" + value[1:]))
+
+    check_refused(target, path, rf"Cannot read `{PATH}` from .*weights\.hdf5.*damaged; fetch")
+
+
+def test_a_variable_without_a_rule_is_named(tmp_path, target, weights):
+    rules, variables = target
+    rules = [rule for rule in rules if rule.dataset != PATH]
+    arrays = {name: array for name, array in weights.items() if name != PATH}
+
+    check_refused(
+        (rules, variables),
+        written(tmp_path, arrays),
+        r"holds nothing for the variables backward_lstm/lstm_0/cell/kernel, backward_lstm",
+    )
+
+
+def test_writing_gives_the_published_names_in_float32(tmp_path, bilm, options, weights):
+    path = tmp_path / "new" / "weights.hdf5"
+
+    write_weights(path, weight_rules(bilm.config), variables_by_path(bilm))
+
+    found = checkpoint.read_hdf5(path)
+    assert found.keys() == weights.keys()
+    for name, array in found.items():
+        assert array.dtype == np.float32
+        np.testing.assert_array_equal(array, weights[name])
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, bilm):
+    path = tmp_path / "weights.hdf5"
+    path.write_bytes(b"old")
+    rules = [*weight_rules(bilm.config), WeightRule("extra", ("no/such/variable",))]
+
+    with pytest.raises(KeyError, match=r"no/such/variable"):
+        write_weights(path, rules, variables_by_path(bilm))
+
+    assert path.read_bytes() == b"old"
+    assert [file.name for file in tmp_path.iterdir()] == ["weights.hdf5"]

@@ -1,0 +1,286 @@
+import functools
+import http.server
+import json
+import shutil
+import threading
+import zipfile
+
+import numpy as np
+import pytest
+
+from elmo_tf import Vocabulary, load_bilm
+from reference import checkpoint
+
+SENTENCES = ["the cat sat", "", "한국어"]
+
+
+@pytest.fixture(scope="module")
+def layers(bilm):
+    return bilm(SENTENCES)["layers"].numpy()
+
+
+@pytest.fixture
+def copied(tmp_path, checkpoint_directory):
+    """The checkpoint in a folder of the test's own."""
+    return shutil.copytree(checkpoint_directory, tmp_path / "copied")
+
+
+@pytest.fixture
+def website(tmp_path, monkeypatch):
+    """A folder, and the address at which it is served."""
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("keras.src.utils.file_utils.config.keras_home", lambda: tmp_path / "home")
+    folder = tmp_path / "website"
+    folder.mkdir()
+    (tmp_path / "home").mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    handler = functools.partial(Quiet, directory=str(folder))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def zip_of(path, files, compression=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def files_of(directory, prefix=""):
+    return {f"{prefix}{file.name}": file.read_bytes() for file in directory.iterdir()}
+
+
+def check(bilm, layers):
+    np.testing.assert_array_equal(bilm(SENTENCES)["layers"], layers)
+
+
+def test_a_directory_may_be_named_as_text(checkpoint_directory, layers):
+    check(load_bilm(str(checkpoint_directory)), layers)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("elmo_2x1024_128_options.json", "elmo_2x1024_128_weights.hdf5"),
+        ("options.json", "model.hdf5"),
+        ("options.json", "lm_weights.hdf5"),
+    ],
+)
+def test_published_names_are_found(copied, layers, names):
+    (copied / "options.json").rename(copied / names[0])
+    (copied / "weights.hdf5").rename(copied / names[1])
+    (copied / "vocab.txt").write_text("anything")
+
+    check(load_bilm(copied), layers)
+
+
+@pytest.mark.parametrize("kind", [tuple, list])
+def test_a_pair_names_both_files(copied, layers, kind):
+    (copied / "other_weights.hdf5").touch()
+
+    check(load_bilm(kind([copied / "options.json", str(copied / "weights.hdf5")])), layers)
+
+
+@pytest.mark.parametrize("prefix", ["", "elmo/", "a/b/"])
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_zip_of_the_files_or_of_their_folder(
+    tmp_path, checkpoint_directory, layers, prefix, compression
+):
+    files = files_of(checkpoint_directory, prefix)
+    path = zip_of(tmp_path / "elmo.zip", files, compression)
+
+    check(load_bilm(path), layers)
+
+
+def test_what_macos_puts_into_a_zip_does_no_harm(tmp_path, checkpoint_directory, layers):
+    files = files_of(checkpoint_directory, "elmo/")
+    files |= {f"__MACOSX/elmo/._{name}": b"" for name in ("options.json", "weights.hdf5")}
+    files |= {f"elmo/._{name}": b"" for name in ("options.json", "weights.hdf5")}
+
+    check(load_bilm(zip_of(tmp_path / "elmo.zip", files)), layers)
+
+
+def test_arguments_reach_the_bilm(checkpoint_directory):
+    bilm = load_bilm(checkpoint_directory, stateful=True, keep_boundaries=True, name="mine")
+
+    assert (bilm.stateful, bilm.keep_boundaries, bilm.name) == (True, True, "mine")
+
+
+@pytest.mark.parametrize("count", [261, 262])
+def test_both_counts_of_characters_are_read(copied, options, layers, count):
+    options = json.loads(json.dumps(options))
+    options["char_cnn"]["n_characters"] = count
+    (copied / "options.json").write_text(json.dumps(options))
+
+    check(load_bilm(copied), layers)
+
+
+def test_a_url_of_a_zip_is_fetched(website, checkpoint_directory, layers):
+    folder, address = website
+    zip_of(folder / "elmo.zip", files_of(checkpoint_directory))
+
+    check(load_bilm(f"{address}/elmo.zip"), layers)
+    (folder / "elmo.zip").unlink()
+    check(load_bilm(f"{address}/elmo.zip"), layers)  # kept
+
+
+def test_urls_with_the_same_last_word_are_told_apart(
+    website, tmp_path, checkpoint_directory, layers
+):
+    folder, address = website
+    other = checkpoint.options(n_highway=0, dim=9)
+    checkpoint.write(folder / "other", other, checkpoint.random_weights(other))
+    shutil.copytree(checkpoint_directory, folder / "one")
+
+    pairs = [
+        (f"{address}/{name}/options.json", f"{address}/{name}/weights.hdf5")
+        for name in ("one", "other")
+    ]
+    check(load_bilm(pairs[0]), layers)
+    assert load_bilm(pairs[1]).config.lstm.dim == 9
+
+
+def test_a_url_that_leads_nowhere_is_named(website):
+    _, address = website
+
+    with pytest.raises(OSError, match=rf"Cannot download {address}/none.zip: .*404"):
+        load_bilm(f"{address}/none.zip")
+
+
+@pytest.mark.parametrize("kind", ["path", "pair"])
+def test_a_missing_checkpoint_is_named(tmp_path, kind):
+    path = tmp_path / "none"
+    source = path if kind == "path" else (path / "options.json", path / "weights.hdf5")
+
+    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint .*none"):
+        load_bilm(source)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("options.json", r"There is no \*options.json in .*copied"),
+        ("weights.hdf5", r"There is no \*weights.hdf5 or model.hdf5 in .*copied"),
+    ],
+)
+def test_a_directory_without_one_of_the_files_is_refused(copied, name, message):
+    (copied / name).unlink()
+
+    with pytest.raises(FileNotFoundError, match=message):
+        load_bilm(copied)
+
+
+@pytest.mark.parametrize("name", ["model.hdf5", "old_weights.hdf5", "old_options.json"])
+def test_two_files_of_a_kind_are_refused(copied, name):
+    (copied / name).touch()
+
+    with pytest.raises(ValueError, match=rf"must hold one .*, not 2: .*{name}.*Pass the pair"):
+        load_bilm(copied)
+
+
+def test_a_zip_without_weights_is_named(tmp_path, checkpoint_directory):
+    files = {"options.json": (checkpoint_directory / "options.json").read_bytes()}
+
+    with pytest.raises(FileNotFoundError, match=r"There is no \*weights.hdf5.* in .*elmo\.zip"):
+        load_bilm(zip_of(tmp_path / "elmo.zip", files))
+
+
+def test_a_zip_of_something_else_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"There is no \*options.json in .*elmo\.zip"):
+        load_bilm(zip_of(tmp_path / "elmo.zip", {"readme": b""}))
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path, checkpoint_directory):
+    path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
+    path.write_bytes(path.read_bytes()[:-200])  # cut short
+
+    with pytest.raises(ValueError, match=r"elmo.zip is no checkpoint: a directory or a zip with"):
+        load_bilm(path)
+    with pytest.raises(ValueError, match=r"weights.hdf5 is no checkpoint"):
+        load_bilm(checkpoint_directory / "weights.hdf5")
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+@pytest.mark.parametrize("place", [0, 1000])
+def test_a_damaged_zip_is_named(tmp_path, checkpoint_directory, compression, place):
+    path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory), compression)
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        header = archive.getinfo("weights.hdf5").header_offset
+    start = header + 30 + len("weights.hdf5") + place
+    content[start : start + 64] = bytes(255 - byte for byte in content[start : start + 64])
+    path.write_bytes(content)
+
+    with pytest.raises(ValueError, match=r"Cannot unpack .*elmo\.zip"):
+        load_bilm(path)
+
+
+def test_a_pair_has_two_parts(checkpoint_directory):
+    with pytest.raises(ValueError, match=r"A pair \(options, weights\) is needed. Received"):
+        load_bilm((checkpoint_directory,))
+
+
+def test_an_unknown_option_is_named_with_the_nearest(copied, options):
+    changed = {**options, "lstm": {**options["lstm"], "cell_clips": 3}}
+    (copied / "options.json").write_text(json.dumps(changed))
+
+    with pytest.raises(
+        ValueError, match=r"options.json: Unknown key `cell_clips` in `lstm`.*`cell_clip`\?"
+    ):
+        load_bilm(copied)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_highway": 1}, r"the model has no use for `CNN_high_1/W_carry`"),
+        ({"n_highway": 3}, r"the file lacks `CNN_high_2/W_carry`"),
+        ({"dim": 11}, r"has \(12, 40\), the model expects \(12, 44\)"),
+        ({"projection_dim": 5}, r"`CNN_proj/W_proj`.* has \(13, 6\), the model .* \(13, 5\)"),
+        ({"n_layers": 1}, r"the model has no use for `RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B`"),
+    ],
+)
+def test_options_of_another_model_are_refused(copied, change, message):
+    (copied / "options.json").write_text(json.dumps(checkpoint.options(**change)))
+
+    with pytest.raises(ValueError, match=message):
+        load_bilm(copied)
+
+
+def test_a_vocabulary_alone_is_refused(checkpoint_directory):
+    with pytest.raises(ValueError, match=r"`vocabulary` goes with `token_embeddings`"):
+        load_bilm(checkpoint_directory, vocabulary="vocab.txt")
+
+
+def test_token_embeddings_need_their_vocabulary(tmp_path, checkpoint_directory):
+    with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*character CNN needs"):
+        load_bilm(checkpoint_directory, token_embeddings=tmp_path / "table.hdf5")
+
+
+def test_token_embeddings_must_have_a_row_for_each_token(tmp_path, checkpoint_directory):
+    Vocabulary.build(["a b"]).save(tmp_path / "vocab.txt")
+    checkpoint.write_hdf5(tmp_path / "table.hdf5", {"embedding": np.zeros((7, 6), np.float32)})
+
+    with pytest.raises(ValueError, match=r"`embedding`.* has \(7, 6\), the model expects \(5, 6\)"):
+        load_bilm(
+            checkpoint_directory,
+            token_embeddings=tmp_path / "table.hdf5",
+            vocabulary=tmp_path / "vocab.txt",
+        )
+
+
+def test_options_without_characters_need_a_table(copied, options):
+    changed = {"lstm": options["lstm"], "n_tokens_vocab": 5}
+    (copied / "options.json").write_text(json.dumps(changed))
+    Vocabulary.build(["a b"]).save(copied / "vocab.txt")
+
+    with pytest.raises(FileNotFoundError, match=r"There is no token_embeddings.hdf5 in"):
+        load_bilm(copied)

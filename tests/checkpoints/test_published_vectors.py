@@ -1,0 +1,74 @@
+"""A published checkpoint gives its published vectors, in ten stateful batches."""
+
+import json
+import os
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_tf import load_bilm
+
+NUM_BATCHES, NUM_ROWS = 10, 3
+
+
+def reference_directory():
+    """The folder of the published files, or None where it is not at hand."""
+    named = os.environ.get("ELMO_TF_REFERENCE")
+    if named:
+        return Path(named)
+    for parent in Path(__file__).resolve().parents:
+        for folder in (parent / "shared", parent.parent / "shared"):
+            if (folder / "reference" / "bilm_tf").is_dir():
+                return folder / "reference" / "bilm_tf"
+    return None
+
+
+@pytest.fixture(scope="module")
+def directory():
+    directory = reference_directory()
+    if directory is None:
+        pytest.skip("the published vectors (shared/reference/bilm_tf) are not here")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def checkpoint(directory):
+    return directory / "options.json", directory / "lm_weights.hdf5"
+
+
+@pytest.fixture(scope="module")
+def batches(directory):
+    texts = json.loads((directory / "lm_embeddings_sentences.json").read_text(encoding="utf-8"))
+    return [[texts[row][i].split() for row in range(NUM_ROWS)] for i in range(NUM_BATCHES)]
+
+
+@pytest.fixture(scope="module")
+def vectors(directory):
+    """For each batch, for each row: (token, feature), forward beside backward."""
+    rows = []
+    for row in range(NUM_ROWS):
+        with h5py.File(directory / f"lm_embeddings_{row}.hdf5") as file:
+            rows.append([np.concatenate(file[str(i)][()], axis=-1) for i in range(NUM_BATCHES)])
+    return list(zip(*rows, strict=True))
+
+
+def check(outputs, batch, expected):
+    top = outputs["layers"][:, -1].numpy()
+    for row, (tokens, vectors) in enumerate(zip(batch, expected, strict=True)):
+        np.testing.assert_allclose(top[row, : len(tokens)], vectors, rtol=1e-5, atol=1e-6)
+
+
+def test_ten_stateful_batches_give_the_published_vectors(checkpoint, batches, vectors):
+    bilm = load_bilm(checkpoint, stateful=True)
+
+    for batch, expected in zip(batches, vectors, strict=True):
+        check(bilm(batch), batch, expected)
+
+
+def test_the_first_batch_is_the_stateless_answer(directory, batches, vectors):
+    bilm = load_bilm(directory)
+
+    for _ in range(2):
+        check(bilm(batches[0]), batches[0], vectors[0])

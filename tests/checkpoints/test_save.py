@@ -1,0 +1,203 @@
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import BiLM, BiLMConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
+from elmo_tf.checkpoints.load import load_language_model, load_softmax
+from elmo_tf.checkpoints.save import dump_token_embeddings, save_softmax, write_json
+from elmo_tf.layers import SampledSoftmax
+from reference import checkpoint
+
+SENTENCES = ["the cat sat", "", "한국어 abcdefghijklmnop"]
+SHAPES = {
+    "as published": {},
+    "tanh, no highway": {"activation": "tanh", "n_highway": 0},
+    "one highway, one layer": {"n_highway": 1, "n_layers": 1},
+    "no projection of the characters": {"filters": ((1, 2), (3, 4))},
+    "no projection of the state": {"dim": 8, "projection_dim": 8},
+    "no clips, no skip connections": {
+        "cell_clip": None,
+        "proj_clip": None,
+        "use_skip_connections": False,
+    },
+}
+
+
+def test_a_checkpoint_that_was_read_is_written_back_the_same(
+    tmp_path, checkpoint_directory, options, weights
+):
+    save_bilm(load_bilm(checkpoint_directory), tmp_path / "new" / "copy")
+
+    copy = tmp_path / "new" / "copy"
+    assert sorted(os.listdir(copy)) == ["options.json", "weights.hdf5"]
+    assert json.loads((copy / "options.json").read_text()) == options
+    found = checkpoint.read_hdf5(copy / "weights.hdf5")
+    assert found.keys() == weights.keys()
+    for name in found:
+        np.testing.assert_array_equal(found[name], weights[name])
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+def test_what_is_saved_loads_and_gives_the_same(tmp_path, shape):
+    options = checkpoint.options(**shape)
+    bilm = BiLM(BiLMConfig.from_options(options))
+    save_bilm(bilm, tmp_path)
+
+    loaded = load_bilm(tmp_path)
+
+    assert loaded.config == bilm.config
+    np.testing.assert_array_equal(loaded(SENTENCES)["layers"], bilm(SENTENCES)["layers"])
+    found = {name: a.shape for name, a in checkpoint.read_hdf5(tmp_path / "weights.hdf5").items()}
+    assert found == checkpoint.shapes(options)
+
+
+def test_a_frozen_bilm_is_saved_too(tmp_path, fresh_bilm, bilm):
+    frozen = fresh_bilm()
+    frozen.trainable = False
+
+    save_bilm(frozen, tmp_path)
+
+    np.testing.assert_array_equal(
+        load_bilm(tmp_path)(SENTENCES)["layers"], bilm(SENTENCES)["layers"]
+    )
+
+
+def test_saving_again_replaces_the_files(tmp_path, bilm):
+    save_bilm(BiLM(BiLMConfig.preset("tiny")), tmp_path)
+
+    save_bilm(bilm, tmp_path)
+
+    np.testing.assert_array_equal(
+        load_bilm(tmp_path)(SENTENCES)["layers"], bilm(SENTENCES)["layers"]
+    )
+
+
+def test_a_bilm_of_whole_tokens_keeps_its_table_and_vocabulary(tmp_path):
+    vocabulary = Vocabulary.build(["a a b"])
+    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
+    bilm = BiLM(config, vocabulary=vocabulary)
+
+    save_bilm(bilm, tmp_path)
+
+    assert sorted(os.listdir(tmp_path)) == [
+        "options.json",
+        "token_embeddings.hdf5",
+        "vocab.txt",
+        "weights.hdf5",
+    ]
+    loaded = load_bilm(tmp_path)
+    assert loaded.vocabulary == vocabulary
+    np.testing.assert_array_equal(loaded(["a b c"])["layers"], bilm(["a b c"])["layers"])
+
+
+def test_dumped_token_embeddings_take_the_place_of_the_characters(
+    tmp_path, checkpoint_directory, bilm
+):
+    vocabulary = Vocabulary.build(["the cat sat on 한국어", "unseen"])
+    vocabulary.save(tmp_path / "words.txt")
+    dump_token_embeddings(bilm, vocabulary, tmp_path / "table.hdf5", batch_size=3)
+
+    loaded = load_bilm(
+        checkpoint_directory,
+        token_embeddings=tmp_path / "table.hdf5",
+        vocabulary=tmp_path / "words.txt",
+    )
+
+    sentences = ["the cat sat", "", "on 한국어"]
+    np.testing.assert_allclose(loaded(sentences)["layers"], bilm(sentences)["layers"], atol=1e-6)
+    assert loaded.config.char_cnn is None
+    table = checkpoint.read_hdf5(tmp_path / "table.hdf5")["embedding"]
+    assert table.shape == (9, 6)
+    assert table.dtype == np.float32
+    np.testing.assert_allclose(table[:2], bilm.boundary_embeddings(), atol=1e-6)
+    np.testing.assert_allclose(
+        table[2:], bilm.token_embeddings(list(vocabulary.tokens[2:])), atol=1e-6
+    )
+
+
+def test_the_softmax_round_trips(tmp_path, checkpoint_directory):
+    softmax = SampledSoftmax(11, 4)
+    softmax.build((None, 6))
+    softmax.bias.assign(tf.range(11.0))
+    save_bilm(load_bilm(checkpoint_directory), tmp_path)
+
+    save_softmax(softmax, tmp_path)
+    loaded = load_softmax(tmp_path, 11, num_sampled=3)
+
+    found = checkpoint.read_hdf5(tmp_path / "softmax.hdf5")
+    np.testing.assert_array_equal(found["W"], softmax.kernel)
+    np.testing.assert_array_equal(found["b"], np.arange(11.0))
+    np.testing.assert_array_equal(loaded.kernel, softmax.kernel)
+    assert loaded.num_sampled == 3
+    with pytest.raises(
+        ValueError, match=r"Cannot load `W` .* has \(11, 6\), the model .*\(12, 6\)"
+    ):
+        load_softmax(tmp_path, 12)
+
+
+def test_a_language_model_is_read_with_its_softmax_and_vocabulary(tmp_path, bilm):
+    vocabulary = Vocabulary.build(["the cat"])
+    softmax = SampledSoftmax(len(vocabulary))
+    softmax.build((None, 6))
+    save_bilm(bilm, tmp_path)
+    save_softmax(softmax, tmp_path)
+    vocabulary.save(tmp_path / "vocab.txt")
+
+    model = load_language_model(tmp_path)
+
+    assert model.vocabulary == vocabulary
+    np.testing.assert_array_equal(model.softmax.kernel, softmax.kernel)
+    np.testing.assert_array_equal(model.bilm(SENTENCES)["layers"], bilm(SENTENCES)["layers"])
+
+
+def test_a_checkpoint_without_a_softmax_says_so(checkpoint_directory):
+    with pytest.raises(FileNotFoundError, match=r"There is no softmax.hdf5 in .*trained here"):
+        load_softmax(checkpoint_directory, 11)
+
+
+def test_json_is_readable(tmp_path):
+    write_json(tmp_path / "file.json", {"ß": [1]})
+
+    assert (tmp_path / "file.json").read_text(encoding="utf-8") == '{\n  "ß": [\n    1\n  ]\n}\n'
+
+
+def test_a_folder_in_a_files_place_is_refused(tmp_path, bilm):
+    (tmp_path / "weights.hdf5").mkdir()
+
+    with pytest.raises(FileExistsError, match=r"Cannot write the file .*a folder has that name"):
+        save_bilm(bilm, tmp_path)
+
+
+# A limit on the size of files stands for a full disk: writing beyond it fails.
+FULL_DISK = """
+import resource, signal, sys
+from elmo_tf import load_bilm, save_bilm
+bilm = load_bilm(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    save_bilm(bilm, sys.argv[2])
+except OSError as error:
+    print("refused:", error)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs the limits of POSIX")
+def test_a_full_disk_leaves_no_file_that_looks_complete(tmp_path, checkpoint_directory):
+    target = tmp_path / "target"
+
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(checkpoint_directory), str(target)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert "refused:" in done.stdout, done.stderr
+    assert os.listdir(target) == []

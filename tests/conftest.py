@@ -1,0 +1,49 @@
+"""A tiny checkpoint with random weights, the biLM that it gives, and how to save and load."""
+
+import pytest
+
+from reference import checkpoint
+
+
+@pytest.fixture(scope="session")
+def options():
+    return checkpoint.options()
+
+
+@pytest.fixture(scope="session")
+def weights(options):
+    return checkpoint.random_weights(options)
+
+
+@pytest.fixture(scope="session")
+def checkpoint_directory(tmp_path_factory, options, weights):
+    return checkpoint.write(tmp_path_factory.mktemp("checkpoint"), options, weights)
+
+
+@pytest.fixture(scope="session")
+def bilm(checkpoint_directory):
+    """Shared by all tests: none may change it."""
+    from elmo_tf import load_bilm
+
+    return load_bilm(checkpoint_directory)
+
+
+@pytest.fixture
+def fresh_bilm(checkpoint_directory):
+    """A biLM of a test's own."""
+    from elmo_tf import load_bilm
+
+    return lambda **kwargs: load_bilm(checkpoint_directory, **kwargs)
+
+
+@pytest.fixture
+def keras_round_trip(tmp_path):
+    """Saves a model as `.keras`, and loads it again."""
+    import keras
+
+    def save_and_load(model):
+        path = tmp_path / "model.keras"
+        model.save(path)
+        return keras.saving.load_model(path)
+
+    return save_and_load

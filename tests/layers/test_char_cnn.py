@@ -1,0 +1,126 @@
+import keras
+import numpy as np
+import pytest
+
+from elmo_tf.layers import CharCNN
+from reference import token_encoder
+
+FILTERS = ((1, 2), (2, 4), (3, 7))
+EMBEDDING_DIM = 5
+
+
+def layer_of(activation="relu"):
+    """A layer with weights large enough for every filter to matter."""
+    layer = CharCNN(FILTERS, EMBEDDING_DIM, activation, name="cnn")
+    layer.build((None, 11))
+    rng = np.random.default_rng(0)
+    layer.set_weights([rng.normal(0, 0.5, weight.shape) for weight in layer.weights])
+    return layer
+
+
+def random_ids(shape, seed=1):
+    return np.random.default_rng(seed).integers(0, 262, shape).astype(np.int32)
+
+
+def expected(layer, ids):
+    table, *rest = layer.get_weights()
+    rows = [
+        token_encoder.char_cnn(row, table, rest[0::2], rest[1::2], layer.activation)
+        for row in ids.reshape(-1, ids.shape[-1])
+    ]
+    return np.reshape(rows, (*ids.shape[:-1], 13))
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_equals_the_formula(activation):
+    layer = layer_of(activation)
+    ids = random_ids((6, 11))
+    ids[0] = 0
+    ids[1, 3:] = 261
+
+    np.testing.assert_allclose(layer(ids), expected(layer, ids), atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(11,), (3, 4, 11), (2, 3), (1, 2, 2, 8)])
+def test_any_number_of_axes_may_stand_before_the_characters(shape):
+    layer = layer_of()
+    ids = random_ids(shape)
+
+    features = layer(ids)
+
+    assert features.shape == (*shape[:-1], 13)
+    np.testing.assert_allclose(features, expected(layer, ids), atol=1e-5)
+
+
+def test_the_mask_tells_rows_of_zeros():
+    ids = np.array([[[0, 0, 0], [1, 0, 0]], [[261, 261, 261], [0, 0, 0]]])
+
+    mask = layer_of().compute_mask(ids)
+
+    np.testing.assert_array_equal(mask, [[False, True], [True, False]])
+
+
+def test_the_mask_is_handed_on():
+    ids = np.array([[[3, 4, 5], [0, 0, 0]]], np.int32)
+
+    features = layer_of()(ids)
+
+    np.testing.assert_array_equal(keras.src.backend.get_keras_mask(features), [[True, False]])
+
+
+@pytest.mark.parametrize("activation", ["relu", "tanh"])
+def test_a_saved_model_loads_and_gives_the_same(activation, keras_round_trip):
+    inputs = keras.Input((None, 11), dtype="int32")
+    model = keras.Model(inputs, layer_of(activation)(inputs))
+    ids = random_ids((2, 3, 11))
+
+    loaded = keras_round_trip(model)
+
+    np.testing.assert_array_equal(loaded(ids), model(ids))
+    config = layer_of(activation).get_config()
+    assert CharCNN.from_config(config).get_config() == config
+    assert config["filters"] == [[1, 2], [2, 4], [3, 7]]
+    assert (config["embedding_dim"], config["activation"]) == (5, activation)
+
+
+def test_starts_as_the_original_does():
+    relu, tanh = CharCNN(((3, 900),), 16), CharCNN(((3, 900),), 16, "tanh")
+    for layer in (relu, tanh):
+        layer.build((None, 8))
+
+    table, kernel, bias = relu.get_weights()
+    assert table.shape == (261, 16)
+    assert 0.98 < np.abs(table).max() <= 1
+    assert 0.049 < np.abs(kernel).max() <= 0.05
+    assert not bias.any()
+    assert np.std(tanh.get_weights()[1]) == pytest.approx(48**-0.5, rel=0.02)
+
+
+def test_defaults_are_the_published_ones():
+    layer = CharCNN()
+
+    assert layer.compute_output_shape((3, 50)) == (3, 2048)
+    assert (layer.embedding_dim, layer.activation) == (16, "relu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"filters": ()}, r"`char_cnn.filters` must be a list of pairs"),
+        ({"embedding_dim": 0}, r"`char_cnn.embedding.dim` must be an integer of at least 1"),
+        ({"activation": "gelu"}, r"`char_cnn.activation` must be one of relu, tanh"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        CharCNN(**arguments)
+
+
+def test_rows_shorter_than_the_widest_filter_are_refused():
+    with pytest.raises(ValueError, match=r"at least 3 characters a row.*shape \(2, 2\)"):
+        CharCNN(FILTERS)(np.ones((2, 2), np.int32))
+
+
+def test_ids_must_be_integers():
+    with pytest.raises(ValueError, match=r"`char_ids` must be integers. Received: float32"):
+        layer_of()(np.ones((2, 11), np.float32))

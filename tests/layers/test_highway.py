@@ -1,0 +1,73 @@
+import keras
+import numpy as np
+import pytest
+
+from elmo_tf.layers import HighwayStack
+from reference import token_encoder
+
+
+def layer_of(num_layers):
+    layer = HighwayStack(num_layers)
+    layer.build((None, 5))
+    rng = np.random.default_rng(0)
+    layer.set_weights([rng.normal(size=weight.shape) for weight in layer.weights])
+    return layer
+
+
+def random_inputs(shape):
+    return np.random.default_rng(1).normal(size=shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("num_layers", [0, 1, 3])
+def test_equals_the_formula(num_layers):
+    layer = layer_of(num_layers)
+    inputs = random_inputs((2, 3, 5))
+
+    expected = inputs.astype(np.float64)
+    for k in range(num_layers):
+        expected = token_encoder.highway(
+            expected,
+            layer.carry_kernels[k].numpy(),
+            layer.carry_biases[k].numpy(),
+            layer.transform_kernels[k].numpy(),
+            layer.transform_biases[k].numpy(),
+        )
+    np.testing.assert_allclose(layer(inputs), expected, atol=1e-5)
+
+
+def test_a_new_layer_passes_most_of_its_input():
+    layer = HighwayStack(1)
+    layer.build((None, 400))
+
+    assert (layer.carry_biases[0].numpy() == -2).all()
+    assert not layer.transform_biases[0].numpy().any()
+    for kernel in (*layer.carry_kernels, *layer.transform_kernels):
+        assert np.std(kernel) == pytest.approx(1 / 20, rel=0.02)
+
+
+def test_a_mask_passes_unchanged():
+    inputs = keras.layers.Masking()(np.array([[[1.0, 2.0], [0.0, 0.0]]], np.float32))
+
+    outputs = HighwayStack(1)(inputs)
+
+    np.testing.assert_array_equal(keras.src.backend.get_keras_mask(outputs), [[True, False]])
+
+
+def test_a_saved_model_loads_and_gives_the_same(keras_round_trip):
+    inputs = keras.Input((None, 5))
+    model = keras.Model(inputs, layer_of(3)(inputs))
+
+    loaded = keras_round_trip(model)
+
+    np.testing.assert_array_equal(loaded(random_inputs((2, 3, 5))), model(random_inputs((2, 3, 5))))
+    assert loaded.layers[-1].get_config()["num_layers"] == 3
+
+
+def test_a_negative_number_of_layers_is_refused():
+    with pytest.raises(ValueError, match=r"`num_layers` must be at least 0. Received: -1"):
+        HighwayStack(-1)
+
+
+def test_the_width_must_be_known():
+    with pytest.raises(ValueError, match=r"last axis of `inputs` must be known.*\(None, None\)"):
+        HighwayStack(1).build((None, None))

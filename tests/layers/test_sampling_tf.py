@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.layers.sampling_tf import distinct_log_uniform
+from reference import softmax as reference
+
+
+@pytest.mark.parametrize(("num_sampled", "size"), [(1, 3), (5, 40), (400, 100_000)])
+def test_gives_as_many_distinct_tokens_as_asked(num_sampled, size):
+    for draw in range(5):
+        sampled, num_draws = distinct_log_uniform(num_sampled, size, [draw, 0])
+
+        assert sampled.dtype == tf.int32
+        assert sampled.shape == (num_sampled,)
+        assert len(set(sampled.numpy())) == num_sampled
+        assert 0 <= sampled.numpy().min() <= sampled.numpy().max() < size
+        assert num_draws >= num_sampled
+
+
+def test_the_same_seed_gives_the_same_sample_in_a_graph_too():
+    in_graph = tf.function(lambda seed: distinct_log_uniform(7, 90, seed))
+
+    eager, graph = distinct_log_uniform(7, 90, [1, 2]), in_graph(tf.constant([1, 2]))
+
+    np.testing.assert_array_equal(eager[0], graph[0])
+    assert eager[1] == graph[1]
+    assert (distinct_log_uniform(7, 90, [2, 2])[0].numpy() != eager[0].numpy()).any()
+
+
+def test_single_draws_are_log_uniform():
+    size, count = 6, 3000
+    draw = tf.function(lambda seed: distinct_log_uniform(1, size, seed)[0][0])
+
+    drawn = [draw(tf.constant([i, 3])).numpy() for i in range(count)]
+
+    shares = np.bincount(drawn, minlength=size) / count
+    np.testing.assert_allclose(shares, reference.log_uniform(size), atol=0.03)
+
+
+def test_places_that_the_draws_did_not_fill_hold_minus_one():
+    samples = [distinct_log_uniform(499, 500, [0, seed])[0].numpy() for seed in range(5)]
+    real = [sample[sample >= 0] for sample in samples]
+
+    assert min(map(len, real)) < 499
+    for sample, tokens in zip(samples, real, strict=True):
+        assert len(set(tokens)) == len(tokens) > 480
+        assert (sample[len(tokens) :] == -1).all()

@@ -1,0 +1,98 @@
+import keras
+import numpy as np
+import pytest
+
+from elmo_tf.layers import ScalarMix
+from reference import scalar_mix as reference
+
+SHAPE = (2, 3, 5, 4)  # (batch, layer, token, feature)
+MASK = np.array([[True, True, True, False, False], [True, True, True, True, True]])
+WEIGHTS, GAMMA = np.array([0.5, -1.0, 2.0]), np.array(1.7)
+
+
+def layer_of(**kwargs):
+    layer = ScalarMix(**kwargs)
+    layer.build(SHAPE)
+    layer.set_weights([WEIGHTS, GAMMA])
+    return layer
+
+
+def random_layers():
+    return np.random.default_rng(0).normal(2, 3, SHAPE).astype(np.float32)
+
+
+def test_equals_the_formula():
+    expected = reference.scalar_mix(random_layers(), WEIGHTS, GAMMA)
+
+    np.testing.assert_allclose(layer_of()(random_layers()), expected, atol=1e-5)
+    np.testing.assert_allclose(layer_of()(random_layers(), mask=MASK), expected, atol=1e-5)
+
+
+def test_layer_norm_equals_the_formula_and_padding_is_zero():
+    layers = random_layers()
+    normalised = reference.normalised(layers.astype(np.float64), MASK)
+
+    mixed = layer_of(layer_norm=True)(layers, mask=MASK)
+
+    expected = reference.scalar_mix(normalised, WEIGHTS, GAMMA)
+    np.testing.assert_allclose(mixed, expected, atol=1e-5)
+    assert not np.asarray(mixed)[~MASK].any()
+
+
+def test_layer_norm_does_not_see_padding():
+    layers = random_layers()
+    other = layers.copy()
+    other.transpose(0, 2, 1, 3)[~MASK] = 1e3
+
+    mix = layer_of(layer_norm=True)
+
+    np.testing.assert_array_equal(mix(layers, mask=MASK), mix(other, mask=MASK))
+
+
+def test_layer_norm_without_a_mask_takes_all_tokens_as_real():
+    layers = random_layers()
+    mix = layer_of(layer_norm=True)
+
+    np.testing.assert_array_equal(mix(layers), mix(layers, mask=np.ones((2, 5), bool)))
+
+
+def test_layer_norm_of_nothing_real_is_zero():
+    mixed = layer_of(layer_norm=True)(random_layers(), mask=np.zeros((2, 5), bool))
+
+    np.testing.assert_array_equal(mixed, np.zeros((2, 5, 4)))
+
+
+def test_starts_as_the_average_of_the_layers():
+    layers = random_layers()
+
+    np.testing.assert_allclose(ScalarMix()(layers), layers.mean(axis=1), atol=1e-5)
+
+
+def test_the_penalty_is_on_the_weights_alone():
+    layer = layer_of(l2=0.3)
+
+    assert sum(layer.losses).numpy() == pytest.approx(0.3 * (WEIGHTS**2).sum())
+    assert layer_of().losses == []
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_a_saved_model_loads_and_gives_the_same(layer_norm, keras_round_trip):
+    inputs = keras.Input(SHAPE[1:])
+    model = keras.Model(inputs, layer_of(l2=0.3, layer_norm=layer_norm)(inputs))
+
+    loaded = keras_round_trip(model)
+
+    np.testing.assert_array_equal(loaded(random_layers()), model(random_layers()))
+    config = loaded.layers[-1].get_config()
+    assert (config["l2"], config["layer_norm"]) == (0.3, layer_norm)
+
+
+def test_a_negative_penalty_is_refused():
+    with pytest.raises(ValueError, match=r"`l2` must be at least 0. Received: -0.1"):
+        ScalarMix(l2=-0.1)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (2, None, 5, 4)])
+def test_the_layers_must_be_told_by_the_shape(shape):
+    with pytest.raises(ValueError, match=r"\(batch, layer, token, feature\).*Received: shape"):
+        ScalarMix().build(shape)

@@ -1,0 +1,201 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import BiLM, BiLMConfig, Vocabulary, load_bilm
+from reference import bilm as reference
+from reference import checkpoint
+
+SENTENCES = ["the cat sat on my mat", "한국어 😀", "", "abcdefghijklmnopqrstuvwxyz a", "the the"]
+TOKENS = [sentence.split() for sentence in SENTENCES]
+SHAPES = {
+    "as published": {},
+    "tanh": {"activation": "tanh"},
+    "no highway": {"n_highway": 0},
+    "one highway": {"n_highway": 1},
+    "no projection of the characters": {"filters": ((1, 2), (3, 4))},
+    "no projection of the state": {"dim": 8, "projection_dim": 8},
+    "no clips": {"cell_clip": None, "proj_clip": None},
+    "no skip connections": {"use_skip_connections": False},
+    "one layer": {"n_layers": 1},
+    "three layers": {"n_layers": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def expected(options, weights):
+    """The layers of each sentence by the formulas, without boundaries."""
+    return [reference.layers(tokens, options, weights)[0][:, 1:-1] for tokens in TOKENS]
+
+
+def swap_directions(weights):
+    """The same weights for both directions: those of the forward one."""
+    return {
+        name: weights[name.replace("RNN_1/", "RNN_0/")] if "RNN" in name else array
+        for name, array in weights.items()
+    }
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+def test_equals_the_formulas(tmp_path, shape):
+    options = checkpoint.options(**shape)
+    weights = checkpoint.random_weights(options)
+    bilm = load_bilm(checkpoint.write(tmp_path, options, weights))
+
+    outputs = bilm(SENTENCES)
+
+    assert outputs["layers"].shape == (
+        5,
+        options["lstm"]["n_layers"] + 1,
+        6,
+        2 * options["lstm"]["projection_dim"],
+    )
+    for row, tokens in enumerate(TOKENS):
+        layers, _ = reference.layers(tokens, options, weights)
+        actual = outputs["layers"][row].numpy()
+        np.testing.assert_allclose(actual[:, : len(tokens)], layers[:, 1:-1], atol=2e-6)
+        assert not actual[:, len(tokens) :].any()
+    np.testing.assert_array_equal(outputs["mask"].numpy().sum(axis=1), list(map(len, TOKENS)))
+
+
+def test_boundaries_may_be_kept(fresh_bilm, options, weights):
+    outputs = fresh_bilm(keep_boundaries=True)(SENTENCES)
+
+    assert outputs["layers"].shape == (5, 3, 8, 12)
+    for row, tokens in enumerate(TOKENS):
+        layers, _ = reference.layers(tokens, options, weights)
+        real = outputs["layers"][row, :, : len(tokens) + 2]
+        np.testing.assert_allclose(real, layers, atol=2e-6)
+        assert not outputs["layers"][row, :, len(tokens) + 2 :].numpy().any()
+        assert outputs["mask"][row].numpy().sum() == len(tokens) + 2
+
+
+def test_token_embeddings_are_the_vectors_before_any_lstm(bilm, options, weights):
+    vectors = bilm.token_embeddings([["the", "cat", ""], ["", "😀", "the"]])
+
+    expected = [
+        reference.token_vectors(row, options, weights)[1:-1]
+        for row in (["the", "cat"], ["😀", "the"])
+    ]
+    np.testing.assert_allclose(vectors[0, :2], expected[0], atol=2e-6)
+    np.testing.assert_allclose(vectors[1, 1:], expected[1], atol=2e-6)
+    assert not vectors[0, 2].numpy().any()
+
+
+@pytest.mark.parametrize("tokens", ["a", [], ["a"], [[["a"]]], [["a"], ["b", "c"]]])
+def test_token_embeddings_take_any_shape(bilm, tokens):
+    vectors = bilm.token_embeddings(tokens)
+
+    assert vectors.shape[-1] == 6
+    assert vectors.shape.rank == np.ndim(np.array(tokens, object)) + 1 + (len(tokens) == 2)
+    if isinstance(vectors, tf.RaggedTensor):
+        assert vectors.row_lengths().numpy().tolist() == [1, 2]
+
+
+def test_boundary_embeddings_are_those_of_the_formula(bilm, options, weights):
+    expected = reference.token_vectors([], options, weights)
+
+    np.testing.assert_allclose(bilm.boundary_embeddings(), expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("order", [[4, 3, 2, 1, 0], [1, 1, 1], [0], [3, 1]])
+def test_neighbours_and_their_order_change_nothing(bilm, expected, order):
+    layers = bilm([SENTENCES[i] for i in order])["layers"]
+
+    for row, i in enumerate(order):
+        np.testing.assert_allclose(layers[row, :, : len(TOKENS[i])], expected[i], atol=1e-5)
+
+
+def test_the_length_of_the_padding_changes_nothing(bilm, expected):
+    padded = [[*tokens, *[""] * (17 - len(tokens))] for tokens in TOKENS]
+
+    layers = bilm(padded)["layers"]
+
+    assert layers.shape[2] == 17
+    for row, layer in enumerate(expected):
+        np.testing.assert_allclose(layers[row, :, : layer.shape[1]], layer, atol=1e-5)
+
+
+def test_a_sentence_alone_has_the_same_vectors(bilm, expected):
+    for sentence, layer in zip(SENTENCES, expected, strict=True):
+        np.testing.assert_allclose(bilm([sentence])["layers"][0], layer, atol=1e-5)
+
+
+def test_a_second_call_gives_the_same(bilm):
+    np.testing.assert_array_equal(bilm(SENTENCES)["layers"], bilm(SENTENCES)["layers"])
+
+
+def test_a_graph_gives_what_eager_gives(bilm):
+    of_sentences = tf.function(bilm, input_signature=[tf.TensorSpec((None,), tf.string)])
+    of_tokens = tf.function(bilm, input_signature=[tf.TensorSpec((None, None), tf.string)])
+    tokens = tf.ragged.constant(TOKENS).to_tensor("")
+
+    for outputs in (of_sentences(tf.constant(SENTENCES)), of_tokens(tokens)):
+        np.testing.assert_allclose(outputs["layers"], bilm(SENTENCES)["layers"], atol=1e-6)
+        np.testing.assert_array_equal(outputs["mask"], bilm(SENTENCES)["mask"])
+
+
+def test_for_training_the_vectors_are_the_same(bilm):
+    trained = bilm(SENTENCES, training=True)
+
+    np.testing.assert_allclose(trained["layers"], bilm(SENTENCES)["layers"], atol=1e-6)
+
+
+def test_backward_is_forward_on_the_reversed_sentence(tmp_path, options, weights):
+    weights = swap_directions(weights)
+    weights["char_embed"] = weights["char_embed"].copy()
+    weights["char_embed"][257] = weights["char_embed"][256]  # </S> is read as <S>
+    bilm = load_bilm(checkpoint.write(tmp_path, options, weights))
+
+    sentence, reverse = bilm([TOKENS[0], TOKENS[0][::-1]])["layers"].numpy()
+
+    np.testing.assert_allclose(sentence[:, :, 6:], reverse[:, ::-1, :6], atol=1e-5)
+
+
+def test_every_weight_gets_a_gradient(bilm):
+    with tf.GradientTape() as tape:
+        outputs = bilm(SENTENCES, training=True)
+        loss = tf.reduce_sum(outputs["layers"] ** 2)
+
+    gradients = tape.gradient(loss, bilm.trainable_weights)
+    assert all(gradient is not None for gradient in gradients)
+    assert len(gradients) == 7 + 8 + 2 + 2 * 2 * 4
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"keep_boundaries": True}, {"stateful": True}])
+def test_a_saved_model_loads_and_gives_the_same(fresh_bilm, keras_round_trip, kwargs):
+    bilm = fresh_bilm(**kwargs)
+    bilm.warm_start(["some text"])
+
+    loaded = keras_round_trip(bilm)
+
+    np.testing.assert_array_equal(loaded(SENTENCES)["layers"], bilm(SENTENCES)["layers"])
+    assert loaded.config == bilm.config
+    assert (loaded.stateful, loaded.keep_boundaries) == (bilm.stateful, bilm.keep_boundaries)
+
+
+def test_is_deterministic_from_a_seed():
+    keras.utils.set_random_seed(3)
+    one = BiLM(BiLMConfig.preset("tiny"))
+    keras.utils.set_random_seed(3)
+    two = BiLM(BiLMConfig.preset("tiny"))
+
+    np.testing.assert_array_equal(one(["a b"])["layers"], two(["a b"])["layers"])
+
+
+def test_the_config_must_be_one():
+    with pytest.raises(TypeError, match=r"`config` must be a BiLMConfig.*Received: 'small'"):
+        BiLM("small")
+
+
+def test_a_vocabulary_is_for_token_embeddings_alone():
+    with pytest.raises(ValueError, match=r"`vocabulary` is for a biLM without a character CNN"):
+        BiLM(BiLMConfig.preset("tiny"), vocabulary=Vocabulary.build(["a"]))
+
+
+def test_a_vocabulary_must_have_the_size_of_the_table():
+    config = BiLMConfig(None, BiLMConfig.preset("tiny").lstm, num_tokens=7)
+
+    with pytest.raises(ValueError, match=r"must have the 7 tokens.*Received: 4 tokens"):
+        BiLM(config, vocabulary=Vocabulary.build(["a"]))

@@ -1,0 +1,233 @@
+"""What a biLM may be given, and what it refuses."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import BiLM, BiLMConfig, LSTMConfig, Vocabulary, char_ids
+
+SENTENCES = ["the cat sat", "a", "한국어 😀"]
+TOKENS = [sentence.split() for sentence in SENTENCES]
+PADDED = [["the", "cat", "sat"], ["a", "", ""], ["한국어", "😀", ""]]
+MAX_CHARS = 14
+KINDS = {
+    "a tuple of sentences": tuple(SENTENCES),
+    "an array of sentences": np.array(SENTENCES),
+    "an array of objects": np.array(SENTENCES, object),
+    "bytes": [sentence.encode() for sentence in SENTENCES],
+    "a tensor of sentences": tf.constant(SENTENCES),
+    "sentences with odd white space": ["\u3000the cat  sat\n", " a", "한국어\u00a0😀"],
+    "lists of tokens": TOKENS,
+    "tuples of tokens": tuple(map(tuple, TOKENS)),
+    "lists of encoded tokens": [[token.encode() for token in row] for row in TOKENS],
+    "padded lists": PADDED,
+    "a ragged tensor": tf.ragged.constant(TOKENS),
+    "a padded tensor": tf.constant(PADDED),
+    "a padded array": np.array(PADDED),
+    "char ids": char_ids(PADDED, MAX_CHARS),
+    "char ids as an array": char_ids(PADDED, MAX_CHARS).numpy(),
+    "char ids of 64 bits": tf.cast(char_ids(PADDED, MAX_CHARS), tf.int64),
+    "char ids as lists": char_ids(PADDED, MAX_CHARS).numpy().tolist(),
+    "ragged char ids": char_ids(TOKENS, MAX_CHARS),
+}
+
+
+@pytest.fixture(scope="module")
+def outputs(bilm):
+    return bilm(SENTENCES)
+
+
+def vocabulary_bilm(**kwargs):
+    """A biLM that reads whole tokens: `a` is token 3, `b` is token 4."""
+    vocabulary = Vocabulary.build(["a a b"])
+    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
+    return BiLM(config, vocabulary=vocabulary, **kwargs)
+
+
+@pytest.mark.parametrize("inputs", KINDS.values(), ids=KINDS.keys())
+def test_all_kinds_of_input_agree(bilm, outputs, inputs):
+    actual = bilm(inputs)
+
+    np.testing.assert_allclose(actual["layers"], outputs["layers"], atol=1e-6)
+    np.testing.assert_array_equal(actual["mask"], outputs["mask"])
+
+
+@pytest.mark.parametrize("kind", ["tokens", "char ids", "sentences"])
+def test_what_stands_behind_the_lengths_is_ignored(bilm, outputs, kind):
+    rows = [["the", "cat", "sat"], ["a", "junk", "more"], ["한국어", "😀", "junk"]]
+    inputs = {
+        "tokens": rows,
+        "char ids": char_ids(rows, MAX_CHARS),
+        "sentences": [" ".join(row) for row in rows],
+    }[kind]
+
+    for lengths in ([3, 1, 2], np.array([3, 1, 2], np.int64), tf.constant([3, 1, 2])):
+        actual = bilm(inputs, lengths=lengths)
+        np.testing.assert_allclose(actual["layers"], outputs["layers"], atol=1e-6)
+        np.testing.assert_array_equal(actual["mask"], outputs["mask"])
+
+
+def test_a_server_may_pad_with_anything_behind_an_empty_sentence(bilm):
+    actual = bilm([["a", "b"], ["a", "b"]], lengths=[0, 2])
+
+    assert not actual["mask"][0].numpy().any()
+    assert not actual["layers"][0].numpy().any()
+    np.testing.assert_allclose(actual["layers"][1], bilm(["a b"])["layers"][0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "shape"),
+    [
+        ([], (0, 0)),
+        (tf.zeros((0,), tf.string), (0, 0)),
+        (tf.zeros((0, 3), tf.string), (0, 3)),
+        (tf.zeros((0, 3, MAX_CHARS), tf.int32), (0, 3)),
+        ([""], (1, 0)),
+        (["", " \t"], (2, 0)),
+        ([[]], (1, 0)),
+        ([[], []], (2, 0)),
+        ([[""], [""]], (2, 1)),
+        (tf.zeros((2, 0), tf.string), (2, 0)),
+        (tf.zeros((2, 3, MAX_CHARS), tf.int32), (2, 3)),
+    ],
+    ids=str,
+)
+def test_nothing_is_a_batch_too(bilm, inputs, shape):
+    outputs = bilm(inputs)
+
+    assert outputs["layers"].shape == (shape[0], 3, shape[1], 12)
+    assert outputs["mask"].shape == shape
+    assert not outputs["mask"].numpy().any()
+    assert not outputs["layers"].numpy().any()
+
+
+def test_short_rows_of_char_ids_mean_the_same(bilm, outputs):
+    # Every filter still has a window of padding alone behind the 9 bytes of the longest token.
+    ids = char_ids(PADDED, MAX_CHARS)[:, :, :-1].numpy()
+    ids[2, 0, 11] = 260  # the end of the word of nine bytes stays where it was
+
+    np.testing.assert_allclose(bilm(ids)["layers"][:2], outputs["layers"][:2], atol=1e-6)
+
+
+def test_tokens_may_be_read_by_their_vocabulary(keras_round_trip):
+    bilm = vocabulary_bilm()
+
+    of_strings = bilm(["a b unknown", "b"])
+    of_ids = bilm(np.array([[4, 5, 3], [5, 0, 0]]))
+
+    np.testing.assert_array_equal(of_strings["layers"], of_ids["layers"])
+    np.testing.assert_array_equal(of_strings["mask"], of_ids["mask"])
+    table = bilm.token_encoder.embedding.numpy()
+    vectors = of_ids["layers"][0, 0]
+    np.testing.assert_allclose(vectors, np.tile(table[[3, 4, 2]], 2), atol=1e-6)
+    np.testing.assert_allclose(bilm.boundary_embeddings(), table[:2], atol=1e-6)
+    np.testing.assert_allclose(
+        bilm.token_embeddings([["b", ""]])[0], [table[4], np.zeros(4)], atol=1e-6
+    )
+    loaded = keras_round_trip(bilm)
+    np.testing.assert_array_equal(loaded(["a b c"])["layers"], bilm(["a b c"])["layers"])
+    assert loaded.vocabulary == bilm.vocabulary
+
+
+def test_token_ids_need_no_vocabulary_but_strings_do():
+    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
+    bilm = BiLM(config)
+
+    assert bilm([[4, 5], [1, 0]])["mask"].numpy().tolist() == [[True, True], [True, False]]
+    with pytest.raises(ValueError, match=r"looks tokens up in a vocabulary, and was given none"):
+        bilm(["a b"])
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ("one sentence", r"batch of sentences is needed, not one string.*'one sentence'"),
+        (b"bytes", r"batch of sentences is needed, not one string"),
+        (None, r"reads sentences \(str\), lists of tokens, or integer ids. Received: None"),
+        (7.5, r"Received: a tensor of float32"),
+        (tf.zeros((2, 3)), r"Received: a tensor of float32"),
+        (np.zeros((2, 3, 4)), r"Received: a tensor of float64"),
+        ([[[0.5]]], r"Received: a tensor of float64"),
+        (["a", ["b"]], r"must be of one kind.*Item 0 is 'a' \(of type str\)"),
+        ([["a"], 7], r"must be of one kind.*Item 1 is 7 \(of type int\)"),
+        ([["a", 7]], r"Item 0 of the batch has a token that is no str: 7"),
+        ([["a", "b"], [None]], r"Item 1 of the batch has a token that is no str: None"),
+        ({"a": 1}, r"reads sentences \(str\), lists of tokens, or integer ids"),
+    ],
+)
+def test_what_is_no_text_is_refused(bilm, inputs, message):
+    with pytest.raises(TypeError, match=message):
+        bilm(inputs)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (
+            tf.constant("a"),
+            r"strings of shape \(batch,\) or \(batch, token\).*string of shape \(\)",
+        ),
+        (tf.constant([[["a"]]]), r"Received: string of shape \(1, 1, 1\)"),
+        (tf.zeros((3,), tf.int32), r"Received: int32 of shape \(3,\)"),
+        (tf.zeros((1, 1, 1, 9), tf.int32), r"Received: int32 of shape \(1, 1, 1, 9\)"),
+        (tf.zeros((2, 3), tf.int32), r"char ids of shape \(batch, token, char\). Received:.*2, 3"),
+        ([[[1, 2]], [[1, 2, 3]]], r"Char ids must be one array.*rows are of unlike lengths"),
+        ([["a", "", "b"]], r"An empty token .* stands before a real one.*row: \[0\]"),
+        ([["a", "b"], ["", "b"]], r"An empty token .* stands before a real one.*row: \[1\]"),
+        (np.full((1, 2, MAX_CHARS), 262), r"Ids must be between 0 and 261, not"),
+        (np.full((1, 2, MAX_CHARS), -1), r"Ids must be between 0 and 261, not"),
+    ],
+)
+def test_inputs_of_a_wrong_shape_or_order_are_refused(bilm, inputs, message):
+    with pytest.raises(ValueError, match=message):
+        bilm(inputs)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "lengths", "message"),
+    [
+        ([["a", "b"]], [3], r"`lengths` must be between 0 and the number of token positions"),
+        ([["a", "b"]], [-1], r"`lengths` must be between 0 and the number of token positions"),
+        (["a b"], [3], r"`lengths` must be between 0 and the number of token positions"),
+        ([["a", "b"]], [1, 1], r"`lengths` must have shape \(batch,\) = \(1,\).*\(2,\)"),
+        ([["a", "b"]], [[1]], r"`lengths` must have shape \(batch,\)"),
+        ([["a", ""]], [2], r"An empty token .* within `lengths`, in row: \[0\]"),
+        (np.zeros((2, 3, MAX_CHARS), int), [0, 1], r"An empty token .* in row: \[1\]"),
+    ],
+)
+def test_lengths_must_fit_the_tokens(bilm, inputs, lengths, message):
+    with pytest.raises(ValueError, match=message):
+        bilm(inputs, lengths=lengths)
+
+
+def test_a_graph_refuses_the_same_when_it_runs(bilm):
+    of_tokens = tf.function(
+        bilm,
+        input_signature=[
+            tf.TensorSpec((None, None), tf.string),
+            tf.TensorSpec((None,), tf.int32),
+        ],
+    )
+
+    for lengths in ([3], [2], [-1]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"lengths|empty token"):
+            of_tokens(tf.constant([["a", ""]]), tf.constant(lengths))
+    assert of_tokens(tf.constant([["a", ""]]), tf.constant([1]))["mask"].shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (np.array([[6]]), r"Ids must be between 0 and 5, not"),
+        (np.ones((1, 1, MAX_CHARS), int), r"no character CNN: it reads strings, or token ids"),
+    ],
+)
+def test_token_ids_must_fit_the_table(inputs, message):
+    with pytest.raises(ValueError, match=message):
+        vocabulary_bilm()(inputs)
+
+
+@pytest.mark.parametrize("num_chars", [MAX_CHARS + 1, 2])
+def test_rows_of_char_ids_must_have_the_length_of_the_model(bilm, num_chars):
+    with pytest.raises(ValueError, match=r"must have 3 to 14 characters. Received: ids of"):
+        bilm(np.ones((1, 2, num_chars), int))

@@ -1,0 +1,263 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import Elmo, char_ids
+from reference import scalar_mix as reference
+
+SENTENCES = ["the cat sat", "a", "", "one two three four five"]
+TOKENS = tf.ragged.constant([sentence.split() for sentence in SENTENCES]).to_tensor("")
+MASK = np.array([[i < n for i in range(5)] for n in (3, 1, 0, 5)])
+WIDTH = 12
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(scope="module")
+def layers(bilm):
+    return bilm(SENTENCES)["layers"].numpy()
+
+
+def set_mix(elmo, index=0):
+    """Weights of the mix that tell the layers apart."""
+    if not elmo.built:
+        elmo.build()
+        elmo.built = True
+    weights = np.array([0.3, -1.0, 0.8])[: elmo.mixes[index].layer_weights.shape[0]] + index
+    elmo.mixes[index].layer_weights.assign(weights * (index + 1))
+    elmo.mixes[index].scaling.assign(1.7)
+    return weights * (index + 1), 1.7
+
+
+def task_model(bilm, inputs, **kwargs):
+    """What a task puts on top of the vectors."""
+    elmo = Elmo(bilm, name="elmo", **kwargs)
+    hidden = keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True))(elmo(inputs))
+    return keras.Model(inputs, keras.layers.Dense(2)(hidden)), elmo
+
+
+def mask_of(tensor):
+    return keras.src.backend.get_keras_mask(tensor)
+
+
+def test_equals_the_formula_and_carries_its_mask(bilm, layers):
+    elmo = Elmo(bilm)
+    weights, gamma = set_mix(elmo)
+
+    vectors = elmo(SENTENCES)
+
+    np.testing.assert_allclose(vectors, reference.scalar_mix(layers, weights, gamma), atol=1e-5)
+    np.testing.assert_array_equal(mask_of(vectors), MASK)
+    assert not vectors.numpy()[~MASK].any()
+
+
+def test_layer_norm_equals_the_formula(bilm, layers):
+    elmo = Elmo(bilm, layer_norm=True)
+    weights, gamma = set_mix(elmo)
+
+    vectors = elmo(SENTENCES)
+
+    normalised = reference.normalised(layers.astype(np.float64), MASK)
+    expected = reference.scalar_mix(normalised, weights, gamma)
+    np.testing.assert_allclose(vectors, expected, atol=1e-4)
+
+
+def test_mixes_are_independent(bilm, layers):
+    elmo = Elmo(bilm, num_mixes=2)
+    mixes = [set_mix(elmo, index) for index in range(2)]
+
+    vectors = elmo(SENTENCES)
+
+    assert isinstance(vectors, list)
+    for mixed, (weights, gamma) in zip(vectors, mixes, strict=True):
+        np.testing.assert_allclose(mixed, reference.scalar_mix(layers, weights, gamma), atol=1e-5)
+        np.testing.assert_array_equal(mask_of(mixed), MASK)
+
+
+def test_top_only_is_the_scaled_top_layer(bilm, layers):
+    elmo = Elmo(bilm, top_only=True)
+    set_mix(elmo)
+
+    np.testing.assert_allclose(elmo(SENTENCES), 1.7 * layers[:, -1], atol=1e-5)
+
+
+def test_all_kinds_of_input_agree(bilm):
+    elmo = Elmo(bilm)
+    expected = elmo(SENTENCES)
+
+    ids = char_ids(TOKENS, 14)
+    for inputs in (tf.constant(SENTENCES), TOKENS, ids, ids.numpy(), TOKENS.numpy().tolist()):
+        np.testing.assert_allclose(elmo(inputs), expected, atol=1e-6)
+    junk = tf.where(TOKENS == "", "junk", TOKENS)
+    np.testing.assert_allclose(elmo(junk, lengths=[3, 1, 0, 5]), expected, atol=1e-6)
+
+
+def test_dropout_acts_in_training_alone(bilm):
+    elmo = Elmo(bilm, dropout=0.5)
+
+    still, dropped = elmo(SENTENCES).numpy(), elmo(SENTENCES, training=True).numpy()
+
+    zeros = (dropped == 0)[MASK].mean()
+    assert 0.3 < zeros < 0.7
+    np.testing.assert_allclose(dropped[dropped != 0], 2 * still[dropped != 0], rtol=1e-5)
+    np.testing.assert_array_equal(elmo(SENTENCES), still)
+    np.testing.assert_allclose(Elmo(bilm, dropout=0.0)(SENTENCES, training=True), still, atol=1e-6)
+
+
+def test_the_penalty_is_on_the_weights_of_every_mix(bilm):
+    elmo = Elmo(bilm, num_mixes=2, l2=0.1)
+    mixes = [set_mix(elmo, index)[0] for index in range(2)]
+
+    assert sum(elmo.losses).numpy() == pytest.approx(0.1 * sum((w**2).sum() for w in mixes))
+    assert Elmo(bilm).losses == []
+
+
+def test_a_frozen_bilm_adds_no_trainable_weight_and_stays_trainable_itself(fresh_bilm):
+    bilm = fresh_bilm()
+    num_weights = len(bilm.trainable_weights)
+
+    elmo = Elmo(bilm)
+    elmo(SENTENCES)
+
+    assert sorted(w.path.split("/")[-1] for w in elmo.trainable_weights) == ["scaling", "weights"]
+    assert len(elmo.non_trainable_weights) >= num_weights
+    assert len(bilm.trainable_weights) == num_weights
+    assert elmo.bilm is bilm
+
+
+def test_a_trainable_bilm_adds_its_weights_and_they_get_gradients(fresh_bilm):
+    bilm = fresh_bilm()
+    elmo = Elmo(bilm, trainable_bilm=True, dropout=0.0)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(elmo(SENTENCES, training=True) ** 2)
+
+    gradients = tape.gradient(loss, elmo.trainable_weights)
+
+    assert len(elmo.trainable_weights) == 2 + len(bilm.trainable_weights)
+    assert all(gradient is not None for gradient in gradients)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+@pytest.mark.parametrize("shape", [(None,), ()], ids=["tokens", "sentences"])
+def test_a_task_trains_and_survives_saving_without_the_checkpoint(
+    fresh_bilm, keras_round_trip, shape, trainable
+):
+    bilm = fresh_bilm()
+    before = [weight.numpy() for weight in bilm.weights]
+    inputs = keras.Input(shape, dtype="string")
+    model, elmo = task_model(bilm, inputs, trainable_bilm=trainable, dropout=0.0, l2=0.01)
+    model.compile("sgd", "mse")
+    data = TOKENS if shape else tf.constant(SENTENCES)
+    start = elmo.mixes[0].layer_weights.numpy()
+
+    losses = [model.train_on_batch(data, tf.ones((4, 5, 2))) for _ in range(2)]
+
+    assert losses[1] < losses[0]
+    assert (elmo.mixes[0].layer_weights.numpy() != start).any()
+    changed = [(old != new.numpy()).any() for old, new in zip(before, bilm.weights, strict=True)]
+    assert any(changed) == trainable
+    loaded = keras_round_trip(model)
+    np.testing.assert_array_equal(loaded(data), model(data))
+    loaded_elmo = loaded.get_layer("elmo")
+    assert loaded_elmo.get_config()["trainable_bilm"] == trainable
+    assert len(loaded.trainable_weights) == len(model.trainable_weights)
+    for old, new in zip(bilm.weights, loaded_elmo.bilm.weights, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+def test_the_mask_reaches_the_layers_above(bilm):
+    inputs = keras.Input((None,), dtype="string")
+    lstm = keras.layers.LSTM(3)
+    model = keras.Model(inputs, lstm(Elmo(bilm)(inputs)))
+    wider = tf.pad(TOKENS, [[0, 0], [0, 4]])
+
+    np.testing.assert_allclose(model(wider), model(TOKENS), atol=1e-6)
+    pooled = keras.layers.GlobalAveragePooling1D()(Elmo(bilm)(inputs))
+    mean = keras.Model(inputs, pooled)(TOKENS)
+    vectors = Elmo(bilm)(TOKENS).numpy()
+    np.testing.assert_allclose(mean[0], vectors[0, :3].mean(axis=0), atol=1e-5)
+
+
+def test_char_ids_and_lengths_may_be_symbolic(bilm, keras_round_trip):
+    ids = keras.Input((None, 14), dtype="int32")
+    lengths = keras.Input((), dtype="int32")
+    pooled = keras.layers.GlobalAveragePooling1D()(Elmo(bilm)(ids, lengths=lengths))
+    model = keras.Model([ids, lengths], pooled)
+    data = [char_ids(TOKENS, 14), tf.constant([2, 1, 0, 4])]
+
+    assert model.output_shape == (None, WIDTH)
+    np.testing.assert_array_equal(keras_round_trip(model)(data), model(data))
+    alone = keras.Model(ids, Elmo(bilm)(ids))
+    np.testing.assert_allclose(alone(data[0]), Elmo(bilm)(SENTENCES), atol=1e-6)
+
+
+def test_several_mixes_and_options_survive_saving(bilm, keras_round_trip):
+    inputs = keras.Input((None,), dtype="string")
+    elmo = Elmo(bilm, 2, dropout=0.1, layer_norm=True, l2=0.2, top_only=True, name="elmo")
+    model = keras.Model(inputs, elmo(inputs))
+    set_mix(elmo, 1)
+
+    loaded = keras_round_trip(model)
+
+    for new, old in zip(loaded(TOKENS), model(TOKENS), strict=True):
+        np.testing.assert_array_equal(new, old)
+    config = loaded.get_layer("elmo").get_config()
+    assert {key: config[key] for key in ("num_mixes", "dropout", "layer_norm")} == {
+        "num_mixes": 2,
+        "dropout": 0.1,
+        "layer_norm": True,
+    }
+    assert (config["l2"], config["top_only"]) == (0.2, True)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_layers_that_share_a_bilm_still_do_after_loading(bilm, keras_round_trip, trainable):
+    inputs = keras.Input((None,), dtype="string")
+    one, two = (Elmo(bilm, trainable_bilm=trainable, name=name) for name in ("one", "two"))
+    set_mix(one)
+    model = keras.Model(inputs, [one(inputs), two(inputs)])
+
+    loaded = keras_round_trip(model)
+
+    assert loaded.get_layer("one").bilm is loaded.get_layer("two").bilm
+    for new, old in zip(loaded(TOKENS), model(TOKENS), strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
+def test_a_checkpoint_gives_a_layer_at_once(checkpoint_directory, bilm):
+    elmo = Elmo.from_pretrained(checkpoint_directory, dropout=0.0)
+
+    np.testing.assert_array_equal(elmo(SENTENCES), Elmo(bilm)(SENTENCES))
+    assert elmo.dropout.rate == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_mixes": 0}, r"`num_mixes` must be at least 1. Received: 0"),
+        ({"dropout": 1.0}, r"`dropout` must be at least 0 and below 1. Received: 1.0"),
+        ({"dropout": -0.1}, r"`dropout` must be at least 0 and below 1. Received: -0.1"),
+        ({"l2": -1.0}, r"`l2` must be at least 0. Received: -1.0"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(bilm, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Elmo(bilm, **arguments)
+
+
+def test_a_bilm_is_needed():
+    with pytest.raises(TypeError, match=r"`bilm` must be a BiLM.*Received: 'path' \(of type str\)"):
+        Elmo("path")
+
+
+def test_bad_inputs_are_refused_as_the_bilm_does(bilm):
+    with pytest.raises(TypeError, match=r"batch of sentences is needed, not one string"):
+        Elmo(bilm)("one sentence")
+    with pytest.raises(ValueError, match=r"An empty token .* stands before a real one"):
+        Elmo(bilm)([["", "a"]])
+    with pytest.raises(ValueError, match=r"reads strings of shape.*Received: string"):
+        Elmo(bilm)(keras.Input((2, 3), dtype="string"))

@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import Vocabulary, load_bilm
+from elmo_tf.layers import SampledSoftmax
+from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.windows import lm_windows
+from reference import bilm as reference
+from reference import checkpoint
+from reference import softmax as reference_softmax
+
+SENTENCE = ["the", "cat", "sat", "on", "the", "mat", "한국어"]
+VOCABULARY = Vocabulary.build(["the the cat cat sat on"])
+
+
+@pytest.fixture(scope="module")
+def language_model(bilm):
+    model = LanguageModel(bilm, SampledSoftmax(len(VOCABULARY), 3), VOCABULARY)
+    rng = np.random.default_rng(0)
+    for weight in model.softmax.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    return model
+
+
+def window_of(sentence, lanes=1):
+    """One window with a whole sentence in each lane."""
+    dataset = tf.data.Dataset.from_tensors(tf.constant(sentence)).repeat(lanes)
+    return next(iter(lm_windows(dataset, lanes, len(sentence) + 1)))
+
+
+def test_the_tops_of_a_sentence_are_those_of_the_formula(language_model, options, weights):
+    layers, _ = reference.layers(SENTENCE, options, weights)
+
+    (forward, backward), _ = language_model.tops(
+        window_of(SENTENCE)["inputs"], language_model.zero_states(1)
+    )
+
+    # Forward reads <S> w1 … wn, backward </S> wn … w1; the formula has all n + 2 in text order.
+    np.testing.assert_allclose(forward[0], layers[-1, :-1, :6], atol=2e-6)
+    np.testing.assert_allclose(backward[0], layers[-1, :0:-1, 6:], atol=2e-6)
+
+
+def test_targets_are_ids_of_the_vocabulary(language_model):
+    forward, backward = language_model.targets(window_of(SENTENCE)["targets"])
+
+    ids = VOCABULARY.ids(SENTENCE)
+    assert forward.numpy().tolist() == [*ids, 1]
+    assert backward.numpy().tolist() == [*ids[::-1], 0]
+
+
+def test_the_probability_of_a_sentence_is_that_of_the_formula(language_model, options, weights):
+    layers, _ = reference.layers(SENTENCE, options, weights)
+    window = window_of(SENTENCE)
+    softmax = language_model.softmax
+    tops, _ = language_model.tops(window["inputs"], language_model.zero_states(1))
+    targets = language_model.targets(window["targets"])
+
+    losses = [softmax.full_loss(top[0], ids) for top, ids in zip(tops, targets, strict=True)]
+
+    ids = VOCABULARY.ids(SENTENCE)
+    kernel, bias = softmax.kernel.numpy(), softmax.bias.numpy()
+    forward = reference_softmax.full_loss(layers[-1, :-1, :6], [*ids, 1], kernel, bias)
+    backward = reference_softmax.full_loss(layers[-1, :0:-1, 6:], [*ids[::-1], 0], kernel, bias)
+    np.testing.assert_allclose(losses[0], forward, rtol=1e-5)
+    np.testing.assert_allclose(losses[1], backward, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cut", [1, 3, 7])
+def test_two_windows_with_carried_state_equal_one_long_window(language_model, cut):
+    inputs = window_of(SENTENCE, lanes=2)["inputs"]
+
+    whole, last = language_model.tops(inputs, language_model.zero_states(2))
+    first, states = language_model.tops(inputs[:, :, :cut], language_model.zero_states(2))
+    second, end = language_model.tops(inputs[:, :, cut:], states)
+
+    for direction in range(2):
+        both = tf.concat([first[direction], second[direction]], axis=1)
+        np.testing.assert_allclose(both, whole[direction], atol=2e-6)
+    for new, old in zip(tf.nest.flatten(end), tf.nest.flatten(last), strict=True):
+        np.testing.assert_allclose(new, old, atol=2e-6)
+
+
+def test_a_token_named_like_a_boundary_is_a_token(language_model):
+    inputs = window_of(["the", "<S>", "</S>"])["inputs"]
+
+    tops, _ = language_model.tops(inputs, language_model.zero_states(1))
+
+    swapped = tf.where(inputs == "<S>", " <S>", inputs)
+    other, _ = language_model.tops(swapped, language_model.zero_states(1))
+    assert np.abs(tops[0] - other[0])[0, 2:].max() > 1e-3
+
+
+def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
+    options = checkpoint.options(use_skip_connections=False)
+    weights = checkpoint.random_weights(options)
+    bilm = load_bilm(checkpoint.write(tmp_path, options, weights))
+    model = LanguageModel(bilm, SampledSoftmax(len(VOCABULARY)), VOCABULARY)
+    calls = []
+
+    def dropout_fn(tensor):
+        calls.append(tensor.shape)
+        return 0.5 * tensor
+
+    inputs = window_of(SENTENCE)["inputs"]
+    dropped, _ = model.tops(inputs, model.zero_states(1), dropout_fn)
+
+    assert calls == [(1, 8, 6)] * 6
+    halved = {
+        name: array * 0.5 ** (name.startswith("CNN_proj")) if "W_0" not in name else array
+        for name, array in weights.items()
+    }
+    for name in weights:
+        if name.startswith("RNN") and "Cell1" in name and name.endswith("W_0"):
+            halved[name] = np.concatenate([weights[name][:6] * 0.5, weights[name][6:]])
+    layers, _ = reference.layers(SENTENCE, options, halved)
+    np.testing.assert_allclose(dropped[0][0], 0.5 * layers[-1, :-1, :6], atol=2e-6)
+
+
+def test_all_weights_get_gradients(language_model):
+    window = window_of(SENTENCE)
+    with tf.GradientTape() as tape:
+        tops, _ = language_model.tops(
+            window["inputs"], language_model.zero_states(1), training=True
+        )
+        targets = language_model.targets(window["targets"])
+        loss = sum(
+            tf.reduce_mean(language_model.softmax(top[0], ids, seed=[1, 2]))
+            for top, ids in zip(tops, targets, strict=True)
+        )
+
+    gradients = tape.gradient(loss, language_model.trainable_weights)
+    assert len(gradients) == len(language_model.bilm.trainable_weights) + 2
+    assert all(gradient is not None for gradient in gradients)

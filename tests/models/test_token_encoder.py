@@ -1,0 +1,110 @@
+import keras
+import numpy as np
+import pytest
+
+from elmo_tf import char_ids
+from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder, cut_characters
+from reference import char_ids as reference_char_ids
+from reference import token_encoder as reference
+
+FILTERS = [[1, 2], [2, 4], [3, 7]]
+
+
+def test_equals_the_formula(bilm, options, weights):
+    tokens = ["the", "", "x" * 40, "한국"]
+
+    vectors = bilm.token_encoder(char_ids(tokens, 14))
+
+    for token, vector in zip(tokens, vectors, strict=True):
+        row = reference_char_ids.char_ids(token.encode(), 14)
+        np.testing.assert_allclose(vector, reference.encode(row, options, weights), atol=2e-6)
+
+
+def test_masks_rows_of_zeros(bilm):
+    ids = char_ids([["a", ""], ["", "b"]], 14)
+
+    np.testing.assert_array_equal(
+        bilm.token_encoder.compute_mask(ids), [[True, False], [False, True]]
+    )
+
+
+@pytest.mark.parametrize("projection_dim", [13, 6])
+def test_a_saved_model_loads_and_gives_the_same(projection_dim, keras_round_trip):
+    inputs = keras.Input((None, 14), dtype="int32")
+    encoder = TokenEncoder(
+        FILTERS, 5, num_highway=2, activation="tanh", projection_dim=projection_dim
+    )
+    model = keras.Model(inputs, encoder(inputs))
+    ids = char_ids([["the", "cat"], ["", "한국어"]], 14)
+
+    loaded = keras_round_trip(model)
+
+    assert model.output_shape == (None, None, projection_dim)
+    assert (encoder.projection is None) == (projection_dim == 13)
+    np.testing.assert_array_equal(loaded(ids), model(ids))
+    assert TokenEncoder.from_config(encoder.get_config()).get_config() == encoder.get_config()
+
+
+def test_the_projection_starts_as_in_the_original():
+    encoder = TokenEncoder([[1, 400]], 5, num_highway=0, projection_dim=300)
+    encoder.build((None, 9))
+
+    assert np.std(encoder.projection.kernel) == pytest.approx(1 / 20, rel=0.02)
+    assert not encoder.projection.bias.numpy().any()
+
+
+def test_an_embedding_table_gives_rows_and_zeros_for_no_token(keras_round_trip):
+    inputs = keras.Input((None,), dtype="int32")
+    layer = TokenEmbedding(7, 3)
+    model = keras.Model(inputs, layer(inputs))
+    ids = np.array([[1, 7, 0], [0, 2, 2]])
+
+    table = layer.embedding.numpy()
+    expected = [[table[0], table[6], np.zeros(3)], [np.zeros(3), table[1], table[1]]]
+    np.testing.assert_array_equal(model(ids), expected)
+    np.testing.assert_array_equal(keras_round_trip(model)(ids), expected)
+    np.testing.assert_array_equal(layer.compute_mask(ids), ids != 0)
+
+
+def test_an_embedding_table_starts_with_rows_of_length_one():
+    layer = TokenEmbedding(5000, 25)
+    layer.build((None,))
+
+    assert np.std(layer.embedding) == pytest.approx(0.2, rel=0.02)
+
+
+@pytest.mark.parametrize("max_width", [1, 3, 7])
+def test_cutting_characters_leaves_a_window_of_padding_or_everything(max_width):
+    for length in range(1, 20):
+        ids = char_ids(["a", "b" * length], 20)
+
+        cut = cut_characters(ids, max_width).numpy()
+
+        np.testing.assert_array_equal(cut, ids[:, : cut.shape[1]])
+        used = min(length, 18) + 2
+        assert cut.shape[1] == 20 or used + max_width <= cut.shape[1] <= used + max_width + 3
+        assert used + max_width > 20 or (cut[:, -max_width:] == 261).all()
+
+
+def test_cutting_characters_changes_no_vector(bilm):
+    encoder = bilm.token_encoder
+    for token in ("a", "abcdef", "abcdefghi", "abcdefghijklmnop"):
+        ids = char_ids([token], 14)
+        np.testing.assert_allclose(encoder(cut_characters(ids, 3)), encoder(ids), atol=1e-6)
+
+
+def test_cutting_no_token_works():
+    assert cut_characters(np.zeros((0, 20), np.int32), 3).shape[0] == 0
+
+
+@pytest.mark.parametrize("arguments", [(0, 3), (7, 0)])
+def test_a_table_without_rows_or_columns_is_refused(arguments):
+    with pytest.raises(
+        ValueError, match=r"`(num_tokens|embedding_dim)` must be at least 1. Received: 0"
+    ):
+        TokenEmbedding(*arguments)
+
+
+def test_a_projection_to_nothing_is_refused():
+    with pytest.raises(ValueError, match=r"`projection_dim` must be at least 1. Received: 0"):
+        TokenEncoder(projection_dim=0)

@@ -1,0 +1,28 @@
+"""The negative log-likelihood of tokens, exact and against a sample."""
+
+import numpy as np
+
+
+def full_loss(inputs, targets, kernel, bias):
+    """Exact, for each token."""
+    losses = []
+    for x, target in zip(inputs, targets, strict=True):
+        scores = kernel @ x + bias
+        losses.append(np.log(np.exp(scores).sum()) - scores[target])
+    return np.array(losses)
+
+
+def log_uniform(vocabulary_size):
+    """`P(v)` of every token."""
+    v = np.arange(vocabulary_size)
+    return np.log((v + 2) / (v + 1)) / np.log(vocabulary_size + 1)
+
+
+def sampled_loss(inputs, targets, kernel, bias, sampled, expected):
+    """Against a sample, whose tokens that equal the target are left out."""
+    losses = []
+    for x, target in zip(inputs, targets, strict=True):
+        scores = kernel @ x + bias - np.log(expected)
+        negatives = [np.exp(scores[k]) for k in sampled if k != target]
+        losses.append(np.log(np.exp(scores[target]) + sum(negatives)) - scores[target])
+    return np.array(losses)

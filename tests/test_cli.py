@@ -1,0 +1,299 @@
+"""The command, in this process where it can be, as a process of its own where that matters."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_tf import Embedder, cli, load_bilm, saved_models
+
+SUBCOMMANDS = ("vocab", "train", "evaluate", "convert", "export", "serve", "query", "embed")
+LINES = ["the cat sat .", "a dog saw the cat !", "", "the dog sat ."] * 8
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("\n".join(LINES) + "\n")
+
+
+@pytest.fixture
+def command(capsys):
+    """Calls the command within this process; gives its status, stdout and stderr."""
+
+    def call(*arguments):
+        capsys.readouterr()
+        try:
+            status = cli._main(cli._parse(["elmo-tf", *map(str, arguments)]))
+        except SystemExit as exit:
+            status = exit.code
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A small checkpoint that the command has trained."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "text.txt").write_text("\n".join(LINES) + "\n")
+    for arguments in (
+        ("vocab", folder / "text.txt", "--output", folder / "vocab.txt", "--max-size", "9"),
+        (
+            *("train", "--corpus", folder / "text.txt", "--vocab", folder / "vocab.txt"),
+            *("--workdir", folder / "run", "--preset", "tiny", "--steps", "4", "--seed", "5"),
+            *("--batch-size", "2", "--unroll", "3", "--valid", folder / "text.txt"),
+        ),
+    ):
+        assert cli._main(cli._parse(["elmo-tf", *map(str, arguments)])) == 0
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def exported(trained, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("exported")
+    saved_models.export(load_bilm(trained), directory)
+    return directory
+
+
+def process(*arguments, **kwargs):
+    return subprocess.run(
+        [sys.executable, "-m", "elmo_tf.cli", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        **kwargs,
+    )
+
+
+@pytest.mark.parametrize("arguments", [(), *((name,) for name in SUBCOMMANDS)])
+def test_help_comes_within_a_second_and_begins_with_a_line_to_paste(arguments):
+    start = time.monotonic()
+    result = process(*arguments, "--help")
+    assert time.monotonic() - start < 1
+    assert result.returncode == 0
+    assert result.stderr == ""
+    first, second, *rest = result.stdout.splitlines()
+    assert "elmo-tf " in first
+    assert second == ""
+    assert rest[0].startswith("usage: elmo-tf")
+
+
+def test_the_lines_to_paste_work_one_after_the_other(command):
+    """Those up to the server; the first makes its text itself."""
+    for name in ("vocab", "train", "evaluate", "convert", "export", "embed"):
+        _, out, _ = command(name, "--help")
+        line = out.splitlines()[0]
+        if "&&" in line:
+            prepare, line = line.split(" && ")
+            subprocess.run(prepare.replace("python3", sys.executable), shell=True, check=True)
+        status, _, err = command(*line.split()[1:])
+        assert status == 0, err
+    assert Path("vectors.hdf5").is_file()
+    assert Path("exported/1/saved_model.pb").is_file()
+
+
+def test_vocab_writes_the_commonest_tokens(command, caplog):
+    status, out, _ = command("vocab", "text.txt", "--output", "v.txt", "--min-count", "16")
+    assert status == 0
+    assert Path("v.txt").read_text().split() == [
+        *("<S>", "</S>", "<UNK>"),
+        *("the", ".", "cat", "dog", "sat"),
+    ]
+    assert out == ""
+    assert "v.txt holds 8 tokens." in caplog.text
+
+
+def test_train_prints_the_last_perplexity_as_json(command, trained, caplog):
+    Path("run").mkdir()
+    status, out, err = command(
+        *("train", "--corpus", "te*.txt", "--vocab", trained / "vocab.txt", "--workdir", "run"),
+        *("--preset", "tiny", "--steps", "2", "--batch-size", "2", "--valid", "text.txt"),
+        *("--eval-every", "1"),
+    )
+    assert status == 0
+    result = json.loads(out)
+    assert result["step"] == 2
+    assert result["perplexity"][0]["step"] == 2
+    assert "Step 1: held-out perplexity" in caplog.text
+    assert "tokens/s" in err
+
+
+def test_training_goes_on_with_resume_and_begins_again_with_overwrite(command, trained):
+    arguments = (
+        *("train", "--corpus", "text.txt", "--vocab", trained / "vocab.txt", "--workdir", "run"),
+        *("--preset", "tiny", "--batch-size", "2", "--unroll", "3"),
+    )
+    assert command(*arguments, "--steps", "2")[0] == 0
+    status, out, err = command(*arguments, "--steps", "3")
+    assert (status, out) == (2, "")
+    assert err.splitlines()[-1].startswith("elmo-tf: The work directory run is in use.")
+    assert command(*arguments, "--steps", "3", "--resume")[0] == 0
+    assert len(Path("run/log.jsonl").read_text().splitlines()) == 3
+    assert command(*arguments, "--steps", "1", "--overwrite")[0] == 0
+    assert len(Path("run/log.jsonl").read_text().splitlines()) == 1
+
+
+def test_evaluate_prints_one_json_object(command, trained):
+    status, out, _ = command("evaluate", trained, "text.txt")
+    assert status == 0
+    result = json.loads(out)
+    assert set(result) == {"forward", "backward", "average", "tokens"}
+    assert result["tokens"] == sum(len(line.split()) + 1 for line in LINES if line)
+    assert result["average"] == pytest.approx(
+        np.sqrt(result["forward"] * result["backward"]), rel=1e-6
+    )
+
+
+def test_convert_writes_the_same_weights(command, trained):
+    status, _, _ = command("convert", trained, "converted")
+    assert status == 0
+    assert {path.name for path in Path("converted").iterdir()} == {"options.json", "weights.hdf5"}
+    pair = ("converted/options.json", "converted/weights.hdf5")
+    assert command("convert", *pair, "again")[0] == 0
+    expected = load_bilm(trained).get_weights()
+    for array, wanted in zip(load_bilm("again").get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(array, wanted)
+
+
+def test_export_prints_the_path_of_the_version(command, trained):
+    status, out, _ = command("export", trained, "models", "--version", "3")
+    assert (status, out) == (0, f"{Path('models/3')}\n")
+    assert Path("models/3/saved_model.pb").is_file()
+
+
+def test_embed_writes_what_the_embedder_gives(command, trained):
+    status, _, _ = command("embed", trained, "text.txt", "v.hdf5", "--layers", "top")
+    assert status == 0
+    wanted = list(Embedder(trained, layers="top").embed(LINES))
+    with h5py.File("v.hdf5") as file:
+        assert set(file) == {str(number) for number in range(len(LINES))}
+        for number, array in enumerate(wanted):
+            np.testing.assert_allclose(file[str(number)][()], array, atol=1e-6)
+
+
+def test_query_prints_what_a_server_answers(command, trained, exported):
+    with saved_models.serve(exported, name="mine", port=0, rest_port=None) as server:
+        status, out, _ = command(
+            *("query", f"localhost:{server.port}", "the cat", "a", "--model", "mine"),
+            *("--output", "default", "--output", "sequence_len"),
+        )
+    assert status == 0
+    answer = json.loads(out)
+    assert answer["sequence_len"] == [2, 1]
+    wanted = Embedder(trained, layers="average").encode(["the cat", "a"])
+    np.testing.assert_allclose(answer["default"], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+def test_serve_tells_its_ports_and_ends_with_status_0(exported, end):
+    server = subprocess.Popen(
+        [sys.executable, "-m", "elmo_tf.cli", "serve", exported, "--port", "0", "--rest-port", "0"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with server:
+        ports = json.loads(server.stdout.readline())
+        with saved_models.Client(f"localhost:{ports['port']}") as client:
+            assert client.predict(["the cat"])["elmo"].shape == (1, 2, 64)
+        os.kill(server.pid, end)
+        assert server.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("nothing",),
+        ("vocab", "text.txt"),
+        ("vocab", "text.txt", "--output", "v.txt", "--min-count", "0"),
+        ("train", "--corpus", "text.txt", "--vocab", "v.txt", "--workdir", "r", "--steps", "x"),
+        ("train", "--corpus", "text.txt", "--vocab", "v.txt", "--workdir", "r", "--dropout", "1"),
+        ("embed", "run", "text.txt", "out.hdf5", "--layers", "some"),
+        ("serve", ".", "--port", "-1"),
+        ("query", "localhost:1", "a", "--timeout", "0"),
+        ("export", "run", "models", "--unknown"),
+    ],
+)
+def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, arguments):
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert "usage: elmo-tf" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("vocab", "no.txt", "--output", "v.txt"), "There is no text file no.txt."),
+        (("evaluate", "no", "text.txt"), "There is no checkpoint no."),
+        (("convert", "no", "target"), "There is no checkpoint no."),
+        (("export", "no", "models"), "There is no checkpoint no."),
+        (("embed", "no", "text.txt", "out.hdf5"), "There is no checkpoint no."),
+        (("serve", "no"), "Cannot serve no: no such folder."),
+        (("query", "localhost:1", "a"), "UNAVAILABLE"),
+        (("query", "http://localhost:1", "a"), "The address must be host:port"),
+    ],
+)
+def test_what_fails_ends_with_status_1_and_one_line(command, arguments, message):
+    status, out, err = command(*arguments)
+    assert (status, out) == (1, "")
+    (line,) = err.splitlines()
+    assert line.startswith("elmo-tf: ")
+    assert message in line
+    assert {path.name for path in Path().iterdir()} == {"text.txt"}
+
+
+def test_what_exists_is_not_overwritten_unless_told(command, trained):
+    Path("out").write_text("mine")
+    for arguments in (
+        ("vocab", "text.txt", "--output", "out"),
+        ("convert", trained, "out"),
+        ("embed", trained, "text.txt", "out"),
+    ):
+        status, _, err = command(*arguments)
+        assert status == 2
+        assert "out exists already" in err
+        assert Path("out").read_text() == "mine"
+    Path("models/1").mkdir(parents=True)
+    Path("models/1/notes.txt").write_text("mine")
+    status, _, err = command("export", trained, "models")
+    assert (status, Path("models/1/notes.txt").read_text()) == (2, "mine")
+    assert command("vocab", "text.txt", "--output", "out", "--overwrite")[0] == 0
+    assert Path("out").read_text().startswith("<S>\n")
+
+
+def test_debug_shows_the_traceback(trained):
+    with pytest.raises(FileNotFoundError, match="There is no checkpoint no"):
+        cli._main(cli._parse(["elmo-tf", "convert", "no", "target", "--debug"]))
+
+
+def test_an_error_of_the_process_is_one_line_without_notes_of_libraries():
+    result = process("convert", "no", "target")
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert result.stderr == "elmo-tf: There is no checkpoint no.\n"
+
+
+def test_a_reader_that_has_enough_is_no_error_to_see(trained):
+    result = subprocess.run(
+        f"{sys.executable} -m elmo_tf.cli evaluate {trained} text.txt | true",
+        shell=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "elmo-tf:" not in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_the_version_is_told():
+    result = process("--version")
+    assert (result.returncode, result.stdout) == (0, "elmo_tf 0.1.0\n")

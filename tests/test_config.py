@@ -1,0 +1,220 @@
+import dataclasses
+import json
+
+import pytest
+
+from elmo_tf.config import BiLMConfig, CharCNNConfig, LSTMConfig
+
+# What the original's trainer writes, from the published small model.
+PUBLISHED = {
+    "lstm": {
+        "use_skip_connections": True,
+        "projection_dim": 128,
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "dim": 1024,
+        "n_layers": 2,
+    },
+    "char_cnn": {
+        "activation": "relu",
+        "filters": [[1, 32], [2, 32], [3, 64], [4, 128], [5, 256], [6, 512], [7, 1024]],
+        "n_highway": 1,
+        "embedding": {"dim": 16},
+        "n_characters": 262,
+        "max_characters_per_token": 50,
+    },
+}
+
+
+def changed(place, value):
+    """The published options with one value changed, or removed if it is `...`."""
+    options = json.loads(json.dumps(PUBLISHED))
+    *outer, name = place.split(".")
+    inner = options
+    for part in outer:
+        inner = inner[part]
+    if value is ...:
+        del inner[name]
+    else:
+        inner[name] = value
+    return options
+
+
+def num_parameters(config):
+    """Counted by hand, from the shapes of the published files."""
+    cnn, lstm = config.char_cnn, config.lstm
+    features = sum(count for _, count in cnn.filters)
+    count = 261 * cnn.embedding_dim
+    count += sum(width * cnn.embedding_dim * n + n for width, n in cnn.filters)
+    count += cnn.num_highway * 2 * (features + 1) * features
+    count += (features + 1) * lstm.projection_dim
+    cell = (2 * lstm.projection_dim + 1) * 4 * lstm.dim + lstm.dim * lstm.projection_dim
+    return count + 2 * lstm.num_layers * cell
+
+
+@pytest.mark.parametrize(
+    ("name", "millions"), [("small", 13.6), ("medium", 28.0), ("original", 93.6)]
+)
+def test_presets_have_the_published_sizes(name, millions):
+    assert round(num_parameters(BiLMConfig.preset(name)) / 1e6, 1) == millions
+
+
+def test_the_small_preset_is_the_published_file():
+    assert BiLMConfig.from_options(PUBLISHED) == BiLMConfig.preset("small")
+    assert BiLMConfig.preset("small").to_options() == PUBLISHED
+
+
+@pytest.mark.parametrize("name", ["tiny", "small", "medium", "original"])
+def test_options_round_trip_through_json(name, tmp_path):
+    path = tmp_path / "options.json"
+    path.write_text(json.dumps(BiLMConfig.preset(name).to_options()))
+
+    assert BiLMConfig.from_options(path) == BiLMConfig.preset(name)
+    assert BiLMConfig.from_options(str(path)) == BiLMConfig.preset(name)
+
+
+def test_options_without_characters_round_trip():
+    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=5, cell_clip=None), num_tokens=11)
+
+    assert BiLMConfig.from_options(config.to_options()) == config
+    assert "char_cnn" not in config.to_options()
+
+
+@pytest.mark.parametrize("count", [261, 262])
+def test_both_counts_of_characters_mean_the_same(count):
+    options = changed("char_cnn.n_characters", count)
+
+    assert BiLMConfig.from_options(options) == BiLMConfig.preset("small")
+    assert BiLMConfig.from_options(options).to_options()["char_cnn"]["n_characters"] == 262
+
+
+def test_what_the_trainer_writes_beside_the_shape_is_dropped():
+    options = {**PUBLISHED, "batch_size": 128, "unroll_steps": 20, "n_tokens_vocab": 793471}
+
+    config = BiLMConfig.from_options(options)
+
+    assert config == BiLMConfig(
+        BiLMConfig.preset("small").char_cnn, BiLMConfig.preset("small").lstm, num_tokens=793471
+    )
+
+
+def test_what_a_file_leaves_out_means_the_default_of_the_original_code():
+    options = {
+        "lstm": {"dim": 8, "projection_dim": 4},
+        "char_cnn": {"embedding": {"dim": 3}, "filters": [[1, 2]]},
+    }
+
+    config = BiLMConfig.from_options(options)
+
+    assert config.lstm == LSTMConfig(8, 4, 1, None, None, False)
+    assert config.char_cnn == CharCNNConfig(((1, 2),), 3, num_highway=0)
+
+
+def test_configurations_are_frozen_and_can_be_keys():
+    config = BiLMConfig.preset("tiny")
+
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.num_tokens = 3
+    assert {config: 1}[BiLMConfig.from_options(config.to_options())] == 1
+
+
+def test_widths_follow_from_the_filters():
+    config = CharCNNConfig(filters=[[1, 2], [4, 3]])
+
+    assert config.max_width == 4
+    assert config.num_filters == 5
+    assert config.filters == ((1, 2), (4, 3))
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        ("lstm.dim", 0, r"`lstm.dim` must be an integer of at least 1. Received: 0"),
+        ("lstm.dim", "8", r"`lstm.dim` must be an integer.*Received: '8'"),
+        ("lstm.dim", True, r"`lstm.dim` must be an integer.*Received: True"),
+        ("lstm.dim", ..., r"`lstm.dim` is missing"),
+        ("lstm.projection_dim", ..., r"`lstm.projection_dim` is missing"),
+        ("lstm.projection_dim", 1025, r"must be at most `lstm.dim` \(1024\). Received: 1025"),
+        ("lstm.projection_dim", 0, r"`lstm.projection_dim` must be an integer of at least 1"),
+        ("lstm.n_layers", 0, r"`lstm.n_layers` must be an integer of at least 1. Received: 0"),
+        ("lstm.cell_clip", 0, r"`lstm.cell_clip` must be a positive number or null. Received: 0"),
+        ("lstm.cell_clip", float("inf"), r"`lstm.cell_clip` must be finite or null"),
+        ("lstm.proj_clip", "3", r"`lstm.proj_clip` must be a positive number or null"),
+        ("lstm.proj_clip", float("nan"), r"`lstm.proj_clip` must be a positive number or null"),
+        ("lstm.use_skip_connections", 1, r"`lstm.use_skip_connections` must be true or false"),
+        ("lstm.projection_dims", 3, r"Unknown key `projection_dims` in `lstm`.*`projection_dim`\?"),
+        ("lstm.zzz", 3, r"Unknown key `zzz` in `lstm`. Allowed: cell_clip, dim,"),
+        ("lstm", 3, r"`lstm` must be an object of names and values. Received: 3"),
+        ("lstm", ..., r"`lstm` is missing"),
+        ("char_cnn", None, r"`char_cnn` must be an object of names and values. Received: None"),
+        ("char_cnn", ..., r"`n_tokens_vocab` is missing: without `char_cnn`"),
+        ("char_cnn.filters", [], r"`char_cnn.filters` must be a list of pairs"),
+        ("char_cnn.filters", [[1, 2, 3]], r"`char_cnn.filters` must be a list of pairs"),
+        ("char_cnn.filters", [[0, 2]], r"`char_cnn.filters` must be a list of pairs"),
+        ("char_cnn.filters", ..., r"`char_cnn.filters` is missing"),
+        ("char_cnn.embedding", 16, r"`char_cnn.embedding` must be an object"),
+        ("char_cnn.embedding", {}, r"`char_cnn.embedding.dim` is missing"),
+        ("char_cnn.embedding.dim", 0, r"`char_cnn.embedding.dim` must be an integer of at least 1"),
+        ("char_cnn.embedding.din", 4, r"Unknown key `din` in `char_cnn.embedding`. Did you mean"),
+        ("char_cnn.n_highway", -1, r"`char_cnn.n_highway` must be an integer of at least 0"),
+        ("char_cnn.activation", "selu", r"`char_cnn.activation` must be one of relu, tanh"),
+        ("char_cnn.n_characters", 260, r"`char_cnn.n_characters` must be 261 or 262.*260"),
+        ("char_cnn.n_characters", 262.0, r"`char_cnn.n_characters` must be 261 or 262.*262\.0"),
+        ("char_cnn.max_characters_per_token", 6, r"at least 7 \(a token's two boundaries"),
+        ("char_cnn.n_highways", 1, r"Unknown key `n_highways`.*Did you mean `n_highway`\?"),
+        ("n_tokens_vocab", 0, r"`n_tokens_vocab` must be an integer of at least 1"),
+        ("charcnn", {}, r"Unknown key `charcnn` in `options`. Did you mean `char_cnn`\?"),
+    ],
+)
+def test_an_error_names_the_value_its_place_and_what_is_allowed(tmp_path, place, value, message):
+    options = changed(place, value)
+    path = tmp_path / "options.json"
+    path.write_text(json.dumps(options))
+
+    with pytest.raises(ValueError, match=message):
+        BiLMConfig.from_options(options)
+    with pytest.raises(ValueError, match=rf"options\.json: .*{message}"):
+        BiLMConfig.from_options(path)
+
+
+def test_a_file_that_is_no_json_is_named(tmp_path):
+    path = tmp_path / "options.json"
+    path.write_text('{"lstm": ')
+
+    with pytest.raises(ValueError, match=r"options\.json is not JSON: "):
+        BiLMConfig.from_options(path)
+
+
+def test_a_list_is_no_options(tmp_path):
+    path = tmp_path / "options.json"
+    path.write_text("[1]")
+
+    with pytest.raises(ValueError, match=r"`options` must be an object.*Received: \[1\]"):
+        BiLMConfig.from_options(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.json"):
+        BiLMConfig.from_options(tmp_path / "none.json")
+
+
+def test_an_unknown_preset_names_the_known_ones():
+    with pytest.raises(ValueError, match=r"one of tiny, small, medium, original. Received: 'big'"):
+        BiLMConfig.preset("big")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"char_cnn": {}}, r"`char_cnn` must be a CharCNNConfig or None. Received: {}"),
+        ({"lstm": None}, r"`lstm` must be an LSTMConfig. Received: None"),
+    ],
+)
+def test_parts_must_be_configurations(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        BiLMConfig(**arguments)
+
+
+def test_a_token_needs_room_for_its_boundaries():
+    with pytest.raises(ValueError, match=r"`char_cnn.max_characters_per_token` .* at least 3"):
+        CharCNNConfig(filters=((1, 4),), max_chars=2)

@@ -1,0 +1,149 @@
+import os
+import stat
+
+import pytest
+
+from elmo_tf.files import atomic_directory, atomic_file, refuse_existing
+
+
+class InterruptedWriteError(Exception):
+    """Stands for whatever may go wrong while a file is written."""
+
+
+def test_a_file_appears_when_the_block_ends(tmp_path):
+    path = tmp_path / "new" / "file.txt"
+
+    with atomic_file(path) as part:
+        part.write_text("done")
+        assert not path.exists()
+        assert part.parent == path.parent
+
+    assert path.read_text() == "done"
+    assert os.listdir(path.parent) == ["file.txt"]
+
+
+def test_a_failed_block_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+
+    def fail():
+        with atomic_file(path) as part:
+            part.write_text("half")
+            raise InterruptedWriteError
+
+    with pytest.raises(InterruptedWriteError):
+        fail()
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file.txt"]
+
+
+@pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
+def test_a_failed_block_leaves_nothing_new(tmp_path, atomic):
+    def fail():
+        with atomic(tmp_path / "name") as part:
+            (part / "content" if part.is_dir() else part).write_text("half")
+            raise InterruptedWriteError
+
+    with pytest.raises(InterruptedWriteError):
+        fail()
+    assert os.listdir(tmp_path) == []
+
+
+def test_files_have_the_usual_permissions(tmp_path):
+    (tmp_path / "usual").touch()
+    (tmp_path / "folder").mkdir()
+
+    with atomic_file(tmp_path / "file"):
+        pass
+    with atomic_directory(tmp_path / "directory"):
+        pass
+
+    def mode(name):
+        return stat.S_IMODE((tmp_path / name).stat().st_mode)
+
+    assert mode("file") == mode("usual")
+    assert mode("directory") == mode("folder")
+
+
+def test_a_file_is_replaced_unless_forbidden(tmp_path):
+    path = tmp_path / "file.txt"
+    path.write_text("old")
+
+    with (
+        pytest.raises(FileExistsError, match=r"file\.txt exists already. Choose another path"),
+        atomic_file(path, overwrite=False),
+    ):
+        pass
+    assert path.read_text() == "old"
+    with atomic_file(path) as part:
+        part.write_text("new")
+    assert path.read_text() == "new"
+
+
+def test_a_file_does_not_replace_a_folder(tmp_path):
+    with (
+        pytest.raises(FileExistsError, match=r"Cannot write the file .*: a folder has that name"),
+        atomic_file(tmp_path),
+    ):
+        pass
+
+
+def test_a_folder_appears_when_the_block_ends(tmp_path):
+    path = tmp_path / "new" / "folder"
+
+    with atomic_directory(path) as part:
+        (part / "inner").mkdir()
+        (part / "inner" / "file.txt").write_text("done")
+        assert not path.exists()
+
+    assert (path / "inner" / "file.txt").read_text() == "done"
+    assert os.listdir(path.parent) == ["folder"]
+
+
+def test_a_folder_that_holds_something_is_replaced_only_if_allowed(tmp_path):
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "old.txt").write_text("old")
+
+    with pytest.raises(FileExistsError, match="folder exists already"), atomic_directory(path):
+        pass
+    assert os.listdir(path) == ["old.txt"]
+    with atomic_directory(path, overwrite=True) as part:
+        (part / "new.txt").write_text("new")
+    assert os.listdir(path) == ["new.txt"]
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_an_empty_folder_may_be_filled(tmp_path):
+    path = tmp_path / "folder"
+    path.mkdir()
+
+    with atomic_directory(path) as part:
+        (part / "new.txt").touch()
+
+    assert os.listdir(path) == ["new.txt"]
+
+
+def test_a_failed_replacement_leaves_the_old_folder(tmp_path):
+    path = tmp_path / "folder"
+    path.mkdir()
+    (path / "old.txt").touch()
+
+    def fail():
+        with atomic_directory(path, overwrite=True) as part:
+            (part / "new.txt").touch()
+            raise InterruptedWriteError
+
+    with pytest.raises(InterruptedWriteError):
+        fail()
+    assert os.listdir(path) == ["old.txt"]
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_broken_link_is_in_the_way_too(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+
+    with pytest.raises(FileExistsError, match="link exists already"):
+        refuse_existing(tmp_path / "link", overwrite=False)
+    refuse_existing(tmp_path / "link", overwrite=True)
+    refuse_existing(tmp_path / "nowhere", overwrite=False)

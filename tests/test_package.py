@@ -1,0 +1,103 @@
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import elmo_tf
+
+ROOT = Path(elmo_tf.__file__).parent
+# Written with `keras.ops`, so that they run on Keras's other backends too.
+BACKEND_FREE = [
+    ROOT / "config.py",
+    ROOT / "models" / "lstm_stack.py",
+    *(path for path in (ROOT / "layers").glob("*.py") if not path.stem.endswith("_tf")),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        ("BiLM", "elmo_tf.models"),
+        ("BiLMConfig", "elmo_tf.config"),
+        ("CharCNNConfig", "elmo_tf.config"),
+        ("Elmo", "elmo_tf.models"),
+        ("Embedder", "elmo_tf.embedding"),
+        ("LSTMConfig", "elmo_tf.config"),
+        ("Vocabulary", "elmo_tf.text"),
+        ("char_ids", "elmo_tf.text"),
+        ("load_bilm", "elmo_tf.checkpoints"),
+        ("save_bilm", "elmo_tf.checkpoints"),
+    ],
+)
+def test_public_names_come_from_the_package(name, home):
+    # `elmo_tf.text.char_ids` is a module and a function: the last word is the package's.
+    found = getattr(elmo_tf, name)
+
+    assert found.__module__.startswith(home)
+    assert found.__name__ == name
+    assert name in dir(elmo_tf)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "checkpoints",
+        "config",
+        "embedding",
+        "evaluation",
+        "layers",
+        "models",
+        "saved_models",
+        "text",
+        "trainers",
+    ],
+)
+def test_subpackages_are_attributes(name):
+    assert getattr(elmo_tf, name) is importlib.import_module(f"elmo_tf.{name}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CharCNN",
+        "HighwayStack",
+        "ProjectedLSTM",
+        "ProjectedLSTMCell",
+        "ScalarMix",
+        "SampledSoftmax",
+    ],
+)
+def test_layers_are_registered_under_the_package(name):
+    import keras
+
+    layer = getattr(elmo_tf.layers, name)
+
+    assert keras.saving.get_registered_name(layer) == f"elmo_tf>{name}"
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match=r"module 'elmo_tf' has no attribute 'BiLSTM'"):
+        _ = elmo_tf.BiLSTM
+
+
+def test_importing_the_package_does_not_import_tensorflow():
+    code = "import sys, elmo_tf; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("path", BACKEND_FREE, ids=lambda path: path.stem)
+def test_layers_do_not_import_tensorflow(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = set()
+    for node in tree.body:  # imports inside functions are those of the fast paths
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            imported.add(node.module)
+
+    assert not {name for name in imported if name.split(".")[0] == "tensorflow"}
+    assert not {name for name in imported if name.endswith("_tf") and name != "elmo_tf"}

@@ -1,0 +1,137 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.text.char_ids import boundary_char_ids, char_ids
+from reference import char_ids as reference
+
+TOKENS = {
+    "a word": ("cat", b"cat"),
+    "one byte": ("a", b"a"),
+    "48 bytes, which just fit": ("x" * 48, b"x" * 48),
+    "60 bytes, which are cut": ("abcdef" * 10, b"abcdef" * 10),
+    "a character cut in half": ("a" * 47 + "é", b"a" * 47 + b"\xc3\xa9"),
+    "an emoji": ("😀", b"\xf0\x9f\x98\x80"),
+    "Korean": ("한국어", b"\xed\x95\x9c\xea\xb5\xad\xec\x96\xb4"),
+    "invalid UTF-8": (b"\xff\xc3(", b"\xff\xc3("),
+    "an invalid byte as Python reads it": ("caf\udce9", b"caf\xe9"),
+    "a surrogate of another kind": ("\ud800", b"\xed\xa0\x80"),
+    "a NUL byte": ("a\0b", b"a\0b"),
+    "NUL alone": ("\0\0", b"\0\0"),
+    "nothing": ("", b""),
+    "a boundary's name": ("<S>", b"<S>"),
+}
+
+
+@pytest.mark.parametrize(("token", "spelt"), TOKENS.values(), ids=TOKENS.keys())
+def test_a_token_becomes_its_bytes_between_two_word_boundaries(token, spelt):
+    ids = char_ids(token)
+
+    assert ids.dtype == tf.int32
+    np.testing.assert_array_equal(ids, reference.char_ids(spelt, 50))
+
+
+def test_no_token_is_all_zeros():
+    np.testing.assert_array_equal(char_ids(["", "a"])[0], np.zeros(50))
+
+
+@pytest.mark.parametrize("max_chars", [3, 4, 7])
+def test_rows_are_as_long_as_asked(max_chars):
+    ids = char_ids(["", "a", "abcd", "abcdefghij"], max_chars)
+
+    expected = [reference.char_ids(t, max_chars) for t in (b"", b"a", b"abcd", b"abcdefghij")]
+    np.testing.assert_array_equal(ids, expected)
+
+
+def test_the_rows_of_the_boundaries_are_those_of_the_original():
+    np.testing.assert_array_equal(boundary_char_ids(11), reference.boundary_char_ids(11))
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)])
+def test_any_shape_gets_one_more_axis(shape):
+    rng = np.random.default_rng(0)
+    tokens = rng.choice(["a", "", "longer", "ß"], shape).tolist() if shape else "ß"
+
+    ids = char_ids(tf.constant(tokens, tf.string, shape=shape), 6)
+
+    assert ids.shape == (*shape, 6)
+    for index in np.ndindex(shape):
+        token = tokens
+        for i in index:
+            token = token[i]
+        np.testing.assert_array_equal(ids[index], reference.char_ids(token.encode(), 6))
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ["a", "bb"],
+        ("a", "bb"),
+        np.array(["a", "bb"]),
+        np.array(["a", "bb"], object),
+        np.array([b"a", b"bb"]),
+        [b"a", "bb"],
+        tf.constant(["a", "bb"]),
+    ],
+    ids=lambda tokens: type(tokens).__name__,
+)
+def test_lists_arrays_and_tensors_mean_the_same(tokens):
+    expected = [reference.char_ids(b"a", 9), reference.char_ids(b"bb", 9)]
+
+    np.testing.assert_array_equal(char_ids(tokens, 9), expected)
+
+
+def test_an_array_of_one_string_without_axes_is_one_token():
+    np.testing.assert_array_equal(char_ids(np.array("abc"), 9), reference.char_ids(b"abc", 9))
+
+
+def test_unlike_lengths_give_a_ragged_tensor():
+    ids = char_ids([["a"], [], ["bb", ""]], 5)
+
+    assert isinstance(ids, tf.RaggedTensor)
+    expected = [[[259, 98, 260, 261, 261]], [], [[259, 99, 99, 260, 261], [0] * 5]]
+    assert ids.to_list() == expected
+
+
+def test_a_graph_gives_what_eager_gives():
+    tokens = tf.constant([["a", "", "ß" * 40], ["\0", "한국어", "x"]])
+    in_graph = tf.function(char_ids, input_signature=[tf.TensorSpec((None, None), tf.string)])
+    ragged = tf.ragged.constant([["a"], ["bb", "c"]])
+    ragged_in_graph = tf.function(char_ids, input_signature=[tf.type_spec_from_value(ragged)])
+
+    np.testing.assert_array_equal(in_graph(tokens), char_ids(tokens))
+    assert ragged_in_graph(ragged).to_list() == char_ids(ragged).to_list()
+
+
+def test_a_graph_need_not_know_the_number_of_axes():
+    spell = tf.function(char_ids, input_signature=[tf.TensorSpec(None, tf.string)])
+
+    for tokens in ("a", ["a", ""], [["a"], ["b"]]):
+        np.testing.assert_array_equal(spell(tf.constant(tokens)), char_ids(tokens))
+
+
+def test_works_in_the_graph_of_a_dataset():
+    dataset = tf.data.Dataset.from_tensor_slices(["a", "bb"]).batch(2).map(char_ids)
+
+    np.testing.assert_array_equal(next(iter(dataset)), char_ids(["a", "bb"]))
+
+
+@pytest.mark.parametrize("max_chars", [2, 0, -1])
+def test_two_boundaries_and_a_byte_must_fit(max_chars):
+    with pytest.raises(ValueError, match=f"`max_chars` must be at least 3.*Received: {max_chars}"):
+        char_ids("a", max_chars)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (7, "nested lists of strings, are needed. Received: 7"),
+        (["a", 7], "Received: 7"),
+        (["a", None], "Received: None"),
+        (tf.constant([1, 2]), "Received: a tensor of int32"),
+        (np.array([1.5]), r"Received: 1\.5"),
+    ],
+)
+def test_what_is_no_string_is_refused(tokens, message):
+    with pytest.raises(TypeError, match=message):
+        char_ids(tokens)

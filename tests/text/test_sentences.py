@@ -1,0 +1,97 @@
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.text.sentences import encode, split_tokens, string_tensor
+
+
+def test_splits_where_python_does_at_every_code_point():
+    characters = [
+        chr(point) for point in range(sys.maxunicode + 1) if not 0xD800 <= point <= 0xDFFF
+    ]
+    sentences = [f"a{character}b" for character in characters]
+
+    counts = split_tokens(tf.constant(sentences)).row_lengths()
+
+    expected = [len(sentence.split()) for sentence in sentences]
+    wrong = [
+        hex(ord(c)) for c, n, m in zip(characters, counts.numpy(), expected, strict=True) if n != m
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "",
+        " ",
+        " \t\n ",
+        "one",
+        "  two  tokens ",
+        "a\u00a0b\u3000c\u2028d",
+        "no\u200bbreak here",
+        "한국어 😀",
+        "tab\tline\r\nend\x0b\x0c\x1c\x85x",
+    ],
+)
+def test_tokens_are_those_of_python(sentence):
+    tokens = split_tokens(tf.constant([sentence])).to_list()
+
+    assert [token.decode() for token in tokens[0]] == sentence.split()
+
+
+def test_no_sentence_gives_no_row():
+    assert split_tokens(tf.zeros((0,), tf.string)).to_list() == []
+
+
+def test_splits_in_a_graph():
+    split = tf.function(split_tokens, input_signature=[tf.TensorSpec((None,), tf.string)])
+
+    assert split(["a b", "", "c"]).to_list() == [[b"a", b"b"], [], [b"c"]]
+
+
+@pytest.mark.parametrize(
+    ("string", "encoded"),
+    [
+        ("ß", b"\xc3\x9f"),
+        (b"\xff", b"\xff"),
+        ("\udcff", b"\xff"),
+        ("\ud83d", b"\xed\xa0\xbd"),
+    ],
+)
+def test_strings_are_encoded_as_utf_8_and_invalid_bytes_survive(string, encoded):
+    assert encode(string) == encoded
+
+
+@pytest.mark.parametrize(
+    ("strings", "shape"),
+    [
+        ("a", ()),
+        (np.array("abc"), ()),
+        ([], (0,)),
+        (["a", "b", "c"], (3,)),
+        ([["a", "b", "c"], ["d", "e", "f"]], (2, 3)),
+        ([[], []], (2, 0)),
+        ([[["a"], ["b"], ["c"]]], (1, 3, 1)),
+    ],
+)
+def test_uniform_lists_give_a_dense_tensor(strings, shape):
+    tensor = string_tensor(strings)
+
+    assert isinstance(tensor, tf.Tensor)
+    assert tensor.shape == shape
+
+
+def test_uneven_lists_give_a_ragged_tensor():
+    tensor = string_tensor([[["a"], []], [["b", "c"]]])
+
+    assert tensor.to_list() == [[[b"a"], []], [[b"b", b"c"]]]
+
+
+def test_numbers_are_refused():
+    with pytest.raises(TypeError, match=r"nested lists of strings, are needed. Received: 3"):
+        string_tensor([["a"], [3]])
+    with pytest.raises(TypeError, match=r"Strings are needed. Received: a tensor of float32"):
+        string_tensor(tf.zeros((2,)))

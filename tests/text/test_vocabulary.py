@@ -1,0 +1,153 @@
+import gzip
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from elmo_tf.text.vocabulary import Vocabulary, read_lines
+
+SPECIAL = ["<S>", "</S>", "<UNK>"]
+
+
+def test_tokens_stand_by_falling_count_and_then_by_code_point():
+    vocabulary = Vocabulary.build(["b a c b", "😀 ß a b Z"])
+
+    assert list(vocabulary.tokens) == [*SPECIAL, "b", "a", "Z", "c", "ß", "😀"]
+
+
+def test_the_order_of_the_text_changes_nothing():
+    lines = ["x y y", "a b", "y a"]
+
+    assert Vocabulary.build(lines) == Vocabulary.build(reversed(lines))
+
+
+def test_rare_tokens_are_left_out():
+    assert list(Vocabulary.build(["a a a b b c"], min_count=2).tokens) == [*SPECIAL, "a", "b"]
+
+
+def test_max_size_counts_the_special_tokens():
+    assert list(Vocabulary.build(["a a a b b c"], max_size=5).tokens) == [*SPECIAL, "a", "b"]
+    assert list(Vocabulary.build(["a"], max_size=3).tokens) == SPECIAL
+
+
+def test_special_tokens_in_the_text_stand_once():
+    assert list(Vocabulary.build(["<S> a </S> <UNK> <UNK>"]).tokens) == [*SPECIAL, "a"]
+
+
+def test_lines_and_files_may_be_mixed(tmp_path):
+    (tmp_path / "plain.txt").write_text("a b\nb c\n", encoding="utf-8")
+    with gzip.open(tmp_path / "packed.txt.gz", "wt", encoding="utf-8") as file:
+        file.write("c c\nd\n")
+
+    mixed = Vocabulary.build([tmp_path / "plain.txt", "c a", tmp_path / "packed.txt.gz"])
+
+    assert mixed == Vocabulary.build(["a b b c", "c a", "c c d"])
+
+
+def test_a_line_that_looks_like_a_path_is_a_line():
+    assert "/etc/hosts" in Vocabulary.build(["/etc/hosts"])
+
+
+def test_what_is_saved_loads_again(tmp_path):
+    vocabulary = Vocabulary.build(["한국어 caf\udce9 a\u200bb <s> ß ß"])
+    path = tmp_path / "new" / "vocab.txt"
+
+    vocabulary.save(path)
+
+    assert Vocabulary.load(path) == vocabulary
+    assert hash(Vocabulary.load(path)) == hash(vocabulary)
+    assert path.read_bytes().startswith(b"<S>\n</S>\n<UNK>\n\xc3\x9f\n")
+    assert b"caf\xe9\n" in path.read_bytes()
+
+
+def test_files_from_elsewhere_load(tmp_path):
+    windows = tmp_path / "windows.txt"
+    windows.write_bytes(b"<S>\r\n</S>\r\n<UNK>\r\na\r\n\r\n")
+    packed = tmp_path / "vocab.txt.gz"
+    packed.write_bytes(gzip.compress(b"<S>\n</S>\n<UNK>\na"))
+
+    assert list(Vocabulary.load(windows).tokens) == [*SPECIAL, "a"]
+    assert Vocabulary.load(packed) == Vocabulary.load(windows)
+
+
+def test_ids_are_places_and_unknown_tokens_share_one():
+    vocabulary = Vocabulary.build(["a a b"])
+
+    assert vocabulary.ids(["b", "a", "zzz", "</S>", "<S>"]) == [4, 3, 2, 1, 0]
+    assert len(vocabulary) == 5
+    assert "a" in vocabulary
+    assert "zzz" not in vocabulary
+    assert repr(vocabulary) == "Vocabulary(5 tokens)"
+
+
+def test_lookup_in_a_graph_gives_the_same_ids_in_the_same_shape():
+    vocabulary = Vocabulary.build(["a a b caf\udce9"])
+    tokens = [["b", "a", b"zzz"], ["<S>", "</S>", b"caf\xe9"]]
+    in_graph = tf.function(vocabulary.lookup)
+    dataset = tf.data.Dataset.from_tensors(tf.constant(tokens)).map(vocabulary.lookup)
+
+    expected = [[4, 3, 2], [0, 1, 5]]
+    assert vocabulary.lookup(tf.constant(tokens)).numpy().tolist() == expected
+    assert in_graph(tf.constant(tokens)).numpy().tolist() == expected
+    assert next(iter(dataset)).numpy().tolist() == expected
+
+
+def test_differs_from_other_things():
+    vocabulary = Vocabulary.build(["a"])
+
+    assert vocabulary != Vocabulary.build(["b"])
+    assert vocabulary != vocabulary.tokens
+
+
+def test_lines_end_at_newlines_alone(tmp_path):
+    path = tmp_path / "lines.txt"
+    path.write_bytes(b"a\x0bb\r\n\xc2\x85\xe2\x80\xa8\n\xff")
+
+    assert list(read_lines(path)) == ["a\x0bb\r\n", "\x85\u2028\n", "\udcff"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "kwargs", "message"),
+    [
+        ([], {}, "there is no token in the text"),
+        (["", "  "], {}, "there is no token in the text"),
+        (["a"], {"min_count": 0}, "`min_count` must be at least 1. Received: 0"),
+        (["a"], {"max_size": 2}, "`max_size` must be at least 3, for <S> </S> <UNK>. Received: 2"),
+    ],
+)
+def test_cannot_be_built_from_nothing_or_with_odd_limits(lines, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.build(lines, **kwargs)
+
+
+@pytest.mark.parametrize("alone", ["one line", Path("file.txt")])
+def test_one_line_alone_is_not_several(alone):
+    with pytest.raises(TypeError, match="must be several lines or paths, not one alone"):
+        Vocabulary.build(alone)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"none\.txt"):
+        Vocabulary.build([tmp_path / "none.txt"])
+    with pytest.raises(FileNotFoundError, match=r"none\.txt"):
+        Vocabulary.load(tmp_path / "none.txt")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        (["a", "b", "c"], "must begin with the lines <S>, </S>, <UNK>. Received: a, b, c"),
+        ([], "Received: nothing"),
+        (["<S>", "</S>", "<UNK>", "a", "b", "a"], "'a' stands twice.*lines 4 and 6"),
+        (["<S>", "</S>", "<UNK>", "", "b"], "Line 4 of the vocabulary is not one token: ''"),
+        (["<S>", "</S>", "<UNK>", "a", "b c"], "Line 5 of the vocabulary is not one token: 'b c'"),
+    ],
+)
+def test_a_faulty_vocabulary_is_refused_and_its_line_named(tmp_path, tokens, message):
+    path = tmp_path / "vocab.txt"
+    path.write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
+
+    with pytest.raises(ValueError, match=message):
+        Vocabulary(tokens)
+    with pytest.raises(ValueError, match=rf"vocab\.txt: .*{message}"):
+        Vocabulary.load(path)
