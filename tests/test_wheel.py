@@ -1,0 +1,82 @@
+"""What `pip wheel .` gives: one package, which does the demo's work from another folder."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+FOLDERS = {
+    "elmo_tf": "elmo_tf",
+    "trainers": "elmo_tf/trainers",
+    "saved_models": "elmo_tf/saved_models",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Built from a clean copy of the tree, so that nothing is left in the tree itself."""
+    tree = tmp_path_factory.mktemp("tree")
+    for folder in FOLDERS:
+        for file in (REPOSITORY / folder).rglob("*"):
+            if file.is_file() and "__pycache__" not in file.parts:
+                copy = tree / file.relative_to(REPOSITORY)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(file.read_bytes())
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+        (tree / name).write_bytes((REPOSITORY / name).read_bytes())
+    wheels = tmp_path_factory.mktemp("wheels")
+    pip("wheel", tree, "--no-deps", "--no-build-isolation", "--wheel-dir", wheels)
+    (path,) = wheels.iterdir()
+    return path
+
+
+def pip(*arguments):
+    subprocess.run([sys.executable, "-m", "pip", "--quiet", *map(str, arguments)], check=True)
+
+
+def test_the_wheel_holds_one_package_with_every_module(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    top = {name.split("/")[0] for name in names}
+    assert {name for name in top if not name.endswith(".dist-info")} == {"elmo_tf"}
+    modules = {
+        f"{home}/{file.relative_to(REPOSITORY / folder).as_posix()}"
+        for folder, home in FOLDERS.items()
+        for file in (REPOSITORY / folder).rglob("*.py")
+    }
+    assert {name for name in names if name.endswith(".py")} == modules
+    assert "elmo_tf/py.typed" in names
+    (license_file,) = (name for name in names if name.endswith("LICENSE"))
+    assert ".dist-info/" in license_file
+
+
+def test_the_installed_wheel_does_the_demos_work_from_another_folder(wheel, tmp_path):
+    site = tmp_path / "site"
+    pip("install", "--no-deps", "--target", site, wheel)
+    demo = tmp_path / "demo.py"
+    demo.write_bytes((REPOSITORY / "examples" / "demo.py").read_bytes())
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    place = subprocess.run(
+        [sys.executable, "-c", "import elmo_tf.trainers; print(elmo_tf.trainers.__file__)"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert Path(place.stdout.strip()).is_relative_to(site)
+    result = subprocess.run(
+        [sys.executable, demo, "--steps", "60"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "All parts have worked" in result.stdout
+    assert (tmp_path / "demo" / "exported" / "1" / "saved_model.pb").is_file()
