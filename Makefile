@@ -1,11 +1,13 @@
 # `make demo` and `make test` do all set-up themselves: a virtual environment in .venv and every package in it.
-PYTHON ?= python3
+SUITABLE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
+	$(shell $(name) -c '$(SUITABLE)' 2>/dev/null && echo $(name))))
 VENV ?= .venv
 BIN := $(VENV)/bin
 CORPUS ?=
 DEMO_DIR ?= demo
 
-.PHONY: demo test test-all lint install clean
+.PHONY: help demo test test-all lint install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -16,7 +18,8 @@ help:
 	@echo "make clean               remove what the above made"
 
 $(VENV)/.installed: setup.py pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(0 if (3, 11) <= sys.version_info[:2] <= (3, 13) else "elmo_tf needs Python 3.11 to 3.13; run: make PYTHON=python3.11 ...")'
+	@$(or $(PYTHON),false) -c '$(SUITABLE)' || \
+		{ echo "elmo_tf needs Python 3.11 to 3.13; name one: make PYTHON=/path/to/python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
