@@ -5,13 +5,14 @@ PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 VENV ?= .venv
 BIN := $(VENV)/bin
 CORPUS ?=
+WORD ?=
 DEMO_DIR ?= demo
 
 .PHONY: help demo test test-all lint install clean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo [CORPUS=file]  install, then pretrain, export, serve and query a tiny biLM"
+	@echo "make demo [CORPUS=file] [WORD=word]  install, then pretrain, export, serve and query a tiny biLM"
 	@echo "make test                install, then lint and all tests that take seconds"
 	@echo "make test-all            the same, with the tests marked slow"
 	@echo "make install             the virtual environment only, in $(VENV)"
@@ -28,7 +29,7 @@ $(VENV)/.installed: setup.py pyproject.toml
 install: $(VENV)/.installed
 
 demo: install
-	$(BIN)/python examples/demo.py --workdir $(DEMO_DIR) $(if $(CORPUS),--corpus $(CORPUS))
+	$(BIN)/python examples/demo.py --workdir $(DEMO_DIR) $(if $(CORPUS),--corpus '$(CORPUS)') $(if $(WORD),--word '$(WORD)')
 
 # import-linter sees the mapped packages only in a real installation, from outside the checkout.
 lint: install

@@ -351,7 +351,7 @@ def _check_int(value: Any, place: str, least: int, reason: str = "") -> None:
 
 PRESETS = {
     "tiny": BiLMConfig(
-        CharCNNConfig(filters=((1, 16), (2, 16), (3, 32), (4, 32)), embedding_dim=8, num_highway=1),
+        CharCNNConfig(filters=((1, 16), (2, 32), (3, 48)), embedding_dim=8, num_highway=1),
         LSTMConfig(dim=128, projection_dim=32),
     ),
     "small": BiLMConfig(CharCNNConfig(num_highway=1), LSTMConfig(dim=1024, projection_dim=128)),

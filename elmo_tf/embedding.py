@@ -28,8 +28,8 @@ Sentence = str | Sequence[str]
 
 # Batches that are read ahead, so that sentences of like length can be put together.
 _BATCHES_AHEAD = 16
-# Rows of a batch are rounded up to this, with empty sentences: TensorFlow keeps memory for every
-# shape that it has seen.
+# Rows of a batch are rounded up to a multiple of this, and below it to a power of two, with empty
+# sentences: TensorFlow keeps memory for every shape that it has seen.
 _ROWS = 8
 
 
@@ -212,7 +212,8 @@ class Embedder:
         return group
 
     @tf.function(
-        input_signature=[tf.TensorSpec((None, None), tf.string), tf.TensorSpec((None,), tf.int32)]
+        input_signature=[tf.TensorSpec((None, None), tf.string), tf.TensorSpec((None,), tf.int32)],
+        autograph=False,
     )
     def _vectors(self, tokens: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
         outputs = self.bilm(tokens, lengths=lengths)
@@ -249,7 +250,7 @@ def _batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
     order = sorted(range(len(lengths)), key=lambda row: lengths[row])
     rows: list[int] = []
     for row in order:
-        if rows and (len(rows) + 1) * rounded_length(lengths[row]) > batch_tokens:
+        if rows and _rounded_rows(len(rows) + 1) * rounded_length(lengths[row]) > batch_tokens:
             yield rows
             rows = []
         rows.append(row)
@@ -263,14 +264,19 @@ def rounded_length(length: int) -> int:
     return max(step, -(-length // step) * step)
 
 
+def _rounded_rows(count: int) -> int:
+    return -(-count // _ROWS) * _ROWS if count > _ROWS else 2 ** (count - 1).bit_length()
+
+
 def _padded(sentences: list[list[bytes]]) -> tuple[tf.Tensor, tf.Tensor]:
     """String (batch, token) and lengths, both axes rounded up."""
-    num_rows = -(-len(sentences) // _ROWS) * _ROWS
+    num_rows = _rounded_rows(len(sentences))
     sentences = [*sentences, *itertools.repeat([], num_rows - len(sentences))]
     lengths = [len(tokens) for tokens in sentences]
     width = rounded_length(max(lengths))
     values = tf.constant([token for tokens in sentences for token in tokens], tf.string)
-    tokens = tf.RaggedTensor.from_row_lengths(values, lengths).to_tensor("", (num_rows, width))
+    ragged = tf.RaggedTensor.from_row_lengths(values, lengths)
+    tokens = ragged.to_tensor("", shape=(num_rows, width))
     return tokens, tf.constant(lengths, tf.int32)
 
 

@@ -21,6 +21,7 @@ from elmo_tf.logs import import_tensorflow, plain_logs
 MAX_CHARACTERS = 2_000_000
 HELD_OUT = 0.1
 MIN_COUNT = 2
+FEW = 20
 # Words of several meanings; the commonest one in the text is shown.
 AMBIGUOUS = (
     *("for", "with", "as", "bank", "light", "right", "play", "spring", "match", "order", "note"),
@@ -147,11 +148,11 @@ def query(exported: Path, embedder: "elmo_tf.Embedder", text: list[list[str]]) -
 def show_neighbours(embedder: "elmo_tf.Embedder", text: list[list[str]], word: str | None) -> None:
     """Prints the nearest occurrences of one word, layer by layer."""
     counts = {one: sum(one in tokens for tokens in text) for one in AMBIGUOUS}
-    word = word or max(counts, key=counts.get)
-    if not counts.get(word):
-        # No word of the list is in the text: take the commonest one of some length.
-        common = elmo_tf.Vocabulary.build(" ".join(tokens) for tokens in text).tokens[3:]
-        word = next((one for one in common if len(one) > 3), common[0])
+    if word is None:
+        word = max(counts, key=counts.get)
+        if counts[word] < FEW:  # Another language: take its commonest word.
+            common = elmo_tf.Vocabulary.build(" ".join(tokens) for tokens in text).tokens[3:]
+            word = next((one for one in common if one.isalpha()), common[0])
     occurrences = elmo_tf.evaluation.Occurrences(embedder, text, word)
     num_layers = embedder.bilm.config.lstm.num_layers
     for occurrence in occurrences.least_alike(layer=num_layers):

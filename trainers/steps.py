@@ -52,7 +52,7 @@ class TrainStep:
         self.trainable = [*model.bilm.trainable_weights, *model.softmax.trainable_weights]
         optimizer.build(self.trainable)
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def __call__(self, inputs: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.Tensor]:
         """Trains on one window.
 

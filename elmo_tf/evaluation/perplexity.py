@@ -81,7 +81,7 @@ class Perplexity:
             "tokens": self._num_targets,
         }
 
-    @tf.function(reduce_retracing=True)
+    @tf.function(reduce_retracing=True, autograph=False)
     def _losses(self, inputs: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """The sums of both directions over one window, float64 (2,). Moves the states on."""
         tops, states = self._model.tops(inputs, self._states)

@@ -195,7 +195,8 @@ class ProjectedLSTM(keras.layers.RNN):
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
-        gates = ops.transpose(cell.input_product(sequences), (1, 0, 2))  # (token, batch, 4 · units)
+        sequences = ops.transpose(sequences, (1, 0, 2))  # (token, batch, feature)
+        gates = cell.input_product(sequences)  # (token, batch, 4 · units)
         if mask is not None:
             mask = ops.transpose(mask)[:, :, None]  # (token, batch, 1)
         if training:

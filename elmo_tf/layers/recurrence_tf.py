@@ -8,6 +8,9 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+# Windows of training are short and of one length: without a loop, small models train faster.
+_MOST_UNROLLED = 32
+
 
 def recurrence(
     step: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
@@ -26,23 +29,17 @@ def recurrence(
     Returns:
         `h` after each token, float (token, batch, feature), and the last `[h, c]`.
     """
-    num_tokens, static_num_tokens = tf.shape(gates)[0], gates.shape[0]
-    gates = tf.TensorArray(gates.dtype, num_tokens).unstack(gates)
-    masks = None if mask is None else tf.TensorArray(tf.bool, num_tokens).unstack(mask)
-    h, c = initial_state
-    outputs = tf.TensorArray(h.dtype, num_tokens, element_shape=h.shape)
 
-    def body(index, h, c, outputs):
-        new_h, new_c = step(gates.read(index), h, c)
-        if masks is not None:
-            real = masks.read(index)
+    def masked_step(state, gates, real=None):
+        new_h, new_c = step(gates, *state)
+        if real is not None:
+            h, c = state
             new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
-        return index + 1, new_h, new_c, outputs.write(index, new_h)
+        return (new_h, new_c), new_h
 
-    _, h, c, outputs = tf.while_loop(
-        lambda index, *_: index < num_tokens, body, (tf.constant(0), h, c, outputs)
-    )
-    return tf.ensure_shape(outputs.stack(), (static_num_tokens, *h.shape)), [h, c]
+    sequences = [gates] if mask is None else [gates, mask]
+    outputs, state = _scan(masked_step, sequences, tuple(initial_state), initial_state[0].shape)
+    return outputs, list(state)
 
 
 def recurrence_for_training(
@@ -98,16 +95,11 @@ def recurrence_for_training(
 
 def _forward(gates, h0, c0, mask, recurrent, projection, cell_clip, proj_clip):
     """`h`, `c` and the four activations after each token."""
-    num_tokens = tf.shape(gates)[0]
-    sizes = [h0.shape[-1], c0.shape[-1], gates.shape[-1]]
-    # One array for all that is kept: in a small model, each operation of the loop counts.
-    kept = tf.TensorArray(gates.dtype, num_tokens, element_shape=(gates.shape[1], sum(sizes)))
-    gates = tf.TensorArray(gates.dtype, num_tokens).unstack(gates)
-    masks = None if mask is None else tf.TensorArray(tf.bool, num_tokens).unstack(mask)
     has_projection = projection.shape[0] != 0
 
-    def body(index, h, c, kept):
-        i, j, f, o = tf.split(gates.read(index) + tf.matmul(h, recurrent), 4, axis=-1)
+    def step(state, gates, real=None):
+        h, c = state
+        i, j, f, o = tf.split(gates + tf.matmul(h, recurrent), 4, axis=-1)
         i, j, f, o = tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f + 1.0), tf.sigmoid(o)
         new_c = f * c + i * j
         if cell_clip is not None:
@@ -117,15 +109,15 @@ def _forward(gates, h0, c0, mask, recurrent, projection, cell_clip, proj_clip):
             new_h = tf.matmul(new_h, projection)
             if proj_clip is not None:
                 new_h = tf.clip_by_value(new_h, -proj_clip, proj_clip)
-        if masks is not None:
-            real = masks.read(index)
+        if real is not None:
             new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
-        return index + 1, new_h, new_c, kept.write(index, tf.concat([new_h, new_c, i, j, f, o], -1))
+        # One array for all that is kept: in a small model, each operation of the loop counts.
+        return (new_h, new_c), tf.concat([new_h, new_c, i, j, f, o], axis=-1)
 
-    *_, kept = tf.while_loop(
-        lambda index, *_: index < num_tokens, body, (tf.constant(0), h0, c0, kept)
-    )
-    return tf.split(kept.stack(), sizes, axis=-1)
+    sequences = [gates] if mask is None else [gates, mask]
+    sizes = [h0.shape[-1], c0.shape[-1], gates.shape[-1]]
+    kept, _ = _scan(step, sequences, (h0, c0), (gates.shape[1], sum(sizes)))
+    return tf.split(kept, sizes, axis=-1)
 
 
 def _backward(upstream, kept, inputs, clips):
@@ -135,7 +127,6 @@ def _backward(upstream, kept, inputs, clips):
     h0, c0, mask, recurrent, projection = inputs
     cell_clip, proj_clip = clips
     has_projection = projection.shape[0] != 0
-    num_tokens = tf.shape(h)[0]
     i, j, f, o = tf.split(activations, 4, axis=-1)  # each (token, batch, units)
     tanh_c = tf.tanh(c)
     c_before = tf.concat([c0[tf.newaxis], c], axis=0)[:-1]
@@ -165,14 +156,10 @@ def _backward(upstream, kept, inputs, clips):
     if mask is not None:
         sequences.append(1.0 - real)
     sizes = [sequence.shape[-1] for sequence in sequences]
-    array = tf.TensorArray(h.dtype, num_tokens).unstack(tf.concat(sequences, axis=-1))
-    out_sizes = [activations.shape[-1], h.shape[-1]]
-    out = tf.TensorArray(h.dtype, num_tokens, element_shape=(h.shape[1], sum(out_sizes)))
 
-    def body(index, grad_h, grad_c, out):
-        upstream, into_h, into_c, slope_c, slopes, f, *masked = tf.split(
-            array.read(index), sizes, axis=-1
-        )
+    def step(state, row):
+        grad_h, grad_c = state
+        upstream, into_h, into_c, slope_c, slopes, f, *masked = tf.split(row, sizes, axis=-1)
         grad_h += upstream
         new_h = grad_h * into_h
         grad_m = tf.matmul(new_h, projection, transpose_b=True) if has_projection else new_h
@@ -183,17 +170,62 @@ def _backward(upstream, kept, inputs, clips):
         if masked:  # a masked token hands the state through
             before_h += grad_h * masked[0]
             before_c += grad_c * masked[0]
-        return index - 1, before_h, before_c, out.write(index, tf.concat([gates, new_h], axis=-1))
+        return (before_h, before_c), tf.concat([gates, new_h], axis=-1)
 
-    _, grad_h0, grad_c0, out = tf.while_loop(
-        lambda index, *_: index >= 0, body, (num_tokens - 1, grad_last_h, grad_last_c, out)
+    rows = tf.concat(sequences, axis=-1)
+    out_sizes = [activations.shape[-1], h.shape[-1]]
+    out, (grad_h0, grad_c0) = _scan(
+        step, [rows], (grad_last_h, grad_last_c), (h.shape[1], sum(out_sizes)), reverse=True
     )
-    grad_gates, grad_projected = tf.split(out.stack(), out_sizes, axis=-1)
+    grad_gates, grad_projected = tf.split(out, out_sizes, axis=-1)
     grad_recurrent = _outer(h_before, grad_gates)
     grad_projection = (
         _outer(o * tanh_c, grad_projected) if has_projection else tf.zeros_like(projection)
     )
     return grad_gates, grad_h0, grad_c0, grad_recurrent, grad_projection
+
+
+def _scan(
+    step: Callable[..., tuple[tuple, tf.Tensor]],
+    sequences: Sequence[tf.Tensor],
+    state: tuple,
+    output_shape: Sequence[int | None],
+    reverse: bool = False,
+) -> tuple[tf.Tensor, tuple]:
+    """Carries a state over the tokens: `state, output = step(state, *token)`.
+
+    Args:
+        step: one step.
+        sequences: each (token, …).
+        state: before the first step.
+        output_shape: of one token's output.
+        reverse: whether to begin at the last token.
+
+    Returns:
+        The outputs in the order of the tokens, (token, …), and the last state.
+    """
+    known = sequences[0].shape[0]
+    if known is not None and 0 < known <= _MOST_UNROLLED:
+        tokens = list(zip(*map(tf.unstack, sequences), strict=True))
+        outputs = []
+        for token in reversed(tokens) if reverse else tokens:
+            state, output = step(state, *token)
+            outputs.append(output)
+        return tf.stack(outputs[::-1] if reverse else outputs), state
+
+    num_tokens = tf.shape(sequences[0])[0]
+    arrays = [tf.TensorArray(one.dtype, num_tokens).unstack(one) for one in sequences]
+    outputs = tf.TensorArray(state[0].dtype, num_tokens, element_shape=output_shape)
+
+    def body(index, state, outputs):
+        token = num_tokens - 1 - index if reverse else index
+        state, output = step(state, *(array.read(token) for array in arrays))
+        return index + 1, state, outputs.write(token, output)
+
+    _, state, outputs = tf.while_loop(
+        lambda index, *_: index < num_tokens, body, (tf.constant(0), state, outputs)
+    )
+    return tf.ensure_shape(outputs.stack(), (known, *output_shape)), state
 
 
 def _outer(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:

@@ -104,13 +104,11 @@ class SampledSoftmax(keras.layers.Layer):
         )
         sampled_logits = ops.where(unwanted, -1e9, sampled_logits)
         logits = ops.concatenate([target_logits[:, None], sampled_logits], axis=-1)
-        return ops.logsumexp(logits, axis=-1) - target_logits
+        return _negative_log_likelihood(logits, ops.zeros_like(targets))
 
     def full_loss(self, inputs: Any, targets: Any) -> Any:
         """The exact negative log-likelihood, float (token,), over the whole vocabulary."""
-        logits = self.logits(inputs)
-        target_logits = ops.take_along_axis(logits, targets[:, None], axis=-1)[:, 0]
-        return ops.logsumexp(logits, axis=-1) - target_logits
+        return _negative_log_likelihood(self.logits(inputs), targets)
 
     def logits(self, inputs: Any) -> Any:
         """`x · W + b` of (…, feature), as (…, V)."""
@@ -129,6 +127,10 @@ class SampledSoftmax(keras.layers.Layer):
             "num_sampled": self.num_sampled,
             "seed": self.seed,
         }
+
+
+def _negative_log_likelihood(logits: Any, targets: Any) -> Any:
+    return ops.sparse_categorical_crossentropy(targets, logits, from_logits=True)
 
 
 def log_uniform_probability(ids: Any, size: int) -> Any:

@@ -62,6 +62,7 @@ def read_sentences(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
             raise ValueError(f"Cannot unpack {os.fspath(file)}: {error}") from None
 
 
+@tf.autograph.experimental.do_not_convert
 def sentence_dataset(
     files: Sequence[str | os.PathLike], seed: int | None = None
 ) -> tf.data.Dataset:

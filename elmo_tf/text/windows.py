@@ -15,6 +15,8 @@ _EOS = " </S>"
 _STREAMS = 4  # inputs and targets of the forward direction, then of the backward one
 
 
+# There is no Python control flow to convert, and looking for it takes longer than all the rest.
+@tf.autograph.experimental.do_not_convert
 def lm_windows(
     sentences: tf.data.Dataset, num_lanes: int, window: int, drop_remainder: bool = True
 ) -> tf.data.Dataset:
