@@ -8,7 +8,9 @@ from pathlib import Path
 
 from absl import flags, logging
 
-_HERE = Path(__file__).resolve().parents[1]
+_PACKAGE = Path(__file__).resolve().parent
+# In a checkout, two of its packages lie beside it.
+_OURS = (_PACKAGE, _PACKAGE.parent / "trainers", _PACKAGE.parent / "saved_models")
 
 
 def plain_logs() -> None:
@@ -42,6 +44,4 @@ def import_tensorflow() -> None:
 def _is_ours_or_a_warning(record: python_logging.LogRecord) -> bool:
     if record.levelno >= python_logging.WARNING:
         return True
-    path = Path(record.pathname)
-    # A virtual environment may lie within the project's own folder.
-    return path.is_relative_to(_HERE) and "site-packages" not in path.relative_to(_HERE).parts
+    return any(Path(record.pathname).is_relative_to(folder) for folder in _OURS)

@@ -5,8 +5,9 @@ import math
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
+
+from elmo_tf.layers.log_uniform import log_uniform_probability
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -131,31 +132,6 @@ class SampledSoftmax(keras.layers.Layer):
 
 def _negative_log_likelihood(logits: Any, targets: Any) -> Any:
     return ops.sparse_categorical_crossentropy(targets, logits, from_logits=True)
-
-
-def log_uniform_probability(ids: Any, size: int) -> Any:
-    """`P(v) = log((v + 2) / (v + 1)) / log(V + 1)`."""
-    ids = ops.cast(ids, "float32")
-    return ops.log1p(1.0 / (ids + 1.0)) / math.log(size + 1)
-
-
-def draws_for_distinct(num_sampled: int, size: int) -> int:
-    """How many draws give `num_sampled` distinct tokens on average.
-
-    Solves `sum_v 1 - (1 - P(v))^n = num_sampled` for `n`, rounded up.
-    """
-    ids = np.arange(size, dtype=np.float64)
-    log_miss = np.log1p(-np.log1p(1 / (ids + 1)) / math.log(size + 1))
-    low, high = num_sampled, num_sampled
-    while -np.expm1(high * log_miss).sum() < num_sampled:
-        low, high = high, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        if -np.expm1(middle * log_miss).sum() < num_sampled:
-            low = middle + 1
-        else:
-            high = middle
-    return high
 
 
 def _log_expected_distinct(ids: Any, num_draws: Any, size: int) -> Any:

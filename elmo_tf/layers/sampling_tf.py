@@ -5,7 +5,7 @@ import math
 
 import tensorflow as tf
 
-from elmo_tf.layers.sampled_softmax import draws_for_distinct
+from elmo_tf.layers.log_uniform import draws_for_distinct
 
 # Draws beyond the average need, so that the wanted number of distinct tokens is nearly always met.
 _SLACK = 1.1

@@ -7,7 +7,7 @@ def full_loss(inputs, targets, kernel, bias):
     """Exact, for each token."""
     losses = []
     for x, target in zip(inputs, targets, strict=True):
-        scores = kernel @ x + bias
+        scores = (kernel * x).sum(axis=-1) + bias
         losses.append(np.log(np.exp(scores).sum()) - scores[target])
     return np.array(losses)
 
@@ -22,7 +22,7 @@ def sampled_loss(inputs, targets, kernel, bias, sampled, expected):
     """Against a sample, whose tokens that equal the target are left out."""
     losses = []
     for x, target in zip(inputs, targets, strict=True):
-        scores = kernel @ x + bias - np.log(expected)
+        scores = (kernel * x).sum(axis=-1) + bias - np.log(expected)
         negatives = [np.exp(scores[k]) for k in sampled if k != target]
         losses.append(np.log(np.exp(scores[target]) + sum(negatives)) - scores[target])
     return np.array(losses)
