@@ -45,6 +45,7 @@ class ExportedElmo(keras.layers.Layer):
 
     Raises:
         FileNotFoundError, ValueError: see `load`.
+        TypeError: the inputs are no strings.
     """
 
     def __init__(self, path: str | os.PathLike, trainable: bool = False, **kwargs):
@@ -64,6 +65,12 @@ class ExportedElmo(keras.layers.Layer):
 
     def __call__(self, inputs, lengths=None, **kwargs):
         inputs, lengths = checked_inputs(inputs, lengths)
+        dtype = keras.backend.standardize_dtype(inputs.dtype)
+        if dtype != "string":
+            raise TypeError(
+                "An exported model is a layer over sentences and tokens (strings). "
+                f"Received: {dtype} of shape {tuple(inputs.shape)}."
+            )
         outputs = super().__call__(inputs, lengths=lengths, **kwargs)
         if isinstance(inputs, keras.KerasTensor):
             outputs._keras_mask = self._mask_layer(inputs, lengths=lengths)
@@ -99,11 +106,16 @@ class _Loaded:
             self.model = tf.saved_model.load(os.fspath(path))
         except (OSError, tf.errors.OpError) as error:
             raise ValueError(f"Cannot load {path}: {error}") from None
-        outputs = getattr(self.model, "signatures", {}).get("serving_default")
-        if outputs is None or "elmo" not in outputs.structured_outputs:
+        signatures = getattr(self.model, "signatures", {})
+        for name in ("serving_default", "tokens"):
+            if name not in signatures or "elmo" not in signatures[name].structured_outputs:
+                raise ValueError(
+                    f"{path} is a SavedModel of another kind: it has no signature {name} with an "
+                    "output elmo."
+                )
+        if not hasattr(self.model, "trainable_variables"):
             raise ValueError(
-                f"{path} is a SavedModel of another kind: it has no signature serving_default with "
-                "an output elmo."
+                f"{path} is a SavedModel of another kind: it does not list its variables."
             )
 
 

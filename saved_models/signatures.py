@@ -35,7 +35,7 @@ class Exported(tf.train.Checkpoint):
 
     Raises:
         TypeError: `source` is neither.
-        ValueError: the biLM is stateful, or the `Elmo` has several mixes.
+        ValueError: the biLM is stateful or keeps the boundaries, or the `Elmo` has several mixes.
 
     Source: the interface of the ELMo module for TensorFlow Hub.
     """
@@ -61,8 +61,7 @@ class Exported(tf.train.Checkpoint):
     @tf.function
     def __call__(self, strings: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """Outputs for whole sentences, string (batch,), split where `str.split()` would."""
-        tokens, lengths = token_batch(strings, None)
-        return self._outputs(tokens, lengths)
+        return self.of_tokens(*token_batch(strings, None))
 
     @tf.function(input_signature=[SENTENCES])
     def of_sentences(self, strings: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -141,6 +140,11 @@ def _parts(source: Any) -> tuple[BiLM, ScalarMix, float, bool]:
         raise ValueError(
             "A stateful biLM cannot be exported: a server would mix up the texts of all who ask. "
             "Load it with stateful=False."
+        )
+    if bilm.keep_boundaries:
+        raise ValueError(
+            "A biLM that keeps the boundaries cannot be exported: `sequence_len` counts tokens "
+            "alone. Load it with keep_boundaries=False."
         )
     mix = ScalarMix(layer_norm=bool(learnt and learnt.layer_norm), name="aggregation")
     mix.build((None, 1 if top_only else bilm.config.lstm.num_layers + 1, None, None))

@@ -91,3 +91,31 @@ def model_directory(tmp_path_factory):
 def server(model_directory):
     with serve(model_directory, port=0, rest_port=0) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def elmo(bilm):
+    """An Elmo as a task left it. None may change it."""
+    from elmo_tf import Elmo
+
+    elmo = Elmo(bilm, l2=0.3)
+    elmo.build()
+    elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
+    elmo.mixes[0].scaling.assign(1.7)
+    return elmo
+
+
+@pytest.fixture(scope="session")
+def exported_bilm(tmp_path_factory, bilm):
+    """The path of version 1 of a biLM alone."""
+    from elmo_tf.saved_models import export
+
+    return export(bilm, tmp_path_factory.mktemp("exported_bilm"))
+
+
+@pytest.fixture(scope="session")
+def exported_elmo(tmp_path_factory, elmo):
+    """The path of version 3 of `elmo`."""
+    from elmo_tf.saved_models import export
+
+    return export(elmo, tmp_path_factory.mktemp("exported_elmo"), version=3)

@@ -40,6 +40,32 @@ def test_a_dataset_gives_the_same_tokens(files):
     assert [tokens for tokens in decoded(sentence_dataset(files)) if tokens] == TOKENS + TOKENS
 
 
+def test_the_name_of_a_file_may_be_any_bytes(tmp_path):
+    (tmp_path / "odd\udcff.txt").write_text("a b")
+
+    files = text_files([tmp_path / "odd*.txt"])
+
+    assert decoded(sentence_dataset(files)) == list(read_sentences(files)) == [["a", "b"]]
+
+
+def test_carriage_returns_beside_white_space_change_nothing(tmp_path):
+    (tmp_path / "text.txt").write_bytes(b"a b\r\nc \rd\r\r\n\re\n")
+    files = [tmp_path / "text.txt"]
+
+    assert decoded(sentence_dataset(files)) == list(read_sentences(files))
+    assert list(read_sentences(files)) == [["a", "b"], ["c", "d"], ["e"]]
+
+
+def test_a_carriage_return_alone_between_tokens_is_refused_with_its_line(tmp_path):
+    # The dataset would read one token, where `str.split()` finds two.
+    (tmp_path / "text.txt").write_bytes(b"a b\nc\rd\n")
+
+    with pytest.raises(
+        ValueError, match=r"text\.txt, line 2: a carriage return stands between two"
+    ):
+        list(read_sentences([tmp_path / "text.txt"]))
+
+
 def test_a_dataset_in_another_order_holds_the_same_and_repeats_it_from_its_seed(tmp_path):
     names = [f"{i}.txt" for i in range(8)]
     for name in names:

@@ -1,0 +1,175 @@
+"""An exported model as a Keras layer."""
+
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import char_ids
+from elmo_tf.saved_models import load
+
+SENTENCES = ["the cat sat", "", "one two three 서울", "a"]
+TOKENS = [sentence.split() for sentence in SENTENCES]
+PADDED = tf.ragged.constant(TOKENS).to_tensor("")
+MASK = PADDED.numpy() != b""
+
+
+@pytest.fixture(scope="module")
+def layer(exported_elmo):
+    return load(exported_elmo)
+
+
+@pytest.fixture(scope="module")
+def vectors(bilm):
+    """The mix of the fixture `elmo`, computed apart."""
+    shares = np.exp([0.4, -1.1, 0.9]) / np.exp([0.4, -1.1, 0.9]).sum()
+    return 1.7 * np.einsum("j,bjtd->btd", shares, bilm(SENTENCES)["layers"])
+
+
+@pytest.fixture(scope="module")
+def trained(exported_elmo):
+    """A task that trains the exported model too: values before, the layer, the losses."""
+    layer = load(exported_elmo, trainable=True)
+    before = [weight.numpy() for weight in layer.weights]
+    inputs = keras.Input((None,), dtype="string")
+    hidden = keras.layers.LSTM(3)(layer(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(1)(hidden))
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    history = model.fit(PADDED, tf.constant([[1.0], [0.0], [-1.0], [2.0]]), epochs=4, verbose=0)
+    return before, layer, history.history["loss"], model
+
+
+def test_sentences_tokens_and_padded_strings_agree_with_the_live_model(layer, vectors):
+    kinds = (SENTENCES, tf.constant(SENTENCES), TOKENS, tf.ragged.constant(TOKENS), PADDED)
+    for inputs in kinds:
+        np.testing.assert_allclose(layer(inputs), vectors, atol=1e-5)
+
+
+def test_what_stands_behind_the_lengths_is_ignored(layer, vectors):
+    junk = tf.where(MASK, PADDED, "junk")
+
+    np.testing.assert_allclose(layer(junk, lengths=[3, 0, 4, 1]), vectors, atol=1e-5)
+
+
+def test_a_frozen_layer_has_no_trainable_weight_and_passes_no_gradient(layer, bilm):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(SENTENCES, training=True) ** 2)
+
+    assert layer.trainable_weights == []
+    assert len(layer.weights) == len(bilm.weights) + 2
+    assert all(gradient is None for gradient in tape.gradient(loss, layer.weights))
+
+
+def test_a_trainable_layer_trains_all_its_weights(trained, bilm):
+    before, layer, _, _ = trained
+
+    assert len(layer.trainable_weights) == len(bilm.trainable_weights) + 2
+    changed = {
+        weight.name
+        for old, weight in zip(before, layer.weights, strict=True)
+        if (old != weight.numpy()).any()
+    }
+    assert changed == {weight.name for weight in layer.trainable_weights}
+
+
+def test_the_loss_of_a_task_falls(trained):
+    losses = trained[2]
+
+    assert losses == sorted(losses, reverse=True)
+    assert losses[-1] < losses[0]
+
+
+def test_sentences_train_the_weights_too(trained):
+    layer = trained[1]
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(SENTENCES, training=True) ** 2)
+
+    gradients = tape.gradient(loss, layer.trainable_weights)
+    assert all(gradient is not None for gradient in gradients)
+
+
+def test_the_mask_reaches_the_layers_above(layer):
+    inputs = keras.Input((None,), dtype="string")
+    sentences = keras.Input((), dtype="string")
+    lstm = keras.layers.LSTM(3)
+    of_tokens = keras.Model(inputs, lstm(layer(inputs)))
+    of_sentences = keras.Model(sentences, lstm(layer(sentences)))
+    wider = tf.pad(PADDED, [[0, 0], [0, 3]])
+
+    np.testing.assert_allclose(of_tokens(wider), of_tokens(PADDED), atol=1e-6)
+    np.testing.assert_allclose(of_sentences(tf.constant(SENTENCES)), of_tokens(PADDED), atol=1e-6)
+    np.testing.assert_array_equal(keras.src.backend.get_keras_mask(layer(PADDED)), MASK)
+
+
+def test_a_keras_file_keeps_what_was_trained(trained, keras_round_trip):
+    _, layer, _, model = trained
+
+    loaded = keras_round_trip(model)
+
+    np.testing.assert_array_equal(loaded(PADDED), model(PADDED))
+    assert loaded.get_layer(layer.name).get_config() == layer.get_config()
+    assert len(loaded.trainable_weights) == len(model.trainable_weights)
+
+
+def test_a_keras_file_keeps_a_frozen_layer_frozen(layer, vectors, keras_round_trip):
+    inputs = keras.Input((None,), dtype="string")
+
+    loaded = keras_round_trip(keras.Model(inputs, layer(inputs)))
+
+    assert loaded.trainable_weights == []
+    np.testing.assert_allclose(loaded(PADDED), vectors, atol=1e-5)
+
+
+def test_the_folder_of_all_versions_gives_the_newest(exported_elmo, exported_bilm, tmp_path, layer):
+    shutil.copytree(exported_bilm, tmp_path / "9")
+    shutil.copytree(exported_elmo, tmp_path / "10")
+    (tmp_path / "11").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "saved_model.pb").touch()
+
+    newest = load(tmp_path)
+
+    np.testing.assert_array_equal(newest(SENTENCES), layer(SENTENCES))
+
+
+@pytest.mark.parametrize("name", ["nowhere", "."])
+def test_a_folder_without_a_model_is_named(tmp_path, name):
+    with pytest.raises(FileNotFoundError, match=r"no exported model in .*: saved_model.pb, or a"):
+        load(tmp_path / name)
+
+
+def test_a_damaged_model_is_named(exported_bilm, tmp_path):
+    path = Path(shutil.copytree(exported_bilm, tmp_path / "1"))
+    (path / "saved_model.pb").write_bytes(b"no protocol buffer")
+
+    with pytest.raises(ValueError, match=r"Cannot load .*1: "):
+        load(path)
+
+
+def test_a_model_without_the_signatures_is_refused(tmp_path):
+    tf.saved_model.save(tf.Module(), str(tmp_path))
+
+    with pytest.raises(ValueError, match=r"of another kind: it has no signature serving_default"):
+        load(tmp_path)
+
+
+def test_a_model_that_hides_its_weights_is_refused(model_directory):
+    with pytest.raises(ValueError, match=r"of another kind: it does not list its variables"):
+        load(model_directory)
+
+
+def test_char_ids_are_refused(layer):
+    with pytest.raises(TypeError, match=r"over sentences and tokens.*int32 of shape \(4, 4, 14\)"):
+        layer(char_ids(PADDED, 14))
+    with pytest.raises(TypeError, match=r"over sentences and tokens.*int32 of shape \(None, 5\)"):
+        layer(keras.Input((5,), dtype="int32"))
+
+
+def test_bad_strings_are_refused_as_the_bilm_does(layer):
+    with pytest.raises(TypeError, match=r"batch of sentences is needed, not one string"):
+        layer("one sentence")
+    with pytest.raises(ValueError, match=r"An empty token .* stands before a real one"):
+        layer([["", "a"]])

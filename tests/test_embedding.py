@@ -1,0 +1,359 @@
+import gzip
+import itertools
+import os
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_tf import BiLM, BiLMConfig, Elmo, Embedder, LSTMConfig, Vocabulary
+from elmo_tf import embedding as module
+from elmo_tf.embedding import rounded_length
+from reference import scalar_mix as reference
+
+NUM_LAYERS, WIDTH = 3, 12
+
+
+def mixed_lengths(seed=0, count=60):
+    """Sentences of 0 to 29 tokens, as lists and as strings."""
+    rng = np.random.default_rng(seed)
+    words = ["a", "the", "cat", "서울", "\N{GRINNING FACE}", "x" * 20, "sat"]
+    lists = [list(rng.choice(words, n)) for n in rng.integers(0, 30, count)]
+    return [" ".join(tokens) if i % 2 else tokens for i, tokens in enumerate(lists)]
+
+
+def tokens_of(sentence):
+    return sentence.split() if isinstance(sentence, str) else sentence
+
+
+@pytest.fixture(scope="module")
+def embedder(bilm):
+    return Embedder(bilm, batch_tokens=64)
+
+
+@pytest.fixture(scope="module")
+def elmo(bilm):
+    elmo = Elmo(bilm)
+    elmo.build()
+    elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
+    elmo.mixes[0].scaling.assign(1.7)
+    return elmo
+
+
+@pytest.fixture
+def text(tmp_path):
+    """Four lines, the second and third without tokens, the last without a newline."""
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"the cat sat\n\n  \n\xff a")
+    return path
+
+
+def read_hdf5(path):
+    with h5py.File(path) as file:
+        return {name: dataset[()] for name, dataset in file.items()}
+
+
+def test_each_sentence_gets_what_the_bilm_gives_it_alone_in_the_order_of_the_input(embedder, bilm):
+    sentences = mixed_lengths()
+
+    arrays = list(embedder.embed(sentences))
+
+    assert len(arrays) == len(sentences)
+    for sentence, array in zip(sentences, arrays, strict=True):
+        tokens = tokens_of(sentence)
+        assert array.shape == (NUM_LAYERS, len(tokens), WIDTH)
+        assert array.dtype == np.float32
+        if tokens:
+            np.testing.assert_allclose(array, bilm([tokens])["layers"][0], atol=1e-5)
+
+
+def test_the_size_of_a_batch_changes_nothing(bilm, embedder):
+    sentences = mixed_lengths(seed=1, count=20)
+
+    for batch_tokens in (1, 1000):
+        arrays = Embedder(bilm, batch_tokens=batch_tokens).embed(sentences)
+        for array, expected in zip(arrays, embedder.embed(sentences), strict=True):
+            np.testing.assert_allclose(array, expected, atol=1e-5)
+
+
+def test_no_batch_is_larger_than_asked_but_for_a_single_sentence(bilm, monkeypatch):
+    embedder = Embedder(bilm, batch_tokens=64)
+    sizes = []
+    padded = module._padded
+
+    def watched(sentences):
+        tokens, lengths = padded(sentences)
+        sizes.append(tuple(tokens.shape))
+        return tokens, lengths
+
+    monkeypatch.setattr(module, "_padded", watched)
+    list(embedder.embed([*mixed_lengths(), ["a"] * 100]))
+
+    assert all(rows * width <= 64 for rows, width in sizes[:-1])
+    assert sizes[-1] == (1, 112)
+    assert len(set(sizes)) < len(sizes)
+
+
+def test_lengths_are_rounded_up_to_few():
+    rounded = {length: rounded_length(length) for length in range(1000)}
+
+    assert all(0 <= new - old < max(4, old / 4) for old, new in rounded.items() if old)
+    assert rounded_length(0) == 4
+    assert len(set(rounded.values())) < 40
+
+
+def test_an_input_without_end_is_read_as_it_is_needed(embedder):
+    taken = itertools.count()
+    endless = (f"sentence {next(taken)}" for _ in itertools.repeat(None))
+
+    arrays = list(itertools.islice(embedder.embed(endless), 7))
+
+    assert [array.shape for array in arrays] == [(NUM_LAYERS, 2, WIDTH)] * 7
+    assert next(taken) < 1000
+
+
+def test_nothing_is_read_before_the_first_vectors_are_asked_for(embedder):
+    sentences = iter(["a", "b"])
+
+    embedder.embed(sentences)
+
+    assert next(sentences) == "a"
+
+
+def test_top_and_average_are_of_all_layers(bilm, embedder):
+    sentences = ["the cat sat", [], "a"]
+    layers = list(embedder.embed(sentences))
+
+    top = list(Embedder(bilm, layers="top").embed(sentences))
+    average = list(Embedder(bilm, layers="average").embed(sentences))
+
+    assert [array.shape for array in top] == [(3, WIDTH), (0, WIDTH), (1, WIDTH)]
+    for got, expected in zip(top, layers, strict=True):
+        np.testing.assert_allclose(got, expected[-1], atol=1e-6)
+    for got, expected in zip(average, layers, strict=True):
+        np.testing.assert_allclose(got, expected.mean(axis=0), atol=1e-6)
+
+
+def test_the_mix_is_that_of_the_elmo_as_it_is_now(bilm, elmo, embedder):
+    mixing = Embedder(elmo, layers="mix")
+    layers = next(iter(embedder.embed(["the cat sat"])))
+
+    before = mixing.encode("the cat sat", output="token")
+    expected = reference.scalar_mix(layers[np.newaxis], [0.4, -1.1, 0.9], 1.7)[0]
+    np.testing.assert_allclose(before, expected, atol=1e-5)
+
+    elmo.mixes[0].scaling.assign(3.4)
+    np.testing.assert_allclose(mixing.encode("the cat sat", output="token"), 2 * before, atol=1e-5)
+    elmo.mixes[0].scaling.assign(1.7)
+
+
+def test_the_mix_of_a_bilm_alone_is_the_average(bilm):
+    mix = Embedder(bilm, layers="mix").encode(["the cat", ""])
+
+    np.testing.assert_allclose(
+        mix, Embedder(bilm, layers="average").encode(["the cat", ""]), atol=1e-6
+    )
+
+
+def test_a_mix_with_layer_norm_is_warned_of(bilm, caplog):
+    Embedder(Elmo(bilm, layer_norm=True), layers="all")
+    assert not caplog.text
+
+    Embedder(Elmo(bilm, layer_norm=True), layers="mix")
+    assert "depend on the sentences beside it" in caplog.text
+
+
+def test_a_checkpoint_may_be_named_by_its_path(checkpoint_directory, bilm):
+    embedder = Embedder(checkpoint_directory)
+
+    assert embedder.dim == WIDTH
+    np.testing.assert_allclose(
+        embedder.encode("a cat", output="token"), bilm(["a cat"])["layers"][0], atol=1e-5
+    )
+
+
+def test_whole_tokens_are_looked_up():
+    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
+    bilm = BiLM(config, vocabulary=Vocabulary.build(["a a b"]))
+
+    array = Embedder(bilm).encode("b never a", output="token")
+
+    np.testing.assert_allclose(array, bilm(["b never a"])["layers"][0], atol=1e-5)
+
+
+def test_sentence_vectors_are_means_over_tokens(embedder):
+    sentences = ["the cat sat", [], ["a"]]
+    arrays = embedder.encode(sentences, output="token")
+
+    vectors = embedder.encode(sentences)
+
+    assert vectors.shape == (3, NUM_LAYERS, WIDTH)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors[0], arrays[0].mean(axis=1), atol=1e-6)
+    assert not vectors[1].any()
+    np.testing.assert_allclose(vectors[2], arrays[2][:, 0], atol=1e-6)
+
+
+def test_one_string_gives_its_array_alone(bilm, embedder):
+    assert embedder.encode("the cat sat").shape == (NUM_LAYERS, WIDTH)
+    assert embedder.encode("the cat sat", output="token").shape == (NUM_LAYERS, 3, WIDTH)
+    assert Embedder(bilm, layers="top").encode("").shape == (WIDTH,)
+
+
+def test_no_sentence_gives_no_vector(bilm, embedder):
+    assert embedder.encode([]).shape == (0, NUM_LAYERS, WIDTH)
+    assert Embedder(bilm, layers="average").encode([]).shape == (0, WIDTH)
+    assert embedder.encode([], output="token") == []
+    assert list(embedder.embed([])) == []
+
+
+def test_normalised_vectors_have_length_one_but_zeros_stay(embedder):
+    vectors = embedder.encode(["the cat sat", ""], normalize=True)
+    tokens = embedder.encode(["the cat sat"], output="token", normalize=True)
+
+    np.testing.assert_allclose(np.linalg.norm(vectors[0], axis=-1), np.ones(NUM_LAYERS), atol=1e-6)
+    assert not vectors[1].any()
+    np.testing.assert_allclose(np.linalg.norm(tokens[0], axis=-1), np.ones((3, 3)), atol=1e-6)
+
+
+def test_strings_bytes_and_lone_surrogates_mean_the_same(embedder):
+    expected = embedder.encode([b"a \xff"], output="token")[0]
+
+    for sentence in ("a \udcff", [b"a", b"\xff"], ("a", "\udcff"), np.array(["a", "\udcff"])):
+        np.testing.assert_array_equal(embedder.encode([sentence], output="token")[0], expected)
+
+
+def test_progress_is_shown_if_asked_for(embedder, capsys):
+    embedder.encode(["a", "b"], show_progress_bar=True)
+    assert "embedding: 2.00/2.00 (100%)" in capsys.readouterr().err
+
+    embedder.encode(["a", "b"])
+    assert capsys.readouterr().err == ""
+
+
+def test_a_file_gets_one_dataset_a_line(embedder, text, tmp_path):
+    embedder.embed_file(text, tmp_path / "new" / "vectors.hdf5")
+
+    arrays = read_hdf5(tmp_path / "new" / "vectors.hdf5")
+    lines = ["the cat sat", "", "", b"\xff a"]
+    assert set(arrays) == {"0", "1", "2", "3"}
+    for number, expected in enumerate(embedder.embed(lines)):
+        np.testing.assert_allclose(arrays[str(number)], expected, atol=1e-5)
+        assert arrays[str(number)].shape == expected.shape
+
+
+def test_a_packed_file_is_unpacked(embedder, text, tmp_path):
+    packed = tmp_path / "text.txt.gz"
+    packed.write_bytes(gzip.compress(text.read_bytes()))
+
+    embedder.embed_file(packed, tmp_path / "packed.hdf5")
+    embedder.embed_file(text, tmp_path / "plain.hdf5")
+
+    arrays, expected = read_hdf5(tmp_path / "packed.hdf5"), read_hdf5(tmp_path / "plain.hdf5")
+    for number in map(str, range(4)):
+        np.testing.assert_array_equal(arrays[number], expected[number])
+
+
+def test_an_existing_output_is_refused_unless_that_is_allowed(embedder, text, tmp_path):
+    output = tmp_path / "vectors.hdf5"
+    output.write_text("kept")
+
+    with pytest.raises(FileExistsError, match=r"vectors\.hdf5 exists already"):
+        embedder.embed_file(text, output)
+    assert output.read_text() == "kept"
+
+    embedder.embed_file(text, output, overwrite=True)
+    assert len(read_hdf5(output)) == 4
+
+
+def test_a_failed_run_leaves_nothing(embedder, tmp_path):
+    damaged = tmp_path / "text.txt.gz"
+    damaged.write_bytes(gzip.compress(b"a b\n" * 500)[:-12])
+
+    with pytest.raises(EOFError, match=r"ended before the end-of-stream marker"):
+        embedder.embed_file(damaged, tmp_path / "vectors.hdf5")
+    with pytest.raises(FileNotFoundError, match=r"nowhere"):
+        embedder.embed_file(tmp_path / "nowhere", tmp_path / "vectors.hdf5")
+
+    assert os.listdir(tmp_path) == ["text.txt.gz"]
+
+
+def test_a_run_that_is_interrupted_half_way_leaves_nothing(embedder, text, tmp_path, monkeypatch):
+    def interrupted(sentences):
+        yield from itertools.islice(Embedder.embed(embedder, sentences), 2)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(embedder, "embed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        embedder.embed_file(text, tmp_path / "vectors.hdf5")
+
+    assert os.listdir(tmp_path) == ["text.txt"]
+
+
+def test_one_string_is_no_batch_of_sentences(embedder):
+    for string in ("a sentence", b"a sentence"):
+        with pytest.raises(
+            TypeError, match=r"several sentences, not one string: .*Put it in a list"
+        ):
+            embedder.embed(string)
+
+
+@pytest.mark.parametrize("sentence", [7, None, ["a", 7], {"a": 1}, [["a"]]])
+def test_what_is_no_text_is_refused_with_its_number(embedder, sentence):
+    with pytest.raises(TypeError, match=r"must be a str or a list of tokens.*Sentence 1 is "):
+        list(embedder.embed(["a", sentence]))
+
+
+def test_an_empty_token_is_refused_with_the_number_of_its_sentence(embedder):
+    with pytest.raises(ValueError, match=r"Sentence 1 holds an empty token: \['a', ''\]"):
+        list(embedder.embed(["a", ["a", ""]]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"layers": "bottom"},
+            r"`layers` must be one of all, top, average, mix. Received: 'bottom'",
+        ),
+        ({"precision": "float8"}, r"`precision` must be one of float32.*Received: 'float8'"),
+        ({"batch_tokens": 0}, r"`batch_tokens` must be at least 1. Received: 0"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(bilm, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Embedder(bilm, **arguments)
+
+
+def test_an_output_that_is_none_is_refused(embedder):
+    with pytest.raises(
+        ValueError, match=r"`output` must be one of sentence, token. Received: 'no'"
+    ):
+        embedder.encode(["a"], output="no")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"stateful": True}, r"stateful biLM gives vectors that depend.*stateful=False"),
+        ({"keep_boundaries": True}, r"Vectors are of tokens alone.*keep_boundaries=False"),
+    ],
+)
+def test_a_bilm_whose_vectors_have_another_meaning_is_refused(fresh_bilm, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Embedder(fresh_bilm(**arguments))
+    with pytest.raises(ValueError, match=message):
+        Embedder(Elmo(fresh_bilm(**arguments)))
+
+
+def test_an_elmo_of_the_top_layer_has_no_mix(bilm):
+    top = Elmo(bilm, top_only=True)
+
+    with pytest.raises(ValueError, match=r'has no mix \(top_only=True\): ask for layers="top"'):
+        Embedder(top, layers="mix")
+    assert Embedder(top, layers="top").encode("a").shape == (WIDTH,)
+
+
+def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere"):
+        Embedder(tmp_path / "nowhere")

@@ -1,0 +1,102 @@
+import pytest
+
+from elmo_tf import progress as module
+from elmo_tf.progress import progress, progress_over
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Moves time on by hand: `clock(seconds)`."""
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    return lambda seconds: now.__setitem__(0, now[0] + seconds)
+
+
+def test_plain_lines_come_now_and_then_and_at_the_end(clock, capsys):
+    with progress(400, "reading", "tokens") as meter:
+        for _ in range(4):
+            clock(6.0)
+            meter.update(100)
+
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(",")[0] for line in lines] == [
+        "reading: 200/400 (50%)",
+        "reading: 400/400 (100%)",
+    ]
+    assert "16.7 tokens/s" in lines[0]
+    assert "00:12 gone" in lines[0]
+    assert "00:12 left" in lines[0]
+
+
+def test_the_last_units_are_reported_when_the_work_ends(capsys):
+    with progress(3, "reading", "tokens") as meter:
+        meter.update(2)
+
+    captured = capsys.readouterr()
+    assert captured.err.startswith("reading: 2.00/3.00 (67%), ")
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+
+
+def test_nothing_is_written_of_work_without_units(capsys):
+    with progress(0, "reading", "tokens"):
+        pass
+    progress(5, "reading", "tokens").close()
+
+    assert capsys.readouterr().err == ""
+
+
+def test_a_total_that_is_not_known_is_left_out(capsys):
+    with progress(None, "reading", "tokens") as meter:
+        meter.update(2)
+
+    line = capsys.readouterr().err
+    assert line.startswith("reading: 2.00, ")
+    assert "%" not in line
+    assert "left" not in line
+
+
+def test_what_was_done_before_counts_for_the_total_but_not_for_the_rate(clock, capsys):
+    with progress(100, "training", "steps", initial=60) as meter:
+        clock(10.0)
+        meter.update(20)
+
+    line = capsys.readouterr().err
+    assert line.startswith("training: 80.0/100 (80%), 2.00 steps/s, ")
+    assert "00:10 left" in line
+
+
+def test_a_note_stands_at_the_end_of_the_line(capsys):
+    with progress(2, "training", "steps") as meter:
+        meter.note("loss 1.5")
+        meter.update(1)
+
+    assert capsys.readouterr().err.rstrip().endswith("loss 1.5")
+
+
+def test_nothing_is_shown_if_not_asked_for(clock, capsys):
+    with progress(2, "training", "steps", shown=False) as meter:
+        clock(60.0)
+        meter.update(1)
+
+    assert capsys.readouterr().err == ""
+
+
+def test_items_are_counted_as_they_are_taken(capsys):
+    assert list(progress_over("abc", 3, "reading", "letters")) == ["a", "b", "c"]
+
+    assert capsys.readouterr().err.startswith("reading: 3.00/3.00 (100%), ")
+
+
+def test_a_terminal_gets_a_bar(capsys, monkeypatch):
+    monkeypatch.setattr(module.sys.stderr, "isatty", lambda: True, raising=False)
+
+    with progress(4, "training", "steps") as meter:
+        meter.note("loss 1.5")
+        meter.update(4)
+
+    bar = capsys.readouterr().err
+    assert "\r" in bar
+    assert "training: 100%" in bar
+    assert "4.00/4.00" in bar
+    assert "loss 1.5" in bar
