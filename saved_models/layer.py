@@ -84,7 +84,10 @@ class ExportedElmo(keras.layers.Layer):
             tokens, lengths = token_batch(inputs, lengths)
             outputs = model.signatures["tokens"](tokens=tokens, sequence_len=lengths)
         vectors = outputs["elmo"]
-        if not self.trainable:
+        if self.trainable:
+            for penalty in getattr(model, "regularization_losses", ()):
+                self.add_loss(penalty())
+        else:
             vectors = tf.stop_gradient(vectors)
         vectors._keras_mask = tf.sequence_mask(outputs["sequence_len"], tf.shape(vectors)[1])
         return vectors

@@ -270,7 +270,9 @@ def test_a_failed_run_leaves_nothing(embedder, tmp_path):
     damaged = tmp_path / "text.txt.gz"
     damaged.write_bytes(gzip.compress(b"a b\n" * 500)[:-12])
 
-    with pytest.raises(EOFError, match=r"ended before the end-of-stream marker"):
+    with pytest.raises(
+        ValueError, match=r"Cannot unpack .*text\.txt\.gz: .*ended before the end-of-stream marker"
+    ):
         embedder.embed_file(damaged, tmp_path / "vectors.hdf5")
     with pytest.raises(FileNotFoundError, match=r"nowhere"):
         embedder.embed_file(tmp_path / "nowhere", tmp_path / "vectors.hdf5")

@@ -2,7 +2,6 @@
 
 import glob
 import os
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -47,19 +46,16 @@ def read_sentences(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
         ValueError: a `.gz` file is damaged, or only a carriage return stands between two tokens.
     """
     for file in files:
-        try:
-            for number, line in enumerate(read_lines(file), start=1):
-                tokens = line.split()
-                # TensorFlow's reader drops carriage returns wherever they are.
-                if "\r" in line and line.replace("\r", "").split() != tokens:
-                    raise ValueError(
-                        f"{os.fspath(file)}, line {number}: a carriage return stands between two "
-                        "tokens. Put a newline or a space in its place."
-                    )
-                if tokens:
-                    yield tokens
-        except (EOFError, zlib.error) as error:
-            raise ValueError(f"Cannot unpack {os.fspath(file)}: {error}") from None
+        for number, line in enumerate(read_lines(file), start=1):
+            tokens = line.split()
+            # TensorFlow's reader drops carriage returns wherever they are.
+            if "\r" in line and line.replace("\r", "").split() != tokens:
+                raise ValueError(
+                    f"{os.fspath(file)}, line {number}: a carriage return stands between two "
+                    "tokens. Put a newline or a space in its place."
+                )
+            if tokens:
+                yield tokens
 
 
 @tf.autograph.experimental.do_not_convert

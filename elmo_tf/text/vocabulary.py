@@ -4,6 +4,7 @@ import collections
 import functools
 import gzip
 import os
+import zlib
 from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
@@ -150,10 +151,17 @@ def read_lines(path: str | os.PathLike) -> Iterable[str]:
     """Lines of a text file, cut at newlines alone; `.gz` is unpacked.
 
     Invalid UTF-8 is kept as lone surrogates (`surrogateescape`).
+
+    Raises:
+        ValueError: a `.gz` file is damaged.
+        OSError: the file cannot be read.
     """
     opener = gzip.open if os.fspath(path).endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-        yield from file
+    try:
+        with opener(path, "rt", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            yield from file
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"Cannot unpack {os.fspath(path)}: {error}") from None
 
 
 def _check(tokens: tuple[str, ...]) -> None:

@@ -161,6 +161,15 @@ def test_a_model_that_hides_its_weights_is_refused(model_directory):
         load(model_directory)
 
 
+def test_the_penalty_on_the_mix_counts_where_it_is_trained(layer, trained):
+    _, trained_layer, _, model = trained
+    weights = next(w for w in trained_layer.weights if w.name == "aggregation_weights").numpy()
+    model(PADDED, training=True)
+    assert float(sum(model.losses)) == pytest.approx(0.3 * (weights**2).sum(), rel=1e-5)
+    layer(PADDED)
+    assert layer.losses == []
+
+
 def test_char_ids_are_refused(layer):
     with pytest.raises(TypeError, match=r"over sentences and tokens.*int32 of shape \(4, 4, 14\)"):
         layer(char_ids(PADDED, 14))
