@@ -1,12 +1,14 @@
 """What a command writes to stderr: its own plain lines, and of libraries only what matters."""
 
 import importlib
+import io
 import logging as python_logging
 import os
 import sys
 from pathlib import Path
 
 from absl import flags, logging
+from tqdm import tqdm
 
 _PACKAGE = Path(__file__).resolve().parent
 # In a checkout, two of its packages lie beside it.
@@ -23,6 +25,7 @@ def plain_logs() -> None:
     logging.use_absl_handler()
     logging.set_verbosity(logging.INFO)
     handler = logging.get_absl_handler()
+    handler.python_handler.setStream(_AroundBars())
     handler.setFormatter(python_logging.Formatter("%(message)s"))
     handler.addFilter(_is_ours_or_a_warning)
 
@@ -39,6 +42,17 @@ def import_tensorflow() -> None:
         os.dup2(stderr, 2)
         os.close(stderr)
         os.close(nowhere)
+
+
+class _AroundBars(io.TextIOBase):
+    """Writes to stderr above a progress bar, if there is one."""
+
+    def write(self, text: str) -> int:
+        tqdm.write(text, file=sys.stderr, end="")
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
 
 
 def _is_ours_or_a_warning(record: python_logging.LogRecord) -> bool:
