@@ -66,6 +66,10 @@ class Embedder:
         if isinstance(bilm_or_path, Elmo):
             self.bilm = bilm_or_path.bilm
             self._mix = bilm_or_path.mixes[0]
+            if bilm_or_path.num_mixes > 1 and layers == "mix":
+                raise ValueError(
+                    f"An Elmo with one mix is needed. Received: num_mixes={bilm_or_path.num_mixes}"
+                )
             if bilm_or_path.top_only and layers == "mix":
                 raise ValueError('This Elmo has no mix (top_only=True): ask for layers="top".')
             if not bilm_or_path.built:
@@ -78,6 +82,11 @@ class Embedder:
         else:
             is_bilm = isinstance(bilm_or_path, BiLM)
             self.bilm = bilm_or_path if is_bilm else load_bilm(bilm_or_path)
+        if self.bilm.compute_dtype != precision:
+            raise ValueError(
+                f"The biLM computes in {self.bilm.compute_dtype}, not in {precision}: load it with "
+                "that dtype."
+            )
         if self.bilm.stateful:
             raise ValueError(
                 "A stateful biLM gives vectors that depend on what it read before: load it with "

@@ -2,9 +2,10 @@
 
 import contextlib
 import os
+import re
+import secrets
 import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -28,46 +29,57 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
     if path.is_dir():
         raise FileExistsError(f"Cannot write the file {path}: a folder has that name.")
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
-    part = Path(name)
+    part = _beside(path, ".part")
+    part.touch(exist_ok=False)
     try:
         yield part
         _synchronise(part)
-        part.chmod(0o666 & ~_umask())
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
-def atomic_directory(path: str | os.PathLike, overwrite: bool = False) -> Iterator[Path]:
+def atomic_directory(
+    path: str | os.PathLike, overwrite: bool = False, known: Iterable[str] = ()
+) -> Iterator[Path]:
     """Gives a temporary folder beside `path`, and renames it to `path` when the block ends well.
 
     Args:
         path: the final name. Its parent is made if it is not there.
-        overwrite: whether a folder of that name may be replaced.
+        overwrite: whether a folder of that name may be replaced, with all that is in it.
+        known: names that a folder may hold to be replaced. One that holds anything else is not
+            what was written here before, and is refused.
 
     Yields:
         An empty folder. If the block raises, it is removed and `path` stays as it was.
 
     Raises:
-        FileExistsError: `path` exists, is not an empty folder, and `overwrite` is false.
+        FileExistsError: `path` exists, is not an empty folder, and `overwrite` is false; or it is
+            no folder, or holds something that is not `known`.
     """
     path = Path(path)
-    if not (path.is_dir() and not any(path.iterdir())):
+    if not path.is_dir():
+        refuse_existing(path, overwrite=False)
+    elif any(path.iterdir()):
         refuse_existing(path, overwrite)
+        others = sorted({child.name for child in path.iterdir()} - set(known))
+        if others:
+            raise FileExistsError(
+                f"{path} will not be replaced, since it holds more than would be written: "
+                f"{', '.join(others[:5])}. Choose another path."
+            )
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent))
+    part = _beside(path, ".part")
+    part.mkdir()
     try:
         yield part
         for file in part.rglob("*"):
             if file.is_file():
                 _synchronise(file)
-        part.chmod(0o777 & ~_umask())
         if path.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".old", dir=path.parent))
-            os.replace(path, old / path.name)
+            old = _beside(path, ".old")
+            os.replace(path, old)
             os.replace(part, path)
             shutil.rmtree(old)
         else:
@@ -85,15 +97,24 @@ def refuse_existing(path: str | os.PathLike, overwrite: bool) -> None:
         )
 
 
+def refuse_pattern(path: str | os.PathLike) -> None:
+    """Raises `ValueError` if TensorFlow, which is to write to `path`, takes it for a pattern."""
+    found = re.search(r"[*?\[\]\\]", os.path.abspath(path))
+    if found:
+        raise ValueError(
+            f"TensorFlow cannot write to {os.fspath(path)}: it takes {found[0]} for a part of a "
+            "pattern. Choose another path."
+        )
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    """A new name in the same folder, for what `path` is to become or was."""
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}{suffix}")
+
+
 def _synchronise(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

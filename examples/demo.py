@@ -87,8 +87,11 @@ def write_text(corpus: str | None, workdir: Path) -> tuple[Path, Path]:
     distinct = [paragraph for paragraph in dict.fromkeys(tokenised) if paragraph]
     random.Random(0).shuffle(distinct)
     num_held_out = max(1, round(HELD_OUT * len(distinct)))
-    workdir.mkdir(parents=True, exist_ok=True)
-    files = workdir / "train.txt", workdir / "held_out.txt"
+    folder = workdir / "text"
+    folder.mkdir(parents=True, exist_ok=True)
+    files = folder / "train.txt", folder / "held_out.txt"
+    if corpus is not None and any(file.resolve() == Path(corpus).resolve() for file in files):
+        raise ValueError(f"The demo writes to {corpus} itself: copy it to another place.")
     for file, part in zip(files, (distinct[num_held_out:], distinct[:num_held_out]), strict=True):
         lines = [line for paragraph in part for line in split_sentences(paragraph)]
         file.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")

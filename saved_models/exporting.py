@@ -7,10 +7,13 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.files import atomic_directory
+from elmo_tf.files import atomic_directory, refuse_pattern
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.saved_models.signatures import Exported
 from elmo_tf.saved_models.verify import verify
+
+# What stands in the folder of a version.
+_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
 
 
 def export(
@@ -45,7 +48,8 @@ def export(
             "exported model answers for a sentence depends on the sentences beside it."
         )
     path = Path(directory) / str(version)
-    with atomic_directory(path, overwrite) as part:
+    refuse_pattern(path)
+    with atomic_directory(path, overwrite, _FILES) as part:
         exported = Exported(bilm_or_elmo)
         try:
             tf.saved_model.save(exported, os.fspath(part), signatures=exported.signatures())

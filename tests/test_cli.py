@@ -270,6 +270,15 @@ def test_what_exists_is_not_overwritten_unless_told(command, trained):
     assert Path("out").read_text().startswith("<S>\n")
 
 
+def test_a_target_that_holds_more_is_not_replaced(command, trained):
+    """Converting a trained checkpoint onto itself would lose its vocabulary and softmax."""
+    names = {path.name for path in trained.iterdir()}
+    status, _, err = command("convert", trained, trained, "--overwrite")
+    assert status == 2
+    assert "holds more than would be written" in err
+    assert {path.name for path in trained.iterdir()} == names
+
+
 def test_debug_shows_the_traceback(trained):
     with pytest.raises(FileNotFoundError, match="There is no checkpoint no"):
         cli._main(cli._parse(["elmo-tf", "convert", "no", "target", "--debug"]))

@@ -359,3 +359,13 @@ def test_an_elmo_of_the_top_layer_has_no_mix(bilm):
 def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nowhere"):
         Embedder(tmp_path / "nowhere")
+
+
+def test_an_elmo_with_several_mixes_is_refused(bilm):
+    with pytest.raises(ValueError, match=r"An Elmo with one mix is needed.*num_mixes=2"):
+        Embedder(Elmo(bilm, num_mixes=2), layers="mix")
+
+
+def test_a_bilm_of_another_precision_is_refused(fresh_bilm):
+    with pytest.raises(ValueError, match=r"computes in bfloat16, not in float32"):
+        Embedder(fresh_bilm(dtype="mixed_bfloat16"))

@@ -3,7 +3,7 @@ import stat
 
 import pytest
 
-from elmo_tf.files import atomic_directory, atomic_file, refuse_existing
+from elmo_tf.files import atomic_directory, atomic_file, refuse_existing, refuse_pattern
 
 
 class InterruptedWriteError(Exception):
@@ -108,10 +108,37 @@ def test_a_folder_that_holds_something_is_replaced_only_if_allowed(tmp_path):
     with pytest.raises(FileExistsError, match="folder exists already"), atomic_directory(path):
         pass
     assert os.listdir(path) == ["old.txt"]
-    with atomic_directory(path, overwrite=True) as part:
+    with atomic_directory(path, overwrite=True, known=["old.txt", "other.txt"]) as part:
         (part / "new.txt").write_text("new")
     assert os.listdir(path) == ["new.txt"]
     assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_a_folder_that_holds_something_else_is_never_replaced(tmp_path):
+    path = tmp_path / "folder"
+    path.mkdir()
+    for name in ("known.txt", "letters"):
+        (path / name).touch()
+
+    with (
+        pytest.raises(FileExistsError, match=r"holds more than would be written: letters\."),
+        atomic_directory(path, overwrite=True, known=["known.txt"]),
+    ):
+        pass
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(FileExistsError, match="file exists already"),
+        atomic_directory(tmp_path / "file", overwrite=True),
+    ):
+        pass
+    assert sorted(os.listdir(path)) == ["known.txt", "letters"]
+
+
+def test_a_path_that_is_a_pattern_is_refused(tmp_path):
+    refuse_pattern(tmp_path / "plain")
+    for name in ("a[1]", "a*", "a?", "a\\b"):
+        with pytest.raises(ValueError, match="part of a pattern"):
+            refuse_pattern(tmp_path / name)
 
 
 def test_an_empty_folder_may_be_filled(tmp_path):
@@ -130,7 +157,7 @@ def test_a_failed_replacement_leaves_the_old_folder(tmp_path):
     (path / "old.txt").touch()
 
     def fail():
-        with atomic_directory(path, overwrite=True) as part:
+        with atomic_directory(path, overwrite=True, known=["old.txt"]) as part:
             (part / "new.txt").touch()
             raise InterruptedWriteError
 

@@ -7,9 +7,13 @@ from typing import Any
 
 from elmo_tf.config import BiLMConfig
 
-# What may differ between a run and its continuation.
+# What may differ between a run and its continuation. The content of corpus and vocabulary may not,
+# and is compared apart.
 _FREE = frozenset(
-    {"workdir", "valid", "steps", "epochs", "save_every", "eval_every", "resume", "overwrite"}
+    {
+        *("corpus", "vocab", "workdir", "valid", "steps", "epochs", "save_every", "eval_every"),
+        *("resume", "overwrite"),
+    }
 )
 DEFAULT_EPOCHS = 10
 
@@ -32,6 +36,7 @@ class PretrainConfig:
         batch_size: int >= 1. Lanes of text that are read side by side.
         unroll: int >= 1. Tokens of a lane in one step.
         num_sampled: int >= 1. Negatives of the sampled softmax, a direction and step.
+        precision: "float32".
         seed: int. Determines first weights, order of the text, dropout and negatives.
         learning_rate: float > 0, of Adagrad.
         dropout: float, 0 to 1 (excluded).
@@ -41,7 +46,7 @@ class PretrainConfig:
             first step, ten times on the way, and at the end.
         resume: whether to go on from the last save in `workdir`; without one, the run starts
             afresh.
-        overwrite: whether a `workdir` in use may be emptied.
+        overwrite: whether the results of a run before in `workdir` may be deleted.
 
     Raises:
         ValueError: a value out of its range, or two that exclude each other.
@@ -60,6 +65,7 @@ class PretrainConfig:
     batch_size: int = 128
     unroll: int = 20
     num_sampled: int = 8192
+    precision: str = "float32"
     seed: int = 0
     learning_rate: float = 0.2
     dropout: float = 0.1
@@ -87,6 +93,7 @@ class PretrainConfig:
                 _check(name, getattr(self, name), int, "an integer of at least 1", lambda v: v >= 1)
         if self.epochs is not None:
             _check("epochs", self.epochs, int | float, "above 0", lambda v: v > 0)
+        _check("precision", self.precision, str, "float32", lambda v: v == "float32")
         _check("seed", self.seed, int, "an integer from 0 to 2³¹ - 1", lambda v: 0 <= v < 2**31)
         for name in ("learning_rate", "clip_norm"):
             _check(name, getattr(self, name), int | float, "above 0", lambda v: v > 0)

@@ -2,7 +2,7 @@
 
 import json
 import math
-import shutil
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,38 +10,28 @@ from typing import Any
 import keras
 from absl import logging
 
-from elmo_tf.checkpoints.load import (
-    OPTIONS_FILE,
-    SOFTMAX_FILE,
-    VOCABULARY_FILE,
-    WEIGHTS_FILE,
-)
 from elmo_tf.checkpoints.save import save_bilm, save_softmax, write_json
 from elmo_tf.evaluation.perplexity import Perplexity
-from elmo_tf.files import atomic_file
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import CorpusCount, count_corpus, text_files
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.trainers.checkpointing import STATE_FOLDER, RunState, last_save
+from elmo_tf.trainers.checkpointing import RunState
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, PretrainConfig
 from elmo_tf.trainers.optimizers import Adagrad
 from elmo_tf.trainers.steps import TrainStep
 from elmo_tf.trainers.streams import training_windows
-
-LOG_FILE = "log.jsonl"
-RECORD_FILE = "training.json"
-_RESULTS = (
-    OPTIONS_FILE,
-    WEIGHTS_FILE,
-    VOCABULARY_FILE,
-    SOFTMAX_FILE,
+from elmo_tf.trainers.workdir import (
     LOG_FILE,
     RECORD_FILE,
-    STATE_FOLDER,
+    begin_record,
+    check_corpus,
+    check_workdir,
+    prepare_workdir,
 )
+
 # How much of the loss's past the progress line averages over, as a weight of each new step.
 _SMOOTHING = 0.02
 
@@ -53,6 +43,8 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     save; `training.json`, with the settings, the corpus's size and all perplexities; `log.jsonl`,
     one object a step, written at once; and `state/`, from which `resume` goes on.
 
+    Sets the seeds of Python, NumPy and TensorFlow.
+
     Args:
         config: a `PretrainConfig`.
 
@@ -62,19 +54,23 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     Raises:
         FileExistsError: `workdir` is in use, and neither `resume` nor `overwrite` is set.
         FileNotFoundError: a pattern matches no file.
-        ValueError: the text is empty or shorter than one step, the vocabulary is no vocabulary, or
-            a run is resumed with other settings.
+        ValueError: the text is empty or shorter than one step, the vocabulary is no vocabulary, a
+            run is resumed with other settings or text, `workdir` has a name that TensorFlow cannot
+            write to, or TF_CONFIG names several workers.
         FloatingPointError: the loss is no longer a number.
         OSError: a file cannot be read or written.
     """
     bilm_config = config.bilm_config()
     vocabulary = Vocabulary.load(config.vocab)
     files, valid = text_files(config.corpus), text_files(config.valid)
+    _refuse_several_workers()
     workdir = Path(config.workdir)
-    _check_workdir(workdir, config, vocabulary)
+    check_workdir(workdir, config, vocabulary)
     count = count_corpus(files, vocabulary)
+    corpus = {**count._asdict(), "bytes": [file.stat().st_size for file in files]}
+    check_corpus(workdir, config, corpus)
     num_steps = _total_steps(config, count)
-    _prepare_workdir(workdir, config, vocabulary)
+    prepare_workdir(workdir, config, vocabulary)
 
     keras.utils.set_random_seed(config.seed)
     softmax = SampledSoftmax(len(vocabulary), config.num_sampled, name="softmax")
@@ -93,7 +89,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     if config.resume:
         state.restore()
     first = int(train_step.step)
-    record = _begin(workdir, config, count, first)
+    record = begin_record(workdir, config, corpus, first)
 
     eval_every = config.eval_every or math.ceil(num_steps / 10)
     if evaluate is not None and first == 0:
@@ -190,64 +186,9 @@ def _total_steps(config: PretrainConfig, count: CorpusCount) -> int:
     return max(1, round((config.epochs or DEFAULT_EPOCHS) * count.targets / tokens))
 
 
-def _check_workdir(workdir: Path, config: PretrainConfig, vocabulary: Vocabulary) -> None:
-    """Refuses a directory that holds anything but this run's own vocabulary."""
-    if not workdir.exists() or config.overwrite:
-        return
-    if config.resume:
-        record = workdir / RECORD_FILE
-        if last_save(workdir) is not None:
-            before = json.loads(record.read_text(encoding="utf-8"))["settings"]
-            config.check_continues(before, record)
-            if Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary:
-                raise ValueError(
-                    f"Cannot go on with another vocabulary than {workdir / VOCABULARY_FILE}: "
-                    f"{config.vocab} differs."
-                )
-        return
-    others = [path.name for path in workdir.iterdir() if path.name != VOCABULARY_FILE]
-    if others or (
-        (workdir / VOCABULARY_FILE).exists()
-        and Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary
-    ):
-        raise FileExistsError(
-            f"The work directory {workdir} is in use. Go on in it (resume=True, --resume), empty "
-            "it (overwrite=True, --overwrite), or choose another."
+def _refuse_several_workers() -> None:
+    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
+    if sum(len(cluster.get(kind, ())) for kind in ("chief", "worker")) > 1:
+        raise ValueError(
+            "TF_CONFIG names several workers, and pretraining runs on one device: unset it."
         )
-
-
-def _prepare_workdir(workdir: Path, config: PretrainConfig, vocabulary: Vocabulary) -> None:
-    workdir.mkdir(parents=True, exist_ok=True)
-    if config.overwrite:
-        for name in _RESULTS:
-            path = workdir / name
-            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    write_json(workdir / OPTIONS_FILE, config.bilm_config().to_options())
-    vocabulary.save(workdir / VOCABULARY_FILE)
-
-
-def _begin(workdir: Path, config: PretrainConfig, count: CorpusCount, first: int) -> dict[str, Any]:
-    """The record of the run. It and the log are cut back to the step from which it goes on."""
-    record = {
-        "settings": config.as_json(),
-        "corpus": count._asdict(),
-        "step": first,
-        "perplexity": [],
-    }
-    if first > 0:
-        before = json.loads((workdir / RECORD_FILE).read_text(encoding="utf-8"))
-        record["perplexity"] = [part for part in before["perplexity"] if part["step"] <= first]
-    _cut_log(workdir / LOG_FILE, first)
-    write_json(workdir / RECORD_FILE, record)
-    return record
-
-
-def _cut_log(path: Path, last_step: int) -> None:
-    if not path.exists():
-        return
-    with open(path, encoding="utf-8") as log:
-        # A killed run may leave half a line.
-        lines = [line for line in log if line.endswith("\n")]
-    kept = [line for line in lines if json.loads(line)["step"] <= last_step]
-    with atomic_file(path) as part:
-        part.write_text("".join(kept), encoding="utf-8")

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import sys
 import tempfile
 import zipfile
 import zlib
@@ -97,12 +98,7 @@ def load_softmax(directory: str | os.PathLike, vocabulary_size: int, **kwargs) -
     config = BiLMConfig.from_options(_one_of(Path(directory), ("*options.json",)))
     softmax = SampledSoftmax(vocabulary_size, **kwargs)
     softmax.build((None, config.lstm.projection_dim))
-    path = Path(directory) / SOFTMAX_FILE
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"There is no {SOFTMAX_FILE} in {os.fspath(directory)}: only a checkpoint that was "
-            "trained here can tell the probability of a word."
-        )
+    path = _trained_file(directory, SOFTMAX_FILE)
     read_weights(path, softmax_rules(), variables_by_path(softmax))
     return softmax
 
@@ -114,8 +110,18 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         FileNotFoundError, ValueError: see `load_bilm`, `load_softmax` and `Vocabulary.load`.
     """
     bilm = load_bilm(directory)
-    vocabulary = Vocabulary.load(Path(directory) / VOCABULARY_FILE)
+    vocabulary = Vocabulary.load(_trained_file(directory, VOCABULARY_FILE))
     return LanguageModel(bilm, load_softmax(directory, len(vocabulary)), vocabulary)
+
+
+def _trained_file(directory: str | os.PathLike, name: str) -> Path:
+    path = Path(directory) / name
+    if not path.is_file():
+        raise FileNotFoundError(
+            f"There is no {name} in {os.fspath(directory)}: only a checkpoint directory that "
+            "training left can tell the probability of a word."
+        )
+    return path
 
 
 @contextlib.contextmanager
@@ -152,7 +158,8 @@ def _download(path: str | os.PathLike) -> Path:
         # Files of unlike checkpoints are often called alike: each web folder has its own here.
         folder = hashlib.sha256(text.rpartition("/")[0].encode()).hexdigest()[:16]
         try:
-            text = keras.utils.get_file(origin=text, cache_subdir=f"elmo_tf/{folder}")
+            with contextlib.redirect_stdout(sys.stderr):  # Keras shows its progress on stdout
+                text = keras.utils.get_file(origin=text, cache_subdir=f"elmo_tf/{folder}")
         except Exception as error:  # urllib, Keras and sockets each raise their own
             raise OSError(f"Cannot download {path}: {error}") from error
     return Path(text)

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import h5py
+from absl import logging
 
 from elmo_tf.checkpoints.hdf5 import variables_by_path, write_weights
 from elmo_tf.checkpoints.load import (
@@ -20,12 +21,16 @@ from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.text.vocabulary import Vocabulary
 
+# What `save_bilm` may write.
+BILM_FILES = (OPTIONS_FILE, WEIGHTS_FILE, EMBEDDINGS_FILE, VOCABULARY_FILE)
+
 
 def save_bilm(bilm: BiLM, directory: str | os.PathLike) -> None:
     """Writes `options.json` and `weights.hdf5`.
 
     A biLM without a character CNN also gets `token_embeddings.hdf5` and, if it has a vocabulary,
-    `vocab.txt`. Each file appears when it is complete; files of these names are replaced.
+    `vocab.txt`. Each file appears when it is complete; files of these names are replaced. The
+    format has no place for the state that `warm_start` leaves, so a warning tells of its loss.
 
     Args:
         bilm: a `BiLM`.
@@ -35,6 +40,12 @@ def save_bilm(bilm: BiLM, directory: str | os.PathLike) -> None:
         OSError: the files cannot be written.
     """
     directory = Path(directory)
+    if bilm.initial_state.numpy().any():
+        logging.warning(
+            "A checkpoint cannot hold the state that warm_start has left: call it again on what is "
+            "loaded from %s.",
+            directory,
+        )
     variables = variables_by_path(bilm)
     write_weights(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables)
     if bilm.config.char_cnn is None:

@@ -105,6 +105,7 @@ def add_train(add: Callable) -> None:
     parser.add_argument(
         "--eval-every", type=positive, metavar="N", help="steps between two looks at --valid"
     )
+    parser.add_argument("--precision", choices=("float32",), default="float32", help="(float32)")
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of all chance (0)")
     parser.add_argument(
         "--learning-rate", type=positive_float, default=0.2, metavar="X", help="of Adagrad (0.2)"
@@ -114,7 +115,7 @@ def add_train(add: Callable) -> None:
     again.add_argument(
         "--resume", action="store_true", help="go on from the last save in --workdir"
     )
-    again.add_argument("--overwrite", action="store_true", help="empty a --workdir in use")
+    again.add_argument("--overwrite", action="store_true", help="delete the results in --workdir")
 
 
 def _train(arguments: Any) -> None:

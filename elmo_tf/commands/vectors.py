@@ -28,11 +28,11 @@ def add_convert(add: Callable) -> None:
 
 def _convert(arguments: Any) -> None:
     from elmo_tf.checkpoints.load import load_bilm
-    from elmo_tf.checkpoints.save import save_bilm
+    from elmo_tf.checkpoints.save import BILM_FILES, save_bilm
     from elmo_tf.files import atomic_directory
 
     source = arguments.source
-    with atomic_directory(arguments.target, arguments.overwrite) as part:
+    with atomic_directory(arguments.target, arguments.overwrite, BILM_FILES) as part:
         save_bilm(load_bilm(source[0] if len(source) == 1 else tuple(source)), part)
     logging.info("%s is written.", arguments.target)
 

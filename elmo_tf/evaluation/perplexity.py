@@ -25,8 +25,8 @@ def perplexity(
 ) -> dict[str, float | int]:
     """Perplexity per token, the boundary at a sentence's end included.
 
-    The LSTM states are carried through the text, as in training. Text of more than 2,000 tokens is
-    read in several lanes, 32 at most.
+    The LSTM states are carried through the text, as in training. Text of 4,000 tokens or more is
+    read in several lanes, each of at least 2,000 and 32 of them at most.
 
     Args:
         model: a `LanguageModel`.

@@ -42,14 +42,10 @@ class HighwayStack(keras.layers.Layer):
             raise ValueError(
                 f"The last axis of `inputs` must be known. Received: shape {tuple(input_shape)}"
             )
-        kernel = {
-            "shape": (dim, dim),
-            "initializer": keras.initializers.RandomNormal(stddev=dim**-0.5),
-        }
         self.carry_kernels, self.carry_biases = [], []
         self.transform_kernels, self.transform_biases = [], []
         for index in range(self.num_layers):
-            self.carry_kernels.append(self.add_weight(name=f"carry_kernel_{index}", **kernel))
+            self.carry_kernels.append(self._add_kernel(f"carry_kernel_{index}", dim))
             self.carry_biases.append(
                 self.add_weight(
                     name=f"carry_bias_{index}",
@@ -57,12 +53,15 @@ class HighwayStack(keras.layers.Layer):
                     initializer=keras.initializers.Constant(-2.0),
                 )
             )
-            self.transform_kernels.append(
-                self.add_weight(name=f"transform_kernel_{index}", **kernel)
-            )
+            self.transform_kernels.append(self._add_kernel(f"transform_kernel_{index}", dim))
             self.transform_biases.append(
                 self.add_weight(name=f"transform_bias_{index}", shape=(dim,), initializer="zeros")
             )
+
+    def _add_kernel(self, name: str, dim: int) -> keras.Variable:
+        # An initializer of its own: a shared one would draw the same numbers for every kernel.
+        initializer = keras.initializers.RandomNormal(stddev=dim**-0.5)
+        return self.add_weight(name=name, shape=(dim, dim), initializer=initializer)
 
     def call(self, inputs):
         outputs = inputs

@@ -132,6 +132,17 @@ def test_a_url_of_a_zip_is_fetched(website, checkpoint_directory, layers):
     check(load_bilm(f"{address}/elmo.zip"), layers)  # kept
 
 
+def test_a_download_writes_nothing_to_stdout(website, checkpoint_directory, capsys):
+    folder, address = website
+    zip_of(folder / "quiet.zip", files_of(checkpoint_directory))
+
+    load_bilm(f"{address}/quiet.zip")
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "Downloading" in captured.err
+
+
 def test_urls_with_the_same_last_word_are_told_apart(
     website, tmp_path, checkpoint_directory, layers
 ):

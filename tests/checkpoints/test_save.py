@@ -67,6 +67,17 @@ def test_a_frozen_bilm_is_saved_too(tmp_path, fresh_bilm, bilm):
     )
 
 
+def test_a_warm_start_that_is_lost_is_warned_of(tmp_path, fresh_bilm, caplog):
+    bilm = fresh_bilm()
+    save_bilm(bilm, tmp_path)
+    assert "warm_start" not in caplog.text
+    bilm.warm_start(["the cat sat"])
+
+    save_bilm(bilm, tmp_path)
+
+    assert "A checkpoint cannot hold the state that warm_start has left" in caplog.text
+
+
 def test_saving_again_replaces_the_files(tmp_path, bilm):
     save_bilm(BiLM(BiLMConfig.preset("tiny")), tmp_path)
 
@@ -156,7 +167,7 @@ def test_a_language_model_is_read_with_its_softmax_and_vocabulary(tmp_path, bilm
 
 
 def test_a_checkpoint_without_a_softmax_says_so(checkpoint_directory):
-    with pytest.raises(FileNotFoundError, match=r"There is no softmax.hdf5 in .*trained here"):
+    with pytest.raises(FileNotFoundError, match=r"There is no softmax.hdf5 in .*training left"):
         load_softmax(checkpoint_directory, 11)
 
 

@@ -71,3 +71,13 @@ def test_a_negative_number_of_layers_is_refused():
 def test_the_width_must_be_known():
     with pytest.raises(ValueError, match=r"last axis of `inputs` must be known.*\(None, None\)"):
         HighwayStack(1).build((None, None))
+
+
+def test_every_kernel_starts_with_numbers_of_its_own():
+    layer = HighwayStack(2)
+    layer.build((None, 5))
+    kernels = [weight.numpy() for weight in layer.weights if weight.ndim == 2]
+
+    assert len(kernels) == 4
+    for index, kernel in enumerate(kernels):
+        assert not any(np.array_equal(kernel, other) for other in kernels[:index])

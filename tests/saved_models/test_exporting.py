@@ -94,7 +94,7 @@ def exported_over_another(tmp_path_factory, vocabulary_bilm):
     """Version 0 of `vocabulary_bilm`, in the place of an older one."""
     directory = tmp_path_factory.mktemp("words")
     (directory / "0").mkdir()
-    (directory / "0" / "stale").touch()
+    (directory / "0" / "assets.extra").touch()
     return export(vocabulary_bilm, directory, version=0, overwrite=True)
 
 
@@ -243,7 +243,7 @@ def test_a_version_is_replaced_as_a_whole_if_that_is_allowed(exported_over_anoth
 
     assert path.name == "0"
     assert (path / "saved_model.pb").is_file()
-    assert not (path / "stale").exists()
+    assert not (path / "assets.extra").exists()
     assert [folder.name for folder in path.parent.iterdir()] == ["0"]
 
 
@@ -263,12 +263,12 @@ def test_an_export_that_differs_from_the_live_model_leaves_nothing(bilm, tmp_pat
 
     monkeypatch.setattr(exporting, "verify", changed_between)
     (tmp_path / "1").mkdir()
-    (tmp_path / "1" / "old").write_bytes(b"kept")
+    (tmp_path / "1" / "saved_model.pb").write_bytes(b"kept")
 
     with pytest.raises(RuntimeError, match=r"exported model is wrong: the output \w+ of signature"):
         export(bilm, tmp_path, version=1, overwrite=True)
 
-    assert contents(tmp_path) == {tmp_path / "1": True, tmp_path / "1" / "old": b"kept"}
+    assert contents(tmp_path) == {tmp_path / "1": True, tmp_path / "1" / "saved_model.pb": b"kept"}
 
 
 def test_a_folder_that_cannot_be_written_is_named(bilm, tmp_path, monkeypatch):
@@ -321,3 +321,16 @@ def test_keras_loads_it_as_a_layer_of_its_own(exported_elmo, live):
     outputs = layer(tf.constant(SENTENCES))
 
     np.testing.assert_allclose(outputs["elmo"], live["elmo"], atol=1e-5)
+
+
+def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(bilm, tmp_path):
+    with pytest.raises(ValueError, match=r"cannot write to .*: it takes \[ for a part"):
+        export(bilm, tmp_path / "models[1]")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_no_version_is_not_replaced(bilm, tmp_path):
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "letters").touch()
+    with pytest.raises(FileExistsError, match=r"holds more than would be written: letters"):
+        export(bilm, tmp_path, overwrite=True)

@@ -1,0 +1,117 @@
+"""The work directory of a run: whether it may be used, the record of the run, and its log."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from elmo_tf.checkpoints.load import OPTIONS_FILE, SOFTMAX_FILE, VOCABULARY_FILE, WEIGHTS_FILE
+from elmo_tf.checkpoints.save import write_json
+from elmo_tf.files import atomic_file, refuse_pattern
+from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
+from elmo_tf.trainers.config import PretrainConfig
+
+LOG_FILE = "log.jsonl"
+RECORD_FILE = "training.json"
+_RESULTS = (
+    OPTIONS_FILE,
+    WEIGHTS_FILE,
+    VOCABULARY_FILE,
+    SOFTMAX_FILE,
+    LOG_FILE,
+    RECORD_FILE,
+    STATE_FOLDER,
+)
+
+
+def check_workdir(workdir: Path, config: PretrainConfig, vocabulary: Vocabulary) -> None:
+    """Refuses a directory that a run may neither begin in nor go on in.
+
+    Raises:
+        FileExistsError: it holds anything but this run's own vocabulary.
+        ValueError: the run in it had other settings or another vocabulary, or TensorFlow cannot
+            write there.
+    """
+    refuse_pattern(workdir)
+    if not workdir.exists() or config.overwrite:
+        return
+    if config.resume:
+        record = workdir / RECORD_FILE
+        if last_save(workdir) is not None:
+            config.check_continues(read_record(workdir)["settings"], record)
+            if Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary:
+                raise ValueError(
+                    f"Cannot go on with another vocabulary than {workdir / VOCABULARY_FILE}: "
+                    f"{config.vocab} differs."
+                )
+            return
+        if not (workdir / WEIGHTS_FILE).exists():
+            return  # what a run leaves that was killed before its first save
+    others = [path.name for path in workdir.iterdir() if path.name != VOCABULARY_FILE]
+    if others or (
+        (workdir / VOCABULARY_FILE).exists()
+        and Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary
+    ):
+        raise FileExistsError(
+            f"The work directory {workdir} is in use. Go on in it (resume=True, --resume), empty "
+            "it of a run's results (overwrite=True, --overwrite), or choose another."
+        )
+
+
+def check_corpus(workdir: Path, config: PretrainConfig, corpus: dict[str, Any]) -> None:
+    """Raises `ValueError` if a run is to go on with other text than before.
+
+    Args:
+        workdir, config: of the run.
+        corpus: what the record is to tell of the text.
+    """
+    if config.resume and last_save(workdir) is not None:
+        before = read_record(workdir)["corpus"]
+        if before != corpus:
+            raise ValueError(
+                f"Cannot go on with another corpus than that in {workdir / RECORD_FILE}: it was "
+                f"{before}, is {corpus}."
+            )
+
+
+def read_record(workdir: Path) -> dict[str, Any]:
+    """What `training.json` holds."""
+    return json.loads((workdir / RECORD_FILE).read_text(encoding="utf-8"))
+
+
+def prepare_workdir(workdir: Path, config: PretrainConfig, vocabulary: Vocabulary) -> None:
+    """Makes the directory, without results of a run before, and writes the shape of the biLM."""
+    workdir.mkdir(parents=True, exist_ok=True)
+    if config.overwrite:
+        for name in _RESULTS:
+            path = workdir / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    write_json(workdir / OPTIONS_FILE, config.bilm_config().to_options())
+    vocabulary.save(workdir / VOCABULARY_FILE)
+
+
+def begin_record(
+    workdir: Path, config: PretrainConfig, corpus: dict[str, Any], first: int
+) -> dict[str, Any]:
+    """The record of the run. It and the log are cut back to the step from which it goes on."""
+    record = {"settings": config.as_json(), "corpus": corpus, "step": first, "perplexity": []}
+    if first > 0:
+        before = read_record(workdir)
+        record["perplexity"] = [part for part in before["perplexity"] if part["step"] <= first]
+        if before["step"] == first:
+            record["loss"] = before["loss"]
+    _cut_log(workdir / LOG_FILE, first)
+    write_json(workdir / RECORD_FILE, record)
+    return record
+
+
+def _cut_log(path: Path, last_step: int) -> None:
+    if not path.exists():
+        return
+    with open(path, encoding="utf-8") as log:
+        # A killed run may leave half a line.
+        lines = [line for line in log if line.endswith("\n")]
+    kept = [line for line in lines if json.loads(line)["step"] <= last_step]
+    with atomic_file(path) as part:
+        part.write_text("".join(kept), encoding="utf-8")
