@@ -18,6 +18,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
+from elmo_tf.text.sentences import encode
+
 Sentence = str | bytes | Sequence[str | bytes]  # to be split at white space, or its tokens
 
 
@@ -218,14 +220,10 @@ def _without_padding(position: int, tokens: Iterable[str | bytes]) -> list[str |
 
 
 def _strings(values: list[str | bytes], shape: list[int]) -> tensor_pb2.TensorProto:
-    encoded = [
-        value if isinstance(value, bytes) else value.encode("utf-8", "surrogateescape")
-        for value in values
-    ]
     return tensor_pb2.TensorProto(
         dtype=tf.string.as_datatype_enum,
         tensor_shape=tf.TensorShape(shape).as_proto(),
-        string_val=encoded,
+        string_val=[encode(value) for value in values],
     )
 
 

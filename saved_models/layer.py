@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.models.elmo import TokenMask
+from elmo_tf.saved_models.folders import versions_in
 from elmo_tf.text.inputs import checked_inputs, token_batch
 
 
@@ -59,7 +60,8 @@ class ExportedElmo(keras.layers.Layer):
             self._track_variable(_wrap(variable, variable.ref() in trained))
         elmo = model.signatures["serving_default"].structured_outputs["elmo"]
         self._dim = elmo.shape[-1]
-        self._mask_layer = TokenMask(name="token_mask")
+        # Within a model all layers need names of their own.
+        self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self.supports_masking = True
         self.built = True
 
@@ -136,11 +138,10 @@ def _wrap(variable: tf.Variable, trainable: bool) -> keras.Variable:
 def _version(path: Path) -> Path:
     if (path / "saved_model.pb").is_file():
         return path
-    numbered = [folder for folder in path.glob("*") if folder.name.isdecimal() and folder.is_dir()]
-    versions = [folder for folder in numbered if (folder / "saved_model.pb").is_file()]
+    versions = versions_in(path)
     if not versions:
         raise FileNotFoundError(
             f"There is no exported model in {path}: saved_model.pb, or a numbered folder with it, "
             "is needed."
         )
-    return max(versions, key=lambda folder: int(folder.name))
+    return versions[max(versions)]

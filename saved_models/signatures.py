@@ -7,7 +7,7 @@ import tensorflow as tf
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.text.inputs import row_lengths, token_batch
+from elmo_tf.text.inputs import is_token, row_lengths, token_batch
 
 SENTENCES = tf.TensorSpec((None,), tf.string, name="strings")
 TOKENS = tf.TensorSpec((None, None), tf.string, name="tokens")
@@ -71,13 +71,13 @@ class Exported(tf.train.Checkpoint):
     @tf.function(input_signature=[TOKENS, SEQUENCE_LEN])
     def of_tokens(self, tokens: tf.Tensor, sequence_len: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tokens`. What stands behind a sentence's length is ignored."""
-        lengths = row_lengths(tf.strings.length(tokens) > 0, sequence_len)
+        lengths = row_lengths(is_token(tokens), sequence_len)
         return self._outputs(tokens, lengths)
 
     @tf.function
     def of_char_ids(self, char_ids: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `char_ids`: int32 (batch, token, char), see `elmo_tf.char_ids`."""
-        lengths = row_lengths(tf.reduce_any(char_ids != 0, axis=-1), None)
+        lengths = row_lengths(is_token(char_ids), None)
         return self._outputs(char_ids, lengths)
 
     def signatures(self) -> dict[str, Any]:
@@ -135,6 +135,10 @@ def _parts(source: Any) -> tuple[BiLM, ScalarMix, float, bool]:
         raise TypeError(
             f"A BiLM or an Elmo can be exported. Received: {source!r} "
             f"(of type {type(source).__name__})."
+        )
+    if bilm.compute_dtype != "float32":
+        raise ValueError(
+            f"A biLM that computes in float32 can be exported. Received: {bilm.compute_dtype}"
         )
     if bilm.stateful:
         raise ValueError(

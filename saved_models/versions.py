@@ -25,6 +25,8 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
+from elmo_tf.saved_models.folders import versions_in
+
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 DEFAULT_SIGNATURE = "serving_default"
 
@@ -107,7 +109,7 @@ class ModelVersions:
         _require_model_spec(request)
         spec = request.model_spec
         asked = f"any versions of model {spec.name}"
-        found = set(_versions_in(self._directory)) | set(self._loaded)
+        found = set(versions_in(self._directory)) | set(self._loaded)
         if spec.name != self._name:
             found = set()
         if spec.HasField("version"):
@@ -157,7 +159,7 @@ class ModelVersions:
         not_found = tf.errors.NotFoundError(None, None, f"Servable not found for request: {asked}")
         if spec.name != self._name:
             raise not_found
-        if number not in self._loaded and number not in _versions_in(self._directory):
+        if number not in self._loaded and number not in versions_in(self._directory):
             raise not_found
         try:
             return self._load(number)
@@ -175,7 +177,7 @@ class ModelVersions:
             if self._closed:
                 raise tf.errors.UnavailableError(None, None, "The server is shutting down.")
             if number not in self._loaded:
-                self._loaded[number] = _Version(number, _versions_in(self._directory)[number])
+                self._loaded[number] = _Version(number, versions_in(self._directory)[number])
             return self._loaded[number]
 
     def _spec_of(self, version: "_Version", signature_name: str = "") -> model_pb2.ModelSpec:
@@ -221,7 +223,7 @@ def _require_versions(directory: Path) -> dict[int, Path]:
     expected = f"Expected a folder with numbered versions, such as {directory / '1/saved_model.pb'}"
     if not directory.is_dir():
         raise FileNotFoundError(f"Cannot serve {directory}: no such folder. {expected}.")
-    versions = _versions_in(directory)
+    versions = versions_in(directory)
     if versions:
         return versions
     if (directory / "saved_model.pb").exists():
@@ -230,15 +232,6 @@ def _require_versions(directory: Path) -> dict[int, Path]:
             f"above it; the name of this one must be a number."
         )
     raise FileNotFoundError(f"Cannot serve {directory}: it holds no version. {expected}.")
-
-
-def _versions_in(directory: Path) -> dict[int, Path]:
-    folders = [path.parent for path in directory.glob("*/saved_model.pb")]
-    return {
-        int(folder.name): folder
-        for folder in folders
-        if folder.name.isascii() and folder.name.isdecimal()
-    }
 
 
 def _require_model_spec(request: Message) -> None:

@@ -28,6 +28,8 @@ class SampledSoftmax(keras.layers.Layer):
         vocabulary_size: int >= 1, `V`.
         num_sampled: int >= 1. Tokens drawn a call; from `V` on, nothing is sampled and the loss is
             exact. Defaults to 8192, as published.
+        seed: int or None. Of the layer's own generator, for calls without a seed. None takes one by
+            chance. Defaults to None.
 
     Call arguments:
         inputs: float (token, feature).
@@ -36,7 +38,8 @@ class SampledSoftmax(keras.layers.Layer):
             sample; None takes the next of the layer's own generator.
 
     Returns:
-        float (token,). Natural logarithm.
+        float (token,). Natural logarithm. At least float32, whatever the dtype policy: only the
+        products of `inputs` and `W` are computed in fewer bits.
 
     Raises:
         ValueError: an argument out of its range.
@@ -61,8 +64,11 @@ class SampledSoftmax(keras.layers.Layer):
             name="W",
             shape=(self.vocabulary_size, input_shape[-1]),
             initializer=keras.initializers.RandomNormal(stddev=input_shape[-1] ** -0.5),
+            autocast=False,  # a call casts the rows that it needs, not the whole vocabulary
         )
-        self.bias = self.add_weight(name="b", shape=(self.vocabulary_size,), initializer="zeros")
+        self.bias = self.add_weight(
+            name="b", shape=(self.vocabulary_size,), initializer="zeros", autocast=False
+        )
 
     def call(self, inputs, targets, seed=None):
         if self.num_sampled >= self.vocabulary_size:
@@ -96,9 +102,12 @@ class SampledSoftmax(keras.layers.Layer):
             float (token,).
         """
         rows = ops.maximum(sampled, 0)
-        target_logits = ops.sum(inputs * self._rows(targets), axis=-1)  # (token,)
+        inputs = ops.cast(inputs, self.compute_dtype)
+        target_logits = self._for_loss(inputs) * self._for_loss(self._kernel_rows(targets))
+        target_logits = ops.sum(target_logits, axis=-1)  # (token,)
         target_logits = target_logits + ops.take(self.bias, targets) - log_expected(targets)
-        sampled_logits = ops.matmul(inputs, ops.transpose(self._rows(rows)))  # (token, sample)
+        sampled_logits = ops.matmul(inputs, ops.transpose(self._kernel_rows(rows)))
+        sampled_logits = self._for_loss(sampled_logits)  # (token, sample)
         sampled_logits = sampled_logits + ops.take(self.bias, rows) - log_expected(rows)
         unwanted = ops.logical_or(
             ops.equal(ops.cast(sampled, targets.dtype), targets[:, None]), sampled < 0
@@ -112,14 +121,27 @@ class SampledSoftmax(keras.layers.Layer):
         return _negative_log_likelihood(self.logits(inputs), targets)
 
     def logits(self, inputs: Any) -> Any:
-        """`x · W + b` of (…, feature), as (…, V)."""
-        return ops.matmul(inputs, ops.transpose(self.kernel)) + self.bias
+        """`x · W + b` of (…, feature), as (…, V), at least float32."""
+        kernel = ops.cast(self.kernel, self.compute_dtype)
+        products = ops.matmul(ops.cast(inputs, self.compute_dtype), ops.transpose(kernel))
+        return self._for_loss(products) + self.bias
 
-    def _rows(self, ids):
-        return ops.take(self.kernel, ids, axis=0)
+    def _kernel_rows(self, ids):
+        return ops.cast(ops.take(self.kernel, ids, axis=0), self.compute_dtype)
+
+    @property
+    def _loss_dtype(self) -> str:
+        return keras.backend.result_type(self.compute_dtype, "float32")
+
+    def _for_loss(self, tensor):
+        return ops.cast(tensor, self._loss_dtype)
 
     def compute_output_shape(self, inputs_shape, targets_shape=None):
         return (inputs_shape[0],)
+
+    def compute_output_spec(self, inputs, targets, seed=None):
+        shape = self.compute_output_shape(inputs.shape)
+        return keras.KerasTensor(shape, dtype=self._loss_dtype)
 
     def get_config(self):
         return {

@@ -71,10 +71,13 @@ class ScalarMix(keras.layers.Layer):
 
 def _normalise(layers, mask):
     """Each layer with one mean and one variance over its real tokens; padding becomes zero."""
+    dtype = layers.dtype
+    # In 16 bits the sums would overflow, and 1e-12 would be nothing.
+    layers = ops.cast(layers, keras.backend.result_type(dtype, "float32"))
     real = ops.ones_like(layers[:, 0, :, 0]) if mask is None else ops.cast(mask, layers.dtype)
     real = ops.reshape(real, (ops.shape(real)[0], 1, -1, 1))  # (batch, 1, token, 1)
     count = ops.maximum(ops.sum(real) * layers.shape[-1], 1)
     mean = ops.sum(layers * real, axis=(0, 2, 3), keepdims=True) / count  # (1, layer, 1, 1)
     centred = (layers - mean) * real
     variance = ops.sum(centred * centred, axis=(0, 2, 3), keepdims=True) / count
-    return centred * ops.rsqrt(variance + 1e-12)
+    return ops.cast(centred * ops.rsqrt(variance + 1e-12), dtype)

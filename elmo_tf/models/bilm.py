@@ -10,14 +10,17 @@ from keras import ops
 from elmo_tf.config import BiLMConfig
 from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
-from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder, cut_characters
-from elmo_tf.text.char_ids import PAD, boundary_char_ids, char_ids
-from elmo_tf.text.inputs import as_tensor, checked, checked_inputs, row_lengths, token_batch
+from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
+from elmo_tf.models.token_rows import (
+    FIRST_ROW,
+    add_boundaries,
+    distinct_rows,
+    rows_of_strings,
+    with_boundary_rows,
+)
+from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token
 from elmo_tf.text.sentences import string_tensor
-from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
-
-# Rows in front of the encoded tokens of a batch: no token, <S>, </S>.
-NO_TOKEN_ROW, BOS_ROW, EOS_ROW, FIRST_ROW = range(4)
+from elmo_tf.text.vocabulary import Vocabulary
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -40,8 +43,9 @@ class BiLM(keras.Model):
     Call arguments:
         inputs: a list of sentences or a string tensor (batch,), split where `str.split()` would; a
             list of token lists, a ragged tensor, or a string tensor (batch, token) padded with
-            `""`; char ids (batch, token, char); or, without a character CNN, token ids
-            (batch, token) as `TokenEmbedding` reads them.
+            `""`; char ids (batch, token, char), of which a row may be narrower than
+            `config.char_cnn.max_chars` and 0 stand for padding behind a token's characters; or,
+            without a character CNN, token ids (batch, token) as `TokenEmbedding` reads them.
         lengths: int (batch,) or None. Real tokens of each row; what stands behind is ignored. None
             counts them.
         training: bool. Whether gradients will be taken; changes nothing but their speed.
@@ -51,9 +55,10 @@ class BiLM(keras.Model):
         and "mask", bool (batch, token).
 
     Raises:
-        TypeError: a lone string, or something that is no text.
+        TypeError: a lone string, something that is no text, or `lengths` that are no integers.
         ValueError: a wrong number of axes, an empty token before a real one, `lengths` beyond the
-            tensor, or char ids for a biLM without a character CNN (and the reverse).
+            tensor, ids out of range, or char ids for a biLM without a character CNN (and the
+            reverse).
 
     Source: Peters et al. 2018, sections 3.1 and 3.4.
     """
@@ -105,7 +110,9 @@ class BiLM(keras.Model):
             )
             for name in ("forward_lstm", "backward_lstm")
         )
-        self._carried = CarriedStates(lstm.num_layers, self._state_sizes()) if stateful else None
+        self._carried = None
+        if stateful:
+            self._carried = CarriedStates(lstm.num_layers, self._state_sizes(), self.compute_dtype)
         # The weights do not depend on the inputs' shape, and checkpoints are read into them.
         self.build(None)
 
@@ -135,8 +142,7 @@ class BiLM(keras.Model):
         return super().__call__(inputs, lengths=lengths, training=training, **kwargs)
 
     def call(self, inputs, lengths=None, training=False):
-        table, index, lengths = self._encode_distinct(inputs, lengths)
-        vectors, mask = self._with_boundaries(table, index, lengths)  # (batch, token + 2, feature)
+        vectors, mask = self._vectors(inputs, lengths)  # (batch, token + 2, feature)
         layers = ops.stack(
             self._representations(vectors, mask, training), axis=1
         )  # (batch, layer, …)
@@ -152,7 +158,11 @@ class BiLM(keras.Model):
             tokens: strings of any shape, see `elmo_tf.char_ids`.
 
         Returns:
-            float (…, projection_dim); zeros for `""`.
+            float (…, projection_dim); zeros for `""`. Ragged if `tokens` is.
+
+        Raises:
+            TypeError: `tokens` holds something that is no string.
+            ValueError: the biLM needs a vocabulary and has none.
         """
         tokens = string_tensor(tokens)
         if isinstance(tokens, tf.RaggedTensor):
@@ -161,7 +171,7 @@ class BiLM(keras.Model):
         vectors = self.encode_rows(tf.reshape(tokens, (-1,)))[FIRST_ROW:]
         shape = tf.concat([tf.shape(tokens), [self.config.lstm.projection_dim]], axis=0)
         vectors = tf.reshape(vectors, shape)
-        return ops.where((tf.strings.length(tokens) > 0)[..., None], vectors, 0.0)
+        return ops.where(is_token(tokens)[..., None], vectors, ops.zeros_like(vectors))
 
     def encode_rows(self, tokens: tf.Tensor) -> tf.Tensor:
         """Vectors of a flat batch of tokens, behind three rows: no token, `<S>` and `</S>`.
@@ -172,7 +182,7 @@ class BiLM(keras.Model):
         Returns:
             float (3 + token, projection_dim).
         """
-        return self._table(self._token_ids(tokens))
+        return self._encode(rows_of_strings(tokens, self.config, self.vocabulary))
 
     def boundary_embeddings(self) -> Any:
         """The vectors of `<S>` and `</S>`, float (2, projection_dim)."""
@@ -191,94 +201,33 @@ class BiLM(keras.Model):
 
         Args:
             sentences: sentences (str) or lists of tokens, read one after the other.
+
+        Raises:
+            TypeError, ValueError: there is no sentence, or one that a call would refuse. The state
+                is then what it was.
         """
         states = None  # zeros
         for sentence in sentences:
-            table, index, lengths = self._encode_distinct(as_tensor([sentence]), None)
-            vectors, mask = self._with_boundaries(table, index, lengths)
+            vectors, mask = self._vectors(as_tensor([sentence]), None)
             _, states = self._read(vectors, mask, states)
         if states is None:
             raise ValueError("`sentences` is empty: there is nothing to start from.")
         flat = [[ops.concatenate(state, axis=-1)[0] for state in stack] for stack in states]
         self.initial_state.assign(ops.stack([ops.stack(stack) for stack in flat]))
 
-    def _encode_distinct(self, inputs, lengths):
-        """Encodes each distinct token of a batch once.
-
-        Returns:
-            float (3 + distinct token, feature), see `encode_rows`; int (batch, token) into it; and
-            int (batch,), the real tokens of each row.
-        """
-        if inputs.dtype == tf.string:
-            tokens, lengths = token_batch(inputs, lengths)
-            distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
-            index = tf.reshape(index, tf.shape(tokens))
-            return self.encode_rows(distinct), index + FIRST_ROW, lengths
-        most = PAD if self.config.char_cnn is not None else self.config.num_tokens
-        valid = tf.reduce_all(tf.logical_and(inputs >= 0, inputs <= most))
-        ids = checked(inputs, valid, f"Ids must be between 0 and {most}, not", inputs)
-        if self.config.char_cnn is None:
-            if len(ids.shape) != 2:
-                raise ValueError(
-                    "This biLM has no character CNN: it reads strings, or token ids of shape "
-                    f"(batch, token). Received: ids of shape {tuple(ids.shape)}."
-                )
-            is_token, rows = ids != 0, tf.reshape(ids, (-1,))
-        else:
-            if len(ids.shape) != 3:
-                raise ValueError(
-                    "This biLM reads strings, or char ids of shape (batch, token, char). "
-                    f"Received: ids of shape {tuple(ids.shape)}."
-                )
-            least, most = max(3, self.config.char_cnn.max_width), self.config.char_cnn.max_chars
-            if ids.shape[-1] is not None and not least <= ids.shape[-1] <= most:
-                raise ValueError(
-                    f"A row of char ids must have {least} to {most} characters. "
-                    f"Received: ids of shape {tuple(ids.shape)}."
-                )
-            is_token = tf.reduce_any(ids != 0, axis=-1)
-            rows = tf.reshape(ids, (-1, tf.shape(ids)[-1]))
-        lengths = row_lengths(is_token, lengths)
-        index = tf.reshape(tf.range(tf.shape(rows)[0]), tf.shape(is_token))
-        return self._table(rows), index + FIRST_ROW, lengths
-
-    def _token_ids(self, tokens: tf.Tensor) -> tf.Tensor:
-        if self.config.char_cnn is not None:
-            return char_ids(tokens, self.config.char_cnn.max_chars)
-        if self.vocabulary is None:
-            raise ValueError(
-                "This biLM looks tokens up in a vocabulary, and was given none: pass "
-                "`vocabulary=`, or token ids instead of strings."
-            )
-        ids = tf.cast(self.vocabulary.lookup(tokens), tf.int32) + 1
-        return tf.where(tf.strings.length(tokens) > 0, ids, 0)
-
-    def _table(self, rows: tf.Tensor) -> tf.Tensor:
-        if self.config.char_cnn is not None:
-            boundaries = boundary_char_ids(self.config.char_cnn.max_chars)
-            width = tf.shape(rows)[1]
-            rows = cut_characters(
-                tf.concat([boundaries[:, :width], rows], axis=0), self.config.char_cnn.max_width
-            )
-        else:
-            boundaries = tf.constant([BOS_ID + 1, EOS_ID + 1])
-            rows = tf.concat([boundaries, rows], axis=0)
-        vectors = self.token_encoder(rows)  # (2 + token, feature)
-        return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
-
-    def _with_boundaries(self, table, index, lengths):
-        """Puts `<S>` before and `</S>` behind each sentence.
+    def _vectors(self, inputs, lengths):
+        """Each sentence's token vectors between its boundaries.
 
         Returns:
             float (batch, token + 2, feature) and the mask, bool (batch, token + 2).
         """
-        index = tf.pad(index, [[0, 0], [1, 1]], constant_values=BOS_ROW)
-        position = tf.range(tf.shape(index)[1])
-        end = lengths[:, tf.newaxis] + 1
-        index = tf.where(position == end, EOS_ROW, index)
-        mask = position <= end
-        index = tf.where(mask, index, NO_TOKEN_ROW)
-        return tf.gather(table, index), mask
+        rows, index, lengths = distinct_rows(inputs, lengths, self.config, self.vocabulary)
+        index, mask = add_boundaries(index, lengths)
+        return tf.gather(self._encode(rows), index), mask
+
+    def _encode(self, rows: tf.Tensor) -> tf.Tensor:
+        vectors = self.token_encoder(with_boundary_rows(rows, self.config))  # (2 + token, feature)
+        return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
 
     def _representations(self, vectors, mask, training):
         initial = self._initial_states(ops.shape(vectors)[0])

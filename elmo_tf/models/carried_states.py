@@ -14,12 +14,13 @@ class CarriedStates:
     Args:
         num_layers: int. Layers per direction.
         sizes: widths of `h` and `c`.
+        dtype: of the states. Defaults to "float32".
     """
 
-    def __init__(self, num_layers: int, sizes: Sequence[int]):
+    def __init__(self, num_layers: int, sizes: Sequence[int], dtype: str = "float32"):
         def rows(size: int) -> tf.Variable:
             shape = tf.TensorShape((None, size))
-            return tf.Variable(tf.zeros((0, size)), shape=shape, trainable=False)
+            return tf.Variable(tf.zeros((0, size), dtype), shape=shape, trainable=False)
 
         self._variables = [
             [[rows(size) for size in sizes] for _ in range(num_layers)] for _ in range(2)
@@ -46,7 +47,7 @@ class CarriedStates:
     def reset(self) -> None:
         """Forgets all rows."""
         for variable in tf.nest.flatten(self._variables):
-            variable.assign(tf.zeros((0, variable.shape[1])))
+            variable.assign(tf.zeros((0, variable.shape[1]), variable.dtype))
 
 
 def _as_lists(states: States) -> list:

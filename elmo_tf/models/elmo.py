@@ -1,7 +1,6 @@
 """BiLM ─► Elmo: the layer that task models put in front of their own."""
 
 import copy
-import functools
 from typing import Any
 
 import keras
@@ -9,7 +8,7 @@ import tensorflow as tf
 
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.text.inputs import checked_inputs, token_batch
+from elmo_tf.text.inputs import checked_inputs, is_token, token_batch
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -41,7 +40,7 @@ class Elmo(keras.layers.Layer):
 
     Raises:
         TypeError: `bilm` is none.
-        ValueError: an argument out of its range.
+        ValueError: an argument out of its range, or a biLM that keeps the boundaries.
 
     Source: Peters et al. 2018, section 3.2 and 3.3.
     """
@@ -63,6 +62,11 @@ class Elmo(keras.layers.Layer):
                 "`bilm` must be a BiLM; Elmo.from_pretrained(path) reads a checkpoint. "
                 f"Received: {bilm!r} (of type {type(bilm).__name__})."
             )
+        if bilm.keep_boundaries:
+            raise ValueError(
+                "`bilm` keeps the boundaries. Vectors are of tokens alone: load the biLM with "
+                "keep_boundaries=False."
+            )
         if num_mixes < 1:
             raise ValueError(f"`num_mixes` must be at least 1. Received: {num_mixes}")
         if not 0 <= dropout < 1:
@@ -74,13 +78,14 @@ class Elmo(keras.layers.Layer):
         self.top_only = top_only
         if trainable_bilm:
             self._trained_bilm = bilm  # tracked by Keras as a part of this layer
-        self._below = _Below(bilm)
+        self._below = _Below.of(bilm)
         self.mixes = [
-            ScalarMix(l2=l2, layer_norm=layer_norm, name=f"mix_{index}")
+            ScalarMix(l2, layer_norm, dtype=self.dtype_policy, name=f"mix_{index}")
             for index in range(num_mixes)
         ]
-        self.dropout = keras.layers.Dropout(dropout, name="dropout")
-        self._mask_layer = TokenMask(name="token_mask")
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        # Within a model all layers need names of their own.
+        self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self.supports_masking = True
 
     @classmethod
@@ -184,7 +189,7 @@ class TokenMask(keras.layers.Layer):
             return tf.sequence_mask(lengths, tf.shape(tokens)[1])
         if lengths is not None:
             return tf.sequence_mask(lengths, tf.shape(inputs)[1])
-        return tf.reduce_any(inputs != 0, axis=-1) if inputs.shape.rank == 3 else inputs != 0
+        return is_token(inputs)
 
     def compute_output_spec(self, inputs, lengths=None):
         shape = (inputs.shape[0], inputs.shape[1] if len(inputs.shape) > 1 else None)
@@ -192,15 +197,22 @@ class TokenMask(keras.layers.Layer):
 
 
 class _Below:
-    """Holds a biLM where Keras does not count it as a part of the layer, and shows it as frozen."""
+    """Holds a biLM where Keras does not count it as a part of the layer, and shows it as frozen.
+
+    Attributes:
+        bilm: the biLM.
+        frozen_weights: its weights in the same memory, not trainable, while its own stay so.
+    """
 
     def __init__(self, bilm: BiLM):
         self.bilm = bilm
-
-    @functools.cached_property
-    def frozen_weights(self) -> list[keras.Variable]:
-        """The biLM's weights in the same memory, not trainable, while the biLM's own stay so."""
-        aliases = [copy.copy(variable) for variable in self.bilm.weights]
-        for alias in aliases:
+        self.frozen_weights = [copy.copy(variable) for variable in bilm.weights]
+        for alias in self.frozen_weights:
             alias._trainable = False
-        return aliases
+
+    @classmethod
+    def of(cls, bilm: BiLM) -> "_Below":
+        """The same for all layers over one biLM, so that a model counts its weights once."""
+        if not hasattr(bilm, "_below"):
+            bilm._below = cls(bilm)
+        return bilm._below

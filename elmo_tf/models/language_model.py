@@ -7,12 +7,13 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
-from elmo_tf.models.bilm import BOS_ROW, EOS_ROW, FIRST_ROW, BiLM
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, FIRST_ROW
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.text.windows import boundary_or, target_ids
 
 
-class LanguageModel(keras.layers.Layer):
+class LanguageModel:
     """Predicts the next token of each direction, from a biLM's top layer.
 
     Both directions share the softmax, as in the original.
@@ -25,21 +26,27 @@ class LanguageModel(keras.layers.Layer):
     Source: Peters et al. 2018, section 3.1.
     """
 
-    def __init__(self, bilm: BiLM, softmax: SampledSoftmax, vocabulary: Vocabulary, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, bilm: BiLM, softmax: SampledSoftmax, vocabulary: Vocabulary):
         self.bilm = bilm
         self.softmax = softmax
         self.vocabulary = vocabulary
         if not softmax.built:
             softmax.build((None, bilm.config.lstm.projection_dim))
-        self.built = True
+
+    @property
+    def weights(self) -> list[keras.Variable]:
+        """The biLM's weights, then those of the softmax."""
+        return [*self.bilm.weights, *self.softmax.weights]
 
     def zero_states(self, num_lanes: int) -> list:
         """States of a text's beginning: for each direction, for each layer, `[h, c]`."""
         lstm = self.bilm.config.lstm
         return [
             [
-                [tf.zeros((num_lanes, size)) for size in (lstm.projection_dim, lstm.dim)]
+                [
+                    tf.zeros((num_lanes, size), self.bilm.compute_dtype)
+                    for size in (lstm.projection_dim, lstm.dim)
+                ]
                 for _ in range(lstm.num_layers)
             ]
             for _ in range(2)

@@ -24,6 +24,10 @@ class TokenEncoder(keras.layers.Layer):
     Returns:
         float (…, projection_dim). With a mask that is False where a row is all zeros.
 
+    Raises:
+        ValueError: an argument out of its range, ids that are not integers, or rows shorter than
+            the widest filter.
+
     Source: Peters et al. 2018, section 3.4.
     """
 
@@ -166,7 +170,7 @@ def cut_characters(char_ids, max_width: int):
     """
     limit = ops.shape(char_ids)[1]
     used = ops.logical_and(ops.not_equal(char_ids, 0), ops.not_equal(char_ids, PAD))
-    longest = ops.max(ops.sum(ops.cast(used, "int32"), axis=1), initial=0)
+    longest = ops.max(ops.where(used, ops.arange(1, limit + 1), 0), initial=0)
     # Few distinct lengths: TensorFlow keeps memory for every shape that it has seen.
     keep = ops.minimum((longest + max_width + 3) // 4 * 4, limit)
     return char_ids[:, :keep]

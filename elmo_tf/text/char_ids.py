@@ -23,7 +23,7 @@ def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.
 
     Args:
         tokens: strings of any shape: a `str`, nested lists, a tensor, a ragged tensor. Python
-            strings are encoded as UTF-8, lone surrogates with `surrogateescape`.
+            strings are encoded as UTF-8, and lone surrogates become the bytes they stand for.
         max_chars: int >= 3. Length of a row; longer tokens are cut.
 
     Returns:
@@ -34,8 +34,8 @@ def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.
         ValueError: `max_chars` is below 3.
         TypeError: `tokens` holds something that is not a string.
 
-    Source: SPEC of the published checkpoints (Peters et al. 2018); ids are those of the original
-    plus one.
+    Source: Peters et al. 2018, and the published checkpoints; ids are those of the original plus
+    one, so that 0 is free to mean that no token is here.
     """
     if max_chars < 3:
         raise ValueError(

@@ -15,21 +15,15 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
     Symbolic tensors, and tensors in a graph, are checked when they have values.
 
     Raises:
-        TypeError, ValueError: see `as_tensor` and `token_batch`.
+        TypeError: `lengths` are no integers, or see `as_tensor`.
+        ValueError: see `as_tensor` and `token_batch`.
     """
     inputs = as_tensor(inputs)
-    if lengths is not None and not isinstance(lengths, keras.KerasTensor):
-        lengths = tf.cast(tf.convert_to_tensor(lengths), tf.int32)
+    if lengths is not None:
+        lengths = _check_lengths(lengths)
     eager = isinstance(inputs, tf.Tensor) and hasattr(inputs, "numpy")
     if eager and inputs.shape.rank != 1:
-        is_token = (
-            tf.strings.length(inputs) > 0
-            if inputs.dtype == tf.string
-            else tf.reduce_any(inputs != 0, axis=-1)
-            if inputs.shape.rank == 3
-            else inputs != 0
-        )
-        lengths = row_lengths(is_token, lengths)
+        lengths = row_lengths(is_token(inputs), lengths)
     elif eager and lengths is not None:
         _, lengths = token_batch(inputs, lengths)
     return inputs, lengths
@@ -66,6 +60,20 @@ def as_tensor(inputs: Any) -> Any:
     return _check_rank(_check_dtype(inputs))
 
 
+def is_token(inputs: tf.Tensor) -> tf.Tensor:
+    """Where the real tokens are.
+
+    Args:
+        inputs: string (…), int (batch, token, char) or int (batch, token).
+
+    Returns:
+        bool, one for each token: not `""`, not all zeros, not 0.
+    """
+    if inputs.dtype == tf.string:
+        return tf.strings.length(inputs) > 0
+    return tf.reduce_any(inputs != 0, axis=-1) if inputs.shape.rank == 3 else inputs != 0
+
+
 def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
     """Cuts sentences into tokens where that is still to be done, and finds each row's length.
 
@@ -86,14 +94,14 @@ def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None) -> tuple[tf.Tensor
         ragged = split_tokens(inputs)
         tokens = ragged.to_tensor("")
     tokens.set_shape((inputs.shape[0], None if inputs.shape.rank == 1 else inputs.shape[1]))
-    return tokens, row_lengths(tf.strings.length(tokens) > 0, lengths)
+    return tokens, row_lengths(is_token(tokens), lengths)
 
 
-def row_lengths(is_token: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
+def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
     """Real tokens of each row, checked.
 
     Args:
-        is_token: bool (batch, token).
+        real: bool (batch, token), see `is_token`.
         lengths: int (batch,) or None. What the caller says they are; None counts them.
 
     Returns:
@@ -102,8 +110,8 @@ def row_lengths(is_token: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
     Raises:
         ValueError: see `token_batch`.
     """
-    counted = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=-1)  # (batch,)
-    limit = tf.shape(is_token)[1]
+    counted = tf.reduce_sum(tf.cast(real, tf.int32), axis=-1)  # (batch,)
+    limit = tf.shape(real)[1]
     if lengths is None:
         lengths = counted
     else:
@@ -116,7 +124,7 @@ def row_lengths(is_token: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
                 f"Received: shape {tuple(lengths.shape)}"
             )
     before = tf.sequence_mask(lengths, limit)  # (batch, token)
-    holes = tf.logical_and(before, tf.logical_not(is_token))
+    holes = tf.logical_and(before, tf.logical_not(real))
     outside = tf.logical_or(lengths < 0, lengths > limit)
     lengths = checked(
         lengths,
@@ -141,6 +149,19 @@ def checked(value: tf.Tensor, condition: tf.Tensor, message: str, *shown: tf.Ten
     if not condition:
         raise ValueError(f"{message}: {', '.join(str(part.numpy()) for part in shown)}.")
     return value
+
+
+def _check_lengths(lengths: Any) -> Any:
+    if isinstance(lengths, list | tuple) and not lengths:
+        return tf.zeros((0,), tf.int32)
+    symbolic = isinstance(lengths, keras.KerasTensor)
+    tensor = lengths if symbolic else tf.convert_to_tensor(lengths)
+    dtype = keras.backend.standardize_dtype(tensor.dtype)
+    if not tf.as_dtype(dtype).is_integer:
+        raise TypeError(
+            f"`lengths` must be integers. Received: {lengths!r}, which are {dtype} numbers."
+        )
+    return tensor if symbolic else tf.cast(tensor, tf.int32)
 
 
 def _from_lists(rows: list) -> tf.Tensor | np.ndarray:

@@ -36,6 +36,7 @@ def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
 
     Raises:
         TypeError: something in it is not a string.
+        ValueError: strings stand beside lists.
     """
     if isinstance(strings, np.ndarray):
         strings = strings.tolist()  # a string alone, if it has no axes
@@ -45,14 +46,8 @@ def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
         tensor = tf.constant(encode(strings))
     else:
         strings = _encode_nested(strings)
-        ragged = any(isinstance(row, list) for row in strings)
-        tensor = (
-            tf.ragged.constant(strings, dtype=tf.string)
-            if ragged
-            else tf.constant(strings, dtype=tf.string)
-        )
-        if ragged and _is_uniform(tensor):
-            tensor = tensor.to_tensor()
+        to_tensor = tf.constant if _is_uniform(strings) else tf.ragged.constant
+        tensor = to_tensor(strings, dtype=tf.string)
     if tensor.dtype != tf.string:
         raise TypeError(f"Strings are needed. Received: a tensor of {tensor.dtype.name}.")
     return tensor
@@ -69,7 +64,12 @@ def encode(string: str | bytes) -> bytes:
     try:
         return string.encode("utf-8", errors="surrogateescape")
     except UnicodeEncodeError:
-        return string.encode("utf-8", errors="surrogatepass")
+        return b"".join(map(_encode_character, string))
+
+
+def _encode_character(character: str) -> bytes:
+    stands_for_a_byte = "\udc80" <= character <= "\udcff"
+    return character.encode("utf-8", "surrogateescape" if stands_for_a_byte else "surrogatepass")
 
 
 def _encode_nested(strings: Any) -> list:
@@ -84,7 +84,11 @@ def _encode_nested(strings: Any) -> list:
     ]
 
 
-def _is_uniform(ragged: tf.RaggedTensor) -> bool:
-    return all(
-        tf.reduce_all(lengths == lengths[:1]).numpy() for lengths in ragged.nested_row_lengths()
-    )
+def _is_uniform(rows: list) -> bool:
+    """Whether nested lists have one depth, and one length at each depth."""
+    lists = [row for row in rows if isinstance(row, list)]
+    if len(lists) < len(rows):
+        return not lists
+    if len({len(row) for row in lists}) > 1:
+        return False
+    return not lists or _is_uniform([item for row in lists for item in row])

@@ -1,7 +1,6 @@
 """tokens ─► ids of the softmax: the vocabulary file, and its lookup in the graph."""
 
 import collections
-import functools
 import gzip
 import os
 import zlib
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import tensorflow as tf
 
 from elmo_tf.files import atomic_file
+from elmo_tf.text.sentences import encode
 
 BOS_TOKEN = "<S>"
 EOS_TOKEN = "</S>"
@@ -25,7 +25,8 @@ class Vocabulary:
     over it.
 
     Args:
-        tokens: `<S>`, `</S>`, `<UNK>`, then the rest, each once.
+        tokens: `<S>`, `</S>`, `<UNK>`, then the rest, each once. A token is its bytes: lone
+            surrogates that stand for the bytes of a character become that character.
 
     Raises:
         ValueError: the first three are others, a token stands twice, is empty, or holds white
@@ -35,9 +36,10 @@ class Vocabulary:
     """
 
     def __init__(self, tokens: Iterable[str]):
-        self.tokens: tuple[str, ...] = tuple(tokens)
+        self.tokens: tuple[str, ...] = tuple(map(_as_read, tokens))
         _check(self.tokens)
         self._ids = {token: index for index, token in enumerate(self.tokens)}
+        self._eager_table: tf.lookup.StaticHashTable | None = None
 
     @classmethod
     def build(
@@ -58,7 +60,9 @@ class Vocabulary:
             The vocabulary: `<S> </S> <UNK>`, then by falling count, ties in order of code points.
 
         Raises:
-            ValueError: no token in it, or an argument out of its range.
+            TypeError: one line or path alone, or an item that is neither, such as a list of
+                tokens.
+            ValueError: no token in it, a damaged `.gz` file, or an argument out of its range.
             OSError: a file cannot be read.
         """
         if isinstance(lines_or_paths, str | os.PathLike):
@@ -74,8 +78,8 @@ class Vocabulary:
                 f". Received: {max_size}"
             )
         counts: collections.Counter[str] = collections.Counter()
-        for item in lines_or_paths:
-            for line in read_lines(item) if isinstance(item, os.PathLike) else (item,):
+        for index, item in enumerate(lines_or_paths):
+            for line in _lines_of(item, index):
                 counts.update(line.split())
         if not counts:
             raise ValueError("Cannot build a vocabulary: there is no token in the text.")
@@ -96,6 +100,8 @@ class Vocabulary:
             OSError: the file cannot be read.
         """
         tokens = [line.rstrip("\r\n") for line in read_lines(path)]
+        if tokens:
+            tokens[0] = tokens[0].removeprefix("\ufeff")  # the mark that some editors put in front
         while tokens and not tokens[-1]:
             tokens.pop()
         try:
@@ -106,17 +112,13 @@ class Vocabulary:
     def save(self, path: str | os.PathLike) -> None:
         """Writes one token a line."""
         with atomic_file(path) as part:
-            part.write_bytes(
-                b"".join(
-                    token.encode("utf-8", errors="surrogateescape") + b"\n" for token in self.tokens
-                )
-            )
+            part.write_bytes(b"".join(encode(token) + b"\n" for token in self.tokens))
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def __contains__(self, token: str) -> bool:
-        return token in self._ids
+        return _as_read(token) in self._ids
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Vocabulary) and self.tokens == other.tokens
@@ -129,22 +131,36 @@ class Vocabulary:
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
         """Ids of Python strings; unknown tokens get that of `<UNK>`."""
-        return [self._ids.get(token, UNKNOWN_ID) for token in tokens]
+        return [self._ids.get(_as_read(token), UNKNOWN_ID) for token in tokens]
 
     def lookup(self, tokens: tf.Tensor) -> tf.Tensor:
         """Ids of a string tensor of any shape, in the graph, as int64 of the same shape."""
         return self.table.lookup(tokens)
 
-    @functools.cached_property
+    @property
     def table(self) -> tf.lookup.StaticHashTable:
+        """The table of `lookup`: one for all eager code and its functions, or the graph's own."""
         with tf.init_scope():
-            keys = tf.constant(
-                [token.encode("utf-8", errors="surrogateescape") for token in self.tokens]
-            )
-            values = tf.range(len(self.tokens), dtype=tf.int64)
-            return tf.lookup.StaticHashTable(
-                tf.lookup.KeyValueTensorInitializer(keys, values), default_value=UNKNOWN_ID
-            )
+            if tf.executing_eagerly():
+                if self._eager_table is None:
+                    self._eager_table = self._new_table()
+                return self._eager_table
+            # Kept by the graph, so that it lives and goes with it.
+            tables = tf.compat.v1.get_default_graph().get_collection_ref(self)
+            if not tables:
+                tables.append(self._new_table())
+            return tables[0]
+
+    def _new_table(self) -> tf.lookup.StaticHashTable:
+        keys = tf.constant([encode(token) for token in self.tokens])
+        values = tf.range(len(self.tokens), dtype=tf.int64)
+        return tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(keys, values), default_value=UNKNOWN_ID
+        )
+
+    def __getstate__(self) -> dict:
+        # A table cannot be copied; another is made when it is needed.
+        return {**self.__dict__, "_eager_table": None}
 
 
 def read_lines(path: str | os.PathLike) -> Iterable[str]:
@@ -162,6 +178,23 @@ def read_lines(path: str | os.PathLike) -> Iterable[str]:
             yield from file
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"Cannot unpack {os.fspath(path)}: {error}") from None
+
+
+def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:
+    if isinstance(item, os.PathLike):
+        return map(_as_read, read_lines(item))
+    if isinstance(item, str):
+        return (_as_read(item),)
+    raise TypeError(
+        "Each item of `lines_or_paths` must be a line (str) or a file (os.PathLike). "
+        f"Item {index} is {item!r} (of type {type(item).__name__}). Join lists of tokens with "
+        "spaces."
+    )
+
+
+def _as_read(string: str) -> str:
+    """The one spelling of a string's bytes: that in which a file with them is read."""
+    return string if string.isascii() else encode(string).decode("utf-8", "surrogateescape")
 
 
 def _check(tokens: tuple[str, ...]) -> None:

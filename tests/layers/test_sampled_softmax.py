@@ -221,3 +221,50 @@ def test_sizes_must_be_positive(arguments):
         ValueError, match=r"`(vocabulary_size|num_sampled)` must be at least 1. Received: 0"
     ):
         SampledSoftmax(*arguments)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+@pytest.mark.parametrize("num_sampled", [4, VOCABULARY_SIZE])
+def test_under_mixed_precision_the_loss_is_float32_and_close(dtype, num_sampled):
+    layer, mixed = layer_of(num_sampled), layer_of(num_sampled, dtype=dtype)
+    inputs, targets = batch()
+
+    loss = mixed(inputs, targets, seed=[3, 4])
+
+    assert loss.dtype == "float32"
+    assert mixed.full_loss(inputs, targets).dtype == "float32"
+    # Logits below 8, with eight bits in a bfloat16.
+    np.testing.assert_allclose(loss, layer(inputs, targets, seed=[3, 4]), atol=0.05)
+    np.testing.assert_allclose(
+        mixed.full_loss(inputs, targets), layer.full_loss(inputs, targets), atol=0.05
+    )
+
+
+def test_a_symbolic_loss_has_the_dtype_of_the_real_one():
+    layer = layer_of(4, dtype="mixed_bfloat16")
+
+    symbolic = layer(keras.Input((FEATURES,)), keras.Input((), dtype="int32"))
+
+    assert symbolic.dtype == "float32"
+    assert symbolic.shape == (None,)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_only_the_rows_of_sampled_tokens_get_gradients(dtype):
+    layer = layer_of(4, dtype=dtype)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(layer(*batch(), seed=[3, 4]))
+
+    gradient = tape.gradient(loss, layer.kernel.value)
+
+    assert isinstance(gradient, tf.IndexedSlices)
+    assert gradient.dtype == tf.float32
+
+
+def test_places_without_a_token_do_not_overflow_a_float16():
+    layer = layer_of(4, dtype="mixed_float16")
+    inputs, targets = batch()
+
+    loss = layer.loss_against(inputs, targets, np.array([9, -1, -1]), lambda ids: 0.0)
+
+    assert np.isfinite(loss).all()

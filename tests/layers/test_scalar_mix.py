@@ -96,3 +96,16 @@ def test_a_negative_penalty_is_refused():
 def test_the_layers_must_be_told_by_the_shape(shape):
     with pytest.raises(ValueError, match=r"\(batch, layer, token, feature\).*Received: shape"):
         ScalarMix().build(shape)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("scale", [1.0, 1000.0, 1e-4])
+def test_layer_norm_is_computed_in_float32(dtype, scale):
+    layers = keras.ops.cast(scale * random_layers(), dtype.removeprefix("mixed_"))
+
+    mixed = layer_of(layer_norm=True, dtype=dtype)(layers, mask=MASK)
+
+    assert mixed.dtype == layers.dtype
+    real = np.asarray(keras.ops.cast(layers, "float32")).astype(np.float64)
+    expected = reference.scalar_mix(reference.normalised(real, MASK), WEIGHTS, GAMMA)
+    np.testing.assert_allclose(keras.ops.cast(mixed, "float32"), expected, atol=0.05)

@@ -1,10 +1,11 @@
 """What a biLM may be given, and what it refuses."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM, BiLMConfig, LSTMConfig, Vocabulary, char_ids
+from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, char_ids
 
 SENTENCES = ["the cat sat", "a", "한국어 😀"]
 TOKENS = [sentence.split() for sentence in SENTENCES]
@@ -42,6 +43,16 @@ def vocabulary_bilm(**kwargs):
     vocabulary = Vocabulary.build(["a a b"])
     config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
     return BiLM(config, vocabulary=vocabulary, **kwargs)
+
+
+def spelling_bilm(filters):
+    """A biLM whose every weight matters, biases included."""
+    char_cnn = CharCNNConfig(filters, embedding_dim=5, num_highway=1, max_chars=MAX_CHARS)
+    bilm = BiLM(BiLMConfig(char_cnn, LSTMConfig(dim=7, projection_dim=4)))
+    rng = np.random.default_rng(0)
+    for weight in bilm.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    return bilm
 
 
 @pytest.mark.parametrize("inputs", KINDS.values(), ids=KINDS.keys())
@@ -101,12 +112,32 @@ def test_nothing_is_a_batch_too(bilm, inputs, shape):
     assert not outputs["layers"].numpy().any()
 
 
-def test_short_rows_of_char_ids_mean_the_same(bilm, outputs):
-    # Every filter still has a window of padding alone behind the 9 bytes of the longest token.
-    ids = char_ids(PADDED, MAX_CHARS)[:, :, :-1].numpy()
-    ids[2, 0, 11] = 260  # the end of the word of nine bytes stays where it was
+@pytest.mark.parametrize("num_chars", range(5, MAX_CHARS + 1))
+@pytest.mark.parametrize("filters", [((1, 2), (2, 4), (3, 7)), ((2, 3), (11, 5))], ids=str)
+def test_narrow_rows_of_char_ids_mean_the_same(num_chars, filters):
+    bilm = spelling_bilm(filters)
+    tokens = [["the", "a"], ["cat", ""]]
+    in_graph = tf.function(
+        bilm, input_signature=[tf.TensorSpec((None, None, None), tf.int32)], autograph=False
+    )
 
-    np.testing.assert_allclose(bilm(ids)["layers"][:2], outputs["layers"][:2], atol=1e-6)
+    ids = char_ids(tokens, num_chars)
+
+    expected = bilm(tokens)["layers"]
+    np.testing.assert_allclose(bilm(ids)["layers"], expected, atol=1e-6)
+    np.testing.assert_allclose(in_graph(ids)["layers"], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("num_chars", [5, 9, MAX_CHARS])
+def test_zeros_behind_the_characters_of_a_token_are_padding(num_chars):
+    bilm = spelling_bilm(((2, 3), (5, 4)))
+    tokens = [["the", "a"], ["cat", ""]]
+    ids = char_ids(tokens, num_chars)
+
+    actual = bilm(tf.where(ids == 261, 0, ids))
+
+    np.testing.assert_allclose(actual["layers"], bilm(tokens)["layers"], atol=1e-6)
+    np.testing.assert_array_equal(actual["mask"], bilm(tokens)["mask"])
 
 
 def test_tokens_may_be_read_by_their_vocabulary(keras_round_trip):
@@ -200,6 +231,25 @@ def test_lengths_must_fit_the_tokens(bilm, inputs, lengths, message):
         bilm(inputs, lengths=lengths)
 
 
+@pytest.mark.parametrize(
+    ("lengths", "dtype"),
+    [
+        ([1.9], "float32"),
+        (np.array([1.0]), "float64"),
+        (tf.constant([1.0]), "float32"),
+        ([True], "bool"),
+        (keras.Input((), dtype="float32"), "float32"),
+    ],
+)
+def test_lengths_must_be_integers(bilm, lengths, dtype):
+    with pytest.raises(TypeError, match=rf"`lengths` must be integers. Received: .*{dtype}"):
+        bilm([["a", "b"]], lengths=lengths)
+
+
+def test_no_lengths_belong_to_no_sentences(bilm):
+    assert bilm([], lengths=[])["mask"].shape == (0, 0)
+
+
 def test_a_graph_refuses_the_same_when_it_runs(bilm):
     of_tokens = tf.function(
         bilm,
@@ -231,3 +281,11 @@ def test_token_ids_must_fit_the_table(inputs, message):
 def test_rows_of_char_ids_must_have_the_length_of_the_model(bilm, num_chars):
     with pytest.raises(ValueError, match=r"must have 3 to 14 characters. Received: ids of"):
         bilm(np.ones((1, 2, num_chars), int))
+
+
+@pytest.mark.parametrize("num_chars", [MAX_CHARS + 1, 2])
+def test_a_graph_refuses_rows_of_another_length_when_it_runs(bilm, num_chars):
+    of_ids = tf.function(bilm, input_signature=[tf.TensorSpec((None, None, None), tf.int32)])
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"must have 3 to 14 characters"):
+        of_ids(tf.ones((1, 2, num_chars), tf.int32))

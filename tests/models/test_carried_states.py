@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from elmo_tf import BiLM
 from elmo_tf.models.carried_states import CarriedStates
 from reference import bilm as reference
 
@@ -144,3 +145,22 @@ def test_states_are_read_as_they_were_written():
             actual = read[direction][0][part]
             np.testing.assert_array_equal(actual[:4], written[direction][0][part])
             np.testing.assert_array_equal(actual[4:], np.zeros((1, size)))
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_carries_states_too(fresh_bilm, dtype):
+    expected = fresh_bilm(stateful=True)
+    bilm = BiLM(expected.config, stateful=True, dtype=dtype)
+    bilm.set_weights(expected.get_weights())
+
+    for batch in BATCHES:
+        layers = bilm(batch)["layers"]
+        assert layers.dtype == bilm.compute_dtype
+        # Vectors below 2 with eight bits in a bfloat16, and what three batches add up.
+        np.testing.assert_allclose(
+            tf.cast(layers, tf.float32), expected(batch)["layers"], atol=0.03
+        )
+    bilm.reset_states()
+    bilm.warm_start(["some text"])
+    assert bilm.initial_state.dtype == "float32"
+    assert bilm.initial_state.numpy().any()

@@ -228,6 +228,52 @@ def test_layers_that_share_a_bilm_still_do_after_loading(bilm, keras_round_trip,
         np.testing.assert_array_equal(new, old)
 
 
+@pytest.mark.parametrize("shared", [True, False], ids=["one biLM", "two biLMs"])
+@pytest.mark.parametrize("trainable", [False, True])
+def test_two_layers_under_others_survive_saving(
+    bilm, fresh_bilm, keras_round_trip, shared, trainable
+):
+    other = bilm if shared else fresh_bilm()
+    if not shared:
+        for weight in other.weights:
+            weight.assign(0.7 * weight)
+    inputs = keras.Input((None,), dtype="string")
+    layers = [Elmo(below, trainable_bilm=trainable) for below in (bilm, other)]
+    set_mix(layers[0])
+    hidden = [keras.layers.LSTM(3)(elmo(inputs)) for elmo in layers]
+    model = keras.Model(inputs, keras.layers.Concatenate()(hidden))
+
+    loaded = keras_round_trip(model)
+
+    np.testing.assert_array_equal(loaded(TOKENS), model(TOKENS))
+    np.testing.assert_array_equal(keras_round_trip(loaded)(TOKENS), model(TOKENS))
+    one, two = (loaded.get_layer(elmo.name).bilm for elmo in layers)
+    assert (one is two) == shared
+
+
+def test_a_shared_frozen_bilm_counts_once(bilm):
+    inputs = keras.Input((None,), dtype="string")
+    one, two = Elmo(bilm), Elmo(bilm)
+
+    model = keras.Model(inputs, [one(inputs), two(inputs)])
+
+    assert one.count_params() == bilm.count_params() + 4
+    assert model.count_params() == bilm.count_params() + 2 * 4
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
+def test_the_dtype_policy_is_that_of_all_parts(bilm, keras_round_trip, dtype):
+    elmo = Elmo(bilm, dtype=dtype, name="elmo")
+    inputs = keras.Input((None,), dtype="string")
+    model = keras.Model(inputs, elmo(inputs))
+
+    for part in (elmo, elmo.mixes[0], elmo.dropout):
+        assert part.dtype_policy.name == dtype
+    assert model(TOKENS).dtype == model.output.dtype == elmo.compute_dtype
+    np.testing.assert_allclose(tf.cast(model(TOKENS), tf.float32), Elmo(bilm)(TOKENS), atol=0.02)
+    assert keras_round_trip(model).get_layer("elmo").mixes[0].dtype_policy.name == dtype
+
+
 def test_a_checkpoint_gives_a_layer_at_once(checkpoint_directory, bilm):
     elmo = Elmo.from_pretrained(checkpoint_directory, dropout=0.0)
 
@@ -261,3 +307,8 @@ def test_bad_inputs_are_refused_as_the_bilm_does(bilm):
         Elmo(bilm)([["", "a"]])
     with pytest.raises(ValueError, match=r"reads strings of shape.*Received: string"):
         Elmo(bilm)(keras.Input((2, 3), dtype="string"))
+
+
+def test_a_bilm_that_keeps_the_boundaries_is_refused(fresh_bilm):
+    with pytest.raises(ValueError, match=r"keeps the boundaries.*keep_boundaries=False"):
+        Elmo(fresh_bilm(keep_boundaries=True))

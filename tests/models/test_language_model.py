@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -129,6 +130,13 @@ def test_all_weights_get_gradients(language_model):
             for top, ids in zip(tops, targets, strict=True)
         )
 
-    gradients = tape.gradient(loss, language_model.trainable_weights)
-    assert len(gradients) == len(language_model.bilm.trainable_weights) + 2
+    parts = (language_model.bilm, language_model.softmax)
+    gradients = tape.gradient(loss, [weight for part in parts for weight in part.trainable_weights])
     assert all(gradient is not None for gradient in gradients)
+
+
+def test_its_weights_are_those_of_its_parts(language_model):
+    expected = [*language_model.bilm.weights, *language_model.softmax.weights]
+
+    assert [id(weight) for weight in language_model.weights] == [id(weight) for weight in expected]
+    assert not isinstance(language_model, keras.layers.Layer)

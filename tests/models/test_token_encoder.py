@@ -93,6 +93,16 @@ def test_cutting_characters_changes_no_vector(bilm):
         np.testing.assert_allclose(encoder(cut_characters(ids, 3)), encoder(ids), atol=1e-6)
 
 
+def test_cutting_keeps_a_character_behind_padding():
+    ids = np.full((2, 20), 261, np.int32)
+    ids[1, 9] = 7
+
+    cut = np.asarray(cut_characters(ids, 3))
+
+    assert cut.shape[1] >= 10 + 3
+    assert cut[1, 9] == 7
+
+
 def test_cutting_no_token_works():
     assert cut_characters(np.zeros((0, 20), np.int32), 3).shape[0] == 0
 

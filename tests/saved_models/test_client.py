@@ -76,6 +76,10 @@ def test_surrogates_stand_for_the_bytes_that_they_came_from(client):
     assert answer["word_emb"][:, 0, 0].tolist() == [2, 2]
 
 
+def test_a_surrogate_that_stands_for_no_byte_is_three_bytes(client):
+    assert client.predict(["\ud83d"], "word_emb")["word_emb"][0, 0, 0] == 3
+
+
 def test_the_signature_may_be_named(client):
     assert client.predict(["a"], signature="serving_default")["elmo"].shape == (1, 1, 6)
 

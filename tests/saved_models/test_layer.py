@@ -182,3 +182,11 @@ def test_bad_strings_are_refused_as_the_bilm_does(layer):
         layer("one sentence")
     with pytest.raises(ValueError, match=r"An empty token .* stands before a real one"):
         layer([["", "a"]])
+
+
+def test_two_layers_in_one_model_survive_saving(exported_elmo, layer, keras_round_trip):
+    inputs = keras.Input((None,), dtype="string")
+    hidden = [keras.layers.LSTM(3)(each(inputs)) for each in (layer, load(exported_elmo))]
+    model = keras.Model(inputs, keras.layers.Concatenate()(hidden))
+
+    np.testing.assert_array_equal(keras_round_trip(model)(PADDED), model(PADDED))

@@ -135,3 +135,12 @@ def test_two_boundaries_and_a_byte_must_fit(max_chars):
 def test_what_is_no_string_is_refused(tokens, message):
     with pytest.raises(TypeError, match=message):
         char_ids(tokens)
+
+
+def test_lists_may_be_spelt_in_a_graph():
+    tokens, uneven = [["a", "bb"], ["", "c"]], [["a"], ["bb", ""]]
+
+    spelt, ragged = tf.function(lambda: (char_ids(tokens, 7), char_ids(uneven, 7)))()
+
+    np.testing.assert_array_equal(spelt, char_ids(tokens, 7))
+    assert ragged.to_list() == char_ids(uneven, 7).to_list()

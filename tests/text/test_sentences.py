@@ -59,6 +59,7 @@ def test_splits_in_a_graph():
         (b"\xff", b"\xff"),
         ("\udcff", b"\xff"),
         ("\ud83d", b"\xed\xa0\xbd"),
+        ("\udcff\ud83dß", b"\xff\xed\xa0\xbd\xc3\x9f"),
     ],
 )
 def test_strings_are_encoded_as_utf_8_and_invalid_bytes_survive(string, encoded):
@@ -95,3 +96,29 @@ def test_numbers_are_refused():
         string_tensor([["a"], [3]])
     with pytest.raises(TypeError, match=r"Strings are needed. Received: a tensor of float32"):
         string_tensor(tf.zeros((2,)))
+
+
+@pytest.mark.parametrize(
+    ("strings", "uniform"),
+    [
+        ([], True),
+        ([["a", "b", "c"], ["d", "e", "f"]], True),
+        ([[], []], True),
+        ([[["a"], []], [["b", "c"]]], False),
+        ([[["a"]], []], False),
+    ],
+)
+def test_lists_give_in_a_graph_what_they_give_eagerly(strings, uniform):
+    in_graph = tf.function(lambda: string_tensor(strings))()
+
+    assert isinstance(in_graph, tf.Tensor if uniform else tf.RaggedTensor)
+    eager = string_tensor(strings)
+    if uniform:
+        np.testing.assert_array_equal(in_graph, eager)
+    else:
+        assert in_graph.to_list() == eager.to_list()
+
+
+def test_strings_beside_lists_are_refused():
+    with pytest.raises(ValueError, match=r"nest"):
+        string_tensor(["a", ["b"]])

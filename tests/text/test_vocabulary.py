@@ -1,9 +1,12 @@
+import copy
 import gzip
+import pickle
 from pathlib import Path
 
 import pytest
 import tensorflow as tf
 
+from elmo_tf.text.sentences import encode, string_tensor
 from elmo_tf.text.vocabulary import Vocabulary, read_lines
 
 SPECIAL = ["<S>", "</S>", "<UNK>"]
@@ -90,6 +93,68 @@ def test_lookup_in_a_graph_gives_the_same_ids_in_the_same_shape():
     assert vocabulary.lookup(tf.constant(tokens)).numpy().tolist() == expected
     assert in_graph(tf.constant(tokens)).numpy().tolist() == expected
     assert next(iter(dataset)).numpy().tolist() == expected
+
+
+def test_lookup_in_a_graph_of_its_own_spoils_no_other():
+    vocabulary = Vocabulary.build(["a a b"])
+
+    for _ in range(2):
+        with tf.Graph().as_default():
+            first, second = (vocabulary.lookup(tf.constant(token)) for token in (["b"], ["a", "z"]))
+            with tf.compat.v1.Session() as session:
+                session.run(tf.compat.v1.tables_initializer())
+                ids = session.run([first, second])
+            assert len(tf.compat.v1.get_collection("table_initializer")) == 1
+        assert [row.tolist() for row in ids] == [[4], [3, 2]]
+
+    assert vocabulary.lookup(tf.constant(["b", "a"])).numpy().tolist() == [4, 3]
+    assert vocabulary.table is vocabulary.table
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, copy.copy, lambda vocabulary: pickle.loads(pickle.dumps(vocabulary))]
+)
+def test_can_be_copied_after_a_lookup(copied):
+    vocabulary = Vocabulary.build(["a a b"])
+    vocabulary.lookup(tf.constant(["a"]))
+
+    other = copied(vocabulary)
+
+    assert other == vocabulary
+    assert other.ids(["b"]) == [4]
+    assert other.lookup(tf.constant(["b"])).numpy().tolist() == [4]
+
+
+@pytest.mark.parametrize("token", ["caf\udce9", "x\ud83d", "\udcff\ud83d"])
+def test_a_lone_surrogate_is_the_same_token_everywhere(tmp_path, token):
+    vocabulary = Vocabulary.build([token])
+
+    vocabulary.save(tmp_path / "vocab.txt")
+
+    assert (tmp_path / "vocab.txt").read_bytes().splitlines()[3] == encode(token)
+    assert Vocabulary.load(tmp_path / "vocab.txt") == vocabulary
+    assert vocabulary.ids([token]) == [3]
+    assert token in vocabulary
+    assert vocabulary.lookup(string_tensor([token])).numpy().tolist() == [3]
+
+
+def test_two_spellings_of_the_same_bytes_are_one_token():
+    assert list(Vocabulary.build(["é \udcc3\udca9 b"]).tokens) == [*SPECIAL, "é", "b"]
+    with pytest.raises(ValueError, match="'é' stands twice"):
+        Vocabulary([*SPECIAL, "é", "\udcc3\udca9"])
+
+
+def test_a_byte_order_mark_in_front_is_no_part_of_the_first_token(tmp_path):
+    path = tmp_path / "vocab.txt"
+    path.write_text("<S>\n</S>\n<UNK>\na\n", encoding="utf-8-sig")
+
+    assert Vocabulary.load(path) == Vocabulary.build(["a"])
+
+
+@pytest.mark.parametrize("item", [["a", "b"], ("a",), b"a b", 7])
+def test_items_that_are_no_lines_are_refused(item):
+    with pytest.raises(TypeError, match=r"must be a line \(str\) or a file .* Item 1 is "):
+        Vocabulary.build(["a line", item])
 
 
 def test_differs_from_other_things():

@@ -1,0 +1,11 @@
+from elmo_tf.saved_models.folders import versions_in
+
+
+def test_versions_are_folders_with_a_model_named_by_a_number(tmp_path):
+    for name in ("1", "007", "12", "x", "-3", "\N{FULLWIDTH DIGIT ONE}", "5a"):
+        (tmp_path / name).mkdir()
+        if name != "12":
+            (tmp_path / name / "saved_model.pb").touch()
+
+    assert versions_in(tmp_path) == {1: tmp_path / "1", 7: tmp_path / "007"}
+    assert versions_in(tmp_path / "nowhere") == {}
