@@ -195,8 +195,13 @@ def test_query_prints_what_a_server_answers(command, trained, exported):
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
 def test_serve_tells_its_ports_and_ends_with_status_0(exported, end):
+    # Whoever runs these tests in the background of a shell has made them deaf to SIGINT.
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from elmo_tf import cli; cli.run()"
+    )
     server = subprocess.Popen(
-        [sys.executable, "-m", "elmo_tf.cli", "serve", exported, "--port", "0", "--rest-port", "0"],
+        [sys.executable, "-c", code, "serve", exported, "--port", "0", "--rest-port", "0"],
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -205,7 +210,10 @@ def test_serve_tells_its_ports_and_ends_with_status_0(exported, end):
         with saved_models.Client(f"localhost:{ports['port']}") as client:
             assert client.predict(["the cat"])["elmo"].shape == (1, 2, 64)
         os.kill(server.pid, end)
-        assert server.wait(30) == 0
+        try:
+            assert server.wait(30) == 0
+        finally:
+            server.kill()
 
 
 @pytest.mark.parametrize(
