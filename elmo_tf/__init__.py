@@ -3,8 +3,7 @@
 The public names are resolved on first use, so that `import elmo_tf` is quick.
 """
 
-import importlib
-from typing import Any
+from elmo_tf.lazy import lazy_names
 
 __version__ = "0.1.0"
 
@@ -32,16 +31,12 @@ _SUBPACKAGES = (
     "trainers",
 )
 
-__all__ = [*_HOMES, *_SUBPACKAGES, "__version__"]
+_NAMES = {**_HOMES, **{name: f"elmo_tf.{name}" for name in _SUBPACKAGES}}
 
+__all__ = [*_NAMES, "__version__"]
 
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    if name in _SUBPACKAGES:
-        return importlib.import_module(f"elmo_tf.{name}")
-    raise AttributeError(f"module 'elmo_tf' has no attribute {name!r}")
+__getattr__, _public_names = lazy_names(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*_public_names(), "__version__"])

@@ -148,6 +148,11 @@ class LSTMConfig:
                 f"Received: {self.use_skip_connections!r}"
             )
 
+    @property
+    def state_sizes(self) -> tuple[int, int]:
+        """Widths of a layer's `h` and `c`."""
+        return self.projection_dim, self.dim
+
 
 @dataclasses.dataclass(frozen=True)
 class BiLMConfig:

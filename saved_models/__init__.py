@@ -1,7 +1,6 @@
 """Exported models: written, checked, loaded as a layer, served, and asked over the network."""
 
-import importlib
-from typing import Any
+from elmo_tf.lazy import lazy_names
 
 _HOMES = {
     "Client": "elmo_tf.saved_models.client",
@@ -12,12 +11,4 @@ _HOMES = {
 
 __all__ = [*_HOMES]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'elmo_tf.saved_models' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -1,7 +1,6 @@
 """Training: configuration, streams of text, steps, optimisers, and the mains."""
 
-import importlib
-from typing import Any
+from elmo_tf.lazy import lazy_names
 
 _HOMES = {
     "PretrainConfig": "elmo_tf.trainers.config",
@@ -10,12 +9,4 @@ _HOMES = {
 
 __all__ = [*_HOMES]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
-    raise AttributeError(f"module 'elmo_tf.trainers' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -99,7 +99,8 @@ def begin_record(
     if first > 0:
         before = read_record(workdir)
         record["perplexity"] = [part for part in before["perplexity"] if part["step"] <= first]
-        if before["step"] == first:
+        # A run killed right after it saved its state has not recorded that step's loss.
+        if before["step"] == first and "loss" in before:
             record["loss"] = before["loss"]
     _cut_log(workdir / LOG_FILE, first)
     write_json(workdir / RECORD_FILE, record)

@@ -112,7 +112,7 @@ class BiLM(keras.Model):
         )
         self._carried = None
         if stateful:
-            self._carried = CarriedStates(lstm.num_layers, self._state_sizes(), self.compute_dtype)
+            self._carried = CarriedStates(lstm.num_layers, lstm.state_sizes, self.compute_dtype)
         # The weights do not depend on the inputs' shape, and checkpoints are read into them.
         self.build(None)
 
@@ -127,14 +127,11 @@ class BiLM(keras.Model):
         # What `warm_start` leaves, as [h; c] of every layer of both directions; zeros before.
         self.initial_state = self.add_weight(
             name="initial_state",
-            shape=(2, lstm.num_layers, sum(self._state_sizes())),
+            shape=(2, lstm.num_layers, sum(lstm.state_sizes)),
             initializer="zeros",
             trainable=False,
         )
         self.built = True
-
-    def _state_sizes(self) -> tuple[int, int]:
-        return self.config.lstm.projection_dim, self.config.lstm.dim
 
     def __call__(self, inputs, lengths=None, training=False, **kwargs):
         # Keras takes no Python lists, and wraps what `call` raises: so inputs are checked here.

@@ -43,10 +43,7 @@ class LanguageModel:
         lstm = self.bilm.config.lstm
         return [
             [
-                [
-                    tf.zeros((num_lanes, size), self.bilm.compute_dtype)
-                    for size in (lstm.projection_dim, lstm.dim)
-                ]
+                [tf.zeros((num_lanes, size), self.bilm.compute_dtype) for size in lstm.state_sizes]
                 for _ in range(lstm.num_layers)
             ]
             for _ in range(2)

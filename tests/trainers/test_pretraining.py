@@ -120,6 +120,19 @@ def test_a_run_in_two_parts_equals_one_without_a_break(tmp_path, settings, run, 
     assert record["perplexity"][-1] == run.record["perplexity"][-1]
 
 
+def test_a_run_killed_between_its_state_and_its_record_may_be_resumed_twice(
+    settings, run, interrupted
+):
+    path = interrupted / "training.json"
+    record = json.loads(path.read_text())
+    del record["loss"]
+    path.write_text(json.dumps(record | {"step": 0}))
+    for steps in (25, 25, 60):
+        config = PretrainConfig(**{**settings, "steps": steps}, workdir=interrupted, resume=True)
+        pretrain(config)
+    assert_same_run(interrupted, run)
+
+
 def test_a_killed_process_goes_on_from_its_last_save(tmp_path, settings, run):
     workdir = tmp_path / "killed"
     code = (
