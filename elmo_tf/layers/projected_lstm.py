@@ -196,20 +196,21 @@ class ProjectedLSTM(keras.layers.RNN):
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
         sequences = ops.transpose(sequences, (1, 0, 2))  # (token, batch, feature)
-        gates = cell.input_product(sequences)  # (token, batch, 4 · units)
         if mask is not None:
             mask = ops.transpose(mask)[:, :, None]  # (token, batch, 1)
         if training:
             outputs, (h, c) = recurrence_tf.recurrence_for_training(
-                gates,
+                sequences,
                 initial_state,
                 mask,
-                cell.recurrent_kernel,
-                cell.projection_kernel if cell.has_projection else None,
+                recurrence_tf.Weights(
+                    cell.kernel, cell.recurrent_kernel, cell.bias, cell.projection_kernel
+                ),
                 cell.cell_clip,
                 cell.proj_clip,
             )
         else:
+            gates = cell.input_product(sequences)  # (token, batch, 4 · units)
             outputs, (h, c) = recurrence_tf.recurrence(cell.step, gates, initial_state, mask)
         if mask is not None:
             outputs = ops.where(mask, outputs, ops.zeros_like(outputs))

@@ -5,6 +5,7 @@ all agree, and so do their gradients.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -35,201 +36,255 @@ def recurrence(
         if real is not None:
             h, c = state
             new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
-        return (new_h, new_c), new_h
+        return (new_h, new_c), (new_h,)
 
     sequences = [gates] if mask is None else [gates, mask]
-    outputs, state = _scan(masked_step, sequences, tuple(initial_state), initial_state[0].shape)
-    return outputs, list(state)
+    h = initial_state[0]
+    specs = [tf.TensorSpec(h.shape, h.dtype)]
+    (outputs,), state = _scan(masked_step, sequences, tuple(initial_state), specs)
+    return _stacked(outputs), list(state)
+
+
+class Weights(NamedTuple):
+    """What a `ProjectedLSTMCell` multiplies with, in the dtype of its products.
+
+    Args:
+        kernel: float (feature, 4 · units).
+        recurrent_kernel: float (projection_dim, 4 · units).
+        bias: float (4 · units,).
+        projection_kernel: float (units, projection_dim) or None.
+    """
+
+    kernel: tf.Tensor
+    recurrent_kernel: tf.Tensor
+    bias: tf.Tensor
+    projection_kernel: tf.Tensor | None
 
 
 def recurrence_for_training(
-    gates: tf.Tensor,
+    inputs: tf.Tensor,
     initial_state: Sequence[tf.Tensor],
     mask: tf.Tensor | None,
-    recurrent_kernel: tf.Tensor,
-    projection_kernel: tf.Tensor | None,
+    weights: Weights,
     cell_clip: float | None,
     proj_clip: float | None,
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """The same, with a gradient that multiplies for all tokens at once.
+    """The same from the inputs on, with a gradient that multiplies for all tokens at once.
 
     TensorFlow's own gradient of a loop adds up a (projection_dim, 4 · units) product in every step.
-    Here the loop backwards carries only the state's gradient, and both matrices get theirs from one
-    product each, over all tokens.
+    Here the loop backwards carries only the state's gradient, and each matrix gets its own from one
+    product over all tokens. Only products are computed in the dtype of the inputs; gates and cell
+    state have at least 32 bits.
 
     Args:
-        gates, initial_state, mask: see `recurrence`.
-        recurrent_kernel: float (projection_dim, 4 · units).
-        projection_kernel: float (units, projection_dim) or None.
+        inputs: float (token, batch, feature).
+        initial_state, mask: see `recurrence`.
+        weights: of the cell.
         cell_clip, proj_clip: see `ProjectedLSTMCell`.
 
     Returns:
         See `recurrence`.
     """
+    clips = cell_clip, proj_clip
+    has_projection = weights.projection_kernel is not None
 
     @tf.custom_gradient
-    def run(gates, h0, c0, recurrent, projection):
-        h, c, activations = _forward(
-            gates, h0, c0, mask, recurrent, projection, cell_clip, proj_clip
-        )
-        last_h = tf.concat([h0[tf.newaxis], h], axis=0)[-1]
-        last_c = tf.concat([c0[tf.newaxis], c], axis=0)[-1]
+    def run(inputs, h0, c0, *arrays):
+        cell = Weights(*arrays, *([] if has_projection else [None]))
+        (h, *kept), (last_h, last_c) = _forward(inputs, h0, c0, mask, cell, clips)
 
-        def gradient(grad_h, grad_last_h, grad_last_c):
-            return _backward(
-                (grad_h, grad_last_h, grad_last_c),
-                (h, c, activations),
-                (h0, c0, mask, recurrent, projection),
-                (cell_clip, proj_clip),
-            )
+        def gradient(*upstream):
+            gradients = _backward(upstream, (h, *kept), (inputs, h0, c0, mask), cell, clips)
+            return [
+                tf.cast(one, to.dtype)
+                for one, to in zip(gradients, (inputs, h0, c0, *arrays), strict=True)
+            ]
 
-        return (h, last_h, last_c), gradient
+        return (_stacked(h), last_h, tf.cast(last_c, c0.dtype)), gradient
 
     # Variables themselves would be taken for something that the gradient must know by another name.
-    recurrent = tf.identity(recurrent_kernel)
-    has_projection = projection_kernel is not None
-    projection = tf.identity(projection_kernel) if has_projection else tf.zeros((0, 0), gates.dtype)
-    h, last_h, last_c = run(gates, *initial_state, recurrent, projection)
-    return tf.ensure_shape(h, (gates.shape[0], *last_h.shape)), [last_h, last_c]
+    arrays = [tf.identity(array) for array in weights if array is not None]
+    h, last_h, last_c = run(inputs, *initial_state, *arrays)
+    return tf.ensure_shape(h, (inputs.shape[0], *last_h.shape)), [last_h, last_c]
 
 
-def _forward(gates, h0, c0, mask, recurrent, projection, cell_clip, proj_clip):
-    """`h`, `c` and the four activations after each token."""
-    has_projection = projection.shape[0] != 0
+def _forward(inputs, h0, c0, mask, cell, clips):
+    """After each token `h`, `c`, the four activations, tanh(c), and what is projected to `h`."""
+    cell_clip, proj_clip = clips
+    wide = _at_least_32_bits(inputs.dtype)
 
     def step(state, gates, real=None):
         h, c = state
-        i, j, f, o = tf.split(gates + tf.matmul(h, recurrent), 4, axis=-1)
+        gates = tf.cast(gates, wide) + tf.cast(tf.matmul(h, cell.recurrent_kernel), wide)
+        i, j, f, o = tf.split(gates, 4, axis=-1)
         i, j, f, o = tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f + 1.0), tf.sigmoid(o)
         new_c = f * c + i * j
         if cell_clip is not None:
             new_c = tf.clip_by_value(new_c, -cell_clip, cell_clip)
-        new_h = o * tf.tanh(new_c)
-        if has_projection:
-            new_h = tf.matmul(new_h, projection)
+        tanh_c = tf.tanh(new_c)
+        projected = tf.cast(o * tanh_c, h.dtype)
+        new_h = projected
+        if cell.projection_kernel is not None:
+            new_h = tf.matmul(new_h, cell.projection_kernel)
             if proj_clip is not None:
                 new_h = tf.clip_by_value(new_h, -proj_clip, proj_clip)
         if real is not None:
             new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
-        # One array for all that is kept: in a small model, each operation of the loop counts.
-        return (new_h, new_c), tf.concat([new_h, new_c, i, j, f, o], axis=-1)
+        return (new_h, new_c), (new_h, new_c, i, j, f, o, tanh_c, projected)
 
+    products = tf.matmul(_flat(inputs), cell.kernel) + cell.bias
+    size = products.shape[-1]
+    gates = tf.reshape(products, (*tf.unstack(tf.shape(inputs)[:2]), size))  # (token, batch, gate)
+    gates = tf.ensure_shape(gates, (*inputs.shape[:2], size))
+    of_h, of_c = tf.TensorSpec(h0.shape, h0.dtype), tf.TensorSpec(c0.shape, wide)
+    specs = [of_h, *([of_c] * 6), tf.TensorSpec(c0.shape, h0.dtype)]
     sequences = [gates] if mask is None else [gates, mask]
-    sizes = [h0.shape[-1], c0.shape[-1], gates.shape[-1]]
-    kept, _ = _scan(step, sequences, (h0, c0), (gates.shape[1], sum(sizes)))
-    return tf.split(kept, sizes, axis=-1)
+    return _scan(step, sequences, (h0, tf.cast(c0, wide)), specs)
 
 
-def _backward(upstream, kept, inputs, clips):
-    """Gradients of the input product, the first state and both matrices."""
+def _backward(upstream, kept, inputs, cell, clips):
+    """Gradients of the inputs, the first state, and the cell's weights."""
     grad_h, grad_last_h, grad_last_c = upstream
-    h, c, activations = kept
-    h0, c0, mask, recurrent, projection = inputs
+    h, c, i, j, f, o, tanh_c, projected = kept
+    inputs, h0, c0, mask = inputs
     cell_clip, proj_clip = clips
-    has_projection = projection.shape[0] != 0
-    i, j, f, o = tf.split(activations, 4, axis=-1)  # each (token, batch, units)
-    tanh_c = tf.tanh(c)
-    c_before = tf.concat([c0[tf.newaxis], c], axis=0)[:-1]
-    h_before = tf.concat([h0[tf.newaxis], h], axis=0)[:-1]
+    dtype, wide = inputs.dtype, _at_least_32_bits(inputs.dtype)
+    recurrent = _transposed(cell.recurrent_kernel)
+    has_projection = cell.projection_kernel is not None
+    projection = _transposed(cell.projection_kernel) if has_projection else None
 
-    # All that does not wait for the loop. A clipped value passes no gradient, a masked token none.
-    real = tf.ones_like(h[..., :1]) if mask is None else tf.cast(mask, h.dtype)
-    into_h = real * tf.ones_like(h)
-    if has_projection and proj_clip is not None:
-        into_h *= tf.cast(tf.abs(h) < proj_clip, h.dtype)
-    into_c = real * tf.ones_like(c)
-    if cell_clip is not None:
-        into_c *= tf.cast(tf.abs(c) < cell_clip, c.dtype)
-    # What a unit of the output's gradient gives to the cell, through its tanh.
-    slope_c = o * (1.0 - tanh_c * tanh_c) * into_c
-    # What a unit of the cell's gradient gives to i, j and f; of the output's, to o.
-    slopes = tf.concat(
-        [
-            i * (1.0 - i) * j,
-            (1.0 - j * j) * i,
-            f * (1.0 - f) * c_before,
-            o * (1.0 - o) * tanh_c,
-        ],
-        axis=-1,
-    )
-    sequences = [grad_h, into_h, into_c, slope_c, slopes, f]
-    if mask is not None:
-        sequences.append(1.0 - real)
-    sizes = [sequence.shape[-1] for sequence in sequences]
-
-    def step(state, row):
-        grad_h, grad_c = state
-        upstream, into_h, into_c, slope_c, slopes, f, *masked = tf.split(row, sizes, axis=-1)
-        grad_h += upstream
-        new_h = grad_h * into_h
-        grad_m = tf.matmul(new_h, projection, transpose_b=True) if has_projection else new_h
-        new_c = grad_c * into_c + grad_m * slope_c
-        gates = tf.concat([new_c, new_c, new_c, grad_m], axis=-1) * slopes
-        before_h = tf.matmul(gates, recurrent, transpose_b=True)
+    def step(state, upstream, h, c, c_before, i, j, f, o, tanh_c, real=None):
+        carried_h, carried_c = state
+        carried_h += tf.cast(upstream, wide)
+        # A clipped value passes no gradient, a masked token none.
+        new_h = carried_h
+        if has_projection and proj_clip is not None:
+            new_h = tf.where(tf.abs(h) < proj_clip, new_h, 0.0)
+        new_c = carried_c
+        if real is not None:
+            new_h, new_c = tf.where(real, new_h, 0.0), tf.where(real, new_c, 0.0)
+        new_h = tf.cast(new_h, dtype)
+        output = tf.cast(tf.matmul(new_h, projection) if has_projection else new_h, wide)
+        new_c += tf.raw_ops.TanhGrad(y=tanh_c, dy=output * o)
+        if cell_clip is not None:
+            new_c = tf.where(tf.abs(c) < cell_clip, new_c, 0.0)
+        gates = [
+            tf.raw_ops.SigmoidGrad(y=i, dy=new_c * j),
+            tf.raw_ops.TanhGrad(y=j, dy=new_c * i),
+            tf.raw_ops.SigmoidGrad(y=f, dy=new_c * c_before),
+            tf.raw_ops.SigmoidGrad(y=o, dy=output * tanh_c),
+        ]
+        gates = tf.cast(tf.concat(gates, axis=-1), dtype)
+        before_h = tf.cast(tf.matmul(gates, recurrent), wide)
         before_c = new_c * f
-        if masked:  # a masked token hands the state through
-            before_h += grad_h * masked[0]
-            before_c += grad_c * masked[0]
-        return (before_h, before_c), tf.concat([gates, new_h], axis=-1)
+        if real is not None:  # a masked token hands the state through
+            before_h = tf.where(real, before_h, carried_h)
+            before_c = tf.where(real, before_c, carried_c)
+        return (before_h, before_c), (gates, new_h)
 
-    rows = tf.concat(sequences, axis=-1)
-    out_sizes = [activations.shape[-1], h.shape[-1]]
-    out, (grad_h0, grad_c0) = _scan(
-        step, [rows], (grad_last_h, grad_last_c), (h.shape[1], sum(out_sizes)), reverse=True
+    c_before = _shifted(tf.cast(c0, wide), c)
+    sequences = [grad_h, h, c, c_before, i, j, f, o, tanh_c]
+    (grad_gates, grad_projected), (grad_h0, grad_c0) = _scan(
+        step,
+        sequences if mask is None else [*sequences, mask],
+        (tf.cast(grad_last_h, wide), tf.cast(grad_last_c, wide)),
+        [tf.TensorSpec((h0.shape[0], cell.kernel.shape[1]), dtype), tf.TensorSpec(h0.shape, dtype)],
+        reverse=True,
     )
-    grad_gates, grad_projected = tf.split(out, out_sizes, axis=-1)
-    grad_recurrent = _outer(h_before, grad_gates)
-    grad_projection = (
-        _outer(o * tanh_c, grad_projected) if has_projection else tf.zeros_like(projection)
-    )
-    return grad_gates, grad_h0, grad_c0, grad_recurrent, grad_projection
+    grad_gates = _flat(_stacked(grad_gates))
+    h_before = _flat(_stacked(_shifted(h0, h)))
+    # One product for both matrices and the bias, whose input is always 1.
+    ones = tf.ones_like(h_before[:, :1])
+    sizes = [inputs.shape[-1], h0.shape[-1], 1]
+    left = tf.concat([_flat(inputs), h_before, ones], axis=-1)
+    products = tf.matmul(left, grad_gates, transpose_a=True)
+    grad_kernel, grad_recurrent, grad_bias = tf.split(products, sizes)
+    grad_inputs = tf.matmul(grad_gates, _transposed(cell.kernel))
+    gradients = [tf.reshape(grad_inputs, tf.shape(inputs)), grad_h0, grad_c0]
+    gradients += [grad_kernel, grad_recurrent, grad_bias[0]]
+    if has_projection:
+        left, right = _flat(_stacked(projected)), _flat(_stacked(grad_projected))
+        gradients.append(tf.matmul(left, right, transpose_a=True))
+    return gradients
 
 
 def _scan(
-    step: Callable[..., tuple[tuple, tf.Tensor]],
-    sequences: Sequence[tf.Tensor],
+    step: Callable[..., tuple[tuple, tuple]],
+    sequences: Sequence[Any],
     state: tuple,
-    output_shape: Sequence[int | None],
+    specs: Sequence[tf.TensorSpec],
     reverse: bool = False,
-) -> tuple[tf.Tensor, tuple]:
-    """Carries a state over the tokens: `state, output = step(state, *token)`.
+) -> tuple[list[Any], tuple]:
+    """Carries a state over the tokens: `state, outputs = step(state, *token)`.
 
     Args:
         step: one step.
-        sequences: each (token, …).
+        sequences: each (token, …): a tensor, or what this function gave.
         state: before the first step.
-        output_shape: of one token's output.
+        specs: of one token's outputs.
         reverse: whether to begin at the last token.
 
     Returns:
-        The outputs in the order of the tokens, (token, …), and the last state.
+        The outputs in the order of the tokens, each (token, …), and the last state. Where the steps
+        are few and their number is known, an output is a list of tensors: most are never needed as
+        one, and copying them costs more than computing them.
     """
-    known = sequences[0].shape[0]
+    first = sequences[0]
+    known = len(first) if isinstance(first, list) else first.shape[0]
     if known is not None and 0 < known <= _MOST_UNROLLED:
-        tokens = list(zip(*map(tf.unstack, sequences), strict=True))
+        lists = [one if isinstance(one, list) else tf.unstack(one) for one in sequences]
+        tokens = list(zip(*lists, strict=True))
         outputs = []
         for token in reversed(tokens) if reverse else tokens:
             state, output = step(state, *token)
             outputs.append(output)
-        return tf.stack(outputs[::-1] if reverse else outputs), state
+        return [list(one) for one in zip(*outputs[:: -1 if reverse else 1], strict=True)], state
 
-    num_tokens = tf.shape(sequences[0])[0]
+    num_tokens = tf.shape(first)[0]
     arrays = [tf.TensorArray(one.dtype, num_tokens).unstack(one) for one in sequences]
-    outputs = tf.TensorArray(state[0].dtype, num_tokens, element_shape=output_shape)
+    outputs = [tf.TensorArray(spec.dtype, num_tokens, element_shape=spec.shape) for spec in specs]
 
     def body(index, state, outputs):
         token = num_tokens - 1 - index if reverse else index
         state, output = step(state, *(array.read(token) for array in arrays))
-        return index + 1, state, outputs.write(token, output)
+        outputs = [array.write(token, one) for array, one in zip(outputs, output, strict=True)]
+        return index + 1, state, outputs
 
     _, state, outputs = tf.while_loop(
         lambda index, *_: index < num_tokens, body, (tf.constant(0), state, outputs)
     )
-    return tf.ensure_shape(outputs.stack(), (known, *output_shape)), state
+    return [
+        tf.ensure_shape(array.stack(), (known, *spec.shape))
+        for array, spec in zip(outputs, specs, strict=True)
+    ], state
 
 
-def _outer(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """`sum_t left_tᵀ · right_t` of (token, batch, feature) tensors."""
-    left = tf.reshape(left, (-1, left.shape[-1]))
-    right = tf.reshape(right, (-1, right.shape[-1]))
-    return tf.matmul(left, right, transpose_a=True)
+def _stacked(sequence: Any) -> tf.Tensor:
+    """What `_scan` gave as a tensor (token, …)."""
+    return tf.stack(sequence) if isinstance(sequence, list) else sequence
+
+
+def _shifted(first: tf.Tensor, sequence: Any) -> Any:
+    """Each token's place takes what the one before it had, the first token's takes `first`."""
+    if isinstance(sequence, list):
+        return [first, *sequence[:-1]]
+    return tf.concat([first[tf.newaxis], sequence], axis=0)[:-1]
+
+
+def _flat(sequence: tf.Tensor) -> tf.Tensor:
+    """(token, batch, feature) → (token · batch, feature)."""
+    return tf.reshape(sequence, (-1, sequence.shape[-1]))
+
+
+def _transposed(matrix: tf.Tensor) -> tf.Tensor:
+    """The transpose in memory.
+
+    TensorFlow folds a plain transpose into each product that takes it, and oneDNN then packs the
+    matrix anew for every token, up to four times slower than the product itself.
+    """
+    rows, columns = matrix.shape
+    return tf.reshape(tf.transpose(matrix[tf.newaxis], (0, 2, 1)), (columns, rows))
+
+
+def _at_least_32_bits(dtype: tf.DType) -> tf.DType:
+    return tf.float32 if dtype.size < 4 else dtype

@@ -74,20 +74,32 @@ class SampledSoftmax(keras.layers.Layer):
         if self.num_sampled >= self.vocabulary_size:
             return self.full_loss(inputs, targets)
         if keras.config.backend() == "tensorflow":
-            from elmo_tf.layers.sampling_tf import distinct_log_uniform
-
-            seed = self._seed_generator.next() if seed is None else seed
-            sampled, num_draws = distinct_log_uniform(self.num_sampled, self.vocabulary_size, seed)
-            log_expected = functools.partial(
-                _log_expected_distinct, num_draws=num_draws, size=self.vocabulary_size
-            )
-        else:
-            seed = self._seed_generator if seed is None else seed
-            sampled = _log_uniform(self.num_sampled, self.vocabulary_size, seed)
-            log_expected = functools.partial(
-                _log_expected, num_draws=self.num_sampled, size=self.vocabulary_size
-            )
+            return self._distinct_loss(inputs, targets, seed)
+        seed = self._seed_generator if seed is None else seed
+        sampled = _log_uniform(self.num_sampled, self.vocabulary_size, seed)
+        log_expected = functools.partial(
+            _log_expected, num_draws=self.num_sampled, size=self.vocabulary_size
+        )
         return self.loss_against(inputs, targets, sampled, log_expected)
+
+    def _distinct_loss(self, inputs, targets, seed):
+        """`loss_against` a sample of TensorFlow's, without a mask of the size of the logits."""
+        from elmo_tf.layers import sampling_tf
+
+        seed = self._seed_generator.next() if seed is None else seed
+        sampled, num_draws = sampling_tf.distinct_log_uniform(
+            self.num_sampled, self.vocabulary_size, seed
+        )
+        log_expected = functools.partial(
+            _log_expected_distinct, num_draws=num_draws, size=self.vocabulary_size
+        )
+        rows = ops.maximum(sampled, 0)
+        inputs = ops.cast(inputs, self.compute_dtype)
+        bias = self._bias_rows(rows) - self._for_loss(log_expected(rows))
+        bias = ops.where(sampled < 0, -1e9, bias)
+        log_partition = sampling_tf.log_partition(inputs, self._kernel_rows(rows), bias)
+        target_logits = self._target_logits(inputs, targets, log_expected)
+        return sampling_tf.loss_of_target(log_partition, target_logits, targets, sampled)
 
     def loss_against(self, inputs: Any, targets: Any, sampled: Any, log_expected: Any) -> Any:
         """The loss against a given sample.
@@ -103,12 +115,10 @@ class SampledSoftmax(keras.layers.Layer):
         """
         rows = ops.maximum(sampled, 0)
         inputs = ops.cast(inputs, self.compute_dtype)
-        target_logits = self._for_loss(inputs) * self._for_loss(self._kernel_rows(targets))
-        target_logits = ops.sum(target_logits, axis=-1)  # (token,)
-        target_logits = target_logits + ops.take(self.bias, targets) - log_expected(targets)
+        target_logits = self._target_logits(inputs, targets, log_expected)
         sampled_logits = ops.matmul(inputs, ops.transpose(self._kernel_rows(rows)))
         sampled_logits = self._for_loss(sampled_logits)  # (token, sample)
-        sampled_logits = sampled_logits + ops.take(self.bias, rows) - log_expected(rows)
+        sampled_logits = sampled_logits + self._bias_rows(rows) - log_expected(rows)
         unwanted = ops.logical_or(
             ops.equal(ops.cast(sampled, targets.dtype), targets[:, None]), sampled < 0
         )
@@ -126,8 +136,15 @@ class SampledSoftmax(keras.layers.Layer):
         products = ops.matmul(ops.cast(inputs, self.compute_dtype), ops.transpose(kernel))
         return self._for_loss(products) + self.bias
 
+    def _target_logits(self, inputs, targets, log_expected):
+        products = self._for_loss(inputs) * self._for_loss(self._kernel_rows(targets))
+        return ops.sum(products, axis=-1) + self._bias_rows(targets) - log_expected(targets)
+
     def _kernel_rows(self, ids):
         return ops.cast(ops.take(self.kernel, ids, axis=0), self.compute_dtype)
+
+    def _bias_rows(self, ids):
+        return ops.take(self.bias, ids, axis=0)
 
     @property
     def _loss_dtype(self) -> str:

@@ -1,7 +1,8 @@
-"""Draws for `SampledSoftmax` on TensorFlow: distinct tokens, and the same from the same seed."""
+"""`SampledSoftmax` on TensorFlow: a sample without repetition, and a loss of few passes over it."""
 
 import functools
 import math
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -44,6 +45,59 @@ def distinct_log_uniform(
     missing = num_sampled - found
     sampled = tf.pad(distinct[:num_sampled], [[0, missing]], constant_values=-1)
     return tf.ensure_shape(sampled, (num_sampled,)), num_draws
+
+
+def loss_of_target(
+    log_partition: tf.Tensor, target_logits: tf.Tensor, targets: tf.Tensor, sampled: tf.Tensor
+) -> tf.Tensor:
+    """The loss of each token, its target counted once, whether it was sampled or not.
+
+    Args:
+        log_partition: float (token,), over the sample.
+        target_logits: float (token,).
+        targets: int (token,).
+        sampled: int (sample,), distinct.
+
+    Returns:
+        float (token,).
+    """
+    in_order = tf.sort(sampled)
+    place = tf.minimum(tf.searchsorted(in_order, targets), tf.size(sampled) - 1)
+    hit = tf.gather(in_order, place) == targets
+    difference = log_partition - target_logits
+    return tf.where(hit, difference, tf.nn.softplus(difference))
+
+
+@tf.custom_gradient
+def log_partition(
+    inputs: tf.Tensor, rows: tf.Tensor, bias: tf.Tensor
+) -> tuple[tf.Tensor, Callable]:
+    """`log sum_k exp(x · W_k + b_k)`.
+
+    Nothing as large as the logits is made twice: their exponentials become their gradient.
+
+    Args:
+        inputs: float (token, feature).
+        rows: float (sample, feature), of the same dtype.
+        bias: float (sample,), at least float32.
+
+    Returns:
+        float (token,), in the dtype of `bias`.
+    """
+    logits = tf.cast(tf.matmul(inputs, rows, transpose_b=True), bias.dtype) + bias
+    largest = tf.reduce_max(logits, axis=-1, keepdims=True)
+    exponentials = tf.exp(logits - largest)  # (token, sample)
+    sums = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
+
+    def gradient(upstream):
+        to_logits = exponentials * (upstream[:, tf.newaxis] / sums)
+        # A product with ones is the faster sum over the tokens.
+        to_bias = tf.matmul(tf.ones_like(sums), to_logits, transpose_a=True)[0]
+        to_logits = tf.cast(to_logits, inputs.dtype)
+        to_rows = tf.matmul(to_logits, inputs, transpose_a=True)
+        return tf.matmul(to_logits, rows), to_rows, to_bias
+
+    return (largest + tf.math.log(sums))[:, 0], gradient
 
 
 @functools.lru_cache

@@ -1,0 +1,45 @@
+"""Trains with elmo_tf on given windows, some steps whenever it is told to; see `train.py`."""
+
+import argparse
+
+import keras
+import numpy as np
+import tensorflow as tf
+from contending import obey
+
+from elmo_tf.config import BiLMConfig
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.trainers.optimizers import Adagrad
+from elmo_tf.trainers.steps import TrainStep
+
+
+def main() -> None:
+    """Builds the model, and obeys."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("windows")
+    parser.add_argument("vocabulary")
+    parser.add_argument("preset")
+    parser.add_argument("num_sampled", type=int)
+    parser.add_argument("precision")
+    arguments = parser.parse_args()
+    with np.load(arguments.windows) as file:
+        inputs, targets = tf.constant(file["inputs"]), tf.constant(file["targets"])
+
+    keras.config.set_dtype_policy(arguments.precision)
+    vocabulary = Vocabulary.load(arguments.vocabulary)
+    model = LanguageModel(
+        BiLM(BiLMConfig.preset(arguments.preset), name="bilm"),
+        SampledSoftmax(len(vocabulary), arguments.num_sampled, name="softmax"),
+        vocabulary,
+    )
+    num_lanes = inputs.shape[2]
+    train_step = TrainStep(model, Adagrad(), num_lanes, dropout=0.1, clip_norm=10.0, seed=0)
+
+    obey(lambda index: float(train_step(inputs[index], targets[index])["loss"]), len(inputs))
+
+
+if __name__ == "__main__":
+    main()
