@@ -8,17 +8,14 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-# Columns of a row of characters, beyond the widest filter, that hold tokens of up to this length
-# and one window of padding. Few are needed: a word's spelling and its two boundaries.
-_LENGTHS = (5, 7, 9, 13, 19)
-# Filters that are worth a part of their own. Arrays beyond 32 MiB are slow: they come from the
-# system, page by page, every time.
-_FILTERS_PER_PART = 512
+# Tokens that are computed together. Parts of one size need few kernels, however many tokens there
+# are; and arrays of more than 32 MiB are slow: they come from the system, page by page, every time.
+_TOKENS = 64
+# Lengths to which those of a part's tokens are rounded up, so that there are few shapes.
+_LENGTHS = (5, 6, 7, 8, 9, 10, 12, 14, 17, 21, 27, 35, 50)
 
 
-def maxima(
-    char_ids: tf.Tensor, table: tf.Tensor, kernels: Sequence[tf.Tensor]
-) -> tf.Tensor:
+def maxima(char_ids: tf.Tensor, table: tf.Tensor, kernels: Sequence[tf.Tensor]) -> tf.Tensor:
     """The largest product of each filter with any window of a token's characters.
 
     Exact: behind a token all columns are alike, so that all windows there are, and one is enough.
@@ -32,29 +29,45 @@ def maxima(
         float (token, sum of counts).
     """
     widest = max(kernel.shape[0] for kernel in kernels)
-    kernel = tf.concat([_as_matrix(kernel, widest) for kernel in kernels], axis=-1)
     num_chars = tf.shape(char_ids)[1]
-    behind = char_ids != char_ids[:, -1:]
-    lengths = tf.reduce_max(tf.where(behind, tf.range(1, num_chars + 1), 0), axis=1)  # (token,)
-    limits = [length + widest for length in _LENGTHS]
-    # The last group: tokens too long for the others, and those that fill their row.
-    fills = lengths + widest > num_chars
-    group = tf.where(fills, len(limits), tf.searchsorted(limits, lengths + widest))
-    groups = tf.dynamic_partition(char_ids, group, len(limits) + 1)
-    places = tf.dynamic_partition(tf.range(tf.shape(char_ids)[0]), group, len(limits) + 1)
-    num_parts = max(1, kernel.shape[1] // _FILTERS_PER_PART)
-    found = []
-    for limit, ids in zip(limits, groups, strict=False):
-        ids = ids[:, :limit]
-        size = -(-tf.shape(ids)[0] // num_parts)
-        for part in range(num_parts):
-            embedded = tf.gather(table, ids[part * size : (part + 1) * size])
-            found.append(_maxima(embedded, kernel, widest))
-    embedded = tf.gather(table, groups[-1])
-    each = [_maxima(embedded, _as_matrix(one, one.shape[0]), one.shape[0]) for one in kernels]
-    found.append(tf.concat(each, axis=-1))  # here each filter has windows of its own
-    order = tf.math.invert_permutation(tf.concat(places, axis=0))
-    return tf.gather(tf.concat(found, axis=0), order)
+    differs = char_ids != char_ids[:, -1:]
+    lengths = tf.reduce_max(tf.where(differs, tf.range(1, num_chars + 1), 0), axis=1)  # (token,)
+    fills = lengths + widest > num_chars  # leaves no window behind itself
+    lengths = tf.where(fills, 0, lengths)
+
+    short = _maxima_by_length(char_ids, lengths, table, kernels, widest)
+    places = tf.where(fills)
+    embedded = tf.gather(table, tf.boolean_mask(char_ids, fills))
+    long = [_maxima(embedded, _as_matrix(one, one.shape[0]), one.shape[0]) for one in kernels]
+    return tf.tensor_scatter_nd_update(short, places, tf.concat(long, axis=-1))
+
+
+def _maxima_by_length(
+    char_ids: tf.Tensor,
+    lengths: tf.Tensor,
+    table: tf.Tensor,
+    kernels: Sequence[tf.Tensor],
+    widest: int,
+) -> tf.Tensor:
+    """The same for tokens that leave at least one window of the widest filter behind them."""
+    kernel = tf.concat([_as_matrix(one, widest) for one in kernels], axis=-1)
+    num_tokens = tf.shape(char_ids)[0]
+    size = tf.clip_by_value(num_tokens, 1, _TOKENS)
+    num_parts = -(-num_tokens // size)
+    order = tf.argsort(lengths)
+    order = tf.pad(order, [[0, num_parts * size - num_tokens]])
+    rounded = tf.gather(tf.constant(_LENGTHS), tf.searchsorted(_LENGTHS[:-1], lengths))
+    found = tf.TensorArray(table.dtype, num_parts, element_shape=(None, kernel.shape[1]))
+
+    def add(part: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+        tokens = order[part * size : (part + 1) * size]
+        limit = tf.reduce_max(tf.gather(rounded, tokens)) + widest
+        ids = tf.gather(char_ids, tokens)[:, :limit]
+        return part + 1, found.write(part, _maxima(tf.gather(table, ids), kernel, widest))
+
+    _, found = tf.while_loop(lambda part, _: part < num_parts, add, (tf.constant(0), found))
+    found = tf.reshape(found.stack(), (-1, kernel.shape[1]))[:num_tokens]
+    return tf.gather(found, tf.math.invert_permutation(order[:num_tokens]))
 
 
 def _as_matrix(kernel: tf.Tensor, width: int) -> tf.Tensor:

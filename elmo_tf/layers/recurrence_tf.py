@@ -159,7 +159,7 @@ def _backward(upstream, kept, inputs, cell, clips):
         # A clipped value passes no gradient, a masked token none.
         new_h = carried_h
         if has_projection and proj_clip is not None:
-            new_h = tf.where(tf.abs(h) < proj_clip, new_h, 0.0)
+            new_h = _within(proj_clip, tf.cast(h, wide), new_h)
         new_c = carried_c
         if real is not None:
             new_h, new_c = tf.where(real, new_h, 0.0), tf.where(real, new_c, 0.0)
@@ -167,7 +167,7 @@ def _backward(upstream, kept, inputs, cell, clips):
         output = tf.cast(tf.matmul(new_h, projection) if has_projection else new_h, wide)
         new_c += tf.raw_ops.TanhGrad(y=tanh_c, dy=output * o)
         if cell_clip is not None:
-            new_c = tf.where(tf.abs(c) < cell_clip, new_c, 0.0)
+            new_c = _within(cell_clip, c, new_c)
         gates = [
             tf.raw_ops.SigmoidGrad(y=i, dy=new_c * j),
             tf.raw_ops.TanhGrad(y=j, dy=new_c * i),
@@ -284,6 +284,11 @@ def _transposed(matrix: tf.Tensor) -> tf.Tensor:
     """
     rows, columns = matrix.shape
     return tf.reshape(tf.transpose(matrix[tf.newaxis], (0, 2, 1)), (columns, rows))
+
+
+def _within(clip: float, value: tf.Tensor, gradient: tf.Tensor) -> tf.Tensor:
+    """The gradient where a clipped value lies within its bounds, and 0 elsewhere."""
+    return tf.raw_ops.ReluGrad(gradients=gradient, features=clip - tf.abs(value))
 
 
 def _at_least_32_bits(dtype: tf.DType) -> tf.DType:

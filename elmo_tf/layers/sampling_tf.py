@@ -90,12 +90,15 @@ def log_partition(
     sums = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
 
     def gradient(upstream):
-        to_logits = exponentials * (upstream[:, tf.newaxis] / sums)
-        # A product with ones is the faster sum over the tokens.
-        to_bias = tf.matmul(tf.ones_like(sums), to_logits, transpose_a=True)[0]
-        to_logits = tf.cast(to_logits, inputs.dtype)
-        to_rows = tf.matmul(to_logits, inputs, transpose_a=True)
-        return tf.matmul(to_logits, rows), to_rows, to_bias
+        # The gradient of the logits is `exponentials * scale`; to scale what it is multiplied with,
+        # and the product, spares it.
+        scale = upstream[:, tf.newaxis] / sums
+        to_bias = tf.matmul(exponentials, scale, transpose_a=True)[:, 0]
+        narrow = tf.cast(exponentials, inputs.dtype)
+        scaled_inputs = tf.cast(tf.cast(inputs, scale.dtype) * scale, inputs.dtype)
+        to_rows = tf.matmul(narrow, scaled_inputs, transpose_a=True)
+        to_inputs = tf.cast(tf.matmul(narrow, rows), scale.dtype) * scale
+        return tf.cast(to_inputs, inputs.dtype), to_rows, to_bias
 
     return (largest + tf.math.log(sums))[:, 0], gradient
 

@@ -12,6 +12,8 @@ from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, FIRST_ROW
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.text.windows import boundary_or, target_ids
 
+_TOKENS_ROUNDED_TO = 64
+
 
 class LanguageModel:
     """Predicts the next token of each direction, from a biLM's top layer.
@@ -68,6 +70,8 @@ class LanguageModel:
             For each direction float (lane, token, projection_dim); and the new states.
         """
         distinct, index = tf.unique(tf.reshape(inputs, (-1,)))
+        # Few distinct sizes: kernels are prepared for every shape that comes.
+        distinct = tf.pad(distinct, [[0, -tf.size(distinct) % _TOKENS_ROUNDED_TO]])
         index = tf.reshape(index, tf.shape(inputs))
         index = boundary_or(inputs, BOS_ROW, EOS_ROW, index + FIRST_ROW)
         index = tf.ensure_shape(index, inputs.shape)
