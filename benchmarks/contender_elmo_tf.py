@@ -2,15 +2,13 @@
 
 import argparse
 
-import keras
 import numpy as np
 import tensorflow as tf
 from contending import obey
 
 from elmo_tf.config import BiLMConfig
-from elmo_tf.layers.sampled_softmax import SampledSoftmax
-from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.precision import dtype_policy
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.optimizers import Adagrad
 from elmo_tf.trainers.steps import TrainStep
@@ -28,13 +26,11 @@ def main() -> None:
     with np.load(arguments.windows) as file:
         inputs, targets = tf.constant(file["inputs"]), tf.constant(file["targets"])
 
-    keras.config.set_dtype_policy(arguments.precision)
     vocabulary = Vocabulary.load(arguments.vocabulary)
-    model = LanguageModel(
-        BiLM(BiLMConfig.preset(arguments.preset), name="bilm"),
-        SampledSoftmax(len(vocabulary), arguments.num_sampled, name="softmax"),
-        vocabulary,
-    )
+    with dtype_policy(arguments.precision):
+        model = LanguageModel.create(
+            BiLMConfig.preset(arguments.preset), vocabulary, arguments.num_sampled
+        )
     num_lanes = inputs.shape[2]
     train_step = TrainStep(model, Adagrad(), num_lanes, dropout=0.1, clip_norm=10.0, seed=0)
 

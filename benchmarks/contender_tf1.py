@@ -1,7 +1,7 @@
 """Trains with simple_elmo, the TensorFlow 1 peer, on given windows; see `train.py`.
 
-Runs in an interpreter that has `simple_elmo` and `tf-keras`, with TF_USE_LEGACY_KERAS=1. The step is
-that of its `train` on one device, without summaries.
+Runs in an interpreter that has `simple_elmo` and `tf-keras`, with TF_USE_LEGACY_KERAS=1. The step
+is that of its `train` on one device, without summaries.
 """
 
 import argparse

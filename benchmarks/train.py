@@ -2,9 +2,9 @@
 
     python benchmarks/train.py --corpus 'text/*.txt' --vocab vocab.txt
 
-Text is real, and cut into windows once; every contender trains on the same ones, in a process of its
-own. They take turns, so that a noisy machine treats all alike, and what counts are the ratios. The
-peer is `simple_elmo.training`; PEER_PYTHON names an interpreter that has `simple_elmo` and
+Text is real, and cut into windows once; every contender trains on the same ones, in a process of
+its own. They take turns, so that a noisy machine treats all alike, and what counts are the ratios.
+The peer is `simple_elmo.training`; PEER_PYTHON names an interpreter that has `simple_elmo` and
 `tf-keras`. Without one, elmo_tf runs alone.
 """
 

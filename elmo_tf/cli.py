@@ -12,7 +12,7 @@ from absl import app, flags
 from absl.flags import argparse_flags
 
 import elmo_tf
-from elmo_tf.commands import pretraining, serving, vectors
+from elmo_tf.commands import evaluating, pretraining, serving, vectors
 from elmo_tf.logs import import_tensorflow, plain_logs
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
@@ -102,7 +102,9 @@ def build_parser() -> argparse_flags.ArgumentParser:
 
     pretraining.add_vocab(add)
     pretraining.add_train(add)
-    pretraining.add_evaluate(add)
+    evaluating.add_evaluate(add)
+    evaluating.add_score(add)
+    evaluating.add_substitutes(add)
     vectors.add_convert(add)
     serving.add_export(add)
     serving.add_serve(add)

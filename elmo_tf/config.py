@@ -21,7 +21,6 @@ _TRAINING_OPTIONS = frozenset(
     {
         "all_clip_norm_val",
         "batch_size",
-        "bidirectional",
         "dropout",
         "learning_rate",
         "n_epochs",
@@ -29,7 +28,6 @@ _TRAINING_OPTIONS = frozenset(
         "n_negative_samples_batch",
         "n_train_tokens",
         "sample_softmax",
-        "share_embedding_softmax",
         "unroll_steps",
     }
 )
@@ -142,11 +140,7 @@ class LSTMConfig:
             if not math.isfinite(value):
                 raise ValueError(f"`lstm.{name}` must be finite or null. Received: {value!r}")
             object.__setattr__(self, name, float(value))
-        if not isinstance(self.use_skip_connections, bool):
-            raise ValueError(
-                "`lstm.use_skip_connections` must be true or false. "
-                f"Received: {self.use_skip_connections!r}"
-            )
+        _check_bool(self.use_skip_connections, "lstm.use_skip_connections")
 
     @property
     def state_sizes(self) -> tuple[int, int]:
@@ -164,16 +158,24 @@ class BiLMConfig:
         lstm: an `LSTMConfig`.
         num_tokens: int >= 1 or None. Tokens in the vocabulary. Needed if `char_cnn` is None, and
             only kept as a note otherwise.
+        bidirectional: bool. If False there is the forward direction alone, and vectors are half as
+            wide. Defaults to True.
+        tie_softmax: bool. Whether the softmax of training predicts tokens with the embedding table
+            that they are read from; only if `char_cnn` is None. Defaults to False.
 
     Raises:
-        ValueError: a value out of its range, or `num_tokens` missing where it is needed.
+        ValueError: a value out of its range, `num_tokens` missing where it is needed, or
+            `tie_softmax` without an embedding table.
 
-    Source: Peters et al. 2018, section 3; `options.json` of the published checkpoints.
+    Source: Peters et al. 2018, section 3; `options.json` of the published checkpoints;
+        `bidirectional` and `share_embedding_softmax` of the original's trainer.
     """
 
     char_cnn: CharCNNConfig | None = dataclasses.field(default_factory=CharCNNConfig)
     lstm: LSTMConfig = dataclasses.field(default_factory=LSTMConfig)
     num_tokens: int | None = None
+    bidirectional: bool = True
+    tie_softmax: bool = False
 
     def __post_init__(self):
         if self.char_cnn is not None and not isinstance(self.char_cnn, CharCNNConfig):
@@ -189,6 +191,23 @@ class BiLMConfig:
                 "`n_tokens_vocab` is missing: without `char_cnn`, tokens come from an embedding "
                 "table, and its number of rows must be known."
             )
+        _check_bool(self.bidirectional, "bidirectional")
+        _check_bool(self.tie_softmax, "share_embedding_softmax")
+        if self.tie_softmax and self.char_cnn is not None:
+            raise ValueError(
+                "`share_embedding_softmax` needs tokens that are read from an embedding table: "
+                "leave out `char_cnn`, or `share_embedding_softmax`."
+            )
+
+    @property
+    def num_directions(self) -> int:
+        """2, or 1 for the forward direction alone."""
+        return 2 if self.bidirectional else 1
+
+    @property
+    def output_dim(self) -> int:
+        """Width of a token's vector in every layer: that of all directions side by side."""
+        return self.num_directions * self.lstm.projection_dim
 
     @classmethod
     def preset(cls, name: str) -> "BiLMConfig":
@@ -250,11 +269,22 @@ class BiLMConfig:
             }
         if self.num_tokens is not None:
             options["n_tokens_vocab"] = self.num_tokens
+        # Only where they differ from the published models, whose files have neither.
+        if not self.bidirectional:
+            options["bidirectional"] = False
+        if self.tie_softmax:
+            options["share_embedding_softmax"] = True
         return options
 
 
 def _config_from_options(options: Mapping[str, Any]) -> BiLMConfig:
-    allowed = {"lstm", "char_cnn", "n_tokens_vocab"}
+    allowed = {
+        "lstm",
+        "char_cnn",
+        "n_tokens_vocab",
+        "bidirectional",
+        "share_embedding_softmax",
+    }
     _check_keys(options, allowed | _TRAINING_OPTIONS, "options")
     if "lstm" not in options:
         raise ValueError("`lstm` is missing: options.json must hold an object of that name.")
@@ -262,6 +292,8 @@ def _config_from_options(options: Mapping[str, Any]) -> BiLMConfig:
         char_cnn=_char_cnn_from_options(options["char_cnn"]) if "char_cnn" in options else None,
         lstm=_lstm_from_options(options["lstm"]),
         num_tokens=options.get("n_tokens_vocab"),
+        bidirectional=options.get("bidirectional", True),
+        tie_softmax=options.get("share_embedding_softmax", False),
     )
 
 
@@ -344,6 +376,11 @@ def _is_pair(value: Any) -> bool:
         and len(value) == 2
         and all(_is_int(part) and part >= 1 for part in value)
     )
+
+
+def _check_bool(value: Any, place: str) -> None:
+    if not isinstance(value, bool):
+        raise ValueError(f"`{place}` must be true or false. Received: {value!r}")
 
 
 def _check_int(value: Any, place: str, least: int, reason: str = "") -> None:

@@ -38,9 +38,9 @@ class Embedder:
 
     Args:
         bilm_or_path: a `BiLM`, an `Elmo` (for its learnt mix), or what `load_bilm` takes.
-        layers: which vectors a sentence of T tokens gets: "all", (L + 1, T, 2 · projection_dim);
-            "top", the last layer, "average", the mean of all layers, or "mix", the mix of the
-            `Elmo` (for a biLM the first state of one, which is the mean): (T, 2 · projection_dim).
+        layers: which vectors a sentence of T tokens gets: "all", (L + 1, T, dim); "top", the last
+            layer, "average", the mean of all layers, or "mix", the mix of the `Elmo` (for a biLM
+            the first state of one, which is the mean): (T, dim).
         precision: "float32".
         batch_tokens: int >= 1. Tokens in a batch, padding included. A longer sentence is a batch
             of its own.
@@ -105,8 +105,8 @@ class Embedder:
 
     @property
     def dim(self) -> int:
-        """Width of a vector."""
-        return 2 * self.bilm.config.lstm.projection_dim
+        """Width of a vector: 2 · projection_dim, or half of it for the forward direction alone."""
+        return self.bilm.config.output_dim
 
     def embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:
         """Gives one array a sentence, in the order of the input.

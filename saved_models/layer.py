@@ -42,7 +42,8 @@ class ExportedElmo(keras.layers.Layer):
         training: bool.
 
     Returns:
-        float (batch, token, 2 · projection_dim), zero at masked tokens, with its mask.
+        float (batch, token, feature), zero at masked tokens, with its mask. As wide as the layers
+        of the biLM.
 
     Raises:
         FileNotFoundError, ValueError: see `load`.

@@ -20,9 +20,10 @@ class Exported(tf.train.Checkpoint):
     `model(strings, training=False)` and all signatures give the same outputs:
 
     - `word_emb`: float (batch, token, projection_dim), the tokens' own vectors;
-    - `lstm_outputs1` …: float (batch, token, 2 · projection_dim), the layers of the biLM;
+    - `lstm_outputs1` …: float (batch, token, output_dim), the layers of the biLM, as wide as all
+      its directions (2 · projection_dim, or projection_dim of the forward one alone);
     - `elmo`: the same shape, the mix of all layers;
-    - `default`: float (batch, 2 · projection_dim), the mean of `elmo` over a sentence's tokens,
+    - `default`: float (batch, output_dim), the mean of `elmo` over a sentence's tokens,
       zeros for an empty sentence;
     - `sequence_len`: int32 (batch,), the tokens of each sentence.
 

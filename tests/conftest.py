@@ -36,6 +36,22 @@ def fresh_bilm(checkpoint_directory):
     return lambda **kwargs: load_bilm(checkpoint_directory, **kwargs)
 
 
+@pytest.fixture(scope="session")
+def forward_directory(tmp_path_factory, options, weights):
+    """The forward direction of the same checkpoint, alone."""
+    forward = {name: array for name, array in weights.items() if not name.startswith("RNN_1")}
+    directory = tmp_path_factory.mktemp("forward")
+    return checkpoint.write(directory, {**options, "bidirectional": False}, forward)
+
+
+@pytest.fixture(scope="session")
+def forward_bilm(forward_directory):
+    """The forward half of `bilm`. None may change it."""
+    from elmo_tf import load_bilm
+
+    return load_bilm(forward_directory)
+
+
 @pytest.fixture
 def keras_round_trip(tmp_path):
     """Saves a model as `.keras`, and loads it again."""

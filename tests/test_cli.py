@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,8 +14,13 @@ import numpy as np
 import pytest
 
 from elmo_tf import Embedder, cli, load_bilm, saved_models
+from elmo_tf.checkpoints.load import load_language_model
+from elmo_tf.evaluation import sentence_scores, substitutes
 
-SUBCOMMANDS = ("vocab", "train", "evaluate", "convert", "export", "serve", "query", "embed")
+SUBCOMMANDS = (
+    *("vocab", "train", "evaluate", "score", "substitutes"),
+    *("convert", "export", "serve", "query", "embed"),
+)
 LINES = ["the cat sat .", "a dog saw the cat !", "", "the dog sat ."] * 8
 
 
@@ -89,13 +95,14 @@ def test_help_comes_within_a_second_and_begins_with_a_line_to_paste(arguments):
 
 def test_the_lines_to_paste_work_one_after_the_other(command):
     """Those up to the server; the first makes its text itself."""
-    for name in ("vocab", "train", "evaluate", "convert", "export", "embed"):
+    names = [name for name in SUBCOMMANDS if name not in ("serve", "query")]
+    for name in names:
         _, out, _ = command(name, "--help")
         line = out.splitlines()[0]
         if "&&" in line:
             prepare, line = line.split(" && ")
             subprocess.run(prepare.replace("python3", sys.executable), shell=True, check=True)
-        status, _, err = command(*line.split()[1:])
+        status, _, err = command(*shlex.split(line)[1:])
         assert status == 0, err
     assert Path("vectors.hdf5").is_file()
     assert Path("exported/1/saved_model.pb").is_file()
@@ -151,6 +158,60 @@ def test_evaluate_prints_one_json_object(command, trained):
     assert result["average"] == pytest.approx(
         np.sqrt(result["forward"] * result["backward"]), rel=1e-6
     )
+
+
+def test_score_prints_one_json_object_a_line(command, trained):
+    status, out, _ = command("score", trained, "text.txt")
+    assert status == 0
+    results = [json.loads(line) for line in out.splitlines()]
+    scores = sentence_scores(load_language_model(trained), LINES)
+    for result, score in zip(results, scores, strict=True):
+        assert set(result) == {"tokens", "forward", "backward"}
+        assert result["tokens"] == len(score.tokens) + 1
+        assert result["forward"] == pytest.approx(score.log_probs["forward"], rel=1e-5)
+        assert result["backward"] == pytest.approx(score.log_probs["backward"], rel=1e-5)
+
+
+def test_the_words_of_score_add_up_to_the_sentence(command, trained):
+    Path("one.txt").write_text("the cat fled\n\n")
+    status, out, _ = command("score", trained, "one.txt", "--per-token", "--batch-tokens", "1")
+    assert status == 0
+    sentence, empty = map(json.loads, out.splitlines())
+    assert [word["token"] for word in sentence["words"]] == ["<S>", "the", "cat", "fled", "</S>"]
+    assert set(sentence["words"][0]) == {"token", "backward"}
+    assert set(sentence["words"][-1]) == {"token", "forward"}
+    for direction in ("forward", "backward"):
+        values = [word[direction] for word in sentence["words"] if direction in word]
+        assert len(values) == sentence["tokens"]
+        assert sum(values) == pytest.approx(sentence[direction], rel=1e-6)
+    assert [word["token"] for word in empty["words"]] == ["<S>", "</S>"]
+    assert empty["tokens"] == 1
+
+
+def test_score_escapes_the_bytes_that_are_no_text(command, trained):
+    Path("bytes.txt").write_bytes(b"the \xff cat\n")
+    status, out, _ = command("score", trained, "bytes.txt", "--per-token")
+    assert status == 0
+    assert r'"\udcff"' in out
+    assert json.loads(out)["words"][2]["token"] == "\udcff"
+
+
+def test_substitutes_prints_one_json_object_a_position(command, trained):
+    status, out, _ = command(
+        *("substitutes", trained, "the cat fled", "--position", "2", "--position", "0"),
+        *("--top", "2"),
+    )
+    assert status == 0
+    results = [json.loads(line) for line in out.splitlines()]
+    assert [(result["position"], result["token"]) for result in results] == [
+        (2, "fled"),
+        (0, "the"),
+    ]
+    wanted = substitutes(load_language_model(trained), "the cat fled", [2, 0], top_n=2)
+    for result, best in zip(results, wanted, strict=True):
+        assert result["substitutes"] == [
+            {"token": token, **log_probs, "total": total} for token, log_probs, total in best
+        ]
 
 
 def test_convert_writes_the_same_weights(command, trained):
@@ -228,6 +289,10 @@ def test_serve_tells_its_ports_and_ends_with_status_0(exported, end):
         ("embed", "run", "text.txt", "out.hdf5", "--layers", "some"),
         ("serve", ".", "--port", "-1"),
         ("query", "localhost:1", "a", "--timeout", "0"),
+        ("score", "run"),
+        ("substitutes", "run", "the cat"),
+        ("substitutes", "run", "the cat", "--position", "-1"),
+        ("substitutes", "run", "the cat", "--position", "1", "--top", "0"),
         ("export", "run", "models", "--unknown"),
     ],
 )
@@ -242,6 +307,9 @@ def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, argu
     [
         (("vocab", "no.txt", "--output", "v.txt"), "There is no text file no.txt."),
         (("evaluate", "no", "text.txt"), "There is no checkpoint no."),
+        (("score", "no", "text.txt"), "There is no checkpoint no."),
+        (("score", "no", "no.txt"), "There is no text file no.txt."),
+        (("substitutes", "no", "the cat", "--position", "1"), "There is no checkpoint no."),
         (("convert", "no", "target"), "There is no checkpoint no."),
         (("export", "no", "models"), "There is no checkpoint no."),
         (("embed", "no", "text.txt", "out.hdf5"), "There is no checkpoint no."),
@@ -257,6 +325,12 @@ def test_what_fails_ends_with_status_1_and_one_line(command, arguments, message)
     assert line.startswith("elmo-tf: ")
     assert message in line
     assert {path.name for path in Path().iterdir()} == {"text.txt"}
+
+
+def test_a_position_outside_the_sentence_ends_with_status_1(command, trained):
+    status, out, err = command("substitutes", trained, "the cat", "--position", "2")
+    assert (status, out) == (1, "")
+    assert "the sentence has 2 tokens. Received: 2" in err
 
 
 def test_what_exists_is_not_overwritten_unless_told(command, trained):

@@ -80,6 +80,33 @@ def test_options_without_characters_round_trip():
     assert "char_cnn" not in config.to_options()
 
 
+@pytest.mark.parametrize("bidirectional", [True, False])
+@pytest.mark.parametrize("tie_softmax", [True, False])
+def test_directions_and_a_tied_softmax_round_trip(bidirectional, tie_softmax):
+    lstm = LSTMConfig(dim=7, projection_dim=5)
+    config = BiLMConfig(None, lstm, 11, bidirectional=bidirectional, tie_softmax=tie_softmax)
+
+    options = config.to_options()
+
+    assert BiLMConfig.from_options(options) == config
+    written = {key: options[key] for key in options.keys() - {"lstm", "n_tokens_vocab"}}
+    expected = {} if bidirectional else {"bidirectional": False}
+    assert written == expected | ({"share_embedding_softmax": True} if tie_softmax else {})
+
+
+def test_what_the_published_models_are_may_be_said():
+    options = {**PUBLISHED, "bidirectional": True, "share_embedding_softmax": False}
+
+    assert BiLMConfig.from_options(options).to_options() == PUBLISHED
+
+
+@pytest.mark.parametrize(("bidirectional", "directions", "width"), [(True, 2, 10), (False, 1, 5)])
+def test_vectors_are_as_wide_as_all_directions(bidirectional, directions, width):
+    config = BiLMConfig(lstm=LSTMConfig(dim=7, projection_dim=5), bidirectional=bidirectional)
+
+    assert (config.num_directions, config.output_dim) == (directions, width)
+
+
 @pytest.mark.parametrize("count", [261, 262])
 def test_both_counts_of_characters_mean_the_same(count):
     options = changed("char_cnn.n_characters", count)
@@ -163,6 +190,9 @@ def test_widths_follow_from_the_filters():
         ("char_cnn.max_characters_per_token", 6, r"at least 7 \(a token's two boundaries"),
         ("char_cnn.n_highways", 1, r"Unknown key `n_highways`.*Did you mean `n_highway`\?"),
         ("n_tokens_vocab", 0, r"`n_tokens_vocab` must be an integer of at least 1"),
+        ("bidirectional", 1, r"`bidirectional` must be true or false. Received: 1"),
+        ("share_embedding_softmax", None, r"`share_embedding_softmax` must be true or false"),
+        ("share_embedding_softmax", True, r"`share_embedding_softmax` needs tokens that are read"),
         ("charcnn", {}, r"Unknown key `charcnn` in `options`. Did you mean `char_cnn`\?"),
     ],
 )

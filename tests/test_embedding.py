@@ -181,6 +181,19 @@ def test_whole_tokens_are_looked_up():
     np.testing.assert_allclose(array, bilm(["b never a"])["layers"][0], atol=1e-5)
 
 
+@pytest.mark.parametrize("layers", ["all", "top", "average", "mix"])
+def test_forward_alone_gives_the_forward_half(bilm, forward_bilm, layers):
+    forward, both = Embedder(forward_bilm, layers), Embedder(bilm, layers)
+
+    vectors = forward.encode(["the cat sat", "a"])
+
+    assert vectors.shape[-1] == forward.dim == WIDTH // 2
+    np.testing.assert_allclose(
+        vectors, both.encode(["the cat sat", "a"])[..., : WIDTH // 2], atol=1e-6
+    )
+    assert forward.encode([]).shape[-1] == WIDTH // 2
+
+
 def test_sentence_vectors_are_means_over_tokens(embedder):
     sentences = ["the cat sat", [], ["a"]]
     arrays = embedder.encode(sentences, output="token")

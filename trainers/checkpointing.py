@@ -1,13 +1,33 @@
-"""The state of a run, all that is needed to go on exactly, in `workdir/state`."""
+"""The state of a run, all that is needed to go on exactly, in `workdir/state`.
 
+A save is a folder: `weights` (with the step) and `optimizer`, written by the chief; for
+each worker its place in the text and its lanes' LSTM states; and `COMPLETE`, written last, without
+which nothing else in the folder counts.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
+from absl import logging
 
+from elmo_tf.files import atomic_file
+from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.steps import TrainStep
 
 STATE_FOLDER = "state"
+_COMPLETE = "COMPLETE"
+# The last save, and the one before: a disk may lose what was written last.
+_SAVES_KEPT = 2
+# TensorFlow tells of a damaged file by an IndexError.
+_DAMAGES = (AssertionError, IndexError, KeyError, OSError, ValueError, tf.errors.OpError)
 
 
 class RunState:
@@ -17,55 +37,157 @@ class RunState:
     before.
 
     Args:
-        workdir: the work directory.
+        workdir: the work directory, one for all workers.
         train_step: holds all variables.
         windows: iterator over the training text.
+        cluster: of the run.
     """
 
-    def __init__(self, workdir: Path, train_step: TrainStep, windows: Any):
-        optimizer = train_step.optimizer
+    def __init__(self, workdir: Path, train_step: TrainStep, windows: Any, cluster: Cluster):
+        self._folder = workdir / STATE_FOLDER
+        self._train_step = train_step
+        self._cluster = cluster
         # Keras's variables are wrappers; what is saved are TensorFlow's own.
-        checkpoint = tf.train.Checkpoint(
-            weights={weight.path: weight.value for weight in train_step.model.weights},
-            optimizer={variable.path: variable.value for variable in optimizer.variables},
-            step=train_step.step,
-            lstm_states=train_step.states,
-            windows=windows,
-        )
-        self._manager = tf.train.CheckpointManager(
-            checkpoint, str(workdir / STATE_FOLDER), max_to_keep=2, step_counter=train_step.step
-        )
+        weights = {weight.path: weight.value for weight in train_step.model.weights}
+        slots = {variable.path: variable.value for variable in train_step.optimizer.variables}
+        # Apart, as TensorFlow copies all that it writes at a time.
+        self._shared = {
+            "weights": tf.train.Checkpoint(weights=weights, step=train_step.step),
+            "optimizer": tf.train.Checkpoint(optimizer=slots),
+        }
+        self._windows = tf.train.Checkpoint(windows=windows)
 
     def save(self) -> None:
-        """Saves everything.
+        """Saves everything. All workers must call it at the same step.
 
         Raises:
-            OSError: the disk is full, or cannot be written.
+            OSError: the disk is full, or cannot be written, here or for another worker.
         """
+        step = int(self._cluster.local(self._train_step.step)[0])
+        folder = self._folder / f"step-{step:08d}"
+        error = None
         try:
-            self._manager.save()
-        except tf.errors.OpError as error:
-            raise OSError(
-                f"Cannot save the state of the run in {self._manager.directory}: {error.message}"
-            ) from None
+            with _writing_to(folder):
+                self._write(folder)
+        except OSError as failure:
+            error = failure
+        if self._cluster.any(error is not None):
+            raise error or OSError(f"Another worker cannot save its state in {folder}.")
+        if self._cluster.is_chief:
+            with atomic_file(folder / _COMPLETE) as part:
+                part.write_text(
+                    json.dumps(
+                        {
+                            "step": step,
+                            "workers": self._cluster.num_workers,
+                            "replicas": self._cluster.num_replicas,
+                        }
+                    )
+                )
+            self._prune(folder)
 
-    def restore(self) -> None:
+    def _write(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        if self._cluster.is_chief:
+            (folder / _COMPLETE).unlink(missing_ok=True)
+            for name, part in self._shared.items():
+                part.write(str(folder / name))
+        worker = _worker_name(self._cluster.worker, self._cluster.num_workers)
+        self._windows.write(str(folder / f"{worker}-text"))
+        states = [
+            # Lanes of a replica beside those of the next.
+            np.concatenate([np.asarray(one, np.float32) for one in self._cluster.local(state)])
+            for state in tf.nest.flatten(self._train_step.states)
+        ]
+        with atomic_file(folder / f"{worker}-lanes.npz") as part, open(part, "wb") as file:
+            np.savez(file, *states)
+
+    def _prune(self, last: Path) -> None:
+        """Removes older saves, and what is left of incomplete ones."""
+        keep = {path for path, _ in _complete_saves(self._folder)[-_SAVES_KEPT:]} | {last}
+        for path in self._folder.iterdir():
+            if path not in keep:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def restore(self) -> int:
         """Restores the last complete save, if there is one.
+
+        The lanes and the text are the same for any number of workers and replicas.
+
+        Returns:
+            The step of that save, 0 without one.
 
         Raises:
             ValueError: the save does not fit this run, or is damaged.
         """
-        latest = self._manager.latest_checkpoint
-        if latest is None:
-            return
+        saves = _complete_saves(self._folder)
+        if not saves:
+            return 0
+        folder, content = saves[-1]
         try:
-            self._manager.checkpoint.restore(latest).assert_consumed()
-        except (AssertionError, IndexError, ValueError, tf.errors.OpError) as error:
-            # TensorFlow tells of a damaged file by an IndexError.
-            reason = str(error).splitlines()[0]
-            raise ValueError(f"Cannot go on from {latest}: {reason}") from None
+            for name, part in self._shared.items():
+                part.read(str(folder / name)).assert_consumed()
+            workers = [_worker_name(k, content["workers"]) for k in range(content["workers"])]
+            # All workers are at the same place of the same text.
+            mine = workers[self._cluster.worker % len(workers)]
+            self._windows.read(str(folder / f"{mine}-text")).assert_consumed()
+            self._restore_lanes([folder / f"{worker}-lanes.npz" for worker in workers])
+        except _DAMAGES as error:
+            reason = (str(error).splitlines() or [repr(error)])[0]
+            raise ValueError(f"Cannot go on from {folder}: {reason}") from None
+        if content["replicas"] != self._cluster.num_replicas:
+            logging.info(
+                "The run was saved by %d replicas and goes on with %d: the model and the order of "
+                "the text stay, dropout and negatives are drawn anew.",
+                content["replicas"],
+                self._cluster.num_replicas,
+            )
+        return content["step"]
+
+    def _restore_lanes(self, files: list[Path]) -> None:
+        loaded = []
+        for file in files:
+            with np.load(file) as arrays:
+                loaded.append([arrays[name] for name in arrays.files])
+        for state, *parts in zip(tf.nest.flatten(self._train_step.states), *loaded, strict=True):
+            lanes = np.concatenate(parts)
+            mine = lanes[self._cluster.lanes(len(lanes))]
+            replicas = self._cluster.local(state)
+            for replica, value in zip(replicas, np.split(mine, len(replicas)), strict=True):
+                replica.assign(tf.cast(value, replica.dtype))
 
 
-def last_save(workdir: Path) -> str | None:
-    """The last complete save of a run, if there is one."""
-    return tf.train.latest_checkpoint(str(workdir / STATE_FOLDER))
+def last_save(workdir: Path) -> Path | None:
+    """The folder of the last complete save of a run, if there is one."""
+    saves = _complete_saves(workdir / STATE_FOLDER)
+    return saves[-1][0] if saves else None
+
+
+def _complete_saves(folder: Path) -> list[tuple[Path, dict[str, int]]]:
+    """Complete saves by their step, and what their marker says."""
+    found = []
+    for path in sorted(folder.glob("step-*")) if folder.is_dir() else ():
+        # A name that this version does not write is none of ours.
+        if not re.fullmatch(r"step-\d{8,}", path.name):
+            continue
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            found.append((path, json.loads((path / _COMPLETE).read_text())))
+    return sorted(found, key=lambda save: save[1]["step"])
+
+
+def _worker_name(worker: int, num_workers: int) -> str:
+    return f"worker-{worker}-of-{num_workers}"
+
+
+@contextlib.contextmanager
+def _writing_to(folder: Path) -> Iterator[None]:
+    """Turns TensorFlow's errors of writing into `OSError`, and tells of the folder."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        reason = error.message
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+    else:
+        return
+    raise OSError(f"Cannot save the state of the run in {folder}: {reason}")

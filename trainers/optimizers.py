@@ -1,28 +1,93 @@
-"""Adagrad that touches only the rows of a large table that a step has used."""
+"""Optimizers that touch only the rows of a large table that a step has used."""
+
+from typing import Any
 
 import keras
 import tensorflow as tf
 
+from elmo_tf.layers.large_tables import filled
+from elmo_tf.trainers.config import OPTIMIZERS
+
+
+def optimizer_named(
+    name: str, learning_rate: Any, weight_decay: float = 0.0
+) -> keras.optimizers.Optimizer:
+    """The optimizer of that name, with the other settings at their defaults.
+
+    Args:
+        name: "adagrad", "adam" (`AdamW` without decay) or "adamw".
+        learning_rate: float or a schedule.
+        weight_decay: float >= 0. For "adamw" alone. Defaults to 0.
+
+    Raises:
+        ValueError: no optimizer has that name, or it knows no weight decay.
+    """
+    if name not in OPTIMIZERS:
+        raise ValueError(f"`optimizer` must be one of {', '.join(OPTIMIZERS)}. Received: {name!r}")
+    if weight_decay and name != "adamw":
+        raise ValueError(
+            f"`weight_decay` goes with the optimizer adamw, not with {name}. "
+            f"Received: {weight_decay}"
+        )
+    if name == "adagrad":
+        return Adagrad(learning_rate)
+    return AdamW(learning_rate, weight_decay=weight_decay, name=name)
+
+
+class _RowOptimizer(keras.optimizers.Optimizer):
+    """What these optimizers share: a step for each kind of gradient, and replicas.
+
+    `apply` may be called on each replica of a `tf.distribute` strategy, with gradients that are
+    already summed over all of them: only who has the sum can clip it.
+    """
+
+    def update_step(self, gradient, variable, learning_rate):
+        learning_rate = tf.cast(learning_rate, variable.dtype)
+        if isinstance(gradient, tf.IndexedSlices):
+            self._update_rows(sum_duplicates(gradient), variable, learning_rate)
+        else:
+            self._update_all(gradient, variable, learning_rate)
+
+    def _update_all(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor):
+        raise NotImplementedError
+
+    def _update_rows(
+        self, gradient: tf.IndexedSlices, variable: tf.Variable, learning_rate: tf.Tensor
+    ):
+        raise NotImplementedError
+
+    def _slot(self, slots: list, variable: tf.Variable) -> Any:
+        """The handle of a variable's slot, of the same replica as the variable."""
+        return slots[self._get_variable_index(variable)].value.handle
+
+    def _all_reduce_sum_gradients(self, grads_and_vars):
+        # Keras would sum the gradients over the replicas here: a second time.
+        return grads_and_vars
+
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class Adagrad(keras.optimizers.Optimizer):
+class Adagrad(_RowOptimizer):
     """Adagrad, as the original trains with it.
 
     `a = a + g²`, `v = v - learning_rate · g / sqrt(a)`
 
     Gradients of gathered rows (`tf.IndexedSlices`) update those rows alone. Keras's own Adagrad
-    makes them dense, (vocabulary, projection_dim) in every step.
+    makes them dense, (vocabulary, projection_dim) in every step. Within `tf.distribute`, gradients
+    must be summed over the replicas before they are applied.
 
     Args:
         learning_rate: float or a schedule. Defaults to 0.2.
         initial_accumulator_value: float > 0, the first `a`. Defaults to 1.
+
+    Raises:
+        ValueError: `initial_accumulator_value` is out of its range.
 
     Source: Duchi et al. 2011; the settings of Peters et al. 2018.
     """
 
     def __init__(
         self,
-        learning_rate: float = 0.2,
+        learning_rate: Any = 0.2,
         initial_accumulator_value: float = 1.0,
         name: str = "adagrad",
         **kwargs,
@@ -39,33 +104,155 @@ class Adagrad(keras.optimizers.Optimizer):
         if self.built:
             return
         super().build(variables)
-        initializer = keras.initializers.Constant(self.initial_accumulator_value)
+        initializer = filled(self.initial_accumulator_value)
         self._accumulators = [
             self.add_variable_from_reference(variable, name="accumulator", initializer=initializer)
             for variable in variables
         ]
 
-    def update_step(self, gradient, variable, learning_rate):
-        accumulator = self._accumulators[self._get_variable_index(variable)]
-        common = {
+    def _update_all(self, gradient, variable, learning_rate):
+        tf.raw_ops.ResourceApplyAdagradV2(**self._settings(variable, learning_rate), grad=gradient)
+
+    def _update_rows(self, gradient, variable, learning_rate):
+        tf.raw_ops.ResourceSparseApplyAdagradV2(
+            **self._settings(variable, learning_rate),
+            grad=gradient.values,
+            indices=gradient.indices,
+        )
+
+    def _settings(self, variable: tf.Variable, learning_rate: tf.Tensor) -> dict[str, Any]:
+        return {
             "var": variable.handle,
-            "accum": accumulator.value.handle,
-            "lr": tf.cast(learning_rate, variable.dtype),
+            "accum": self._slot(self._accumulators, variable),
+            "lr": learning_rate,
             "epsilon": tf.zeros((), variable.dtype),
         }
-        if isinstance(gradient, tf.IndexedSlices):
-            gradient = sum_duplicates(gradient)
-            tf.raw_ops.ResourceSparseApplyAdagradV2(
-                **common, grad=gradient.values, indices=gradient.indices
-            )
-        else:
-            tf.raw_ops.ResourceApplyAdagradV2(**common, grad=gradient)
 
     def get_config(self):
         return {
             **super().get_config(),
             "initial_accumulator_value": self.initial_accumulator_value,
         }
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class AdamW(_RowOptimizer):
+    """Adam with decoupled weight decay, lazy where a gradient is of rows.
+
+    `m = beta_1 · m + (1 - beta_1) · g`, `s = beta_2 · s + (1 - beta_2) · g²`,
+    `v = v - learning_rate · (weight_decay · v + r · m / (sqrt(s) + epsilon))` with
+    `r = sqrt(1 - beta_2^t) / (1 - beta_1^t)` in step `t`, counted from 1.
+
+    Gradients of gathered rows (`tf.IndexedSlices`) update those rows alone: the moments of the
+    others do not fade, and they do not decay, where Adam would go on to move them. Nothing of the
+    size of the table is made. Biases (variables of fewer than two axes) never decay. Within
+    `tf.distribute`, gradients must be summed over the replicas before they are applied.
+
+    Args:
+        learning_rate: float or a schedule. Defaults to 0.001.
+        beta_1: float, 0 to 1 (excluded). Memory of the mean. Defaults to 0.9.
+        beta_2: float, 0 to 1 (excluded). Memory of the mean square. Defaults to 0.999.
+        epsilon: float > 0. Defaults to 1e-8.
+        weight_decay: float >= 0. Defaults to 0: plain Adam.
+
+    Raises:
+        ValueError: a value out of its range.
+
+    Source: Kingma and Ba 2015; Loshchilov and Hutter 2019.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        beta_1: float = 0.9,
+        beta_2: float = 0.999,
+        epsilon: float = 1e-8,
+        weight_decay: float = 0.0,
+        name: str = "adamw",
+        **kwargs,
+    ):
+        super().__init__(
+            learning_rate=learning_rate, weight_decay=weight_decay, name=name, **kwargs
+        )
+        for argument, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
+            if not 0 <= beta < 1:
+                raise ValueError(f"`{argument}` must be from 0 to below 1. Received: {beta}")
+        if epsilon <= 0:
+            raise ValueError(f"`epsilon` must be above 0. Received: {epsilon}")
+        if weight_decay < 0:
+            raise ValueError(f"`weight_decay` must be at least 0. Received: {weight_decay}")
+        self.beta_1 = beta_1
+        self.beta_2 = beta_2
+        self.epsilon = epsilon
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._means, self._squares = self.add_optimizer_variables(variables, ["mean", "square"])
+
+    def _apply_weight_decay(self, variables):
+        # Keras's own would decay all rows and make a copy of the table; each step does its part.
+        pass
+
+    def _decay(self, variable: tf.Variable, learning_rate: tf.Tensor) -> tf.Tensor | None:
+        """The share of a weight that a step takes away, or None if it takes nothing."""
+        if not self.weight_decay or len(variable.shape) < 2 or not self._use_weight_decay(variable):
+            return None
+        return learning_rate * self.weight_decay
+
+    def _powers(self, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
+        """`beta_1^t` and `beta_2^t`."""
+        step = tf.cast(self.iterations + 1, dtype)
+        return tf.cast(self.beta_1, dtype) ** step, tf.cast(self.beta_2, dtype) ** step
+
+    def _update_all(self, gradient, variable, learning_rate):
+        decay = self._decay(variable, learning_rate)
+        if decay is not None:
+            variable.assign_sub(variable * decay)
+        beta_1_power, beta_2_power = self._powers(variable.dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._slot(self._means, variable),
+            v=self._slot(self._squares, variable),
+            beta1_power=beta_1_power,
+            beta2_power=beta_2_power,
+            lr=learning_rate,
+            beta1=tf.cast(self.beta_1, variable.dtype),
+            beta2=tf.cast(self.beta_2, variable.dtype),
+            epsilon=tf.cast(self.epsilon, variable.dtype),
+            grad=gradient,
+        )
+
+    def _update_rows(self, gradient, variable, learning_rate):
+        rows, dtype = gradient.indices, variable.dtype
+        mean = _fade(self._slot(self._means, variable), rows, gradient.values, self.beta_1)
+        square = _fade(self._slot(self._squares, variable), rows, gradient.values**2, self.beta_2)
+        beta_1_power, beta_2_power = self._powers(dtype)
+        rate = learning_rate * tf.sqrt(1 - beta_2_power) / (1 - beta_1_power)
+        change = rate * mean / (tf.sqrt(square) + self.epsilon)  # (row, …)
+        decay = self._decay(variable, learning_rate)
+        if decay is not None:
+            change += decay * tf.raw_ops.ResourceGather(
+                resource=variable.handle, indices=rows, dtype=dtype
+            )
+        tf.raw_ops.ResourceScatterSub(resource=variable.handle, indices=rows, updates=change)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "beta_1": self.beta_1,
+            "beta_2": self.beta_2,
+            "epsilon": self.epsilon,
+        }
+
+
+def _fade(slot: tf.Tensor, rows: tf.Tensor, values: tf.Tensor, memory: float) -> tf.Tensor:
+    """Moves the rows of a slot towards values, and returns them."""
+    before = tf.raw_ops.ResourceGather(resource=slot, indices=rows, dtype=values.dtype)
+    after = before + (values - before) * (1 - memory)
+    tf.raw_ops.ResourceScatterUpdate(resource=slot, indices=rows, updates=after)
+    return after
 
 
 def sum_duplicates(slices: tf.IndexedSlices) -> tf.IndexedSlices:

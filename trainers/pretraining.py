@@ -1,8 +1,8 @@
 """Pretrains a biLM: text and vocabulary ─► checkpoint directory."""
 
-import json
+import dataclasses
 import math
-import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,25 @@ from typing import Any
 import keras
 from absl import logging
 
-from elmo_tf.checkpoints.save import save_bilm, save_softmax, write_json
+from elmo_tf.checkpoints.save import save_language_model, write_json
+from elmo_tf.config import BiLMConfig
 from elmo_tf.evaluation.perplexity import Perplexity
-from elmo_tf.layers.sampled_softmax import SampledSoftmax
-from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.progress import progress
-from elmo_tf.text.corpus import CorpusCount, count_corpus, text_files
+from elmo_tf.precision import dtype_policy, usable_precision
+from elmo_tf.text.corpus import CorpusCount, count_corpus, report_corpus, text_files
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import RunState
+from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, PretrainConfig
-from elmo_tf.trainers.optimizers import Adagrad
+from elmo_tf.trainers.finetuning import FirstWeights
+from elmo_tf.trainers.interrupts import StopRequest
+from elmo_tf.trainers.optimizers import optimizer_named
+from elmo_tf.trainers.schedules import learning_rate_schedule
 from elmo_tf.trainers.steps import TrainStep
 from elmo_tf.trainers.streams import training_windows
+from elmo_tf.trainers.watching import Watch, check_tensorboard
 from elmo_tf.trainers.workdir import (
-    LOG_FILE,
+    BEST_FOLDER,
     RECORD_FILE,
     begin_record,
     check_corpus,
@@ -32,134 +36,199 @@ from elmo_tf.trainers.workdir import (
     prepare_workdir,
 )
 
-# How much of the loss's past the progress line averages over, as a weight of each new step.
-_SMOOTHING = 0.02
+# What a worker tells the others with a step; above it, the number of a signal that it received.
+_NOTHING, _SAVE = 0, 1
 
 
 def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """Trains a biLM, and leaves a checkpoint directory.
 
     `config.workdir` gets `options.json`, `weights.hdf5`, `vocab.txt` and `softmax.hdf5`, at every
-    save; `training.json`, with the settings, the corpus's size and all perplexities; `log.jsonl`,
-    one object a step, written at once; and `state/`, from which `resume` goes on.
+    save; `best/`, the same at the lowest held-out perplexity; `training.json`, with the settings,
+    the corpus's size and all perplexities; `log.jsonl`, one object a step, written at once; and
+    `state/`, from which `resume` goes on.
 
-    Sets the seeds of Python, NumPy and TensorFlow.
+    Trains on all replicas that TF_CONFIG and this machine's devices offer, see
+    `cluster_from_environment`. Ctrl-C and SIGTERM save before they end the run, with
+    `KeyboardInterrupt` and `SystemExit`. Sets the seeds of Python, NumPy and TensorFlow.
 
     Args:
         config: a `PretrainConfig`.
 
     Returns:
-        What `training.json` holds.
+        What `training.json` holds. Workers other than the chief know of no perplexities.
 
     Raises:
         FileExistsError: `workdir` is in use, and neither `resume` nor `overwrite` is set.
-        FileNotFoundError: a pattern matches no file.
+        FileNotFoundError: a pattern matches no file, or there is no checkpoint to start from.
         ValueError: the text is empty or shorter than one step, the vocabulary is no vocabulary, a
             run is resumed with other settings or text, `workdir` has a name that TensorFlow cannot
-            write to, or TF_CONFIG names several workers.
+            write to, or TF_CONFIG is wrong.
         FloatingPointError: the loss is no longer a number.
+        ConnectionError: another worker has stopped.
         OSError: a file cannot be read or written.
     """
-    bilm_config = config.bilm_config()
+    if config.tensorboard:
+        check_tensorboard()
     vocabulary = Vocabulary.load(config.vocab)
     files, valid = text_files(config.corpus), text_files(config.valid)
-    _refuse_several_workers()
+    cluster = cluster_from_environment(config.batch_size)  # before TensorFlow computes anything
+    config = dataclasses.replace(config, precision=usable_precision(config.precision))
+    first_weights = FirstWeights(config.start_from) if config.start_from else None
+    shape = (first_weights or config).bilm_config(len(vocabulary))
     workdir = Path(config.workdir)
-    check_workdir(workdir, config, vocabulary)
+    if cluster.is_chief:
+        check_workdir(workdir, config, shape, vocabulary)
     count = count_corpus(files, vocabulary)
+    report_corpus(count)
     corpus = {**count._asdict(), "bytes": [file.stat().st_size for file in files]}
-    check_corpus(workdir, config, corpus)
     num_steps = _total_steps(config, count)
-    prepare_workdir(workdir, config, vocabulary)
+    rate = learning_rate_schedule(
+        config.schedule, config.learning_rate, config.warmup_steps, num_steps
+    )
+    if cluster.is_chief:
+        check_corpus(workdir, config, corpus)
+        prepare_workdir(workdir, config, shape, vocabulary)
 
     keras.utils.set_random_seed(config.seed)
-    softmax = SampledSoftmax(len(vocabulary), config.num_sampled, name="softmax")
-    model = LanguageModel(BiLM(bilm_config, name="bilm"), softmax, vocabulary)
-    train_step = TrainStep(
-        model,
-        Adagrad(config.learning_rate),
-        num_lanes=config.batch_size,
-        dropout=config.dropout,
-        clip_norm=config.clip_norm,
-        seed=config.seed,
-    )
+    train_step = _train_step(config, shape, vocabulary, rate, cluster)
     windows = iter(training_windows(files, config.batch_size, config.unroll, config.seed))
-    evaluate = Perplexity(model, valid) if valid else None
-    state = RunState(workdir, train_step, windows)
-    if config.resume:
-        state.restore()
-    first = int(train_step.step)
-    record = begin_record(workdir, config, corpus, first)
-
-    eval_every = config.eval_every or math.ceil(num_steps / 10)
-    if evaluate is not None and first == 0:
-        _evaluate(evaluate, record, step=0)
-    for step, losses in _train(train_step, windows, workdir, num_steps, config):
-        is_last = step == num_steps
-        if evaluate is not None and (is_last or step % eval_every == 0):
-            _evaluate(evaluate, record, step)
-            write_json(workdir / RECORD_FILE, record)
-        if is_last or step % config.save_every == 0:
-            record.update(step=step, loss=losses["loss"])
-            _save(workdir, model, state, record)
+    state = RunState(workdir, train_step, windows, cluster)
+    first = state.restore() if config.resume else 0
+    if first == 0 and first_weights is not None:
+        first_weights.give_to(train_step.model)
+    del first_weights  # of which nothing is needed any more
+    run = _Run(config, cluster, train_step, state, valid)
+    run.begin(shape, corpus, first)
     if first >= num_steps:
         logging.info("%s is at step %d already: there is nothing left to train.", workdir, first)
-        _save(workdir, model, state, record)
-    return record
-
-
-def _train(
-    train_step: TrainStep, windows: Any, workdir: Path, num_steps: int, config: PretrainConfig
-) -> Iterator[tuple[int, dict[str, float]]]:
-    """Takes the steps that are left, logs each, and gives its number and its losses."""
-    first = int(train_step.step)
-    tokens = config.batch_size * config.unroll
-    smooth = None
+        run.save()
+        return run.record
     with (
-        open(workdir / LOG_FILE, "a", encoding="utf-8") as log,
-        progress(num_steps * tokens, "training", "tokens", initial=first * tokens) as meter,
+        cluster.told_of_lost_workers(),
+        StopRequest() as stop,
+        Watch(workdir, config, cluster, num_steps, first) as watch,
     ):
+        run.train(windows, first, num_steps, watch, stop)
+    return run.record
+
+
+def _train_step(
+    config: PretrainConfig,
+    shape: BiLMConfig,
+    vocabulary: Vocabulary,
+    rate: keras.optimizers.schedules.LearningRateSchedule,
+    cluster: Cluster,
+) -> TrainStep:
+    with cluster.strategy.scope(), dtype_policy(config.precision):
+        return TrainStep(
+            LanguageModel.create(shape, vocabulary, config.num_sampled),
+            optimizer_named(config.optimizer, rate, config.weight_decay),
+            num_lanes=config.batch_size,
+            dropout=config.dropout,
+            clip_norm=config.clip_norm,
+            seed=config.seed,
+            num_parts=config.accumulate,
+            cluster=cluster,
+        )
+
+
+class _Run:
+    """A run on its way: what it trains, and what it keeps in its work directory."""
+
+    def __init__(
+        self,
+        config: PretrainConfig,
+        cluster: Cluster,
+        train_step: TrainStep,
+        state: RunState,
+        valid: list[Path],
+    ):
+        self._config = config
+        self._cluster = cluster
+        self._workdir = Path(config.workdir)
+        self._train_step = train_step
+        self._state = state
+        self._evaluate = None
+        if valid and cluster.is_chief:
+            self._evaluate = Perplexity(train_step.model, valid)
+        self.record: dict[str, Any] = {}
+
+    def begin(self, shape: BiLMConfig, corpus: dict[str, Any], first: int) -> None:
+        """Makes the record; that of the chief is written."""
+        if self._cluster.is_chief:
+            self.record = begin_record(self._workdir, self._config, shape, corpus, first)
+        else:
+            self.record = {"step": first, "perplexity": []}
+
+    def train(
+        self, windows: Iterator, first: int, num_steps: int, watch: Watch, stop: StopRequest
+    ) -> None:
+        """Takes the steps that are left; evaluates and saves on the way and at the end."""
+        config = self._config
+        eval_every = config.eval_every or math.ceil(num_steps / 10)
+        if first == 0:
+            self._look_at_held_out_text(0, watch, stop)
+        saved_at = time.monotonic()
         for step in range(first + 1, num_steps + 1):
-            window = next(windows)
-            losses = {
-                name: float(value)
-                for name, value in train_step(window["inputs"], window["targets"]).items()
-            }
-            log.write(json.dumps({"step": step, **losses}) + "\n")
-            log.flush()
-            if not math.isfinite(losses["loss"]):
-                raise FloatingPointError(
-                    f"The loss is {losses['loss']} at step {step}: training has diverged. Lower "
-                    "the learning rate, and begin again or go on from the last save."
-                )
-            smooth = losses["loss"] if smooth is None else smooth
-            smooth += _SMOOTHING * (losses["loss"] - smooth)
-            meter.note(
-                f"step {step}/{num_steps}, loss {smooth:.3f}, "
-                f"sampled perplexity {math.exp(min(smooth, 50)):.1f}"
-            )
-            meter.update(tokens)
-            yield step, losses
+            signal, losses = self._take_step(windows, saved_at, stop)
+            watch.step(step, losses, self._train_step)
+            _check_finite(step, losses["loss"])
+            self.record.update(step=step, loss=losses["loss"])
+            if step == num_steps or step % eval_every == 0:
+                self._look_at_held_out_text(step, watch, stop)
+                if self._cluster.num_workers == 1:
+                    signal = max(signal, stop.received)
+            if step == num_steps or step % config.save_every == 0 or signal:
+                self.save()
+                saved_at = time.monotonic()
+            if signal > _SAVE and step < num_steps:
+                logging.info("Stopped and saved at step %d. --resume (resume=True) goes on.", step)
+                stop.end(signal)
+
+    def _take_step(
+        self, windows: Iterator, saved_at: float, stop: StopRequest
+    ) -> tuple[int, dict[str, float]]:
+        """One step: what the workers agree on, and the losses and the norm."""
+        minutes = self._config.save_minutes
+        due = minutes is not None and time.monotonic() - saved_at >= 60 * minutes
+        window = next(windows)
+        results = self._train_step(
+            window["inputs"], window["targets"], stop.received or (_SAVE if due else _NOTHING)
+        )
+        signal = int(results.pop("signal"))
+        return signal, {name: float(value) for name, value in results.items()}
+
+    def _look_at_held_out_text(self, step: int, watch: Watch, stop: StopRequest) -> None:
+        """Measures perplexity, if there is held-out text, and keeps the weights of the best."""
+        if self._evaluate is None or stop.received:
+            return
+        result = None
+        with stop.breaking():
+            result = self._evaluate(shown=False)
+        if result is None:
+            return
+        watch.evaluation(step, result)
+        best = min((one["average"] for one in self.record["perplexity"]), default=math.inf)
+        self.record["perplexity"].append({"step": step, **result})
+        if result["average"] < best:
+            save_language_model(self._train_step.model, self._workdir / BEST_FOLDER)
+        write_json(self._workdir / RECORD_FILE, self.record)
+
+    def save(self) -> None:
+        """Saves the state, then the weights and the record."""
+        self._state.save()
+        if self._cluster.is_chief:
+            save_language_model(self._train_step.model, self._workdir)
+            write_json(self._workdir / RECORD_FILE, self.record)
 
 
-def _evaluate(evaluate: Perplexity, record: dict[str, Any], step: int) -> None:
-    result = evaluate(shown=False)
-    logging.info(
-        "Step %d: held-out perplexity %.1f (forward %.1f, backward %.1f; %d tokens).",
-        step,
-        result["average"],
-        result["forward"],
-        result["backward"],
-        result["tokens"],
-    )
-    record["perplexity"].append({"step": step, **result})
-
-
-def _save(workdir: Path, model: LanguageModel, state: RunState, record: dict[str, Any]) -> None:
-    state.save()
-    save_bilm(model.bilm, workdir)
-    save_softmax(model.softmax, workdir)
-    write_json(workdir / RECORD_FILE, record)
+def _check_finite(step: int, loss: float) -> None:
+    if not math.isfinite(loss):
+        raise FloatingPointError(
+            f"The loss is {loss} at step {step}: training has diverged. Lower the learning rate, "
+            "and begin again or go on from the last save."
+        )
 
 
 def _total_steps(config: PretrainConfig, count: CorpusCount) -> int:
@@ -169,12 +238,6 @@ def _total_steps(config: PretrainConfig, count: CorpusCount) -> int:
             f"The corpus has {count.targets} tokens, sentence ends included: too few for one step "
             f"of batch_size {config.batch_size} by unroll {config.unroll}. Lower them."
         )
-    logging.info(
-        "Corpus: %d sentences, %d tokens, %.2f %% unknown.",
-        count.sentences,
-        count.tokens,
-        100 * count.unknown / count.tokens,
-    )
     if count.unknown == 0:
         logging.warning(
             "No token of the corpus is unknown to the vocabulary, so <UNK> is never learnt, and "
@@ -184,11 +247,3 @@ def _total_steps(config: PretrainConfig, count: CorpusCount) -> int:
     if config.steps is not None:
         return config.steps
     return max(1, round((config.epochs or DEFAULT_EPOCHS) * count.targets / tokens))
-
-
-def _refuse_several_workers() -> None:
-    cluster = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {})
-    if sum(len(cluster.get(kind, ())) for kind in ("chief", "worker")) > 1:
-        raise ValueError(
-            "TF_CONFIG names several workers, and pretraining runs on one device: unset it."
-        )

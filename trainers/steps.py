@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.optimizers import clip_by_global_norm
 
 # The random numbers of a step are told apart by these.
@@ -15,18 +16,23 @@ _DROPOUT, _NEGATIVES = range(2)
 class TrainStep:
     """A language model, its optimizer, and the states of all lanes.
 
-    The loss is half the sum of both directions' mean negative log-likelihoods, estimated by the
-    sampled softmax. Gradients are taken of the loss times the window's tokens, as the original
-    does, and clipped together. State goes from window to window, gradients do not (truncated
-    backpropagation through time).
+    The loss is the mean of the directions' mean negative log-likelihoods, estimated by the sampled
+    softmax. Gradients are taken of the loss times the window's tokens, as the original does, summed
+    over all replicas, and then clipped together. State goes from window to window, gradients do not
+    (truncated backpropagation through time).
+
+    To be built within the scope of the cluster's strategy, as its model.
 
     Args:
         model: a `LanguageModel`.
-        optimizer: a Keras optimizer that takes sparse gradients.
-        num_lanes: int >= 1.
+        optimizer: one of `elmo_tf.trainers.optimizers`.
+        num_lanes: int >= 1, of all replicas together.
         dropout: float, 0 to 1 (excluded).
         clip_norm: float > 0.
-        seed: int. With the number of a step it determines all its random numbers.
+        seed: int. With the number of a step and of a replica it determines all random numbers.
+        num_parts: int >= 1. Parts of a replica's lanes that are computed one after the other, to
+            need less memory; their gradients are added up. Defaults to 1.
+        cluster: a `Cluster`. Defaults to one replica.
 
     Source: Peters et al. 2018, section 3.1; the settings of the original.
     """
@@ -39,51 +45,123 @@ class TrainStep:
         dropout: float,
         clip_norm: float,
         seed: int,
+        num_parts: int = 1,
+        cluster: Cluster | None = None,
     ):
         self.model = model
         self.optimizer = optimizer
         self.dropout = dropout
         self.clip_norm = clip_norm
         self.seed = seed
-        self.step = tf.Variable(0, dtype=tf.int64, trainable=False, name="step")
-        self.states = tf.nest.map_structure(
-            lambda state: tf.Variable(state, trainable=False), model.zero_states(num_lanes)
+        self.num_parts = num_parts
+        self.cluster = cluster or Cluster(tf.distribute.get_strategy())
+        self.step = tf.Variable(
+            0,
+            dtype=tf.int64,
+            trainable=False,
+            name="step",
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
-        self.trainable = [*model.bilm.trainable_weights, *model.softmax.trainable_weights]
+        lanes = num_lanes // self.cluster.num_replicas
+        self.states = tf.nest.map_structure(_of_each_replica, model.zero_states(lanes))
+        self.trainable = model.trainable_weights
         optimizer.build(self.trainable)
 
-    @tf.function(reduce_retracing=True, autograph=False)
-    def __call__(self, inputs: tf.Tensor, targets: tf.Tensor) -> dict[str, tf.Tensor]:
+    def __call__(
+        self, inputs: tf.Tensor, targets: tf.Tensor, signal: int = 0
+    ) -> dict[str, tf.Tensor]:
         """Trains on one window.
 
         Args:
-            inputs, targets: string (direction, lane, token), see `lm_windows`.
+            inputs, targets: string (direction, lane, token), see `lm_windows`; the lanes of all
+                replicas.
+            signal: int. What this process has to tell the others.
 
         Returns:
-            Scalars: "loss", "forward" and "backward" (mean negative log-likelihoods, sampled), and
-            "norm" (of the gradients before they were clipped).
+            Scalars: "loss", "forward" and "backward" (mean negative log-likelihoods, sampled),
+            "norm" (of the gradients before they were clipped), and "signal" (the largest of all).
         """
+        deal = self.cluster.deal
+        results = self._run(deal(inputs), deal(targets), tf.constant(signal))
+        return {name: self.cluster.local(value)[0] for name, value in results.items()}
+
+    @tf.function(reduce_retracing=True, autograph=False)
+    def _run(self, inputs: Any, targets: Any, signal: tf.Tensor) -> dict[str, Any]:
+        return self.cluster.strategy.run(self._replica_step, args=(inputs, targets, signal))
+
+    def _replica_step(
+        self, inputs: tf.Tensor, targets: tf.Tensor, signal: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         seed = tf.random.experimental.stateless_fold_in((self.seed, 0), self.step)
-        with tf.GradientTape() as tape:
-            forward, backward = self._losses(inputs, targets, seed)
-            loss = 0.5 * (forward + backward)
-            scaled = loss * tf.cast(tf.shape(inputs)[-1], loss.dtype)
-        gradients = tape.gradient(scaled, [weight.value for weight in self.trainable])
+        if self.cluster.num_replicas > 1:
+            seed = _fold_in(seed, replica)
+        gradients, losses = self._gradients(inputs, targets, seed)
+        gradients, losses, signal = self._over_replicas(gradients, losses, signal)
         gradients, norm = clip_by_global_norm(gradients, self.clip_norm)
         self.optimizer.apply(gradients, self.trainable)
         self.step.assign_add(1)
-        return {"loss": loss, "forward": forward, "backward": backward, "norm": norm}
+        results = {"loss": tf.reduce_mean(losses), "norm": norm, "signal": signal}
+        return results | dict(zip(("forward", "backward"), tf.unstack(losses), strict=False))
 
-    def _losses(self, inputs: tf.Tensor, targets: tf.Tensor, seed: tf.Tensor) -> list[tf.Tensor]:
+    def _over_replicas(self, gradients: list, losses: tf.Tensor, signal: tf.Tensor) -> tuple:
+        """Sums of the gradients, means of the losses, and the largest signal."""
+        count = self.cluster.num_replicas
+        if count == 1:
+            return gradients, losses, signal
+        # Each signal has a place of its own in the message, as a sum does not tell the largest.
+        context = tf.distribute.get_replica_context()
+        place = tf.one_hot(context.replica_id_in_sync_group, count)
+        message = tf.concat([losses / count, place * tf.cast(signal, losses.dtype)], axis=0)
+        *gradients, message = context.all_reduce(tf.distribute.ReduceOp.SUM, [*gradients, message])
+        losses, signals = tf.split(message, [losses.shape[0], count])
+        return gradients, losses, tf.cast(tf.reduce_max(signals), signal.dtype)
+
+    def _gradients(
+        self, inputs: tf.Tensor, targets: tf.Tensor, seed: tf.Tensor
+    ) -> tuple[list, tf.Tensor]:
+        """What this replica gives to the gradients, and its losses, float (direction,)."""
+        parts = zip(
+            tf.split(inputs, self.num_parts, axis=1),
+            tf.split(targets, self.num_parts, axis=1),
+            strict=True,
+        )
+        total, all_losses, all_states = None, [], []
+        for part, (inputs, targets) in enumerate(parts):
+            before = [] if total is None else tf.nest.flatten(total, expand_composites=True)
+            # One after the other: TensorFlow would compute them side by side.
+            with tf.control_dependencies(before):
+                inputs = tf.identity(inputs)
+            size = inputs.shape[1]
+            rows = slice(part * size, (part + 1) * size)
+            states = tf.nest.map_structure(lambda state, rows=rows: state[rows], self.states)
+            part_seed = _fold_in(seed, part) if self.num_parts > 1 else seed
+            with tf.GradientTape() as tape:
+                losses, states = self._losses(inputs, targets, states, part_seed)
+                tokens = tf.cast(tf.shape(inputs)[-1], losses.dtype)
+                share = self.num_parts * self.cluster.num_replicas
+                scaled = tf.reduce_mean(losses) * tokens / share
+            gradients = tape.gradient(scaled, [weight.value for weight in self.trainable])
+            total = gradients if total is None else list(map(_add, total, gradients))
+            all_losses.append(losses)
+            all_states.append(states)
+        tf.nest.map_structure(
+            lambda old, *new: old.assign(tf.concat(new, axis=0)), self.states, *all_states
+        )
+        return total, tf.reduce_mean(tf.stack(all_losses), axis=0)
+
+    def _losses(
+        self, inputs: tf.Tensor, targets: tf.Tensor, states: Any, seed: tf.Tensor
+    ) -> tuple[tf.Tensor, Any]:
+        """The mean loss of each direction, float (direction,), and the new states."""
         dropout_fn = _Dropout(self.dropout, _fold_in(seed, _DROPOUT)) if self.dropout else None
-        tops, states = self.model.tops(inputs, self.states, dropout_fn, training=True)
-        tf.nest.map_structure(lambda old, new: old.assign(new), self.states, states)
+        tops, states = self.model.tops(inputs, states, dropout_fn, training=True)
         losses = []
         for direction, (top, ids) in enumerate(zip(tops, self.model.targets(targets), strict=True)):
             top = tf.reshape(top, (-1, top.shape[-1]))  # (lane · token, feature)
             sample_seed = _fold_in(_fold_in(seed, _NEGATIVES), direction)
             losses.append(tf.reduce_mean(self.model.softmax(top, ids, seed=sample_seed)))
-        return losses
+        return tf.stack(losses), states
 
 
 class _Dropout:
@@ -100,5 +178,24 @@ class _Dropout:
         return tf.nn.experimental.stateless_dropout(inputs, self._rate, seed=seed)
 
 
-def _fold_in(seed: tf.Tensor, number: int) -> tf.Tensor:
+def _of_each_replica(state: tf.Tensor) -> tf.Variable:
+    """A variable of which each replica has its own."""
+    return tf.Variable(
+        state,
+        trainable=False,
+        synchronization=tf.VariableSynchronization.ON_READ,
+        aggregation=tf.VariableAggregation.NONE,
+    )
+
+
+def _add(one: Any, other: Any) -> Any:
+    """The sum of two gradients; sparse ones are laid side by side."""
+    if isinstance(one, tf.IndexedSlices):
+        values = tf.concat([one.values, other.values], axis=0)
+        indices = tf.concat([one.indices, other.indices], axis=0)
+        return tf.IndexedSlices(values, indices, one.dense_shape)
+    return one + other
+
+
+def _fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
     return tf.random.experimental.stateless_fold_in(seed, number)

@@ -5,14 +5,22 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.checkpoints.load import OPTIONS_FILE, SOFTMAX_FILE, VOCABULARY_FILE, WEIGHTS_FILE
+from elmo_tf.checkpoints.load import (
+    EMBEDDINGS_FILE,
+    OPTIONS_FILE,
+    SOFTMAX_FILE,
+    VOCABULARY_FILE,
+    WEIGHTS_FILE,
+)
 from elmo_tf.checkpoints.save import write_json
+from elmo_tf.config import BiLMConfig
 from elmo_tf.files import atomic_file, refuse_pattern
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
 from elmo_tf.trainers.config import PretrainConfig
+from elmo_tf.trainers.watching import LOG_FILE, TENSORBOARD_FOLDER
 
-LOG_FILE = "log.jsonl"
+BEST_FOLDER = "best"
 RECORD_FILE = "training.json"
 _RESULTS = (
     OPTIONS_FILE,
@@ -22,10 +30,15 @@ _RESULTS = (
     LOG_FILE,
     RECORD_FILE,
     STATE_FOLDER,
+    BEST_FOLDER,
+    EMBEDDINGS_FILE,
+    TENSORBOARD_FOLDER,
 )
 
 
-def check_workdir(workdir: Path, config: PretrainConfig, vocabulary: Vocabulary) -> None:
+def check_workdir(
+    workdir: Path, config: PretrainConfig, shape: BiLMConfig, vocabulary: Vocabulary
+) -> None:
     """Refuses a directory that a run may neither begin in nor go on in.
 
     Raises:
@@ -39,7 +52,7 @@ def check_workdir(workdir: Path, config: PretrainConfig, vocabulary: Vocabulary)
     if config.resume:
         record = workdir / RECORD_FILE
         if last_save(workdir) is not None:
-            config.check_continues(read_record(workdir)["settings"], record)
+            config.check_continues(shape, read_record(workdir)["settings"], record)
             if Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary:
                 raise ValueError(
                     f"Cannot go on with another vocabulary than {workdir / VOCABULARY_FILE}: "
@@ -80,22 +93,24 @@ def read_record(workdir: Path) -> dict[str, Any]:
     return json.loads((workdir / RECORD_FILE).read_text(encoding="utf-8"))
 
 
-def prepare_workdir(workdir: Path, config: PretrainConfig, vocabulary: Vocabulary) -> None:
+def prepare_workdir(
+    workdir: Path, config: PretrainConfig, shape: BiLMConfig, vocabulary: Vocabulary
+) -> None:
     """Makes the directory, without results of a run before, and writes the shape of the biLM."""
     workdir.mkdir(parents=True, exist_ok=True)
     if config.overwrite:
         for name in _RESULTS:
             path = workdir / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    write_json(workdir / OPTIONS_FILE, config.bilm_config().to_options())
+    write_json(workdir / OPTIONS_FILE, shape.to_options())
     vocabulary.save(workdir / VOCABULARY_FILE)
 
 
 def begin_record(
-    workdir: Path, config: PretrainConfig, corpus: dict[str, Any], first: int
+    workdir: Path, config: PretrainConfig, shape: BiLMConfig, corpus: dict[str, Any], first: int
 ) -> dict[str, Any]:
     """The record of the run. It and the log are cut back to the step from which it goes on."""
-    record = {"settings": config.as_json(), "corpus": corpus, "step": first, "perplexity": []}
+    record = {"settings": config.as_json(shape), "corpus": corpus, "step": first, "perplexity": []}
     if first > 0:
         before = read_record(workdir)
         record["perplexity"] = [part for part in before["perplexity"] if part["step"] <= first]

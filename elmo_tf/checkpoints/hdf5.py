@@ -9,6 +9,10 @@ import numpy as np
 
 from elmo_tf.checkpoints.names import WeightRule
 from elmo_tf.files import atomic_file
+from elmo_tf.layers.large_tables import take_rows
+from elmo_tf.layers.sampled_softmax import SampledSoftmax
+
+_NUMBERS_AT_ONCE = 2**24  # 64 MiB
 
 
 def read_weights(
@@ -58,14 +62,33 @@ def write_weights(
     """Writes variables to an HDF5 file, as float32; it appears when it is complete."""
     with atomic_file(path) as part, h5py.File(part, "w") as file:
         for rule in rules:
-            arrays = [np.asarray(variables[name].numpy(), np.float32) for name in rule.variables]
+            targets = [variables[name] for name in rule.variables]
+            if len(targets) == 1 and len(targets[0].shape) == 2 and rule.is_plain:
+                _write_rows(file, rule.dataset, targets[0])
+                continue
+            arrays = [np.asarray(target.numpy(), np.float32) for target in targets]
             file.create_dataset(rule.dataset, data=rule.to_file(arrays))
+
+
+def _write_rows(file: h5py.File, name: str, table: keras.Variable) -> None:
+    """Writes a table some rows at a time: a copy of a large one may not fit beside it."""
+    num_rows, width = table.shape
+    dataset = file.create_dataset(name, table.shape, np.float32)
+    size = max(1, _NUMBERS_AT_ONCE // width)
+    for start in range(0, num_rows, size):
+        rows = take_rows(table, np.arange(start, min(start + size, num_rows)))
+        dataset[start : start + size] = np.asarray(rows, np.float32)
 
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
     """The weights of a layer, frozen or not, by their path below it."""
     prefix = f"{layer.name}/"
     return {weight.path.removeprefix(prefix): weight for weight in layer.weights}
+
+
+def softmax_variables(softmax: SampledSoftmax) -> dict[str, keras.Variable]:
+    """The weights of a softmax by their names in `softmax_rules`, whoever else shares them."""
+    return {"W": softmax.kernel, "b": softmax.bias}
 
 
 def _open(path: str | os.PathLike) -> h5py.File:

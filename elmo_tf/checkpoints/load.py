@@ -1,6 +1,7 @@
 """Any supported checkpoint → BiLM."""
 
 import contextlib
+import dataclasses
 import hashlib
 import os
 import sys
@@ -11,11 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import keras
+import numpy as np
 
-from elmo_tf.checkpoints.hdf5 import read_weights, variables_by_path
+from elmo_tf.checkpoints.hdf5 import read_weights, softmax_variables, variables_by_path
 from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
+from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint, load_tf1_bilm, load_tf1_softmax
 from elmo_tf.config import BiLMConfig
-from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.vocabulary import Vocabulary
@@ -40,8 +43,9 @@ def load_bilm(
 
     Args:
         path: a directory that holds one `*options.json` and one `*weights.hdf5` (or `model.hdf5`);
-            a zip of such files; a pair `(options, weights)`; or an http(s) URL of a zip, or a pair
-            of URLs, which are kept in Keras's cache.
+            a zip of such files; a pair `(options, weights)`; an http(s) URL of a zip, or a pair of
+            URLs, which are kept in Keras's cache; a training directory of the original, or the
+            prefix of a checkpoint in one, see `find_tf1_checkpoint`.
         stateful: see `BiLM`.
         token_embeddings: an HDF5 file with the dataset `embedding`, one row a token of
             `vocabulary`. Tokens then come from it instead of from their characters. A directory
@@ -59,6 +63,14 @@ def load_bilm(
 
     Source: the published checkpoints of Peters et al. 2018.
     """
+    original = find_tf1_checkpoint(path)
+    if original is not None:
+        if token_embeddings is not None:
+            raise ValueError(
+                "`token_embeddings` goes with weights as HDF5. Convert the checkpoint first: "
+                f"{original.prefix}"
+            )
+        return load_tf1_bilm(original, stateful, vocabulary, **kwargs)
     with _locate(path) as (options_file, weights_file):
         config = BiLMConfig.from_options(options_file)
         if config.char_cnn is None or token_embeddings is not None:
@@ -66,7 +78,7 @@ def load_bilm(
             vocabulary = Vocabulary.load(vocabulary or _beside(folder, VOCABULARY_FILE))
             token_embeddings = token_embeddings or _beside(folder, EMBEDDINGS_FILE)
             ignore = {rule.dataset for rule in weight_rules(config)}
-            config = BiLMConfig(None, config.lstm, len(vocabulary))
+            config = dataclasses.replace(config, char_cnn=None, num_tokens=len(vocabulary))
             kwargs["vocabulary"] = vocabulary
             ignore -= {rule.dataset for rule in weight_rules(config)}
         elif vocabulary is not None:
@@ -83,23 +95,47 @@ def load_bilm(
     return bilm
 
 
-def load_softmax(directory: str | os.PathLike, vocabulary_size: int, **kwargs) -> SampledSoftmax:
+def load_softmax(
+    directory: str | os.PathLike, vocabulary_size: int, bilm: BiLM | None = None, **kwargs
+) -> SampledSoftmax:
     """Reads the softmax that training left in a checkpoint directory.
 
     Args:
-        directory: a checkpoint directory.
+        directory: a checkpoint directory, also one of the original's training, see `load_bilm`.
         vocabulary_size: int. Tokens of its vocabulary.
+        bilm: the biLM of the same directory. Needed for a softmax that shares its embedding table;
+            without it, such a softmax has a table of its own.
         **kwargs: further arguments of `SampledSoftmax`.
 
     Raises:
         FileNotFoundError: there is no `softmax.hdf5`.
-        ValueError: it is damaged, or has another shape.
+        ValueError: it is damaged, has another shape, or another table than the `bilm` that should
+            share it.
     """
+    original = find_tf1_checkpoint(directory)
+    if original is not None:
+        return load_tf1_softmax(original, vocabulary_size, bilm, **kwargs)
     config = BiLMConfig.from_options(_one_of(Path(directory), ("*options.json",)))
+    path = _trained_file(directory, SOFTMAX_FILE)
+    if bilm is not None and config.tie_softmax:
+        return _load_tied_softmax(path, bilm, **kwargs)
     softmax = SampledSoftmax(vocabulary_size, **kwargs)
     softmax.build((None, config.lstm.projection_dim))
-    path = _trained_file(directory, SOFTMAX_FILE)
-    read_weights(path, softmax_rules(), variables_by_path(softmax))
+    read_weights(path, softmax_rules(), softmax_variables(softmax))
+    return softmax
+
+
+def _load_tied_softmax(path: Path, bilm: BiLM, **kwargs) -> TiedSoftmax:
+    softmax = TiedSoftmax(bilm.token_encoder, **kwargs)
+    softmax.build((None, bilm.config.lstm.projection_dim))
+    embedding = softmax.kernel.numpy()
+    read_weights(path, softmax_rules(), softmax_variables(softmax))
+    if not np.array_equal(softmax.kernel.numpy(), embedding):
+        softmax.kernel.assign(embedding)
+        raise ValueError(
+            f"`W` in {path} is not the embedding table of the biLM, though options.json says that "
+            "they are one (`share_embedding_softmax`). Were the files written by the same run?"
+        )
     return softmax
 
 
@@ -110,8 +146,10 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         FileNotFoundError, ValueError: see `load_bilm`, `load_softmax` and `Vocabulary.load`.
     """
     bilm = load_bilm(directory)
-    vocabulary = Vocabulary.load(_trained_file(directory, VOCABULARY_FILE))
-    return LanguageModel(bilm, load_softmax(directory, len(vocabulary)), vocabulary)
+    original = find_tf1_checkpoint(directory)
+    folder = directory if original is None else original.folder
+    vocabulary = Vocabulary.load(_trained_file(folder, VOCABULARY_FILE))
+    return LanguageModel(bilm, load_softmax(directory, len(vocabulary), bilm), vocabulary)
 
 
 def _trained_file(directory: str | os.PathLike, name: str) -> Path:

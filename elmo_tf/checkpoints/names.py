@@ -23,6 +23,11 @@ class WeightRule(NamedTuple):
     from_file: Callable[[np.ndarray], list[np.ndarray]] = lambda array: [array]
     to_file: Callable[[list[np.ndarray]], np.ndarray] = lambda arrays: arrays[0]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the dataset is the variable as it is."""
+        return self.to_file is WeightRule._field_defaults["to_file"]
+
 
 def weight_rules(config: BiLMConfig) -> list[WeightRule]:
     """The table for a biLM of that shape.
@@ -69,7 +74,8 @@ def _char_cnn_rules(config: BiLMConfig) -> Iterator[WeightRule]:
 
 
 def _lstm_rules(config: BiLMConfig) -> Iterator[WeightRule]:
-    for number, direction in enumerate(("forward", "backward")):
+    directions = ("forward", "backward")[: config.num_directions]
+    for number, direction in enumerate(directions):
         for layer in range(config.lstm.num_layers):
             cell = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             variable = f"{direction}_lstm/lstm_{layer}/cell"

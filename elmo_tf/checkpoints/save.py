@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 from absl import logging
 
-from elmo_tf.checkpoints.hdf5 import variables_by_path, write_weights
+from elmo_tf.checkpoints.hdf5 import softmax_variables, variables_by_path, write_weights
 from elmo_tf.checkpoints.load import (
     EMBEDDINGS_FILE,
     OPTIONS_FILE,
@@ -19,6 +19,7 @@ from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weig
 from elmo_tf.files import atomic_file
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.vocabulary import Vocabulary
 
 # What `save_bilm` may write.
@@ -56,8 +57,21 @@ def save_bilm(bilm: BiLM, directory: str | os.PathLike) -> None:
 
 
 def save_softmax(softmax: SampledSoftmax, directory: str | os.PathLike) -> None:
-    """Writes `softmax.hdf5`, the weights that predict words, beside a biLM."""
-    write_weights(Path(directory) / SOFTMAX_FILE, softmax_rules(), variables_by_path(softmax))
+    """Writes `softmax.hdf5`, the weights that predict words, beside a biLM.
+
+    Both `W` and `b` are in it, though `W` may be the embedding table too.
+    """
+    write_weights(Path(directory) / SOFTMAX_FILE, softmax_rules(), softmax_variables(softmax))
+
+
+def save_language_model(model: LanguageModel, directory: str | os.PathLike) -> None:
+    """Writes all that `load_language_model` reads: a biLM, its softmax and its vocabulary.
+
+    See `save_bilm` and `save_softmax`; `vocab.txt` is always among the files.
+    """
+    save_bilm(model.bilm, directory)
+    save_softmax(model.softmax, directory)
+    model.vocabulary.save(Path(directory) / VOCABULARY_FILE)
 
 
 def dump_token_embeddings(

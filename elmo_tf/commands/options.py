@@ -27,8 +27,9 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
 
 
 def print_json(content: Any) -> None:
-    """Writes one JSON value to stdout."""
-    print(json.dumps(content, ensure_ascii=False))
+    """Writes one JSON value to stdout. What stands for an invalid byte of a text is escaped."""
+    text = json.dumps(content, ensure_ascii=False)
+    print(text.encode("utf-8", "backslashreplace").decode())
 
 
 def natural(text: str) -> int:
@@ -44,6 +45,11 @@ def positive(text: str) -> int:
 def positive_float(text: str) -> float:
     """A number above 0."""
     return _number(text, float, lambda value: 0 < value < float("inf"), "a number above 0")
+
+
+def not_negative(text: str) -> float:
+    """A number of at least 0."""
+    return _number(text, float, lambda value: 0 <= value < float("inf"), "a number of at least 0")
 
 
 def rate(text: str) -> float:

@@ -1,4 +1,4 @@
-"""The subcommands `vocab`, `train` and `evaluate`: text ─► checkpoint ─► perplexity."""
+"""The subcommands `vocab` and `train`: text ─► vocabulary ─► checkpoint."""
 
 import contextlib
 from collections.abc import Callable
@@ -10,12 +10,14 @@ from elmo_tf.commands.options import (
     add_files,
     add_overwrite,
     natural,
+    not_negative,
     positive,
     positive_float,
     print_json,
     rate,
 )
 from elmo_tf.config import PRESETS
+from elmo_tf.trainers.config import OPTIMIZERS, PRECISIONS, SCHEDULES
 
 # Width of an LSTM's state up to which a model counts as small.
 _SMALL_DIM = 256
@@ -82,36 +84,106 @@ def add_train(add: Callable) -> None:
     parser.add_argument(
         "--workdir", required=True, metavar="DIR", help="gets all results; a checkpoint directory"
     )
-    shape = parser.add_mutually_exclusive_group()
+    _add_shape(parser)
+    _add_course(parser)
+    _add_optimizer(parser)
+    _add_keeping(parser)
+
+
+def _add_shape(parser: Any) -> None:
+    group = parser.add_argument_group("what is trained")
+    shape = group.add_mutually_exclusive_group()
     shape.add_argument("--preset", choices=tuple(PRESETS), help="size of the biLM (small)")
     shape.add_argument("--options", metavar="FILE", help="options.json instead of a preset")
-    parser.add_argument(
-        "--valid", nargs="+", default=(), metavar="GLOB", help="held-out text, for perplexity"
+    shape.add_argument(
+        "--from",
+        dest="start_from",
+        metavar="CHECKPOINT",
+        help="begin with its shape and weights; known tokens keep their softmax rows",
     )
-    length = parser.add_mutually_exclusive_group()
+    for option, text in (
+        ("--word-input", "read tokens from an embedding table, not by their characters"),
+        ("--tie-softmax", "with --word-input: one table for input and softmax"),
+        ("--forward-only", "leave the backward direction out"),
+    ):
+        group.add_argument(option, action="store_true", help=text)
+
+
+def _add_course(parser: Any) -> None:
+    group = parser.add_argument_group("steps")
+    length = group.add_mutually_exclusive_group()
     length.add_argument("--steps", type=positive, metavar="N", help="steps in total")
     length.add_argument(
         "--epochs", type=positive_float, metavar="N", help="passes through the corpus (10)"
     )
     for option, default, text in (
-        ("--batch-size", 128, "lanes of text read side by side"),
+        ("--batch-size", 128, "lanes of text read side by side, by all replicas together"),
         ("--unroll", 20, "tokens of a lane in one step"),
+        ("--accumulate", 1, "parts of a batch computed one after the other, to need less memory"),
         ("--num-sampled", 8192, "negatives of the sampled softmax"),
-        ("--save-every", 1000, "steps between two saves"),
     ):
-        parser.add_argument(
+        group.add_argument(
             option, type=positive, default=default, metavar="N", help=f"{text} ({default})"
         )
-    parser.add_argument(
+    group.add_argument(
+        "--precision",
+        choices=PRECISIONS,
+        default="float32",
+        help="mixed_bfloat16 is faster where the processor has bfloat16 (float32)",
+    )
+    group.add_argument("--seed", type=natural, default=0, metavar="N", help="of all chance (0)")
+
+
+def _add_optimizer(parser: Any) -> None:
+    group = parser.add_argument_group("optimizer")
+    group.add_argument(
+        "--optimizer", choices=tuple(OPTIMIZERS), default="adagrad", help="(adagrad)"
+    )
+    usual = ", ".join(f"{name} {rate}" for name, rate in OPTIMIZERS.items())
+    group.add_argument("--learning-rate", type=positive_float, metavar="X", help=f"({usual})")
+    group.add_argument(
+        "--schedule", choices=SCHEDULES, default="constant", help="of the learning rate (constant)"
+    )
+    group.add_argument(
+        "--warmup-steps", type=natural, default=0, metavar="N", help="during which it rises (0)"
+    )
+    group.add_argument(
+        "--weight-decay", type=not_negative, default=0.0, metavar="X", help="of adamw (0)"
+    )
+    group.add_argument("--dropout", type=rate, default=0.1, metavar="X", help="rate (0.1)")
+    group.add_argument(
+        "--clip-norm",
+        type=positive_float,
+        default=10.0,
+        metavar="X",
+        help="bound of the gradient's global norm (10)",
+    )
+
+
+def _add_keeping(parser: Any) -> None:
+    group = parser.add_argument_group("saving and watching")
+    group.add_argument(
+        "--valid", nargs="+", default=(), metavar="GLOB", help="held-out text, for perplexity"
+    )
+    group.add_argument(
         "--eval-every", type=positive, metavar="N", help="steps between two looks at --valid"
     )
-    parser.add_argument("--precision", choices=("float32",), default="float32", help="(float32)")
-    parser.add_argument("--seed", type=natural, default=0, metavar="N", help="of all chance (0)")
-    parser.add_argument(
-        "--learning-rate", type=positive_float, default=0.2, metavar="X", help="of Adagrad (0.2)"
+    group.add_argument(
+        "--save-every", type=positive, default=1000, metavar="STEPS", help="between saves (1000)"
     )
-    parser.add_argument("--dropout", type=rate, default=0.1, metavar="X", help="rate (0.1)")
-    again = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--save-minutes",
+        type=positive_float,
+        metavar="N",
+        help="minutes after which a save is due in any case",
+    )
+    group.add_argument(
+        "--tensorboard", action="store_true", help="write losses, norms and rates to its folder"
+    )
+    group.add_argument(
+        "--histograms-every", type=positive, metavar="N", help="steps between two of all weights"
+    )
+    again = group.add_mutually_exclusive_group()
     again.add_argument(
         "--resume", action="store_true", help="go on from the last save in --workdir"
     )
@@ -128,33 +200,10 @@ def _train(arguments: Any) -> None:
         name: value for name, value in vars(arguments).items() if name not in ("command", "debug")
     }
     config = PretrainConfig(**settings)
-    if config.bilm_config().lstm.dim <= _SMALL_DIM:
+    if config.start_from is None and config.bilm_config(1).lstm.dim <= _SMALL_DIM:
         # Operations this short take longer when they are split over threads.
         with contextlib.suppress(RuntimeError):  # TensorFlow has begun to work already
             tf.config.threading.set_intra_op_parallelism_threads(1)
     record = pretrain(config)
     last = record["perplexity"][-1:]
     print_json({"workdir": arguments.workdir, "step": record["step"], "perplexity": last})
-
-
-def add_evaluate(add: Callable) -> None:
-    """`elmo-tf evaluate`."""
-    parser = add(
-        "evaluate",
-        _evaluate,
-        "measure perplexity per token on text, by the full softmax",
-        "elmo-tf evaluate run text.txt",
-    )
-    parser.add_argument(
-        "checkpoint", metavar="CHECKPOINT", help="directory that elmo-tf train made"
-    )
-    add_files(parser)
-
-
-def _evaluate(arguments: Any) -> None:
-    from elmo_tf.checkpoints.load import load_language_model
-    from elmo_tf.evaluation.perplexity import perplexity
-    from elmo_tf.text.corpus import text_files
-
-    files = text_files(arguments.files)
-    print_json(perplexity(load_language_model(arguments.checkpoint), files))

@@ -35,7 +35,8 @@ def perplexity(
 
     Returns:
         "forward" and "backward", the exponential of the mean negative log-likelihood of each
-        direction; "average", that of both means' mean; "tokens", the targets of one direction.
+        direction; "average", that of both means' mean; "tokens", the targets of one direction. A
+        model that reads forward alone has no "backward", and its "average" is "forward".
 
     Raises:
         ValueError: there is no token in the files.
@@ -68,22 +69,21 @@ class Perplexity:
 
     def __call__(self, shown: bool = True) -> dict[str, float | int]:
         tf.nest.map_structure(lambda state: state.assign(tf.zeros_like(state)), self._states)
-        total = tf.zeros((2,), tf.float64)
+        total = tf.zeros((self._model.bilm.config.num_directions,), tf.float64)
         with progress(self._num_targets, "evaluating", "tokens", shown=shown) as meter:
             for part in self._windows:
                 total += self._losses(part["inputs"], part["targets"], part["mask"])
                 meter.update(int(tf.math.count_nonzero(part["mask"])))
-        forward, backward = (total / self._num_targets).numpy().tolist()
+        means = (total / self._num_targets).numpy().tolist()  # forward, then backward if there
         return {
-            "forward": math.exp(forward),
-            "backward": math.exp(backward),
-            "average": math.exp((forward + backward) / 2),
+            **dict(zip(("forward", "backward"), map(math.exp, means), strict=False)),
+            "average": math.exp(sum(means) / len(means)),
             "tokens": self._num_targets,
         }
 
     @tf.function(reduce_retracing=True, autograph=False)
     def _losses(self, inputs: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """The sums of both directions over one window, float64 (2,). Moves the states on."""
+        """Each direction's sum over one window, float64 (direction,). Moves the states on."""
         tops, states = self._model.tops(inputs, self._states)
         tf.nest.map_structure(lambda old, new: old.assign(new), self._states, states)
         mask = tf.reshape(mask, (-1,))

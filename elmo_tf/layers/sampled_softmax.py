@@ -7,6 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from elmo_tf.layers.large_tables import row_normal, take_rows
 from elmo_tf.layers.log_uniform import log_uniform_probability
 
 
@@ -60,14 +61,17 @@ class SampledSoftmax(keras.layers.Layer):
         self._seed_generator = keras.random.SeedGenerator(seed)
 
     def build(self, input_shape):
-        self.kernel = self.add_weight(
-            name="W",
-            shape=(self.vocabulary_size, input_shape[-1]),
-            initializer=keras.initializers.RandomNormal(stddev=input_shape[-1] ** -0.5),
-            autocast=False,  # a call casts the rows that it needs, not the whole vocabulary
-        )
+        self._build_kernel(input_shape[-1])
         self.bias = self.add_weight(
             name="b", shape=(self.vocabulary_size,), initializer="zeros", autocast=False
+        )
+
+    def _build_kernel(self, feature_dim: int) -> None:
+        self.kernel = self.add_weight(
+            name="W",
+            shape=(self.vocabulary_size, feature_dim),
+            initializer=row_normal(feature_dim**-0.5),
+            autocast=False,  # a call casts the rows that it needs, not the whole vocabulary
         )
 
     def call(self, inputs, targets, seed=None):
@@ -141,10 +145,10 @@ class SampledSoftmax(keras.layers.Layer):
         return ops.sum(products, axis=-1) + self._bias_rows(targets) - log_expected(targets)
 
     def _kernel_rows(self, ids):
-        return ops.cast(ops.take(self.kernel, ids, axis=0), self.compute_dtype)
+        return ops.cast(take_rows(self.kernel, ids), self.compute_dtype)
 
     def _bias_rows(self, ids):
-        return ops.take(self.bias, ids, axis=0)
+        return take_rows(self.bias, ids)
 
     @property
     def _loss_dtype(self) -> str:
@@ -167,6 +171,56 @@ class SampledSoftmax(keras.layers.Layer):
             "num_sampled": self.num_sampled,
             "seed": self.seed,
         }
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class TiedSoftmax(SampledSoftmax):
+    """A `SampledSoftmax` whose `W` is the table that the tokens are read from.
+
+    The table is a variable of `embedding` and of this layer at once, and learns through both uses.
+
+    Args:
+        embedding: a layer with a weight `embedding`, float (V, feature), that is not cast when it
+            is read, such as `TokenEmbedding`.
+        num_sampled, seed: see `SampledSoftmax`.
+
+    Call arguments, Returns: see `SampledSoftmax`.
+
+    Raises:
+        ValueError: an argument out of its range, or inputs of another width than the table.
+
+    Source: `share_embedding_softmax` of the original's trainer; Press and Wolf 2017.
+    """
+
+    def __init__(
+        self, embedding: keras.layers.Layer, num_sampled: int = 8192, seed: Any = None, **kwargs
+    ):
+        super().__init__(embedding.num_tokens, num_sampled, seed, **kwargs)
+        self.embedding = embedding
+
+    def _build_kernel(self, feature_dim: int) -> None:
+        if not self.embedding.built:
+            self.embedding.build((None,))
+        if self.kernel.shape[-1] != feature_dim:
+            raise ValueError(
+                f"`inputs` must be as wide as the table that they share, {self.kernel.shape[-1]}. "
+                f"Received: {feature_dim}"
+            )
+
+    @property
+    def kernel(self) -> keras.Variable:
+        """The table, (V, feature)."""
+        return self.embedding.embedding
+
+    def get_config(self):
+        config = super().get_config()
+        del config["vocabulary_size"]
+        return {**config, "embedding": keras.saving.serialize_keras_object(self.embedding)}
+
+    @classmethod
+    def from_config(cls, config):
+        embedding = keras.saving.deserialize_keras_object(config["embedding"])
+        return cls(**{**config, "embedding": embedding})
 
 
 def _negative_log_likelihood(logits: Any, targets: Any) -> Any:

@@ -29,7 +29,8 @@ class BiLM(keras.Model):
 
     Layer 0 is the token's own vector beside itself, `[x; x]`; layer `j` is
     `[forward_j; backward_j]`. Boundaries `<S>` and `</S>` are added around every sentence before,
-    and stripped after. The backward direction reads each sentence from its own end.
+    and stripped after. The backward direction reads each sentence from its own end. If
+    `config.bidirectional` is False, layer 0 is `[x]` and layer `j` is `[forward_j]`.
 
     Args:
         config: a `BiLMConfig`.
@@ -51,8 +52,9 @@ class BiLM(keras.Model):
         training: bool. Whether gradients will be taken; changes nothing but their speed.
 
     Returns:
-        dict of "layers", float (batch, L + 1, token, 2 · projection_dim), zero at masked tokens,
-        and "mask", bool (batch, token).
+        dict of "layers", float (batch, L + 1, token, config.output_dim), zero at masked tokens, and
+        "mask", bool (batch, token). The width is 2 · projection_dim, or projection_dim of the
+        forward direction alone.
 
     Raises:
         TypeError: a lone string, something that is no text, or `lengths` that are no integers.
@@ -97,24 +99,34 @@ class BiLM(keras.Model):
                 dtype=self.dtype_policy,
                 name="token_embedding",
             )
-        self.forward_lstm, self.backward_lstm = (
-            LSTMStack(
-                lstm.dim,
-                lstm.projection_dim,
-                lstm.num_layers,
-                lstm.cell_clip,
-                lstm.proj_clip,
-                lstm.use_skip_connections,
-                dtype=self.dtype_policy,
-                name=name,
-            )
-            for name in ("forward_lstm", "backward_lstm")
-        )
+        self.forward_lstm = self._new_stack("forward_lstm")
+        self.backward_lstm = self._new_stack("backward_lstm") if config.bidirectional else None
         self._carried = None
         if stateful:
-            self._carried = CarriedStates(lstm.num_layers, lstm.state_sizes, self.compute_dtype)
+            self._carried = CarriedStates(
+                lstm.num_layers, lstm.state_sizes, config.num_directions, self.compute_dtype
+            )
         # The weights do not depend on the inputs' shape, and checkpoints are read into them.
         self.build(None)
+
+    def _new_stack(self, name: str) -> LSTMStack:
+        lstm = self.config.lstm
+        return LSTMStack(
+            lstm.dim,
+            lstm.projection_dim,
+            lstm.num_layers,
+            lstm.cell_clip,
+            lstm.proj_clip,
+            lstm.use_skip_connections,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    @property
+    def lstm_stacks(self) -> tuple[LSTMStack, ...]:
+        """The LSTMs of each direction: forward, then backward if there is one."""
+        stacks = (self.forward_lstm, self.backward_lstm)
+        return stacks[: self.config.num_directions]
 
     def build(self, input_shape):
         lstm = self.config.lstm
@@ -122,12 +134,12 @@ class BiLM(keras.Model):
             self.token_encoder.build((None, self.config.char_cnn.max_chars))
         else:
             self.token_encoder.build((None,))
-        for stack in (self.forward_lstm, self.backward_lstm):
+        for stack in self.lstm_stacks:
             stack.build((None, None, lstm.projection_dim))
-        # What `warm_start` leaves, as [h; c] of every layer of both directions; zeros before.
+        # What `warm_start` leaves, as [h; c] of every layer of each direction; zeros before.
         self.initial_state = self.add_weight(
             name="initial_state",
-            shape=(2, lstm.num_layers, sum(lstm.state_sizes)),
+            shape=(self.config.num_directions, lstm.num_layers, sum(lstm.state_sizes)),
             initializer="zeros",
             trainable=False,
         )
@@ -230,22 +242,24 @@ class BiLM(keras.Model):
         initial = self._initial_states(ops.shape(vectors)[0])
         if self._carried is not None:
             initial = self._carried.read(initial)
-        (forward, backward), states = self._read(vectors, mask, initial, training)
+        directions, states = self._read(vectors, mask, initial, training)
         if self._carried is not None:
             self._carried.write(states)
-        pairs = [(vectors, vectors), *zip(forward, backward, strict=True)]
-        return [ops.concatenate(pair, axis=-1) for pair in pairs]
+        layers = [[vectors] * len(directions), *zip(*directions, strict=True)]
+        return [ops.concatenate(layer, axis=-1) for layer in layers]
 
     def _read(self, vectors, mask, initial, training=False):
-        """Both directions' layers, in the order of the text, and their last states.
+        """Each direction's layers, in the order of the text, and their last states.
 
         Reversed as a whole, padding comes first; it leaves the initial state untouched, so each
         sentence is read from its own end.
         """
-        initial = initial or (None, None)
+        initial = initial or [None] * self.config.num_directions
         forward, forward_states = self.forward_lstm(
             vectors, mask=mask, initial_states=initial[0], training=training
         )
+        if self.backward_lstm is None:
+            return [forward], [forward_states]
         backward, backward_states = self.backward_lstm(
             ops.flip(vectors, axis=1),
             mask=ops.flip(mask, axis=1),
@@ -253,10 +267,10 @@ class BiLM(keras.Model):
             training=training,
         )
         backward = [ops.flip(layer, axis=1) for layer in backward]
-        return (forward, backward), (forward_states, backward_states)
+        return [forward, backward], [forward_states, backward_states]
 
     def _initial_states(self, batch_size):
-        """`[h, c]` of every layer of both directions, the same for each row."""
+        """`[h, c]` of every layer of each direction, the same for each row."""
         state = ops.cast(ops.convert_to_tensor(self.initial_state), self.compute_dtype)
         state = ops.broadcast_to(state[:, :, None], (*state.shape[:2], batch_size, state.shape[2]))
         return [

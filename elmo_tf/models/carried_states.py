@@ -14,16 +14,24 @@ class CarriedStates:
     Args:
         num_layers: int. Layers per direction.
         sizes: widths of `h` and `c`.
+        num_directions: int, 1 or 2. Defaults to 2.
         dtype: of the states. Defaults to "float32".
     """
 
-    def __init__(self, num_layers: int, sizes: Sequence[int], dtype: str = "float32"):
+    def __init__(
+        self,
+        num_layers: int,
+        sizes: Sequence[int],
+        num_directions: int = 2,
+        dtype: str = "float32",
+    ):
         def rows(size: int) -> tf.Variable:
             shape = tf.TensorShape((None, size))
             return tf.Variable(tf.zeros((0, size), dtype), shape=shape, trainable=False)
 
         self._variables = [
-            [[rows(size) for size in sizes] for _ in range(num_layers)] for _ in range(2)
+            [[rows(size) for size in sizes] for _ in range(num_layers)]
+            for _ in range(num_directions)
         ]
 
     def read(self, initial: States) -> States:

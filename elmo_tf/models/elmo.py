@@ -35,7 +35,7 @@ class Elmo(keras.layers.Layer):
         training: bool.
 
     Returns:
-        float (batch, token, 2 · projection_dim), zero at masked tokens, with its mask (True = a
+        float (batch, token, bilm.config.output_dim), zero at masked tokens, with its mask (True = a
         real token); a list of them if `num_mixes` is above 1.
 
     Raises:
@@ -106,10 +106,10 @@ class Elmo(keras.layers.Layer):
         return self._below.bilm
 
     def build(self, input_shape=None):
-        config = self.bilm.config.lstm
-        num_layers = 1 if self.top_only else config.num_layers + 1
+        config = self.bilm.config
+        num_layers = 1 if self.top_only else config.lstm.num_layers + 1
         for mix in self.mixes:
-            mix.build((None, num_layers, None, 2 * config.projection_dim))
+            mix.build((None, num_layers, None, config.output_dim))
 
     def __call__(self, inputs, lengths=None, **kwargs):
         inputs, lengths = checked_inputs(inputs, lengths)

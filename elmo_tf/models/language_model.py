@@ -1,4 +1,4 @@
-"""BiLM + SampledSoftmax: the probability of running text, in both directions."""
+"""BiLM + SampledSoftmax: the probability of running text, in each direction."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.config import BiLMConfig
+from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, FIRST_ROW
 from elmo_tf.text.vocabulary import Vocabulary
@@ -18,27 +19,65 @@ _TOKENS_ROUNDED_TO = 64
 class LanguageModel:
     """Predicts the next token of each direction, from a biLM's top layer.
 
-    Both directions share the softmax, as in the original.
+    All directions share the softmax, as in the original.
 
     Args:
         bilm: a `BiLM`.
-        softmax: a `SampledSoftmax` over the vocabulary.
-        vocabulary: a `Vocabulary`.
+        softmax: a `SampledSoftmax` over the vocabulary; if `bilm.config.tie_softmax`, the
+            `TiedSoftmax` of `bilm.token_encoder`.
+        vocabulary: a `Vocabulary`; that of `bilm` if it looks its tokens up.
+
+    Raises:
+        ValueError: the parts do not belong together.
 
     Source: Peters et al. 2018, section 3.1.
     """
 
     def __init__(self, bilm: BiLM, softmax: SampledSoftmax, vocabulary: Vocabulary):
+        _check_parts(bilm, softmax, vocabulary)
         self.bilm = bilm
         self.softmax = softmax
         self.vocabulary = vocabulary
         if not softmax.built:
             softmax.build((None, bilm.config.lstm.projection_dim))
 
+    @classmethod
+    def create(
+        cls, config: BiLMConfig, vocabulary: Vocabulary, num_sampled: int
+    ) -> "LanguageModel":
+        """A language model that has learnt nothing yet.
+
+        Args:
+            config: of the biLM, which is named "bilm".
+            vocabulary: what the softmax, named "softmax", predicts, and what the biLM looks tokens
+                up in if `config.char_cnn` is None.
+            num_sampled: see `SampledSoftmax`.
+
+        Raises:
+            ValueError: `config` has an embedding table of another size than the vocabulary.
+        """
+        if config.char_cnn is None and config.num_tokens != len(vocabulary):
+            raise ValueError(
+                f"`num_tokens` must be that of the vocabulary, {len(vocabulary)}, if tokens come "
+                f"from an embedding table. Received: {config.num_tokens}"
+            )
+        looked_up = vocabulary if config.char_cnn is None else None
+        bilm = BiLM(config, vocabulary=looked_up, name="bilm")
+        if config.tie_softmax:
+            softmax = TiedSoftmax(bilm.token_encoder, num_sampled, name="softmax")
+        else:
+            softmax = SampledSoftmax(len(vocabulary), num_sampled, name="softmax")
+        return cls(bilm, softmax, vocabulary)
+
     @property
     def weights(self) -> list[keras.Variable]:
-        """The biLM's weights, then those of the softmax."""
-        return [*self.bilm.weights, *self.softmax.weights]
+        """The biLM's weights, then those of the softmax; what they share comes once."""
+        return _each_once([*self.bilm.weights, *self.softmax.weights])
+
+    @property
+    def trainable_weights(self) -> list[keras.Variable]:
+        """The weights that training changes, in the same order."""
+        return _each_once([*self.bilm.trainable_weights, *self.softmax.trainable_weights])
 
     def zero_states(self, num_lanes: int) -> list:
         """States of a text's beginning: for each direction, for each layer, `[h, c]`."""
@@ -48,7 +87,7 @@ class LanguageModel:
                 [tf.zeros((num_lanes, size), self.bilm.compute_dtype) for size in lstm.state_sizes]
                 for _ in range(lstm.num_layers)
             ]
-            for _ in range(2)
+            for _ in range(self.bilm.config.num_directions)
         ]
 
     def tops(
@@ -58,10 +97,11 @@ class LanguageModel:
         dropout_fn: Callable | None = None,
         training: bool = False,
     ) -> tuple[list[tf.Tensor], list]:
-        """The top layer of both directions over one window.
+        """The top layer of each direction over one window.
 
         Args:
-            inputs: string (direction, lane, token), see `lm_windows`.
+            inputs: string (direction, lane, token), see `lm_windows`. Of a biLM that reads forward
+                alone, the other direction is passed over.
             states: as `zero_states` or the last call gave them.
             dropout_fn: applied to the input of every LSTM layer and to the last output, or None.
             training: bool. Whether gradients will be taken.
@@ -69,6 +109,7 @@ class LanguageModel:
         Returns:
             For each direction float (lane, token, projection_dim); and the new states.
         """
+        inputs = inputs[: self.bilm.config.num_directions]
         distinct, index = tf.unique(tf.reshape(inputs, (-1,)))
         # Few distinct sizes: kernels are prepared for every shape that comes.
         distinct = tf.pad(distinct, [[0, -tf.size(distinct) % _TOKENS_ROUNDED_TO]])
@@ -77,8 +118,8 @@ class LanguageModel:
         index = tf.ensure_shape(index, inputs.shape)
         vectors = tf.gather(self.bilm.encode_rows(distinct), index)  # (direction, lane, token, …)
         tops, new_states = [], []
-        stacks = (self.bilm.forward_lstm, self.bilm.backward_lstm)
-        for stack, direction, state in zip(stacks, tf.unstack(vectors), states, strict=True):
+        directions = zip(self.bilm.lstm_stacks, tf.unstack(vectors), states, strict=True)
+        for stack, direction, state in directions:
             layers, state = stack(
                 direction, initial_states=state, dropout_fn=dropout_fn, training=training
             )
@@ -88,4 +129,23 @@ class LanguageModel:
 
     def targets(self, targets: tf.Tensor) -> list[tf.Tensor]:
         """Ids of a window's targets: for each direction int32 (lane · token,)."""
-        return tf.unstack(tf.reshape(target_ids(self.vocabulary, targets), (2, -1)))
+        num_directions = self.bilm.config.num_directions
+        ids = target_ids(self.vocabulary, targets[:num_directions])
+        return tf.unstack(tf.reshape(ids, (num_directions, -1)))
+
+
+def _check_parts(bilm: BiLM, softmax: SampledSoftmax, vocabulary: Vocabulary) -> None:
+    if bilm.config.char_cnn is None and bilm.vocabulary != vocabulary:
+        raise ValueError(
+            "`vocabulary` must be that in which the biLM looks its tokens up. "
+            f"Received: {vocabulary!r}, and a biLM with {bilm.vocabulary!r}"
+        )
+    if bilm.config.tie_softmax and getattr(softmax, "embedding", None) is not bilm.token_encoder:
+        raise ValueError(
+            "`softmax` must share the biLM's embedding table, as its configuration says: "
+            f"TiedSoftmax(bilm.token_encoder). Received: {softmax!r}"
+        )
+
+
+def _each_once(weights: list[keras.Variable]) -> list[keras.Variable]:
+    return list({id(weight): weight for weight in weights}.values())

@@ -6,6 +6,7 @@ from keras import ops
 from elmo_tf.config import CharCNNConfig
 from elmo_tf.layers.char_cnn import CharCNN
 from elmo_tf.layers.highway import HighwayStack
+from elmo_tf.layers.large_tables import row_normal, take_rows
 from elmo_tf.text.char_ids import PAD
 
 
@@ -134,11 +135,14 @@ class TokenEmbedding(keras.layers.Layer):
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.num_tokens, self.embedding_dim),
-            initializer=keras.initializers.RandomNormal(stddev=self.embedding_dim**-0.5),
+            initializer=row_normal(self.embedding_dim**-0.5),
+            # A cast of the whole table would give a gradient of its size, not of the rows read.
+            autocast=False,
         )
 
     def call(self, token_ids):
-        rows = ops.take(self.embedding, ops.maximum(token_ids - 1, 0), axis=0)
+        rows = take_rows(self.embedding, ops.maximum(token_ids - 1, 0))
+        rows = ops.cast(rows, self.compute_dtype)
         real = ops.expand_dims(ops.not_equal(token_ids, 0), -1)
         return ops.where(real, rows, ops.zeros_like(rows))
 

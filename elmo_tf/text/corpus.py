@@ -1,5 +1,6 @@
 """Text files ─► sentences, in `tf.data`; one tokenised sentence a line."""
 
+import collections
 import glob
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,17 +8,26 @@ from pathlib import Path
 from typing import NamedTuple
 
 import tensorflow as tf
+from absl import logging
 
 from elmo_tf.progress import progress
+from elmo_tf.text.count_cache import CountCache
 from elmo_tf.text.sentences import split_tokens
-from elmo_tf.text.vocabulary import Vocabulary, read_lines
+from elmo_tf.text.vocabulary import Vocabulary, is_packed, read_lines
+
+# Tokens of a sentence at most. Windows are cut from whole sentences held in memory, at a cost that
+# grows with the square of their length.
+MAX_SENTENCE_TOKENS = 10_000
+# Lines that one step of the graph cuts into tokens; more of them make it no faster.
+_LINES_AT_ONCE = 16
 
 
 def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
     """The files that some patterns name, each once, those of a pattern in order of their names.
 
     Args:
-        patterns: paths, or patterns with `*`, `?`, `[…]`, and `**` for folders of any depth.
+        patterns: paths, or patterns with `*`, `?`, `[…]`, and `**` for folders of any depth. None
+            of these stands for the dot in front of a hidden name.
 
     Raises:
         FileNotFoundError: a pattern matches no file.
@@ -40,71 +50,185 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
 
 
 def read_sentences(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
-    """The tokens of each line that has any.
+    """The tokens of each line that has any; of a line of more than 10,000, several sentences.
+
+    A line is held in memory whole, and nothing else of the text.
 
     Raises:
         ValueError: a `.gz` file is damaged, or only a carriage return stands between two tokens.
     """
     for file in files:
-        for number, line in enumerate(read_lines(file), start=1):
-            tokens = line.split()
-            # TensorFlow's reader drops carriage returns wherever they are.
-            if "\r" in line and line.replace("\r", "").split() != tokens:
-                raise ValueError(
-                    f"{os.fspath(file)}, line {number}: a carriage return stands between two "
-                    "tokens. Put a newline or a space in its place."
-                )
-            if tokens:
-                yield tokens
+        for _, tokens in _token_lines(file):
+            for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
+                yield tokens[start : start + MAX_SENTENCE_TOKENS]
 
 
 @tf.autograph.experimental.do_not_convert
 def sentence_dataset(
     files: Sequence[str | os.PathLike], seed: int | None = None
 ) -> tf.data.Dataset:
-    """The same in the graph: a dataset of string (token,), each line of text an element.
+    """The same in the graph: a dataset of string (token,), each sentence an element.
 
     Args:
         files: text files; `.gz` is unpacked.
         seed: int or None. If given, the files come in another order at each pass.
     """
-    names = tf.data.Dataset.from_tensor_slices([os.fsencode(file) for file in files])
+    names = [os.fsencode(file) for file in files]
+    compressions = ["GZIP" if is_packed(file) else "" for file in files]
+    sources = tf.data.Dataset.from_tensor_slices((names, compressions))
     if seed is not None:
-        names = names.shuffle(len(files), seed=seed)
-    return names.flat_map(_lines).map(lambda line: split_tokens(line[tf.newaxis]).values)
+        sources = sources.shuffle(len(files), seed=seed)
+    lines = sources.flat_map(_lines).batch(_LINES_AT_ONCE)
+    sentences = lines.map(lambda lines: _cut(split_tokens(lines))).unbatch()
+    # Plain tensors from here on: what a shuffled dataset holds is kept in every save.
+    return sentences.map(lambda tokens: tokens)
 
 
 class CorpusCount(NamedTuple):
-    """Sentences of some text, its tokens (no boundaries), and those not in a vocabulary."""
+    """The size of some text, and how many of its lines are odd.
+
+    sentences: as `read_sentences` gives them.
+    tokens: without boundaries.
+    types: distinct tokens.
+    unknown: tokens that are not in a vocabulary.
+    longest: tokens of the longest sentence.
+    invalid_lines, nul_lines: those with bytes that are no UTF-8, or are zero.
+    cut_lines: those of more than 10,000 tokens, read as several sentences.
+    empty_lines: those without a token, which are passed over.
+    crlf_lines: those that end in a carriage return and a newline.
+    """
 
     sentences: int
     tokens: int
+    types: int
     unknown: int
+    longest: int
+    invalid_lines: int = 0
+    nul_lines: int = 0
+    cut_lines: int = 0
+    empty_lines: int = 0
+    crlf_lines: int = 0
 
     @property
     def targets(self) -> int:
         """What a language model predicts in one direction: every token, and a boundary each."""
         return self.tokens + self.sentences
 
+    def summary(self) -> str:
+        """The size, in a line."""
+        return (
+            f"Corpus: {self.sentences:,} sentences, {self.tokens:,} tokens, {self.types:,} types, "
+            f"{self.unknown / self.tokens:.2%} of tokens unknown, longest sentence "
+            f"{self.longest:,} tokens."
+        )
+
+    def oddities(self) -> str:
+        """The odd lines and what becomes of them, in a line; nothing if there are none."""
+        kinds = (
+            (self.invalid_lines, "with invalid UTF-8 (read byte for byte; another encoding?)"),
+            (self.nul_lines, "with NUL bytes (is it UTF-16?)"),
+            (self.cut_lines, f"of more than {MAX_SENTENCE_TOKENS:,} tokens (cut)"),
+            (self.empty_lines, "empty (passed over)"),
+            (self.crlf_lines, "ending in CRLF (read as LF)"),
+        )
+        found = [f"{number:,} {kind}" for number, kind in kinds if number]
+        return f"Odd lines: {', '.join(found)}." if found else ""
+
 
 def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> CorpusCount:
-    """Counts text files.
+    """Counts text files, or recalls what they counted before; see `CountCache`.
 
     Raises:
         ValueError: there is no token in them, or see `read_sentences`.
     """
-    sentences = tokens = unknown = 0
+    cache = CountCache(files, vocabulary)
+    kept = cache.load(CorpusCount._fields)
+    if kept is not None:
+        return CorpusCount(**kept)
+    count = _count(files, vocabulary)
+    cache.save(count._asdict())
+    return count
+
+
+def report_corpus(count: CorpusCount) -> None:
+    """Logs the size of a corpus and its odd lines; warns if they suggest that it is damaged."""
+    logging.info("%s", count.summary())
+    if count.oddities():
+        doubtful = count.invalid_lines or count.nul_lines or count.cut_lines
+        logging.log(logging.WARNING if doubtful else logging.INFO, "%s", count.oddities())
+
+
+def _token_lines(file: str | os.PathLike) -> Iterator[tuple[str, list[str]]]:
+    """Each line, and its tokens."""
+    for number, line in enumerate(read_lines(file), start=1):
+        tokens = line.split()
+        # TensorFlow's reader drops carriage returns wherever they are.
+        if "\r" in line and line.replace("\r", "").split() != tokens:
+            remedy = "Put a newline or a space in its place."
+            if "\0" in line:
+                remedy = "It holds NUL bytes too: is it UTF-16? Convert it to UTF-8."
+            raise ValueError(
+                f"{os.fspath(file)}, line {number}: a carriage return stands between two "
+                f"tokens. {remedy}"
+            )
+        yield line, tokens
+
+
+def _lines(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
+    """The lines of a file, without the byte order mark in front of the text."""
+    lines = tf.data.TextLineDataset(name, compression_type=compression)
+    first = lines.take(1).map(
+        lambda line: tf.strings.regex_replace(line, "^\ufeff", "", replace_global=False)
+    )
+    return first.concatenate(lines.skip(1))
+
+
+def _cut(lines: tf.RaggedTensor) -> tf.RaggedTensor:
+    """(line, token) → (sentence, token): what `read_sentences` does with long and empty lines."""
+    lengths = lines.row_lengths()
+    parts = -(-lengths // MAX_SENTENCE_TOKENS)  # (line,)
+    first_parts = tf.repeat(tf.cumsum(parts, exclusive=True), parts)  # (sentence,)
+    starts = (tf.range(tf.reduce_sum(parts)) - first_parts) * MAX_SENTENCE_TOKENS
+    sizes = tf.minimum(tf.repeat(lengths, parts) - starts, MAX_SENTENCE_TOKENS)
+    return tf.RaggedTensor.from_row_lengths(lines.values, sizes, validate=False)
+
+
+def _count(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> CorpusCount:
+    types: collections.Counter[str] = collections.Counter()
+    odd: collections.Counter[str] = collections.Counter()
+    sentences = longest = 0
     with progress(None, "counting the corpus", "sentences") as meter:
-        for sentence in read_sentences(files):
-            sentences += 1
-            tokens += len(sentence)
-            unknown += sum(token not in vocabulary for token in sentence)
-            meter.update(1)
-    if not tokens:
+        for file in files:
+            for line, tokens in _token_lines(file):
+                types.update(tokens)
+                odd.update(_oddities(line, tokens))
+                parts = -(-len(tokens) // MAX_SENTENCE_TOKENS)
+                sentences += parts
+                longest = max(longest, min(len(tokens), MAX_SENTENCE_TOKENS))
+                meter.update(parts)
+    if not types:
         raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
-    return CorpusCount(sentences, tokens, unknown)
+    unknown = sum(count for token, count in types.items() if token not in vocabulary)
+    return CorpusCount(sentences, types.total(), len(types), unknown, longest, **odd)
 
 
-def _lines(name: tf.Tensor) -> tf.data.Dataset:
-    packed = tf.strings.regex_full_match(name, r".*\.gz")
-    return tf.data.TextLineDataset(name, compression_type=tf.where(packed, "GZIP", ""))
+def _oddities(line: str, tokens: list[str]) -> Iterator[str]:
+    """The fields of `CorpusCount` in which a line counts."""
+    if not line.isascii() and not _is_utf_8(line):
+        yield "invalid_lines"
+    if "\0" in line:
+        yield "nul_lines"
+    if len(tokens) > MAX_SENTENCE_TOKENS:
+        yield "cut_lines"
+    if not tokens:
+        yield "empty_lines"
+    if line.endswith("\r\n"):
+        yield "crlf_lines"
+
+
+def _is_utf_8(line: str) -> bool:
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

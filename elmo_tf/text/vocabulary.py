@@ -3,6 +3,7 @@
 import collections
 import gzip
 import os
+import re
 import zlib
 from collections.abc import Iterable, Sequence
 
@@ -100,8 +101,6 @@ class Vocabulary:
             OSError: the file cannot be read.
         """
         tokens = [line.rstrip("\r\n") for line in read_lines(path)]
-        if tokens:
-            tokens[0] = tokens[0].removeprefix("\ufeff")  # the mark that some editors put in front
         while tokens and not tokens[-1]:
             tokens.pop()
         try:
@@ -166,18 +165,28 @@ class Vocabulary:
 def read_lines(path: str | os.PathLike) -> Iterable[str]:
     """Lines of a text file, cut at newlines alone; `.gz` is unpacked.
 
-    Invalid UTF-8 is kept as lone surrogates (`surrogateescape`).
+    Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). The byte order mark that some
+    editors put in front of the text is dropped.
 
     Raises:
         ValueError: a `.gz` file is damaged.
         OSError: the file cannot be read.
     """
-    opener = gzip.open if os.fspath(path).endswith(".gz") else open
+    opener = gzip.open if is_packed(path) else open
     try:
         with opener(path, "rt", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            for first in file:
+                # TensorFlow's reader drops carriage returns, so it finds a mark behind them too.
+                yield re.sub("^\r*\ufeff", "", first)
+                break
             yield from file
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"Cannot unpack {os.fspath(path)}: {error}") from None
+
+
+def is_packed(path: str | os.PathLike) -> bool:
+    """Whether a text file is to be unpacked, which its name alone tells."""
+    return os.fspath(path).endswith(".gz")
 
 
 def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:

@@ -29,6 +29,18 @@ def test_the_table_names_every_dataset_and_every_variable_once(shape):
     assert sorted(variables) == sorted(stored)
 
 
+def test_forward_alone_has_the_rules_of_the_first_direction(options, weights):
+    both = weight_rules(BiLMConfig.from_options(options))
+    config = BiLMConfig.from_options({**options, "bidirectional": False})
+
+    datasets = [rule.dataset for rule in weight_rules(config)]
+
+    assert datasets == [rule.dataset for rule in both if not rule.dataset.startswith("RNN_1")]
+    variables = [name for rule in weight_rules(config) for name in rule.variables]
+    stored = [name for name, v in variables_by_path(BiLM(config)).items() if v.trainable]
+    assert sorted(variables) == sorted(stored)
+
+
 def test_what_is_read_is_written_back_the_same(options, weights):
     for rule in weight_rules(BiLMConfig.from_options(options)):
         array = weights[rule.dataset]

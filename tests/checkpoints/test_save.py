@@ -7,10 +7,24 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM, BiLMConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
+from elmo_tf import (
+    BiLM,
+    BiLMConfig,
+    CharCNNConfig,
+    LSTMConfig,
+    Vocabulary,
+    load_bilm,
+    save_bilm,
+)
 from elmo_tf.checkpoints.load import load_language_model, load_softmax
-from elmo_tf.checkpoints.save import dump_token_embeddings, save_softmax, write_json
+from elmo_tf.checkpoints.save import (
+    dump_token_embeddings,
+    save_language_model,
+    save_softmax,
+    write_json,
+)
 from elmo_tf.layers import SampledSoftmax
+from elmo_tf.models.language_model import LanguageModel
 from reference import checkpoint
 
 SENTENCES = ["the cat sat", "", "한국어 abcdefghijklmnop"]
@@ -164,6 +178,78 @@ def test_a_language_model_is_read_with_its_softmax_and_vocabulary(tmp_path, bilm
     assert model.vocabulary == vocabulary
     np.testing.assert_array_equal(model.softmax.kernel, softmax.kernel)
     np.testing.assert_array_equal(model.bilm(SENTENCES)["layers"], bilm(SENTENCES)["layers"])
+
+
+WORDS = Vocabulary.build(["the cat sat"])
+CHAR_CNN = CharCNNConfig(((1, 2), (2, 3)), embedding_dim=5, num_highway=1, max_chars=14)
+LSTM = LSTMConfig(dim=7, projection_dim=4)
+LANGUAGE_MODELS = {
+    "characters": BiLMConfig(CHAR_CNN, LSTM),
+    "characters, forward alone": BiLMConfig(CHAR_CNN, LSTM, bidirectional=False),
+    "words": BiLMConfig(None, LSTM, 6),
+    "words, forward alone": BiLMConfig(None, LSTM, 6, bidirectional=False),
+    "words, tied": BiLMConfig(None, LSTM, 6, tie_softmax=True),
+    "words, tied, forward alone": BiLMConfig(None, LSTM, 6, bidirectional=False, tie_softmax=True),
+}
+
+
+@pytest.mark.parametrize("config", LANGUAGE_MODELS.values(), ids=LANGUAGE_MODELS.keys())
+def test_a_saved_language_model_loads_and_is_the_same(tmp_path, config):
+    model = LanguageModel.create(config, WORDS, 3)
+    model.softmax.bias.assign(tf.range(6.0))
+
+    save_language_model(model, tmp_path)
+    loaded = load_language_model(tmp_path)
+
+    files = {"options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5"}
+    assert set(os.listdir(tmp_path)) == files | (
+        {"token_embeddings.hdf5"} if config.char_cnn is None else set()
+    )
+    assert loaded.bilm.config == config
+    assert loaded.vocabulary == WORDS
+    np.testing.assert_array_equal(loaded.bilm(SENTENCES)["layers"], model.bilm(SENTENCES)["layers"])
+    np.testing.assert_array_equal(loaded.softmax.kernel, model.softmax.kernel)
+    np.testing.assert_array_equal(loaded.softmax.bias, model.softmax.bias)
+    assert len(loaded.weights) == len(model.weights)
+    written = checkpoint.read_hdf5(tmp_path / "softmax.hdf5")
+    np.testing.assert_array_equal(written["W"], model.softmax.kernel)
+
+
+def test_a_tied_softmax_without_its_bilm_has_a_table_of_its_own(tmp_path):
+    model = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
+    save_language_model(model, tmp_path)
+
+    softmax = load_softmax(tmp_path, 6, num_sampled=2)
+
+    assert type(softmax) is SampledSoftmax
+    np.testing.assert_array_equal(softmax.kernel, model.softmax.kernel)
+
+
+def test_a_tied_softmax_with_another_table_than_the_bilm_is_refused(tmp_path):
+    model = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
+    save_language_model(model, tmp_path)
+    other = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
+    save_softmax(other.softmax, tmp_path)
+    bilm = load_bilm(tmp_path)
+
+    with pytest.raises(ValueError, match=r"`W` in .*softmax.hdf5 is not the embedding table"):
+        load_softmax(tmp_path, 6, bilm)
+
+    np.testing.assert_array_equal(bilm.token_encoder.embedding, model.softmax.kernel)
+
+
+def test_dumped_token_embeddings_serve_forward_alone_too(tmp_path, forward_directory, forward_bilm):
+    WORDS.save(tmp_path / "words.txt")
+    dump_token_embeddings(forward_bilm, WORDS, tmp_path / "table.hdf5")
+
+    loaded = load_bilm(
+        forward_directory,
+        token_embeddings=tmp_path / "table.hdf5",
+        vocabulary=tmp_path / "words.txt",
+    )
+
+    expected = forward_bilm(["the cat sat"])["layers"]
+    np.testing.assert_allclose(loaded(["the cat sat"])["layers"], expected, atol=1e-6)
 
 
 def test_a_checkpoint_without_a_softmax_says_so(checkpoint_directory):

@@ -66,6 +66,12 @@ def expected(model, options, weights):
 
 
 @pytest.fixture(scope="module")
+def forward_model(model, forward_bilm):
+    """The forward half of `model`."""
+    return LanguageModel(forward_bilm, model.softmax, VOCABULARY)
+
+
+@pytest.fixture(scope="module")
 def measure(model, text):
     return Perplexity(model, [text])
 
@@ -77,6 +83,15 @@ def measured(measure):
 
 def test_a_short_text_has_the_perplexity_of_the_formula(measured, expected):
     assert measured == pytest.approx(expected, rel=1e-5)
+
+
+def test_forward_alone_has_one_perplexity(forward_model, text, measured):
+    result = perplexity(forward_model, [text])
+
+    assert result.keys() == {"forward", "average", "tokens"}
+    assert result["average"] == result["forward"]
+    assert result["forward"] == pytest.approx(measured["forward"], rel=1e-6)
+    assert result["tokens"] == NUM_TARGETS
 
 
 def test_every_token_and_every_boundary_is_a_target(measured):

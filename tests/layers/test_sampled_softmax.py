@@ -5,7 +5,9 @@ import tensorflow as tf
 
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.layers.log_uniform import draws_for_distinct
+from elmo_tf.layers.sampled_softmax import TiedSoftmax
 from elmo_tf.layers.sampling_tf import distinct_log_uniform
+from elmo_tf.models import TokenEmbedding
 from reference import softmax as reference
 
 VOCABULARY_SIZE, FEATURES, TOKENS = 23, 5, 7
@@ -268,3 +270,46 @@ def test_places_without_a_token_do_not_overflow_a_float16():
     loss = layer.loss_against(inputs, targets, np.array([9, -1, -1]), lambda ids: 0.0)
 
     assert np.isfinite(loss).all()
+
+
+def tied_layer_of(num_sampled, **kwargs):
+    embedding = TokenEmbedding(VOCABULARY_SIZE, FEATURES)
+    layer = TiedSoftmax(embedding, num_sampled, **kwargs)
+    layer.build((None, FEATURES))
+    untied = layer_of(num_sampled)
+    embedding.embedding.assign(untied.kernel)
+    layer.bias.assign(untied.bias)
+    return layer
+
+
+@pytest.mark.parametrize("num_sampled", [4, VOCABULARY_SIZE])
+def test_a_tied_softmax_is_a_softmax_over_the_table(num_sampled):
+    tied, untied = tied_layer_of(num_sampled), layer_of(num_sampled)
+
+    for one, other in (
+        (tied(*batch(), seed=[3, 4]), untied(*batch(), seed=[3, 4])),
+        (tied.full_loss(*batch()), untied.full_loss(*batch())),
+    ):
+        np.testing.assert_array_equal(one, other)
+    assert tied.kernel is tied.embedding.embedding
+    assert len(tied.weights) == 2
+
+
+def test_a_saved_tied_softmax_loads_and_gives_the_same(keras_round_trip):
+    inputs, targets = keras.Input((FEATURES,)), keras.Input((), dtype="int32")
+    layer = tied_layer_of(VOCABULARY_SIZE, seed=7, name="tied")
+    model = keras.Model([inputs, targets], layer(inputs, targets))
+
+    loaded = keras_round_trip(model)
+
+    np.testing.assert_array_equal(loaded(batch()), model(batch()))
+    again = loaded.get_layer("tied")
+    assert again.kernel is again.embedding.embedding
+    assert (again.vocabulary_size, again.num_sampled, again.seed) == (23, 23, 7)
+
+
+def test_a_tied_softmax_reads_inputs_as_wide_as_its_table():
+    layer = TiedSoftmax(TokenEmbedding(VOCABULARY_SIZE, FEATURES))
+
+    with pytest.raises(ValueError, match=r"as wide as the table that they share, 5. Received: 6"):
+        layer.build((None, FEATURES + 1))

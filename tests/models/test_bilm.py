@@ -164,6 +164,22 @@ def test_every_weight_gets_a_gradient(bilm):
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"keep_boundaries": True}, {"stateful": True}])
+def test_forward_alone_is_the_forward_half(forward_directory, fresh_bilm, keras_round_trip, kwargs):
+    forward, both = load_bilm(forward_directory, **kwargs), fresh_bilm(**kwargs)
+
+    for _ in range(2):
+        outputs, expected = forward(SENTENCES), both(SENTENCES)
+        assert outputs["layers"].shape[-1] == forward.config.output_dim == 6
+        np.testing.assert_allclose(outputs["layers"], expected["layers"][..., :6], atol=1e-6)
+        np.testing.assert_array_equal(outputs["mask"], expected["mask"])
+    assert not any("backward" in weight.path for weight in forward.weights)
+    forward.reset_states()
+    loaded = keras_round_trip(forward)
+    assert loaded.config == forward.config
+    np.testing.assert_array_equal(loaded(SENTENCES)["layers"], forward(SENTENCES)["layers"])
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"keep_boundaries": True}, {"stateful": True}])
 def test_a_saved_model_loads_and_gives_the_same(fresh_bilm, keras_round_trip, kwargs):
     bilm = fresh_bilm(**kwargs)
     bilm.warm_start(["some text"])

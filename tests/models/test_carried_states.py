@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM
+from elmo_tf import BiLM, load_bilm
 from elmo_tf.models.carried_states import CarriedStates
 from reference import bilm as reference
 
@@ -119,6 +119,18 @@ def test_reset_states_goes_back_to_the_warm_start(fresh_bilm):
     )
 
 
+def test_forward_alone_starts_from_the_forward_state(forward_directory, fresh_bilm):
+    forward, both = load_bilm(forward_directory), fresh_bilm()
+    for bilm in (forward, both):
+        bilm.warm_start(["some text", "and more"])
+
+    assert forward.initial_state.shape == (1, 2, 16)
+    np.testing.assert_allclose(forward.initial_state, both.initial_state[:1], atol=1e-6)
+    np.testing.assert_allclose(
+        forward(BATCHES[0])["layers"], both(BATCHES[0])["layers"][..., :6], atol=1e-6
+    )
+
+
 def test_warm_start_from_nothing_is_an_error_and_changes_nothing(fresh_bilm):
     bilm = fresh_bilm()
     bilm.warm_start(["some text"])
@@ -132,15 +144,16 @@ def test_warm_start_from_nothing_is_an_error_and_changes_nothing(fresh_bilm):
     np.testing.assert_array_equal(bilm.initial_state, before)
 
 
-def test_states_are_read_as_they_were_written():
-    states = CarriedStates(num_layers=1, sizes=(2, 3))
-    written = [[[np.full((4, n), d + n, np.float32) for n in (2, 3)]] for d in range(2)]
-    zeros = [[[np.zeros((5, n), np.float32) for n in (2, 3)]] for _ in range(2)]
+@pytest.mark.parametrize("directions", [1, 2])
+def test_states_are_read_as_they_were_written(directions):
+    states = CarriedStates(num_layers=1, sizes=(2, 3), num_directions=directions)
+    written = [[[np.full((4, n), d + n, np.float32) for n in (2, 3)]] for d in range(directions)]
+    zeros = [[[np.zeros((5, n), np.float32) for n in (2, 3)]] for _ in range(directions)]
 
     states.write(written)
     read = states.read(zeros)
 
-    for direction in range(2):
+    for direction in range(directions):
         for part, size in enumerate((2, 3)):
             actual = read[direction][0][part]
             np.testing.assert_array_equal(actual[:4], written[direction][0][part])

@@ -96,6 +96,19 @@ def test_all_kinds_of_input_agree(bilm):
     np.testing.assert_allclose(elmo(junk, lengths=[3, 1, 0, 5]), expected, atol=1e-6)
 
 
+def test_forward_alone_is_the_forward_half(bilm, forward_bilm):
+    forward, both = Elmo(forward_bilm), Elmo(bilm)
+    for elmo in (forward, both):
+        set_mix(elmo)
+
+    vectors = forward(SENTENCES)
+
+    assert vectors.shape == (4, 5, WIDTH // 2)
+    np.testing.assert_allclose(vectors, both(SENTENCES)[..., : WIDTH // 2], atol=1e-6)
+    symbolic = Elmo(forward_bilm)(keras.Input((None,), dtype="string"))
+    assert symbolic.shape == (None, None, WIDTH // 2)
+
+
 def test_dropout_acts_in_training_alone(bilm):
     elmo = Elmo(bilm, dropout=0.5)
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import Vocabulary, load_bilm
+from elmo_tf import BiLMConfig, Vocabulary, load_bilm
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.windows import lm_windows
@@ -140,3 +140,40 @@ def test_its_weights_are_those_of_its_parts(language_model):
 
     assert [id(weight) for weight in language_model.weights] == [id(weight) for weight in expected]
     assert not isinstance(language_model, keras.layers.Layer)
+
+
+def test_a_new_model_is_named_and_deterministic_from_a_seed():
+    models = []
+    for _ in range(2):
+        keras.utils.set_random_seed(3)
+        models.append(LanguageModel.create(BiLMConfig.preset("tiny"), VOCABULARY, 3))
+
+    one, two = models
+    assert (one.bilm.name, one.softmax.name) == ("bilm", "softmax")
+    assert (one.softmax.vocabulary_size, one.softmax.num_sampled) == (len(VOCABULARY), 3)
+    assert one.bilm.vocabulary is None
+    for weight, other in zip(one.weights, two.weights, strict=True):
+        np.testing.assert_array_equal(weight, other)
+
+
+def test_what_is_trained_are_the_trainable_weights_of_both_parts(language_model):
+    trained = [id(weight) for weight in language_model.trainable_weights]
+
+    parts = (language_model.bilm, language_model.softmax)
+    assert trained == [id(weight) for part in parts for weight in part.trainable_weights]
+
+
+def test_forward_alone_is_the_forward_half(language_model, forward_bilm):
+    model = LanguageModel(forward_bilm, language_model.softmax, VOCABULARY)
+    window = window_of(SENTENCE, lanes=2)
+
+    tops, states = model.tops(window["inputs"], model.zero_states(2))
+    targets = model.targets(window["targets"])
+
+    both, both_states = language_model.tops(window["inputs"], language_model.zero_states(2))
+    assert len(tops) == len(states) == len(targets) == 1
+    np.testing.assert_allclose(tops[0], both[0], atol=1e-6)
+    for new, old in zip(tf.nest.flatten(states), tf.nest.flatten(both_states[0]), strict=True):
+        np.testing.assert_allclose(new, old, atol=1e-6)
+    np.testing.assert_array_equal(targets[0], language_model.targets(window["targets"])[0])
+    tf.nest.assert_same_structure(states, model.zero_states(2))

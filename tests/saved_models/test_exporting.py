@@ -238,6 +238,18 @@ def test_a_bilm_of_whole_tokens_is_exported_with_its_vocabulary(
     assert "char_ids" not in tf.saved_model.load(exported_over_another).signatures
 
 
+def test_forward_alone_is_exported_as_the_forward_half(tmp_path, bilm, forward_bilm):
+    path = export(forward_bilm, tmp_path)
+
+    sentences = np.array(SENTENCES, object)
+    expected = bilm(sentences)["layers"]
+    for ask in (asked_in_python(path), asked_in_a_session(path)):
+        outputs = ask("serving_default", strings=sentences)
+        np.testing.assert_allclose(outputs["word_emb"], expected[:, 0, :, :6], atol=1e-5)
+        np.testing.assert_allclose(outputs["lstm_outputs2"], expected[:, 2, :, :6], atol=1e-5)
+        assert outputs["elmo"].shape[-1] == outputs["default"].shape[-1] == 6
+
+
 def test_a_version_is_replaced_as_a_whole_if_that_is_allowed(exported_over_another):
     path = Path(exported_over_another)
 

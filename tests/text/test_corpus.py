@@ -1,12 +1,18 @@
 import gzip
+import json
 import os
+import random
 
 import pytest
+import tensorflow as tf
+from absl import logging
 
 from elmo_tf.text.corpus import (
+    MAX_SENTENCE_TOKENS,
     CorpusCount,
     count_corpus,
     read_sentences,
+    report_corpus,
     sentence_dataset,
     text_files,
 )
@@ -37,7 +43,104 @@ def test_lines_are_cut_into_tokens_and_empty_ones_passed_over(files):
 
 
 def test_a_dataset_gives_the_same_tokens(files):
-    assert [tokens for tokens in decoded(sentence_dataset(files)) if tokens] == TOKENS + TOKENS
+    assert decoded(sentence_dataset(files)) == TOKENS + TOKENS
+
+
+MARK = b"\xef\xbb\xbf"  # the byte order mark in UTF-8
+LONG = MAX_SENTENCE_TOKENS
+NASTY = {
+    "nothing": (b"", []),
+    "no newline at the end": (b"a\nb c", [[b"a"], [b"b", b"c"]]),
+    "empty lines": (b"\n\na\n \t\n\xc2\xa0\n\n", [[b"a"]]),
+    "mark in front": (MARK + b"a b\n", [[b"a", b"b"]]),
+    "nothing but a mark": (MARK, []),
+    "mark before a newline": (MARK + b"\na", [[b"a"]]),
+    "mark behind a carriage return": (b"\r" + MARK + b"\ra\n", [[b"a"]]),
+    "two marks": (MARK + MARK + b"a\n", [[MARK + b"a"]]),
+    "marks elsewhere": (b"a " + MARK + b"\n" + MARK + b"b\n", [[b"a", MARK], [MARK + b"b"]]),
+    "half a mark": (b"\xef\xbba\n", [[b"\xef\xbba"]]),
+    "carriage returns at the end": (b"a b\r\nc \r\r\n\r\n", [[b"a", b"b"], [b"c"]]),
+    "NUL": (b"a\0b \0\nc\0\n", [[b"a\0b", b"\0"], [b"c\0"]]),
+    "UTF-16": ("\ufeffa b\n".encode("utf-16-le"), [[b"\xff\xfea\0", b"\0b\0"], [b"\0"]]),
+    "Latin-1": (b"caf\xe9 \xe9t\xe9\n", [[b"caf\xe9", b"\xe9t\xe9"]]),
+    "no-break space of Latin-1": (b"a\xa0b\x85c\n", [[b"a\xa0b\x85c"]]),
+    "half a character": (b"a\xe3\x80 b\xe3\n\x80c\n", [[b"a\xe3\x80", b"b\xe3"], [b"\x80c"]]),
+    "separator behind half a character": (
+        b"a\xf0\x90\xe3\x80\x80b\xe3\xc2\x85c\n",
+        [[b"a\xf0\x90", b"b\xe3", b"c"]],
+    ),
+    "overlong space": (b"a\xc0\xa0b\n", [[b"a\xc0\xa0b"]]),
+    "surrogate": (b"a\xed\xa0\x80b\n", [[b"a\xed\xa0\x80b"]]),
+    "beyond Unicode": (b"a\xf4\x90\x80\x80b\n", [[b"a\xf4\x90\x80\x80b"]]),
+    "line separators of Unicode": (
+        "a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg\n".encode(),
+        [[b"a", b"b", b"c", b"d", b"e", b"f", b"g"]],
+    ),
+    "longest line": (b"a " * LONG + b"\nb\n", [[b"a"] * LONG, [b"b"]]),
+    "a token too many": (b"a " * LONG + b"b\nc\n", [[b"a"] * LONG, [b"b"], [b"c"]]),
+    "two too long, the first of them without a rest": (
+        b"a " * 2 * LONG + b"\n\n" + b"b " * (2 * LONG + 3) + b"\nc",
+        [[b"a"] * LONG] * 2 + [[b"b"] * LONG] * 2 + [[b"b"] * 3, [b"c"]],
+    ),
+    "more lines than are read at once": (b"a\n\n" * 50 + b"b", [[b"a"]] * 50 + [[b"b"]]),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "packed"])
+@pytest.mark.parametrize(("content", "sentences"), NASTY.values(), ids=NASTY)
+def test_both_readers_give_the_same_bytes_of_any_text(tmp_path, content, sentences, packed):
+    file = tmp_path / ("text.txt.gz" if packed else "text.txt")
+    file.write_bytes(gzip.compress(content) if packed else content)
+
+    assert [[os.fsencode(token) for token in tokens] for tokens in read_sentences([file])] == (
+        sentences
+    )
+    dataset = sentence_dataset([file])
+    assert [tokens.tolist() for tokens in dataset.as_numpy_iterator()] == sentences
+
+
+def test_both_readers_give_the_same_tokens_of_random_bytes(tmp_path):
+    draw = random.Random(5)
+    # Parts of separators and marks, so that whole, halved and misplaced ones come about.
+    parts = [b"a", b" ", b" \r ", b"\n", b"\r\n", b"\0", b"\xef", b"\xbb", b"\xbf", b"\xff"]
+    parts += [b"\xe3", b"\xe2", b"\x80", b"\xa8", b"\xc2", b"\xa0", b"\x85", b"\x1c", b"\xf0"]
+    files = [tmp_path / f"{number}.txt" for number in range(30)]
+    for file in files:
+        lines = [b"".join(draw.choices(parts, k=draw.randrange(30))) for _ in range(100)]
+        file.write_bytes(b"\n".join(lines))
+
+    assert decoded(sentence_dataset(files)) == list(read_sentences(files))
+
+
+def test_several_packed_parts_are_one_file(tmp_path):
+    file = tmp_path / "text.gz"
+    file.write_bytes(gzip.compress(b"a b") + gzip.compress(b"c\nd\n"))
+
+    assert decoded(sentence_dataset([file])) == list(read_sentences([file]))
+    assert list(read_sentences([file])) == [["a", "bc"], ["d"]]
+
+
+def test_the_name_of_a_packed_file_may_be_any_bytes(tmp_path):
+    file = tmp_path / "odd\udcff\n.gz"
+    file.write_bytes(gzip.compress(b"a b"))
+
+    assert decoded(sentence_dataset([file])) == list(read_sentences([file])) == [["a", "b"]]
+
+
+def test_an_iterator_goes_on_where_it_was_saved(tmp_path):
+    (tmp_path / "a.txt").write_bytes(MARK + b"".join(b"a%d b\n" % i for i in range(40)))
+    (tmp_path / "b.txt").write_bytes(b"c " * (2 * LONG + 1))
+    dataset = sentence_dataset(text_files([tmp_path / "*.txt"])).shuffle(5, seed=2)
+    iterator, other = iter(dataset), iter(dataset)
+    for _ in range(21):
+        next(iterator)
+
+    path = tf.train.Checkpoint(iterator=iterator).write(str(tmp_path / "saved"))
+    tf.train.Checkpoint(iterator=other).read(path).assert_consumed()
+
+    rest = [tokens.numpy().tolist() for tokens in other]
+    assert rest == [tokens.numpy().tolist() for tokens in iterator]
+    assert len(rest) == 40 + 3 - 21
 
 
 def test_the_name_of_a_file_may_be_any_bytes(tmp_path):
@@ -66,6 +169,13 @@ def test_a_carriage_return_alone_between_tokens_is_refused_with_its_line(tmp_pat
         list(read_sentences([tmp_path / "text.txt"]))
 
 
+def test_text_in_utf_16_with_carriage_returns_is_refused_with_a_hint(tmp_path):
+    (tmp_path / "text.txt").write_text("a b\r\n", encoding="utf-16")
+
+    with pytest.raises(ValueError, match=r"line 1: .* NUL bytes too: is it UTF-16\? Convert it"):
+        list(read_sentences([tmp_path / "text.txt"]))
+
+
 def test_a_dataset_in_another_order_holds_the_same_and_repeats_it_from_its_seed(tmp_path):
     names = [f"{i}.txt" for i in range(8)]
     for name in names:
@@ -85,8 +195,99 @@ def test_a_corpus_is_counted(files):
 
     count = count_corpus(files[:1], vocabulary)
 
-    assert count == CorpusCount(sentences=5, tokens=10, unknown=4)
+    assert count == CorpusCount(
+        sentences=5,
+        tokens=10,
+        types=8,
+        unknown=4,
+        longest=3,
+        invalid_lines=1,
+        empty_lines=2,
+        crlf_lines=1,
+    )
     assert count.targets == 15
+    assert json.loads(json.dumps(count._asdict())) == count._asdict()
+
+
+@pytest.mark.parametrize("content", [content for content, _ in NASTY.values()], ids=NASTY)
+def test_what_is_counted_is_what_is_read(tmp_path, content):
+    (tmp_path / "text.txt").write_bytes(content + b"\nx y")
+    expected = list(read_sentences([tmp_path / "text.txt"]))
+
+    count = count_corpus([tmp_path / "text.txt"], Vocabulary.build(["x"]))
+
+    assert count.sentences == len(expected)
+    assert count.tokens == count.unknown + 1 == sum(map(len, expected))
+    assert count.types == len({token for tokens in expected for token in tokens})
+    assert count.longest == max(map(len, expected))
+
+
+ODD_LINES = {
+    "invalid_lines": b"caf\xe9 \xe9\n\xed\xa0\x80\n",
+    "nul_lines": b"\0 \0\na\0\n",
+    "cut_lines": b"a " * (LONG + 1) + b"\n" + b"b " * 3 * LONG + b"\n",
+    "empty_lines": b"\n \xc2\xa0\n",
+    "crlf_lines": b"a\r\nb \r\r\n",
+}
+
+
+@pytest.mark.parametrize("kind", ODD_LINES)
+def test_odd_lines_are_counted(tmp_path, kind):
+    harmless = MARK + "ß\n한\u2028국어\nb\r \n".encode()
+    (tmp_path / "text.txt").write_bytes(harmless + ODD_LINES[kind] + b"a" + b" a" * (LONG - 1))
+
+    count = count_corpus([tmp_path / "text.txt"], Vocabulary.build(["a"]))
+
+    odd = {name: value for name, value in count._asdict().items() if name.endswith("_lines")}
+    assert odd == {**dict.fromkeys(ODD_LINES, 0), kind: 2}
+
+
+COUNT = CorpusCount(sentences=3_210, tokens=40_000, types=5_432, unknown=1_000, longest=876)
+
+
+@pytest.fixture
+def logged(monkeypatch):
+    """What is logged: pairs of a level and a line."""
+    lines = []
+    monkeypatch.setattr(
+        logging, "log", lambda level, text, *values: lines.append((level, text % values))
+    )
+    return lines
+
+
+def test_a_report_tells_the_size_in_a_line(logged):
+    report_corpus(COUNT)
+
+    assert logged == [
+        (
+            logging.INFO,
+            "Corpus: 3,210 sentences, 40,000 tokens, 5,432 types, 2.50% of tokens unknown, "
+            "longest sentence 876 tokens.",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("odd", "level", "line"),
+    [
+        (
+            {"invalid_lines": 3, "nul_lines": 2_000},
+            logging.WARNING,
+            "Odd lines: 3 with invalid UTF-8 (read byte for byte; another encoding?), "
+            "2,000 with NUL bytes (is it UTF-16?).",
+        ),
+        (
+            {"cut_lines": 1, "empty_lines": 4},
+            logging.WARNING,
+            "Odd lines: 1 of more than 10,000 tokens (cut), 4 empty (passed over).",
+        ),
+        ({"crlf_lines": 5}, logging.INFO, "Odd lines: 5 ending in CRLF (read as LF)."),
+    ],
+)
+def test_a_report_warns_of_odd_lines_that_may_be_damage(logged, odd, level, line):
+    report_corpus(COUNT._replace(**odd))
+
+    assert logged[1:] == [(level, line)]
 
 
 def test_patterns_name_files_once_and_in_order(tmp_path):
@@ -105,6 +306,16 @@ def test_patterns_name_files_once_and_in_order(tmp_path):
     assert names("b.txt", "*.txt") == ["b.txt", "a.txt", "odd[1].txt"]
     assert names("**/d.txt", "c.dat") == [os.path.join("sub", "d.txt"), "c.dat"]
     assert names("odd[1].txt") == ["odd[1].txt"]
+
+
+def test_hidden_files_are_no_text_unless_they_are_named(tmp_path):
+    for name in ("a.txt", ".hidden.txt", "sub/.hidden.txt", ".folder/b.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+
+    for pattern in ("*", "*.txt", "?*", "**/*", "[!b]*"):
+        assert text_files([tmp_path / pattern]) == [tmp_path / "a.txt"]
+    assert text_files([tmp_path / ".hid*"]) == [tmp_path / ".hidden.txt"]
 
 
 @pytest.mark.parametrize(

@@ -149,6 +149,7 @@ def test_a_byte_order_mark_in_front_is_no_part_of_the_first_token(tmp_path):
     path.write_text("<S>\n</S>\n<UNK>\na\n", encoding="utf-8-sig")
 
     assert Vocabulary.load(path) == Vocabulary.build(["a"])
+    assert Vocabulary.build([path]) == Vocabulary.build(["a"])
 
 
 @pytest.mark.parametrize("item", [["a", "b"], ("a",), b"a b", 7])

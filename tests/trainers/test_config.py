@@ -27,6 +27,18 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
         ({"learning_rate": 0}, "`learning_rate` must be above 0"),
         ({"clip_norm": "10"}, "`clip_norm` must be above 0"),
         ({"dropout": 1.0}, "`dropout` must be from 0 to below 1"),
+        ({"accumulate": 0}, "`accumulate` must be an integer of at least 1"),
+        ({"warmup_steps": -1}, "`warmup_steps` must be an integer of at least 0"),
+        ({"save_minutes": 0}, "`save_minutes` must be above 0"),
+        ({"histograms_every": 0}, "`histograms_every` must be an integer of at least 1"),
+        ({"weight_decay": -0.1, "optimizer": "adamw"}, "`weight_decay` must be at least 0"),
+        ({"weight_decay": 0.1}, "`weight_decay` is for the optimizer adamw alone"),
+        ({"precision": "float16"}, "`precision` must be one of float32, mixed_bfloat16"),
+        ({"optimizer": "sgd"}, "`optimizer` must be one of adagrad, adam, adamw"),
+        ({"schedule": "linear"}, "`schedule` must be one of constant, inverse_sqrt, cosine"),
+        ({"tie_softmax": True}, "`tie_softmax` needs `word_input`"),
+        ({"preset": "tiny", "start_from": "run"}, "`preset` and `start_from` exclude each other"),
+        ({"forward_only": True, "start_from": "run"}, "`start_from` and `forward_only` exclude"),
     ],
 )
 def test_a_wrong_setting_is_an_error_that_names_it(change, message):
@@ -45,21 +57,42 @@ def test_one_pattern_may_stand_alone_or_in_a_list(tmp_path):
 
 
 def test_the_shape_comes_from_a_preset_or_from_options(tmp_path):
-    assert PretrainConfig(**NEEDED).bilm_config() == BiLMConfig.preset("small")
-    assert PretrainConfig(**NEEDED, preset="tiny").bilm_config() == BiLMConfig.preset("tiny")
+    assert PretrainConfig(**NEEDED).bilm_config(9) == BiLMConfig.preset("small")
+    assert PretrainConfig(**NEEDED, preset="tiny").bilm_config(9) == BiLMConfig.preset("tiny")
     options = BiLMConfig.preset("medium").to_options()
     (tmp_path / "options.json").write_text(json.dumps(options))
     for given in (options, tmp_path / "options.json"):
         config = PretrainConfig(**NEEDED, options=given)
-        assert config.bilm_config() == BiLMConfig.preset("medium")
+        assert config.bilm_config(9) == BiLMConfig.preset("medium")
+
+
+def test_the_shape_may_lack_characters_or_a_direction():
+    tiny = BiLMConfig.preset("tiny")
+    settings = {**NEEDED, "preset": "tiny"}
+    words = PretrainConfig(**settings, word_input=True).bilm_config(9)
+    assert words == BiLMConfig(None, tiny.lstm, num_tokens=9)
+    tied = PretrainConfig(**settings, word_input=True, tie_softmax=True).bilm_config(9)
+    assert tied == BiLMConfig(None, tiny.lstm, num_tokens=9, tie_softmax=True)
+    forward = PretrainConfig(**settings, forward_only=True).bilm_config(9)
+    assert forward == BiLMConfig(tiny.char_cnn, tiny.lstm, bidirectional=False)
+
+
+def test_each_optimizer_has_its_usual_rate():
+    assert PretrainConfig(**NEEDED).learning_rate == 0.2
+    assert PretrainConfig(**NEEDED, optimizer="adam").learning_rate == 0.001
+    assert PretrainConfig(**NEEDED, optimizer="adam", learning_rate=0.3).learning_rate == 0.3
 
 
 def test_settings_that_change_the_losses_may_not_change_in_a_run(tmp_path):
-    before = json.loads(json.dumps(PretrainConfig(**NEEDED, preset="tiny").as_json()))
+    tiny, small = BiLMConfig.preset("tiny"), BiLMConfig.preset("small")
+    before = json.loads(json.dumps(PretrainConfig(**NEEDED, preset="tiny").as_json(tiny)))
     same = {"steps": 7, "save_every": 3, "eval_every": 2, "resume": True, "valid": "v.txt"}
-    PretrainConfig(**NEEDED, preset="tiny", **same).check_continues(before, tmp_path)
-    for change in ({"seed": 5}, {"batch_size": 3}, {"dropout": 0.5}, {"preset": "small"}):
-        config = PretrainConfig(**{**NEEDED, "preset": "tiny", **change})
-        name = "options" if "preset" in change else next(iter(change))
-        with pytest.raises(ValueError, match=rf"Cannot go on with other settings.*: {name} was"):
-            config.check_continues(before, tmp_path)
+    same |= {"save_minutes": 3, "tensorboard": True, "accumulate": 2}
+    PretrainConfig(**NEEDED, **same).check_continues(tiny, before, tmp_path)
+    for change in ({"seed": 5}, {"batch_size": 3}, {"dropout": 0.5}, {"optimizer": "adam"}):
+        config = PretrainConfig(**{**NEEDED, **change})
+        (name,) = change
+        with pytest.raises(ValueError, match=rf"Cannot go on with other settings.*{name} was"):
+            config.check_continues(tiny, before, tmp_path)
+    with pytest.raises(ValueError, match=r"Cannot go on with other settings.*options was"):
+        PretrainConfig(**NEEDED).check_continues(small, before, tmp_path)

@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM, BiLMConfig, Vocabulary
-from elmo_tf.layers import SampledSoftmax
+from elmo_tf import BiLMConfig, Vocabulary
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.precision import dtype_policy
 from elmo_tf.text.windows import lm_windows
 from elmo_tf.trainers.optimizers import Adagrad
 from elmo_tf.trainers.steps import TrainStep
@@ -20,16 +20,22 @@ def windows(text):
     return list(lm_windows(sentence_dataset([text / "train_1.txt"]), NUM_LANES, WINDOW).take(4))
 
 
-def make_step(text, options, dropout=0.1, clip_norm=10.0, num_sampled=6, optimizer=None):
+def make_step(
+    text, options, dropout=0.1, clip_norm=10.0, num_sampled=6, optimizer=None, num_parts=1
+):
     keras.utils.set_random_seed(7)
     vocabulary = Vocabulary.load(text / "vocab.txt")
-    model = LanguageModel(
-        BiLM(BiLMConfig.from_options(options)),
-        SampledSoftmax(len(vocabulary), num_sampled),
-        vocabulary,
-    )
+    model = LanguageModel.create(BiLMConfig.from_options(options), vocabulary, num_sampled)
     optimizer = optimizer or Adagrad(0.2)
-    return TrainStep(model, optimizer, NUM_LANES, dropout=dropout, clip_norm=clip_norm, seed=3)
+    return TrainStep(
+        model,
+        optimizer,
+        NUM_LANES,
+        dropout=dropout,
+        clip_norm=clip_norm,
+        seed=3,
+        num_parts=num_parts,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -125,3 +131,42 @@ def test_rows_of_the_softmax_that_a_step_does_not_use_stay_as_they_are(text, bil
     assert ids <= changed
     assert len(changed) <= len(ids) + 2 * 2  # and two negatives a direction
     assert len(changed) < len(before)
+
+
+def test_a_batch_in_parts_gives_the_same_step(text, bilm_options, windows):
+    steps = [
+        make_step(text, bilm_options, 0.0, num_sampled=1000, num_parts=parts) for parts in (1, 3)
+    ]
+    for window in windows:
+        whole, parts = (step(window["inputs"], window["targets"]) for step in steps)
+        for name, value in whole.items():
+            assert float(parts[name]) == pytest.approx(float(value), rel=1e-5), name
+
+
+def test_products_of_bfloat16_stay_near_float32(text, bilm_options, windows):
+    exact = make_step(text, bilm_options, 0.0, num_sampled=1000)
+    with dtype_policy("mixed_bfloat16"):
+        rough = make_step(text, bilm_options, 0.0, num_sampled=1000)
+    assert {weight.dtype for weight in rough.trainable} == {"float32"}
+    for window in windows:
+        losses = [float(s(window["inputs"], window["targets"])["loss"]) for s in (exact, rough)]
+        assert losses[1] == pytest.approx(losses[0], rel=0.01)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_rows_of_a_table_of_tokens_that_a_step_does_not_use_stay_as_they_are(
+    text, bilm_options, windows, tied
+):
+    size = len(Vocabulary.load(text / "vocab.txt"))
+    options = {name: value for name, value in bilm_options.items() if name != "char_cnn"}
+    options |= {"n_tokens_vocab": size, "share_embedding_softmax": tied}
+    step = make_step(text, options, num_sampled=2)
+    table = step.model.bilm.token_encoder.embedding
+    before = table.numpy()
+    window = windows[0]
+    step(window["inputs"], window["targets"])
+    tokens = set(window["inputs"].numpy().ravel().tolist())
+    changed = np.flatnonzero((table.numpy() != before).any(axis=1))
+    most = len(tokens) + (2 * 2 + 2 if tied else 0)  # targets are inputs of a token later
+    assert 0 < len(changed) <= most + 2
+    assert len(changed) < size

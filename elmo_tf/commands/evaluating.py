@@ -1,0 +1,123 @@
+"""The subcommands `evaluate`, `score` and `substitutes`: checkpoint + text ─► probabilities."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from elmo_tf.commands.options import add_files, natural, positive, print_json
+
+
+def add_evaluate(add: Callable) -> None:
+    """`elmo-tf evaluate`."""
+    parser = add(
+        "evaluate",
+        _evaluate,
+        "measure perplexity per token on text, by the full softmax",
+        "elmo-tf evaluate run text.txt",
+    )
+    _add_trained(parser)
+    add_files(parser)
+
+
+def _evaluate(arguments: Any) -> None:
+    from elmo_tf.checkpoints.load import load_language_model
+    from elmo_tf.evaluation.perplexity import perplexity
+    from elmo_tf.text.corpus import text_files
+
+    files = text_files(arguments.files)
+    print_json(perplexity(load_language_model(arguments.checkpoint), files))
+
+
+def add_score(add: Callable) -> None:
+    """`elmo-tf score`."""
+    parser = add(
+        "score",
+        _score,
+        "print the log probability of each line by itself, one JSON object a line",
+        "elmo-tf score run text.txt --per-token",
+    )
+    _add_trained(parser)
+    add_files(parser)
+    parser.add_argument(
+        "--per-token", action="store_true", help="each token's log probabilities too"
+    )
+    parser.add_argument(
+        "--batch-tokens", type=positive, default=4096, metavar="N", help="in a batch (4096)"
+    )
+
+
+def _score(arguments: Any) -> None:
+    from elmo_tf.checkpoints.load import load_language_model
+    from elmo_tf.evaluation.scoring import sentence_scores
+    from elmo_tf.progress import progress
+    from elmo_tf.text.corpus import text_files
+    from elmo_tf.text.vocabulary import read_lines
+
+    files = text_files(arguments.files)
+    model = load_language_model(arguments.checkpoint)
+    lines = (line for file in files for line in read_lines(file))
+    # On a terminal the results themselves show how far it is.
+    with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
+        for score in sentence_scores(model, lines, arguments.batch_tokens):
+            words = {"words": _words(score)} if arguments.per_token else {}
+            print_json({"tokens": score.num_targets, **score.log_probs, **words})
+            meter.update(1)
+
+
+def _words(score: Any) -> list[dict[str, Any]]:
+    """What a `SentenceScore` holds for each word, in the order of the text, boundaries too."""
+    from elmo_tf.text.vocabulary import BOS_TOKEN, EOS_TOKEN
+
+    words: list[dict[str, Any]] = [
+        {"token": token} for token in (BOS_TOKEN, *score.tokens, EOS_TOKEN)
+    ]
+    first = {"forward": 1, "backward": 0}
+    for direction, values in score.token_log_probs.items():
+        for word, value in zip(words[first[direction] :], values.tolist(), strict=False):
+            word[direction] = value
+    return [word for word in words if len(word) > 1]
+
+
+def add_substitutes(add: Callable) -> None:
+    """`elmo-tf substitutes`."""
+    parser = add(
+        "substitutes",
+        _substitutes,
+        "print the tokens that fit a place of a sentence best, as JSON",
+        "elmo-tf substitutes run 'The bank of the river' --position 1",
+    )
+    _add_trained(parser)
+    parser.add_argument("sentence", metavar="SENTENCE", help="split at white space")
+    parser.add_argument(
+        "--position",
+        type=natural,
+        action="append",
+        required=True,
+        metavar="N",
+        help="place of a token, from 0; may be repeated, and each prints a line",
+    )
+    parser.add_argument(
+        "--top", type=positive, default=10, metavar="N", help="substitutes for each place (10)"
+    )
+
+
+def _substitutes(arguments: Any) -> None:
+    from elmo_tf.checkpoints.load import load_language_model
+    from elmo_tf.evaluation.substitution import substitutes
+
+    model = load_language_model(arguments.checkpoint)
+    positions = arguments.position
+    found = substitutes(model, arguments.sentence, positions, arguments.top)
+    tokens = arguments.sentence.split()
+    for position, best in zip(positions, found, strict=True):
+        rows = [
+            {"token": substitute.token, **substitute.log_probs, "total": substitute.total}
+            for substitute in best
+        ]
+        print_json({"position": position, "token": tokens[position], "substitutes": rows})
+
+
+def _add_trained(parser: Any) -> None:
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", help="directory that elmo-tf train made"
+    )

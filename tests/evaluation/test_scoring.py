@@ -1,0 +1,164 @@
+import itertools
+
+import numpy as np
+import pytest
+
+from elmo_tf.evaluation import SentenceScorer, perplexity, scoring, sentence_scores
+from reference import bilm as reference
+from reference import softmax as reference_softmax
+
+# With unknown words, a word spelt like a boundary, and none at all.
+LINES = ["the cat sat", "", "on the mat 한국어 the cat", "  ", "cat", "sat <S> on on </S> sat"] * 2
+LONG = " ".join(["the", "cat", "sat", "on", "mat"] * 7)
+
+
+@pytest.fixture(scope="module")
+def scorer(language_model):
+    return SentenceScorer(language_model)
+
+
+@pytest.fixture(scope="module")
+def scores(scorer):
+    return list(scorer(LINES))
+
+
+def assert_same(found, wanted):
+    assert found.tokens == wanted.tokens
+    assert found.token_log_probs.keys() == wanted.token_log_probs.keys()
+    for direction, values in wanted.token_log_probs.items():
+        np.testing.assert_allclose(found.token_log_probs[direction], values, atol=1e-5)
+
+
+def test_each_score_is_that_of_the_formula(scores, language_model, options, weights):
+    softmax = language_model.softmax
+    kernel, bias = softmax.kernel.numpy(), softmax.bias.numpy()
+    for line, score in zip(LINES, scores, strict=True):
+        tokens = line.split()
+        ids = language_model.vocabulary.ids(tokens)
+        layers, _ = reference.layers(tokens, options, weights)
+        # What predicts a token stands before it forward, and behind it backward.
+        forward = -reference_softmax.full_loss(layers[-1, :-1, :6], [*ids, 1], kernel, bias)
+        backward = -reference_softmax.full_loss(layers[-1, 1:, 6:], [0, *ids], kernel, bias)
+
+        assert score.tokens == tokens
+        assert score.num_targets == len(tokens) + 1
+        np.testing.assert_allclose(score.token_log_probs["forward"], forward, rtol=1e-5)
+        np.testing.assert_allclose(score.token_log_probs["backward"], backward, rtol=1e-5)
+        assert score.log_probs["forward"] == pytest.approx(forward.sum(), rel=1e-5)
+        assert score.log_probs["backward"] == pytest.approx(backward.sum(), rel=1e-5)
+
+
+def test_a_text_of_one_sentence_has_the_perplexity_of_its_score(language_model, scorer, tmp_path):
+    (tmp_path / "text.txt").write_text(LONG)
+    (score,) = scorer([LONG])
+
+    measured = perplexity(language_model, [tmp_path / "text.txt"], shown=False)
+
+    assert measured["tokens"] == score.num_targets
+    for direction, log_prob in score.log_probs.items():
+        mean = log_prob / score.num_targets
+        assert measured[direction] == pytest.approx(np.exp(-mean), rel=1e-5)
+
+
+def test_what_is_still_to_come_changes_no_token(scorer):
+    tokens = LONG.split()
+    (whole,) = scorer([tokens])
+
+    for cut, part in enumerate(scorer([tokens[:cut] for cut in range(len(tokens))])):
+        found = part.token_log_probs["forward"][:cut]
+        np.testing.assert_allclose(found, whole.token_log_probs["forward"][:cut], atol=1e-5)
+    for cut, part in enumerate(scorer([tokens[cut:] for cut in range(len(tokens))])):
+        found = part.token_log_probs["backward"][1:]
+        np.testing.assert_allclose(found, whole.token_log_probs["backward"][cut + 1 :], atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 9, 40])
+def test_a_score_is_the_same_whatever_stands_beside_it(language_model, scores, batch_tokens):
+    lines = [*LINES, LONG, *LINES[::-1]]
+
+    found = list(sentence_scores(language_model, lines, batch_tokens))
+
+    for score, wanted in zip(found[: len(LINES)], scores, strict=True):
+        assert_same(score, wanted)
+    for score, wanted in zip(found[: -len(LINES) - 1 : -1], scores, strict=True):
+        assert_same(score, wanted)
+
+
+def test_the_size_of_the_matrix_of_logits_changes_nothing(language_model, scores, monkeypatch):
+    for size in (1, 4 * len(language_model.vocabulary)):
+        monkeypatch.setattr(scoring, "_LOGITS_IN_MEMORY", size)
+        for score, wanted in zip(sentence_scores(language_model, LINES), scores, strict=True):
+            assert_same(score, wanted)
+
+
+def test_an_unknown_word_is_scored_as_unk_and_read_as_it_is_spelt(scorer):
+    values = [score.token_log_probs["forward"] for score in scorer(["zyx the", "<UNK> the"])]
+
+    # Where it is predicted, nothing of it has been read yet; behind it, it has.
+    assert values[0][0] == pytest.approx(values[1][0], abs=1e-6)
+    assert abs(values[0][1] - values[1][1]) > 1e-4
+
+
+def test_a_sentence_without_tokens_has_the_boundary_as_its_only_target(scores):
+    empty = scores[1]
+
+    assert (empty.tokens, empty.num_targets) == ([], 1)
+    assert {name: values.shape for name, values in empty.token_log_probs.items()} == {
+        "forward": (1,),
+        "backward": (1,),
+    }
+
+
+def test_token_lists_score_as_the_sentence_does(scorer, scores):
+    for score, wanted in zip(scorer([line.split() for line in LINES]), scores, strict=True):
+        assert_same(score, wanted)
+    (score,) = scorer([tuple(LINES[0].split())])
+    assert_same(score, scores[0])
+
+
+def test_no_sentence_gives_no_score(scorer):
+    assert list(scorer([])) == []
+
+
+def test_an_endless_input_is_read_as_far_as_needed(language_model, scores):
+    taken = []
+    lines = (taken.append(line) or line for line in itertools.cycle(LINES[:1]))
+
+    for score in itertools.islice(sentence_scores(language_model, lines, batch_tokens=8), 50):
+        assert_same(score, scores[0])
+
+    assert len(taken) < 50 + 16 * 8
+
+
+def test_a_model_without_a_backward_direction_scores_forward_alone(forward_model, tmp_path):
+    (tmp_path / "text.txt").write_text(LONG)
+    (score,) = sentence_scores(forward_model, [LONG])
+
+    measured = perplexity(forward_model, [tmp_path / "text.txt"], shown=False)
+
+    assert set(score.log_probs) == {"forward"}
+    mean = score.log_probs["forward"] / score.num_targets
+    assert measured["forward"] == pytest.approx(np.exp(-mean), rel=1e-5)
+
+
+@pytest.mark.parametrize("sentences", ["the cat", b"the cat"])
+def test_one_string_is_no_list_of_sentences(scorer, sentences):
+    with pytest.raises(TypeError, match=r"must be several sentences, not one string.*the cat"):
+        scorer(sentences)
+
+
+@pytest.mark.parametrize("sentence", [7, [["the"]], b"the cat", None])
+def test_what_is_no_sentence_is_an_error(scorer, sentence):
+    with pytest.raises(TypeError, match=r"a str or a list of tokens \(str\)\. Sentence 1 is"):
+        list(scorer(["the", sentence]))
+
+
+@pytest.mark.parametrize("token", ["", " <S>", "New York"])
+def test_a_token_with_white_space_or_nothing_in_it_is_an_error(scorer, token):
+    with pytest.raises(ValueError, match=r"not be empty nor hold white space\. Sentence 0 holds '"):
+        list(scorer([["the", token]]))
+
+
+def test_a_batch_of_no_tokens_is_an_error(language_model):
+    with pytest.raises(ValueError, match=r"`batch_tokens` must be at least 1\. Received: 0"):
+        sentence_scores(language_model, ["the"], batch_tokens=0)

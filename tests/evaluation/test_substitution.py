@@ -1,0 +1,129 @@
+import numpy as np
+import pytest
+
+from elmo_tf.evaluation import scoring, sentence_scores, substitutes
+from elmo_tf.evaluation.substitution import position_log_probs
+
+SENTENCE = "the cat sat on 한국어 the mat"
+TOKENS = SENTENCE.split()
+WORDS = ["cat", "the", "on", "sat"]  # of the vocabulary
+
+
+def scores_in_place(model, position):
+    """What each word scores, forward and backward, if it stands in the sentence itself."""
+    sentences = [[*TOKENS[:position], word, *TOKENS[position + 1 :]] for word in WORDS]
+    return {
+        word: {
+            "forward": score.token_log_probs["forward"][position],
+            "backward": score.token_log_probs["backward"][position + 1],
+        }
+        for word, score in zip(WORDS, sentence_scores(model, sentences), strict=True)
+    }
+
+
+@pytest.mark.parametrize("position", [0, 3, 6])
+def test_a_substitute_scores_as_if_it_stood_in_the_sentence(language_model, position):
+    wanted = scores_in_place(language_model, position)
+
+    (found,) = substitutes(language_model, SENTENCE, [position])
+
+    assert {token for token, _, _ in found} == set(WORDS)
+    for token, log_probs, total in found:
+        assert log_probs == pytest.approx(wanted[token], abs=1e-5)
+        assert total == pytest.approx(sum(wanted[token].values()), abs=1e-5)
+
+
+def test_the_best_come_first(language_model):
+    for position, found in enumerate(substitutes(language_model, TOKENS, range(7), top_n=3)):
+        wanted = scores_in_place(language_model, position)
+        best = sorted(WORDS, key=lambda word: -sum(wanted[word].values()))
+
+        assert [token for token, _, _ in found] == best[:3]
+
+
+def test_the_token_that_stands_there_changes_nothing(language_model):
+    other = [*TOKENS[:2], "zyx", *TOKENS[3:]]
+
+    (found,), (wanted,) = (substitutes(language_model, s, [2]) for s in (other, TOKENS))
+
+    assert [token for token, _, _ in found] == [token for token, _, _ in wanted]
+    np.testing.assert_allclose([s.total for s in found], [s.total for s in wanted], atol=1e-5)
+
+
+def test_the_probabilities_of_all_tokens_sum_to_1(language_model):
+    for log_probs in position_log_probs(language_model, TOKENS, range(7)):
+        assert log_probs.shape == (2, len(language_model.vocabulary))
+        np.testing.assert_allclose(np.exp(log_probs).sum(axis=1), np.ones(2), rtol=1e-6)
+
+
+def test_several_positions_are_read_at_once(language_model, monkeypatch):
+    apart = [substitutes(language_model, TOKENS, [position])[0] for position in (5, 0, 0)]
+    calls = []
+    tops = language_model.tops
+    monkeypatch.setattr(language_model, "tops", lambda *args: calls.append(args) or tops(*args))
+
+    together = substitutes(language_model, TOKENS, [5, 0, 0])
+
+    assert len(calls) == 1
+    assert together == apart
+
+
+def test_the_size_of_the_matrix_of_logits_changes_nothing(language_model, monkeypatch):
+    whole = substitutes(language_model, TOKENS, range(7))
+    monkeypatch.setattr(scoring, "_LOGITS_IN_MEMORY", 2 * len(language_model.vocabulary))
+
+    parts = substitutes(language_model, TOKENS, range(7))
+
+    for part, wanted in zip(parts, whole, strict=True):
+        assert [s.token for s in part] == [s.token for s in wanted]
+        np.testing.assert_allclose([s.total for s in part], [s.total for s in wanted], atol=1e-5)
+
+
+def test_what_is_excluded_is_never_given(language_model):
+    (everything,) = substitutes(language_model, TOKENS, [1], exclude=())
+    (few,) = substitutes(language_model, TOKENS, [1], exclude=["the", "on", "zyx"])
+    (nothing,) = substitutes(language_model, TOKENS, [1], exclude=language_model.vocabulary.tokens)
+
+    assert {token for token, _, _ in everything} == set(language_model.vocabulary.tokens)
+    assert [s.token for s in few] == [s.token for s in everything if s.token not in ("the", "on")]
+    assert nothing == []
+
+
+def test_no_position_gives_nothing(language_model):
+    assert substitutes(language_model, TOKENS, []) == []
+
+
+def test_a_model_without_a_backward_direction_judges_by_what_stands_before(forward_model):
+    (found,) = substitutes(forward_model, TOKENS, [3])
+
+    wanted = sentence_scores(forward_model, [[*TOKENS[:3], s.token] for s in found])
+    for (_, log_probs, total), score in zip(found, wanted, strict=True):
+        forward = score.token_log_probs["forward"][3]
+        assert log_probs == pytest.approx({"forward": forward}, abs=1e-5)
+        assert total == log_probs["forward"]
+
+
+@pytest.mark.parametrize("position", [-1, 7])
+def test_a_position_outside_the_sentence_is_an_error(language_model, position):
+    with pytest.raises(ValueError, match=rf"has 7 tokens\. Received: {position}$"):
+        substitutes(language_model, TOKENS, [0, position])
+
+
+def test_a_position_that_is_no_integer_is_an_error(language_model):
+    with pytest.raises(TypeError, match=r"`positions` must be integers\. Received: 1\.0"):
+        substitutes(language_model, TOKENS, [1.0])
+
+
+def test_no_substitute_asked_for_is_an_error(language_model):
+    with pytest.raises(ValueError, match=r"`top_n` must be at least 1\. Received: 0"):
+        substitutes(language_model, TOKENS, [0], top_n=0)
+
+
+def test_what_is_no_sentence_is_an_error(language_model):
+    with pytest.raises(TypeError, match=r"a str or a list of tokens \(str\)\. `sentence` is 7"):
+        substitutes(language_model, 7, [0])
+
+
+def test_one_string_is_no_list_of_tokens_to_exclude(language_model):
+    with pytest.raises(TypeError, match=r"`exclude` must be several tokens.*'the'"):
+        substitutes(language_model, TOKENS, [0], exclude="the")

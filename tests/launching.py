@@ -1,0 +1,59 @@
+"""Runs of `pretrain` in processes of their own: with several devices, or as several workers."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+_CODE = """
+import json, sys
+import tensorflow as tf
+devices = int(sys.argv[1])
+if devices > 1:
+    cpu = tf.config.list_physical_devices("CPU")[0]
+    logical = [tf.config.LogicalDeviceConfiguration()] * devices
+    tf.config.set_logical_device_configuration(cpu, logical)
+from elmo_tf.trainers import PretrainConfig, pretrain
+pretrain(PretrainConfig(**json.loads(sys.argv[2])))
+"""
+
+
+def start(settings, workdir, num_devices=1, tf_config=None, **changes):
+    arguments = {**settings, "workdir": workdir, **changes}
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment.pop("TF_CONFIG", None)
+    if tf_config is not None:
+        environment["TF_CONFIG"] = json.dumps(tf_config)
+    return subprocess.Popen(
+        [sys.executable, "-c", _CODE, str(num_devices), json.dumps(arguments, default=str)],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def start_workers(settings, workdir, count=2, **changes):
+    addresses = [f"127.0.0.1:{port}" for port in _free_ports(count)]
+    return [
+        start(
+            settings,
+            workdir,
+            tf_config={
+                "cluster": {"worker": addresses},
+                "task": {"type": "worker", "index": index},
+            },
+            **changes,
+        )
+        for index in range(count)
+    ]
+
+
+def _free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports

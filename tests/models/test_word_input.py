@@ -1,0 +1,206 @@
+"""Language models that read whole tokens from an embedding table, of their own or the softmax's."""
+
+import dataclasses
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import BiLMConfig, LSTMConfig, Vocabulary, load_bilm
+from elmo_tf.layers import SampledSoftmax
+from elmo_tf.layers.sampled_softmax import TiedSoftmax
+from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.windows import lm_windows
+from reference import bilm as reference
+from reference import checkpoint
+from reference import softmax as reference_softmax
+
+VOCABULARY = Vocabulary.build(["the the cat cat sat on"])
+SENTENCE = ["the", "cat", "<S>", "unseen", "sat", "the"]
+# Rows of the table: <S>, the sentence with <UNK> for what is unseen, </S>.
+ROWS = [0, *VOCABULARY.ids(SENTENCE), 1]
+WIDTH = 4
+CONFIG = BiLMConfig(
+    None, LSTMConfig(dim=5, projection_dim=WIDTH, cell_clip=0.6), num_tokens=len(VOCABULARY)
+)
+KINDS = pytest.mark.parametrize(
+    "kind",
+    [
+        {},
+        {"tie_softmax": True},
+        {"bidirectional": False},
+        {"tie_softmax": True, "bidirectional": False},
+    ],
+    ids=str,
+)
+
+
+@pytest.fixture
+def policy():
+    """Sets the dtype policy for one test."""
+    yield keras.config.set_dtype_policy
+    keras.config.set_dtype_policy("float32")
+
+
+def model_of(num_sampled=3, **kind):
+    model = LanguageModel.create(dataclasses.replace(CONFIG, **kind), VOCABULARY, num_sampled)
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(0, 0.7, weight.shape))
+    return model
+
+
+def window():
+    dataset = tf.data.Dataset.from_tensors(tf.constant(SENTENCE)).repeat(2)
+    return next(iter(lm_windows(dataset, 2, len(SENTENCE) + 1)))
+
+
+def loss_and_gradients(model):
+    """The sampled loss as training takes it, in a graph."""
+
+    @tf.function(autograph=False)
+    def compute(inputs, targets):
+        with tf.GradientTape() as tape:
+            tops, _ = model.tops(inputs, model.zero_states(2), training=True)
+            loss = sum(
+                tf.reduce_mean(model.softmax(tf.reshape(top, (-1, WIDTH)), ids, seed=[1, 2]))
+                for top, ids in zip(tops, model.targets(targets), strict=True)
+            )
+        return loss, tape.gradient(loss, [weight.value for weight in model.trainable_weights])
+
+    loss, gradients = compute(window()["inputs"], window()["targets"])
+    return loss, {
+        weight.path: gradient
+        for weight, gradient in zip(model.trainable_weights, gradients, strict=True)
+    }
+
+
+def test_the_probability_of_a_sentence_is_that_of_the_formula(tmp_path):
+    options = {"lstm": checkpoint.options()["lstm"], "n_tokens_vocab": len(VOCABULARY)}
+    weights = checkpoint.random_weights(options)
+    rng = np.random.default_rng(1)
+    table, kernel = rng.normal(size=(2, len(VOCABULARY), 6)).astype(np.float32)
+    bias = rng.normal(size=len(VOCABULARY))
+    checkpoint.write(tmp_path, options, weights)
+    checkpoint.write_hdf5(tmp_path / "token_embeddings.hdf5", {"embedding": table})
+    VOCABULARY.save(tmp_path / "vocab.txt")
+    softmax = SampledSoftmax(len(VOCABULARY))
+    model = LanguageModel(load_bilm(tmp_path), softmax, VOCABULARY)
+    softmax.kernel.assign(kernel)
+    softmax.bias.assign(bias)
+
+    tops, _ = model.tops(window()["inputs"], model.zero_states(2))
+    targets = model.targets(window()["targets"])
+
+    layers, _ = reference.layers_of_vectors(table[ROWS], options, weights)
+    num_tokens = len(ROWS) - 1
+    expected = (layers[-1, :-1, :6], ROWS[1:]), (layers[-1, :0:-1, 6:], ROWS[-2::-1])
+    for top, ids, (outputs, rows) in zip(tops, targets, expected, strict=True):
+        np.testing.assert_allclose(top[1], outputs, atol=2e-6)
+        assert ids.numpy().tolist() == [*rows, *rows]
+        losses = reference_softmax.full_loss(outputs, rows, kernel, bias)
+        np.testing.assert_allclose(
+            softmax.full_loss(top[1], ids[:num_tokens]), losses, rtol=1e-5, atol=1e-5
+        )
+
+
+@KINDS
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
+def test_gradients_are_of_the_rows_that_were_read_never_of_the_table(policy, dtype, kind):
+    policy(dtype)
+
+    _, gradients = loss_and_gradients(model_of(**kind))
+
+    tables = {"bilm/token_embedding/embedding", "softmax/b"}
+    tables |= set() if "tie_softmax" in kind else {"softmax/W"}
+    sparse = {path for path, one in gradients.items() if isinstance(one, tf.IndexedSlices)}
+    assert sparse == tables
+    assert all(gradient.dtype == tf.float32 for gradient in gradients.values())
+
+
+@KINDS
+def test_mixed_precision_keeps_float32_weights_and_is_close(policy, kind):
+    expected = model_of(**kind)
+    policy("mixed_bfloat16")
+    mixed = model_of(**kind)
+
+    tops, states = mixed.tops(window()["inputs"], mixed.zero_states(2))
+
+    assert {weight.dtype for weight in mixed.weights} == {"float32"}
+    assert {tensor.dtype for tensor in tf.nest.flatten([tops, states])} == {tf.bfloat16}
+    loss, _ = loss_and_gradients(mixed)
+    assert float(loss) == pytest.approx(float(loss_and_gradients(expected)[0]), rel=0.02)
+
+
+def test_only_the_rows_of_a_window_learn():
+    _, gradients = loss_and_gradients(model_of())
+
+    table = tf.convert_to_tensor(gradients["bilm/token_embedding/embedding"]).numpy()
+
+    read = sorted(set(ROWS))
+    assert np.abs(table[read]).max(axis=1).min() > 0
+    assert not np.delete(table, read, axis=0).any()
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_a_tied_table_is_one_variable(bidirectional):
+    model = model_of(tie_softmax=True, bidirectional=bidirectional)
+    apart = model_of(bidirectional=bidirectional)
+
+    table = model.bilm.token_encoder.embedding
+    assert isinstance(model.softmax, TiedSoftmax)
+    assert model.softmax.kernel is table
+    for weights in (model.weights, model.trainable_weights):
+        assert len({id(weight) for weight in weights}) == len(weights)
+        assert [weight.path for weight in weights].count("bilm/token_embedding/embedding") == 1
+    numbers = [sum(np.prod(w.shape) for w in one.trainable_weights) for one in (apart, model)]
+    assert numbers[0] - numbers[1] == len(VOCABULARY) * WIDTH
+
+
+def test_a_tied_table_learns_through_both_uses():
+    tied, apart = model_of(tie_softmax=True), model_of()
+    for name in ("forward_lstm", "backward_lstm", "token_encoder"):
+        getattr(apart.bilm, name).set_weights(getattr(tied.bilm, name).get_weights())
+    apart.softmax.kernel.assign(tied.softmax.kernel)
+    apart.softmax.bias.assign(tied.softmax.bias)
+
+    loss, gradients = loss_and_gradients(tied)
+    expected_loss, expected = loss_and_gradients(apart)
+
+    assert float(loss) == pytest.approx(float(expected_loss), rel=1e-6)
+    both = [expected["bilm/token_embedding/embedding"], expected["softmax/W"]]
+    np.testing.assert_allclose(
+        tf.convert_to_tensor(gradients["bilm/token_embedding/embedding"]),
+        sum(tf.convert_to_tensor(one) for one in both),
+        atol=1e-6,
+    )
+
+
+def test_a_frozen_table_is_trained_by_neither_use():
+    model = model_of(tie_softmax=True)
+
+    model.bilm.trainable = False
+
+    assert [weight.path for weight in model.trainable_weights] == ["softmax/b"]
+
+
+@pytest.mark.parametrize("num_tokens", [5, 8])
+def test_a_table_of_another_size_than_the_vocabulary_is_refused(num_tokens):
+    config = dataclasses.replace(CONFIG, num_tokens=num_tokens)
+
+    with pytest.raises(
+        ValueError, match=rf"`num_tokens` must be that of the vocabulary, 7.*Received: {num_tokens}"
+    ):
+        LanguageModel.create(config, VOCABULARY, 3)
+
+
+def test_parts_that_do_not_belong_together_are_refused():
+    model = model_of(tie_softmax=True)
+    other = Vocabulary.build(["a b c d"])
+
+    with pytest.raises(ValueError, match=r"`vocabulary` must be that in which the biLM looks"):
+        LanguageModel(model.bilm, model.softmax, other)
+    for softmax in (SampledSoftmax(len(VOCABULARY)), model_of(tie_softmax=True).softmax):
+        with pytest.raises(ValueError, match=r"`softmax` must share the biLM's embedding table"):
+            LanguageModel(model.bilm, softmax, VOCABULARY)

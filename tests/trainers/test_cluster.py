@@ -1,0 +1,151 @@
+"""Runs with several replicas; those of several processes talk over the loopback interface."""
+
+import json
+import signal
+import time
+
+import pytest
+
+import launching
+from elmo_tf.trainers import PretrainConfig, pretrain
+from elmo_tf.trainers.cluster import cluster_from_environment
+
+# Nothing is left to chance, which differs from replica to replica.
+CERTAIN = {"steps": 20, "batch_size": 4, "num_sampled": 1000, "dropout": 0.0, "valid": ()}
+CERTAIN |= {"clip_norm": 0.5}  # so that clipping has something to do
+
+
+@pytest.fixture(scope="module")
+def certain(settings):
+    return {**settings, **CERTAIN, "save_every": 10}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory, certain):
+    """The log of one replica."""
+    workdir = tmp_path_factory.mktemp("alone") / "run"
+    pretrain(PretrainConfig(**certain, workdir=workdir))
+    return read_log(workdir)
+
+
+def read_log(workdir):
+    return [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
+
+
+def assert_same_curve(log, expected):
+    assert [entry["step"] for entry in log] == [entry["step"] for entry in expected]
+    for entry, other in zip(log, expected, strict=True):
+        assert entry == pytest.approx(other, rel=1e-6)
+
+
+def finish(*workers):
+    for worker in workers:
+        _, errors = worker.communicate(timeout=120)
+        assert worker.returncode == 0, errors
+
+
+def wait_for_steps(workdir, count, *workers):
+    deadline = time.monotonic() + 120
+    log = workdir / "log.jsonl"
+    while not log.exists() or log.read_text().count("\n") < count:
+        for worker in workers:
+            assert worker.poll() is None, worker.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_two_devices_train_as_one_does_and_either_goes_on_where_the_other_stopped(
+    tmp_path, certain, alone, caplog
+):
+    workdir = tmp_path / "run"
+    finish(launching.start(certain, workdir, num_devices=2, steps=10))
+    assert_same_curve(read_log(workdir), alone[:10])
+    # One device goes on with the lanes of both.
+    with caplog.at_level("INFO", logger="absl"):
+        pretrain(PretrainConfig(**certain, workdir=workdir, resume=True))
+    assert_same_curve(read_log(workdir), alone)
+    assert "was saved by 2 replicas and goes on with 1" in caplog.text
+
+
+@pytest.mark.slow
+def test_two_workers_train_as_one_does(tmp_path, certain, alone):
+    workdir = tmp_path / "run"
+    finish(*launching.start_workers(certain, workdir))
+    assert_same_curve(read_log(workdir), alone)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", [0, 1])
+def test_killing_one_worker_ends_the_other_and_both_go_on_exactly(tmp_path, settings, victim):
+    """With dropout and few negatives, so that all chance is repeated too."""
+    settings = {**settings, "batch_size": 4, "save_every": 5, "valid": ()}
+    whole = tmp_path / "whole"
+    finish(*launching.start_workers(settings, whole, steps=40))
+
+    workdir = tmp_path / "run"
+    workers = launching.start_workers(settings, workdir, steps=100_000)
+    wait_for_steps(workdir, 12, *workers)
+    workers[victim].kill()
+    start = time.monotonic()
+    workers[victim].communicate()
+    other = workers[1 - victim]
+    _, errors = other.communicate(timeout=60)
+    assert time.monotonic() - start < 30
+    assert other.returncode not in (0, -signal.SIGKILL)
+    assert "Another worker has stopped" in errors
+
+    done = len(read_log(workdir))
+    finish(*launching.start_workers(settings, workdir, steps=max(40, done), resume=True))
+    assert read_log(workdir)[:40] == read_log(whole)
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_told_to_stop_stops_all_after_a_save(tmp_path, certain):
+    workdir = tmp_path / "run"
+    workers = launching.start_workers(certain, workdir, steps=100_000, save_every=100_000)
+    wait_for_steps(workdir, 3, *workers)
+    workers[1].terminate()
+    for worker in workers:
+        worker.communicate(timeout=60)
+        assert worker.returncode == 128 + signal.SIGTERM
+    (save,) = (workdir / "state").iterdir()
+    assert json.loads((save / "COMPLETE").read_text())["step"] == len(read_log(workdir))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{", "TF_CONFIG must look like"),
+        ({"cluster": {"worker": ["a:1", "b:2"]}}, "TF_CONFIG must look like"),
+        (
+            {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}},
+            "beyond its cluster",
+        ),
+        (
+            {"cluster": {"worker": ["a:1"], "ps": ["b:2"]}, "task": {"type": "ps", "index": 0}},
+            None,
+        ),
+        (
+            {
+                "cluster": {"chief": ["a:1"], "worker": ["b:2"], "ps": ["c:3"]},
+                "task": {"type": "chief", "index": 0},
+            },
+            "types chief and worker alone",
+        ),
+    ],
+)
+def test_a_wrong_tf_config_is_an_error_that_shows_it(monkeypatch, content, message):
+    text = content if isinstance(content, str) else json.dumps(content)
+    monkeypatch.setenv("TF_CONFIG", text)
+    if message is None:  # one worker alone needs no cluster
+        assert cluster_from_environment(4).num_replicas == 1
+        return
+    with pytest.raises(ValueError, match=message):
+        cluster_from_environment(4)
+
+
+def test_lanes_that_cannot_be_dealt_out_evenly_are_an_error(tmp_path, certain):
+    run = launching.start(certain, tmp_path / "run", num_devices=3)
+    _, errors = run.communicate(timeout=120)
+    assert run.returncode != 0
+    assert "`batch_size` must be a multiple of the number of replicas, 3" in errors

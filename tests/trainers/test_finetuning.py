@@ -1,0 +1,105 @@
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_tf import Vocabulary, save_bilm
+from elmo_tf.checkpoints.load import load_language_model
+from elmo_tf.trainers import PretrainConfig, pretrain
+
+
+@pytest.fixture
+def other_vocabulary(text, tmp_path):
+    """In another order, with one word more and one word less."""
+    tokens = [*Vocabulary.load(text / "vocab.txt").tokens[3:], "old"]
+    tokens.remove("dog")
+    path = tmp_path / "other_vocab.txt"
+    Vocabulary(["<S>", "</S>", "<UNK>", *reversed(tokens)]).save(path)
+    return path
+
+
+def unchanged(settings, **changes):
+    """A run whose steps change no weight that can be seen."""
+    del_options = {name: value for name, value in settings.items() if name != "options"}
+    return {**del_options, "steps": 1, "learning_rate": 1e-30, "valid": (), **changes}
+
+
+def rows_by_token(model):
+    kernel, bias = model.softmax.kernel.numpy(), model.softmax.bias.numpy()
+    return {token: (kernel[i], bias[i]) for i, token in enumerate(model.vocabulary.tokens)}
+
+
+def test_tokens_in_both_vocabularies_keep_their_softmax_rows(
+    tmp_path, settings, run, other_vocabulary
+):
+    settings = unchanged(settings, vocab=other_vocabulary, start_from=run.workdir)
+    pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
+    before = load_language_model(run.workdir)
+    after = load_language_model(tmp_path / "tuned")
+    old, new = rows_by_token(before), rows_by_token(after)
+    for token in old.keys() & new.keys():
+        np.testing.assert_array_equal(new[token][0], old[token][0], err_msg=token)
+        np.testing.assert_array_equal(new[token][1], old[token][1], err_msg=token)
+    assert new.keys() - old.keys() == {"old"}
+    assert new["old"][0].any()  # by chance, not zeros
+    for one, other in zip(before.bilm.weights, after.bilm.weights, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_the_rows_of_a_table_of_tokens_are_kept_too(tmp_path, settings, other_vocabulary):
+    first = {**settings, "word_input": True, "steps": 3, "valid": ()}
+    pretrain(PretrainConfig(**first, workdir=tmp_path / "first"))
+    settings = unchanged(settings, vocab=other_vocabulary, start_from=tmp_path / "first")
+    pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
+    before, after = (load_language_model(tmp_path / name) for name in ("first", "tuned"))
+    shared = sorted(set(before.vocabulary.tokens) & set(after.vocabulary.tokens))
+    np.testing.assert_allclose(
+        after.bilm.token_embeddings(shared), before.bilm.token_embeddings(shared), atol=1e-7
+    )
+
+
+def test_what_was_learnt_is_not_learnt_again(tmp_path, settings, run):
+    settings = {**settings, "start_from": run.workdir, "steps": 10}
+    del settings["options"]
+    record = pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
+    assert record["perplexity"][0]["average"] == pytest.approx(
+        run.record["perplexity"][-1]["average"], rel=1e-5
+    )
+
+
+def test_a_checkpoint_without_a_softmax_gives_the_bilm_alone(
+    tmp_path, settings, bilm, bilm_options, caplog
+):
+    save_bilm(bilm, tmp_path / "published")
+    settings = unchanged(settings, start_from=tmp_path / "published")
+    with caplog.at_level("WARNING", logger="absl"):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
+    assert "has no softmax: it begins by chance" in caplog.text
+    with (
+        h5py.File(tmp_path / "published" / "weights.hdf5") as before,
+        h5py.File(tmp_path / "tuned" / "weights.hdf5") as after,
+    ):
+        for name in ("char_embed", "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"):
+            np.testing.assert_array_equal(before[name], after[name])
+
+
+def test_a_resumed_run_goes_on_from_its_own_state(tmp_path, settings, run):
+    settings = {**settings, "start_from": run.workdir, "valid": ()}
+    del settings["options"]
+    parts, whole = tmp_path / "parts", tmp_path / "whole"
+    pretrain(PretrainConfig(**{**settings, "steps": 10}, workdir=parts))
+    pretrain(PretrainConfig(**{**settings, "steps": 20}, workdir=parts, resume=True))
+    pretrain(PretrainConfig(**{**settings, "steps": 20}, workdir=whole))
+    assert read_log(parts) == read_log(whole)
+
+
+def read_log(workdir):
+    return [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
+
+
+def test_a_checkpoint_that_is_not_there_is_an_error(tmp_path, settings):
+    settings = unchanged(settings, start_from=tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
+    assert not (tmp_path / "tuned").exists()

@@ -1,0 +1,68 @@
+"""A toy corpus is learnt in every form that a biLM may have."""
+
+import random
+
+import pytest
+
+from elmo_tf import Vocabulary
+from elmo_tf.checkpoints.load import load_language_model
+from elmo_tf.evaluation import perplexity
+from elmo_tf.trainers import PretrainConfig, pretrain
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory):
+    """Sentences that their first and last words tell apart, so that little is left to chance.
+
+    Given its sentence, each token is certain; which of four sentences comes, is not: of the nine
+    targets of a sentence, one is a choice among four, whose perplexity is 4^(1/9) = 1.17.
+    """
+    folder = tmp_path_factory.mktemp("toy")
+    sentences = [" ".join(f"{word}{k}" for word in "abcdefgh") for k in range(4)]
+    for name, seed in (("train", 1), ("valid", 2)):
+        draw = random.Random(seed)
+        lines = [draw.choice(sentences) for _ in range(400)]
+        (folder / f"{name}.txt").write_text("\n".join(lines) + "\n")
+    Vocabulary.build([folder / "train.txt"]).save(folder / "vocab.txt")
+    return folder
+
+
+FORMS = {
+    "characters": {},
+    "words": {"word_input": True},
+    "tied": {"word_input": True, "tie_softmax": True},
+    "forward_only": {"forward_only": True},
+    "bfloat16": {"precision": "mixed_bfloat16"},
+    "adam": {"optimizer": "adamw", "learning_rate": 0.01, "weight_decay": 1e-4},
+    "accumulated": {"accumulate": 2},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_toy_corpus_is_learnt(tmp_path, toy, settings, form, skip):
+    options = settings["options"]
+    options = {**options, "lstm": {**options["lstm"], "use_skip_connections": skip}}
+    config = PretrainConfig(
+        corpus=toy / "train.txt",
+        valid=toy / "valid.txt",
+        vocab=toy / "vocab.txt",
+        workdir=tmp_path / "run",
+        options=options,
+        steps=500,
+        eval_every=500,
+        batch_size=8,
+        unroll=9,
+        num_sampled=20,
+        dropout=0.0,
+        **FORMS[form],
+    )
+    record = pretrain(config)
+    last = record["perplexity"][-1]
+    assert last["average"] < 1.5, last
+    assert set(last) == {"step", "average", "forward", "tokens"} | (
+        set() if config.forward_only else {"backward"}
+    )
+    loaded = perplexity(load_language_model(tmp_path / "run"), [toy / "valid.txt"])
+    assert loaded["average"] == pytest.approx(last["average"], rel=0.02)

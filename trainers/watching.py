@@ -1,0 +1,141 @@
+"""What tells how a run goes: the log, the progress line, and TensorBoard."""
+
+import contextlib
+import json
+import math
+from pathlib import Path
+from typing import Any, TextIO
+
+import tensorflow as tf
+from absl import logging
+
+from elmo_tf.progress import progress
+from elmo_tf.trainers.cluster import Cluster
+from elmo_tf.trainers.config import PretrainConfig
+from elmo_tf.trainers.steps import TrainStep
+
+LOG_FILE = "log.jsonl"
+TENSORBOARD_FOLDER = "tensorboard"
+# How much of the losses' past the progress line averages over, as a weight of each new step.
+_SMOOTHING = 0.02
+_LARGEST_EXPONENT = 50
+
+
+class Watch:
+    """Tells of each step; a context manager that closes its files. Only the chief tells.
+
+    Args:
+        workdir: the work directory.
+        config: of the run.
+        cluster: of the run.
+        num_steps: int. Steps in total.
+        first: int. Steps before this start.
+    """
+
+    def __init__(
+        self, workdir: Path, config: PretrainConfig, cluster: Cluster, num_steps: int, first: int
+    ):
+        self._num_steps = num_steps
+        self._tokens = config.batch_size * config.unroll
+        self._smooth: dict[str, float] = {}
+        self._log: TextIO | None = None
+        self._board: _Board | None = None
+        with contextlib.ExitStack() as files:
+            if cluster.is_chief:
+                log = open(workdir / LOG_FILE, "a", encoding="utf-8")  # noqa: SIM115 - kept below
+                self._log = files.enter_context(log)
+            if config.tensorboard and cluster.is_chief:
+                self._board = _Board(workdir / TENSORBOARD_FOLDER, config.histograms_every)
+                files.callback(self._board.close)
+            self._meter = progress(
+                num_steps * self._tokens,
+                "training",
+                "tokens",
+                initial=first * self._tokens,
+                shown=cluster.is_chief,
+            )
+            files.callback(self._meter.close)
+            self._files = files.pop_all()
+
+    def __enter__(self) -> "Watch":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._files.close()
+
+    def step(self, step: int, losses: dict[str, float], train_step: TrainStep) -> None:
+        """Tells of a step's losses and norm."""
+        if self._log is not None:
+            self._log.write(json.dumps({"step": step, **losses}) + "\n")
+            self._log.flush()
+        for name, value in losses.items():
+            before = self._smooth.get(name, value)
+            self._smooth[name] = before + _SMOOTHING * (value - before)
+        perplexities = [
+            f"{name} {math.exp(min(self._smooth[name], _LARGEST_EXPONENT)):.1f}"
+            for name in ("forward", "backward")
+            if name in losses
+        ]
+        self._meter.note(
+            f"step {step}/{self._num_steps}, loss {self._smooth['loss']:.3f}, "
+            f"sampled perplexity {', '.join(perplexities)}"
+        )
+        self._meter.update(self._tokens)
+        if self._board is not None:
+            self._board.step(step, losses, train_step)
+
+    def evaluation(self, step: int, result: dict[str, Any]) -> None:
+        """Tells of a look at the held-out text."""
+        directions = [
+            f"{name} {result[name]:.1f}" for name in ("forward", "backward") if name in result
+        ]
+        logging.info(
+            "Step %d: held-out perplexity %.1f (%s; %d tokens).",
+            step,
+            result["average"],
+            ", ".join(directions),
+            result["tokens"],
+        )
+        if self._board is not None:
+            self._board.evaluation(step, result)
+
+
+class _Board:
+    """Writes for TensorBoard: losses, norms and rates; and histograms of the weights."""
+
+    def __init__(self, folder: Path, histograms_every: int | None):
+        check_tensorboard()
+        self._writer = tf.summary.create_file_writer(str(folder))
+        self._histograms_every = histograms_every
+
+    def close(self) -> None:
+        self._writer.close()
+
+    def step(self, step: int, losses: dict[str, float], train_step: TrainStep) -> None:
+        with self._writer.as_default(step=step):
+            for name, value in losses.items():
+                group = "gradient" if name == "norm" else "loss"
+                tf.summary.scalar(f"{group}/{name}", value)
+            tf.summary.scalar("learning_rate", train_step.optimizer.learning_rate)
+            if self._histograms_every and step % self._histograms_every == 0:
+                for weight in train_step.trainable:
+                    value = train_step.cluster.local(weight.value)[0]
+                    tf.summary.histogram(weight.path, value)
+                    tf.summary.scalar(f"norm/{weight.path}", tf.norm(value))
+
+    def evaluation(self, step: int, result: dict[str, Any]) -> None:
+        with self._writer.as_default(step=step):
+            for name, value in result.items():
+                if name != "tokens":
+                    tf.summary.scalar(f"held_out_perplexity/{name}", value)
+
+
+def check_tensorboard() -> None:
+    """Raises `ImportError` if what writes for TensorBoard is not installed."""
+    try:
+        import tensorboard  # noqa: F401 - `tf.summary` takes its operations from there
+    except ImportError:
+        raise ImportError(
+            "TensorBoard is not installed, and what writes for it comes with it: "
+            "pip install 'elmo_tf[tensorboard]'"
+        ) from None
