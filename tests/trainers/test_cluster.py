@@ -11,7 +11,7 @@ from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.cluster import cluster_from_environment
 
 # Nothing is left to chance, which differs from replica to replica.
-CERTAIN = {"steps": 20, "batch_size": 4, "num_sampled": 1000, "dropout": 0.0, "valid": ()}
+CERTAIN = {"steps": 20, "batch_size": 4, "num_sampled": 1000, "dropout": 0.0, "eval_every": 10}
 CERTAIN |= {"clip_norm": 0.5}  # so that clipping has something to do
 
 
@@ -22,10 +22,10 @@ def certain(settings):
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory, certain):
-    """The log of one replica."""
+    """The log of one replica, and the held-out perplexities."""
     workdir = tmp_path_factory.mktemp("alone") / "run"
-    pretrain(PretrainConfig(**certain, workdir=workdir))
-    return read_log(workdir)
+    record = pretrain(PretrainConfig(**certain, workdir=workdir))
+    return read_log(workdir), record["perplexity"]
 
 
 def read_log(workdir):
@@ -59,11 +59,13 @@ def test_two_devices_train_as_one_does_and_either_goes_on_where_the_other_stoppe
 ):
     workdir = tmp_path / "run"
     finish(launching.start(certain, workdir, num_devices=2, steps=10))
-    assert_same_curve(read_log(workdir), alone[:10])
+    log, perplexities = alone
+    assert_same_curve(read_log(workdir), log[:10])
     # One device goes on with the lanes of both.
     with caplog.at_level("INFO", logger="absl"):
-        pretrain(PretrainConfig(**certain, workdir=workdir, resume=True))
-    assert_same_curve(read_log(workdir), alone)
+        record = pretrain(PretrainConfig(**certain, workdir=workdir, resume=True))
+    assert_same_curve(read_log(workdir), log)
+    assert_same_curve(record["perplexity"], perplexities)
     assert "was saved by 2 replicas and goes on with 1" in caplog.text
 
 
@@ -71,7 +73,10 @@ def test_two_devices_train_as_one_does_and_either_goes_on_where_the_other_stoppe
 def test_two_workers_train_as_one_does(tmp_path, certain, alone):
     workdir = tmp_path / "run"
     finish(*launching.start_workers(certain, workdir))
-    assert_same_curve(read_log(workdir), alone)
+    log, perplexities = alone
+    assert_same_curve(read_log(workdir), log)
+    record = json.loads((workdir / "training.json").read_text())
+    assert_same_curve(record["perplexity"], perplexities)
 
 
 @pytest.mark.slow
@@ -102,7 +107,7 @@ def test_killing_one_worker_ends_the_other_and_both_go_on_exactly(tmp_path, sett
 @pytest.mark.slow
 def test_a_worker_that_is_told_to_stop_stops_all_after_a_save(tmp_path, certain):
     workdir = tmp_path / "run"
-    workers = launching.start_workers(certain, workdir, steps=100_000, save_every=100_000)
+    workers = launching.start_workers(certain, workdir, steps=100_000, save_every=100_000, valid=())
     wait_for_steps(workdir, 3, *workers)
     workers[1].terminate()
     for worker in workers:
