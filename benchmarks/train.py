@@ -33,11 +33,12 @@ class Contender:
         self.seconds: list[float] = []
         self.ratios: list[float] = []
         self.peak_mib = 0.0
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in `close`
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if not sys.flags.dev_mode else None,
+            stderr=self._errors,
             text=True,
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
         )
@@ -56,14 +57,16 @@ class Contender:
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
+        self._errors.close()
 
     def _answer(self) -> dict:
         for line in self._process.stdout:
             mark, _, content = line.partition(" ")
             if mark == "ANSWER":
                 return json.loads(content)
-        errors = self._process.stderr.read() if self._process.stderr else ""
-        raise RuntimeError(f"A contender has stopped:\n{errors}")
+        self._errors.seek(0)
+        raise RuntimeError(f"A contender has stopped:\n{self._errors.read()}")
 
 
 def main() -> None:

@@ -4,12 +4,20 @@ Everything else is built from a `BiLMConfig`.
 """
 
 import dataclasses
-import difflib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+from elmo_tf.config_checks import (
+    check_bool,
+    check_int,
+    check_keys,
+    check_required,
+    is_int,
+    is_pair,
+)
 
 # Ids of characters: 256 bytes, then <S>, </S>, begin and end of word, padding.
 NUM_CHARACTERS = 261
@@ -64,21 +72,21 @@ class CharCNNConfig:
 
     def __post_init__(self):
         filters = self.filters
-        if not isinstance(filters, tuple | list) or not filters or not all(map(_is_pair, filters)):
+        if not isinstance(filters, tuple | list) or not filters or not all(map(is_pair, filters)):
             raise ValueError(
                 "`char_cnn.filters` must be a list of pairs [width, count] of positive "
                 f"integers. Received: {filters!r}"
             )
         object.__setattr__(self, "filters", tuple(map(tuple, filters)))
-        _check_int(self.embedding_dim, "char_cnn.embedding.dim", least=1)
-        _check_int(self.num_highway, "char_cnn.n_highway", least=0)
+        check_int(self.embedding_dim, "char_cnn.embedding.dim", least=1)
+        check_int(self.num_highway, "char_cnn.n_highway", least=0)
         if self.activation not in ACTIVATIONS:
             raise ValueError(
                 f"`char_cnn.activation` must be one of {', '.join(ACTIVATIONS)}. "
                 f"Received: {self.activation!r}"
             )
         least = max(3, self.max_width)
-        _check_int(
+        check_int(
             self.max_chars,
             "char_cnn.max_characters_per_token",
             least=least,
@@ -121,14 +129,14 @@ class LSTMConfig:
     use_skip_connections: bool = True
 
     def __post_init__(self):
-        _check_int(self.dim, "lstm.dim", least=1)
-        _check_int(self.projection_dim, "lstm.projection_dim", least=1)
+        check_int(self.dim, "lstm.dim", least=1)
+        check_int(self.projection_dim, "lstm.projection_dim", least=1)
         if self.projection_dim > self.dim:
             raise ValueError(
                 f"`lstm.projection_dim` must be at most `lstm.dim` ({self.dim}). "
                 f"Received: {self.projection_dim}"
             )
-        _check_int(self.num_layers, "lstm.n_layers", least=1)
+        check_int(self.num_layers, "lstm.n_layers", least=1)
         for name in ("cell_clip", "proj_clip"):
             value = getattr(self, name)
             if value is None:
@@ -140,7 +148,7 @@ class LSTMConfig:
             if not math.isfinite(value):
                 raise ValueError(f"`lstm.{name}` must be finite or null. Received: {value!r}")
             object.__setattr__(self, name, float(value))
-        _check_bool(self.use_skip_connections, "lstm.use_skip_connections")
+        check_bool(self.use_skip_connections, "lstm.use_skip_connections")
 
     @property
     def state_sizes(self) -> tuple[int, int]:
@@ -185,14 +193,14 @@ class BiLMConfig:
         if not isinstance(self.lstm, LSTMConfig):
             raise ValueError(f"`lstm` must be an LSTMConfig. Received: {self.lstm!r}")
         if self.num_tokens is not None:
-            _check_int(self.num_tokens, "n_tokens_vocab", least=1)
+            check_int(self.num_tokens, "n_tokens_vocab", least=1)
         if self.char_cnn is None and self.num_tokens is None:
             raise ValueError(
                 "`n_tokens_vocab` is missing: without `char_cnn`, tokens come from an embedding "
                 "table, and its number of rows must be known."
             )
-        _check_bool(self.bidirectional, "bidirectional")
-        _check_bool(self.tie_softmax, "share_embedding_softmax")
+        check_bool(self.bidirectional, "bidirectional")
+        check_bool(self.tie_softmax, "share_embedding_softmax")
         if self.tie_softmax and self.char_cnn is not None:
             raise ValueError(
                 "`share_embedding_softmax` needs tokens that are read from an embedding table: "
@@ -285,7 +293,7 @@ def _config_from_options(options: Mapping[str, Any]) -> BiLMConfig:
         "bidirectional",
         "share_embedding_softmax",
     }
-    _check_keys(options, allowed | _TRAINING_OPTIONS, "options")
+    check_keys(options, allowed | _TRAINING_OPTIONS, "options")
     if "lstm" not in options:
         raise ValueError("`lstm` is missing: options.json must hold an object of that name.")
     return BiLMConfig(
@@ -306,8 +314,8 @@ def _lstm_from_options(options: Mapping[str, Any]) -> LSTMConfig:
         "proj_clip",
         "use_skip_connections",
     }
-    _check_keys(options, allowed, "lstm")
-    _check_required(options, ("dim", "projection_dim"), "lstm")
+    check_keys(options, allowed, "lstm")
+    check_required(options, ("dim", "projection_dim"), "lstm")
     # What the file leaves out means the original's code default, not the published value.
     return LSTMConfig(
         dim=options["dim"],
@@ -328,13 +336,13 @@ def _char_cnn_from_options(options: Mapping[str, Any]) -> CharCNNConfig:
         "max_characters_per_token",
         "n_characters",
     }
-    _check_keys(options, allowed, "char_cnn")
-    _check_required(options, ("embedding", "filters"), "char_cnn")
-    _check_keys(options["embedding"], {"dim"}, "char_cnn.embedding")
-    _check_required(options["embedding"], ("dim",), "char_cnn.embedding")
+    check_keys(options, allowed, "char_cnn")
+    check_required(options, ("embedding", "filters"), "char_cnn")
+    check_keys(options["embedding"], {"dim"}, "char_cnn.embedding")
+    check_required(options["embedding"], ("dim",), "char_cnn.embedding")
     # A freshly trained original says 261: the rows of the file; 262 are those of the model.
     count = options.get("n_characters", NUM_CHARACTERS + 1)
-    if not _is_int(count) or count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
+    if not is_int(count) or count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
         raise ValueError(
             f"`char_cnn.n_characters` must be {NUM_CHARACTERS} or {NUM_CHARACTERS + 1} (tokens "
             f"are read as UTF-8 bytes and five special characters). Received: {count!r}"
@@ -346,49 +354,6 @@ def _char_cnn_from_options(options: Mapping[str, Any]) -> CharCNNConfig:
         activation=options.get("activation", "relu"),
         max_chars=options.get("max_characters_per_token", 50),
     )
-
-
-def _check_keys(options: Any, allowed: Iterable[str], place: str) -> None:
-    if not isinstance(options, Mapping):
-        raise ValueError(f"`{place}` must be an object of names and values. Received: {options!r}")
-    for key in options:
-        if key not in allowed:
-            near = difflib.get_close_matches(str(key), allowed, n=1)
-            hint = f" Did you mean `{near[0]}`?" if near else ""
-            raise ValueError(
-                f"Unknown key `{key}` in `{place}`.{hint} Allowed: {', '.join(sorted(allowed))}."
-            )
-
-
-def _check_required(options: Mapping[str, Any], keys: Iterable[str], place: str) -> None:
-    for key in keys:
-        if key not in options:
-            raise ValueError(f"`{place}.{key}` is missing.")
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_pair(value: Any) -> bool:
-    return (
-        isinstance(value, tuple | list)
-        and len(value) == 2
-        and all(_is_int(part) and part >= 1 for part in value)
-    )
-
-
-def _check_bool(value: Any, place: str) -> None:
-    if not isinstance(value, bool):
-        raise ValueError(f"`{place}` must be true or false. Received: {value!r}")
-
-
-def _check_int(value: Any, place: str, least: int, reason: str = "") -> None:
-    if not _is_int(value) or value < least:
-        raise ValueError(
-            f"`{place}` must be an integer of at least {least}"
-            f"{f' ({reason})' if reason else ''}. Received: {value!r}"
-        )
 
 
 PRESETS = {

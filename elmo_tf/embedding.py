@@ -17,6 +17,7 @@ from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.progress import progress
+from elmo_tf.text.batches import length_batches, rounded_length, rounded_rows
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.vocabulary import read_lines
 
@@ -28,9 +29,6 @@ Sentence = str | Sequence[str]
 
 # Batches that are read ahead, so that sentences of like length can be put together.
 _BATCHES_AHEAD = 16
-# Rows of a batch are rounded up to a multiple of this, and below it to a power of two, with empty
-# sentences: TensorFlow keeps memory for every shape that it has seen.
-_ROWS = 8
 
 
 class Embedder:
@@ -134,7 +132,7 @@ class Embedder:
         numbered = (_tokens(number, item) for number, item in enumerate(sentences))
         while group := self._read_ahead(numbered):
             arrays: list[Any] = [None] * len(group)
-            for rows in _batches([len(tokens) for tokens in group], self.batch_tokens):
+            for rows in length_batches([len(tokens) for tokens in group], self.batch_tokens):
                 lengths = [len(group[row]) for row in rows]
                 vectors = self._vectors(*_padded([group[row] for row in rows])).numpy()
                 for row, length, vector in zip(rows, lengths, vectors, strict=False):
@@ -254,32 +252,9 @@ def _tokens(number: int, sentence: Any) -> list[bytes]:
     return tokens
 
 
-def _batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Sentences of like length together, as many as fit."""
-    order = sorted(range(len(lengths)), key=lambda row: lengths[row])
-    rows: list[int] = []
-    for row in order:
-        if rows and _rounded_rows(len(rows) + 1) * rounded_length(lengths[row]) > batch_tokens:
-            yield rows
-            rows = []
-        rows.append(row)
-    if rows:
-        yield rows
-
-
-def rounded_length(length: int) -> int:
-    """The next of few lengths: multiples of 4, then of an eighth to a quarter of the length."""
-    step = max(4, 2 ** (max(length, 1).bit_length() - 3))
-    return max(step, -(-length // step) * step)
-
-
-def _rounded_rows(count: int) -> int:
-    return -(-count // _ROWS) * _ROWS if count > _ROWS else 2 ** (count - 1).bit_length()
-
-
 def _padded(sentences: list[list[bytes]]) -> tuple[tf.Tensor, tf.Tensor]:
     """String (batch, token) and lengths, both axes rounded up."""
-    num_rows = _rounded_rows(len(sentences))
+    num_rows = rounded_rows(len(sentences))
     sentences = [*sentences, *itertools.repeat([], num_rows - len(sentences))]
     lengths = [len(tokens) for tokens in sentences]
     width = rounded_length(max(lengths))

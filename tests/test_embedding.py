@@ -8,7 +8,6 @@ import pytest
 
 from elmo_tf import BiLM, BiLMConfig, Elmo, Embedder, LSTMConfig, Vocabulary
 from elmo_tf import embedding as module
-from elmo_tf.embedding import rounded_length
 from reference import scalar_mix as reference
 
 NUM_LAYERS, WIDTH = 3, 12
@@ -92,14 +91,6 @@ def test_no_batch_is_larger_than_asked_but_for_a_single_sentence(bilm, monkeypat
     assert all(rows * width <= 64 for rows, width in sizes[:-1])
     assert sizes[-1] == (1, 112)
     assert len(set(sizes)) < len(sizes)
-
-
-def test_lengths_are_rounded_up_to_few():
-    rounded = {length: rounded_length(length) for length in range(1000)}
-
-    assert all(0 <= new - old < max(4, old / 4) for old, new in rounded.items() if old)
-    assert rounded_length(0) == 4
-    assert len(set(rounded.values())) < 40
 
 
 def test_an_input_without_end_is_read_as_it_is_needed(embedder):

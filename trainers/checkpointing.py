@@ -89,7 +89,6 @@ class RunState:
     def _write(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if self._cluster.is_chief:
-            (folder / _COMPLETE).unlink(missing_ok=True)
             for name, part in self._shared.items():
                 part.write(str(folder / name))
         worker = _worker_name(self._cluster.worker, self._cluster.num_workers)

@@ -83,7 +83,7 @@ class Cluster:
         except _LOST_WORKER_ERRORS as error:
             if self.num_workers == 1:
                 raise
-            reason = (error.message or repr(error)).splitlines()[0][:200]
+            reason = _cause(error.message or repr(error))
             raise ConnectionError(
                 "Another worker has stopped, or cannot be reached. Start all workers again, with "
                 "--resume (resume=True), and they go on from the last complete save. "
@@ -98,6 +98,12 @@ class Cluster:
             return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
 
         return self.strategy.run(add, args=(value,))
+
+
+def _cause(message: str) -> str:
+    """The line of TensorFlow's message that tells the cause; above it stands where in the code."""
+    lines = message.splitlines()
+    return next((line for line in lines if "aborted" in line), lines[0])[:300]
 
 
 def cluster_from_environment(batch_size: int) -> Cluster:

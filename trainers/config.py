@@ -163,6 +163,11 @@ class PretrainConfig:
                 "`weight_decay` is for the optimizer adamw alone. "
                 f"Received: {self.weight_decay} with {self.optimizer}"
             )
+        if self.schedule == "inverse_sqrt" and not self.warmup_steps:
+            raise ValueError(
+                "The schedule inverse_sqrt falls from where the warm-up ends: it needs "
+                "`warmup_steps` of at least 1."
+            )
         if self.tie_softmax and not self.word_input:
             raise ValueError(
                 "`tie_softmax` needs `word_input`: without a table of tokens there is nothing to "

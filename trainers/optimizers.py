@@ -39,6 +39,9 @@ class _RowOptimizer(keras.optimizers.Optimizer):
 
     `apply` may be called on each replica of a `tf.distribute` strategy, with gradients that are
     already summed over all of them: only who has the sum can clip it.
+
+    Each has `_update_all` for a dense gradient, and `_update_rows` for one of rows, each row once;
+    both take gradient, variable and learning rate.
     """
 
     def update_step(self, gradient, variable, learning_rate):
@@ -47,14 +50,6 @@ class _RowOptimizer(keras.optimizers.Optimizer):
             self._update_rows(sum_duplicates(gradient), variable, learning_rate)
         else:
             self._update_all(gradient, variable, learning_rate)
-
-    def _update_all(self, gradient: tf.Tensor, variable: tf.Variable, learning_rate: tf.Tensor):
-        raise NotImplementedError
-
-    def _update_rows(
-        self, gradient: tf.IndexedSlices, variable: tf.Variable, learning_rate: tf.Tensor
-    ):
-        raise NotImplementedError
 
     def _slot(self, slots: list, variable: tf.Variable) -> Any:
         """The handle of a variable's slot, of the same replica as the variable."""

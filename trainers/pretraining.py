@@ -10,6 +10,7 @@ from typing import Any
 import keras
 from absl import logging
 
+from elmo_tf.checkpoints.load import OPTIONS_FILE
 from elmo_tf.checkpoints.save import save_language_model, write_json
 from elmo_tf.config import BiLMConfig
 from elmo_tf.evaluation.perplexity import Perplexity
@@ -17,7 +18,7 @@ from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.precision import dtype_policy, usable_precision
 from elmo_tf.text.corpus import CorpusCount, count_corpus, report_corpus, text_files
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.trainers.checkpointing import RunState
+from elmo_tf.trainers.checkpointing import RunState, last_save
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, PretrainConfig
 from elmo_tf.trainers.finetuning import FirstWeights
@@ -74,9 +75,19 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     files, valid = text_files(config.corpus), text_files(config.valid)
     cluster = cluster_from_environment(config.batch_size)  # before TensorFlow computes anything
     config = dataclasses.replace(config, precision=usable_precision(config.precision))
-    first_weights = FirstWeights(config.start_from) if config.start_from else None
-    shape = (first_weights or config).bilm_config(len(vocabulary))
+    with cluster.told_of_lost_workers():
+        return _pretrain(config, cluster, vocabulary, files, valid)
+
+
+def _pretrain(
+    config: PretrainConfig,
+    cluster: Cluster,
+    vocabulary: Vocabulary,
+    files: list[Path],
+    valid: list[Path],
+) -> dict[str, Any]:
     workdir = Path(config.workdir)
+    shape, first_weights = _beginning(config, len(vocabulary))
     if cluster.is_chief:
         check_workdir(workdir, config, shape, vocabulary)
     count = count_corpus(files, vocabulary)
@@ -95,22 +106,29 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     windows = iter(training_windows(files, config.batch_size, config.unroll, config.seed))
     state = RunState(workdir, train_step, windows, cluster)
     first = state.restore() if config.resume else 0
-    if first == 0 and first_weights is not None:
+    if first_weights is not None:
         first_weights.give_to(train_step.model)
     del first_weights  # of which nothing is needed any more
     run = _Run(config, cluster, train_step, state, valid)
     run.begin(shape, corpus, first)
     if first >= num_steps:
         logging.info("%s is at step %d already: there is nothing left to train.", workdir, first)
-        run.save()
+        run.write_results()
         return run.record
-    with (
-        cluster.told_of_lost_workers(),
-        StopRequest() as stop,
-        Watch(workdir, config, cluster, num_steps, first) as watch,
-    ):
+    with StopRequest() as stop, Watch(workdir, config, cluster, num_steps, first) as watch:
         run.train(windows, first, num_steps, watch, stop)
     return run.record
+
+
+def _beginning(config: PretrainConfig, num_tokens: int) -> tuple[BiLMConfig, FirstWeights | None]:
+    """The shape of the biLM, and the weights that a checkpoint gives it."""
+    if config.start_from is None:
+        return config.bilm_config(num_tokens), None
+    if config.resume and last_save(Path(config.workdir)) is not None:
+        # A run that has begun needs the checkpoint it began with no more.
+        return BiLMConfig.from_options(Path(config.workdir) / OPTIONS_FILE), None
+    first_weights = FirstWeights(config.start_from)
+    return first_weights.bilm_config(num_tokens), first_weights
 
 
 def _train_step(
@@ -216,8 +234,12 @@ class _Run:
         write_json(self._workdir / RECORD_FILE, self.record)
 
     def save(self) -> None:
-        """Saves the state, then the weights and the record."""
+        """Saves the state, then the results."""
         self._state.save()
+        self.write_results()
+
+    def write_results(self) -> None:
+        """Writes the weights and the record; the chief does."""
         if self._cluster.is_chief:
             save_language_model(self._train_step.model, self._workdir)
             write_json(self._workdir / RECORD_FILE, self.record)

@@ -33,8 +33,28 @@ def learning_rate_schedule(
     return CosineWithWarmup(learning_rate, warmup_steps, total_steps)
 
 
+class _WithWarmup(keras.optimizers.schedules.LearningRateSchedule):
+    """A rate that rises in a straight line over `warmup_steps`."""
+
+    _fewest_warmup_steps = 0
+
+    def __init__(self, learning_rate: float, warmup_steps: int):
+        super().__init__()
+        _check_rate(learning_rate)
+        _check_steps("warmup_steps", warmup_steps, least=self._fewest_warmup_steps)
+        self.learning_rate = learning_rate
+        self.warmup_steps = warmup_steps
+
+    def _risen(self, count: Any) -> Any:
+        """The rate of step `count`, as far as it has risen."""
+        return self.learning_rate * ops.minimum(count / max(self.warmup_steps, 1), 1.0)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"learning_rate": self.learning_rate, "warmup_steps": self.warmup_steps}
+
+
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class ConstantWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
+class ConstantWithWarmup(_WithWarmup):
     """A rate that rises in a straight line, and stays.
 
     `rate = learning_rate · min(1, t / warmup_steps)` in step `t`, counted from 1.
@@ -54,21 +74,14 @@ class ConstantWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
     """
 
     def __init__(self, learning_rate: float, warmup_steps: int = 0):
-        super().__init__()
-        _check_rate(learning_rate)
-        _check_steps("warmup_steps", warmup_steps, least=0)
-        self.learning_rate = learning_rate
-        self.warmup_steps = warmup_steps
+        super().__init__(learning_rate, warmup_steps)
 
     def __call__(self, step: Any) -> Any:
-        return self.learning_rate * _rise(_count(step), self.warmup_steps)
-
-    def get_config(self) -> dict[str, Any]:
-        return {"learning_rate": self.learning_rate, "warmup_steps": self.warmup_steps}
+        return self._risen(_count(step))
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
+class InverseSqrtWithWarmup(_WithWarmup):
     """A rate that rises in a straight line, and falls with the square root of the step.
 
     `rate = learning_rate · min(t / warmup_steps, sqrt(warmup_steps / t))` in step `t`, counted
@@ -90,24 +103,16 @@ class InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
     Source: Vaswani et al. 2017, section 5.3, with the highest rate as the scale.
     """
 
-    def __init__(self, learning_rate: float, warmup_steps: int):
-        super().__init__()
-        _check_rate(learning_rate)
-        _check_steps("warmup_steps", warmup_steps, least=1)
-        self.learning_rate = learning_rate
-        self.warmup_steps = warmup_steps
+    _fewest_warmup_steps = 1
 
     def __call__(self, step: Any) -> Any:
         count = _count(step)
-        fall = ops.sqrt(self.warmup_steps / count)
-        return self.learning_rate * ops.minimum(_rise(count, self.warmup_steps), fall)
-
-    def get_config(self) -> dict[str, Any]:
-        return {"learning_rate": self.learning_rate, "warmup_steps": self.warmup_steps}
+        fallen = self.learning_rate * ops.sqrt(self.warmup_steps / count)
+        return ops.minimum(self._risen(count), fallen)
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class CosineWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
+class CosineWithWarmup(_WithWarmup):
     """A rate that rises in a straight line, and falls along half a cosine.
 
     `rate = learning_rate · min(1, t / warmup_steps) · (e + (1 - e) · (1 + cos(pi · p)) / 2)` in
@@ -139,14 +144,10 @@ class CosineWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
         total_steps: int,
         final_fraction: float = 0.1,
     ):
-        super().__init__()
-        _check_rate(learning_rate)
-        _check_steps("warmup_steps", warmup_steps, least=0)
+        super().__init__(learning_rate, warmup_steps)
         _check_steps("total_steps", total_steps, warmup_steps + 1, ", more than `warmup_steps`")
         if not 0 <= final_fraction <= 1:
             raise ValueError(f"`final_fraction` must be from 0 to 1. Received: {final_fraction}")
-        self.learning_rate = learning_rate
-        self.warmup_steps = warmup_steps
         self.total_steps = total_steps
         self.final_fraction = final_fraction
 
@@ -155,12 +156,11 @@ class CosineWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
         fallen = (count - self.warmup_steps) / (self.total_steps - self.warmup_steps)
         wave = (1 + ops.cos(math.pi * ops.clip(fallen, 0, 1))) / 2
         fraction = self.final_fraction + (1 - self.final_fraction) * wave
-        return self.learning_rate * _rise(count, self.warmup_steps) * fraction
+        return self._risen(count) * fraction
 
     def get_config(self) -> dict[str, Any]:
         return {
-            "learning_rate": self.learning_rate,
-            "warmup_steps": self.warmup_steps,
+            **super().get_config(),
             "total_steps": self.total_steps,
             "final_fraction": self.final_fraction,
         }
@@ -169,10 +169,6 @@ class CosineWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
 def _count(step: Any) -> Any:
     """The number of a step, counted from 1: Keras counts from 0, where the rate would be 0."""
     return ops.cast(step, "float32") + 1
-
-
-def _rise(count: Any, warmup_steps: int) -> Any:
-    return ops.minimum(count / max(warmup_steps, 1), 1.0)
 
 
 def _check_rate(learning_rate: Any) -> None:

@@ -1,7 +1,7 @@
 """Walks a table of names: HDF5 file → variables, and variables → HDF5 file."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import h5py
 import keras
@@ -35,20 +35,41 @@ def read_weights(
         ValueError: the file is damaged, lacks a dataset, holds one that the table does not know, or
             one of another shape; or a variable is not in the table.
     """
-    file = _open(path)
-    with file:
-        found = _dataset_names(file)
-        _check_names(path, found - set(ignore), {rule.dataset for rule in rules})
-        values: dict[str, np.ndarray] = {}
-        for rule in rules:
+    with _open(path) as file:
+
+        def read(dataset: str) -> np.ndarray:
             try:
-                array = file[rule.dataset][()]
+                return file[dataset][()]
             except OSError as error:
                 raise ValueError(
-                    f"Cannot read `{rule.dataset}` from {os.fspath(path)}: {error}. The file is "
+                    f"Cannot read `{dataset}` from {os.fspath(path)}: {error}. The file is "
                     "damaged; fetch or write it again."
                 ) from None
-            values.update(_convert(path, rule, array, variables))
+
+        fill_variables(path, rules, variables, _dataset_names(file) - set(ignore), read)
+
+
+def fill_variables(
+    path: str | os.PathLike,
+    rules: Sequence[WeightRule],
+    variables: dict[str, keras.Variable],
+    found: set[str],
+    read: Callable[[str], np.ndarray],
+) -> None:
+    """Fills variables from any file of named arrays, or changes none of them.
+
+    Args:
+        path, rules, variables: see `read_weights`; the path is for messages.
+        found: names of the arrays, of which the table must need every one.
+        read: gives the array of a name.
+
+    Raises:
+        ValueError: see `read_weights`.
+    """
+    _check_names(path, found, {rule.dataset for rule in rules})
+    values: dict[str, np.ndarray] = {}
+    for rule in rules:
+        values.update(_convert(path, rule, read(rule.dataset), variables))
     unset = sorted(n for n, v in variables.items() if v.trainable and n not in values)
     if unset:
         raise ValueError(f"{os.fspath(path)} holds nothing for the variables {', '.join(unset)}.")

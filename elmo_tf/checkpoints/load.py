@@ -145,10 +145,13 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
     Raises:
         FileNotFoundError, ValueError: see `load_bilm`, `load_softmax` and `Vocabulary.load`.
     """
-    bilm = load_bilm(directory)
     original = find_tf1_checkpoint(directory)
+    if original is None:
+        _existing(Path(directory))
+        _trained_file(directory, SOFTMAX_FILE)  # before all that takes long
     folder = directory if original is None else original.folder
     vocabulary = Vocabulary.load(_trained_file(folder, VOCABULARY_FILE))
+    bilm = load_bilm(directory)
     return LanguageModel(bilm, load_softmax(directory, len(vocabulary), bilm), vocabulary)
 
 

@@ -10,12 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.checkpoints.hdf5 import (
-    _check_names,
-    _convert,
-    softmax_variables,
-    variables_by_path,
-)
+from elmo_tf.checkpoints.hdf5 import fill_variables, softmax_variables, variables_by_path
 from elmo_tf.checkpoints.names import WeightRule, token_embedding_rules, weight_rules
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
@@ -229,13 +224,9 @@ def _read_weights(
 ) -> None:
     """Fills variables from a checkpoint, or changes none of them; see `hdf5.read_weights`."""
     reader = _open(prefix)
-    found, wanted = set(_shapes(reader)), {rule.dataset for rule in rules}
-    _check_names(prefix, found - (set(ignore) - wanted), wanted)
-    values: dict[str, np.ndarray] = {}
-    for rule in rules:
-        values.update(_convert(prefix, rule, _array(reader, prefix, rule.dataset), variables))
-    for name, value in values.items():
-        variables[name].assign(value)
+    # A tied table is needed by the biLM and by the softmax.
+    found = set(_shapes(reader)) - (set(ignore) - {rule.dataset for rule in rules})
+    fill_variables(prefix, rules, variables, found, lambda name: _array(reader, prefix, name))
 
 
 def _open(prefix: Path) -> Any:

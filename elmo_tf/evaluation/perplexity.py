@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.evaluation.full_softmax import token_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import count_corpus, sentence_dataset
@@ -16,8 +16,6 @@ from elmo_tf.text.windows import lm_windows
 _TOKENS_PER_LANE = 2_000
 _MOST_LANES = 32
 _TOKENS_PER_WINDOW = 640
-# Numbers in the largest matrix of logits, (token, vocabulary): 128 MiB.
-_LOGITS_IN_MEMORY = 2**25
 
 
 def perplexity(
@@ -86,40 +84,9 @@ class Perplexity:
         """Each direction's sum over one window, float64 (direction,). Moves the states on."""
         tops, states = self._model.tops(inputs, self._states)
         tf.nest.map_structure(lambda old, new: old.assign(new), self._states, states)
-        mask = tf.reshape(mask, (-1,))
-        sums = [
-            full_loss_sum(
-                self._model.softmax,
-                tf.boolean_mask(tf.reshape(top, (-1, top.shape[-1])), mask),
-                tf.boolean_mask(ids, mask),
-            )
-            for top, ids in zip(tops, self._model.targets(targets), strict=True)
-        ]
+        sums = []
+        for top, ids in zip(tops, self._model.targets(targets), strict=True):
+            ids = tf.boolean_mask(ids, tf.reshape(mask, (-1,)))
+            losses = token_losses(self._model.softmax, tf.boolean_mask(top, mask), ids)
+            sums.append(tf.reduce_sum(tf.cast(losses, tf.float64)))
         return tf.stack(sums)
-
-
-def full_loss_sum(softmax: SampledSoftmax, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """The sum of exact negative log-likelihoods, with a bounded matrix of logits.
-
-    Args:
-        softmax: the layer.
-        inputs: float (token, feature).
-        targets: int (token,).
-
-    Returns:
-        float64 scalar.
-    """
-    chunk = max(1, _LOGITS_IN_MEMORY // softmax.vocabulary_size)
-    num_tokens = tf.shape(inputs)[0]
-
-    def add(start: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        losses = softmax.full_loss(inputs[start : start + chunk], targets[start : start + chunk])
-        return start + chunk, total + tf.reduce_sum(tf.cast(losses, tf.float64))
-
-    _, total = tf.while_loop(
-        lambda start, _: start < num_tokens,
-        add,
-        (tf.constant(0), tf.zeros((), tf.float64)),
-        parallel_iterations=1,
-    )
-    return total

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.embedding import rounded_length
+from elmo_tf.evaluation.full_softmax import token_losses
 from elmo_tf.evaluation.whole_sentences import (
     Sentence,
     directions,
@@ -14,11 +14,10 @@ from elmo_tf.evaluation.whole_sentences import (
     sentence_window,
 )
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.batches import length_batches, rounded_length, rounded_rows
 
 # Batches that are read ahead, so that sentences of like length can be put together.
 _BATCHES_AHEAD = 16
-# Numbers in the largest matrix of logits, (token, vocabulary): 128 MiB.
-_LOGITS_IN_MEMORY = 2**25
 
 
 class SentenceScore(NamedTuple):
@@ -112,14 +111,14 @@ class SentenceScorer:
         )
         while group := _read_ahead(numbered, _BATCHES_AHEAD * self._batch_tokens):
             scores: dict[int, SentenceScore] = {}
-            for places in _batches([len(tokens) + 1 for tokens in group], self._batch_tokens):
+            for places in length_batches([len(tokens) + 1 for tokens in group], self._batch_tokens):
                 batch = self._batch_scores([group[place] for place in places])
                 scores.update(zip(places, batch, strict=True))
             yield from (scores[place] for place in range(len(group)))
 
     def _batch_scores(self, batch: Sequence[list[str]]) -> Iterator[SentenceScore]:
         width = rounded_length(len(batch[-1]) + 1)
-        window = sentence_window(batch, _rounded_rows(len(batch)), width)
+        window = sentence_window(batch, rounded_rows(len(batch)), width)
         log_probs = self._log_probs(*window).numpy().astype(np.float64)
         for lane, tokens in enumerate(batch):
             by_direction = dict(
@@ -137,41 +136,9 @@ class SentenceScorer:
         log_probs = []
         for top, ids in zip(tops, self._model.targets(targets), strict=True):
             ids = tf.boolean_mask(ids, tf.reshape(mask, (-1,)))
-            values = -token_losses(self._model, tf.boolean_mask(top, mask), ids)
+            values = -token_losses(self._model.softmax, tf.boolean_mask(top, mask), ids)
             log_probs.append(tf.scatter_nd(places, values, tf.shape(mask, tf.int64)))
         return tf.stack(log_probs)
-
-
-def token_losses(model: LanguageModel, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-    """Exact negative log-likelihoods, with a bounded matrix of logits.
-
-    Args:
-        model: a `LanguageModel`.
-        inputs: float (token, projection_dim). Its top layer; at least one token.
-        targets: int (token,). Ids of the vocabulary.
-
-    Returns:
-        float (token,), natural logarithm.
-    """
-    chunk = tokens_at_once(model)
-    num_tokens = tf.shape(inputs)[0]
-    num_chunks = (num_tokens + chunk - 1) // chunk
-    parts = tf.TensorArray(tf.float32, num_chunks, infer_shape=False, element_shape=(None,))
-
-    def write(number: tf.Tensor, parts: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
-        part = slice(number * chunk, (number + 1) * chunk)
-        losses = model.softmax.full_loss(inputs[part], targets[part])
-        return number + 1, parts.write(number, tf.cast(losses, tf.float32))
-
-    _, parts = tf.while_loop(
-        lambda number, _: number < num_chunks, write, (tf.constant(0), parts), parallel_iterations=1
-    )
-    return parts.concat()
-
-
-def tokens_at_once(model: LanguageModel) -> int:
-    """Tokens whose logits over the whole vocabulary are in memory together."""
-    return max(1, _LOGITS_IN_MEMORY // len(model.vocabulary))
 
 
 def _read_ahead(sentences: Iterator[list[str]], num_targets: int) -> list[list[str]]:
@@ -183,21 +150,3 @@ def _read_ahead(sentences: Iterator[list[str]], num_targets: int) -> list[list[s
         if read >= num_targets:
             break
     return group
-
-
-def _batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
-    """Places of sentences of like length, the longest last; as many as fit."""
-    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
-    batch: list[int] = []
-    for place in order:
-        if batch and _rounded_rows(len(batch) + 1) * rounded_length(lengths[place]) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(place)
-    if batch:
-        yield batch
-
-
-def _rounded_rows(count: int) -> int:
-    """The next power of two: TensorFlow keeps memory for every shape that it has seen."""
-    return 2 ** (count - 1).bit_length()

@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.embedding import rounded_length
-from elmo_tf.evaluation.scoring import tokens_at_once
+from elmo_tf.evaluation.full_softmax import tokens_at_once
 from elmo_tf.evaluation.whole_sentences import (
     Sentence,
     directions,
@@ -15,6 +14,7 @@ from elmo_tf.evaluation.whole_sentences import (
     sentence_window,
 )
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
@@ -87,7 +87,7 @@ def position_log_probs(
     tops, _ = model.tops(inputs, model.zero_states(1))
     # What predicts a token stands beside it: the backward direction comes from the other end.
     indices = {"forward": positions, "backward": [len(tokens) - 1 - place for place in positions]}
-    chunk = tokens_at_once(model)
+    chunk = tokens_at_once(model.softmax)
     for start in range(0, len(positions), chunk):
         part = slice(start, start + chunk)
         log_probs = [

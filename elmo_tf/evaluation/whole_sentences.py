@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.sentences import encode
-from elmo_tf.text.windows import _BOS, _EOS
+from elmo_tf.text.windows import BOS, EOS
 
 Sentence = str | Sequence[str]
 
@@ -64,7 +64,7 @@ def sentence_window(
     """
     window = np.full((2, 2, rows, width), b"", object)  # (inputs or targets, direction, …)
     for lane, tokens in enumerate(sentences):
-        text = [_BOS.encode(), *map(encode, tokens), _EOS.encode()]
+        text = [BOS.encode(), *map(encode, tokens), EOS.encode()]
         for direction, stream in enumerate((text, text[::-1])):
             window[0, direction, lane, : len(text) - 1] = stream[:-1]
             window[1, direction, lane, : len(text) - 1] = stream[1:]

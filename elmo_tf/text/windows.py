@@ -10,8 +10,8 @@ import tensorflow as tf
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
 
 # Boundaries, as strings that no splitting can give: they begin with white space.
-_BOS = " <S>"
-_EOS = " </S>"
+BOS = " <S>"
+EOS = " </S>"
 _STREAMS = 4  # inputs and targets of the forward direction, then of the backward one
 
 
@@ -65,7 +65,7 @@ def lm_windows(
 
 def boundary_or(tokens: tf.Tensor, bos: int, eos: int, other: tf.Tensor) -> tf.Tensor:
     """`bos` and `eos` where a window's tokens are boundaries, and `other` where they are not."""
-    return tf.where(tokens == _BOS, bos, tf.where(tokens == _EOS, eos, other))
+    return tf.where(tokens == BOS, bos, tf.where(tokens == EOS, eos, other))
 
 
 def target_ids(vocabulary: Vocabulary, targets: tf.Tensor) -> tf.Tensor:
@@ -77,10 +77,10 @@ def _streams(tokens: tf.Tensor) -> tf.Tensor:
     """A sentence as string (token + 1, stream)."""
     backward = tokens[::-1]
     columns = (
-        tf.concat([[_BOS], tokens], axis=0),
-        tf.concat([tokens, [_EOS]], axis=0),
-        tf.concat([[_EOS], backward], axis=0),
-        tf.concat([backward, [_BOS]], axis=0),
+        tf.concat([[BOS], tokens], axis=0),
+        tf.concat([tokens, [EOS]], axis=0),
+        tf.concat([[EOS], backward], axis=0),
+        tf.concat([backward, [BOS]], axis=0),
     )
     return tf.stack(columns, axis=-1)
 

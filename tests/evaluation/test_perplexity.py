@@ -7,7 +7,6 @@ import tensorflow as tf
 
 from elmo_tf import Vocabulary
 from elmo_tf.evaluation import Perplexity, perplexity
-from elmo_tf.evaluation.perplexity import full_loss_sum
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from reference import bilm as reference
@@ -107,22 +106,6 @@ def test_the_state_goes_from_window_to_window(model, text, expected, monkeypatch
 
 def test_each_measurement_begins_with_a_fresh_state(measure, measured):
     assert measure() == measured
-
-
-def test_the_size_of_the_matrix_of_logits_changes_nothing(model, monkeypatch):
-    rng = np.random.default_rng(1)
-    inputs = tf.constant(rng.normal(size=(11, 6)), tf.float32)
-    targets = tf.constant(rng.integers(0, len(VOCABULARY), 11), tf.int32)
-    whole = full_loss_sum(model.softmax, inputs, targets)
-
-    for size in (1, 3 * len(VOCABULARY), 11 * len(VOCABULARY)):
-        monkeypatch.setattr(module, "_LOGITS_IN_MEMORY", size)
-        np.testing.assert_allclose(full_loss_sum(model.softmax, inputs, targets), whole, rtol=1e-6)
-    losses = reference_softmax.full_loss(
-        inputs.numpy(), targets.numpy(), model.softmax.kernel.numpy(), model.softmax.bias.numpy()
-    )
-    assert whole.numpy() == pytest.approx(losses.sum(), rel=1e-5)
-    assert whole.dtype == tf.float64
 
 
 def test_a_text_in_several_files_and_packed_is_the_same_text(model, text, tmp_path, measured):

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation import SentenceScorer, perplexity, scoring, sentence_scores
+from elmo_tf.evaluation import SentenceScorer, full_softmax, perplexity, sentence_scores
 from reference import bilm as reference
 from reference import softmax as reference_softmax
 
@@ -86,7 +86,7 @@ def test_a_score_is_the_same_whatever_stands_beside_it(language_model, scores, b
 
 def test_the_size_of_the_matrix_of_logits_changes_nothing(language_model, scores, monkeypatch):
     for size in (1, 4 * len(language_model.vocabulary)):
-        monkeypatch.setattr(scoring, "_LOGITS_IN_MEMORY", size)
+        monkeypatch.setattr(full_softmax, "_LOGITS_IN_MEMORY", size)
         for score, wanted in zip(sentence_scores(language_model, LINES), scores, strict=True):
             assert_same(score, wanted)
 

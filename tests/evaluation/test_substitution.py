@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation import scoring, sentence_scores, substitutes
+from elmo_tf.evaluation import full_softmax, sentence_scores, substitutes
 from elmo_tf.evaluation.substitution import position_log_probs
 
 SENTENCE = "the cat sat on 한국어 the mat"
@@ -70,7 +70,7 @@ def test_several_positions_are_read_at_once(language_model, monkeypatch):
 
 def test_the_size_of_the_matrix_of_logits_changes_nothing(language_model, monkeypatch):
     whole = substitutes(language_model, TOKENS, range(7))
-    monkeypatch.setattr(scoring, "_LOGITS_IN_MEMORY", 2 * len(language_model.vocabulary))
+    monkeypatch.setattr(full_softmax, "_LOGITS_IN_MEMORY", 2 * len(language_model.vocabulary))
 
     parts = substitutes(language_model, TOKENS, range(7))
 

@@ -98,6 +98,7 @@ def test_killing_one_worker_ends_the_other_and_both_go_on_exactly(tmp_path, sett
     assert time.monotonic() - start < 30
     assert other.returncode not in (0, -signal.SIGKILL)
     assert "Another worker has stopped" in errors
+    assert "TensorFlow says: Collective ops is aborted" in errors
 
     done = len(read_log(workdir))
     finish(*launching.start_workers(settings, workdir, steps=max(40, done), resume=True))

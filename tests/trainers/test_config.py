@@ -36,6 +36,7 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
         ({"precision": "float16"}, "`precision` must be one of float32, mixed_bfloat16"),
         ({"optimizer": "sgd"}, "`optimizer` must be one of adagrad, adam, adamw"),
         ({"schedule": "linear"}, "`schedule` must be one of constant, inverse_sqrt, cosine"),
+        ({"schedule": "inverse_sqrt"}, "needs `warmup_steps` of at least 1"),
         ({"tie_softmax": True}, "`tie_softmax` needs `word_input`"),
         ({"preset": "tiny", "start_from": "run"}, "`preset` and `start_from` exclude each other"),
         ({"forward_only": True, "start_from": "run"}, "`start_from` and `forward_only` exclude"),

@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import h5py
 import numpy as np
@@ -85,12 +86,14 @@ def test_a_checkpoint_without_a_softmax_gives_the_bilm_alone(
 
 
 def test_a_resumed_run_goes_on_from_its_own_state(tmp_path, settings, run):
-    settings = {**settings, "start_from": run.workdir, "valid": ()}
+    source = shutil.copytree(run.workdir, tmp_path / "source")
+    settings = {**settings, "start_from": source, "valid": ()}
     del settings["options"]
     parts, whole = tmp_path / "parts", tmp_path / "whole"
     pretrain(PretrainConfig(**{**settings, "steps": 10}, workdir=parts))
-    pretrain(PretrainConfig(**{**settings, "steps": 20}, workdir=parts, resume=True))
     pretrain(PretrainConfig(**{**settings, "steps": 20}, workdir=whole))
+    shutil.rmtree(source)  # which a run that has begun needs no more
+    pretrain(PretrainConfig(**{**settings, "steps": 20}, workdir=parts, resume=True))
     assert read_log(parts) == read_log(whole)
 
 

@@ -184,9 +184,12 @@ def test_without_a_complete_save_a_resumed_run_starts_afresh(tmp_path, settings,
 def test_at_the_last_step_there_is_nothing_to_do(tmp_path, settings, run):
     workdir = tmp_path / "done"
     shutil.copytree(run.workdir, workdir)
+    (workdir / "softmax.hdf5").unlink()  # what a run leaves that was killed while it saved
+    before = {path: path.stat().st_mtime_ns for path in (workdir / "state").rglob("*")}
     record = pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert_same_run(workdir, run)
     assert record["loss"] == run.record["loss"]
+    assert {path: path.stat().st_mtime_ns for path in (workdir / "state").rglob("*")} == before
 
 
 def test_a_run_does_not_go_on_with_other_settings(settings, interrupted):

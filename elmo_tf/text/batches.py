@@ -1,0 +1,38 @@
+"""Sentences of like length together, and few shapes: TensorFlow keeps memory for each seen."""
+
+from collections.abc import Iterator, Sequence
+
+# Rows of a batch up to which their number is a power of two; beyond, a multiple of this.
+_ROWS = 8
+
+
+def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """Puts sentences of like length together, as many as fit.
+
+    Args:
+        lengths: of the sentences.
+        batch_tokens: int >= 1. Tokens of a batch, with the padding of both axes. A longer sentence
+            is a batch of its own.
+
+    Yields:
+        Places in `lengths`, the longest of a batch last.
+    """
+    batch: list[int] = []
+    for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
+        if batch and rounded_rows(len(batch) + 1) * rounded_length(lengths[place]) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(place)
+    if batch:
+        yield batch
+
+
+def rounded_length(length: int) -> int:
+    """The next of few lengths: multiples of 4, then of an eighth to a quarter of the length."""
+    step = max(4, 2 ** (max(length, 1).bit_length() - 3))
+    return max(step, -(-length // step) * step)
+
+
+def rounded_rows(count: int) -> int:
+    """The next of few numbers of rows."""
+    return -(-count // _ROWS) * _ROWS if count > _ROWS else 2 ** (count - 1).bit_length()

@@ -1,0 +1,127 @@
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import Vocabulary, load_bilm
+from elmo_tf.checkpoints.load import load_language_model
+from reference import tf1_training
+from reference.tf1_training import PREFIX, TOKENS
+
+
+def change(folder, tensors=(), drop=()):
+    """Writes the checkpoint again, with other tensors or without some."""
+    reader = tf.train.load_checkpoint(str(folder / PREFIX))
+    old = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    kept = {name: array for name, array in (old | dict(tensors)).items() if name not in drop}
+    tf1_training.save(folder / PREFIX, kept)
+
+
+def test_options_must_stand_beside_the_checkpoint(trained):
+    (trained / "options.json").unlink()
+
+    with pytest.raises(FileNotFoundError, match=r"no options.json in .*beside model.ckpt-8"):
+        load_bilm(trained)
+
+
+def test_a_checkpoint_that_is_named_must_be_there(trained):
+    (trained / f"{PREFIX}.index").unlink()
+
+    with pytest.raises(FileNotFoundError, match=r"no model.ckpt-8.index in .*`checkpoint` names"):
+        load_bilm(trained)
+
+
+def test_several_checkpoints_of_which_none_is_named_are_refused(trained):
+    options = tf1_training.options()
+    tf1_training.write(trained, options, tf1_training.weights(options), "model.ckpt-16")
+    (trained / "checkpoint").unlink()
+
+    with pytest.raises(ValueError, match=r"holds 2 checkpoints, .*-16, model.ckpt-8. Pass a pre"):
+        load_bilm(trained)
+
+
+def test_a_missing_data_file_is_named(trained):
+    (trained / f"{PREFIX}.data-00000-of-00001").unlink()
+
+    with pytest.raises(FileNotFoundError, match=r"There is no model.ckpt-8.data-00000-of-00001 in"):
+        load_bilm(trained)
+
+
+@pytest.mark.parametrize("damage", ["cut", "changed", "emptied"])
+def test_a_damaged_data_file_is_named(trained, damage):
+    path = trained / f"{PREFIX}.data-00000-of-00001"
+    content = bytearray(path.read_bytes())
+    start = bytes(content).index(
+        tf1_training.weights(tf1_training.options())["char_embed"].tobytes()
+    )
+    content[start] ^= 255
+    path.write_bytes({"cut": content[:start], "changed": content, "emptied": b""}[damage])
+
+    with pytest.raises(ValueError, match=r"Cannot read `lm/.*` from .*ckpt-8: .* is damaged"):
+        load_bilm(trained)
+
+
+@pytest.mark.parametrize("length", [0, 100])
+def test_a_damaged_index_is_named(trained, length):
+    path = trained / f"{PREFIX}.index"
+    path.write_bytes(path.read_bytes()[:length])
+
+    with pytest.raises(ValueError, match=r"Cannot open .*ckpt-8.index: .* is damaged"):
+        load_bilm(trained)
+
+
+def test_a_missing_variable_is_named(trained):
+    change(trained, drop=["lm/CNN_proj/b_proj", "lm/CNN_proj/b_proj/Adagrad"])
+
+    with pytest.raises(ValueError, match=r"ckpt-8 does not fit .* lacks `lm/CNN_proj/b_proj`"):
+        load_bilm(trained)
+
+
+@pytest.mark.parametrize("name", ["lm/softmax/W", "lm/softmax/b"])
+def test_a_missing_variable_of_the_softmax_is_named(trained, name):
+    change(trained, drop=[name, f"{name}/Adagrad"])
+
+    load_bilm(trained)
+    with pytest.raises(ValueError, match=rf"ckpt-8 does not fit the model: .* lacks `{name}`"):
+        load_language_model(trained)
+
+
+def test_a_variable_of_another_shape_is_named(trained):
+    change(trained, {"lm/CNN_proj/b_proj": np.zeros(5, np.float32)})
+
+    with pytest.raises(
+        ValueError, match=r"`lm/CNN_proj/b_proj` into .*ckpt-8 has \(5,\), .* expects \(6,\)"
+    ):
+        load_bilm(trained)
+
+
+def test_a_vocabulary_of_another_size_is_refused(trained):
+    Vocabulary(TOKENS[:-1]).save(trained / "vocab.txt")
+
+    with pytest.raises(ValueError, match=r"`lm/softmax/W`.* has \(7, 6\), .* expects \(6, 6\)"):
+        load_language_model(trained)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_highway": 1}, r"the model has no use for `lm/CNN_high_1/W_carry`"),
+        ({"n_layers": 3}, r"the file lacks `lm/RNN_0/rnn/multi_rnn_cell/cell_2/lstm_cell/bias`"),
+        ({"bidirectional": False}, r"no use for `lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/bi"),
+        ({"char_cnn": False}, r"lacks `lm/embedding`; the model has no use for `lm/CNN/W_cnn_0`"),
+    ],
+    ids=str,
+)
+def test_options_of_another_model_are_refused(trained, changes, message):
+    (trained / "options.json").write_text(json.dumps(tf1_training.options(**changes)))
+
+    with pytest.raises(ValueError, match=message):
+        load_bilm(trained)
+
+
+def test_a_checkpoint_of_another_program_is_refused(trained):
+    tf1_training.save(trained / PREFIX, {"bilm/char_embed": np.zeros((262, 5), np.float32)})
+
+    with pytest.raises(ValueError, match=r"ckpt-8 holds no variable below `lm/`"):
+        load_bilm(trained)

@@ -1,0 +1,42 @@
+import itertools
+
+import pytest
+
+from elmo_tf.text.batches import length_batches, rounded_length, rounded_rows
+
+
+def test_lengths_are_rounded_up_to_few():
+    rounded = {length: rounded_length(length) for length in range(1000)}
+
+    assert all(0 <= new - old < max(4, old / 4) for old, new in rounded.items() if old)
+    assert rounded_length(0) == 4
+    assert len(set(rounded.values())) < 40
+
+
+def test_rows_are_rounded_up_to_few():
+    rounded = {count: rounded_rows(count) for count in range(1, 100)}
+
+    assert all(old <= new < max(2 * old, old + 8) for old, new in rounded.items())
+    assert len(set(rounded.values())) < 20
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])
+def test_batches_hold_every_place_once_from_short_to_long(batch_tokens):
+    lengths = [7, 3, 90, 3, 0, 12, 30, 31] * 5
+
+    batches = list(length_batches(lengths, batch_tokens))
+
+    places = list(itertools.chain(*batches))
+    assert sorted(places) == list(range(len(lengths)))
+    assert [lengths[place] for place in places] == sorted(lengths)
+    for batch in batches:
+        size = rounded_rows(len(batch)) * rounded_length(lengths[batch[-1]])
+        assert size <= batch_tokens or len(batch) == 1
+
+
+def test_a_batch_takes_as_many_as_fit():
+    assert list(length_batches([4] * 9, 16)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+
+
+def test_no_lengths_are_no_batches():
+    assert list(length_batches([], 8)) == []
