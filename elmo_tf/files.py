@@ -33,7 +33,7 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
     part.touch(exist_ok=False)
     try:
         yield part
-        _synchronise(part)
+        synchronise(part)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -76,7 +76,7 @@ def atomic_directory(
         yield part
         for file in part.rglob("*"):
             if file.is_file():
-                _synchronise(file)
+                synchronise(file)
         if path.exists():
             old = _beside(path, ".old")
             os.replace(path, old)
@@ -112,7 +112,8 @@ def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{suffix}")
 
 
-def _synchronise(path: Path) -> None:
+def synchronise(path: Path) -> None:
+    """Returns when what was written to the file is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -34,11 +34,13 @@ def start(settings, workdir, num_devices=1, tf_config=None, **changes):
 
 
 def start_workers(settings, workdir, count=2, **changes):
+    """Workers that share a work directory, or have one each if `workdir` is a list."""
+    workdirs = workdir if isinstance(workdir, list) else [workdir] * count
     addresses = [f"127.0.0.1:{port}" for port in _free_ports(count)]
     return [
         start(
             settings,
-            workdir,
+            workdirs[index],
             tf_config={
                 "cluster": {"worker": addresses},
                 "task": {"type": "worker", "index": index},

@@ -6,10 +6,12 @@ which nothing else in the folder counts.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.files import atomic_file
+from elmo_tf.files import atomic_file, synchronise
 from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.steps import TrainStep
 
@@ -26,6 +28,7 @@ STATE_FOLDER = "state"
 _COMPLETE = "COMPLETE"
 # The last save, and the one before: a disk may lose what was written last.
 _SAVES_KEPT = 2
+_SECONDS_FOR_A_NETWORK = 60
 # TensorFlow tells of a damaged file by an IndexError.
 _DAMAGES = (AssertionError, IndexError, KeyError, OSError, ValueError, tf.errors.OpError)
 
@@ -74,6 +77,7 @@ class RunState:
         if self._cluster.any(error is not None):
             raise error or OSError(f"Another worker cannot save its state in {folder}.")
         if self._cluster.is_chief:
+            self._wait_for_parts(folder)
             with atomic_file(folder / _COMPLETE) as part:
                 part.write_text(
                     json.dumps(
@@ -100,6 +104,23 @@ class RunState:
         ]
         with atomic_file(folder / f"{worker}-lanes.npz") as part, open(part, "wb") as file:
             np.savez(file, *states)
+        names = [f"{worker}-*", *(f"{name}.*" for name in self._shared if self._cluster.is_chief)]
+        for path in itertools.chain.from_iterable(map(folder.glob, names)):
+            synchronise(path)
+
+    def _wait_for_parts(self, folder: Path) -> None:
+        """Looks for what each worker has written; a network may show it a little later."""
+        count = self._cluster.num_workers
+        workers = [_worker_name(worker, count) for worker in range(count)]
+        wanted = {f"{name}{end}" for name in workers for end in ("-text.index", "-lanes.npz")}
+        end = time.monotonic() + _SECONDS_FOR_A_NETWORK
+        while missing := wanted - set(os.listdir(folder)):
+            if time.monotonic() > end:
+                raise OSError(
+                    f"The save in {folder} lacks {', '.join(sorted(missing))}: all workers need "
+                    "one work directory, on a disk that they share."
+                )
+            time.sleep(1)
 
     def _prune(self, last: Path) -> None:
         """Removes older saves, and what is left of incomplete ones."""
@@ -117,9 +138,18 @@ class RunState:
             The step of that save, 0 without one.
 
         Raises:
-            ValueError: the save does not fit this run, or is damaged.
+            ValueError: the save does not fit this run, or is damaged; or the workers do not see
+                the same one.
         """
         saves = _complete_saves(self._folder)
+        step = saves[-1][1]["step"] if saves else 0
+        steps = self._cluster.gather(step)
+        if set(steps) != {step}:
+            raise ValueError(
+                "The workers do not see the same last save: theirs are of the steps "
+                f"{', '.join(str(round(one)) for one in steps)}. All need one work directory, on a "
+                "disk that they share; if it is one, start them again."
+            )
         if not saves:
             return 0
         folder, content = saves[-1]
@@ -133,7 +163,10 @@ class RunState:
             self._restore_lanes([folder / f"{worker}-lanes.npz" for worker in workers])
         except _DAMAGES as error:
             reason = (str(error).splitlines() or [repr(error)])[0]
-            raise ValueError(f"Cannot go on from {folder}: {reason}") from None
+            raise ValueError(
+                f"Cannot go on from {folder}: {reason}. If it is damaged, remove it, and the run "
+                "goes on from the save before it."
+            ) from None
         if content["replicas"] != self._cluster.num_replicas:
             logging.info(
                 "The run was saved by %d replicas and goes on with %d: the model and the order of "

@@ -70,10 +70,16 @@ class Cluster:
 
     def any(self, flag: bool) -> bool:
         """Whether the flag is up in any process; all of them must ask at the same time."""
+        return any(self.gather(float(flag)))
+
+    def gather(self, number: float) -> list[float]:
+        """The numbers of all processes, by worker; all of them must ask at the same time."""
         if self.num_workers == 1:
-            return flag
+            return [number]
+        mine = [0.0] * self.num_workers
+        mine[self.worker] = number * self.num_workers / self.num_replicas
         with self.told_of_lost_workers():
-            return float(self.local(self._sum(tf.constant(float(flag))))[0]) > 0
+            return self.local(self._sum(tf.constant(mine, tf.float64)))[0].numpy().tolist()
 
     @contextlib.contextmanager
     def told_of_lost_workers(self) -> Iterator[None]:

@@ -22,7 +22,7 @@ OPTIMIZERS = {"adagrad": 0.2, "adam": 0.001, "adamw": 0.001}  # and their usual 
 SCHEDULES = ("constant", "inverse_sqrt", "cosine")
 
 _EXCLUSIVE = (
-    *(("preset", "options"), ("preset", "start_from"), ("options", "start_from")),
+    ("preset", "options"),
     *(("start_from", one) for one in ("word_input", "tie_softmax", "forward_only")),
     *(("steps", "epochs"), ("resume", "overwrite")),
 )
@@ -58,7 +58,8 @@ class PretrainConfig:
         preset: name of a size, see `BiLMConfig.preset`. "small" if there is nothing else to say it.
         options: an `options.json` instead of a preset, a path or its content.
         start_from: a checkpoint to begin with instead of chance: its shape and weights. If it has a
-            softmax and a vocabulary, tokens that are in both vocabularies keep their rows.
+            softmax and a vocabulary, tokens that are in both vocabularies keep their rows. A preset
+            or options beside it must say the same shape.
         word_input: whether tokens are read from an embedding table instead of by their characters.
         tie_softmax: whether that table is the softmax's too.
         forward_only: whether to leave the backward direction out.
@@ -70,7 +71,7 @@ class PretrainConfig:
         batch_size: int >= 1. Lanes of text that are read side by side, by all replicas together.
         unroll: int >= 1. Tokens of a lane in one step.
         accumulate: int >= 1. Parts of its lanes that a replica computes one after the other, to
-            need less memory for the same step.
+            need less memory. Each draws its own dropout and negatives.
         num_sampled: int >= 1. Negatives of the sampled softmax, a direction and step.
         precision: "float32", or "mixed_bfloat16" for products of bfloat16, with float32 weights.
             Falls back, with a warning, where the processor has no such products.
@@ -163,6 +164,13 @@ class PretrainConfig:
                 "`weight_decay` is for the optimizer adamw alone. "
                 f"Received: {self.weight_decay} with {self.optimizer}"
             )
+        if self.histograms_every and not self.tensorboard:
+            raise ValueError("`histograms_every` needs `tensorboard`: they are written for it.")
+        if self.batch_size % self.accumulate:
+            raise ValueError(
+                f"`batch_size` must be a multiple of `accumulate`, {self.accumulate}: each part "
+                f"takes as many lanes. Received: {self.batch_size}"
+            )
         if self.schedule == "inverse_sqrt" and not self.warmup_steps:
             raise ValueError(
                 "The schedule inverse_sqrt falls from where the warm-up ends: it needs "
@@ -190,7 +198,7 @@ class PretrainConfig:
         changes: dict[str, Any] = {}
         if self.word_input:
             changes["char_cnn"] = None
-        if self.word_input or config.char_cnn is None:
+        if self.word_input or config.char_cnn is None or config.num_tokens is not None:
             changes["num_tokens"] = num_tokens
         if self.tie_softmax:
             changes["tie_softmax"] = True

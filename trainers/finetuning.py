@@ -6,7 +6,7 @@ import os
 from absl import logging
 
 from elmo_tf.checkpoints.hdf5 import softmax_variables, variables_by_path
-from elmo_tf.checkpoints.load import load_bilm, load_language_model
+from elmo_tf.checkpoints.load import has_softmax, load_bilm, load_language_model
 from elmo_tf.config import BiLMConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
@@ -29,16 +29,18 @@ class FirstWeights:
     def __init__(self, path: str | os.PathLike):
         self._path = os.fspath(path)
         self._model: LanguageModel | None = None
-        try:
+        if has_softmax(self._path):
             self._model = load_language_model(self._path)
             self._bilm: BiLM = self._model.bilm
-        except FileNotFoundError:  # published checkpoints have no softmax
+        else:  # as published checkpoints
             self._bilm = load_bilm(self._path)
 
     def bilm_config(self, num_tokens: int) -> BiLMConfig:
         """The shape of its biLM, for a vocabulary of that many tokens."""
         config = self._bilm.config
-        return config if config.char_cnn else dataclasses.replace(config, num_tokens=num_tokens)
+        if config.num_tokens is None:
+            return config
+        return dataclasses.replace(config, num_tokens=num_tokens)
 
     def give_to(self, model: LanguageModel) -> None:
         """Sets a model's weights; tokens that the checkpoint did not know keep those they have."""
@@ -74,3 +76,23 @@ class FirstWeights:
         ids = {token: index for index, token in enumerate(before)}
         kept = [(new, ids[token]) for new, token in enumerate(vocabulary.tokens) if token in ids]
         return [new for new, _ in kept], [old for _, old in kept]
+
+
+def check_same_shape(shape: BiLMConfig, told: BiLMConfig, path: str | os.PathLike) -> None:
+    """Refuses a shape that a run is told beside the checkpoint it begins with.
+
+    Args:
+        shape: of the checkpoint.
+        told: by a preset or options.
+        path: of the checkpoint, for the message.
+
+    Raises:
+        ValueError: they differ.
+    """
+    ours, theirs = dataclasses.asdict(shape), dataclasses.asdict(told)
+    parts = [name for name in ours if ours[name] != theirs[name]]
+    if parts:
+        raise ValueError(
+            f"{os.fspath(path)} has another shape than the preset or options say. Leave those out. "
+            + "; ".join(f"`{name}` is {ours[name]}, not {theirs[name]}" for name in parts)
+        )

@@ -21,7 +21,7 @@ from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import RunState, last_save
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, PretrainConfig
-from elmo_tf.trainers.finetuning import FirstWeights
+from elmo_tf.trainers.finetuning import FirstWeights, check_same_shape
 from elmo_tf.trainers.interrupts import StopRequest
 from elmo_tf.trainers.optimizers import optimizer_named
 from elmo_tf.trainers.schedules import learning_rate_schedule
@@ -99,10 +99,13 @@ def _pretrain(
     )
     if cluster.is_chief:
         check_corpus(workdir, config, corpus)
-        prepare_workdir(workdir, config, shape, vocabulary)
+        if valid:
+            count_corpus(valid, vocabulary)  # which refuses text that cannot be read
 
     keras.utils.set_random_seed(config.seed)
     train_step = _train_step(config, shape, vocabulary, rate, cluster)
+    if cluster.is_chief:
+        prepare_workdir(workdir, config, shape, vocabulary)
     windows = iter(training_windows(files, config.batch_size, config.unroll, config.seed))
     state = RunState(workdir, train_step, windows, cluster)
     first = state.restore() if config.resume else 0
@@ -124,11 +127,16 @@ def _beginning(config: PretrainConfig, num_tokens: int) -> tuple[BiLMConfig, Fir
     """The shape of the biLM, and the weights that a checkpoint gives it."""
     if config.start_from is None:
         return config.bilm_config(num_tokens), None
+    first_weights = None
     if config.resume and last_save(Path(config.workdir)) is not None:
         # A run that has begun needs the checkpoint it began with no more.
-        return BiLMConfig.from_options(Path(config.workdir) / OPTIONS_FILE), None
-    first_weights = FirstWeights(config.start_from)
-    return first_weights.bilm_config(num_tokens), first_weights
+        shape = BiLMConfig.from_options(Path(config.workdir) / OPTIONS_FILE)
+    else:
+        first_weights = FirstWeights(config.start_from)
+        shape = first_weights.bilm_config(num_tokens)
+    if config.preset or config.options is not None:
+        check_same_shape(shape, config.bilm_config(num_tokens), config.start_from)
+    return shape, first_weights
 
 
 def _train_step(
@@ -191,7 +199,7 @@ class _Run:
         for step in range(first + 1, num_steps + 1):
             signal, losses = self._take_step(windows, saved_at, stop)
             watch.step(step, losses, self._train_step)
-            _check_finite(step, losses["loss"])
+            _check_finite(step, losses)
             self.record.update(step=step, loss=losses["loss"])
             if step == num_steps or step % eval_every == 0:
                 self._look_at_held_out_text(step, watch, stop)
@@ -245,12 +253,14 @@ class _Run:
             write_json(self._workdir / RECORD_FILE, self.record)
 
 
-def _check_finite(step: int, loss: float) -> None:
-    if not math.isfinite(loss):
-        raise FloatingPointError(
-            f"The loss is {loss} at step {step}: training has diverged. Lower the learning rate, "
-            "and begin again or go on from the last save."
-        )
+def _check_finite(step: int, losses: dict[str, float]) -> None:
+    """Refuses to save what such a step has made of the weights."""
+    for name, value in (("loss", losses["loss"]), ("gradient's norm", losses["norm"])):
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f"The {name} is {value} at step {step}: training has diverged. Lower the learning "
+                "rate, and begin again or go on from the last save."
+            )
 
 
 def _total_steps(config: PretrainConfig, count: CorpusCount) -> int:

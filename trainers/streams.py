@@ -8,9 +8,6 @@ import tensorflow as tf
 from elmo_tf.text.corpus import sentence_dataset
 from elmo_tf.text.windows import lm_windows
 
-# Lines among which the next one is drawn; they are kept in memory and in every save.
-SHUFFLE_LINES = 16_384
-
 
 def training_windows(
     files: Sequence[Path], num_lanes: int, window: int, seed: int
@@ -20,5 +17,5 @@ def training_windows(
     Returns:
         See `lm_windows`. Its iterator can be saved.
     """
-    sentences = sentence_dataset(files, seed).shuffle(SHUFFLE_LINES, seed=seed)
+    sentences = sentence_dataset(files, seed)
     return lm_windows(sentences.repeat(), num_lanes, window).prefetch(4)

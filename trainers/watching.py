@@ -3,6 +3,7 @@
 import contextlib
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -12,6 +13,7 @@ from absl import logging
 from elmo_tf.progress import progress
 from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.config import PretrainConfig
+from elmo_tf.trainers.schedules import learning_rate_schedule
 from elmo_tf.trainers.steps import TrainStep
 
 LOG_FILE = "log.jsonl"
@@ -45,7 +47,11 @@ class Watch:
                 log = open(workdir / LOG_FILE, "a", encoding="utf-8")  # noqa: SIM115 - kept below
                 self._log = files.enter_context(log)
             if config.tensorboard and cluster.is_chief:
-                self._board = _Board(workdir / TENSORBOARD_FOLDER, config.histograms_every)
+                rate = learning_rate_schedule(
+                    config.schedule, config.learning_rate, config.warmup_steps, num_steps
+                )
+                folder = workdir / TENSORBOARD_FOLDER
+                self._board = _Board(folder, rate, config.histograms_every)
                 files.callback(self._board.close)
             self._meter = progress(
                 num_steps * self._tokens,
@@ -103,8 +109,9 @@ class Watch:
 class _Board:
     """Writes for TensorBoard: losses, norms and rates; and histograms of the weights."""
 
-    def __init__(self, folder: Path, histograms_every: int | None):
+    def __init__(self, folder: Path, schedule: Callable, histograms_every: int | None):
         check_tensorboard()
+        self._schedule = schedule
         self._writer = tf.summary.create_file_writer(str(folder))
         self._histograms_every = histograms_every
 
@@ -116,7 +123,7 @@ class _Board:
             for name, value in losses.items():
                 group = "gradient" if name == "norm" else "loss"
                 tf.summary.scalar(f"{group}/{name}", value)
-            tf.summary.scalar("learning_rate", train_step.optimizer.learning_rate)
+            tf.summary.scalar("learning_rate", self._schedule(step - 1))
             if self._histograms_every and step % self._histograms_every == 0:
                 for weight in train_step.trainable:
                     value = train_step.cluster.local(weight.value)[0]

@@ -59,8 +59,8 @@ def check_workdir(
                     f"{config.vocab} differs."
                 )
             return
-        if not (workdir / WEIGHTS_FILE).exists():
-            return  # what a run leaves that was killed before its first save
+        if _is_left_before_first_save(workdir, shape, vocabulary):
+            return
     others = [path.name for path in workdir.iterdir() if path.name != VOCABULARY_FILE]
     if others or (
         (workdir / VOCABULARY_FILE).exists()
@@ -70,6 +70,17 @@ def check_workdir(
             f"The work directory {workdir} is in use. Go on in it (resume=True, --resume), empty "
             "it of a run's results (overwrite=True, --overwrite), or choose another."
         )
+
+
+def _is_left_before_first_save(workdir: Path, shape: BiLMConfig, vocabulary: Vocabulary) -> bool:
+    """Whether a directory holds what this run leaves if it is killed before its first save."""
+    names = {path.name for path in workdir.iterdir() if not path.name.startswith(".")}
+    if WEIGHTS_FILE in names or not names <= set(_RESULTS):
+        return False
+    options, words = workdir / OPTIONS_FILE, workdir / VOCABULARY_FILE
+    return (not options.exists() or BiLMConfig.from_options(options) == shape) and (
+        not words.exists() or Vocabulary.load(words) == vocabulary
+    )
 
 
 def check_corpus(workdir: Path, config: PretrainConfig, corpus: dict[str, Any]) -> None:

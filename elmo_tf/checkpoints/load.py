@@ -149,10 +149,22 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
     if original is None:
         _existing(Path(directory))
         _trained_file(directory, SOFTMAX_FILE)  # before all that takes long
-    folder = directory if original is None else original.folder
-    vocabulary = Vocabulary.load(_trained_file(folder, VOCABULARY_FILE))
+    folder = Path(directory) if original is None else original.folder
+    if not (folder / VOCABULARY_FILE).is_file():
+        raise FileNotFoundError(
+            f"There is no {VOCABULARY_FILE} in {folder}, to tell the words of the softmax: put the "
+            "vocabulary that it was trained with there, under that name."
+        )
+    vocabulary = Vocabulary.load(folder / VOCABULARY_FILE)
     bilm = load_bilm(directory)
     return LanguageModel(bilm, load_softmax(directory, len(vocabulary), bilm), vocabulary)
+
+
+def has_softmax(path: Source) -> bool:
+    """Whether `load_language_model` will find a softmax there."""
+    if find_tf1_checkpoint(path) is not None:
+        return True
+    return isinstance(path, str | os.PathLike) and (Path(path) / SOFTMAX_FILE).is_file()
 
 
 def _trained_file(directory: str | os.PathLike, name: str) -> Path:

@@ -95,7 +95,7 @@ def _add_shape(parser: Any) -> None:
     shape = group.add_mutually_exclusive_group()
     shape.add_argument("--preset", choices=tuple(PRESETS), help="size of the biLM (small)")
     shape.add_argument("--options", metavar="FILE", help="options.json instead of a preset")
-    shape.add_argument(
+    group.add_argument(
         "--from",
         dest="start_from",
         metavar="CHECKPOINT",

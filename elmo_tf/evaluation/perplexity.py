@@ -16,6 +16,7 @@ from elmo_tf.text.windows import lm_windows
 _TOKENS_PER_LANE = 2_000
 _MOST_LANES = 32
 _TOKENS_PER_WINDOW = 640
+_LARGEST_EXPONENT = 709  # of a Python float
 
 
 def perplexity(
@@ -74,8 +75,8 @@ class Perplexity:
                 meter.update(int(tf.math.count_nonzero(part["mask"])))
         means = (total / self._num_targets).numpy().tolist()  # forward, then backward if there
         return {
-            **dict(zip(("forward", "backward"), map(math.exp, means), strict=False)),
-            "average": math.exp(sum(means) / len(means)),
+            **dict(zip(("forward", "backward"), map(_exp, means), strict=False)),
+            "average": _exp(sum(means) / len(means)),
             "tokens": self._num_targets,
         }
 
@@ -90,3 +91,8 @@ class Perplexity:
             losses = token_losses(self._model.softmax, tf.boolean_mask(top, mask), ids)
             sums.append(tf.reduce_sum(tf.cast(losses, tf.float64)))
         return tf.stack(sums)
+
+
+def _exp(value: float) -> float:
+    """The exponential; that of a model beyond all bounds is infinite."""
+    return math.exp(value) if value < _LARGEST_EXPONENT else math.inf

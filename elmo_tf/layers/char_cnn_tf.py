@@ -11,7 +11,8 @@ import tensorflow as tf
 # Tokens that are computed together. Parts of one size need few kernels, however many tokens there
 # are; and arrays of more than 32 MiB are slow: they come from the system, page by page, every time.
 _TOKENS = 64
-# Lengths to which those of a part's tokens are rounded up, so that there are few shapes.
+# Lengths to which those of a part's tokens are rounded up, so that there are few shapes. A longer
+# one, which few models have room for, stays as it is.
 _LENGTHS = (5, 6, 7, 8, 9, 10, 12, 14, 17, 21, 27, 35, 50)
 
 
@@ -57,6 +58,7 @@ def _maxima_by_length(
     order = tf.argsort(lengths)
     order = tf.pad(order, [[0, num_parts * size - num_tokens]])
     rounded = tf.gather(tf.constant(_LENGTHS), tf.searchsorted(_LENGTHS[:-1], lengths))
+    rounded = tf.maximum(rounded, lengths)
     found = tf.TensorArray(table.dtype, num_parts, element_shape=(None, kernel.shape[1]))
 
     def add(part: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:

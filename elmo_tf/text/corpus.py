@@ -18,6 +18,8 @@ from elmo_tf.text.vocabulary import Vocabulary, is_packed, read_lines
 # Tokens of a sentence at most. Windows are cut from whole sentences held in memory, at a cost that
 # grows with the square of their length.
 MAX_SENTENCE_TOKENS = 10_000
+# Lines among which the next one is drawn; they are kept in memory and in every save.
+SHUFFLE_LINES = 16_384
 # Lines that one step of the graph cuts into tokens; more of them make it no faster.
 _LINES_AT_ONCE = 16
 
@@ -44,8 +46,9 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
             raise FileNotFoundError(f"No text file matches {pattern}.")
         files.update(dict.fromkeys(found))
     for file in files:
-        with open(file, "rb"):
-            pass
+        if not file.is_fifo():  # which opens when somebody writes
+            with open(file, "rb"):
+                pass
     return list(files)
 
 
@@ -71,17 +74,19 @@ def sentence_dataset(
 
     Args:
         files: text files; `.gz` is unpacked.
-        seed: int or None. If given, the files come in another order at each pass.
+        seed: int or None. If given, files and lines come in another order at each pass.
     """
-    names = [os.fsencode(file) for file in files]
-    compressions = ["GZIP" if is_packed(file) else "" for file in files]
-    sources = tf.data.Dataset.from_tensor_slices((names, compressions))
+    names = tf.constant([os.fsencode(file) for file in files])
+    compressions = tf.constant(["GZIP" if is_packed(file) else "" for file in files])
+    # A saved iterator holds numbers of files: they may have other names when it goes on.
+    sources = tf.data.Dataset.range(len(files))
     if seed is not None:
         sources = sources.shuffle(len(files), seed=seed)
-    lines = sources.flat_map(_lines).batch(_LINES_AT_ONCE)
-    sentences = lines.map(lambda lines: _cut(split_tokens(lines))).unbatch()
-    # Plain tensors from here on: what a shuffled dataset holds is kept in every save.
-    return sentences.map(lambda tokens: tokens)
+    lines = sources.flat_map(lambda number: _lines(names[number], compressions[number]))
+    if seed is not None:  # here, where they need least memory
+        lines = lines.shuffle(SHUFFLE_LINES, seed=seed)
+    sentences = lines.batch(_LINES_AT_ONCE).map(lambda lines: _cut(split_tokens(lines))).unbatch()
+    return sentences.map(lambda tokens: tokens)  # plain tensors
 
 
 class CorpusCount(NamedTuple):
@@ -139,8 +144,14 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
     """Counts text files, or recalls what they counted before; see `CountCache`.
 
     Raises:
-        ValueError: there is no token in them, or see `read_sentences`.
+        ValueError: there is no token in them, or one is no file on a disk; or see `read_sentences`.
     """
+    for file in files:
+        if not os.path.isfile(file):
+            raise ValueError(
+                f"{os.fspath(file)} is no file on a disk: text is read more than once, which a "
+                "pipe does not allow. Write it to a file first."
+            )
     cache = CountCache(files, vocabulary)
     kept = cache.load(CorpusCount._fields)
     if kept is not None:

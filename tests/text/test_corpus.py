@@ -342,6 +342,13 @@ def test_a_damaged_packed_file_is_named(files, damage):
         list(read_sentences(files))
 
 
+def test_a_pipe_is_refused_before_it_is_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(ValueError, match=r"pipe is no file on a disk: .* more than once"):
+        count_corpus([tmp_path / "pipe"], Vocabulary.build(["a"]))
+
+
 def test_a_corpus_without_tokens_is_an_error(tmp_path):
     (tmp_path / "empty.txt").write_text("\n \n")
 

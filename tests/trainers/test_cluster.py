@@ -1,6 +1,7 @@
 """Runs with several replicas; those of several processes talk over the loopback interface."""
 
 import json
+import shutil
 import signal
 import time
 
@@ -8,6 +9,7 @@ import pytest
 
 import launching
 from elmo_tf.trainers import PretrainConfig, pretrain
+from elmo_tf.trainers.checkpointing import last_save
 from elmo_tf.trainers.cluster import cluster_from_environment
 
 # Nothing is left to chance, which differs from replica to replica.
@@ -116,6 +118,33 @@ def test_a_worker_that_is_told_to_stop_stops_all_after_a_save(tmp_path, certain)
         assert worker.returncode == 128 + signal.SIGTERM
     (save,) = (workdir / "state").iterdir()
     assert json.loads((save / "COMPLETE").read_text())["step"] == len(read_log(workdir))
+
+
+@pytest.mark.slow
+def test_workers_that_share_no_work_directory_are_told_at_the_first_save(tmp_path, certain):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    workers = launching.start_workers({**certain, "valid": ()}, folders)
+    errors = [worker.communicate(timeout=180)[1] for worker in workers]
+    assert all(worker.returncode != 0 for worker in workers)
+    assert "lacks worker-1-of-2-lanes.npz, worker-1-of-2-text.index: all workers need" in errors[0]
+    assert last_save(folders[0]) is None
+
+
+@pytest.mark.slow
+def test_workers_that_see_different_saves_do_not_go_on(tmp_path, certain):
+    changes = {"valid": (), "steps": 10, "save_every": 5}
+    workdir = tmp_path / "run"
+    finish(*launching.start_workers({**certain, **changes}, workdir))
+    other = shutil.copytree(workdir, tmp_path / "late")
+    shutil.rmtree(other / "state" / "step-00000010")
+    workers = launching.start_workers(
+        {**certain, **changes, "steps": 15}, [workdir, other], resume=True
+    )
+    for worker in workers:
+        _, errors = worker.communicate(timeout=60)
+        assert worker.returncode != 0
+        assert "do not see the same last save: theirs are of the steps 10, 5" in errors
+    assert len(read_log(workdir)) == 10
 
 
 @pytest.mark.parametrize(

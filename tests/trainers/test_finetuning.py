@@ -101,6 +101,33 @@ def read_log(workdir):
     return [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
 
 
+def test_options_beside_a_checkpoint_must_say_its_shape(tmp_path, settings, run):
+    settings = {**settings, "start_from": run.workdir, "steps": 1, "valid": ()}
+    pretrain(PretrainConfig(**settings, workdir=tmp_path / "same"))
+    other = {**settings["options"], "lstm": {**settings["options"]["lstm"], "dim": 17}}
+    with pytest.raises(ValueError, match=r"has another shape than .* `lstm` is .*13.*, not .*17"):
+        pretrain(PretrainConfig(**{**settings, "options": other}, workdir=tmp_path / "other"))
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_softmax_without_its_vocabulary_is_an_error(tmp_path, settings, run):
+    source = shutil.copytree(run.workdir, tmp_path / "source")
+    (source / "vocab.txt").unlink()
+    settings = unchanged(settings, start_from=source)
+    with pytest.raises(FileNotFoundError, match=r"no vocab.txt in .*source, .* put the vocabulary"):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
+
+
+def test_the_options_tell_the_size_of_the_new_vocabulary(tmp_path, settings, run, other_vocabulary):
+    source = shutil.copytree(run.workdir, tmp_path / "source")
+    options = json.loads((source / "options.json").read_text())
+    (source / "options.json").write_text(json.dumps({**options, "n_tokens_vocab": 793471}))
+    settings = unchanged(settings, vocab=other_vocabulary, start_from=source)
+    pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
+    after = json.loads((tmp_path / "tuned" / "options.json").read_text())
+    assert after["n_tokens_vocab"] == len(Vocabulary.load(other_vocabulary))
+
+
 def test_a_checkpoint_that_is_not_there_is_an_error(tmp_path, settings):
     settings = unchanged(settings, start_from=tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match="nowhere"):

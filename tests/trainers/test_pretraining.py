@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -17,6 +16,7 @@ from elmo_tf import BiLMConfig, Vocabulary, load_bilm
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.evaluation import perplexity
 from elmo_tf.trainers import PretrainConfig, pretrain
+from elmo_tf.trainers.checkpointing import last_save
 
 
 def read_log(workdir):
@@ -222,6 +222,46 @@ def test_the_same_text_may_be_named_in_another_way(settings, run, interrupted, t
     assert_same_run(interrupted, run)
 
 
+def test_the_files_of_the_text_may_have_moved(tmp_path, settings, text, run):
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    for name in ("train_1.txt", "train_2.txt"):
+        shutil.copy(text / name, before)
+    workdir = tmp_path / "run"
+    first = {**settings, "corpus": str(before / "*.txt"), "steps": 25, "valid": ()}
+    pretrain(PretrainConfig(**first, workdir=workdir))
+    before.rename(after)
+    settings = {**settings, "corpus": str(after / "*.txt"), "valid": ()}
+    pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert_same_run(workdir, run)
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "options.json", "vocab.txt"])
+def test_a_directory_that_this_run_has_not_begun_is_not_overwritten_by_resume(
+    tmp_path, settings, name
+):
+    workdir = tmp_path / "foreign"
+    workdir.mkdir()
+    contents = {
+        "checkpoint": 'model_checkpoint_path: "model.ckpt-1"',
+        "options.json": '{"lstm": {"dim": 20, "projection_dim": 10}, "n_tokens_vocab": 5}',
+        "vocab.txt": "<S>\n</S>\n<UNK>\nmine\n",
+    }
+    (workdir / name).write_text(contents[name])
+    with pytest.raises(FileExistsError, match="is in use"):
+        pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert {path.name: path.read_text() for path in workdir.iterdir()} == {name: contents[name]}
+
+
+def test_what_a_run_leaves_before_its_first_save_may_be_resumed(tmp_path, settings, run):
+    workdir = tmp_path / "begun"
+    workdir.mkdir()
+    for name in ("options.json", "vocab.txt", "training.json", "log.jsonl"):
+        shutil.copy(run.workdir / name, workdir)
+    pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert_same_run(workdir, run)
+
+
 def test_a_checkpoint_that_no_run_has_left_is_not_overwritten_by_resume(tmp_path, settings, run):
     workdir = tmp_path / "foreign"
     workdir.mkdir()
@@ -240,7 +280,7 @@ def test_a_work_directory_that_tensorflow_takes_for_a_pattern_is_refused(tmp_pat
 def test_a_damaged_save_is_an_error(settings, interrupted):
     (data,) = (interrupted / "state").glob("*/weights.data-*")
     data.write_bytes(data.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"Cannot go on from .*state"):
+    with pytest.raises(ValueError, match=r"Cannot go on from .*state.* If it is damaged, remove"):
         pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
 
 
@@ -279,15 +319,19 @@ def test_overwriting_leaves_nothing_of_the_run_before_and_spares_other_files(
         ({"vocab": "nowhere.txt"}, FileNotFoundError, "nowhere.txt"),
         ({"batch_size": 400}, ValueError, "too few for one step of batch_size 400 by unroll 5"),
         ({"options": {"lstm": {"dims": 3}}}, ValueError, "Unknown key `dims`"),
+        ({"valid": "/dev/null"}, ValueError, "/dev/null is no file on a disk"),
+        ({"corpus": "/dev/null"}, ValueError, "/dev/null is no file on a disk"),
     ],
 )
 def test_bad_input_is_an_error_before_anything_is_written(
     tmp_path, settings, change, error, message
 ):
     workdir = tmp_path / "run"
+    workdir.mkdir()
+    (workdir / "weights.hdf5").write_text("of a run before")
     with pytest.raises(error, match=message):
-        pretrain(PretrainConfig(**{**settings, **change}, workdir=workdir))
-    assert not workdir.exists()
+        pretrain(PretrainConfig(**{**settings, **change}, workdir=workdir, overwrite=True))
+    assert [path.name for path in workdir.iterdir()] == ["weights.hdf5"]
 
 
 def test_a_corpus_without_a_token_is_an_error(tmp_path, settings):
@@ -323,43 +367,41 @@ def test_a_vocabulary_that_knows_every_word_is_warned_of(tmp_path, settings, tex
 
 
 def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_save(tmp_path, settings):
+    workdir = tmp_path / "run"
     settings = {**settings, "learning_rate": 1e30, "save_every": 1, "valid": ()}
-    with pytest.raises(FloatingPointError, match=r"The loss is (nan|inf) at step \d+"):
-        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
-    assert read_log_of_diverged(tmp_path / "run")
+    with pytest.raises(FloatingPointError, match=r"The .* is (nan|inf) at step \d+"):
+        pretrain(PretrainConfig(**settings, workdir=workdir))
+    *before, last = read_log(workdir)
+    assert not math.isfinite(last["loss"] + last["norm"])
+    assert all(math.isfinite(entry["loss"] + entry["norm"]) for entry in before)
+    assert last_save(workdir).name == f"step-{len(before):08d}"
 
 
-def read_log_of_diverged(workdir):
-    losses = [entry["loss"] for entry in read_log(workdir)]
-    return not math.isfinite(losses[-1]) and all(map(math.isfinite, losses[:-1]))
-
-
-def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(tmp_path, settings, run):
-    """Files may not grow beyond a limit that the first save keeps and the log later passes."""
-    workdir = tmp_path / "full"
+def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(settings, run, interrupted):
+    """No file may grow beyond half of the largest one there is."""
     code = (
         "import sys, json, resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
         "from elmo_tf.trainers import *;"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), -1));"
         "pretrain(PretrainConfig(**json.loads(sys.argv[1])))"
     )
-    arguments = {**settings, "workdir": str(workdir), "vocab": str(settings["vocab"]), "valid": ()}
-    limit = max(path.stat().st_size for path in run.workdir.rglob("*") if path.is_file())
-    result = SimpleNamespace(
-        **vars(
-            subprocess.run(
-                [sys.executable, "-c", code, json.dumps(arguments), str(limit // 2)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        )
+    arguments = {**settings, "workdir": str(interrupted), "resume": True, "valid": ()}
+    before, save = weights(interrupted), last_save(interrupted)
+    largest = max(path.stat().st_size for path in save.iterdir())
+    result = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(arguments, default=str), str(largest // 2)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert result.returncode != 0
-    assert "OSError" in result.stderr
-    assert not list(workdir.glob("*.part"))
-    for name in ("weights.hdf5", "softmax.hdf5"):
-        assert not (workdir / name).exists()
+    assert "OSError: Cannot save the state of the run" in result.stderr
+    assert last_save(interrupted) == save
+    assert not list(interrupted.glob(".*.part"))
+    for name, array in weights(interrupted).items():
+        np.testing.assert_array_equal(array, before[name])
+    pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))  # there is room again
+    assert_same_run(interrupted, run)
 
 
 @pytest.mark.slow

@@ -47,8 +47,8 @@ def test_tensorboard_shows_held_out_perplexity_and_the_rate(watched):
     expected = {one["step"]: pytest.approx(one["average"]) for one in record["perplexity"]}
     assert board["held_out_perplexity/average"] == expected
     rates = board["learning_rate"]
-    assert set(rates) == set(range(1, 7))
-    assert rates[3] > rates[6]  # after the warm-up it falls
+    expected = [0.1, 0.2, *(0.2 * (2 / step) ** 0.5 for step in range(3, 7))]
+    assert rates == {step: pytest.approx(one) for step, one in enumerate(expected, start=1)}
 
 
 def test_histograms_and_norms_of_the_weights_come_on_demand(watched):
