@@ -9,64 +9,20 @@ The peer is `simple_elmo.training`; PEER_PYTHON names an interpreter that has `s
 """
 
 import argparse
-import contextlib
 import json
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
+from contenders import Contender, compete, ratios
 
 HERE = Path(__file__).resolve().parent
 # Lanes of text a step; the published batch of the original does not fit a small machine.
 BATCH = {"tiny": 64, "small": 64, "medium": 64, "original": 32}
 PRECISIONS = ("float32", "mixed_bfloat16")
 PEER = "TF1 peer"
-
-
-class Contender:
-    """A process that trains some steps whenever it is told to."""
-
-    def __init__(self, command: list[str], environment: dict[str, str]):
-        self.seconds: list[float] = []
-        self.ratios: list[float] = []
-        self.peak_mib = 0.0
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in `close`
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
-        )
-        self._answer()
-
-    def run(self, num_steps: int) -> float:
-        """Trains some steps, and gives the median of their seconds."""
-        print(num_steps, file=self._process.stdin, flush=True)
-        answer = self._answer()
-        self.seconds += answer["seconds"]
-        self.peak_mib = answer["peak_mib"]
-        return float(np.median(answer["seconds"]))
-
-    def close(self) -> None:
-        """Ends the process."""
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-        self._errors.close()
-
-    def _answer(self) -> dict:
-        for line in self._process.stdout:
-            mark, _, content = line.partition(" ")
-            if mark == "ANSWER":
-                return json.loads(content)
-        self._errors.seek(0)
-        raise RuntimeError(f"A contender has stopped:\n{self._errors.read()}")
 
 
 def main() -> None:
@@ -147,27 +103,19 @@ def _compete(
     contenders = {
         precision: Contender(
             [
-                *(sys.executable, str(HERE / "contender_elmo_tf.py"), str(windows)),
+                *(sys.executable, str(HERE / "train_elmo_tf.py"), str(windows)),
                 *(arguments.vocab, preset, str(arguments.num_sampled), precision),
             ],
-            {},
         )
         for precision in arguments.precisions
     }
     if peer_python:
         options = json.dumps(_peer_options(preset, batch_size, arguments))
         contenders[PEER] = Contender(
-            [peer_python, str(HERE / "contender_tf1.py"), str(windows), options],
+            [peer_python, str(HERE / "train_tf1.py"), str(windows), options],
             {"TF_USE_LEGACY_KERAS": "1"},
         )
-    try:
-        for _ in range(arguments.rounds):
-            medians = {name: one.run(arguments.steps) for name, one in contenders.items()}
-            for name, contender in contenders.items():
-                contender.ratios.append(medians.get(PEER, np.nan) / medians[name])
-    finally:
-        for contender in contenders.values():
-            contender.close()
+    compete(contenders, [PEER] if peer_python else [], arguments.rounds, arguments.steps)
     for name, contender in contenders.items():
         print(json.dumps(_result(preset, name, contender, batch_size * arguments.unroll)))
 
@@ -193,17 +141,14 @@ def _peer_options(preset: str, batch_size: int, arguments: argparse.Namespace) -
 
 def _result(preset: str, name: str, contender: Contender, tokens: int) -> dict:
     median = float(np.median(contender.seconds))
-    result = {
+    return {
         "shape": preset,
         "contender": name,
         "tokens_per_second": round(tokens / median, 1),
         "seconds_per_step": round(median, 4),
         "peak_memory_mib": round(contender.peak_mib),
+        **ratios(contender),
     }
-    if not np.isnan(contender.ratios).any():
-        result["ratio_to_peer"] = round(float(np.median(contender.ratios)), 2)
-        result["ratios"] = [round(ratio, 2) for ratio in contender.ratios]
-    return result
 
 
 if __name__ == "__main__":

@@ -198,20 +198,17 @@ class ProjectedLSTM(keras.layers.RNN):
         sequences = ops.transpose(sequences, (1, 0, 2))  # (token, batch, feature)
         if mask is not None:
             mask = ops.transpose(mask)[:, :, None]  # (token, batch, 1)
-        if training:
-            outputs, (h, c) = recurrence_tf.recurrence_for_training(
-                sequences,
-                initial_state,
-                mask,
-                recurrence_tf.Weights(
-                    cell.kernel, cell.recurrent_kernel, cell.bias, cell.projection_kernel
-                ),
-                cell.cell_clip,
-                cell.proj_clip,
-            )
-        else:
-            gates = cell.input_product(sequences)  # (token, batch, 4 · units)
-            outputs, (h, c) = recurrence_tf.recurrence(cell.step, gates, initial_state, mask)
+        weights = (cell.kernel, cell.recurrent_kernel, cell.bias, cell.projection_kernel)
+        weights = [None if one is None else ops.convert_to_tensor(one) for one in weights]
+        run = recurrence_tf.recurrence_for_training if training else recurrence_tf.recurrence
+        outputs, (h, c) = run(
+            sequences,
+            initial_state,
+            mask,
+            recurrence_tf.Weights(*weights),
+            cell.cell_clip,
+            cell.proj_clip,
+        )
         if mask is not None:
             outputs = ops.where(mask, outputs, ops.zeros_like(outputs))
         return h, ops.transpose(outputs, (1, 0, 2)), [h, c]

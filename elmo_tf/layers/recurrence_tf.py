@@ -13,38 +13,6 @@ import tensorflow as tf
 _MOST_UNROLLED = 32
 
 
-def recurrence(
-    step: Callable[[tf.Tensor, tf.Tensor, tf.Tensor], tuple[tf.Tensor, tf.Tensor]],
-    gates: tf.Tensor,
-    initial_state: Sequence[tf.Tensor],
-    mask: tf.Tensor | None,
-) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """Runs `h, c = step(gates_t, h, c)` over the tokens, and keeps nothing but the outputs.
-
-    Args:
-        step: one step of the cell.
-        gates: float (token, batch, 4 · units), the input product.
-        initial_state: `[h, c]`.
-        mask: bool (token, batch, 1) or None. At a masked token the state stays as it is.
-
-    Returns:
-        `h` after each token, float (token, batch, feature), and the last `[h, c]`.
-    """
-
-    def masked_step(state, gates, real=None):
-        new_h, new_c = step(gates, *state)
-        if real is not None:
-            h, c = state
-            new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
-        return (new_h, new_c), (new_h,)
-
-    sequences = [gates] if mask is None else [gates, mask]
-    h = initial_state[0]
-    specs = [tf.TensorSpec(h.shape, h.dtype)]
-    (outputs,), state = _scan(masked_step, sequences, tuple(initial_state), specs)
-    return _stacked(outputs), list(state)
-
-
 class Weights(NamedTuple):
     """What a `ProjectedLSTMCell` multiplies with, in the dtype of its products.
 
@@ -61,6 +29,61 @@ class Weights(NamedTuple):
     projection_kernel: tf.Tensor | None
 
 
+def recurrence(
+    inputs: tf.Tensor,
+    initial_state: Sequence[tf.Tensor],
+    mask: tf.Tensor | None,
+    weights: Weights,
+    cell_clip: float | None,
+    proj_clip: float | None,
+) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    """Runs a cell over the tokens, and keeps nothing but the outputs.
+
+    Only products are computed in the dtype of the inputs; gates and cell state have at least 32
+    bits. Each gate has matrices of its own, so that none has to be cut out of a product.
+
+    Args:
+        inputs: float (token, batch, feature).
+        initial_state: `[h, c]`.
+        mask: bool (token, batch, 1) or None. At a masked token the state stays as it is.
+        weights: of the cell.
+        cell_clip, proj_clip: see `ProjectedLSTMCell`.
+
+    Returns:
+        `h` after each token, float (token, batch, feature), and the last `[h, c]`.
+    """
+    wide = _at_least_32_bits(inputs.dtype)
+    units = weights.kernel.shape[1] // 4
+    shape = (*tf.unstack(tf.shape(inputs)[:2]), units)
+    products = []
+    for kernel, bias in zip(
+        tf.split(weights.kernel, 4, axis=1), tf.split(weights.bias, 4), strict=True
+    ):
+        product = tf.reshape(tf.matmul(_flat(inputs), kernel) + bias, shape)
+        products.append(tf.ensure_shape(product, (*inputs.shape[:2], units)))
+    recurrent_kernels = tf.split(weights.recurrent_kernel, 4, axis=1)
+
+    def step(state, *token):
+        h, c = state
+        i, j, f, o = (
+            tf.cast(product, wide) + tf.cast(tf.matmul(h, kernel), wide)
+            for product, kernel in zip(token[:4], recurrent_kernels, strict=True)
+        )
+        new_h, new_c, *_ = _outputs_of_gates(i, j, f, o, h, c, weights, cell_clip, proj_clip)
+        for real in token[4:]:
+            new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
+        return (new_h, new_c), (new_h,)
+
+    h, c = initial_state
+    (outputs,), (last_h, last_c) = _scan(
+        step,
+        products if mask is None else [*products, mask],
+        (h, tf.cast(c, wide)),
+        [tf.TensorSpec(h.shape, h.dtype)],
+    )
+    return _stacked(outputs), [last_h, tf.cast(last_c, c.dtype)]
+
+
 def recurrence_for_training(
     inputs: tf.Tensor,
     initial_state: Sequence[tf.Tensor],
@@ -69,21 +92,13 @@ def recurrence_for_training(
     cell_clip: float | None,
     proj_clip: float | None,
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """The same from the inputs on, with a gradient that multiplies for all tokens at once.
+    """The same, with a gradient that multiplies for all tokens at once.
 
     TensorFlow's own gradient of a loop adds up a (projection_dim, 4 · units) product in every step.
     Here the loop backwards carries only the state's gradient, and each matrix gets its own from one
-    product over all tokens. Only products are computed in the dtype of the inputs; gates and cell
-    state have at least 32 bits.
+    product over all tokens.
 
-    Args:
-        inputs: float (token, batch, feature).
-        initial_state, mask: see `recurrence`.
-        weights: of the cell.
-        cell_clip, proj_clip: see `ProjectedLSTMCell`.
-
-    Returns:
-        See `recurrence`.
+    Args, Returns: see `recurrence`.
     """
     clips = cell_clip, proj_clip
     has_projection = weights.projection_kernel is not None
@@ -116,21 +131,12 @@ def _forward(inputs, h0, c0, mask, cell, clips):
     def step(state, gates, real=None):
         h, c = state
         gates = tf.cast(gates, wide) + tf.cast(tf.matmul(h, cell.recurrent_kernel), wide)
-        i, j, f, o = tf.split(gates, 4, axis=-1)
-        i, j, f, o = tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f + 1.0), tf.sigmoid(o)
-        new_c = f * c + i * j
-        if cell_clip is not None:
-            new_c = tf.clip_by_value(new_c, -cell_clip, cell_clip)
-        tanh_c = tf.tanh(new_c)
-        projected = tf.cast(o * tanh_c, h.dtype)
-        new_h = projected
-        if cell.projection_kernel is not None:
-            new_h = tf.matmul(new_h, cell.projection_kernel)
-            if proj_clip is not None:
-                new_h = tf.clip_by_value(new_h, -proj_clip, proj_clip)
+        new_h, new_c, *kept = _outputs_of_gates(
+            *tf.split(gates, 4, axis=-1), h, c, cell, cell_clip, proj_clip
+        )
         if real is not None:
             new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
-        return (new_h, new_c), (new_h, new_c, i, j, f, o, tanh_c, projected)
+        return (new_h, new_c), (new_h, new_c, *kept)
 
     products = tf.matmul(_flat(inputs), cell.kernel) + cell.bias
     size = products.shape[-1]
@@ -140,6 +146,22 @@ def _forward(inputs, h0, c0, mask, cell, clips):
     specs = [of_h, *([of_c] * 6), tf.TensorSpec(c0.shape, h0.dtype)]
     sequences = [gates] if mask is None else [gates, mask]
     return _scan(step, sequences, (h0, tf.cast(c0, wide)), specs)
+
+
+def _outputs_of_gates(i, j, f, o, h, c, cell, cell_clip, proj_clip):
+    """`h'`, `c'`, the four activations, tanh(c'), and what is projected to `h'`."""
+    i, j, f, o = tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f + 1.0), tf.sigmoid(o)
+    new_c = f * c + i * j
+    if cell_clip is not None:
+        new_c = tf.clip_by_value(new_c, -cell_clip, cell_clip)
+    tanh_c = tf.tanh(new_c)
+    projected = tf.cast(o * tanh_c, h.dtype)
+    new_h = projected
+    if cell.projection_kernel is not None:
+        new_h = tf.matmul(new_h, cell.projection_kernel)
+        if proj_clip is not None:
+            new_h = tf.clip_by_value(new_h, -proj_clip, proj_clip)
+    return new_h, new_c, i, j, f, o, tanh_c, projected
 
 
 def _backward(upstream, kept, inputs, cell, clips):

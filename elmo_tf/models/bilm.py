@@ -151,7 +151,17 @@ class BiLM(keras.Model):
         return super().__call__(inputs, lengths=lengths, training=training, **kwargs)
 
     def call(self, inputs, lengths=None, training=False):
-        vectors, mask = self._vectors(inputs, lengths)  # (batch, token + 2, feature)
+        return self.layers_of_vectors(*self._vectors(inputs, lengths), training)
+
+    def layers_of_vectors(self, vectors: Any, mask: Any, training: bool = False) -> dict[str, Any]:
+        """What a call gives, from token vectors that are known already.
+
+        Args:
+            vectors: float (batch, token + 2, projection_dim), each sentence between `<S>` and
+                `</S>`; see `encode_rows`.
+            mask: bool (batch, token + 2). True = a real token or a boundary.
+            training: see the call.
+        """
         layers = ops.stack(
             self._representations(vectors, mask, training), axis=1
         )  # (batch, layer, …)
@@ -239,7 +249,7 @@ class BiLM(keras.Model):
         return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
 
     def _representations(self, vectors, mask, training):
-        initial = self._initial_states(ops.shape(vectors)[0])
+        initial = self.initial_states(ops.shape(vectors)[0])
         if self._carried is not None:
             initial = self._carried.read(initial)
         directions, states = self._read(vectors, mask, initial, training)
@@ -269,8 +279,8 @@ class BiLM(keras.Model):
         backward = [ops.flip(layer, axis=1) for layer in backward]
         return [forward, backward], [forward_states, backward_states]
 
-    def _initial_states(self, batch_size):
-        """`[h, c]` of every layer of each direction, the same for each row."""
+    def initial_states(self, batch_size: Any) -> list[list[list[Any]]]:
+        """`[h, c]` of every layer of each direction, with which each sentence begins."""
         state = ops.cast(ops.convert_to_tensor(self.initial_state), self.compute_dtype)
         state = ops.broadcast_to(state[:, :, None], (*state.shape[:2], batch_size, state.shape[2]))
         return [

@@ -5,7 +5,7 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 
@@ -112,6 +112,9 @@ class Vocabulary:
         """Writes one token a line."""
         with atomic_file(path) as part:
             part.write_bytes(b"".join(encode(token) + b"\n" for token in self.tokens))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tokens)
 
     def __len__(self) -> int:
         return len(self.tokens)

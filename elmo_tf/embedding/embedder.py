@@ -1,6 +1,5 @@
 """Sentences ─► vectors: any number of them, in batches of like lengths, in the input's order."""
 
-import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,23 +11,31 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.checkpoints.load import load_bilm
+from elmo_tf.config_checks import check_int
+from elmo_tf.embedding.layer_choice import LAYERS, LayerChoice
+from elmo_tf.embedding.long_sentences import WindowReader
+from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.files import atomic_file
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, NO_TOKEN_ROW
+from elmo_tf.precision import usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import length_batches, rounded_length, rounded_rows
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.vocabulary import read_lines
 
-LAYERS = ("all", "top", "average", "mix")
-PRECISIONS = ("float32",)
+PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}  # and their dtype policies
 OUTPUTS = ("sentence", "token")
 
 Sentence = str | Sequence[str]
 
-# Batches that are read ahead, so that sentences of like length can be put together.
-_BATCHES_AHEAD = 16
+# Batches that are read ahead, so that sentences of like length can be put together. At first fewer
+# are, so that results come soon.
+_BATCHES_AHEAD = 8
+# Tokens of a window, in which sentences longer than it are read.
+_WINDOW = 512
 
 
 class Embedder:
@@ -39,9 +46,15 @@ class Embedder:
         layers: which vectors a sentence of T tokens gets: "all", (L + 1, T, dim); "top", the last
             layer, "average", the mean of all layers, or "mix", the mix of the `Elmo` (for a biLM
             the first state of one, which is the mean): (T, dim).
-        precision: "float32".
-        batch_tokens: int >= 1. Tokens in a batch, padding included. A longer sentence is a batch
-            of its own.
+        precision: "float32", or "bfloat16" for products of bfloat16 with float32 gates and sums;
+            the error is in the guide on performance. Falls back, with a warning, where the
+            processor has no such products. Of a `BiLM` in float32 a copy is made.
+        batch_tokens: int >= 1. Tokens in a batch, padding included. Longer sentences are read in
+            windows, with the state carried from one to the next, which changes no vector.
+        vocabulary: a `Vocabulary` or an iterable of tokens, encoded now and kept; None for none.
+            Other tokens are spelt as they come. Changes no vector, as long as the biLM is not
+            trained on.
+        cache_tokens: int >= 0. Distinct tokens whose vectors are kept from batch to batch.
 
     Raises:
         TypeError, ValueError: an argument is none of these, or the biLM is stateful or keeps the
@@ -55,15 +68,18 @@ class Embedder:
         layers: str = "all",
         precision: str = "float32",
         batch_tokens: int = 4096,
+        vocabulary: Iterable[str] | None = None,
+        cache_tokens: int = 50_000,
     ):
         _check_choice("layers", layers, LAYERS)
         _check_choice("precision", precision, PRECISIONS)
-        if batch_tokens < 1:
-            raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
-        self._mix = None
+        check_int(batch_tokens, "batch_tokens", least=1)
+        check_int(cache_tokens, "cache_tokens", least=0)
+        precision = usable_precision(precision)
+        mix = None
         if isinstance(bilm_or_path, Elmo):
             self.bilm = bilm_or_path.bilm
-            self._mix = bilm_or_path.mixes[0]
+            mix = bilm_or_path.mixes[0] if layers == "mix" else None
             if bilm_or_path.num_mixes > 1 and layers == "mix":
                 raise ValueError(
                     f"An Elmo with one mix is needed. Received: num_mixes={bilm_or_path.num_mixes}"
@@ -79,12 +95,8 @@ class Embedder:
                 )
         else:
             is_bilm = isinstance(bilm_or_path, BiLM)
-            self.bilm = bilm_or_path if is_bilm else load_bilm(bilm_or_path)
-        if self.bilm.compute_dtype != precision:
-            raise ValueError(
-                f"The biLM computes in {self.bilm.compute_dtype}, not in {precision}: load it with "
-                "that dtype."
-            )
+            dtype = PRECISIONS[precision]
+            self.bilm = bilm_or_path if is_bilm else load_bilm(bilm_or_path, dtype=dtype)
         if self.bilm.stateful:
             raise ValueError(
                 "A stateful biLM gives vectors that depend on what it read before: load it with "
@@ -94,9 +106,21 @@ class Embedder:
             raise ValueError(
                 "Vectors are of tokens alone: load the biLM with keep_boundaries=False."
             )
-        if self._mix is None and layers == "mix":
-            self._mix = ScalarMix()
-            self._mix.build((None, self.bilm.config.lstm.num_layers + 1, None, None))
+        if self.bilm.compute_dtype != precision:
+            self.bilm = _copy(self.bilm, precision)
+        num_layers = self.bilm.config.lstm.num_layers + 1
+        if mix is None and layers == "mix":
+            mix = ScalarMix()
+            mix.build((None, num_layers, None, None))
+        self._choice = LayerChoice(layers, num_layers, mix)
+        self._read_windows = WindowReader(self.bilm, self._choice, _WINDOW)
+        # A biLM of the caller's own may be trained on between two calls; a vocabulary says that it
+        # is not.
+        is_own = self.bilm is not getattr(bilm_or_path, "bilm", bilm_or_path)
+        self._keeps_table = is_own or vocabulary is not None
+        self._cache_tokens = cache_tokens
+        self._vocabulary = [encode(token) for token in vocabulary or ()]
+        self._table = self._new_table()
         self.layers = layers
         self.precision = precision
         self.batch_tokens = batch_tokens
@@ -130,14 +154,22 @@ class Embedder:
 
     def _embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:
         numbered = (_tokens(number, item) for number, item in enumerate(sentences))
-        while group := self._read_ahead(numbered):
+        table = self._table if self._keeps_table else self._new_table()
+        num_batches = 1
+        while group := _read_ahead(numbered, num_batches * self.batch_tokens):
+            rows = table.rows(group)
             arrays: list[Any] = [None] * len(group)
-            for rows in length_batches([len(tokens) for tokens in group], self.batch_tokens):
-                lengths = [len(group[row]) for row in rows]
-                vectors = self._vectors(*_padded([group[row] for row in rows])).numpy()
-                for row, length, vector in zip(rows, lengths, vectors, strict=False):
-                    arrays[row] = np.ascontiguousarray(vector[..., :length, :])
-            yield from arrays
+            for places in length_batches([len(tokens) for tokens in group], self.batch_tokens):
+                batch = [rows[place] for place in places]
+                for place, vectors in zip(places, self._vectors(batch, table), strict=True):
+                    arrays[place] = vectors
+            del group, rows
+            while arrays:
+                yield arrays.pop(0)
+            num_batches = min(2 * num_batches, _BATCHES_AHEAD)
+
+    def _new_table(self) -> TokenTable:
+        return TokenTable(self.bilm, self._cache_tokens, self._vocabulary)
 
     def encode(
         self,
@@ -209,29 +241,49 @@ class Embedder:
                 file.create_dataset(str(number), data=vectors)
                 meter.update(1)
 
-    def _read_ahead(self, sentences: Iterator[list[bytes]]) -> list[list[bytes]]:
-        group, num_tokens = [], 0
-        for tokens in sentences:
-            group.append(tokens)
-            num_tokens += len(tokens) + 1
-            if num_tokens >= _BATCHES_AHEAD * self.batch_tokens:
-                break
-        return group
+    def _vectors(self, batch: Sequence[np.ndarray], table: TokenTable) -> Iterator[np.ndarray]:
+        """The vectors of a batch of sentences, of which the rows of the tokens are known."""
+        if len(batch[-1]) > max(_WINDOW, self.batch_tokens) and self._choice.is_sum:
+            yield from self._read_windows(batch, table)
+            return
+        index, lengths = _padded(batch)
+        found = self._batch_vectors(table.vectors(index), lengths).numpy()
+        for rows, vectors in zip(batch, found, strict=False):
+            yield np.ascontiguousarray(vectors[..., : len(rows), :])
 
     @tf.function(
-        input_signature=[tf.TensorSpec((None, None), tf.string), tf.TensorSpec((None,), tf.int32)],
+        input_signature=[
+            tf.TensorSpec((None, None, None), tf.float32),
+            tf.TensorSpec((None,), tf.int32),
+        ],
         autograph=False,
     )
-    def _vectors(self, tokens: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        outputs = self.bilm(tokens, lengths=lengths)
-        layers = outputs["layers"]  # (batch, layer, token, feature)
-        if self.layers == "all":
-            return layers
-        if self.layers == "top":
-            return layers[:, -1]
-        if self.layers == "average":
-            return tf.reduce_mean(layers, axis=1)
-        return self._mix(layers, mask=outputs["mask"])
+    def _batch_vectors(self, vectors: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+        vectors = tf.ensure_shape(vectors, (None, None, self.bilm.config.lstm.projection_dim))
+        mask = tf.sequence_mask(lengths + 2, tf.shape(vectors)[1])
+        outputs = self.bilm.layers_of_vectors(tf.cast(vectors, self.bilm.compute_dtype), mask)
+        layers = tf.cast(outputs["layers"], tf.float32)  # (batch, layer, token, feature)
+        return self._choice(layers, outputs["mask"])
+
+
+def _copy(bilm: BiLM, precision: str) -> BiLM:
+    """The same biLM, computing in another precision."""
+    config = {**bilm.get_config(), "dtype": PRECISIONS[precision]}
+    copy = BiLM.from_config(config)
+    for to, source in zip(copy.weights, bilm.weights, strict=True):
+        to.assign(source)
+    return copy
+
+
+def _read_ahead(sentences: Iterator[list[bytes]], num_tokens: int) -> list[list[bytes]]:
+    """The next sentences, up to the one with which they have that many tokens."""
+    group, read = [], 0
+    for tokens in sentences:
+        group.append(tokens)
+        read += len(tokens) + 1
+        if read >= num_tokens:
+            break
+    return group
 
 
 def _tokens(number: int, sentence: Any) -> list[bytes]:
@@ -252,16 +304,17 @@ def _tokens(number: int, sentence: Any) -> list[bytes]:
     return tokens
 
 
-def _padded(sentences: list[list[bytes]]) -> tuple[tf.Tensor, tf.Tensor]:
-    """String (batch, token) and lengths, both axes rounded up."""
-    num_rows = rounded_rows(len(sentences))
-    sentences = [*sentences, *itertools.repeat([], num_rows - len(sentences))]
-    lengths = [len(tokens) for tokens in sentences]
-    width = rounded_length(max(lengths))
-    values = tf.constant([token for tokens in sentences for token in tokens], tf.string)
-    ragged = tf.RaggedTensor.from_row_lengths(values, lengths)
-    tokens = ragged.to_tensor("", shape=(num_rows, width))
-    return tokens, tf.constant(lengths, tf.int32)
+def _padded(batch: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of the tokens between their boundaries, and lengths; both axes rounded up."""
+    lengths = np.zeros(rounded_rows(len(batch)), np.int32)
+    lengths[: len(batch)] = [len(rows) for rows in batch]
+    width = rounded_length(int(lengths.max()))
+    index = np.full((len(lengths), width + 2), NO_TOKEN_ROW, np.int32)
+    index[:, 0] = BOS_ROW
+    index[np.arange(len(lengths)), lengths + 1] = EOS_ROW
+    for row, rows in zip(index, batch, strict=False):
+        row[1 : len(rows) + 1] = rows
+    return index, lengths
 
 
 def _check_choice(name: str, value: str, allowed: Sequence[str]) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from elmo_tf import BiLM, BiLMConfig, Elmo, Embedder, LSTMConfig, Vocabulary
-from elmo_tf import embedding as module
+from elmo_tf.embedding import embedder as module
 from reference import scalar_mix as reference
 
 NUM_LAYERS, WIDTH = 3, 12
@@ -80,10 +80,10 @@ def test_no_batch_is_larger_than_asked_but_for_a_single_sentence(bilm, monkeypat
     sizes = []
     padded = module._padded
 
-    def watched(sentences):
-        tokens, lengths = padded(sentences)
-        sizes.append(tuple(tokens.shape))
-        return tokens, lengths
+    def watched(batch):
+        index, lengths = padded(batch)
+        sizes.append((len(index), index.shape[1] - 2))
+        return index, lengths
 
     monkeypatch.setattr(module, "_padded", watched)
     list(embedder.embed([*mixed_lengths(), ["a"] * 100]))
@@ -323,7 +323,8 @@ def test_an_empty_token_is_refused_with_the_number_of_its_sentence(embedder):
             r"`layers` must be one of all, top, average, mix. Received: 'bottom'",
         ),
         ({"precision": "float8"}, r"`precision` must be one of float32.*Received: 'float8'"),
-        ({"batch_tokens": 0}, r"`batch_tokens` must be at least 1. Received: 0"),
+        ({"batch_tokens": 0}, r"`batch_tokens` must be an integer of at least 1. Received: 0"),
+        ({"cache_tokens": -1}, r"`cache_tokens` must be an integer of at least 0. Received: -1"),
     ],
 )
 def test_arguments_out_of_range_are_refused(bilm, arguments, message):
@@ -370,6 +371,34 @@ def test_an_elmo_with_several_mixes_is_refused(bilm):
         Embedder(Elmo(bilm, num_mixes=2), layers="mix")
 
 
-def test_a_bilm_of_another_precision_is_refused(fresh_bilm):
-    with pytest.raises(ValueError, match=r"computes in bfloat16, not in float32"):
-        Embedder(fresh_bilm(dtype="mixed_bfloat16"))
+@pytest.mark.parametrize("layers", ["all", "mix"])
+def test_bfloat16_stays_near_float32_and_spares_the_callers_bilm(elmo, monkeypatch, layers):
+    monkeypatch.setattr(module, "usable_precision", lambda precision: precision)
+    sentences = mixed_lengths(seed=3)
+    rough = Embedder(elmo, layers, precision="bfloat16", batch_tokens=16)
+
+    for found, expected in zip(
+        rough.embed(sentences), Embedder(elmo, layers).embed(sentences), strict=True
+    ):
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected, atol=0.03)
+    assert elmo.bilm.compute_dtype == "float32"
+    assert rough.bilm.compute_dtype == "bfloat16"
+
+
+def test_a_bilm_of_another_precision_is_copied_into_the_one_asked_for(fresh_bilm, bilm):
+    rough = fresh_bilm(dtype="mixed_bfloat16")
+
+    found = Embedder(rough).encode("the cat", "token")
+
+    np.testing.assert_allclose(found, bilm(["the cat"])["layers"][0], atol=1e-5)
+
+
+def test_without_fast_bfloat16_float32_is_used_with_a_warning(bilm, monkeypatch, caplog):
+    monkeypatch.setattr("elmo_tf.precision.has_fast_bfloat16", lambda: False)
+    with caplog.at_level("WARNING", logger="absl"):
+        embedder = Embedder(bilm, precision="bfloat16")
+
+    assert "float32 is used in place of bfloat16" in caplog.text
+    assert embedder.precision == "float32"
+    assert embedder.bilm is bilm

@@ -1,0 +1,94 @@
+import numpy as np
+import pytest
+
+from elmo_tf import Elmo, Embedder
+from elmo_tf.embedding import embedder as module
+
+WORDS = ["a", "the", "cat", "서울", "sat", "x" * 20]
+
+
+def sentence(length, seed=0):
+    return list(np.random.default_rng(seed).choice(WORDS, length))
+
+
+@pytest.fixture
+def elmo(bilm):
+    elmo = Elmo(bilm)
+    elmo.build()
+    elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
+    elmo.mixes[0].scaling.assign(1.7)
+    return elmo
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    """Windows of 8 tokens; the sizes of those that are read."""
+    sizes = []
+    read = module.WindowReader._read
+    monkeypatch.setattr(module, "_WINDOW", 8)
+
+    def watched(self, vectors, mask, states):
+        sizes.append(vectors.shape)
+        return read(self, vectors, mask, states)
+
+    monkeypatch.setattr(module.WindowReader, "_read", watched)
+    return sizes
+
+
+# Windows that end with the sentence, with a boundary, in the middle of a sentence.
+@pytest.mark.parametrize("length", [17, 20, 21, 22, 23, 24, 25, 50])
+@pytest.mark.parametrize("layers", ["all", "top", "average", "mix"])
+def test_windows_give_what_one_piece_gives(elmo, windows, layers, length):
+    tokens = sentence(length)
+    (expected,) = Embedder(elmo, layers).embed([tokens])
+    assert not windows
+
+    (found,) = Embedder(elmo, layers, batch_tokens=16).embed([tokens])
+
+    assert {shape[2] for shape in windows} == {8}
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_long_and_short_sentences_come_in_the_order_of_the_input(bilm, windows):
+    sentences = [sentence(n, n) for n in (3, 40, 0, 17, 90, 16, 5)]
+    expected = list(Embedder(bilm).embed(sentences))
+
+    found = list(Embedder(bilm, batch_tokens=16).embed(sentences))
+
+    assert windows
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_windows_begin_with_the_state_of_a_warm_start(fresh_bilm, windows):
+    new_bilm = fresh_bilm()
+    new_bilm.warm_start(["the cat sat", "a 서울"])
+    tokens = sentence(30)
+    (expected,) = Embedder(new_bilm).embed([tokens])
+
+    (found,) = Embedder(new_bilm, batch_tokens=16).embed([tokens])
+
+    assert windows
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_one_direction_is_read_in_windows_too(forward_bilm, windows):
+    tokens = sentence(30)
+
+    (found,) = Embedder(forward_bilm, batch_tokens=16).embed([tokens])
+
+    assert windows
+    np.testing.assert_allclose(found, forward_bilm([tokens])["layers"][0], atol=1e-5)
+
+
+def test_a_mix_that_looks_at_the_whole_sentence_is_given_all_of_it(bilm, windows):
+    elmo = Elmo(bilm, layer_norm=True)
+    elmo.build()
+    tokens = sentence(30)
+    (expected,) = Embedder(elmo, "mix").embed([tokens])
+
+    (found,) = Embedder(elmo, "mix", batch_tokens=16).embed([tokens])
+
+    assert not windows
+    np.testing.assert_allclose(found, expected, atol=1e-5)

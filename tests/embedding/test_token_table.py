@@ -1,0 +1,102 @@
+import numpy as np
+import pytest
+
+from elmo_tf import Embedder, Vocabulary
+from elmo_tf.embedding import token_table
+from elmo_tf.embedding.token_table import TokenTable
+from elmo_tf.models.token_rows import FIRST_ROW
+
+SENTENCES = [[b"the", b"cat"], [], ["서울".encode(), b"the", b"\xff"], [b"cat", b"x" * 60, b"on"]]
+NUM_TOKENS = 6
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """The tokens that a table asks its biLM to encode, in order."""
+    found = []
+    encode = TokenTable._encode
+
+    def watched(self, tokens):
+        found.extend(tokens)
+        return encode(self, tokens)
+
+    monkeypatch.setattr(TokenTable, "_encode", watched)
+    return found
+
+
+def assert_right(bilm, table, sentences):
+    for tokens, rows in zip(sentences, table.rows(sentences), strict=True):
+        assert rows.dtype == np.int32
+        vectors = table.vectors(rows)
+        assert vectors.dtype == np.float32
+        words = [token.decode("utf-8", "surrogateescape") for token in tokens]
+        expected = bilm.token_embeddings(words) if words else np.zeros((0, 6))
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_rows_hold_what_the_bilm_gives_each_token(bilm):
+    assert_right(bilm, TokenTable(bilm, 100), SENTENCES)
+
+
+def test_the_first_rows_are_no_token_and_the_boundaries(bilm):
+    vectors = TokenTable(bilm, 100).vectors(np.arange(FIRST_ROW))
+
+    np.testing.assert_array_equal(vectors[0], np.zeros(6))
+    np.testing.assert_allclose(vectors[1:], bilm.boundary_embeddings(), atol=1e-6)
+
+
+def test_a_token_is_encoded_once_however_often_it_comes(bilm, encoded):
+    table = TokenTable(bilm, 100)
+    for sentences in (SENTENCES, SENTENCES[::-1], [[b"cat"], [b"sat"]]):
+        table.rows(sentences)
+
+    assert len(encoded) == len(set(encoded)) == NUM_TOKENS + 1
+
+
+@pytest.mark.parametrize("capacity", [0, 3, 6, 7])
+def test_what_does_not_fit_is_forgotten_and_encoded_again(bilm, capacity):
+    table = TokenTable(bilm, capacity, pinned=[b"the", b"never"])
+    for sentences in (SENTENCES, [[b"a", b"b", b"c", b"the"]], SENTENCES, [[b"a"]]):
+        assert_right(bilm, table, sentences)
+    assert len(table._rows) <= 2 + max(capacity, 1)
+
+
+def test_pinned_tokens_are_never_encoded_again(bilm, encoded):
+    table = TokenTable(bilm, 0, pinned=[b"the", b"cat"])
+    for _ in range(3):
+        table.rows([[b"the", b"dog"], [b"cat"]])
+
+    assert encoded == [b"the", b"cat", b"dog", b"dog", b"dog"]
+
+
+def test_a_table_grows_and_takes_many_tokens_in_parts(bilm, monkeypatch):
+    monkeypatch.setattr(token_table, "_TOKENS_AT_ONCE", 7)
+    monkeypatch.setattr(token_table, "_FIRST_SIZE", 5)
+    table = TokenTable(bilm, 100)
+    words = [str(number).encode() for number in range(30)]
+
+    assert_right(bilm, table, [words[:9], words[3:25], words])
+
+
+@pytest.mark.parametrize("arguments", [{"cache_tokens": 0}, {"cache_tokens": 2}, {"vocabulary": 1}])
+def test_an_embedder_gives_the_same_with_and_without_what_it_keeps(bilm, arguments):
+    sentences = ["the cat sat", "on 서울 the", "", "cat cat \N{GRINNING FACE}"] * 3
+    if "vocabulary" in arguments:
+        arguments = {"vocabulary": Vocabulary.build(["the the cat"]), "cache_tokens": 1}
+
+    found = Embedder(bilm, batch_tokens=16, **arguments).embed(sentences)
+
+    for vectors, expected in zip(found, Embedder(bilm).embed(sentences), strict=True):
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_a_bilm_that_is_trained_on_between_two_calls_is_seen_as_it_is(fresh_bilm):
+    new_bilm = fresh_bilm()
+    embedder = Embedder(new_bilm)
+    before = embedder.encode("the cat")
+    for weight in new_bilm.token_encoder.trainable_weights:
+        weight.assign(weight * 0.5)
+
+    expected = new_bilm(["the cat"])["layers"][0].numpy().mean(axis=1)
+    np.testing.assert_allclose(embedder.encode("the cat"), expected, atol=1e-5)
+    assert np.abs(before - expected).max() > 1e-3
