@@ -231,6 +231,15 @@ def test_export_prints_the_path_of_the_version(command, trained):
     assert Path("models/3/saved_model.pb").is_file()
 
 
+def test_embed_takes_a_precision(command, trained):
+    status, _, _ = command("embed", trained, "text.txt", "v16.hdf5", "--precision", "bfloat16")
+
+    assert status == 0
+    with h5py.File("v16.hdf5") as file:
+        for number, vectors in enumerate(Embedder(trained).embed(LINES)):
+            np.testing.assert_allclose(file[str(number)][()], vectors, atol=0.03)
+
+
 def test_embed_writes_what_the_embedder_gives(command, trained):
     status, _, _ = command("embed", trained, "text.txt", "v.hdf5", "--layers", "top")
     assert status == 0

@@ -74,7 +74,12 @@ def add_embed(add: Callable) -> None:
     parser.add_argument(
         "--layers", choices=("all", "top", "average", "mix"), default="all", help="(all)"
     )
-    parser.add_argument("--precision", choices=("float32",), default="float32", help="(float32)")
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        default="float32",
+        help="bfloat16 is faster where the processor has it, and less exact (float32)",
+    )
     parser.add_argument(
         "--batch-tokens", type=positive, default=4096, metavar="N", help="in a batch (4096)"
     )

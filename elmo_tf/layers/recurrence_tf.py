@@ -11,6 +11,8 @@ import tensorflow as tf
 
 # Windows of training are short and of one length: without a loop, small models train faster.
 _MOST_UNROLLED = 32
+# Numbers in a kernel that stays in a processor's cache from token to token.
+_SMALL_KERNEL = 2**21
 
 
 class Weights(NamedTuple):
@@ -53,6 +55,50 @@ def recurrence(
         `h` after each token, float (token, batch, feature), and the last `[h, c]`.
     """
     wide = _at_least_32_bits(inputs.dtype)
+    is_small = weights.kernel.shape.num_elements() <= _SMALL_KERNEL
+    gates_of = _whole_products if is_small else _recurrent_products
+    sequences, gates = gates_of(inputs, weights)
+
+    def step(state, *token):
+        h, c = state
+        token, real = (token, None) if mask is None else (token[:-1], token[-1])
+        i, j, f, o = (tf.cast(gate, wide) for gate in gates(h, *token))
+        new_h, new_c, *_ = _outputs_of_gates(i, j, f, o, h, c, weights, cell_clip, proj_clip)
+        if real is not None:
+            new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
+        return (new_h, new_c), (new_h,)
+
+    h, c = initial_state
+    (outputs,), (last_h, last_c) = _scan(
+        step,
+        sequences if mask is None else [*sequences, mask],
+        (h, tf.cast(c, wide)),
+        [tf.TensorSpec(h.shape, h.dtype)],
+    )
+    return _stacked(outputs), [last_h, tf.cast(last_c, c.dtype)]
+
+
+def _whole_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
+    """Gates of a token by one product each, of `[x, h]`: nothing is left to be added up.
+
+    Returns:
+        What a step reads of each token, and the function of `h` and of that.
+    """
+    both = tf.concat([weights.kernel, weights.recurrent_kernel], axis=0)
+    kernels, biases = tf.split(both, 4, axis=1), tf.split(weights.bias, 4)
+
+    def gates(h, x):
+        x_and_h = tf.concat([x, h], axis=1)
+        return [
+            tf.nn.bias_add(tf.matmul(x_and_h, kernel), bias)
+            for kernel, bias in zip(kernels, biases, strict=True)
+        ]
+
+    return [inputs], gates
+
+
+def _recurrent_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
+    """The same for matrices that no cache holds: half of them are read once for all tokens."""
     units = weights.kernel.shape[1] // 4
     shape = (*tf.unstack(tf.shape(inputs)[:2]), units)
     products = []
@@ -61,27 +107,16 @@ def recurrence(
     ):
         product = tf.reshape(tf.matmul(_flat(inputs), kernel) + bias, shape)
         products.append(tf.ensure_shape(product, (*inputs.shape[:2], units)))
-    recurrent_kernels = tf.split(weights.recurrent_kernel, 4, axis=1)
+    kernels = tf.split(weights.recurrent_kernel, 4, axis=1)
+    wide = _at_least_32_bits(inputs.dtype)
 
-    def step(state, *token):
-        h, c = state
-        i, j, f, o = (
+    def gates(h, *products):
+        return [
             tf.cast(product, wide) + tf.cast(tf.matmul(h, kernel), wide)
-            for product, kernel in zip(token[:4], recurrent_kernels, strict=True)
-        )
-        new_h, new_c, *_ = _outputs_of_gates(i, j, f, o, h, c, weights, cell_clip, proj_clip)
-        for real in token[4:]:
-            new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
-        return (new_h, new_c), (new_h,)
+            for product, kernel in zip(products, kernels, strict=True)
+        ]
 
-    h, c = initial_state
-    (outputs,), (last_h, last_c) = _scan(
-        step,
-        products if mask is None else [*products, mask],
-        (h, tf.cast(c, wide)),
-        [tf.TensorSpec(h.shape, h.dtype)],
-    )
-    return _stacked(outputs), [last_h, tf.cast(last_c, c.dtype)]
+    return products, gates
 
 
 def recurrence_for_training(

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.layers import ProjectedLSTM, ProjectedLSTMCell
+from elmo_tf.layers import ProjectedLSTM, ProjectedLSTMCell, recurrence_tf
 from reference import lstm as reference
 
 BATCH, TOKENS, FEATURES, UNITS, PROJECTION = 3, 7, 4, 6, 5
@@ -84,6 +84,16 @@ def test_a_sequence_equals_the_formula(shape, mask, training):
     outputs = layer(random_tokens(), initial_state=state, mask=mask, training=training)
 
     close(outputs, expected(layer, random_tokens(), state, mask))
+
+
+@shapes
+@masks
+def test_matrices_of_any_size_give_the_same(shape, mask, monkeypatch):
+    layer = layer_of(shape)
+    small = layer(random_tokens(), mask=mask)
+    monkeypatch.setattr(recurrence_tf, "_SMALL_KERNEL", 0)
+
+    np.testing.assert_allclose(layer(random_tokens(), mask=mask), small, atol=1e-6)
 
 
 def test_the_clips_cut():
