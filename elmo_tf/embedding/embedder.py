@@ -1,7 +1,9 @@
 """Sentences ─► vectors: any number of them, in batches of like lengths, in the input's order."""
 
+import collections
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -49,8 +51,9 @@ class Embedder:
         precision: "float32", or "bfloat16" for products of bfloat16 with float32 gates and sums;
             the error is in the guide on performance. Falls back, with a warning, where the
             processor has no such products. Of a `BiLM` in float32 a copy is made.
-        batch_tokens: int >= 1. Tokens in a batch, padding included. Longer sentences are read in
-            windows, with the state carried from one to the next, which changes no vector.
+        batch_tokens: int >= 1. Tokens in a batch, padding included. Sentences longer than that and
+            than 512 are read in windows, with the state carried from one to the next, which changes
+            no vector.
         vocabulary: a `Vocabulary` or an iterable of tokens, encoded now and kept; None for none.
             Other tokens are spelt as they come. Changes no vector, as long as the biLM is not
             trained on.
@@ -118,9 +121,9 @@ class Embedder:
         # is not.
         is_own = self.bilm is not getattr(bilm_or_path, "bilm", bilm_or_path)
         self._keeps_table = is_own or vocabulary is not None
-        self._cache_tokens = cache_tokens
-        self._vocabulary = [encode(token) for token in vocabulary or ()]
-        self._table = self._new_table()
+        self._table = TokenTable(self.bilm, cache_tokens, map(encode, vocabulary or ()))
+        # Rows of the table are good until the next request: nobody else may make one in between.
+        self._lock = threading.Lock()
         self.layers = layers
         self.precision = precision
         self.batch_tokens = batch_tokens
@@ -154,22 +157,26 @@ class Embedder:
 
     def _embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:
         numbered = (_tokens(number, item) for number, item in enumerate(sentences))
-        table = self._table if self._keeps_table else self._new_table()
+        if not self._keeps_table:
+            with self._lock:
+                self._table.forget()
         num_batches = 1
         while group := _read_ahead(numbered, num_batches * self.batch_tokens):
-            rows = table.rows(group)
-            arrays: list[Any] = [None] * len(group)
-            for places in length_batches([len(tokens) for tokens in group], self.batch_tokens):
-                batch = [rows[place] for place in places]
-                for place, vectors in zip(places, self._vectors(batch, table), strict=True):
-                    arrays[place] = vectors
-            del group, rows
-            while arrays:
-                yield arrays.pop(0)
+            with self._lock:
+                arrays = collections.deque(self._of_group(group))
+            while arrays:  # each is forgotten when it is given
+                yield arrays.popleft()
             num_batches = min(2 * num_batches, _BATCHES_AHEAD)
 
-    def _new_table(self) -> TokenTable:
-        return TokenTable(self.bilm, self._cache_tokens, self._vocabulary)
+    def _of_group(self, group: Sequence[list[bytes]]) -> list[np.ndarray]:
+        """The vectors of sentences, of which those of like length are put together."""
+        rows = self._table.rows(group)
+        arrays: list[Any] = [None] * len(group)
+        for places in length_batches([len(tokens) for tokens in group], self.batch_tokens):
+            batch = [rows[place] for place in places]
+            for place, vectors in zip(places, self._vectors(batch), strict=True):
+                arrays[place] = vectors
+        return arrays
 
     def encode(
         self,
@@ -241,13 +248,13 @@ class Embedder:
                 file.create_dataset(str(number), data=vectors)
                 meter.update(1)
 
-    def _vectors(self, batch: Sequence[np.ndarray], table: TokenTable) -> Iterator[np.ndarray]:
+    def _vectors(self, batch: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         """The vectors of a batch of sentences, of which the rows of the tokens are known."""
         if len(batch[-1]) > max(_WINDOW, self.batch_tokens) and self._choice.is_sum:
-            yield from self._read_windows(batch, table)
+            yield from self._read_windows(batch, self._table)
             return
         index, lengths = _padded(batch)
-        found = self._batch_vectors(table.vectors(index), lengths).numpy()
+        found = self._batch_vectors(self._table.vectors(index), lengths).numpy()
         for rows, vectors in zip(batch, found, strict=False):
             yield np.ascontiguousarray(vectors[..., : len(rows), :])
 

@@ -1,5 +1,6 @@
 """tokens ─► rows of a table: each token is encoded once, however often it comes."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -31,16 +32,22 @@ class TokenTable:
         self._capacity = capacity
         self._rows: dict[bytes, int] = {}
         self._vectors = np.zeros((_FIRST_SIZE, bilm.config.lstm.projection_dim), np.float32)
+        self._pinned = dict.fromkeys(pinned)
+        self.forget()
+
+    def forget(self) -> None:
+        """Encodes the boundaries and the pinned tokens anew, and forgets all others."""
         self._vectors[:FIRST_ROW] = self._encode([])
-        self._add(dict.fromkeys(pinned))
-        self._pinned = dict(self._rows)
+        self._rows = {}
+        self._add(self._pinned)
 
     def rows(self, sentences: Sequence[Sequence[bytes]]) -> list[np.ndarray]:
         """The row of each token, int32 (token,) for each sentence; good until the next request."""
         wanted = dict.fromkeys(token for tokens in sentences for token in tokens)
         missing = [token for token in wanted if token not in self._rows]
         if len(self._rows) - len(self._pinned) + len(missing) > self._capacity:
-            self._rows = dict(self._pinned)
+            kept = itertools.islice(self._rows.items(), len(self._pinned))  # they came first
+            self._rows = dict(kept)
             missing = [token for token in wanted if token not in self._rows]
         self._add(missing)
         rows = self._rows

@@ -1,3 +1,4 @@
+import concurrent.futures
 import gzip
 import itertools
 import os
@@ -369,6 +370,31 @@ def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
 def test_an_elmo_with_several_mixes_is_refused(bilm):
     with pytest.raises(ValueError, match=r"An Elmo with one mix is needed.*num_mixes=2"):
         Embedder(Elmo(bilm, num_mixes=2), layers="mix")
+
+
+def test_several_threads_may_use_one_embedder(bilm):
+    embedder = Embedder(bilm, batch_tokens=16, cache_tokens=2)
+    texts = [mixed_lengths(seed, count=12) for seed in range(4)]
+    expected = [list(Embedder(bilm).embed(text)) for text in texts]
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda text: list(embedder.embed(text)), texts * 3))
+
+    for arrays, wanted in zip(found, expected * 3, strict=True):
+        for one, other in zip(arrays, wanted, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_calls_do_not_trace_anew(bilm):
+    embedder = Embedder(bilm)
+    embedder.encode("the cat")
+    traces = embedder._batch_vectors.experimental_get_tracing_count()
+    of_tokens = embedder._table._encode_rows.experimental_get_tracing_count()
+    for sentence in ("a longer sentence than that", "서울", ""):
+        embedder.encode(sentence)
+
+    assert embedder._batch_vectors.experimental_get_tracing_count() == traces
+    assert embedder._table._encode_rows.experimental_get_tracing_count() == of_tokens
 
 
 @pytest.mark.parametrize("layers", ["all", "mix"])
