@@ -3,24 +3,18 @@
 Runs in an interpreter of Python 3.9 that has `allennlp==2.10.1` and `numpy<1.24`.
 """
 
-import argparse
-import json
 from pathlib import Path
 
 import torch
 from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
-from contending import obey
+from contending import obey, sentence_groups
 
 _BATCH = 64
 
 
 def main() -> None:
     """Loads the model, and obeys."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("sentences")
-    parser.add_argument("checkpoint")
-    arguments = parser.parse_args()
-    groups = json.loads(Path(arguments.sentences).read_text(encoding="utf-8"))
+    groups, arguments = sentence_groups()
     folder = Path(arguments.checkpoint)
     bilm = _ElmoBiLm(str(folder / "options.json"), str(folder / "weights.hdf5"))
     bilm.eval()

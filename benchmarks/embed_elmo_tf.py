@@ -1,25 +1,17 @@
 """Embeds given sentences with elmo_tf whenever it is told to; see `embed.py`."""
 
-import argparse
-import json
-from pathlib import Path
-
-from contending import obey
+from contending import obey, sentence_groups
 
 from elmo_tf import Embedder
 
 
 def main() -> None:
     """Loads the model, and obeys."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("sentences")
-    parser.add_argument("checkpoint")
-    parser.add_argument("precision")
-    parser.add_argument("batch_tokens", type=int)
-    arguments = parser.parse_args()
-    groups = json.loads(Path(arguments.sentences).read_text(encoding="utf-8"))
+    groups, arguments = sentence_groups("precision", "batch_tokens")
     embedder = Embedder(
-        arguments.checkpoint, precision=arguments.precision, batch_tokens=arguments.batch_tokens
+        arguments.checkpoint,
+        precision=arguments.precision,
+        batch_tokens=int(arguments.batch_tokens),
     )
 
     def step(index: int) -> float:

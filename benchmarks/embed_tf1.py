@@ -4,12 +4,9 @@ Runs in an interpreter that has `simple_elmo` and `tf-keras`, with TF_USE_LEGACY
 its documentation says, it makes a session, and reads the first batch twice, at every call.
 """
 
-import argparse
-import json
 import logging
-from pathlib import Path
 
-from contending import obey
+from contending import obey, sentence_groups
 from simple_elmo import ElmoModel
 
 _BATCH = 64
@@ -17,11 +14,7 @@ _BATCH = 64
 
 def main() -> None:
     """Loads the model, and obeys."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("sentences")
-    parser.add_argument("checkpoint")
-    arguments = parser.parse_args()
-    groups = json.loads(Path(arguments.sentences).read_text(encoding="utf-8"))
+    groups, arguments = sentence_groups()
     model = ElmoModel()
     logging.disable(logging.INFO)
     model.load(arguments.checkpoint, max_batch_size=_BATCH)

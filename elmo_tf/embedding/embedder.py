@@ -24,7 +24,7 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, NO_TOKEN_ROW
 from elmo_tf.precision import usable_precision
 from elmo_tf.progress import progress
-from elmo_tf.text.batches import length_batches, rounded_length, rounded_rows
+from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.vocabulary import read_lines
 
@@ -161,7 +161,7 @@ class Embedder:
             with self._lock:
                 self._table.forget()
         num_batches = 1
-        while group := _read_ahead(numbered, num_batches * self.batch_tokens):
+        while group := read_ahead(numbered, num_batches * self.batch_tokens):
             with self._lock:
                 arrays = collections.deque(self._of_group(group))
             while arrays:  # each is forgotten when it is given
@@ -280,17 +280,6 @@ def _copy(bilm: BiLM, precision: str) -> BiLM:
     for to, source in zip(copy.weights, bilm.weights, strict=True):
         to.assign(source)
     return copy
-
-
-def _read_ahead(sentences: Iterator[list[bytes]], num_tokens: int) -> list[list[bytes]]:
-    """The next sentences, up to the one with which they have that many tokens."""
-    group, read = [], 0
-    for tokens in sentences:
-        group.append(tokens)
-        read += len(tokens) + 1
-        if read >= num_tokens:
-            break
-    return group
 
 
 def _tokens(number: int, sentence: Any) -> list[bytes]:

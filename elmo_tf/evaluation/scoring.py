@@ -14,7 +14,7 @@ from elmo_tf.evaluation.whole_sentences import (
     sentence_window,
 )
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.batches import length_batches, rounded_length, rounded_rows
+from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
 
 # Batches that are read ahead, so that sentences of like length can be put together.
 _BATCHES_AHEAD = 16
@@ -109,7 +109,7 @@ class SentenceScorer:
             sentence_tokens(sentence, f"Sentence {number}")
             for number, sentence in enumerate(sentences)
         )
-        while group := _read_ahead(numbered, _BATCHES_AHEAD * self._batch_tokens):
+        while group := read_ahead(numbered, _BATCHES_AHEAD * self._batch_tokens):
             scores: dict[int, SentenceScore] = {}
             for places in length_batches([len(tokens) + 1 for tokens in group], self._batch_tokens):
                 batch = self._batch_scores([group[place] for place in places])
@@ -139,14 +139,3 @@ class SentenceScorer:
             values = -token_losses(self._model.softmax, tf.boolean_mask(top, mask), ids)
             log_probs.append(tf.scatter_nd(places, values, tf.shape(mask, tf.int64)))
         return tf.stack(log_probs)
-
-
-def _read_ahead(sentences: Iterator[list[str]], num_targets: int) -> list[list[str]]:
-    """The next sentences, up to the one with which they have `num_targets`."""
-    group, read = [], 0
-    for tokens in sentences:
-        group.append(tokens)
-        read += len(tokens) + 1
-        if read >= num_targets:
-            break
-    return group

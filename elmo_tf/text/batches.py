@@ -1,6 +1,9 @@
 """Sentences of like length together, and few shapes: TensorFlow keeps memory for each seen."""
 
 from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+_Token = TypeVar("_Token", str, bytes)
 
 # Rows of a batch up to which their number is a power of two; beyond, a multiple of this.
 _ROWS = 8
@@ -25,6 +28,22 @@ def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[i
         batch.append(place)
     if batch:
         yield batch
+
+
+def read_ahead(sentences: Iterator[Sequence[_Token]], num_tokens: int) -> list[Sequence[_Token]]:
+    """The next sentences, up to the one with which they have that many tokens.
+
+    Args:
+        sentences: each its tokens.
+        num_tokens: int >= 1. A boundary counts with each sentence.
+    """
+    group, read = [], 0
+    for tokens in sentences:
+        group.append(tokens)
+        read += len(tokens) + 1
+        if read >= num_tokens:
+            break
+    return group
 
 
 def rounded_length(length: int) -> int:

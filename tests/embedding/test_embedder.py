@@ -31,15 +31,6 @@ def embedder(bilm):
     return Embedder(bilm, batch_tokens=64)
 
 
-@pytest.fixture(scope="module")
-def elmo(bilm):
-    elmo = Elmo(bilm)
-    elmo.build()
-    elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
-    elmo.mixes[0].scaling.assign(1.7)
-    return elmo
-
-
 @pytest.fixture
 def text(tmp_path):
     """Four lines, the second and third without tokens, the last without a newline."""

@@ -12,15 +12,6 @@ def sentence(length, seed=0):
 
 
 @pytest.fixture
-def elmo(bilm):
-    elmo = Elmo(bilm)
-    elmo.build()
-    elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
-    elmo.mixes[0].scaling.assign(1.7)
-    return elmo
-
-
-@pytest.fixture
 def windows(monkeypatch):
     """Windows of 8 tokens; the sizes of those that are read."""
     sizes = []

@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from elmo_tf.text.batches import length_batches, rounded_length, rounded_rows
+from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
 
 
 def test_lengths_are_rounded_up_to_few():
@@ -36,6 +36,15 @@ def test_batches_hold_every_place_once_from_short_to_long(batch_tokens):
 
 def test_a_batch_takes_as_many_as_fit():
     assert list(length_batches([4] * 9, 16)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+
+
+def test_as_many_sentences_are_read_ahead_as_have_the_tokens_asked_for():
+    sentences = iter([["a"], [], ["b", "c"], ["d"] * 9, ["e"]])
+
+    assert read_ahead(sentences, 6) == [["a"], [], ["b", "c"]]
+    assert read_ahead(sentences, 1) == [["d"] * 9]
+    assert read_ahead(sentences, 100) == [["e"]]
+    assert read_ahead(sentences, 100) == []
 
 
 def test_no_lengths_are_no_batches():
