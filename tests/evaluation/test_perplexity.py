@@ -164,3 +164,12 @@ def test_a_text_without_tokens_is_an_error(model, tmp_path):
 
     with pytest.raises(ValueError, match=r"There is no token in .*empty\.txt"):
         perplexity(model, [tmp_path / "empty.txt"])
+
+
+def test_a_model_beyond_all_bounds_has_an_infinite_perplexity(bilm, text):
+    model = language_model(bilm)
+    bias = np.zeros(len(VOCABULARY))
+    bias[0] = 10_000  # nothing else is thought possible
+    model.softmax.bias.assign(bias)
+
+    assert perplexity(model, [text])["forward"] == np.inf
