@@ -6,7 +6,6 @@ which nothing else in the folder counts.
 """
 
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -104,9 +103,10 @@ class RunState:
         ]
         with atomic_file(folder / f"{worker}-lanes.npz") as part, open(part, "wb") as file:
             np.savez(file, *states)
-        names = [f"{worker}-*", *(f"{name}.*" for name in self._shared if self._cluster.is_chief)]
-        for path in itertools.chain.from_iterable(map(folder.glob, names)):
-            synchronise(path)
+        shared = self._shared if self._cluster.is_chief else ()
+        for name in (f"{worker}-text", *shared):
+            for path in folder.glob(f"{name}.*"):
+                synchronise(path)
 
     def _wait_for_parts(self, folder: Path) -> None:
         """Looks for what each worker has written; a network may show it a little later."""

@@ -1,6 +1,6 @@
 import pytest
 
-from elmo_tf import Elmo
+from elmo_tf import Elmo, Embedder
 
 
 @pytest.fixture(scope="session")
@@ -11,3 +11,8 @@ def elmo(bilm):
     elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
     elmo.mixes[0].scaling.assign(1.7)
     return elmo
+
+
+@pytest.fixture(scope="session")
+def embedder(bilm):
+    return Embedder(bilm, batch_tokens=64)

@@ -1,12 +1,12 @@
 """A corpus of a few hundred sentences with a simple grammar, and a run over it."""
 
-import json
 import random
 from types import SimpleNamespace
 
 import pytest
 
 from elmo_tf import Vocabulary
+from runs import read_log
 
 SUBJECTS = ("the cat", "a dog", "my neighbour", "the old river")
 VERBS = ("sees", "likes", "follows")
@@ -75,10 +75,18 @@ def run(tmp_path_factory, settings):
     return SimpleNamespace(workdir=workdir, record=record, log=read_log(workdir))
 
 
-def read_log(workdir):
-    return [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
-
-
 @pytest.fixture(scope="session")
 def bilm_options():
     return OPTIONS
+
+
+@pytest.fixture
+def interrupted(tmp_path, settings, run):
+    """What a run leaves that is killed while it writes its 41st line; the last save is at 25."""
+    from elmo_tf.trainers import PretrainConfig, pretrain
+
+    workdir = tmp_path / "interrupted"
+    pretrain(PretrainConfig(**{**settings, "steps": 25}, workdir=workdir))
+    lines = (run.workdir / "log.jsonl").read_text().splitlines(keepends=True)
+    (workdir / "log.jsonl").write_text("".join(lines[:40]) + lines[40][:17])
+    return workdir

@@ -11,6 +11,7 @@ import launching
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.checkpointing import last_save
 from elmo_tf.trainers.cluster import cluster_from_environment
+from runs import read_log
 
 # Nothing is left to chance, which differs from replica to replica.
 CERTAIN = {"steps": 20, "batch_size": 4, "num_sampled": 1000, "dropout": 0.0, "eval_every": 10}
@@ -28,10 +29,6 @@ def alone(tmp_path_factory, certain):
     workdir = tmp_path_factory.mktemp("alone") / "run"
     record = pretrain(PretrainConfig(**certain, workdir=workdir))
     return read_log(workdir), record["perplexity"]
-
-
-def read_log(workdir):
-    return [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
 
 
 def assert_same_curve(log, expected):

@@ -8,6 +8,7 @@ import pytest
 from elmo_tf import Vocabulary, save_bilm
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.trainers import PretrainConfig, pretrain
+from runs import read_log
 
 
 @pytest.fixture
@@ -95,10 +96,6 @@ def test_a_resumed_run_goes_on_from_its_own_state(tmp_path, settings, run):
     shutil.rmtree(source)  # which a run that has begun needs no more
     pretrain(PretrainConfig(**{**settings, "steps": 20}, workdir=parts, resume=True))
     assert read_log(parts) == read_log(whole)
-
-
-def read_log(workdir):
-    return [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
 
 
 def test_options_beside_a_checkpoint_must_say_its_shape(tmp_path, settings, run):

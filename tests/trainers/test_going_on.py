@@ -1,0 +1,183 @@
+"""Runs that stopped, or were killed, and go on; and what does not go on."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from elmo_tf import Vocabulary
+from elmo_tf.trainers import PretrainConfig, pretrain
+from runs import assert_same_run, read_log, weights
+
+
+def test_a_run_in_two_parts_equals_one_without_a_break(tmp_path, settings, run, interrupted):
+    record = pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+    assert_same_run(interrupted, run)
+    assert record["perplexity"][-1] == run.record["perplexity"][-1]
+
+
+def test_a_run_killed_between_its_state_and_its_record_may_be_resumed_twice(
+    settings, run, interrupted
+):
+    path = interrupted / "training.json"
+    record = json.loads(path.read_text())
+    del record["loss"]
+    path.write_text(json.dumps(record | {"step": 0}))
+    for steps in (25, 25, 60):
+        config = PretrainConfig(**{**settings, "steps": steps}, workdir=interrupted, resume=True)
+        pretrain(config)
+    assert_same_run(interrupted, run)
+
+
+def test_a_killed_process_goes_on_from_its_last_save(tmp_path, settings, run):
+    workdir = tmp_path / "killed"
+    code = (
+        "import sys, json; from elmo_tf.trainers import *;"
+        "pretrain(PretrainConfig(**json.loads(sys.argv[1])))"
+    )
+    arguments = {**settings, "workdir": str(workdir), "vocab": str(settings["vocab"])}
+    arguments |= {"save_every": 5, "steps": 100_000, "valid": ()}
+    process = subprocess.Popen([sys.executable, "-c", code, json.dumps(arguments)])
+    log = workdir / "log.jsonl"
+    deadline = time.monotonic() + 120
+    while not log.exists() or log.read_text().count("\n") < 12:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert read_log(workdir)[11:60] == run.log[11:60]
+
+
+def test_a_run_killed_while_it_saves_goes_on_from_the_save_before(settings, run, interrupted):
+    """What a killed save leaves, at any moment of it."""
+    (last,) = (interrupted / "state").iterdir()
+    for number, names in enumerate(([], ["weights.index"], [path.name for path in last.iterdir()])):
+        broken = interrupted / "state" / f"step-{30 + number:08d}"
+        broken.mkdir()
+        for name in names:
+            if name != "COMPLETE":
+                (broken / name).write_bytes(b"half a fi")
+    (broken / ".COMPLETE.1a2b3c4d.part").write_text('{"st')
+    pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+    assert_same_run(interrupted, run)
+    saves = sorted(path.name for path in (interrupted / "state").iterdir())
+    assert saves == ["step-00000050", "step-00000060"]
+
+
+def test_without_a_complete_save_a_resumed_run_starts_afresh(tmp_path, settings, run):
+    workdir = tmp_path / "afresh"
+    workdir.mkdir()
+    (workdir / "log.jsonl").write_text(json.dumps(run.log[0] | {"loss": 0.0}) + '\n{"st')
+    pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert_same_run(workdir, run)
+
+
+def test_at_the_last_step_there_is_nothing_to_do(tmp_path, settings, run):
+    workdir = tmp_path / "done"
+    shutil.copytree(run.workdir, workdir)
+    (workdir / "softmax.hdf5").unlink()  # what a run leaves that was killed while it saved
+    before = {path: path.stat().st_mtime_ns for path in (workdir / "state").rglob("*")}
+    record = pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert_same_run(workdir, run)
+    assert record["loss"] == run.record["loss"]
+    assert {path: path.stat().st_mtime_ns for path in (workdir / "state").rglob("*")} == before
+
+
+def test_a_run_does_not_go_on_with_other_settings(settings, interrupted):
+    before = weights(interrupted)
+    with pytest.raises(ValueError, match=r"Cannot go on with other settings.*learning_rate"):
+        pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True, learning_rate=0.1))
+    for name, array in weights(interrupted).items():
+        np.testing.assert_array_equal(array, before[name])
+
+
+def test_a_run_does_not_go_on_with_another_vocabulary(tmp_path, settings, interrupted):
+    Vocabulary.build(["the cat sees a dog"]).save(tmp_path / "other.txt")
+    settings = {**settings, "vocab": tmp_path / "other.txt"}
+    with pytest.raises(ValueError, match="Cannot go on with "):
+        pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+
+
+def test_a_run_does_not_go_on_with_another_text(tmp_path, settings, interrupted, text):
+    lines = (text / "train_1.txt").read_text().splitlines()
+    (tmp_path / "other.txt").write_text("\n".join(lines[::-1]) + "\n")
+    settings = {**settings, "corpus": tmp_path / "other.txt"}
+    with pytest.raises(ValueError, match="Cannot go on with another corpus"):
+        pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+
+
+def test_the_same_text_may_be_named_in_another_way(settings, run, interrupted, text, monkeypatch):
+    monkeypatch.chdir(text)
+    settings = {**settings, "corpus": ["train_1.txt", "./train_2.txt"], "vocab": "vocab.txt"}
+    pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+    assert_same_run(interrupted, run)
+
+
+def test_the_files_of_the_text_may_have_moved(tmp_path, settings, text, run):
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    for name in ("train_1.txt", "train_2.txt"):
+        shutil.copy(text / name, before)
+    workdir = tmp_path / "run"
+    first = {**settings, "corpus": str(before / "*.txt"), "steps": 25, "valid": ()}
+    pretrain(PretrainConfig(**first, workdir=workdir))
+    before.rename(after)
+    settings = {**settings, "corpus": str(after / "*.txt"), "valid": ()}
+    pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert_same_run(workdir, run)
+
+
+@pytest.mark.parametrize("name", ["checkpoint", "options.json", "vocab.txt"])
+def test_a_directory_that_this_run_has_not_begun_is_not_overwritten_by_resume(
+    tmp_path, settings, name
+):
+    workdir = tmp_path / "foreign"
+    workdir.mkdir()
+    contents = {
+        "checkpoint": 'model_checkpoint_path: "model.ckpt-1"',
+        "options.json": '{"lstm": {"dim": 20, "projection_dim": 10}, "n_tokens_vocab": 5}',
+        "vocab.txt": "<S>\n</S>\n<UNK>\nmine\n",
+    }
+    (workdir / name).write_text(contents[name])
+    with pytest.raises(FileExistsError, match="is in use"):
+        pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert {path.name: path.read_text() for path in workdir.iterdir()} == {name: contents[name]}
+
+
+def test_what_a_run_leaves_before_its_first_save_may_be_resumed(tmp_path, settings, run):
+    workdir = tmp_path / "begun"
+    workdir.mkdir()
+    for name in ("options.json", "vocab.txt", "training.json", "log.jsonl"):
+        shutil.copy(run.workdir / name, workdir)
+    pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert_same_run(workdir, run)
+
+
+def test_a_checkpoint_that_no_run_has_left_is_not_overwritten_by_resume(tmp_path, settings, run):
+    workdir = tmp_path / "foreign"
+    workdir.mkdir()
+    for name in ("options.json", "weights.hdf5"):
+        shutil.copy(run.workdir / name, workdir)
+    with pytest.raises(FileExistsError, match="is in use"):
+        pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert {path.name for path in workdir.iterdir()} == {"options.json", "weights.hdf5"}
+
+
+def test_a_work_directory_that_tensorflow_takes_for_a_pattern_is_refused(tmp_path, settings):
+    with pytest.raises(ValueError, match=r"cannot write to .*run\[1\]: it takes \[ for"):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run[1]"))
+
+
+def test_a_damaged_save_is_an_error(settings, interrupted):
+    (data,) = (interrupted / "state").glob("*/weights.data-*")
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"Cannot go on from .*state.* If it is damaged, remove"):
+        pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
