@@ -33,9 +33,11 @@ OUTPUTS = ("sentence", "token")
 
 Sentence = str | Sequence[str]
 
-# Batches that are read ahead, so that sentences of like length can be put together. At first fewer
-# are, so that results come soon.
+# Batches that are read ahead, so that sentences of like length can be put together. Of a stream it
+# is one at first, so that results come soon.
 _BATCHES_AHEAD = 8
+# The LSTMs leave padding out, so that it costs nothing but memory.
+_POSITIONS_PER_TOKEN = 4
 # Tokens of a window, in which sentences longer than it are read.
 _WINDOW = 512
 
@@ -51,9 +53,9 @@ class Embedder:
         precision: "float32", or "bfloat16" for products of bfloat16 with float32 gates and sums;
             the error is in the guide on performance. Falls back, with a warning, where the
             processor has no such products. Of a `BiLM` in float32 a copy is made.
-        batch_tokens: int >= 1. Tokens in a batch, padding included. Sentences longer than that and
-            than 512 are read in windows, with the state carried from one to the next, which changes
-            no vector.
+        batch_tokens: int >= 1. Tokens in a batch, with the boundaries of its sentences. Sentences
+            longer than that and than 512 are read in windows, with the state carried from one to
+            the next, which changes no vector.
         vocabulary: a `Vocabulary` or an iterable of tokens, encoded now and kept; None for none.
             Other tokens are spelt as they come. Changes no vector, as long as the biLM is not
             trained on.
@@ -160,19 +162,21 @@ class Embedder:
         if not self._keeps_table:
             with self._lock:
                 self._table.forget()
-        num_batches = 1
+        # Who has all sentences in hand waits for all vectors.
+        num_batches = _BATCHES_AHEAD if isinstance(sentences, list | tuple) else 1
         while group := read_ahead(numbered, num_batches * self.batch_tokens):
             with self._lock:
                 arrays = collections.deque(self._of_group(group))
             while arrays:  # each is forgotten when it is given
                 yield arrays.popleft()
-            num_batches = min(2 * num_batches, _BATCHES_AHEAD)
+            num_batches = _BATCHES_AHEAD
 
     def _of_group(self, group: Sequence[list[bytes]]) -> list[np.ndarray]:
         """The vectors of sentences, of which those of like length are put together."""
         rows = self._table.rows(group)
         arrays: list[Any] = [None] * len(group)
-        for places in length_batches([len(tokens) for tokens in group], self.batch_tokens):
+        lengths = [len(tokens) + 2 for tokens in group]  # with the boundaries
+        for places in length_batches(lengths, self.batch_tokens, _POSITIONS_PER_TOKEN):
             batch = [rows[place] for place in places]
             for place, vectors in zip(places, self._vectors(batch), strict=True):
                 arrays[place] = vectors

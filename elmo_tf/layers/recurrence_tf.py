@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from elmo_tf.layers.active_rows_tf import ActiveRows
+
 # Windows of training are short and of one length: without a loop, small models train faster.
 _MOST_UNROLLED = 32
 # Numbers in a kernel that stays in a processor's cache from token to token.
@@ -42,7 +44,8 @@ def recurrence(
     """Runs a cell over the tokens, and keeps nothing but the outputs.
 
     Only products are computed in the dtype of the inputs; gates and cell state have at least 32
-    bits. Each gate has matrices of its own, so that none has to be cut out of a product.
+    bits. Each gate has matrices of its own, so that none has to be cut out of a product. A token
+    that is masked in all shorter rows is computed for the longer ones alone.
 
     Args:
         inputs: float (token, batch, feature).
@@ -52,34 +55,48 @@ def recurrence(
         cell_clip, proj_clip: see `ProjectedLSTMCell`.
 
     Returns:
-        `h` after each token, float (token, batch, feature), and the last `[h, c]`.
+        `h` after each token, float (token, batch, feature), whatever it is at masked ones, and the
+        last `[h, c]`.
     """
     wide = _at_least_32_bits(inputs.dtype)
     is_small = weights.kernel.shape.num_elements() <= _SMALL_KERNEL
     gates_of = _whole_products if is_small else _recurrent_products
-    sequences, gates = gates_of(inputs, weights)
 
-    def step(state, *token):
-        h, c = state
-        token, real = (token, None) if mask is None else (token[:-1], token[-1])
+    def after(h, c, token, gates):
         i, j, f, o = (tf.cast(gate, wide) for gate in gates(h, *token))
-        new_h, new_c, *_ = _outputs_of_gates(i, j, f, o, h, c, weights, cell_clip, proj_clip)
-        if real is not None:
-            new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
-        return (new_h, new_c), (new_h,)
+        return _outputs_of_gates(i, j, f, o, h, c, weights, cell_clip, proj_clip)[:2]
 
     h, c = initial_state
-    (outputs,), (last_h, last_c) = _scan(
-        step,
-        sequences if mask is None else [*sequences, mask],
-        (h, tf.cast(c, wide)),
-        [tf.TensorSpec(h.shape, h.dtype)],
-    )
-    return _stacked(outputs), [last_h, tf.cast(last_c, c.dtype)]
+    state = h, tf.cast(c, wide)
+    if mask is None:
+        sequences, gates = gates_of(inputs, weights)
+
+        def step(state, *token):
+            state = after(*state, token, gates)
+            return state, state[:1]
+
+        specs = [tf.TensorSpec(h.shape, h.dtype)]
+        (outputs,), (last_h, last_c) = _scan(step, sequences, state, specs)
+        return _stacked(outputs), [last_h, tf.cast(last_c, c.dtype)]
+
+    rows = ActiveRows(mask)
+    sequences, gates = gates_of(rows.pack(inputs), weights)
+
+    def step_of_active(state, real, *token):
+        new_state = after(*state, token, gates)
+        return [tf.where(real, new, old) for new, old in zip(new_state, state, strict=True)]
+
+    sequences = [rows.pack(mask), *sequences]
+    outputs, (last_h, last_c) = rows.scan(step_of_active, sequences, state)
+    return outputs, [last_h, tf.cast(last_c, c.dtype)]
 
 
 def _whole_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
     """Gates of a token by one product each, of `[x, h]`: nothing is left to be added up.
+
+    Args:
+        inputs: float (…, feature), of all tokens.
+        weights: of the cell.
 
     Returns:
         What a step reads of each token, and the function of `h` and of that.
@@ -100,13 +117,13 @@ def _whole_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable
 def _recurrent_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
     """The same for matrices that no cache holds: half of them are read once for all tokens."""
     units = weights.kernel.shape[1] // 4
-    shape = (*tf.unstack(tf.shape(inputs)[:2]), units)
+    shape = tf.concat([tf.shape(inputs)[:-1], [units]], axis=0)
     products = []
     for kernel, bias in zip(
         tf.split(weights.kernel, 4, axis=1), tf.split(weights.bias, 4), strict=True
     ):
         product = tf.reshape(tf.matmul(_flat(inputs), kernel) + bias, shape)
-        products.append(tf.ensure_shape(product, (*inputs.shape[:2], units)))
+        products.append(tf.ensure_shape(product, (*inputs.shape[:-1], units)))
     kernels = tf.split(weights.recurrent_kernel, 4, axis=1)
     wide = _at_least_32_bits(inputs.dtype)
 
@@ -329,7 +346,7 @@ def _shifted(first: tf.Tensor, sequence: Any) -> Any:
 
 
 def _flat(sequence: tf.Tensor) -> tf.Tensor:
-    """(token, batch, feature) → (token · batch, feature)."""
+    """(…, feature) → (row, feature)."""
     return tf.reshape(sequence, (-1, sequence.shape[-1]))
 
 

@@ -9,23 +9,31 @@ _Token = TypeVar("_Token", str, bytes)
 _ROWS = 8
 
 
-def length_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+def length_batches(
+    lengths: Sequence[int], batch_tokens: int, positions_per_token: int = 1
+) -> Iterator[list[int]]:
     """Puts sentences of like length together, as many as fit.
 
     Args:
         lengths: of the sentences.
-        batch_tokens: int >= 1. Tokens of a batch, with the padding of both axes. A longer sentence
-            is a batch of its own.
+        batch_tokens: int >= 1. Tokens of a batch. A longer sentence is a batch of its own.
+        positions_per_token: int >= 1. For each of those tokens, places that a batch may have with
+            the padding of both axes. 1 is for work that padding costs as much as tokens do.
 
     Yields:
         Places in `lengths`, the longest of a batch last.
     """
     batch: list[int] = []
+    tokens = 0
     for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
-        if batch and rounded_rows(len(batch) + 1) * rounded_length(lengths[place]) > batch_tokens:
+        length = lengths[place]
+        positions = rounded_rows(len(batch) + 1) * rounded_length(length)
+        is_full = tokens + length > batch_tokens or positions > positions_per_token * batch_tokens
+        if batch and is_full:
             yield batch
-            batch = []
+            batch, tokens = [], 0
         batch.append(place)
+        tokens += length
     if batch:
         yield batch
 

@@ -127,7 +127,8 @@ def test_the_fast_loops_agree_with_keras_in_values_and_gradients(shape, mask, ba
             rng = np.random.default_rng(3)
             loss = sum(tf.reduce_sum(part * rng.normal(size=part.shape)) for part in outputs)
         weights = [weight.value for weight in layer.trainable_weights]
-        results.append([*outputs, *tape.gradient(loss, [*weights, tokens, *state])])
+        gradients = tape.gradient(loss, [*weights, tokens, *state])
+        results.append([*outputs, *map(tf.convert_to_tensor, gradients)])
 
     close(results[0], results[2])
     close(results[1], results[2])

@@ -21,21 +21,29 @@ def test_rows_are_rounded_up_to_few():
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])
-def test_batches_hold_every_place_once_from_short_to_long(batch_tokens):
+@pytest.mark.parametrize("positions_per_token", [1, 3])
+def test_batches_hold_every_place_once_from_short_to_long(batch_tokens, positions_per_token):
     lengths = [7, 3, 90, 3, 0, 12, 30, 31] * 5
 
-    batches = list(length_batches(lengths, batch_tokens))
+    batches = list(length_batches(lengths, batch_tokens, positions_per_token))
 
     places = list(itertools.chain(*batches))
     assert sorted(places) == list(range(len(lengths)))
     assert [lengths[place] for place in places] == sorted(lengths)
     for batch in batches:
-        size = rounded_rows(len(batch)) * rounded_length(lengths[batch[-1]])
-        assert size <= batch_tokens or len(batch) == 1
+        positions = rounded_rows(len(batch)) * rounded_length(lengths[batch[-1]])
+        is_within = sum(lengths[place] for place in batch) <= batch_tokens
+        is_within &= positions <= positions_per_token * batch_tokens
+        assert is_within or len(batch) == 1
 
 
 def test_a_batch_takes_as_many_as_fit():
     assert list(length_batches([4] * 9, 16)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
+
+
+def test_of_work_that_leaves_padding_out_a_batch_takes_tokens_and_not_places():
+    assert list(length_batches([1, 7, 8], 16)) == [[0, 1], [2]]
+    assert list(length_batches([1, 7, 8], 16, positions_per_token=2)) == [[0, 1, 2]]
 
 
 def test_as_many_sentences_are_read_ahead_as_have_the_tokens_asked_for():

@@ -1,0 +1,81 @@
+"""The loop that leaves padding out agrees with the one that does not."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.layers import ProjectedLSTM
+from elmo_tf.layers.active_rows_tf import ActiveRows
+
+TOKENS, ROWS, FEATURES = 9, 21, 4
+LENGTHS = np.random.default_rng(5).permutation([0, 9, 8, *range(1, 10), *([2] * 9)])
+PREFIXES = np.arange(TOKENS) < LENGTHS[:, None]  # (row, token)
+MASKS = {
+    "padding behind": PREFIXES,
+    "padding in front": PREFIXES[:, ::-1],
+    "padding anywhere": np.random.default_rng(6).random((ROWS, TOKENS)) < 0.6,
+    "no padding": np.ones((ROWS, TOKENS), bool),
+    "padding alone": np.zeros((ROWS, TOKENS), bool),
+}
+masks = pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+
+
+def random(*shape):
+    return np.random.default_rng(7).normal(size=shape).astype(np.float32)
+
+
+@masks
+@pytest.mark.parametrize("is_traced", [False, True])
+def test_an_lstm_gives_the_same_with_the_padding_left_out(mask, is_traced):
+    lstm = ProjectedLSTM(7, 3, cell_clip=0.5, proj_clip=0.2, return_state=True)
+    plain = ProjectedLSTM.from_config({**lstm.get_config(), "unroll": True})
+    tokens, state = tf.constant(random(ROWS, TOKENS, FEATURES)), [random(ROWS, 3), random(ROWS, 7)]
+    for layer in (lstm, plain):
+        layer.build(tokens.shape)
+    for to, source in zip(plain.weights, lstm.weights, strict=True):
+        source.assign(random(*source.shape))
+        to.assign(source)
+
+    results = []
+    for layer in (lstm, plain):
+        call = tf.function(layer) if is_traced else layer
+        with tf.GradientTape() as tape:
+            tape.watch(tokens)
+            outputs, h, c = call(tokens, initial_state=state, mask=mask, training=False)
+            loss = sum(tf.reduce_sum(one * random(*one.shape)) for one in (outputs, h, c))
+        watched = [*(weight.value for weight in layer.trainable_weights), tokens]
+        gradients = tape.gradient(loss, watched, unconnected_gradients="zero")
+        results.append([outputs, h, c, *gradients])
+
+    for actual, desired in zip(*results, strict=True):
+        np.testing.assert_allclose(actual, desired, atol=2e-6)
+
+
+@masks
+def test_what_is_packed_and_scanned_comes_back_to_its_place(mask):
+    numbers = random(TOKENS, ROWS, 2)
+    real = mask.T[:, :, None]
+    rows = ActiveRows(tf.constant(real))
+
+    def step(state, token, is_real):
+        return [tf.where(is_real, state[0] + token, state[0])]
+
+    start = random(ROWS, 2)
+    outputs, (last,) = rows.scan(
+        step, [rows.pack(numbers), rows.pack(tf.constant(real))], (tf.constant(start),)
+    )
+
+    sums = start + np.cumsum(np.where(real, numbers, 0), axis=0)
+    np.testing.assert_allclose(np.where(real, outputs, 0), np.where(real, sums, 0), atol=1e-5)
+    np.testing.assert_allclose(last, sums[-1], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["padding behind", "padding in front"])
+def test_of_padding_on_one_side_little_is_read(name):
+    mask = MASKS[name].T[:, :, None]
+
+    packed = ActiveRows(tf.constant(mask)).pack(tf.ones((TOKENS, ROWS, 1)))
+
+    # Up to 7 rows more than are needed at each token.
+    assert mask.sum() <= len(packed) <= mask.sum() + 7 * TOKENS
+    assert len(packed) < 0.7 * mask.size
