@@ -26,6 +26,7 @@ _SUBPACKAGES = (
     "evaluation",
     "layers",
     "models",
+    "pipelines",
     "saved_models",
     "text",
     "trainers",

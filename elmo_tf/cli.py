@@ -12,7 +12,7 @@ from absl import app, flags
 from absl.flags import argparse_flags
 
 import elmo_tf
-from elmo_tf.commands import evaluating, pretraining, serving, vectors
+from elmo_tf.commands import converting, embedding, evaluating, pretraining, serving
 from elmo_tf.logs import import_tensorflow, plain_logs
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
@@ -105,11 +105,11 @@ def build_parser() -> argparse_flags.ArgumentParser:
     evaluating.add_evaluate(add)
     evaluating.add_score(add)
     evaluating.add_substitutes(add)
-    vectors.add_convert(add)
+    converting.add_convert(add)
     serving.add_export(add)
     serving.add_serve(add)
     serving.add_query(add)
-    vectors.add_embed(add)
+    embedding.add_embed(add)
     return parser
 
 

@@ -6,6 +6,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 
@@ -25,9 +26,7 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
         FileExistsError: `path` exists and `overwrite` is false, or it is a folder.
     """
     path = Path(path)
-    refuse_existing(path, overwrite)
-    if path.is_dir():
-        raise FileExistsError(f"Cannot write the file {path}: a folder has that name.")
+    refuse_file(path, overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = _beside(path, ".part")
     part.touch(exist_ok=False)
@@ -48,8 +47,8 @@ def atomic_directory(
     Args:
         path: the final name. Its parent is made if it is not there.
         overwrite: whether a folder of that name may be replaced, with all that is in it.
-        known: names that a folder may hold to be replaced. One that holds anything else is not
-            what was written here before, and is refused.
+        known: names, or patterns of names, that a folder may hold to be replaced. One that holds
+            anything else is not what was written here before, and is refused.
 
     Yields:
         An empty folder. If the block raises, it is removed and `path` stays as it was.
@@ -59,33 +58,60 @@ def atomic_directory(
             no folder, or holds something that is not `known`.
     """
     path = Path(path)
-    if not path.is_dir():
-        refuse_existing(path, overwrite=False)
-    elif any(path.iterdir()):
-        refuse_existing(path, overwrite)
-        others = sorted({child.name for child in path.iterdir()} - set(known))
-        if others:
-            raise FileExistsError(
-                f"{path} will not be replaced, since it holds more than would be written: "
-                f"{', '.join(others[:5])}. Choose another path."
-            )
+    refuse_directory(path, overwrite, known)
     path.parent.mkdir(parents=True, exist_ok=True)
     part = _beside(path, ".part")
     part.mkdir()
     try:
         yield part
-        for file in part.rglob("*"):
-            if file.is_file():
-                synchronise(file)
-        if path.exists():
-            old = _beside(path, ".old")
-            os.replace(path, old)
-            os.replace(part, path)
-            shutil.rmtree(old)
-        else:
-            os.replace(part, path)
+        put_in_place(part, path)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def put_in_place(part: Path, path: Path) -> None:
+    """Renames what is complete, a file or a folder, to its final name, and replaces what is there.
+
+    Args:
+        part: a file or a folder on the same file system as `path`.
+        path: the final name.
+    """
+    for file in [part, *part.rglob("*")]:
+        if file.is_file():
+            synchronise(file)
+    if path.is_dir():
+        old = _beside(path, ".old")
+        os.replace(path, old)
+        os.replace(part, path)
+        shutil.rmtree(old)
+    else:
+        os.replace(part, path)
+
+
+def refuse_directory(
+    path: str | os.PathLike, overwrite: bool = False, known: Iterable[str] = ()
+) -> None:
+    """Raises `FileExistsError` if a folder may not be written; see `atomic_directory`."""
+    path = Path(path)
+    if not path.is_dir():
+        refuse_existing(path, overwrite=False)
+        return
+    children = {child.name for child in path.iterdir()}
+    if children:
+        refuse_existing(path, overwrite)
+    others = sorted(name for name in children if not any(fnmatch(name, one) for one in known))
+    if others:
+        raise FileExistsError(
+            f"{path} will not be replaced, since it holds more than would be written: "
+            f"{', '.join(others[:5])}. Choose another path."
+        )
+
+
+def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
+    """Raises `FileExistsError` if a file may not be written; see `atomic_file`."""
+    refuse_existing(path, overwrite)
+    if os.path.isdir(path):
+        raise FileExistsError(f"Cannot write the file {os.fspath(path)}: a folder has that name.")
 
 
 def refuse_existing(path: str | os.PathLike, overwrite: bool) -> None:

@@ -63,3 +63,21 @@ def keras_round_trip(tmp_path):
         return keras.saving.load_model(path)
 
     return save_and_load
+
+
+@pytest.fixture
+def command(capsys):
+    """Calls the command within this process; gives its status, stdout and stderr."""
+
+    from elmo_tf import cli
+
+    def call(*arguments):
+        capsys.readouterr()
+        try:
+            status = cli._main(cli._parse(["elmo-tf", *map(str, arguments)]))
+        except SystemExit as exit:
+            status = exit.code
+        captured = capsys.readouterr()
+        return status, captured.out, captured.err
+
+    return call

@@ -9,7 +9,6 @@ import sys
 import time
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pytest
 
@@ -28,22 +27,6 @@ LINES = ["the cat sat .", "a dog saw the cat !", "", "the dog sat ."] * 8
 def in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("\n".join(LINES) + "\n")
-
-
-@pytest.fixture
-def command(capsys):
-    """Calls the command within this process; gives its status, stdout and stderr."""
-
-    def call(*arguments):
-        capsys.readouterr()
-        try:
-            status = cli._main(cli._parse(["elmo-tf", *map(str, arguments)]))
-        except SystemExit as exit:
-            status = exit.code
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return call
 
 
 @pytest.fixture(scope="module")
@@ -225,29 +208,20 @@ def test_convert_writes_the_same_weights(command, trained):
         np.testing.assert_array_equal(array, wanted)
 
 
+def test_convert_keeps_a_warm_start(command, trained):
+    status, _, _ = command("convert", trained, "warm", "--warm-start", "text.*")
+    assert status == 0
+    warm = load_bilm("warm")
+    again = load_bilm(trained)
+    assert np.abs(warm.initial_state).max() > 0
+    again.warm_start([line for line in LINES if line])
+    np.testing.assert_allclose(warm.initial_state, again.initial_state, atol=1e-6)
+
+
 def test_export_prints_the_path_of_the_version(command, trained):
     status, out, _ = command("export", trained, "models", "--version", "3")
     assert (status, out) == (0, f"{Path('models/3')}\n")
     assert Path("models/3/saved_model.pb").is_file()
-
-
-def test_embed_takes_a_precision(command, trained):
-    status, _, _ = command("embed", trained, "text.txt", "v16.hdf5", "--precision", "bfloat16")
-
-    assert status == 0
-    with h5py.File("v16.hdf5") as file:
-        for number, vectors in enumerate(Embedder(trained).embed(LINES)):
-            np.testing.assert_allclose(file[str(number)][()], vectors, atol=0.03)
-
-
-def test_embed_writes_what_the_embedder_gives(command, trained):
-    status, _, _ = command("embed", trained, "text.txt", "v.hdf5", "--layers", "top")
-    assert status == 0
-    wanted = list(Embedder(trained, layers="top").embed(LINES))
-    with h5py.File("v.hdf5") as file:
-        assert set(file) == {str(number) for number in range(len(LINES))}
-        for number, array in enumerate(wanted):
-            np.testing.assert_allclose(file[str(number)][()], array, atol=1e-6)
 
 
 def test_query_prints_what_a_server_answers(command, trained, exported):

@@ -50,6 +50,7 @@ def test_public_names_come_from_the_package(name, home):
         "evaluation",
         "layers",
         "models",
+        "pipelines",
         "saved_models",
         "text",
         "trainers",

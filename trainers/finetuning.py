@@ -15,6 +15,9 @@ from elmo_tf.text.vocabulary import Vocabulary
 # Variables with a row for each token of the vocabulary, by their path below the biLM or softmax.
 _TABLES = frozenset({"W", "b", "token_embedding/embedding"})
 
+# What `warm_start` has left belongs to the weights as they were.
+_STATE = "initial_state"
+
 
 class FirstWeights:
     """The weights of a checkpoint, to begin a run with.
@@ -52,6 +55,8 @@ class FirstWeights:
         for to, source, variables_of in parts:
             values = variables_of(source)
             for path, weight in variables_of(to).items():
+                if path == _STATE:
+                    continue
                 value = values[path].numpy()
                 if path in _TABLES:  # a row for each token
                     value, rows = weight.numpy(), value[old]

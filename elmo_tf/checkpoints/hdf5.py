@@ -66,6 +66,7 @@ def fill_variables(
     Raises:
         ValueError: see `read_weights`.
     """
+    rules = [rule for rule in rules if rule.dataset in found or not rule.is_optional]
     _check_names(path, found, {rule.dataset for rule in rules})
     values: dict[str, np.ndarray] = {}
     for rule in rules:
@@ -88,6 +89,8 @@ def write_weights(
                 _write_rows(file, rule.dataset, targets[0])
                 continue
             arrays = [np.asarray(target.numpy(), np.float32) for target in targets]
+            if rule.is_optional and not any(map(np.any, arrays)):
+                continue
             file.create_dataset(rule.dataset, data=rule.to_file(arrays))
 
 

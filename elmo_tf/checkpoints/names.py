@@ -16,12 +16,14 @@ class WeightRule(NamedTuple):
         variables: paths within the `BiLM`, in the order of `from_file`'s results.
         from_file: array of the file → arrays of the variables.
         to_file: arrays of the variables → array of the file.
+        is_optional: whether the dataset is left out if it is all zeros, as the variables then are.
     """
 
     dataset: str
     variables: tuple[str, ...]
     from_file: Callable[[np.ndarray], list[np.ndarray]] = lambda array: [array]
     to_file: Callable[[list[np.ndarray]], np.ndarray] = lambda arrays: arrays[0]
+    is_optional: bool = False
 
     @property
     def is_plain(self) -> bool:
@@ -32,10 +34,12 @@ class WeightRule(NamedTuple):
 def weight_rules(config: BiLMConfig) -> list[WeightRule]:
     """The table for a biLM of that shape.
 
-    Source: `weights.hdf5` of the published checkpoints.
+    Source: `weights.hdf5` of the published checkpoints, but for the state that `warm_start` leaves,
+    which other implementations do not read.
     """
     rules = [*_char_cnn_rules(config)] if config.char_cnn is not None else []
-    return [*rules, *_lstm_rules(config)]
+    state = WeightRule("initial_state", ("initial_state",), is_optional=True)
+    return [*rules, *_lstm_rules(config), state]
 
 
 def token_embedding_rules() -> list[WeightRule]:

@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 
 import h5py
-from absl import logging
 
 from elmo_tf.checkpoints.hdf5 import softmax_variables, variables_by_path, write_weights
 from elmo_tf.checkpoints.load import (
@@ -31,7 +30,8 @@ def save_bilm(bilm: BiLM, directory: str | os.PathLike) -> None:
 
     A biLM without a character CNN also gets `token_embeddings.hdf5` and, if it has a vocabulary,
     `vocab.txt`. Each file appears when it is complete; files of these names are replaced. The
-    format has no place for the state that `warm_start` leaves, so a warning tells of its loss.
+    state that `warm_start` leaves is one more dataset of the weights, `initial_state` (direction,
+    layer, projection_dim + dim), which other implementations pass over.
 
     Args:
         bilm: a `BiLM`.
@@ -41,12 +41,6 @@ def save_bilm(bilm: BiLM, directory: str | os.PathLike) -> None:
         OSError: the files cannot be written.
     """
     directory = Path(directory)
-    if bilm.initial_state.numpy().any():
-        logging.warning(
-            "A checkpoint cannot hold the state that warm_start has left: call it again on what is "
-            "loaded from %s.",
-            directory,
-        )
     variables = variables_by_path(bilm)
     write_weights(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables)
     if bilm.config.char_cnn is None:

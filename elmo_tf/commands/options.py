@@ -26,9 +26,9 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace an output that exists")
 
 
-def print_json(content: Any) -> None:
+def print_json(content: Any, indent: int | None = None) -> None:
     """Writes one JSON value to stdout. What stands for an invalid byte of a text is escaped."""
-    text = json.dumps(content, ensure_ascii=False)
+    text = json.dumps(content, ensure_ascii=False, indent=indent)
     print(text.encode("utf-8", "backslashreplace").decode())
 
 

@@ -1,23 +1,25 @@
 """Sentences ─► vectors: any number of them, in batches of like lengths, in the input's order."""
 
 import collections
+import hashlib
+import json
 import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import h5py
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.config_checks import check_int
+from elmo_tf.embedding.file_jobs import FileJob
 from elmo_tf.embedding.layer_choice import LAYERS, LayerChoice
 from elmo_tf.embedding.long_sentences import WindowReader
+from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.embedding.token_table import TokenTable
-from elmo_tf.files import atomic_file
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
@@ -25,8 +27,8 @@ from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, NO_TOKEN_ROW
 from elmo_tf.precision import usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
+from elmo_tf.text.sentence_files import SentenceCount, sentence_reader
 from elmo_tf.text.sentences import encode
-from elmo_tf.text.vocabulary import read_lines
 
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}  # and their dtype policies
 OUTPUTS = ("sentence", "token")
@@ -155,20 +157,36 @@ class Embedder:
                 f"`sentences` must be several sentences, not one string: {sentences!r}. Put it in "
                 "a list."
             )
-        return self._embed(sentences)
+        # Who has all sentences in hand waits for all vectors.
+        return self._embed(sentences, first_group=int(isinstance(sentences, list | tuple)))
 
-    def _embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:
+    def _embed(self, sentences: Iterable[Sentence], first_group: int) -> Iterator[np.ndarray]:
+        for arrays in self.embed_groups(sentences, first_group):
+            while arrays:
+                yield arrays.popleft()
+
+    def embed_groups(
+        self, sentences: Iterable[Sentence], first_group: int = 0
+    ) -> Iterator[collections.deque[np.ndarray]]:
+        """The same, in groups of the sentences that are read ahead together.
+
+        Args:
+            sentences: see `embed`.
+            first_group: int >= 0. Number of the first of these groups. Work that ended with group
+                k goes on with k + 1, and gives what it would have given.
+
+        Yields:
+            The arrays of a group, to be taken from it: each is then forgotten.
+        """
         numbered = (_tokens(number, item) for number, item in enumerate(sentences))
         if not self._keeps_table:
             with self._lock:
                 self._table.forget()
-        # Who has all sentences in hand waits for all vectors.
-        num_batches = _BATCHES_AHEAD if isinstance(sentences, list | tuple) else 1
+        num_batches = _BATCHES_AHEAD if first_group else 1
         while group := read_ahead(numbered, num_batches * self.batch_tokens):
             with self._lock:
                 arrays = collections.deque(self._of_group(group))
-            while arrays:  # each is forgotten when it is given
-                yield arrays.popleft()
+            yield arrays
             num_batches = _BATCHES_AHEAD
 
     def _of_group(self, group: Sequence[list[bytes]]) -> list[np.ndarray]:
@@ -229,28 +247,53 @@ class Embedder:
         input: str | os.PathLike,
         output: str | os.PathLike,
         overwrite: bool = False,
-    ) -> None:
-        """Embeds a text file, one tokenised sentence a line, into an HDF5 file.
+        *,
+        format: str | None = None,
+        token_column: int | None = None,
+        **options: Any,
+    ) -> SentenceCount:
+        """Embeds a file of sentences into a file of vectors.
+
+        Killed at any moment, the same call goes on from what is in the folder `output` +
+        `.unfinished`, to the same vectors; the output appears when it is complete.
 
         Args:
-            input: the text; `.gz` is unpacked.
-            output: gets one dataset a line, named by its number from 0, with an array as `embed`
-                gives it. It appears when it is complete.
-            overwrite: whether `output` may be replaced.
+            input: text, one tokenised sentence a line, or CoNLL columns; `.gz` is unpacked.
+            output: by its suffix HDF5 (.hdf5, .h5, or any other), Parquet (.parquet, a folder), or
+                NumPy (.npz, .npy); see `HDF5Output` and so on. A sentence's array is as `embed`
+                gives it, and an empty line has one too.
+            overwrite: whether `output` may be replaced, and unfinished work that does not fit.
+            format, token_column: of the input, see `sentence_reader`. None: by its name.
+            options: of the output, see `OutputOptions`.
+
+        Returns:
+            The size of the input, and how many of its sentences are odd.
 
         Raises:
-            FileExistsError: `output` exists and `overwrite` is false.
+            FileExistsError: see `overwrite`, or another process is at it.
+            ValueError: an option that the format does not have, or damaged input.
             OSError: a file cannot be read or written.
         """
-        num_lines = sum(1 for _ in read_lines(input))
-        with (
-            atomic_file(output, overwrite) as part,
-            h5py.File(part, "w") as file,
-            progress(num_lines, "embedding", "sentences") as meter,
-        ):
-            for number, vectors in enumerate(self.embed(read_lines(input))):
-                file.create_dataset(str(number), data=vectors)
-                meter.update(1)
+        read = sentence_reader(input, format, token_column)
+        return FileJob(self, input, read, output, OutputOptions(**options), overwrite).run()
+
+    def settings(self) -> dict[str, Any]:
+        """All that vectors depend on: the weights, as a digest, and how they are used."""
+        digest = hashlib.sha256(json.dumps(self.bilm.config.to_options()).encode())
+        for weight in [*self.bilm.weights, *self._choice.mix_weights]:
+            digest.update(weight.numpy().tobytes())
+        return {
+            "model": digest.hexdigest(),
+            "layers": self.layers,
+            "precision": self.precision,
+            "batch_tokens": self.batch_tokens,
+        }
+
+    @property
+    def max_token_bytes(self) -> int | None:
+        """Bytes of a token that are read, or None for all of them."""
+        char_cnn = self.bilm.config.char_cnn
+        return None if char_cnn is None else char_cnn.max_chars - 2  # two mark begin and end
 
     def _vectors(self, batch: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         """The vectors of a batch of sentences, of which the rows of the tokens are known."""

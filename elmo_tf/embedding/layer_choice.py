@@ -32,6 +32,11 @@ class LayerChoice:
         return self._mix(layers, mask=mask)
 
     @property
+    def mix_weights(self) -> list:
+        """The variables of the mix; none without one."""
+        return [] if self._mix is None else list(self._mix.weights)
+
+    @property
     def is_sum(self) -> bool:
         """Whether each token's vector is a weighted sum of its layers, and nothing else."""
         return self._mix is None or not self._mix.layer_norm

@@ -12,6 +12,7 @@ from absl import logging
 
 from elmo_tf.progress import progress
 from elmo_tf.text.count_cache import CountCache
+from elmo_tf.text.odd_lines import is_utf_8, odd_lines
 from elmo_tf.text.sentences import split_tokens
 from elmo_tf.text.vocabulary import Vocabulary, is_packed, read_lines
 
@@ -136,8 +137,7 @@ class CorpusCount(NamedTuple):
             (self.empty_lines, "empty (passed over)"),
             (self.crlf_lines, "ending in CRLF (read as LF)"),
         )
-        found = [f"{number:,} {kind}" for number, kind in kinds if number]
-        return f"Odd lines: {', '.join(found)}." if found else ""
+        return odd_lines(*kinds)
 
 
 def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> CorpusCount:
@@ -225,7 +225,7 @@ def _count(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> Corpus
 
 def _oddities(line: str, tokens: list[str]) -> Iterator[str]:
     """The fields of `CorpusCount` in which a line counts."""
-    if not line.isascii() and not _is_utf_8(line):
+    if not is_utf_8(line):
         yield "invalid_lines"
     if "\0" in line:
         yield "nul_lines"
@@ -235,11 +235,3 @@ def _oddities(line: str, tokens: list[str]) -> Iterator[str]:
         yield "empty_lines"
     if line.endswith("\r\n"):
         yield "crlf_lines"
-
-
-def _is_utf_8(line: str) -> bool:
-    try:
-        line.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True

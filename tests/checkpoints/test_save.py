@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 
+import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -81,15 +82,24 @@ def test_a_frozen_bilm_is_saved_too(tmp_path, fresh_bilm, bilm):
     )
 
 
-def test_a_warm_start_that_is_lost_is_warned_of(tmp_path, fresh_bilm, caplog):
-    bilm = fresh_bilm()
-    save_bilm(bilm, tmp_path)
-    assert "warm_start" not in caplog.text
-    bilm.warm_start(["the cat sat"])
+def test_a_warm_start_is_saved_too(tmp_path, fresh_bilm, bilm):
+    warm = fresh_bilm()
+    warm.warm_start(["the cat sat", ["a", "서울"]])
+    expected = warm(SENTENCES)["layers"]
+    assert np.abs(expected - bilm(SENTENCES)["layers"]).max() > 1e-3
 
+    save_bilm(warm, tmp_path)
+    loaded = load_bilm(tmp_path)
+
+    np.testing.assert_array_equal(loaded.initial_state, warm.initial_state)
+    np.testing.assert_array_equal(loaded(SENTENCES)["layers"], expected)
+
+
+def test_without_a_warm_start_the_file_is_as_published(tmp_path, bilm):
     save_bilm(bilm, tmp_path)
 
-    assert "A checkpoint cannot hold the state that warm_start has left" in caplog.text
+    with h5py.File(tmp_path / "weights.hdf5") as file:
+        assert "initial_state" not in file
 
 
 def test_saving_again_replaces_the_files(tmp_path, bilm):

@@ -1,36 +1,136 @@
+"""A file of sentences becomes a file of vectors, in any format, whole or not at all."""
+
 import gzip
-import itertools
 import os
 
-import h5py
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from elmo_tf import Embedder
+from vector_files import read_vectors, sentence_to_index
+
+FORMATS = (".hdf5", ".parquet", ".npz", ".npy")
+formats = pytest.mark.parametrize("suffix", FORMATS)
+LINES = ["the cat sat", "", "", "\udcff and / or"]
 
 
 @pytest.fixture
 def text(tmp_path):
     """Four lines, the second and third without tokens, the last without a newline."""
     path = tmp_path / "text.txt"
-    path.write_bytes(b"the cat sat\n\n  \n\xff a")
+    path.write_bytes(b"the cat sat\n\n  \n\xff and / or")
     return path
 
 
-def read_hdf5(path):
-    with h5py.File(path) as file:
-        return {name: dataset[()] for name, dataset in file.items()}
+@formats
+def test_each_line_has_its_place_in_every_format(embedder, text, tmp_path, suffix):
+    output = tmp_path / "new" / f"vectors{suffix}"
+
+    embedder.embed_file(text, output)
+
+    arrays = read_vectors(output)
+    assert sorted(arrays) == [0, 1, 2, 3]
+    for number, expected in enumerate(embedder.embed(LINES)):
+        assert arrays[number].dtype == np.float32
+        assert arrays[number].shape == expected.shape
+        np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
+    assert not list(output.parent.glob("*.unfinished"))
 
 
-def test_a_file_gets_one_dataset_a_line(embedder, text, tmp_path):
-    embedder.embed_file(text, tmp_path / "new" / "vectors.hdf5")
+@formats
+@pytest.mark.parametrize("layers", ["all", "top"])
+def test_numbers_of_16_bits_are_the_rounded_ones(bilm, text, tmp_path, suffix, layers):
+    embedder = Embedder(bilm, layers=layers)
+    output = tmp_path / f"vectors{suffix}"
 
-    arrays = read_hdf5(tmp_path / "new" / "vectors.hdf5")
-    lines = ["the cat sat", "", "", b"\xff a"]
-    assert set(arrays) == {"0", "1", "2", "3"}
-    for number, expected in enumerate(embedder.embed(lines)):
-        np.testing.assert_allclose(arrays[str(number)], expected, atol=1e-5)
-        assert arrays[str(number)].shape == expected.shape
+    embedder.embed_file(text, output, dtype="float16")
+
+    arrays = read_vectors(output)
+    for number, expected in enumerate(embedder.embed(LINES)):
+        assert arrays[number].dtype == np.float16
+        assert arrays[number].shape == expected.shape
+        np.testing.assert_allclose(arrays[number], expected, atol=1e-6, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "compression"),
+    [
+        (".hdf5", "gzip"),
+        (".hdf5", "lzf"),
+        (".parquet", "gzip"),
+        (".parquet", "snappy"),
+        (".parquet", "zstd"),
+        (".npz", "gzip"),
+    ],
+)
+def test_compression_changes_the_size_alone(bilm, tmp_path, suffix, compression):
+    embedder = Embedder(bilm)
+    text = tmp_path / "text.txt"
+    text.write_text("the same few words over and over again " * 50 + "\n\n")
+    plain, packed = tmp_path / f"plain{suffix}", tmp_path / f"packed{suffix}"
+
+    embedder.embed_file(text, plain, dtype="float16")
+    embedder.embed_file(text, packed, dtype="float16", compression=compression)
+
+    for number, array in read_vectors(plain).items():
+        np.testing.assert_array_equal(read_vectors(packed)[number], array)
+    sizes = [_size(path) for path in (packed, plain)]
+    assert sizes[0] < 0.9 * sizes[1]
+
+
+def _size(path):
+    return sum(file.stat().st_size for file in (path.iterdir() if path.is_dir() else [path]))
+
+
+def test_parquet_holds_the_sentences_too(embedder, text, tmp_path):
+    embedder.embed_file(text, tmp_path / "with.parquet")
+    embedder.embed_file(text, tmp_path / "without.parquet", forget_sentences=True)
+
+    table = pq.read_table(tmp_path / "with.parquet")
+    assert table.column_names == ["line", "text", "tokens", "shape", "vectors"]
+    assert table["text"].to_pylist() == ["the cat sat", "", "", "\ufffd and / or"]
+    assert table["tokens"].to_pylist()[2:] == [[], ["\ufffd", "and", "/", "or"]]
+    assert pq.read_table(tmp_path / "without.parquet").column_names == ["line", "shape", "vectors"]
+
+
+def test_hdf5_tells_the_number_of_a_sentence(embedder, text, tmp_path):
+    embedder.embed_file(text, tmp_path / "with.hdf5")
+    embedder.embed_file(text, tmp_path / "without.hdf5", forget_sentences=True)
+
+    expected = {"the cat sat": "0", "": "2", "\udcff and / or": "3"}
+    assert sentence_to_index(tmp_path / "with.hdf5") == expected
+    with pytest.raises(KeyError, match="sentence_to_index"):
+        sentence_to_index(tmp_path / "without.hdf5")
+
+
+@formats
+def test_a_text_without_lines_is_an_output_without_arrays(embedder, tmp_path, suffix):
+    (tmp_path / "text.txt").write_bytes(b"")
+
+    count = embedder.embed_file(tmp_path / "text.txt", tmp_path / f"vectors{suffix}")
+
+    assert count.sentences == 0
+    assert read_vectors(tmp_path / f"vectors{suffix}") == {}
+
+
+def test_columns_are_read_too(embedder, tmp_path):
+    columns = tmp_path / "text.conll"
+    columns.write_text("-DOCSTART- O\n\nthe O\ncat B-ANIMAL\n\n# O\nhash O\n")
+
+    embedder.embed_file(columns, tmp_path / "vectors.npz")
+    embedder.embed_file(columns, tmp_path / "tags.npz", token_column=2)
+    embedder.embed_file(columns, tmp_path / "lines.npz", format="text")
+
+    for name, sentences in (
+        ("vectors.npz", [["the", "cat"], ["#", "hash"]]),
+        ("tags.npz", [["O", "B-ANIMAL"], ["O", "O"]]),
+        ("lines.npz", [line.split() for line in columns.read_text().splitlines()]),
+    ):
+        arrays = read_vectors(tmp_path / name)
+        assert len(arrays) == len(sentences)
+        for number, expected in enumerate(embedder.embed(sentences)):
+            np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
 
 
 def test_a_packed_file_is_unpacked(embedder, text, tmp_path):
@@ -40,24 +140,54 @@ def test_a_packed_file_is_unpacked(embedder, text, tmp_path):
     embedder.embed_file(packed, tmp_path / "packed.hdf5")
     embedder.embed_file(text, tmp_path / "plain.hdf5")
 
-    arrays, expected = read_hdf5(tmp_path / "packed.hdf5"), read_hdf5(tmp_path / "plain.hdf5")
-    for number in map(str, range(4)):
+    arrays, expected = read_vectors(tmp_path / "packed.hdf5"), read_vectors(tmp_path / "plain.hdf5")
+    for number in range(4):
         np.testing.assert_array_equal(arrays[number], expected[number])
 
 
-def test_an_existing_output_is_refused_unless_that_is_allowed(embedder, text, tmp_path):
-    output = tmp_path / "vectors.hdf5"
-    output.write_text("kept")
+def test_odd_lines_are_counted_and_told_of(embedder, text, tmp_path, caplog):
+    with open(text, "ab") as file:
+        file.write(b"\n" + b"x" * 10_000 + b" y\n")
 
-    with pytest.raises(FileExistsError, match=r"vectors\.hdf5 exists already"):
+    count = embedder.embed_file(text, tmp_path / "vectors.hdf5")
+
+    assert (count.sentences, count.tokens, count.longest) == (5, 9, 4)
+    most = embedder.max_token_bytes
+    assert (
+        "Odd lines: 1 empty (no vectors), 1 of white space alone (no vectors), 1 with invalid "
+        "UTF-8 (read byte for byte; another encoding?), 1 with a token of more than "
+        f"{most} bytes (the rest is not read)."
+    ) in caplog.text
+    (expected,) = embedder.embed([["x" * most, "y"]])
+    np.testing.assert_allclose(read_vectors(tmp_path / "vectors.hdf5")[4], expected, atol=1e-5)
+
+
+@formats
+def test_an_existing_output_is_refused_unless_that_is_allowed(embedder, text, tmp_path, suffix):
+    output = tmp_path / f"vectors{suffix}"
+    embedder.embed_file(text, output)
+    text.write_text("only this")
+
+    with pytest.raises(FileExistsError, match=rf"vectors{suffix} exists already"):
         embedder.embed_file(text, output)
-    assert output.read_text() == "kept"
+    assert len(read_vectors(output)) == 4
 
     embedder.embed_file(text, output, overwrite=True)
-    assert len(read_hdf5(output)) == 4
+    assert len(read_vectors(output)) == 1
 
 
-def test_a_failed_run_leaves_nothing(embedder, tmp_path):
+def test_a_folder_with_other_things_is_never_replaced(embedder, text, tmp_path):
+    output = tmp_path / "vectors.parquet"
+    output.mkdir()
+    (output / "thesis.tex").write_text("years")
+
+    with pytest.raises(FileExistsError, match=r"holds more than would be written: thesis\.tex"):
+        embedder.embed_file(text, output, overwrite=True)
+    with pytest.raises(FileExistsError, match="a folder has that name"):
+        embedder.embed_file(text, tmp_path, overwrite=True)
+
+
+def test_a_failure_before_the_first_vectors_leaves_nothing(embedder, tmp_path):
     damaged = tmp_path / "text.txt.gz"
     damaged.write_bytes(gzip.compress(b"a b\n" * 500)[:-12])
 
@@ -71,13 +201,29 @@ def test_a_failed_run_leaves_nothing(embedder, tmp_path):
     assert os.listdir(tmp_path) == ["text.txt.gz"]
 
 
-def test_a_run_that_is_interrupted_half_way_leaves_nothing(embedder, text, tmp_path, monkeypatch):
-    def interrupted(sentences):
-        yield from itertools.islice(Embedder.embed(embedder, sentences), 2)
-        raise KeyboardInterrupt
+def test_a_pipe_is_refused(embedder, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
 
-    monkeypatch.setattr(embedder, "embed", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        embedder.embed_file(text, tmp_path / "vectors.hdf5")
+    with pytest.raises(ValueError, match="pipe is no file on a disk"):
+        embedder.embed_file(tmp_path / "pipe", tmp_path / "vectors.hdf5")
 
-    assert os.listdir(tmp_path) == ["text.txt"]
+
+@pytest.mark.parametrize(
+    ("suffix", "choices", "message"),
+    [
+        (".npy", {"compression": "gzip"}, r"An \.npy array has no compression 'gzip', only none"),
+        (".hdf5", {"compression": "zip"}, "HDF5 has no compression 'zip', only none, gzip, lzf"),
+        (".parquet", {"use_sentence_keys": True}, "Parquet has no keys"),
+        (".hdf5", {"dtype": "int8"}, "`dtype` must be one of float32, float16. Received: int8"),
+        (
+            ".hdf5",
+            {"use_sentence_keys": True, "forget_sentences": True},
+            "Sentences cannot be keys .* and forgotten too",
+        ),
+    ],
+)
+def test_an_option_that_a_format_does_not_have_is_an_error(
+    embedder, text, tmp_path, suffix, choices, message
+):
+    with pytest.raises(ValueError, match=message):
+        embedder.embed_file(text, tmp_path / f"vectors{suffix}", **choices)

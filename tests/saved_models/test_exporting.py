@@ -250,6 +250,18 @@ def test_forward_alone_is_exported_as_the_forward_half(tmp_path, bilm, forward_b
         assert outputs["elmo"].shape[-1] == outputs["default"].shape[-1] == 6
 
 
+def test_a_warm_start_is_exported(tmp_path, fresh_bilm):
+    bilm = fresh_bilm()
+    bilm.warm_start(["the cat sat", "on a mat"])
+
+    path = export(bilm, tmp_path)
+
+    expected = bilm(np.array(SENTENCES, object))["layers"]
+    for ask in (asked_in_python(path), asked_in_a_session(path)):
+        outputs = ask("serving_default", strings=np.array(SENTENCES, object))
+        np.testing.assert_allclose(outputs["lstm_outputs2"], expected[:, 2], atol=1e-5)
+
+
 def test_a_version_is_replaced_as_a_whole_if_that_is_allowed(exported_over_another):
     path = Path(exported_over_another)
 

@@ -5,7 +5,7 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tf import Vocabulary, save_bilm
+from elmo_tf import Vocabulary, load_bilm, save_bilm
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.trainers import PretrainConfig, pretrain
 from runs import read_log
@@ -47,6 +47,19 @@ def test_tokens_in_both_vocabularies_keep_their_softmax_rows(
     assert new["old"][0].any()  # by chance, not zeros
     for one, other in zip(before.bilm.weights, after.bilm.weights, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
+
+
+def test_a_warm_start_ends_with_the_weights_that_it_was_made_for(tmp_path, settings, run):
+    shutil.copytree(run.workdir, tmp_path / "warm")
+    bilm = load_bilm(run.workdir)
+    bilm.warm_start(["the cat"])
+    save_bilm(bilm, tmp_path / "warm")
+
+    settings = unchanged(settings, start_from=tmp_path / "warm")
+    pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
+
+    assert load_bilm(tmp_path / "warm").initial_state.numpy().any()
+    assert not load_bilm(tmp_path / "tuned").initial_state.numpy().any()
 
 
 def test_the_rows_of_a_table_of_tokens_are_kept_too(tmp_path, settings, other_vocabulary):

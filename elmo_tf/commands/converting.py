@@ -1,4 +1,4 @@
-"""The subcommands `convert` and `embed`: checkpoint ─► checkpoint, or vectors in a file."""
+"""The subcommand `convert`: any supported checkpoint ─► the published format."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from typing import Any
 
 from absl import logging
 
-from elmo_tf.commands.options import add_overwrite, positive
+from elmo_tf.commands.options import add_overwrite
 
 
 def add_convert(add: Callable) -> None:
@@ -27,6 +27,14 @@ def add_convert(add: Callable) -> None:
         "a checkpoint of TensorFlow 1 (run/model.ckpt-1250)",
     )
     parser.add_argument("target", metavar="TARGET_DIR", help="the new checkpoint directory")
+    parser.add_argument(
+        "--warm-start",
+        nargs="+",
+        default=[],
+        metavar="GLOB",
+        help="text to read first: the state it leaves is where every sentence begins, which suits "
+        "checkpoints trained with carried state",
+    )
     add_overwrite(parser)
 
 
@@ -35,12 +43,15 @@ def _convert(arguments: Any) -> None:
     from elmo_tf.checkpoints.save import BILM_FILES, save_bilm
     from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
     from elmo_tf.files import atomic_directory
+    from elmo_tf.text.corpus import read_sentences, text_files
 
     source = arguments.source
     source = source[0] if len(source) == 1 else tuple(source)
     known = (*BILM_FILES, SOFTMAX_FILE)
     with atomic_directory(arguments.target, arguments.overwrite, known) as part:
         bilm = load_bilm(source)
+        if arguments.warm_start:
+            bilm.warm_start(read_sentences(text_files(arguments.warm_start)))
         save_bilm(bilm, part)
         original = find_tf1_checkpoint(source)
         if original is not None:
@@ -58,40 +69,3 @@ def _convert_softmax(original: Any, bilm: Any, target: os.PathLike) -> None:
     vocabulary = original.folder / VOCABULARY_FILE
     if vocabulary.is_file():
         shutil.copy(vocabulary, target)
-
-
-def add_embed(add: Callable) -> None:
-    """`elmo-tf embed`."""
-    parser = add(
-        "embed",
-        _embed,
-        "write the vectors of a text's lines to HDF5, one dataset a line, named from 0",
-        "elmo-tf embed run text.txt vectors.hdf5",
-    )
-    parser.add_argument("model", metavar="MODEL", help="a checkpoint: directory, zip or URL")
-    parser.add_argument("input", metavar="INPUT", help="one tokenised sentence a line; .gz too")
-    parser.add_argument("output", metavar="OUTPUT.hdf5", help="appears when it is complete")
-    parser.add_argument(
-        "--layers", choices=("all", "top", "average", "mix"), default="all", help="(all)"
-    )
-    parser.add_argument(
-        "--precision",
-        choices=("float32", "bfloat16"),
-        default="float32",
-        help="bfloat16 is faster where the processor has it, and less exact (float32)",
-    )
-    parser.add_argument(
-        "--batch-tokens", type=positive, default=4096, metavar="N", help="in a batch (4096)"
-    )
-    add_overwrite(parser)
-
-
-def _embed(arguments: Any) -> None:
-    from elmo_tf.embedding import Embedder
-    from elmo_tf.files import refuse_existing
-
-    refuse_existing(arguments.output, arguments.overwrite)
-    embedder = Embedder(
-        arguments.model, arguments.layers, arguments.precision, arguments.batch_tokens
-    )
-    embedder.embed_file(arguments.input, arguments.output, arguments.overwrite)

@@ -1,0 +1,1 @@
+"""Vectors ─► files that a kill cannot damage: HDF5, Parquet, NumPy."""

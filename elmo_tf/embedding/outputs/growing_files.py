@@ -1,0 +1,57 @@
+"""Files that only grow: a record of the sizes up to which they count."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from elmo_tf.files import atomic_file, synchronise
+
+_RECORD = "commit.json"
+
+
+class GrowingFiles:
+    """Files to be appended to, in a folder with a record of how far they are good.
+
+    Args:
+        folder: of the files. Each is cut to the size in the record, or made anew if there is none.
+        names: of the files.
+
+    Raises:
+        OSError: a file cannot be opened.
+    """
+
+    def __init__(self, folder: Path, *names: str):
+        self._record = folder / _RECORD
+        record = json.loads(self._record.read_bytes()) if self._record.exists() else {}
+        self.note: dict[str, Any] = record.get("note", {})
+        """What the last commit said; empty if there was none."""
+        self.paths = [folder / name for name in names]
+        self.files: list[BinaryIO] = []
+        for path in self.paths:
+            path.touch()
+            file = open(path, "r+b")  # noqa: SIM115 - closed in `close`
+            file.truncate(record.get(path.name, 0))
+            file.seek(0, os.SEEK_END)
+            self.files.append(file)
+
+    def commit(self, note: dict[str, Any]) -> None:
+        """Makes all that was written so far last. Returns when it is on the disk.
+
+        Args:
+            note: kept with it, in JSON.
+        """
+        record: dict[str, Any] = {"note": note}
+        for path, file in zip(self.paths, self.files, strict=True):
+            file.flush()
+            os.fsync(file.fileno())
+            record[path.name] = file.seek(0, os.SEEK_END)
+        with atomic_file(self._record) as part:
+            part.write_text(json.dumps(record), encoding="utf-8")
+        synchronise(self._record.parent)  # the new names too
+        self.note = note
+
+    def close(self) -> None:
+        """Closes the files."""
+        for file in self.files:
+            file.close()

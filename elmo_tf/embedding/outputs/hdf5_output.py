@@ -1,0 +1,86 @@
+"""Vectors ─► HDF5, one dataset a sentence, as users of the PyTorch implementation know it."""
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from elmo_tf.embedding.outputs.journaled_file import JournaledFile
+from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
+from elmo_tf.text.sentence_files import Sentence
+
+SENTENCES = "sentence_to_index"
+_FILE = "vectors.hdf5"
+# What stands in for a sentence that HDF5 cannot take for a name, and is none itself.
+_SPARE_KEY = re.compile(r"[./]*line [0-9]+")
+
+
+class HDF5Output(VectorOutput):
+    """One dataset a sentence, named by its number from 0, and `sentence_to_index` in JSON.
+
+    With `use_sentence_keys` a dataset is named by its sentence, so that `file[sentence]` finds it,
+    and has its number as attribute `line`. A `/` makes a group, as in every HDF5 path. Of a
+    sentence that comes again the first dataset is kept: the vectors are the same. A sentence that
+    can be no name (it is empty, or what it needs as a group is a dataset, or the reverse) is named
+    `line 7` by its number.
+    """
+
+    name = "HDF5"
+    compressions = ("gzip", "lzf")
+    takes_sentence_keys = True
+
+    def __init__(self, folder: str | os.PathLike, options: OutputOptions):
+        super().__init__(folder, options)
+        self._journal = JournaledFile(self._folder / _FILE)
+        self.position = self._journal.note
+        self._file = h5py.File(self._journal, "r+" if self.position else "w")
+
+    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+        vectors = self._as_written(vectors)
+        # Only what is cut into chunks can be compressed, and nothing cannot be cut.
+        compression = self._options.compression
+        filters = {} if compression == "none" or not vectors.size else {"compression": compression}
+        if not self._options.use_sentence_keys:
+            self._file.create_dataset(str(number), data=vectors, **filters)
+            return
+        key, spare = sentence.text, f"line {number}"
+        if _SPARE_KEY.fullmatch(key) or "\0" in key:  # where HDF5 takes a name to end
+            key = spare
+        elif isinstance(self._find(key), h5py.Dataset):
+            return
+        try:
+            dataset = self._file.create_dataset(key, data=vectors, **filters)
+        except (ValueError, TypeError, KeyError, OSError):
+            dataset = self._file.create_dataset(spare, data=vectors, **filters)
+        dataset.attrs["line"] = number
+
+    def _find(self, key: str) -> Any:
+        try:
+            return self._file[key]
+        except (ValueError, TypeError, KeyError, OSError):
+            return None
+
+    def commit(self, position: dict[str, Any]) -> None:
+        self._file.flush()
+        self._journal.commit(position)
+        self.position = position
+
+    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
+        if not (self._options.forget_sentences or self._options.use_sentence_keys):
+            index = {sentence.text: str(number) for number, sentence in enumerate(sentences)}
+            self._file.pop(SENTENCES, None)  # of a run that was killed here
+            text = h5py.string_dtype()
+            self._file.create_dataset(SENTENCES, data=[json.dumps(index)], dtype=text)
+        self._file.close()
+        self._journal.commit(self.position)
+        self._journal.close()
+        return [(self._folder / _FILE, "")]
+
+    def close(self) -> None:
+        self._file.close()
+        self._journal.close()

@@ -1,0 +1,152 @@
+"""Vectors ─► NumPy's own files: an archive with an array for each sentence, or one long array."""
+
+import contextlib
+import io
+import os
+import struct
+import zipfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from elmo_tf.embedding.outputs.growing_files import GrowingFiles
+from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
+from elmo_tf.files import refuse_file
+from elmo_tf.text.sentence_files import Sentence
+
+# What stands in front of a member of a zip archive, and where its sizes are if they need 64 bits.
+_MEMBER = struct.Struct("<4s5H3I2H")
+_LARGE_SIZES = struct.Struct("<2H2Q")
+# Arrays of more bytes get sizes of 64 bits; the smaller ones fit without, compressed or not.
+_LARGE = 2**31
+# What is added to the name of an array for its sentences' offsets.
+_OFFSETS = ".offsets.npy"
+
+
+class NpzOutput(VectorOutput):
+    """An archive with one array a sentence, named by its number: `numpy.load(path)["0"]`.
+
+    The archive's directory is written at the very end; what a kill leaves is known from what stands
+    in front of each array.
+    """
+
+    name = "An .npz archive"
+    compressions = ("gzip",)
+
+    def __init__(self, folder: str | os.PathLike, options: OutputOptions):
+        super().__init__(folder, options)
+        self._growing = GrowingFiles(self._folder, "vectors.npz")
+        self.position = self._growing.note
+        (file,) = self._growing.files
+        members = list(_members(file))
+        method = zipfile.ZIP_STORED if options.compression == "none" else zipfile.ZIP_DEFLATED
+        self._archive = zipfile.ZipFile(file, "w", method)  # goes on at the file's place
+        self._archive.filelist += members
+        self._archive.NameToInfo.update({member.filename: member for member in members})
+
+    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+        vectors = self._as_written(vectors)
+        is_large = vectors.nbytes > _LARGE
+        with self._archive.open(f"{number}.npy", "w", force_zip64=is_large) as member:
+            np.lib.format.write_array(member, vectors)
+
+    def commit(self, position: dict[str, Any]) -> None:
+        self._growing.commit(position)
+        self.position = position
+
+    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
+        self._archive.close()
+        self._growing.close()
+        return [(self._growing.paths[0], "")]
+
+    def close(self) -> None:
+        # Otherwise the archive would write its directory later, to a file that is closed.
+        with contextlib.suppress(OSError, ValueError):
+            self._archive.close()
+        self._growing.close()
+
+
+class NpyOutput(VectorOutput):
+    """All tokens in one array, to be mapped into memory, and where each sentence begins in it.
+
+    `NAME.npy` is (token, …, feature) and `NAME.npy.offsets.npy` int64 (sentence + 1,): sentence k
+    is `vectors[offsets[k] : offsets[k + 1]]`.
+    """
+
+    name = "An .npy array"
+    compressions = ()
+
+    @classmethod
+    def refuse(cls, path: str | os.PathLike, overwrite: bool) -> None:
+        refuse_file(path, overwrite)
+        refuse_file(os.fspath(path) + _OFFSETS, overwrite)
+
+    def __init__(self, folder: str | os.PathLike, options: OutputOptions):
+        super().__init__(folder, options)
+        self._growing = GrowingFiles(self._folder, "vectors.npy", "offsets.npy")
+        self.position = self._growing.note
+        self._vectors, self._offsets = self._growing.files
+        self._num_tokens = self.position.get("num_tokens", 0)
+        self._shape = tuple(self.position.get("shape", ()))
+        if not self.position:
+            self._offsets.write(_header((0,), np.dtype(np.int64)) + bytes(8))
+
+    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+        vectors = np.moveaxis(vectors, -2, 0)  # (token, …, feature)
+        if not self._num_tokens and not self._vectors.tell():
+            self._shape = vectors.shape[1:]
+            self._vectors.write(_header((0, *self._shape), np.dtype(self._options.dtype)))
+        self._vectors.write(self._as_written(vectors))
+        self._num_tokens += len(vectors)
+        self._offsets.write(self._num_tokens.to_bytes(8, "little"))
+
+    def commit(self, position: dict[str, Any]) -> None:
+        position = {**position, "num_tokens": self._num_tokens, "shape": self._shape}
+        self._growing.commit(position)
+        self.position = position
+
+    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
+        num_sentences = sum(1 for _ in sentences)
+        vectors = _header((self._num_tokens, *self._shape), np.dtype(self._options.dtype))
+        offsets = _header((num_sentences + 1,), np.dtype(np.int64))
+        for file, header in ((self._vectors, vectors), (self._offsets, offsets)):
+            file.seek(0)
+            file.write(header)
+        self._growing.close()
+        vectors_path, offsets_path = self._growing.paths
+        return [(offsets_path, _OFFSETS), (vectors_path, "")]
+
+    def close(self) -> None:
+        self._growing.close()
+
+
+def _members(file: BinaryIO) -> Iterator[zipfile.ZipInfo]:
+    """The members of an archive without a directory; the file is at its end afterwards."""
+    end = file.seek(0, os.SEEK_END)
+    start = 0
+    while start < end:
+        file.seek(start)
+        fields = _MEMBER.unpack(file.read(_MEMBER.size))
+        *_, crc, packed_size, size, name_size, extra_size = fields
+        name = file.read(name_size).decode("ascii")
+        if extra_size:
+            *_, size, packed_size = _LARGE_SIZES.unpack(file.read(extra_size))
+        member = zipfile.ZipInfo(name)
+        _, member.extract_version, member.flag_bits, member.compress_type, *_ = fields
+        member.CRC, member.compress_size, member.file_size = crc, packed_size, size
+        member.header_offset = start
+        member.external_attr = 0o600 << 16
+        yield member
+        start += _MEMBER.size + name_size + extra_size + packed_size
+    file.seek(end)
+
+
+def _header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+    """What stands in front of an array; it takes as many bytes whatever the first axis is."""
+    buffer = io.BytesIO()
+    description = np.lib.format.dtype_to_descr(dtype)
+    fields = {"descr": description, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, fields)
+    return buffer.getvalue()

@@ -1,0 +1,147 @@
+"""Vectors ─► Parquet: a folder of shards, as Spark and Beam write and read them."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmo_tf.embedding.outputs.growing_files import GrowingFiles
+from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
+from elmo_tf.files import refuse_directory, synchronise
+from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentences import encode
+
+# Bytes of vectors in a shard, and in a row group, which readers take into memory at once.
+_SHARD = 2**28
+_ROW_GROUP = 2**24
+
+
+def parquet_schema(dtype: str, with_sentences: bool, with_file: bool = False) -> Any:
+    """The columns of a shard.
+
+    `line`, int64, is the sentence's number from 0; `text`, string, and `tokens`, list of string,
+    are the sentence; `vectors`, list of float, are its vectors in the order of C, and `shape`, list
+    of int32, says how to reshape them. `file`, string, is the text file where there are several.
+
+    Args:
+        dtype: "float32" or "float16".
+        with_sentences: whether there are `text` and `tokens`.
+        with_file: whether there is `file`.
+    """
+    import pyarrow as pa
+
+    columns = [("file", pa.string())] if with_file else []
+    columns.append(("line", pa.int64()))
+    if with_sentences:
+        columns += [("text", pa.string()), ("tokens", pa.list_(pa.string()))]
+    columns += [
+        ("shape", pa.list_(pa.int32())),
+        ("vectors", pa.list_(pa.from_numpy_dtype(np.dtype(dtype)))),
+    ]
+    return pa.schema(columns)
+
+
+def parquet_row(number: int, sentence: Sentence, vectors: np.ndarray, dtype: str) -> dict[str, Any]:
+    """A row; columns that a schema does not have are left out by `pyarrow`.
+
+    Bytes that are no UTF-8 are written as U+FFFD: Parquet's strings cannot hold them.
+    """
+    return {
+        "line": number,
+        "text": _valid(sentence.text),
+        "tokens": list(map(_valid, sentence.tokens)),
+        "shape": vectors.shape,
+        "vectors": np.ascontiguousarray(vectors, dtype).ravel(),
+    }
+
+
+class ParquetOutput(VectorOutput):
+    """A folder of `part-00000.parquet` and so on; see `parquet_schema`.
+
+    A shard is complete as soon as it has its name, and a commit waits for one.
+    """
+
+    name = "Parquet"
+    compressions = ("snappy", "gzip", "zstd")
+
+    @classmethod
+    def refuse(cls, path: str | os.PathLike, overwrite: bool) -> None:
+        refuse_directory(path, overwrite, known=["part-*.parquet"])
+
+    def __init__(self, folder: str | os.PathLike, options: OutputOptions):
+        _require_pyarrow()
+        super().__init__(folder, options)
+        self._growing = GrowingFiles(self._folder)
+        self.position = self._growing.note
+        self._schema = parquet_schema(options.dtype, not options.forget_sentences)
+        self._shards = self._folder / "shards"
+        self._shards.mkdir(exist_ok=True)
+        self._num_shards = self.position.get("num_shards", 0)
+        for path in self._shards.iterdir():
+            if path.name not in map(_shard_name, range(self._num_shards)):
+                path.unlink()
+        self._rows: list[dict[str, Any]] = []
+        self._row_bytes = self._written_bytes = 0
+        self._writer = None
+
+    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+        row = parquet_row(number, sentence, vectors, self._options.dtype)
+        self._rows.append(row)
+        self._row_bytes += row["vectors"].nbytes
+        if self._row_bytes >= _ROW_GROUP:
+            self._write_rows()
+
+    def commit(self, position: dict[str, Any]) -> None:
+        if self._written_bytes + self._row_bytes >= _SHARD:
+            self._end_shard()
+            self._growing.commit({**position, "num_shards": self._num_shards})
+            self.position = self._growing.note
+
+    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
+        if self._rows or self._writer is not None or not self._num_shards:
+            self._end_shard()
+        return [(self._shards, "")]
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _write_rows(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        if self._writer is None:
+            path = self._shards / _shard_name(self._num_shards)
+            self._writer = pq.ParquetWriter(
+                path, self._schema, compression=self._options.compression, use_dictionary=False
+            )
+        self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema))
+        self._written_bytes += self._row_bytes
+        self._rows, self._row_bytes = [], 0
+
+    def _end_shard(self) -> None:
+        self._write_rows()
+        self.close()
+        synchronise(self._shards / _shard_name(self._num_shards))
+        self._num_shards += 1
+        self._written_bytes = 0
+
+
+def _shard_name(number: int) -> str:
+    return f"part-{number:05d}.parquet"
+
+
+def _valid(text: str) -> str:
+    return encode(text).decode("utf-8", "replace")
+
+
+def _require_pyarrow() -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise ImportError(
+            "Parquet needs pyarrow: pip install 'elmo_tf[parquet]' brings it."
+        ) from None

@@ -1,0 +1,114 @@
+"""What every format of vectors has in common: a place for each sentence, and commits."""
+
+import abc
+import dataclasses
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from elmo_tf.files import refuse_file
+from elmo_tf.text.sentence_files import Sentence
+
+DTYPES = ("float32", "float16")
+
+
+@dataclasses.dataclass(frozen=True)
+class OutputOptions:
+    """How vectors are written.
+
+    Args:
+        dtype: "float32", or "float16" for half of the size and three digits.
+        compression: "none", or what the format has; see `VectorOutput.compressions`.
+        forget_sentences: whether the sentences are left out, and only vectors written.
+        use_sentence_keys: HDF5 alone: whether datasets are named by their sentences, not numbers.
+
+    Raises:
+        ValueError: an unknown dtype, or sentences are to be keys and forgotten.
+    """
+
+    dtype: str = "float32"
+    compression: str = "none"
+    forget_sentences: bool = False
+    use_sentence_keys: bool = False
+
+    def __post_init__(self):
+        if self.dtype not in DTYPES:
+            raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: {self.dtype}")
+        if self.forget_sentences and self.use_sentence_keys:
+            raise ValueError("Sentences cannot be keys (use_sentence_keys) and forgotten too.")
+
+
+class VectorOutput(abc.ABC):
+    """Vectors of sentences in a folder of its own, which becomes the output when it is complete.
+
+    Args:
+        folder: holds what is written so far. If it holds a commit, the output goes on from there,
+            and what came later is forgotten.
+        options: how to write.
+
+    Raises:
+        ValueError: the format has no such option.
+        OSError: the disk cannot be written to.
+    """
+
+    name: ClassVar[str]
+    compressions: ClassVar[tuple[str, ...]]
+    takes_sentence_keys: ClassVar[bool] = False
+
+    def __init__(self, folder: str | os.PathLike, options: OutputOptions):
+        self.check(options)
+        self._folder = Path(folder)
+        self._options = options
+        self.position: dict[str, Any] = {}
+        """What the last commit was given; empty at the beginning."""
+
+    @classmethod
+    def check(cls, options: OutputOptions) -> None:
+        """Raises `ValueError` if the format has no such option."""
+        allowed = ("none", *cls.compressions)
+        if options.compression not in allowed:
+            raise ValueError(
+                f"{cls.name} has no compression {options.compression!r}, only {', '.join(allowed)}."
+            )
+        if options.use_sentence_keys and not cls.takes_sentence_keys:
+            raise ValueError(f"{cls.name} has no keys: use_sentence_keys is for HDF5 alone.")
+
+    @classmethod
+    def refuse(cls, path: str | os.PathLike, overwrite: bool) -> None:
+        """Raises `FileExistsError` if an output of that name exists and may not be replaced."""
+        refuse_file(path, overwrite)
+
+    @abc.abstractmethod
+    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+        """Adds the vectors of the next sentence, float32 (…, token, feature).
+
+        Args:
+            number: of the sentence, from 0.
+            sentence: its text and tokens.
+            vectors: its vectors.
+        """
+
+    @abc.abstractmethod
+    def commit(self, position: dict[str, Any]) -> None:
+        """Makes what was written last, together with `position`; or puts that off."""
+
+    @abc.abstractmethod
+    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
+        """Completes the output.
+
+        Args:
+            sentences: all of them once more.
+
+        Returns:
+            What is to be moved, in this order, and what is then added to the output's name.
+        """
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Lets go of the files, whatever their state."""
+
+    def _as_written(self, vectors: np.ndarray) -> np.ndarray:
+        return np.ascontiguousarray(vectors, self._options.dtype)

@@ -1,0 +1,36 @@
+"""What the pipelines use of Apache Beam, or word of what brings it."""
+
+try:
+    import apache_beam as beam
+except ModuleNotFoundError as error:
+    if error.name != "apache_beam":
+        raise
+    raise ImportError(
+        "An embedding pipeline needs apache-beam: pip install 'elmo_tf[beam]' brings it."
+    ) from None
+
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.io.parquetio import WriteToParquet
+from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.ml.inference.base import (
+    KeyedModelHandler,
+    ModelHandler,
+    PredictionResult,
+    RunInference,
+)
+from apache_beam.options.pipeline_options import PipelineOptions
+
+__all__ = [
+    "CompressionTypes",
+    "FileSystems",
+    "KeyedModelHandler",
+    "Metrics",
+    "MetricsFilter",
+    "ModelHandler",
+    "PipelineOptions",
+    "PredictionResult",
+    "RunInference",
+    "WriteToParquet",
+    "beam",
+]

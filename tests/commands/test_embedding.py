@@ -1,0 +1,186 @@
+"""`elmo-tf embed`: whatever happens to it, the vectors are there in the end."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from elmo_tf import BiLM, BiLMConfig, Embedder, save_bilm
+from vector_files import read_vectors, sentence_to_index
+
+LINES = ["the cat sat .", "a dog saw the cat !", "", "this and / or that"] * 8
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("\n".join(LINES) + "\n")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    save_bilm(BiLM(BiLMConfig.preset("tiny")), folder)
+    return folder
+
+
+def test_it_writes_what_the_embedder_gives(command, model):
+    status, out, _ = command("embed", model, "text.txt", "v.hdf5", "--layers", "top")
+
+    assert (status, out) == (0, "")
+    arrays = read_vectors(Path("v.hdf5"))
+    assert len(arrays) == len(LINES)
+    for number, expected in enumerate(Embedder(model, layers="top").embed(LINES)):
+        np.testing.assert_allclose(arrays[number], expected, atol=1e-6)
+    index = sentence_to_index(Path("v.hdf5"))
+    assert index == {line: str(number) for number, line in enumerate(LINES)}
+
+
+def test_it_takes_a_precision(command, model):
+    status, _, _ = command("embed", model, "text.txt", "v.npz", "--precision", "bfloat16")
+
+    assert status == 0
+    for number, expected in enumerate(Embedder(model).embed(LINES)):
+        np.testing.assert_allclose(read_vectors(Path("v.npz"))[number], expected, atol=0.03)
+
+
+def test_options_reach_the_output(command, model):
+    Path("text.conllu").write_text("1\tthe\n2\tcat\n\n1-2\tit's\n1\tit\n2\t's\n")
+
+    status, _, _ = command(
+        *("embed", model, "text.conllu", "v.parquet", "--dtype", "float16"),
+        *("--compression", "zstd", "--forget-sentences", "--token-column", "2"),
+    )
+
+    assert status == 0
+    table = pq.read_table("v.parquet")
+    assert table.column_names == ["line", "shape", "vectors"]
+    assert str(table.schema.field("vectors").type.value_type) == "halffloat"
+    assert [shape[1] for shape in table["shape"].to_pylist()] == [2, 2]
+
+
+def test_odd_lines_are_told_of_on_stderr(command, model):
+    Path("text.txt").write_bytes(b"a\n\n\t\n\xff\n" + b"y" * 10_000 + b"\n")
+
+    status, _, err = command("embed", model, "text.txt", "v.hdf5")
+
+    assert status == 0
+    assert (
+        "Odd lines: 1 empty (no vectors), 1 of white space alone (no vectors), 1 with invalid "
+        "UTF-8 (read byte for byte; another encoding?), 1 with a token of more than 48 bytes (the "
+        "rest is not read)." in " ".join(err.split())
+    )
+    assert len(read_vectors(Path("v.hdf5"))) == 5
+
+
+def test_a_plan_is_printed_and_nothing_done(command, model):
+    status, out, _ = command("embed", model, "text.txt", "v.hdf5", "--dtype", "float16", "--plan")
+
+    assert status == 0
+    plan = json.loads(out)
+    num_tokens = sum(len(line.split()) for line in LINES)
+    assert (plan["sentences"], plan["tokens"]) == (len(LINES), num_tokens)
+    assert (plan["empty"], plan["longest"]) == (8, 6)
+    for precision, rate in plan["tokens_per_second"].items():
+        assert rate > 0
+        assert plan["hours"][precision] == pytest.approx(num_tokens / rate / 3600, abs=1e-4)
+    assert plan["fastest_precision"] in plan["tokens_per_second"]
+    assert 0.1 < plan["memory_gib"] < 20
+    assert os.listdir() == ["text.txt"]
+
+    command("embed", model, "text.txt", "v.hdf5", "--dtype", "float16")
+    assert plan["output_bytes"] == pytest.approx(Path("v.hdf5").stat().st_size, rel=0.3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("text.txt", "v.npy", "--compression", "gzip"), "An .npy array has no compression"),
+        (("text.txt", "v.hdf5", "--token-column", "2"), "`token_column` is for CoNLL columns"),
+        (("text.txt", "v.hdf5", "--beam-option=--x"), "name its runner (--runner)"),
+        (("text.txt", "v", "--runner", "FnApiRunner", "--plan"), "leave --runner out"),
+        (
+            ("text.txt", "v", "--runner", "FnApiRunner", "--use-sentence-keys"),
+            "a pipeline writes Parquet",
+        ),
+        (("nowhere.txt", "v.hdf5"), "nowhere.txt"),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_a_line(command, model, arguments, message):
+    status, out, err = command("embed", model, *arguments)
+
+    assert (status, out) == (1, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert os.listdir() == ["text.txt"]
+
+
+def test_what_exists_is_not_replaced(command, model):
+    Path("v.hdf5").write_text("mine")
+
+    status, _, err = command("embed", model, "text.txt", "v.hdf5")
+
+    assert status == 2
+    assert "v.hdf5 exists already" in err
+    assert Path("v.hdf5").read_text() == "mine"
+
+
+def test_a_pipeline_writes_shards_with_the_same_vectors(command, model):
+    status, out, _ = command("embed", model, "text.*", "shards", "--runner", "FnApiRunner")
+
+    assert status == 0
+    assert json.loads(out)["sentences"] == len(LINES)
+    expected = list(Embedder(model).embed(LINES))
+    rows = pq.read_table("shards").to_pylist()
+    assert len(rows) == len(LINES)
+    for row in rows:
+        array = np.array(row["vectors"], np.float32).reshape(row["shape"])
+        np.testing.assert_allclose(array, expected[row["line"]], atol=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".npy"])
+def test_killed_ten_times_it_comes_to_the_same_end(model, suffix):
+    draw = random.Random(suffix)
+    with open("long.txt", "w") as file:
+        for _ in range(20_000):
+            print(*draw.choices("abcdefghijklmnop", k=draw.randrange(30)), file=file)
+    call = [sys.executable, "-m", "elmo_tf.cli", "embed", model, "long.txt"]
+    start = time.monotonic()
+    subprocess.run([*call, f"whole{suffix}"], check=True, stderr=subprocess.DEVNULL)
+    seconds = time.monotonic() - start
+
+    went_on = 0
+    for number in range(10):
+        process = subprocess.Popen([*call, f"parts{suffix}"], stderr=subprocess.PIPE)
+        if number % 3:  # some time after a commit, else at any moment
+            _wait_for_a_commit(Path(f"parts{suffix}.unfinished"), seconds)
+        time.sleep(draw.uniform(0, seconds / 12))
+        process.send_signal(signal.SIGKILL)
+        went_on += b"Going on" in process.communicate()[1]
+    if not Path(f"parts{suffix}").exists():
+        subprocess.run([*call, f"parts{suffix}"], check=True, stderr=subprocess.DEVNULL)
+
+    assert went_on or suffix == ".parquet"  # whose first shard may be the last
+    whole, parts = read_vectors(Path(f"whole{suffix}")), read_vectors(Path(f"parts{suffix}"))
+    assert list(parts) == list(whole)
+    for number, expected in whole.items():
+        np.testing.assert_array_equal(parts[number], expected)
+    assert not list(Path().glob("*.unfinished"))
+
+
+def _wait_for_a_commit(folder, seconds):
+    def state():
+        return sorted((path.name, path.stat().st_mtime_ns) for path in folder.glob("*commit*"))
+
+    before, start = state(), time.monotonic()
+    while state() == before and time.monotonic() - start < seconds:
+        time.sleep(0.02)

@@ -1,0 +1,52 @@
+"""Sentences as keys: `file[sentence]` finds each that HDF5 can take for a name."""
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_tf.embedding.outputs.hdf5_output import HDF5Output
+from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.text.sentence_files import Sentence
+
+# As they come: one whose parts are a path, one that would have to be a dataset and a group, one
+# that comes again, and some that can be no name, or are what stands in for those.
+TEXTS = [
+    *("and / or", "a", "a/b", "x/y", "x", "the cat", "", ".", "the cat"),
+    *("/ at the front", "at the end /", "line 6", "\udcff", "nul \0 nul", "서울", "/"),
+]
+
+
+@pytest.fixture
+def written(tmp_path):
+    output = HDF5Output(tmp_path, OutputOptions(use_sentence_keys=True))
+    for number, text in enumerate(TEXTS):
+        vectors = np.full((2, 3), TEXTS.index(text), np.float32)
+        output.write(number, Sentence(text, text.split()), vectors)
+        if number == 4:
+            output.commit({"sentences": 5})
+    ((path, suffix),) = output.finish(iter([]))
+    assert suffix == ""
+    with h5py.File(path) as file:
+        yield file
+
+
+@pytest.mark.parametrize("text", ["and / or", "a", "x/y", "the cat", "/ at the front", "서울"])
+def test_a_sentence_finds_its_vectors(written, text):
+    assert (written[text][()] == TEXTS.index(text)).all()
+
+
+@pytest.mark.parametrize("text", ["a/b", "x", "", ".", "line 6", "\udcff", "nul \0 nul", "/"])
+def test_what_can_be_no_name_is_found_by_its_number(written, text):
+    number = TEXTS.index(text)
+    assert (written[f"line {number}"][()] == number).all()
+
+
+def test_every_sentence_has_one_dataset_that_tells_its_number(written):
+    numbers = []
+    written.visititems(
+        lambda name, item: (
+            numbers.append(item.attrs["line"]) if isinstance(item, h5py.Dataset) else None
+        )
+    )
+
+    assert sorted(numbers) == [number for number, text in enumerate(TEXTS) if number != 8]

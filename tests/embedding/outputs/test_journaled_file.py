@@ -1,0 +1,113 @@
+"""After a kill, a file is what its last commit left."""
+
+import io
+
+import numpy as np
+import pytest
+
+from elmo_tf.embedding.outputs.journaled_file import JournaledFile
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "file"
+
+
+def reopened(path):
+    """Its content and note as a new process finds them."""
+    with JournaledFile(path) as file:
+        return file.read(), file.note
+
+
+def test_a_new_file_is_empty_and_has_no_note(path):
+    assert reopened(path) == (b"", {})
+
+
+def test_what_is_not_committed_is_forgotten(path):
+    with JournaledFile(path) as file:
+        file.write(b"first")
+        file.commit({"step": 1})
+        file.seek(0)
+        file.write(b"F")
+        file.seek(0, 2)
+        file.write(b" second")
+        assert (file.seek(0), file.read()) == (0, b"First second")
+
+    assert reopened(path) == (b"first", {"step": 1})
+
+
+def test_a_file_without_a_commit_is_begun_anew(path):
+    with JournaledFile(path) as file:
+        file.write(b"lost")
+
+    assert reopened(path) == (b"", {})
+
+
+def test_a_kill_between_the_record_and_the_file_loses_nothing(path, monkeypatch):
+    with JournaledFile(path) as file:
+        file.write(b"a" * 10_000)
+        file.commit({"step": 1})
+        file.seek(5000)
+        file.write(b"b" * 100)
+        file.seek(0, 2)
+        file.write(b"c")
+        monkeypatch.setattr(file, "_recover", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            file.commit({"step": 2})
+
+    assert reopened(path) == (b"a" * 5000 + b"b" * 100 + b"a" * 4900 + b"c", {"step": 2})
+
+
+def test_a_kill_before_the_record_leaves_the_commit_before(path, monkeypatch):
+    with JournaledFile(path) as file:
+        file.write(b"a" * 10_000)
+        file.commit({"step": 1})
+        file.seek(5000)
+        file.write(b"b" * 10_000)
+        monkeypatch.setattr("elmo_tf.files.os.replace", _killed)
+        with pytest.raises(KeyboardInterrupt):
+            file.commit({"step": 2})
+    monkeypatch.undo()
+
+    assert reopened(path) == (b"a" * 10_000, {"step": 1})
+
+
+def _killed(*arguments):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_any_writes_read_as_in_a_plain_file_and_survive_as_committed(path, seed):
+    rng = np.random.default_rng(seed)
+    plain = io.BytesIO()
+    file = JournaledFile(path)
+    committed = b""
+    for step in range(300):
+        size = plain.seek(0, io.SEEK_END)
+        start, length = int(rng.integers(0, size + 5000)), int(rng.integers(0, 9000))
+        action = rng.integers(0, 10)
+        if action < 6:
+            data = rng.bytes(length)
+            for one in (plain, file):
+                one.seek(start)
+                one.write(data)
+        elif action < 8:
+            for one in (plain, file):
+                one.seek(start)
+            assert file.read(length) == plain.read(length)
+        elif action == 8:
+            for one in (plain, file):
+                one.truncate(max(0, size - length))
+        else:
+            file.commit({"step": step})
+            plain.seek(0)
+            committed = plain.read()
+        if step % 70 == 69:
+            file.close()
+            file = JournaledFile(path)
+            file.seek(0)
+            assert file.read() == committed
+            plain.seek(0)
+            plain.write(committed)
+            plain.truncate(len(committed))
+    file.close()

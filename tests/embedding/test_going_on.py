@@ -1,0 +1,155 @@
+"""Work on a file that was stopped goes on, and comes to the same end."""
+
+import fcntl
+import os
+
+import numpy as np
+import pytest
+
+from elmo_tf import Embedder
+from vector_files import read_vectors
+
+FORMATS = (".hdf5", ".parquet", ".npz", ".npy")
+formats = pytest.mark.parametrize("suffix", FORMATS)
+
+
+@pytest.fixture
+def text(tmp_path):
+    """300 lines of other words each, some empty: six groups of the `embedder`."""
+    rng = np.random.default_rng(2)
+    path = tmp_path / "text.txt"
+    lines = (
+        " ".join(f"w{n}" for n in rng.integers(0, 900, rng.integers(0, 16))) for _ in range(300)
+    )
+    path.write_text("\n".join(lines))
+    return path
+
+
+class Interrupted:
+    """An `Embedder` that is stopped after some groups."""
+
+    def __init__(self, embedder, num_groups):
+        self._embedder = embedder
+        self._num_groups = num_groups
+        self.settings = embedder.settings
+        self.max_token_bytes = embedder.max_token_bytes
+
+    def embed_groups(self, sentences, first_group):
+        for number, arrays in enumerate(self._embedder.embed_groups(sentences, first_group)):
+            if number == self._num_groups:
+                raise KeyboardInterrupt
+            yield arrays
+
+    def embed_file(self, *arguments, **options):
+        return Embedder.embed_file(self, *arguments, **options)
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch):
+    """So that there is more than one."""
+    monkeypatch.setattr("elmo_tf.embedding.outputs.parquet_output._SHARD", 20_000)
+
+
+@formats
+def test_work_goes_on_where_it_was_stopped(bilm, text, tmp_path, suffix, caplog):
+    caplog.set_level("INFO")
+    whole, parts = tmp_path / f"whole{suffix}", tmp_path / f"parts{suffix}"
+    Embedder(bilm, batch_tokens=64).embed_file(text, whole)
+
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            Interrupted(Embedder(bilm, batch_tokens=64), num_groups=2).embed_file(text, parts)
+        assert not parts.exists()
+    caplog.clear()
+    Embedder(bilm, batch_tokens=64).embed_file(text, parts)
+
+    assert "Going on after" in caplog.text
+    arrays, expected = read_vectors(parts), read_vectors(whole)
+    assert list(arrays) == list(expected)
+    assert len(arrays) == 300
+    for number, array in expected.items():
+        np.testing.assert_array_equal(arrays[number], array)
+    if whole.is_dir():
+        assert sorted(os.listdir(parts)) == sorted(os.listdir(whole))
+        assert len(os.listdir(whole)) > 1
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+@formats
+def test_a_stop_before_the_end_is_mended_too(bilm, text, tmp_path, suffix, monkeypatch):
+    embedder = Embedder(bilm, batch_tokens=64)
+    output = tmp_path / f"vectors{suffix}"
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_tf.embedding.file_jobs.put_in_place", _stopped)
+        with pytest.raises(KeyboardInterrupt):
+            embedder.embed_file(text, output)
+
+    embedder.embed_file(text, output)
+
+    arrays = read_vectors(output)
+    for number, expected in enumerate(embedder.embed(text.read_text().split("\n"))):
+        np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
+
+
+def _stopped(*arguments):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("change", ["input", "layers", "dtype", "weights"])
+def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
+    bilm, fresh_bilm, text, tmp_path, change
+):
+    output = tmp_path / "vectors.hdf5"
+    with pytest.raises(KeyboardInterrupt):
+        Interrupted(Embedder(bilm, batch_tokens=64), num_groups=2).embed_file(text, output)
+    embedder, options = Embedder(bilm, batch_tokens=64), {}
+    if change == "input":
+        text.write_text("something else")
+        told = "input"
+    elif change == "layers":
+        embedder = Embedder(bilm, "top", batch_tokens=64)
+        told = "layers"
+    elif change == "dtype":
+        options = {"dtype": "float16"}
+        told = "output options"
+    else:
+        other_bilm = fresh_bilm()
+        kernel = other_bilm.trainable_weights[0]
+        kernel.assign(2 * kernel)
+        embedder = Embedder(other_bilm, batch_tokens=64)
+        told = "model"
+
+    with pytest.raises(
+        FileExistsError, match=rf"unfinished work that does not fit .*: other {told}"
+    ):
+        embedder.embed_file(text, output, **options)
+    assert not output.exists()
+
+    embedder.embed_file(text, output, overwrite=True, **options)
+    arrays = read_vectors(output)
+    for number, expected in enumerate(embedder.embed(text.read_text().split("\n"))):
+        np.testing.assert_allclose(arrays[number], expected, atol=2e-3)
+
+
+def test_two_at_once_do_not_disturb_each_other(embedder, text, tmp_path):
+    folder = tmp_path / "vectors.hdf5.unfinished"
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+
+    with pytest.raises(FileExistsError, match=r"Another process is writing .*vectors\.hdf5"):
+        embedder.embed_file(text, tmp_path / "vectors.hdf5")
+
+    os.close(descriptor)
+    embedder.embed_file(text, tmp_path / "vectors.hdf5")
+    assert len(read_vectors(tmp_path / "vectors.hdf5")) == 300
+
+
+def test_a_folder_left_without_a_job_is_begun_anew(embedder, text, tmp_path):
+    folder = tmp_path / "vectors.npz.unfinished"
+    folder.mkdir()
+    (folder / ".job.json.1234.part").write_text("{")
+
+    embedder.embed_file(text, tmp_path / "vectors.npz")
+
+    assert len(read_vectors(tmp_path / "vectors.npz")) == 300

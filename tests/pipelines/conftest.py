@@ -1,0 +1,83 @@
+"""A model as a checkpoint and as an export, and a filesystem that only Beam can read."""
+
+import pytest
+
+PREFIX = "copied://host"
+
+
+@pytest.fixture(scope="session")
+def elmo(bilm):
+    """With a mix that is no average. None may change it."""
+    from elmo_tf import Elmo
+
+    elmo = Elmo(bilm)
+    elmo.build()
+    elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
+    elmo.mixes[0].scaling.assign(1.7)
+    return elmo
+
+
+@pytest.fixture(scope="session")
+def exported_elmo(tmp_path_factory, elmo):
+    """The folder of all versions; in that of version 1 there is no model."""
+    directory = tmp_path_factory.mktemp("exported")
+    save_exported(elmo, directory / "2")
+    (directory / "1").mkdir()
+    (directory / "1" / "saved_model.pb").touch()
+    return directory
+
+
+@pytest.fixture(scope="session")
+def exported_forward_bilm(tmp_path_factory, forward_bilm):
+    """The folder of one version."""
+    directory = tmp_path_factory.mktemp("exported_forward") / "1"
+    save_exported(forward_bilm, directory)
+    return directory
+
+
+def save_exported(source, directory):
+    """What `elmo_tf.saved_models.export` does, without its check."""
+    import tensorflow as tf
+
+    from elmo_tf.saved_models.signatures import Exported
+
+    exported = Exported(source)
+    tf.saved_model.save(exported, str(directory), exported.signatures())
+
+
+@pytest.fixture(scope="session")
+def remote():
+    """A function from a local path to that of the same file on a filesystem of another scheme."""
+    from apache_beam.io.filesystem import CompressionTypes, FileMetadata
+    from apache_beam.io.localfilesystem import LocalFileSystem
+
+    class CopiedFileSystem(LocalFileSystem):
+        """`copied://host/tmp/a` is the file `/tmp/a`."""
+
+        @classmethod
+        def scheme(cls):
+            return "copied"
+
+        def _list(self, dir_or_prefix):
+            for file in super()._list(dir_or_prefix.removeprefix(PREFIX)):
+                yield FileMetadata(PREFIX + file.path, file.size_in_bytes, 0.0)
+
+        def _url_dirname(self, url_or_path):
+            return PREFIX + super()._url_dirname(url_or_path.removeprefix(PREFIX))
+
+        def exists(self, path):
+            return super().exists(path.removeprefix(PREFIX))
+
+        def metadata(self, path):
+            return FileMetadata(path, super().size(path.removeprefix(PREFIX)), 0.0)
+
+        def open(
+            self,
+            path,
+            mime_type="application/octet-stream",
+            compression_type=CompressionTypes.AUTO,
+        ):
+            return super().open(path.removeprefix(PREFIX), mime_type, compression_type)
+
+    # Beam finds the class among those that are alive.
+    return lambda path: f"{CopiedFileSystem.scheme()}://host{path}"

@@ -1,0 +1,203 @@
+import gzip
+import importlib
+import itertools
+import subprocess
+import sys
+
+import apache_beam as beam
+import numpy as np
+import pyarrow.dataset
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.pipelines import EmbeddingHandler, embed_files, run_embedding_pipeline
+
+RUNNER = "FnApiRunner"  # "DirectRunner" tries to download another one first
+LONG = " ".join(itertools.islice(itertools.cycle(["the", "cat", "sat", "서울"]), 600))
+CONLL = "the\tDT\ncat\tNN\n\na b\tNN\nx\tNN\n"
+# Lines of each file; the tokens of columns may hold spaces.
+LINES = {
+    "a.txt": [["the", "cat", "sat"], [], [], ["\udcff", "a"], LONG.split()],
+    "b.txt.gz": [["서울", "sat"], ["a"]],
+    "c.conll": [["the", "cat"], ["a b", "x"]],
+}
+NUM_TOKENS = 600 + 3 + 2 + 3 + 4
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / "a.txt").write_bytes(b"the cat sat\n\n  \n\xff a\n" + LONG.encode())
+    (folder / "b.txt.gz").write_bytes(gzip.compress("서울 sat\na\n".encode()))
+    (folder / "c.conll").write_text(CONLL)
+    return folder
+
+
+def read(folder):
+    """The rows by file name and line."""
+    rows = pyarrow.dataset.dataset(folder).to_table().to_pylist()
+    found = {(row["file"].rpartition("/")[2], row["line"]): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def array(row, dtype=np.float32):
+    return np.array(row["vectors"], dtype).reshape(row["shape"])
+
+
+@pytest.fixture(scope="module")
+def run(texts, checkpoint_directory, tmp_path_factory):
+    """The counts and the folder of a run on Beam's local runner."""
+    folder = tmp_path_factory.mktemp("run") / "new"
+    counts = run_embedding_pipeline(checkpoint_directory, f"{texts}/*", folder, batch_tokens=16)
+    return counts, folder
+
+
+def test_rows_hold_what_the_embedder_gives_under_file_and_line(run, bilm):
+    rows = read(run[1])
+
+    assert rows.keys() == {(name, n) for name, lines in LINES.items() for n in range(len(lines))}
+    for name, lines in LINES.items():
+        for number, expected in enumerate(Embedder(bilm).embed(lines)):
+            found = array(rows[name, number])
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_rows_hold_the_sentences(run, texts):
+    rows = read(run[1])
+
+    assert rows["a.txt", 0]["file"] == f"{texts}/a.txt"
+    assert rows["a.txt", 0]["text"] == "the cat sat"
+    assert rows["a.txt", 2]["text"] == ""
+    assert rows["a.txt", 3]["tokens"] == ["\N{REPLACEMENT CHARACTER}", "a"]
+    assert rows["c.conll", 1]["tokens"] == ["a b", "x"]
+
+
+def test_shards_are_numbered_and_nothing_else_is_left(run):
+    names = sorted(path.name for path in run[1].iterdir())
+
+    assert names == [f"part-{n:05d}-of-{len(names):05d}.parquet" for n in range(len(names))]
+
+
+def test_sentences_are_counted_and_the_odd_ones_too(run):
+    assert run[0] == {"sentences": 9, "tokens": NUM_TOKENS, "empty": 2, "invalid": 1}
+
+
+def test_part_of_a_pipeline_reads_an_export_and_remote_files(
+    elmo, exported_elmo, remote, texts, tmp_path
+):
+    handler = EmbeddingHandler(remote(exported_elmo), layers="mix")
+    options = OutputOptions("float16", "gzip", forget_sentences=True)
+    with beam.Pipeline(RUNNER) as pipeline:
+        embed_files(pipeline, remote(f"{texts}/[bc]*"), tmp_path / "shards", handler, options)
+
+    rows = read(tmp_path / "shards")
+    assert rows["c.conll", 0].keys() == {"file", "line", "shape", "vectors"}
+    assert rows["c.conll", 0]["file"] == remote(f"{texts}/c.conll")
+    embedder = Embedder(elmo, layers="mix")
+    for name in ("b.txt.gz", "c.conll"):
+        for number, expected in enumerate(embedder.embed(LINES[name])):
+            np.testing.assert_allclose(
+                array(rows[name, number], np.float16), expected, rtol=2e-3, atol=1e-4
+            )
+
+
+def test_a_file_without_the_column_is_named_as_it_was_matched(
+    checkpoint_directory, remote, texts, tmp_path
+):
+    pattern = remote(f"{texts}/c.conll")
+
+    with pytest.raises(ValueError, match=f"{pattern}, line 1: no column 3"):
+        run_embedding_pipeline(checkpoint_directory, pattern, tmp_path / "out", token_column=3)
+
+
+def test_a_missing_checkpoint_is_named(texts, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint .*nowhere"):
+        run_embedding_pipeline(tmp_path / "nowhere", f"{texts}/*", tmp_path / "out")
+
+
+@pytest.fixture
+def add(texts, checkpoint_directory, tmp_path):
+    """Adds an embedding that is never run to a pipeline."""
+
+    def add(pattern=f"{texts}/*", output=tmp_path / "out", **kwargs):
+        handler = EmbeddingHandler(checkpoint_directory)
+        return embed_files(beam.Pipeline(RUNNER), pattern, output, handler, **kwargs)
+
+    return add
+
+
+def test_a_pattern_that_matches_nothing_is_an_error(add, texts):
+    with pytest.raises(FileNotFoundError, match=rf"No file matches {texts}/nothing"):
+        add(f"{texts}/nothing*")
+
+
+def test_a_folder_is_no_pattern(add, texts):
+    with pytest.raises(IsADirectoryError, match=rf"{texts} is a folder: .*\*\.txt"):
+        add(str(texts))
+
+
+def test_a_pattern_may_name_files_of_the_working_folder(add, texts, monkeypatch):
+    monkeypatch.chdir(texts)
+
+    add("*.txt")
+
+
+@pytest.mark.parametrize("name", ["part-00000-of-00007.parquet", "beam-temp-part-1/a.parquet"])
+def test_shards_and_what_a_killed_run_left_are_replaced_if_that_is_allowed(add, tmp_path, name):
+    shard = tmp_path / "out" / name
+    shard.parent.mkdir(parents=True)
+    shard.write_text("old")
+
+    with pytest.raises(FileExistsError, match=r"out holds 1 shards already.*overwrite=True"):
+        add()
+    assert shard.read_text() == "old"
+
+    add(overwrite=True)
+    assert not shard.exists()
+
+
+def test_other_parquet_files_are_never_replaced(add, tmp_path):
+    other = tmp_path / "out" / "mine.parquet"
+    other.parent.mkdir()
+    other.touch()
+
+    with pytest.raises(FileExistsError, match=r"holds Parquet files of another kind.*mine\.parq"):
+        add(overwrite=True)
+    assert other.exists()
+
+
+def test_an_output_that_beam_takes_for_a_pattern_is_refused(add, tmp_path):
+    with pytest.raises(ValueError, match=r"Beam cannot write to .*out\[1\]: it takes \["):
+        add(output=tmp_path / "out[1]")
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"options": OutputOptions(compression="lzf")}, r"Parquet has no compression 'lzf'"),
+        ({"options": OutputOptions(use_sentence_keys=True)}, r"Parquet has no keys"),
+        ({"token_column": 2}, r"`token_column` is for CoNLL columns; .*a\.txt is text"),
+        ({"format": "csv"}, r"`format` must be one of text.*Received: 'csv'"),
+    ],
+)
+def test_options_are_checked_before_a_run(add, kwargs, message):
+    with pytest.raises(ValueError, match=message):
+        add(**kwargs)
+
+
+def test_without_beam_the_package_can_be_imported():
+    code = "import sys; sys.modules['apache_beam'] = None; import elmo_tf.pipelines"
+
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_without_beam_its_names_tell_what_brings_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "apache_beam", None)
+    for module in ("beam_names", "local_copies"):
+        monkeypatch.delitem(sys.modules, f"elmo_tf.pipelines.{module}")
+
+    with pytest.raises(ImportError, match=r"needs apache-beam: pip install 'elmo_tf\[beam\]'"):
+        importlib.import_module("elmo_tf.pipelines.local_copies")

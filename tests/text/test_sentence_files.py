@@ -1,0 +1,119 @@
+import gzip
+
+import pytest
+
+from elmo_tf.text.sentence_files import count_sentences, format_of, sentence_reader
+
+UNIVERSAL = """# sent_id = 1
+# text = du bon
+1-2\tdu\t_
+1\tde\tADP
+2\tle\tDET
+2.1\tempty\t_
+3\t1 000\tNUM
+
+# text = #
+1\t#\tSYM
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def tokens_of(*arguments):
+    return [sentence.tokens for sentence in sentence_reader(*arguments)()]
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [
+        ("text.txt", "text"),
+        ("text", "text"),
+        ("a.conll.gz", "conll"),
+        ("wikigold.conll.txt", "conll"),
+        ("A.BIO", "conll"),
+        ("folder.conll/text.txt", "text"),
+        ("en-ud-dev.conllu", "conllu"),
+        ("en-ud-dev.conllu.gz", "conllu"),
+    ],
+)
+def test_the_name_tells_the_format(name, format):
+    assert format_of(name) == format
+
+
+def test_every_line_of_text_is_a_sentence(file):
+    path = file("text", b" a  b \n\n \t\n\xffc\r\n")
+
+    sentences = list(sentence_reader(path)())
+
+    assert [sentence.text for sentence in sentences] == ["a  b", "", "", "\udcffc"]
+    assert sentences[0].tokens == ["a", "b"]
+    assert [sentence.is_blank for sentence in sentences] == [False, False, True, False]
+
+
+def test_columns_are_cut_at_white_space_and_sentences_at_empty_lines(file):
+    text = "-DOCSTART- -X- O\n\n\nEU NNP B-ORG\n. . O\n \n# SYM O\n#begin document (x);\nend NN O"
+    path = file("a.conll.gz", gzip.compress(text.encode()))
+
+    assert tokens_of(path) == [["EU", "."], ["#", "end"]]
+    assert tokens_of(path, None, 2) == [["NNP", "."], ["SYM", "NN"]]
+
+
+def test_columns_cut_at_tabs_may_hold_spaces(file):
+    assert tokens_of(file("a.conll", "New York\tB-LOC\nis\tO\n")) == [["New York", "is"]]
+
+
+def test_universal_dependencies_have_comments_and_words_that_are_none(file):
+    path = file("a.conllu", UNIVERSAL)
+
+    assert tokens_of(path) == [["de", "le", "1 000"], ["#"]]
+    assert tokens_of(path, None, 3) == [["ADP", "DET", "NUM"], ["SYM"]]
+    assert [sentence.text for sentence in sentence_reader(path)()] == ["de le 1 000", "#"]
+
+
+def test_a_line_without_the_column_is_named(file):
+    path = file("a.conll", "EU NNP\n\nalone\n")
+
+    with pytest.raises(ValueError, match=r"a\.conll, line 3: no column 2, .* 'alone'.*--token-col"):
+        tokens_of(path, None, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("a.txt", "tokens"), "`format` must be one of text, conll, conllu. Received: 'tokens'"),
+        (("a.txt", None, 2), r"`token_column` is for CoNLL columns; a\.txt is text"),
+    ],
+)
+def test_what_does_not_fit_is_an_error(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        sentence_reader(*arguments)
+
+
+def test_sentences_are_counted_and_so_are_the_odd_ones(file):
+    path = file("text", b"a b c\n\n\n \n\xff\n" + "äää 4444\näää\n55555 x\n".encode())
+
+    count = count_sentences(sentence_reader(path)(), max_token_bytes=4)
+
+    assert count._asdict() == {
+        "sentences": 8,
+        "tokens": 9,
+        "longest": 3,
+        "empty": 2,
+        "blank": 1,
+        "invalid": 1,
+        "cut": 3,
+    }
+    assert count_sentences(sentence_reader(path)()).cut == 0
+    assert count.oddities(4) == (
+        "Odd lines: 2 empty (no vectors), 1 of white space alone (no vectors), 1 with invalid "
+        "UTF-8 (read byte for byte; another encoding?), 3 with a token of more than 4 bytes (the "
+        "rest is not read)."
+    )
