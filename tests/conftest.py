@@ -28,6 +28,18 @@ def bilm(checkpoint_directory):
     return load_bilm(checkpoint_directory)
 
 
+@pytest.fixture(scope="session")
+def elmo(bilm):
+    """With a mix that is no average. None may change it."""
+    from elmo_tf import Elmo
+
+    elmo = Elmo(bilm)
+    elmo.build()
+    elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
+    elmo.mixes[0].scaling.assign(1.7)
+    return elmo
+
+
 @pytest.fixture
 def fresh_bilm(checkpoint_directory):
     """A biLM of a test's own."""

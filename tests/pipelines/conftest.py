@@ -6,18 +6,6 @@ PREFIX = "copied://host"
 
 
 @pytest.fixture(scope="session")
-def elmo(bilm):
-    """With a mix that is no average. None may change it."""
-    from elmo_tf import Elmo
-
-    elmo = Elmo(bilm)
-    elmo.build()
-    elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
-    elmo.mixes[0].scaling.assign(1.7)
-    return elmo
-
-
-@pytest.fixture(scope="session")
 def exported_elmo(tmp_path_factory, elmo):
     """The folder of all versions; in that of version 1 there is no model."""
     directory = tmp_path_factory.mktemp("exported")

@@ -1,0 +1,186 @@
+"""How the speed and the memory of embedding depend on batches, sentence lengths, and the amount.
+
+    python benchmarks/embed_curves.py --corpus 'text/*.txt' --preset small
+
+Prints one JSON object a line. Weights are random, text is real. `batch` embeds the same sentences
+with batches of other sizes; `length` the same tokens cut into sentences of one length; `growth`
+writes HDF5 files of more and more tokens with `Embedder.embed_file`, and tells by how much the
+process has grown since it embedded the first; `stages` tells where the time goes, beside a plain
+product of two matrices of 2,048 rows and columns.
+"""
+
+import argparse
+import itertools
+import json
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf import BiLM, BiLMConfig, Embedder, save_bilm
+from elmo_tf.text.corpus import read_sentences, text_files
+
+CURVES = ("batch", "length", "growth", "stages")
+BATCH_TOKENS = (256, 1024, 4096, 16_384)
+LENGTHS = (5, 10, 20, 40, 80, 160, 320)
+AMOUNTS = (1_000, 10_000, 100_000, 1_000_000)
+
+
+def main() -> None:
+    """Draws the curves that were asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--corpus", nargs="+", required=True, metavar="GLOB", help="text")
+    parser.add_argument(
+        "--preset", default="small", choices=("tiny", "small", "medium", "original")
+    )
+    parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--curves", nargs="+", default=CURVES, choices=CURVES)
+    parser.add_argument(
+        "--tokens", type=int, default=40_000, metavar="N", help="at each point but of growth"
+    )
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="median of so many (3)")
+    arguments = parser.parse_args()
+    sentences = list(read_sentences(text_files(arguments.corpus)))
+    random.Random(0).shuffle(sentences)
+    with tempfile.TemporaryDirectory() as folder:
+        save_bilm(BiLM(BiLMConfig.preset(arguments.preset)), folder)
+        for curve in arguments.curves:
+            draw = globals()[f"_{curve}"]
+            for point in draw(folder, sentences, arguments):
+                about = {"shape": arguments.preset, "precision": arguments.precision}
+                print(json.dumps({"curve": curve, **about, **point}), flush=True)
+
+
+def _batch(folder: str, sentences: list, arguments: argparse.Namespace) -> Iterator[dict]:
+    sample = _first(sentences, arguments.tokens)
+    embedders = {
+        size: Embedder(folder, precision=arguments.precision, batch_tokens=size)
+        for size in BATCH_TOKENS
+    }
+    rates: dict[int, list[float]] = {size: [] for size in BATCH_TOKENS}
+    for _ in range(arguments.rounds + 1):
+        for size, embedder in embedders.items():
+            rates[size].append(_rate(embedder, sample))
+    for size in BATCH_TOKENS:
+        yield {"batch_tokens": size, "tokens_per_second": _median(rates[size])}
+
+
+def _length(folder: str, sentences: list, arguments: argparse.Namespace) -> Iterator[dict]:
+    tokens = list(itertools.chain(*_first(sentences, arguments.tokens)))
+    embedder = Embedder(folder, precision=arguments.precision)
+    rates: dict[int, list[float]] = {length: [] for length in LENGTHS}
+    for _ in range(arguments.rounds + 1):
+        for length in LENGTHS:
+            cut = [tokens[start : start + length] for start in range(0, len(tokens), length)]
+            rates[length].append(_rate(embedder, cut))
+    for length in LENGTHS:
+        yield {"sentence_tokens": length, "tokens_per_second": _median(rates[length])}
+
+
+def _growth(folder: str, sentences: list, arguments: argparse.Namespace) -> Iterator[dict]:
+    embedder = Embedder(folder, precision=arguments.precision)
+    many = itertools.cycle(sentences)
+    list(embedder.embed(_first(sentences[::-1], arguments.tokens)))
+    first_peak = None
+    for amount in AMOUNTS:
+        text, output = Path(folder, "text.txt"), Path(folder, "vectors.hdf5")
+        part = _first(many, amount)
+        text.write_text("\n".join(map(" ".join, part)), encoding="utf-8", errors="surrogateescape")
+        start = time.perf_counter()
+        count = embedder.embed_file(text, output, overwrite=True)
+        seconds = time.perf_counter() - start
+        output.unlink()
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Linux counts KiB
+        first_peak = first_peak or peak
+        yield {
+            "tokens": count.tokens,
+            "tokens_per_second": round(count.tokens / seconds, 1),
+            "peak_memory_mib": round(peak),
+            "grown_mib": round(peak - first_peak),
+        }
+
+
+def _stages(folder: str, sentences: list, arguments: argparse.Namespace) -> Iterator[dict]:
+    """Seconds of the stages, which are timed from outside while they run."""
+    embedder = Embedder(folder, precision=arguments.precision)
+    sample = _first(sentences, arguments.tokens)
+    list(embedder.embed(sample))  # shapes are known then, and tokens too
+    seconds = {"token encoder": 0.0, "LSTMs": 0.0}
+    table = embedder._table
+    table._encode_rows = _timed(table._encode_rows, seconds, "token encoder")
+    embedder._batch_vectors = _timed(embedder._batch_vectors, seconds, "LSTMs")
+    table.forget()
+    start = time.perf_counter()
+    list(embedder.embed(sample))
+    whole = time.perf_counter() - start
+    num_tokens = sum(map(len, sample))
+    flops = _lstm_flops(embedder.bilm.config) * (num_tokens + 2 * len(sample))
+    yield {
+        "tokens": num_tokens,
+        "seconds": {
+            **{name: round(value, 3) for name, value in seconds.items()},
+            "all else": round(whole - sum(seconds.values()), 3),
+        },
+        "lstm_gflop_per_second": round(flops / seconds["LSTMs"] / 1e9),
+        "matmul_gflop_per_second": round(_matmul_rate(arguments.precision)),
+    }
+
+
+def _lstm_flops(config: BiLMConfig) -> int:
+    """Operations of the LSTMs' products for one token."""
+    lstm = config.lstm
+    cell = 2 * lstm.projection_dim * 4 * lstm.dim + lstm.dim * lstm.projection_dim
+    return 2 * cell * lstm.num_layers * config.num_directions
+
+
+def _timed(function, seconds: dict[str, float], name: str):
+    def call(*arguments):
+        start = time.perf_counter()
+        result = function(*arguments)
+        result.numpy()
+        seconds[name] += time.perf_counter() - start
+        return result
+
+    return call
+
+
+def _matmul_rate(precision: str) -> float:
+    matrix = tf.cast(tf.random.normal((2048, 2048)), precision)
+    product = tf.function(lambda matrix: tf.matmul(matrix, matrix))
+    product(matrix)
+    start = time.perf_counter()
+    for _ in range(10):
+        product(matrix).numpy()
+    return 10 * 2 * 2048**3 / (time.perf_counter() - start) / 1e9
+
+
+def _first(sentences, num_tokens: int) -> list[list[str]]:
+    part, count = [], 0
+    for sentence in sentences:
+        part.append(sentence)
+        count += len(sentence)
+        if count >= num_tokens:
+            break
+    return part
+
+
+def _rate(embedder: Embedder, sentences: list[list[str]]) -> float:
+    start = time.perf_counter()
+    for _ in embedder.embed(sentences):
+        pass
+    return sum(map(len, sentences)) / (time.perf_counter() - start)
+
+
+def _median(rates: list[float]) -> float:
+    return round(float(np.median(rates[1:])), 1)  # the first traces
+
+
+if __name__ == "__main__":
+    main()
