@@ -35,9 +35,9 @@ OUTPUTS = ("sentence", "token")
 
 Sentence = str | Sequence[str]
 
-# Batches that are read ahead, so that sentences of like length can be put together. Of a stream it
-# is one at first, so that results come soon.
-_BATCHES_AHEAD = 8
+# Batches that are read ahead, so that sentences of like length can be put together. Of a stream
+# fewer are at first, so that results come soon.
+_FIRST_BATCHES_AHEAD, _BATCHES_AHEAD = 4, 8
 # The LSTMs leave padding out, so that it costs nothing but memory.
 _POSITIONS_PER_TOKEN = 4
 # Tokens of a window, in which sentences longer than it are read.
@@ -182,7 +182,7 @@ class Embedder:
         if not self._keeps_table:
             with self._lock:
                 self._table.forget()
-        num_batches = _BATCHES_AHEAD if first_group else 1
+        num_batches = _BATCHES_AHEAD if first_group else _FIRST_BATCHES_AHEAD
         while group := read_ahead(numbered, num_batches * self.batch_tokens):
             with self._lock:
                 arrays = collections.deque(self._of_group(group))
