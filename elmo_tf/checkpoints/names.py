@@ -32,14 +32,22 @@ class WeightRule(NamedTuple):
 
 
 def weight_rules(config: BiLMConfig) -> list[WeightRule]:
+    """The table of `weights.hdf5` for a biLM of that shape.
+
+    That of the published files, and the state that `BiLM.warm_start` leaves, which other
+    implementations do not read.
+    """
+    state = WeightRule("initial_state", ("initial_state",), is_optional=True)
+    return [*published_rules(config), state]
+
+
+def published_rules(config: BiLMConfig) -> list[WeightRule]:
     """The table for a biLM of that shape.
 
-    Source: `weights.hdf5` of the published checkpoints, but for the state that `warm_start` leaves,
-    which other implementations do not read.
+    Source: `weights.hdf5` of the published checkpoints.
     """
     rules = [*_char_cnn_rules(config)] if config.char_cnn is not None else []
-    state = WeightRule("initial_state", ("initial_state",), is_optional=True)
-    return [*rules, *_lstm_rules(config), state]
+    return [*rules, *_lstm_rules(config)]
 
 
 def token_embedding_rules() -> list[WeightRule]:

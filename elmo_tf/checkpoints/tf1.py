@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.checkpoints.hdf5 import fill_variables, softmax_variables, variables_by_path
-from elmo_tf.checkpoints.names import WeightRule, token_embedding_rules, weight_rules
+from elmo_tf.checkpoints.names import WeightRule, published_rules, token_embedding_rules
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
@@ -147,7 +147,7 @@ def load_tf1_softmax(
 
 def tf1_rules(config: BiLMConfig) -> list[WeightRule]:
     """The table for a biLM of that shape: that of the published files, in other words."""
-    rules = weight_rules(config)
+    rules = published_rules(config)
     if config.char_cnn is None:
         rules += token_embedding_rules()
     return [rule._replace(dataset=_tf1_name(rule.dataset, config)) for rule in rules]

@@ -3,7 +3,7 @@ import pytest
 
 from elmo_tf import BiLM, BiLMConfig
 from elmo_tf.checkpoints.hdf5 import variables_by_path
-from elmo_tf.checkpoints.names import weight_rules
+from elmo_tf.checkpoints.names import published_rules, weight_rules
 from reference import checkpoint
 
 SHAPES = [
@@ -20,7 +20,7 @@ def test_the_table_names_every_dataset_and_every_variable_once(shape):
     options = checkpoint.options(**shape)
     config = BiLMConfig.from_options(options)
 
-    rules = _published_rules(config)
+    rules = published_rules(config)
 
     datasets = [rule.dataset for rule in rules]
     assert sorted(datasets) == sorted(checkpoint.shapes(options))
@@ -29,21 +29,19 @@ def test_the_table_names_every_dataset_and_every_variable_once(shape):
     assert sorted(variables) == sorted(stored)
 
 
-def _published_rules(config):
-    return [rule for rule in weight_rules(config) if not rule.is_optional]
-
-
 def test_what_other_implementations_do_not_read_may_be_left_out(options):
-    rules = weight_rules(BiLMConfig.from_options(options))
+    config = BiLMConfig.from_options(options)
+    rules = weight_rules(config)
 
+    assert len(rules) == len(published_rules(config)) + 1
     assert [rule.dataset for rule in rules if rule.is_optional] == ["initial_state"]
 
 
 def test_forward_alone_has_the_rules_of_the_first_direction(options, weights):
-    both = _published_rules(BiLMConfig.from_options(options))
+    both = published_rules(BiLMConfig.from_options(options))
     config = BiLMConfig.from_options({**options, "bidirectional": False})
 
-    rules = _published_rules(config)
+    rules = published_rules(config)
 
     datasets = [rule.dataset for rule in rules]
 
@@ -54,7 +52,7 @@ def test_forward_alone_has_the_rules_of_the_first_direction(options, weights):
 
 
 def test_what_is_read_is_written_back_the_same(options, weights):
-    for rule in _published_rules(BiLMConfig.from_options(options)):
+    for rule in published_rules(BiLMConfig.from_options(options)):
         array = weights[rule.dataset]
 
         parts = rule.from_file(array)
@@ -66,6 +64,6 @@ def test_what_is_read_is_written_back_the_same(options, weights):
 def test_a_bilm_without_characters_has_no_rule_for_them(options):
     lstm = BiLMConfig.from_options(options).lstm
 
-    rules = _published_rules(BiLMConfig(None, lstm, num_tokens=9))
+    rules = published_rules(BiLMConfig(None, lstm, num_tokens=9))
 
     assert {rule.dataset.split("/")[0] for rule in rules} == {"RNN_0", "RNN_1"}
