@@ -27,7 +27,7 @@ from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, NO_TOKEN_ROW
 from elmo_tf.precision import usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
-from elmo_tf.text.sentence_files import SentenceCount, sentence_reader
+from elmo_tf.text.sentence_files import SentenceCount, format_of, sentence_reader
 from elmo_tf.text.sentences import encode
 
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}  # and their dtype policies
@@ -275,7 +275,10 @@ class Embedder:
             OSError: a file cannot be read or written.
         """
         read = sentence_reader(input, format, token_column)
-        return FileJob(self, input, read, output, OutputOptions(**options), overwrite).run()
+        reading = f"{format or format_of(input)}, column {token_column}"
+        return FileJob(
+            self, input, read, reading, output, OutputOptions(**options), overwrite
+        ).run()
 
     def settings(self) -> dict[str, Any]:
         """All that vectors depend on: the weights, as a digest, and how they are used."""

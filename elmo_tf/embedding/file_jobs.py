@@ -3,7 +3,6 @@
 import collections
 import contextlib
 import fcntl
-import hashlib
 import itertools
 import json
 import os
@@ -16,13 +15,12 @@ from absl import logging
 
 from elmo_tf import __version__
 from elmo_tf.embedding.outputs.formats import output_format
-from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
-from elmo_tf.files import atomic_file, put_in_place
+from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, VectorOutput
+from elmo_tf.files import atomic_file, put_in_place, synchronise
 from elmo_tf.progress import progress
 from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
 
-_SUFFIX = ".unfinished"
-_JOB_FILE = "job.json"
+_JOB_FILE, _LOCK_FILE = "job.json", "lock"
 
 
 class GroupEmbedder(Protocol):
@@ -49,6 +47,7 @@ class FileJob:
         embedder: an `Embedder`.
         input: the file that is read, for its size and time.
         read: gives its sentences from the beginning.
+        reading: tells the format in which it is read.
         output: its suffix tells the format; see `output_format`.
         options: of the output.
         overwrite: whether the output may be replaced, and unfinished work on something else.
@@ -64,13 +63,14 @@ class FileJob:
         embedder: GroupEmbedder,
         input: str | os.PathLike,
         read: Callable[[], Iterator[Sentence]],
+        reading: str,
         output: str | os.PathLike,
         options: OutputOptions,
         overwrite: bool = False,
     ):
         self._format = output_format(output)
         self._format.check(options)
-        self._output = Path(output)
+        self._output = Path(os.path.realpath(output))  # what a link stands for, not the link
         self._format.refuse(self._output, overwrite)
         self._embedder = embedder
         self._input = Path(input)
@@ -81,10 +81,10 @@ class FileJob:
             )
         with open(self._input, "rb"):
             pass
-        self._read = read
+        self._read, self._reading = read, reading
         self._options = options
         self._overwrite = overwrite
-        self._folder = self._output.with_name(self._output.name + _SUFFIX)
+        self._folder = self._output.with_name(self._output.name + UNFINISHED)
 
     def run(self) -> SentenceCount:
         """Does the work, or what is left of it.
@@ -94,61 +94,89 @@ class FileJob:
         """
         self._output.parent.mkdir(parents=True, exist_ok=True)
         with self._locked_folder(), contextlib.ExitStack() as undo:
-            undo.callback(shutil.rmtree, self._folder, ignore_errors=True)
+            if not (self._folder / _JOB_FILE).exists():
+                undo.callback(self._remove_folder)
             count = self._count()
             output = self._format(self._folder, self._options)
             with contextlib.closing(output):
-                if output.position:
-                    undo.pop_all()
                 for _ in self._write(output, count):
                     undo.pop_all()  # from here on, there is something to go on from
+                self._refuse_changes()
                 for path, suffix in output.finish(self._read()):
                     put_in_place(path, self._output.with_name(self._output.name + suffix))
-            shutil.rmtree(self._folder, ignore_errors=True)
+            synchronise(self._output.parent)  # the new names
+            self._remove_folder()
         return count
 
     @contextlib.contextmanager
     def _locked_folder(self) -> Iterator[None]:
         """The folder of what is written so far, for nobody else; emptied if it does not fit."""
         self._folder.mkdir(exist_ok=True)
+        lock = self._folder / _LOCK_FILE
         # The lock ends with the process, however that ends.
-        descriptor = os.open(self._folder, os.O_RDONLY)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            try:
+            with contextlib.suppress(BlockingIOError):
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise FileExistsError(
-                    f"Another process is writing {self._output} ({self._folder} is locked)."
-                ) from None
-            self._refuse_other_work()
-            yield
+                # Who was quicker may have finished, and removed what is locked here.
+                if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.stat()):
+                    self._format.refuse(self._output, self._overwrite)
+                    self._refuse_other_work()
+                    yield
+                    return
+            raise FileExistsError(
+                f"Another process is writing {self._output} ({self._folder} is locked)."
+            )
         finally:
             os.close(descriptor)
+
+    def _remove_folder(self) -> None:
+        # First what makes it count.
+        (self._folder / _JOB_FILE).unlink(missing_ok=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _refuse_other_work(self) -> None:
         job = self._folder / _JOB_FILE
         settings = self._settings()
-        kept = json.loads(job.read_bytes())["settings"] if job.exists() else {}
-        others = [name for name, value in settings.items() if kept.get(name) != value]
+        names = {child.name for child in self._folder.iterdir()} - {_LOCK_FILE}
+        if job.exists():
+            kept = json.loads(job.read_bytes())["settings"]
+            others = [name for name, value in settings.items() if kept.get(name) != value]
+            problem = (
+                f"holds unfinished work that does not fit this call: other {', '.join(others)}"
+            )
+        else:  # killed before the job began
+            others = [name for name in names if not name.startswith(f".{_JOB_FILE}.")]
+            problem = "holds what is no unfinished work: "
         if not others:
             return
-        if not self._overwrite and job.exists():
+        if not self._overwrite:
             raise FileExistsError(
-                f"{self._folder} holds unfinished work that does not fit this call: other "
-                f"{', '.join(others)}. Delete it, choose another output, or allow it to be "
-                "replaced (overwrite=True, --overwrite)."
+                f"{self._folder} {problem}{', '.join(others)}. Delete it, choose another output, "
+                "or allow it to be replaced (overwrite=True, --overwrite)."
             )
-        for child in self._folder.iterdir():
+        job.unlink(missing_ok=True)  # first what makes the rest count
+        for name in names - {_JOB_FILE}:
+            child = self._folder / name
             shutil.rmtree(child) if child.is_dir() else child.unlink()
+
+    def _refuse_changes(self) -> None:
+        """Looks once more at what the work began with."""
+        job = json.loads((self._folder / _JOB_FILE).read_bytes())
+        if job["settings"]["input"] != self._settings()["input"]:
+            raise ValueError(
+                f"{self._input} has changed since its embedding began: what is in {self._folder} "
+                "is of both. Begin anew (overwrite=True, --overwrite)."
+            )
+        self._format.refuse(self._output, self._overwrite)
 
     def _settings(self) -> dict[str, Any]:
         """All that the output depends on, by names for people."""
         stat = self._input.stat()
-        first = list(itertools.islice(self._read(), 100))
         return {
             "version of elmo_tf": __version__,
             "input": [stat.st_size, stat.st_mtime_ns],
-            "format of the input": hashlib.sha256(repr(first).encode()).hexdigest(),
+            "format of the input": self._reading,
             "output options": {"format": self._format.name, **vars(self._options)},
             **self._embedder.settings(),
         }
@@ -159,9 +187,10 @@ class FileJob:
         if job.exists():
             count = SentenceCount(**json.loads(job.read_bytes())["count"])
         else:
+            settings = self._settings()  # before it is counted: it may change
             sentences = progress_sentences(self._read())
             count = count_sentences(sentences, self._embedder.max_token_bytes)
-            content = {"settings": self._settings(), "count": count._asdict()}
+            content = {"settings": settings, "count": count._asdict()}
             with atomic_file(job) as part:
                 part.write_text(json.dumps(content, indent=1), encoding="utf-8")
         if oddities := count.oddities(self._embedder.max_token_bytes):

@@ -11,6 +11,9 @@ from elmo_tf.models.token_rows import FIRST_ROW
 
 # Tokens that are encoded together: enough to keep all cores busy, and few enough for any memory.
 _TOKENS_AT_ONCE = 4096
+# Fewer are filled up: with other kernels for small products, a token's vector would depend, in its
+# last bits, on how many are encoded with it.
+_LEAST_TOKENS = 128
 # What a table holds at least when it grows; shapes and copies are fewer if it doubles.
 _FIRST_SIZE = 1024
 
@@ -73,7 +76,9 @@ class TokenTable:
         self._rows.update(zip(tokens, range(first, size), strict=True))
 
     def _encode(self, tokens: list[bytes]) -> np.ndarray:
-        return self._encode_rows(tf.constant(tokens, tf.string, shape=(len(tokens),))).numpy()
+        filled = [*tokens, *[b"<S>"] * (_LEAST_TOKENS - len(tokens))]
+        vectors = self._encode_rows(tf.constant(filled, tf.string, shape=(len(filled),)))
+        return vectors[: FIRST_ROW + len(tokens)].numpy()
 
     @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)], autograph=False)
     def _encode_rows(self, tokens: tf.Tensor) -> tf.Tensor:

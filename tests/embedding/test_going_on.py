@@ -6,7 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from elmo_tf import Embedder
+from elmo_tf import BiLM, BiLMConfig, Embedder
+from elmo_tf.embedding.token_table import TokenTable
 from vector_files import read_vectors
 
 FORMATS = (".hdf5", ".parquet", ".npz", ".npy")
@@ -134,7 +135,7 @@ def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
 def test_two_at_once_do_not_disturb_each_other(embedder, text, tmp_path):
     folder = tmp_path / "vectors.hdf5.unfinished"
     folder.mkdir()
-    descriptor = os.open(folder, os.O_RDONLY)
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
 
     with pytest.raises(FileExistsError, match=r"Another process is writing .*vectors\.hdf5"):
@@ -153,3 +154,106 @@ def test_a_folder_left_without_a_job_is_begun_anew(embedder, text, tmp_path):
     embedder.embed_file(text, tmp_path / "vectors.npz")
 
     assert len(read_vectors(tmp_path / "vectors.npz")) == 300
+
+
+@formats
+def test_what_was_moved_away_is_not_taken_for_there(bilm, text, tmp_path, suffix, monkeypatch):
+    """A kill between the end and the removal of what is left behind."""
+    embedder = Embedder(bilm, batch_tokens=64)
+    output = tmp_path / f"vectors{suffix}"
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_tf.embedding.file_jobs.FileJob._remove_folder", _stopped)
+        with pytest.raises(KeyboardInterrupt):
+            embedder.embed_file(text, output)
+    expected = read_vectors(output)
+
+    embedder.embed_file(text, output, overwrite=True)
+
+    arrays = read_vectors(output)
+    assert len(arrays) == 300
+    for number, array in expected.items():
+        np.testing.assert_array_equal(arrays[number], array)
+
+
+def test_a_stop_between_the_two_files_of_an_array_is_mended_too(bilm, text, tmp_path, monkeypatch):
+    embedder = Embedder(bilm, batch_tokens=64)
+    output = tmp_path / "vectors.npy"
+    moved = []
+
+    def moved_once(part, path):
+        if moved:
+            raise KeyboardInterrupt
+        moved.append(path)
+        os.replace(part, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_tf.embedding.file_jobs.put_in_place", moved_once)
+        with pytest.raises(KeyboardInterrupt):
+            embedder.embed_file(text, output)
+    assert moved
+    assert not output.exists()
+
+    embedder.embed_file(text, output)
+
+    arrays = read_vectors(output)
+    for number, expected in enumerate(embedder.embed(text.read_text().split("\n"))):
+        np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
+
+
+def test_work_that_cannot_go_on_now_is_kept(bilm, text, tmp_path, monkeypatch):
+    output = tmp_path / "vectors.npz"
+    with pytest.raises(KeyboardInterrupt):
+        Interrupted(Embedder(bilm, batch_tokens=64), num_groups=2).embed_file(text, output)
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_tf.embedding.outputs.numpy_output.GrowingFiles", _stopped)
+        with pytest.raises(KeyboardInterrupt):
+            Embedder(bilm, batch_tokens=64).embed_file(text, output)
+
+    assert (tmp_path / "vectors.npz.unfinished" / "job.json").exists()
+
+
+def test_an_input_that_changes_meanwhile_is_an_error(bilm, text, tmp_path):
+    embedder = Embedder(bilm, batch_tokens=64)
+
+    class Disturbed(Interrupted):
+        def embed_groups(self, sentences, first_group):
+            yield from embedder.embed_groups(sentences, first_group)
+            with open(text, "a") as file:
+                file.write("\none line more")
+
+    with pytest.raises(ValueError, match=r"text\.txt has changed since its embedding began"):
+        Disturbed(embedder, 0).embed_file(text, tmp_path / "vectors.hdf5")
+    assert not (tmp_path / "vectors.hdf5").exists()
+
+
+def test_a_folder_of_somebody_else_is_kept(embedder, text, tmp_path):
+    folder = tmp_path / "vectors.hdf5.unfinished"
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("years")
+
+    with pytest.raises(FileExistsError, match=r"holds what is no unfinished work: thesis\.tex"):
+        embedder.embed_file(text, tmp_path / "vectors.hdf5")
+    assert (folder / "thesis.tex").exists()
+
+
+def test_a_link_is_followed(embedder, text, tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "vectors.parquet").symlink_to(tmp_path / "disk")
+
+    embedder.embed_file(text, tmp_path / "vectors.parquet")
+
+    assert (tmp_path / "vectors.parquet").is_symlink()
+    assert len(read_vectors(tmp_path / "vectors.parquet")) == 300
+
+
+def test_vectors_of_tokens_do_not_depend_on_how_many_are_encoded_with_them():
+    bilm = BiLM(BiLMConfig.preset("small"))
+    tokens = [f"{'w' * (number % 9)}{number}".encode() for number in range(300)]
+
+    together = TokenTable(bilm, 1000)
+    rows = together.rows([tokens])[0]
+    apart = TokenTable(bilm, 1000)
+    for start, end in ((0, 1), (1, 8), (8, 25), (25, 300)):
+        own = apart.rows([tokens[start:end]])[0]
+        expected = together.vectors(rows[start:end])
+        np.testing.assert_array_equal(apart.vectors(own), expected)

@@ -14,7 +14,8 @@ class GrowingFiles:
     """Files to be appended to, in a folder with a record of how far they are good.
 
     Args:
-        folder: of the files. Each is cut to the size in the record, or made anew if there is none.
+        folder: of the files. Each is cut to the size in the record; all are made anew if there is
+            no record, or a file does not hold what it says.
         names: of the files.
 
     Raises:
@@ -23,10 +24,10 @@ class GrowingFiles:
 
     def __init__(self, folder: Path, *names: str):
         self._record = folder / _RECORD
-        record = json.loads(self._record.read_bytes()) if self._record.exists() else {}
+        self.paths = [folder / name for name in names]
+        record = self._read_record()
         self.note: dict[str, Any] = record.get("note", {})
         """What the last commit said; empty if there was none."""
-        self.paths = [folder / name for name in names]
         self.files: list[BinaryIO] = []
         for path in self.paths:
             path.touch()
@@ -34,6 +35,15 @@ class GrowingFiles:
             file.truncate(record.get(path.name, 0))
             file.seek(0, os.SEEK_END)
             self.files.append(file)
+
+    def _read_record(self) -> dict[str, Any]:
+        if not self._record.exists():
+            return {}
+        record = json.loads(self._record.read_bytes())
+        if all(path.exists() and path.stat().st_size >= record[path.name] for path in self.paths):
+            return record
+        self._record.unlink()
+        return {}
 
     def commit(self, note: dict[str, Any]) -> None:
         """Makes all that was written so far last. Returns when it is on the disk.

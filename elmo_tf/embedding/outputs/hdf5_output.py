@@ -17,7 +17,7 @@ from elmo_tf.text.sentence_files import Sentence
 SENTENCES = "sentence_to_index"
 _FILE = "vectors.hdf5"
 # What stands in for a sentence that HDF5 cannot take for a name, and is none itself.
-_SPARE_KEY = re.compile(r"[./]*line [0-9]+")
+_SPARE_KEY = re.compile(r"line [0-9]+")
 
 
 class HDF5Output(VectorOutput):
@@ -26,8 +26,8 @@ class HDF5Output(VectorOutput):
     With `use_sentence_keys` a dataset is named by its sentence, so that `file[sentence]` finds it,
     and has its number as attribute `line`. A `/` makes a group, as in every HDF5 path. Of a
     sentence that comes again the first dataset is kept: the vectors are the same. A sentence that
-    can be no name (it is empty, or what it needs as a group is a dataset, or the reverse) is named
-    `line 7` by its number.
+    can be no name (it is empty, HDF5 would leave out a part of it, as of `a//b`, or what it needs
+    as a group is a dataset, or the reverse) is named `line 7` by its number.
     """
 
     name = "HDF5"
@@ -49,7 +49,7 @@ class HDF5Output(VectorOutput):
             self._file.create_dataset(str(number), data=vectors, **filters)
             return
         key, spare = sentence.text, f"line {number}"
-        if _SPARE_KEY.fullmatch(key) or "\0" in key:  # where HDF5 takes a name to end
+        if not _is_name(key):
             key = spare
         elif isinstance(self._find(key), h5py.Dataset):
             return
@@ -82,5 +82,13 @@ class HDF5Output(VectorOutput):
         return [(self._folder / _FILE, "")]
 
     def close(self) -> None:
-        self._file.close()
-        self._journal.close()
+        try:
+            self._file.close()
+        finally:
+            self._journal.close()
+
+
+def _is_name(key: str) -> bool:
+    """Whether HDF5 takes a key as it is: no part is left out, and it ends where it ends."""
+    is_whole = all(part not in ("", ".") for part in key.split("/")) and "\0" not in key
+    return is_whole and not _SPARE_KEY.fullmatch(key)

@@ -40,6 +40,8 @@ class JournaledFile(io.RawIOBase):
         self.note: dict[str, Any] = {}
         """What the last commit said; empty if there was none."""
         is_there = path.exists() and self._record.exists()
+        if not is_there:  # a record without its file would be taken for that of the new one
+            self._record.unlink(missing_ok=True)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         if is_there:
             self._recover()
@@ -68,10 +70,6 @@ class JournaledFile(io.RawIOBase):
         os.ftruncate(self._descriptor, self._size)
         os.fsync(self._descriptor)
         self._pages.clear()
-
-    def discard_record(self) -> None:
-        """Takes the record away: the file is complete, and stays as it is."""
-        self._record.unlink(missing_ok=True)
 
     def _recover(self) -> None:
         """Puts the file where the record says that it was."""

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from elmo_tf.embedding.outputs.growing_files import GrowingFiles
-from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
+from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, VectorOutput
 from elmo_tf.files import refuse_file
 from elmo_tf.text.sentence_files import Sentence
 
@@ -20,7 +20,7 @@ from elmo_tf.text.sentence_files import Sentence
 _MEMBER = struct.Struct("<4s5H3I2H")
 _LARGE_SIZES = struct.Struct("<2H2Q")
 # Arrays of more bytes get sizes of 64 bits; the smaller ones fit without, compressed or not.
-_LARGE = 2**31
+_LARGE = 2**30
 # What is added to the name of an array for its sentences' offsets.
 _OFFSETS = ".offsets.npy"
 
@@ -81,7 +81,9 @@ class NpyOutput(VectorOutput):
     @classmethod
     def refuse(cls, path: str | os.PathLike, overwrite: bool) -> None:
         refuse_file(path, overwrite)
-        refuse_file(os.fspath(path) + _OFFSETS, overwrite)
+        # They come first: unfinished work may have put them there.
+        is_own = os.path.isdir(os.fspath(path) + UNFINISHED)
+        refuse_file(os.fspath(path) + _OFFSETS, overwrite or is_own)
 
     def __init__(self, folder: str | os.PathLike, options: OutputOptions):
         super().__init__(folder, options)
@@ -108,9 +110,10 @@ class NpyOutput(VectorOutput):
         self.position = position
 
     def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
-        num_sentences = sum(1 for _ in sentences)
         vectors = _header((self._num_tokens, *self._shape), np.dtype(self._options.dtype))
-        offsets = _header((num_sentences + 1,), np.dtype(np.int64))
+        start = len(_header((0,), np.dtype(np.int64)))
+        num_offsets = (self._offsets.seek(0, os.SEEK_END) - start) // 8
+        offsets = _header((num_offsets,), np.dtype(np.int64))
         for file, header in ((self._vectors, vectors), (self._offsets, offsets)):
             file.seek(0)
             file.write(header)

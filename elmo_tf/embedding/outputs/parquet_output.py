@@ -74,14 +74,17 @@ class ParquetOutput(VectorOutput):
         _require_pyarrow()
         super().__init__(folder, options)
         self._growing = GrowingFiles(self._folder)
-        self.position = self._growing.note
         self._schema = parquet_schema(options.dtype, not options.forget_sentences)
         self._shards = self._folder / "shards"
         self._shards.mkdir(exist_ok=True)
-        self._num_shards = self.position.get("num_shards", 0)
-        for path in self._shards.iterdir():
-            if path.name not in map(_shard_name, range(self._num_shards)):
-                path.unlink()
+        self.position = self._growing.note
+        names = {_shard_name(number) for number in range(self.position.get("num_shards", 0))}
+        found = {path.name for path in self._shards.iterdir()}
+        if not names <= found:  # they have been moved away
+            self.position, names = {}, set()
+        for name in found - names:
+            (self._shards / name).unlink()
+        self._num_shards = len(names)
         self._rows: list[dict[str, Any]] = []
         self._row_bytes = self._written_bytes = 0
         self._writer = None

@@ -13,6 +13,8 @@ from elmo_tf.files import refuse_file
 from elmo_tf.text.sentence_files import Sentence
 
 DTYPES = ("float32", "float16")
+# What is added to the name of an output for the folder of what is written so far.
+UNFINISHED = ".unfinished"
 
 
 @dataclasses.dataclass(frozen=True)

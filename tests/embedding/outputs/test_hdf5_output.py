@@ -13,6 +13,7 @@ from elmo_tf.text.sentence_files import Sentence
 TEXTS = [
     *("and / or", "a", "a/b", "x/y", "x", "the cat", "", ".", "the cat"),
     *("/ at the front", "at the end /", "line 6", "\udcff", "nul \0 nul", "서울", "/"),
+    *("and //  or", "and // or", "./the cat", "the cat/", "/the cat"),
 ]
 
 
@@ -30,12 +31,29 @@ def written(tmp_path):
         yield file
 
 
-@pytest.mark.parametrize("text", ["and / or", "a", "x/y", "the cat", "/ at the front", "서울"])
+@pytest.mark.parametrize("text", ["and / or", "a", "x/y", "the cat", "서울"])
 def test_a_sentence_finds_its_vectors(written, text):
     assert (written[text][()] == TEXTS.index(text)).all()
 
 
-@pytest.mark.parametrize("text", ["a/b", "x", "", ".", "line 6", "\udcff", "nul \0 nul", "/"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a/b",
+        "x",
+        "",
+        ".",
+        "line 6",
+        "\udcff",
+        "nul \0 nul",
+        "/",
+        "/ at the front",
+        "and // or",
+        "./the cat",
+        "the cat/",
+        "/the cat",
+    ],
+)
 def test_what_can_be_no_name_is_found_by_its_number(written, text):
     number = TEXTS.index(text)
     assert (written[f"line {number}"][()] == number).all()
