@@ -25,7 +25,6 @@ import tensorflow as tf
 from elmo_tf import BiLM, BiLMConfig, Embedder, save_bilm
 from elmo_tf.text.corpus import read_sentences, text_files
 
-CURVES = ("batch", "length", "growth", "stages")
 BATCH_TOKENS = (256, 1024, 4096, 16_384)
 LENGTHS = (5, 10, 20, 40, 80, 160, 320)
 AMOUNTS = (1_000, 10_000, 100_000, 1_000_000)
@@ -41,7 +40,7 @@ def main() -> None:
         "--preset", default="small", choices=("tiny", "small", "medium", "original")
     )
     parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"))
-    parser.add_argument("--curves", nargs="+", default=CURVES, choices=CURVES)
+    parser.add_argument("--curves", nargs="+", default=list(CURVES), choices=CURVES)
     parser.add_argument(
         "--tokens", type=int, default=40_000, metavar="N", help="at each point but of growth"
     )
@@ -52,8 +51,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         save_bilm(BiLM(BiLMConfig.preset(arguments.preset)), folder)
         for curve in arguments.curves:
-            draw = globals()[f"_{curve}"]
-            for point in draw(folder, sentences, arguments):
+            for point in CURVES[curve](folder, sentences, arguments):
                 about = {"shape": arguments.preset, "precision": arguments.precision}
                 print(json.dumps({"curve": curve, **about, **point}), flush=True)
 
@@ -116,8 +114,8 @@ def _stages(folder: str, sentences: list, arguments: argparse.Namespace) -> Iter
     table = embedder._table
     table._encode_rows = _timed(table._encode_rows, seconds, "token encoder")
     embedder._batch_vectors = _timed(embedder._batch_vectors, seconds, "LSTMs")
-    table.forget()
     start = time.perf_counter()
+    table.forget()
     list(embedder.embed(sample))
     whole = time.perf_counter() - start
     num_tokens = sum(map(len, sample))
@@ -125,7 +123,7 @@ def _stages(folder: str, sentences: list, arguments: argparse.Namespace) -> Iter
     yield {
         "tokens": num_tokens,
         "seconds": {
-            **{name: round(value, 3) for name, value in seconds.items()},
+            **{name: round(value, 5) for name, value in seconds.items()},
             "all else": round(whole - sum(seconds.values()), 3),
         },
         "lstm_gflop_per_second": round(flops / seconds["LSTMs"] / 1e9),
@@ -181,6 +179,8 @@ def _rate(embedder: Embedder, sentences: list[list[str]]) -> float:
 def _median(rates: list[float]) -> float:
     return round(float(np.median(rates[1:])), 1)  # the first traces
 
+
+CURVES = {"batch": _batch, "length": _length, "growth": _growth, "stages": _stages}
 
 if __name__ == "__main__":
     main()

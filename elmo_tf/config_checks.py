@@ -45,6 +45,13 @@ def check_bool(value: Any, place: str) -> None:
         raise ValueError(f"`{place}` must be true or false. Received: {value!r}")
 
 
+def check_choice(value: Any, place: str, allowed: Iterable[str]) -> None:
+    """Raises `ValueError` if a value is none of those allowed."""
+    allowed = list(allowed)
+    if value not in allowed:
+        raise ValueError(f"`{place}` must be one of {', '.join(allowed)}. Received: {value!r}")
+
+
 def check_int(value: Any, place: str, least: int, reason: str = "") -> None:
     """Refuses anything but an integer of at least `least`; `reason` says why so much."""
     if not is_int(value) or value < least:

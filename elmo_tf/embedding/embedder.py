@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.checkpoints.load import load_bilm
-from elmo_tf.config_checks import check_int
+from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.file_jobs import FileJob
 from elmo_tf.embedding.layer_choice import LAYERS, LayerChoice
 from elmo_tf.embedding.long_sentences import WindowReader
@@ -26,7 +26,7 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, NO_TOKEN_ROW
 from elmo_tf.precision import usable_precision
 from elmo_tf.progress import progress
-from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
+from elmo_tf.text.batches import read_ahead, rounded_length, rounded_rows, sentence_batches
 from elmo_tf.text.sentence_files import SentenceCount, format_of, sentence_reader
 from elmo_tf.text.sentences import encode
 
@@ -38,8 +38,6 @@ Sentence = str | Sequence[str]
 # Batches that are read ahead, so that sentences of like length can be put together. Of a stream
 # fewer are at first, so that results come soon.
 _FIRST_BATCHES_AHEAD, _BATCHES_AHEAD = 4, 8
-# The LSTMs leave padding out, so that it costs nothing but memory.
-_POSITIONS_PER_TOKEN = 4
 # Tokens of a window, in which sentences longer than it are read.
 _WINDOW = 512
 
@@ -78,8 +76,8 @@ class Embedder:
         vocabulary: Iterable[str] | None = None,
         cache_tokens: int = 50_000,
     ):
-        _check_choice("layers", layers, LAYERS)
-        _check_choice("precision", precision, PRECISIONS)
+        check_choice(layers, "layers", LAYERS)
+        check_choice(precision, "precision", PRECISIONS)
         check_int(batch_tokens, "batch_tokens", least=1)
         check_int(cache_tokens, "cache_tokens", least=0)
         precision = usable_precision(precision)
@@ -193,8 +191,7 @@ class Embedder:
         """The vectors of sentences, of which those of like length are put together."""
         rows = self._table.rows(group)
         arrays: list[Any] = [None] * len(group)
-        lengths = [len(tokens) + 2 for tokens in group]  # with the boundaries
-        for places in length_batches(lengths, self.batch_tokens, _POSITIONS_PER_TOKEN):
+        for places in sentence_batches(map(len, group), self.batch_tokens):
             batch = [rows[place] for place in places]
             for place, vectors in zip(places, self._vectors(batch), strict=True):
                 arrays[place] = vectors
@@ -221,7 +218,7 @@ class Embedder:
             "token": a list of arrays as `embed` gives them. For one sentence (`str`), its array
             alone.
         """
-        _check_choice("output", output, OUTPUTS)
+        check_choice(output, "output", OUTPUTS)
         is_one = isinstance(sentences, str | bytes)
         batch = [sentences] if is_one else list(sentences)
         shown = sys.stderr.isatty() if show_progress_bar is None else show_progress_bar
@@ -361,8 +358,3 @@ def _padded(batch: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     for row, rows in zip(index, batch, strict=False):
         row[1 : len(rows) + 1] = rows
     return index, lengths
-
-
-def _check_choice(name: str, value: str, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise ValueError(f"`{name}` must be one of {', '.join(allowed)}. Received: {value!r}")

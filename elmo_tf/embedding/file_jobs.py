@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import fcntl
+import functools
 import itertools
 import json
 import os
@@ -116,17 +117,13 @@ class FileJob:
         # The lock ends with the process, however that ends.
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Who was quicker may have finished, and removed what is locked here.
-                if lock.exists() and os.path.samestat(os.fstat(descriptor), lock.stat()):
-                    self._format.refuse(self._output, self._overwrite)
-                    self._refuse_other_work()
-                    yield
-                    return
-            raise FileExistsError(
-                f"Another process is writing {self._output} ({self._folder} is locked)."
-            )
+            if not _has_locked(descriptor, lock):
+                raise FileExistsError(
+                    f"Another process is writing {self._output} ({self._folder} is locked)."
+                )
+            self._format.refuse(self._output, self._overwrite)
+            self._refuse_other_work()
+            yield
         finally:
             os.close(descriptor)
 
@@ -137,14 +134,11 @@ class FileJob:
 
     def _refuse_other_work(self) -> None:
         job = self._folder / _JOB_FILE
-        settings = self._settings()
         names = {child.name for child in self._folder.iterdir()} - {_LOCK_FILE}
         if job.exists():
             kept = json.loads(job.read_bytes())["settings"]
-            others = [name for name, value in settings.items() if kept.get(name) != value]
-            problem = (
-                f"holds unfinished work that does not fit this call: other {', '.join(others)}"
-            )
+            others = [name for name, value in self._settings.items() if kept.get(name) != value]
+            problem = "holds unfinished work that does not fit this call: other "
         else:  # killed before the job began
             others = [name for name in names if not name.startswith(f".{_JOB_FILE}.")]
             problem = "holds what is no unfinished work: "
@@ -162,20 +156,23 @@ class FileJob:
 
     def _refuse_changes(self) -> None:
         """Looks once more at what the work began with."""
-        job = json.loads((self._folder / _JOB_FILE).read_bytes())
-        if job["settings"]["input"] != self._settings()["input"]:
+        if self._settings["input"] != self._input_state():
             raise ValueError(
                 f"{self._input} has changed since its embedding began: what is in {self._folder} "
                 "is of both. Begin anew (overwrite=True, --overwrite)."
             )
         self._format.refuse(self._output, self._overwrite)
 
-    def _settings(self) -> dict[str, Any]:
-        """All that the output depends on, by names for people."""
+    def _input_state(self) -> list[int]:
         stat = self._input.stat()
+        return [stat.st_size, stat.st_mtime_ns]
+
+    @functools.cached_property
+    def _settings(self) -> dict[str, Any]:
+        """All that the output depends on when the work begins, by names for people."""
         return {
             "version of elmo_tf": __version__,
-            "input": [stat.st_size, stat.st_mtime_ns],
+            "input": self._input_state(),
             "format of the input": self._reading,
             "output options": {"format": self._format.name, **vars(self._options)},
             **self._embedder.settings(),
@@ -187,7 +184,7 @@ class FileJob:
         if job.exists():
             count = SentenceCount(**json.loads(job.read_bytes())["count"])
         else:
-            settings = self._settings()  # before it is counted: it may change
+            settings = self._settings  # of before it is counted: it may change
             sentences = progress_sentences(self._read())
             count = count_sentences(sentences, self._embedder.max_token_bytes)
             content = {"settings": settings, "count": count._asdict()}
@@ -225,6 +222,16 @@ class FileJob:
                 output.commit({"sentences": number, "tokens": tokens, "groups": group})
                 if output.position:
                     yield
+
+
+def _has_locked(descriptor: int, path: Path) -> bool:
+    """Locks an open file, if nobody has it locked and it is still what has that path."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    # Who was quicker may have finished, and removed it.
+    return path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
 
 
 def progress_sentences(sentences: Iterator[Sentence]) -> Iterator[Sentence]:

@@ -7,13 +7,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from elmo_tf.config_checks import check_choice
 from elmo_tf.embedding.layer_choice import LAYERS
 from elmo_tf.saved_models.folders import versions_in
-from elmo_tf.text.batches import length_batches, rounded_length, rounded_rows
+from elmo_tf.text.batches import rounded_length, rounded_rows, sentence_batches
 from elmo_tf.text.sentences import encode
-
-# As in `Embedder`: the LSTMs leave padding out, so that it costs nothing but memory.
-_POSITIONS_PER_TOKEN = 4
 
 
 def exported_version(path: str | os.PathLike) -> Path | None:
@@ -40,8 +38,7 @@ class ExportedEmbedder:
     """
 
     def __init__(self, version: Path, layers: str = "all", batch_tokens: int = 4096):
-        if layers not in LAYERS:
-            raise ValueError(f"`layers` must be one of {', '.join(LAYERS)}. Received: {layers!r}")
+        check_choice(layers, "layers", LAYERS)
         self._model = tf.saved_model.load(os.fspath(version))
         signature = getattr(self._model, "signatures", {}).get("tokens")
         outputs = signature.structured_outputs if signature is not None else {}
@@ -66,8 +63,7 @@ class ExportedEmbedder:
             float32, see `layers` above.
         """
         arrays: list[np.ndarray] = [np.zeros(0)] * len(sentences)
-        lengths = [len(tokens) + 2 for tokens in sentences]  # with the boundaries
-        for places in length_batches(lengths, self._batch_tokens, _POSITIONS_PER_TOKEN):
+        for places in sentence_batches(map(len, sentences), self._batch_tokens):
             batch = [sentences[place] for place in places]
             vectors = self._batch_vectors(batch)  # (batch, …, token, feature)
             for place, tokens, found in zip(places, batch, vectors, strict=False):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_tf.config_checks import check_int
+from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.embedder import PRECISIONS, Embedder
 from elmo_tf.embedding.layer_choice import LAYERS
 from elmo_tf.pipelines.beam_names import KeyedModelHandler, ModelHandler, PredictionResult
@@ -66,14 +66,8 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
         large_model: bool = False,
     ):
         super().__init__(large_model=large_model)
-        for name, value, allowed in (
-            ("layers", layers, LAYERS),
-            ("precision", precision, tuple(PRECISIONS)),
-        ):
-            if value not in allowed:
-                raise ValueError(
-                    f"`{name}` must be one of {', '.join(allowed)}. Received: {value!r}"
-                )
+        check_choice(layers, "layers", LAYERS)
+        check_choice(precision, "precision", PRECISIONS)
         check_int(batch_tokens, "batch_tokens", least=1)
         is_pair = isinstance(model, tuple | list)
         self._model = tuple(map(os.fspath, model)) if is_pair else os.fspath(model)

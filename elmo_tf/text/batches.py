@@ -1,12 +1,14 @@
 """Sentences of like length together, and few shapes: TensorFlow keeps memory for each seen."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 _Token = TypeVar("_Token", str, bytes)
 
 # Rows of a batch up to which their number is a power of two; beyond, a multiple of this.
 _ROWS = 8
+# The LSTMs leave padding out, so that it costs nothing but memory.
+_POSITIONS_PER_TOKEN = 4
 
 
 def length_batches(
@@ -36,6 +38,17 @@ def length_batches(
         tokens += length
     if batch:
         yield batch
+
+
+def sentence_batches(lengths: Iterable[int], batch_tokens: int) -> Iterator[list[int]]:
+    """The same for a biLM, which reads two boundaries more, and leaves padding out.
+
+    Args:
+        lengths: of the sentences, without their boundaries.
+        batch_tokens: int >= 1. Tokens of a batch, with the boundaries.
+    """
+    lengths = [length + 2 for length in lengths]
+    yield from length_batches(lengths, batch_tokens, _POSITIONS_PER_TOKEN)
 
 
 def read_ahead(sentences: Iterator[Sequence[_Token]], num_tokens: int) -> list[Sequence[_Token]]:

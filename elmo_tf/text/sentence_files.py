@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from elmo_tf.config_checks import check_choice
 from elmo_tf.text.odd_lines import is_utf_8, odd_lines
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.vocabulary import read_lines
@@ -58,8 +59,7 @@ def sentence_reader(
             `.gz` file, or a line without that column.
     """
     format = format or format_of(path)
-    if format not in FORMATS:
-        raise ValueError(f"`format` must be one of {', '.join(FORMATS)}. Received: {format!r}")
+    check_choice(format, "format", FORMATS)
     if format == "text":
         if token_column is not None:
             raise ValueError(f"`token_column` is for CoNLL columns; {os.fspath(path)} is text.")

@@ -1,30 +1,12 @@
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
-
-BENCHMARK = Path(__file__).resolve().parents[2] / "benchmarks" / "embed_curves.py"
-LINES = [f"word{i % 7} stands between word{i % 5} and word{i % 11} ." for i in range(60)]
 
 
 @pytest.mark.slow
-def test_each_curve_has_its_points(tmp_path):
-    (tmp_path / "text.txt").write_text("\n".join(LINES))
+def test_each_curve_has_its_points(benchmark):
     options = "--preset tiny --rounds 1 --tokens 300 --curves batch length stages"
-    result = subprocess.run(
-        [sys.executable, BENCHMARK, "--corpus", tmp_path / "*.txt", *options.split()],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-    )
+    result, points = benchmark("embed_curves.py", options)
 
     assert result.returncode == 0, result.stderr
-    points = [json.loads(line) for line in result.stdout.splitlines()]
     sizes = [point["batch_tokens"] for point in points if point["curve"] == "batch"]
     assert sizes == [256, 1024, 4096, 16_384]
     assert len({point["sentence_tokens"] for point in points if point["curve"] == "length"}) == 7

@@ -214,7 +214,7 @@ def test_a_pipe_is_refused(embedder, tmp_path):
         (".npy", {"compression": "gzip"}, r"An \.npy array has no compression 'gzip', only none"),
         (".hdf5", {"compression": "zip"}, "HDF5 has no compression 'zip', only none, gzip, lzf"),
         (".parquet", {"use_sentence_keys": True}, "Parquet has no keys"),
-        (".hdf5", {"dtype": "int8"}, "`dtype` must be one of float32, float16. Received: int8"),
+        (".hdf5", {"dtype": "int8"}, "`dtype` must be one of float32, float16. Received: 'int8'"),
         (
             ".hdf5",
             {"use_sentence_keys": True, "forget_sentences": True},

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from elmo_tf.config_checks import check_choice
 from elmo_tf.files import refuse_file
 from elmo_tf.text.sentence_files import Sentence
 
@@ -37,8 +38,7 @@ class OutputOptions:
     use_sentence_keys: bool = False
 
     def __post_init__(self):
-        if self.dtype not in DTYPES:
-            raise ValueError(f"`dtype` must be one of {', '.join(DTYPES)}. Received: {self.dtype}")
+        check_choice(self.dtype, "dtype", DTYPES)
         if self.forget_sentences and self.use_sentence_keys:
             raise ValueError("Sentences cannot be keys (use_sentence_keys) and forgotten too.")
 

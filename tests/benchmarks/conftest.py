@@ -1,0 +1,35 @@
+"""A benchmark as its users call it, on a little text."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def lines():
+    return [f"word{i % 7} stands between word{i % 5} and word{i % 11} ." for i in range(400)]
+
+
+@pytest.fixture
+def benchmark(tmp_path, lines):
+    """Runs a script with options; gives the finished process, and the objects it has printed."""
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+
+    def run(script, options, **environment):
+        result = subprocess.run(
+            [sys.executable, BENCHMARKS / script, "--corpus", tmp_path / "*.txt", *options.split()],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PEER_PYTHON": "", **environment},
+        )
+        return result, [json.loads(line) for line in result.stdout.splitlines()]
+
+    return run
