@@ -3,11 +3,13 @@
 from contending import obey, sentence_groups
 
 from elmo_tf import Embedder
+from elmo_tf.threads import share_cores_for_embedding
 
 
 def main() -> None:
     """Loads the model, and obeys."""
     groups, arguments = sentence_groups("precision", "batch_tokens")
+    share_cores_for_embedding()  # as the command `elmo-tf embed` does
     embedder = Embedder(
         arguments.checkpoint,
         precision=arguments.precision,

@@ -126,7 +126,9 @@ def _embed_file(arguments: Any, options: Any) -> None:
     from elmo_tf.embedding.outputs.formats import output_format
     from elmo_tf.embedding.plans import plan
     from elmo_tf.text.sentence_files import sentence_reader
+    from elmo_tf.threads import share_cores_for_embedding
 
+    share_cores_for_embedding()
     read = sentence_reader(arguments.input, arguments.input_format, arguments.token_column)
     how = arguments.layers, arguments.precision, arguments.batch_tokens
     if arguments.plan:

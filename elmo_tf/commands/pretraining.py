@@ -1,6 +1,5 @@
 """The subcommands `vocab` and `train`: text ─► vocabulary ─► checkpoint."""
 
-import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -191,8 +190,7 @@ def _add_keeping(parser: Any) -> None:
 
 
 def _train(arguments: Any) -> None:
-    import tensorflow as tf
-
+    from elmo_tf.threads import one_thread_per_operation
     from elmo_tf.trainers.config import PretrainConfig
     from elmo_tf.trainers.pretraining import pretrain
 
@@ -201,9 +199,7 @@ def _train(arguments: Any) -> None:
     }
     config = PretrainConfig(**settings)
     if config.start_from is None and config.bilm_config(1).lstm.dim <= _SMALL_DIM:
-        # Operations this short take longer when they are split over threads.
-        with contextlib.suppress(RuntimeError):  # TensorFlow has begun to work already
-            tf.config.threading.set_intra_op_parallelism_threads(1)
+        one_thread_per_operation()
     record = pretrain(config)
     last = record["perplexity"][-1:]
     print_json({"workdir": arguments.workdir, "step": record["step"], "perplexity": last})

@@ -16,6 +16,7 @@ from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.precision import has_fast_bfloat16
 from elmo_tf.text.sentence_files import Sentence, count_sentences
+from elmo_tf.threads import num_cores
 
 SAMPLE = 1000
 # Seconds for which each precision is timed, at least, as far as there are sentences.
@@ -76,7 +77,7 @@ def plan(
         "memory_gib": round(memory, 2),
         "output_bytes": round(count.tokens * bytes_per_token),
         "free_bytes": shutil.disk_usage(folder).free,
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": num_cores(),
         "fast_bfloat16": has_fast_bfloat16(),
         "fastest_precision": max(tokens_per_second, key=tokens_per_second.__getitem__),
         "batch_tokens": batch_tokens,

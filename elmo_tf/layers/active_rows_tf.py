@@ -28,8 +28,11 @@ class ActiveRows:
         lengths = tf.reduce_sum(tf.cast(real, tf.int32), axis=0)
         self._order = tf.argsort(-lengths, stable=True)
         self._places = tf.math.invert_permutation(self._order)
+        self._real = tf.gather(real, self._order, axis=1)
+        # Of a token, the rows in front of the first that has it not.
+        self._num_sure = tf.reduce_sum(tf.math.cumprod(tf.cast(self._real, tf.int32), 1), axis=1)
         places = tf.range(1, self._num_rows + 1)
-        needed = tf.reduce_max(tf.where(tf.gather(real, self._order, axis=1), places, 0), axis=1)
+        needed = tf.reduce_max(tf.where(self._real, places, 0), axis=1)
         rounded = -(-needed // _ROWS) * _ROWS
         self._counts = tf.clip_by_value(rounded, 0, self._num_rows)  # (token,)
         self._starts = tf.cumsum(self._counts, exclusive=True)
@@ -44,6 +47,8 @@ class ActiveRows:
         self, step: Callable[..., Sequence[tf.Tensor]], sequences: Sequence[tf.Tensor], state: tuple
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Carries a state over the tokens: `state = step(state, *token)`, for the rows of each.
+
+        At a masked token the state stays as it is.
 
         Args:
             step: one step.
@@ -64,10 +69,15 @@ class ActiveRows:
             count = self._counts[token]
             new_state = step([one[:count] for one in state], *(one.read(token) for one in arrays))
             outputs = outputs.write(token, new_state[0])
-            state = [
-                tf.ensure_shape(tf.concat([new, old[count:]], axis=0), old.shape)
-                for new, old in zip(new_state, state, strict=True)
-            ]
+            sure = self._num_sure[token]
+            real = self._real[token, sure:count, tf.newaxis]
+
+            def merged(new, old):
+                unsure = tf.where(real, new[sure:], old[sure:count])
+                rows = tf.concat([new[:sure], unsure, old[count:]], axis=0)
+                return tf.ensure_shape(rows, old.shape)
+
+            state = [merged(new, old) for new, old in zip(new_state, state, strict=True)]
             return token + 1, state, outputs
 
         _, state, outputs = tf.while_loop(

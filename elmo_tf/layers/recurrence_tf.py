@@ -15,6 +15,7 @@ from elmo_tf.layers.active_rows_tf import ActiveRows
 _MOST_UNROLLED = 32
 # Numbers in a kernel that stays in a processor's cache from token to token.
 _SMALL_KERNEL = 2**21
+_FORGET_BIAS = 1.0
 
 
 class Weights(NamedTuple):
@@ -43,9 +44,9 @@ def recurrence(
 ) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """Runs a cell over the tokens, and keeps nothing but the outputs.
 
-    Only products are computed in the dtype of the inputs; gates and cell state have at least 32
-    bits. Each gate has matrices of its own, so that none has to be cut out of a product. A token
-    that is masked in all shorter rows is computed for the longer ones alone.
+    The cell state has at least 32 bits, whatever the dtype of the inputs. Each gate has matrices of
+    its own, so that none has to be cut out of a product. A token that is masked in all shorter rows
+    is computed for the longer ones alone.
 
     Args:
         inputs: float (token, batch, feature).
@@ -63,8 +64,7 @@ def recurrence(
     gates_of = _whole_products if is_small else _recurrent_products
 
     def after(h, c, token, gates):
-        i, j, f, o = (tf.cast(gate, wide) for gate in gates(h, *token))
-        return _outputs_of_gates(i, j, f, o, h, c, weights, cell_clip, proj_clip)[:2]
+        return _outputs(*gates(h, *token), h, c, weights, cell_clip, proj_clip)[:2]
 
     h, c = initial_state
     state = h, tf.cast(c, wide)
@@ -82,11 +82,9 @@ def recurrence(
     rows = ActiveRows(mask)
     sequences, gates = gates_of(rows.pack(inputs), weights)
 
-    def step_of_active(state, real, *token):
-        new_state = after(*state, token, gates)
-        return [tf.where(real, new, old) for new, old in zip(new_state, state, strict=True)]
+    def step_of_active(state, *token):
+        return after(*state, token, gates)
 
-    sequences = [rows.pack(mask), *sequences]
     outputs, (last_h, last_c) = rows.scan(step_of_active, sequences, state)
     return outputs, [last_h, tf.cast(last_c, c.dtype)]
 
@@ -102,14 +100,19 @@ def _whole_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable
         What a step reads of each token, and the function of `h` and of that.
     """
     both = tf.concat([weights.kernel, weights.recurrent_kernel], axis=0)
-    kernels, biases = tf.split(both, 4, axis=1), tf.split(weights.bias, 4)
+    kernels = tf.split(both, 4, axis=1)
+    i, j, f, o = tf.split(weights.bias, 4)
+    biases = i, j, f + _FORGET_BIAS, o
+    wide = _at_least_32_bits(inputs.dtype)
 
     def gates(h, x):
         x_and_h = tf.concat([x, h], axis=1)
-        return [
+        products = [
             tf.nn.bias_add(tf.matmul(x_and_h, kernel), bias)
             for kernel, bias in zip(kernels, biases, strict=True)
         ]
+        # With nothing in between, oneDNN computes product, bias and activation as one.
+        return [tf.cast(gate, wide) for gate in _activations(*products)]
 
     return [inputs], gates
 
@@ -128,10 +131,11 @@ def _recurrent_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Call
     wide = _at_least_32_bits(inputs.dtype)
 
     def gates(h, *products):
-        return [
+        i, j, f, o = (
             tf.cast(product, wide) + tf.cast(tf.matmul(h, kernel), wide)
             for product, kernel in zip(products, kernels, strict=True)
-        ]
+        )
+        return _activations(i, j, f + _FORGET_BIAS, o)
 
     return products, gates
 
@@ -183,8 +187,9 @@ def _forward(inputs, h0, c0, mask, cell, clips):
     def step(state, gates, real=None):
         h, c = state
         gates = tf.cast(gates, wide) + tf.cast(tf.matmul(h, cell.recurrent_kernel), wide)
-        new_h, new_c, *kept = _outputs_of_gates(
-            *tf.split(gates, 4, axis=-1), h, c, cell, cell_clip, proj_clip
+        i, j, f, o = tf.split(gates, 4, axis=-1)
+        new_h, new_c, *kept = _outputs(
+            *_activations(i, j, f + _FORGET_BIAS, o), h, c, cell, cell_clip, proj_clip
         )
         if real is not None:
             new_h, new_c = tf.where(real, new_h, h), tf.where(real, new_c, c)
@@ -200,20 +205,29 @@ def _forward(inputs, h0, c0, mask, cell, clips):
     return _scan(step, sequences, (h0, tf.cast(c0, wide)), specs)
 
 
-def _outputs_of_gates(i, j, f, o, h, c, cell, cell_clip, proj_clip):
+def _activations(i, j, f, o):
+    return tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f), tf.sigmoid(o)
+
+
+def _outputs(i, j, f, o, h, c, cell, cell_clip, proj_clip):
     """`h'`, `c'`, the four activations, tanh(c'), and what is projected to `h'`."""
-    i, j, f, o = tf.sigmoid(i), tf.tanh(j), tf.sigmoid(f + 1.0), tf.sigmoid(o)
     new_c = f * c + i * j
     if cell_clip is not None:
-        new_c = tf.clip_by_value(new_c, -cell_clip, cell_clip)
+        new_c = _clipped(new_c, cell_clip)
     tanh_c = tf.tanh(new_c)
     projected = tf.cast(o * tanh_c, h.dtype)
     new_h = projected
     if cell.projection_kernel is not None:
         new_h = tf.matmul(new_h, cell.projection_kernel)
         if proj_clip is not None:
-            new_h = tf.clip_by_value(new_h, -proj_clip, proj_clip)
+            new_h = _clipped(new_h, proj_clip)
     return new_h, new_c, i, j, f, o, tanh_c, projected
+
+
+def _clipped(values: tf.Tensor, clip: float) -> tf.Tensor:
+    """In one pass, where `tf.clip_by_value` makes two."""
+    clip = tf.constant(clip, values.dtype)
+    return tf.raw_ops.ClipByValue(t=values, clip_value_min=-clip, clip_value_max=clip)
 
 
 def _backward(upstream, kept, inputs, cell, clips):
