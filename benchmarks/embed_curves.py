@@ -24,6 +24,7 @@ import tensorflow as tf
 
 from elmo_tf import BiLM, BiLMConfig, Embedder, save_bilm
 from elmo_tf.text.corpus import read_sentences, text_files
+from elmo_tf.threads import num_cores, share_cores_for_embedding
 
 BATCH_TOKENS = (256, 1024, 4096, 16_384)
 LENGTHS = (5, 10, 20, 40, 80, 160, 320)
@@ -46,6 +47,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="median of so many (3)")
     arguments = parser.parse_args()
+    share_cores_for_embedding()  # as the command `elmo-tf embed` does
     sentences = list(read_sentences(text_files(arguments.corpus)))
     random.Random(0).shuffle(sentences)
     with tempfile.TemporaryDirectory() as folder:
@@ -150,13 +152,15 @@ def _timed(function, seconds: dict[str, float], name: str):
 
 
 def _matmul_rate(precision: str) -> float:
-    matrix = tf.cast(tf.random.normal((2048, 2048)), precision)
-    product = tf.function(lambda matrix: tf.matmul(matrix, matrix))
-    product(matrix)
+    """GFLOP/s of plain products, as many side by side as there are cores."""
+    matrices = [tf.cast(tf.random.normal((2048, 2048)), precision) for _ in range(num_cores())]
+    products = tf.function(lambda: [tf.matmul(matrix, matrix)[0, 0] for matrix in matrices])
+    products()
     start = time.perf_counter()
     for _ in range(10):
-        product(matrix).numpy()
-    return 10 * 2 * 2048**3 / (time.perf_counter() - start) / 1e9
+        products()[0].numpy()
+    seconds = time.perf_counter() - start
+    return 10 * len(matrices) * 2 * 2048**3 / seconds / 1e9
 
 
 def _first(sentences, num_tokens: int) -> list[list[str]]:
