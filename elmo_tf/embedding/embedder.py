@@ -50,7 +50,7 @@ class Embedder:
         layers: which vectors a sentence of T tokens gets: "all", (L + 1, T, dim); "top", the last
             layer, "average", the mean of all layers, or "mix", the mix of the `Elmo` (for a biLM
             the first state of one, which is the mean): (T, dim).
-        precision: "float32", or "bfloat16" for products of bfloat16 with float32 gates and sums;
+        precision: "float32", or "bfloat16" for products of bfloat16 with sums in float32;
             the error is in the guide on performance. Falls back, with a warning, where the
             processor has no such products. Of a `BiLM` in float32 a copy is made.
         batch_tokens: int >= 1. Tokens in a batch, with the boundaries of its sentences. Sentences
