@@ -1,8 +1,16 @@
 """A tiny checkpoint with random weights, the biLM that it gives, and how to save and load."""
 
+import signal
+
 import pytest
 
 from reference import checkpoint
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_interrupts():
+    """A shell that runs the tests in the background has them, and all they start, ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
