@@ -8,6 +8,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+# In which a biLM may multiply, and their Keras dtype policies.
+PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 _CPU_FLAGS = Path("/proc/cpuinfo")
 _FAST_FLAGS = frozenset({"avx512_bf16", "amx_bf16"})
 

@@ -4,6 +4,7 @@ from elmo_tf.lazy import lazy_names
 
 _HOMES = {
     "Client": "elmo_tf.saved_models.client",
+    "PunctuationSplitter": "elmo_tf.saved_models.tokenizers",
     "export": "elmo_tf.saved_models.exporting",
     "load": "elmo_tf.saved_models.layer",
     "serve": "elmo_tf.saved_models.server",

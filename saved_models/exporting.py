@@ -1,34 +1,51 @@
 """BiLM or Elmo ─► a SavedModel for TF Serving, TF Hub and Keras, checked before it appears."""
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
 
+from elmo_tf.checkpoints.load import OPTIONS_FILE, VOCABULARY_FILE
+from elmo_tf.checkpoints.save import write_json
 from elmo_tf.files import atomic_directory, refuse_pattern
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.saved_models.model_cards import model_card
 from elmo_tf.saved_models.signatures import Exported
 from elmo_tf.saved_models.verify import verify
+from elmo_tf.text.vocabulary import Vocabulary
 
 # What stands in the folder of a version.
 _FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
 
 
 def export(
-    bilm_or_elmo: Any, directory: str | os.PathLike, version: int = 1, overwrite: bool = False
+    bilm_or_elmo: Any,
+    directory: str | os.PathLike,
+    version: int = 1,
+    overwrite: bool = False,
+    precision: str | None = None,
+    free_characters: bool = False,
+    tokenizer: Any = None,
+    vocabulary: Vocabulary | None = None,
 ) -> str:
     """Writes `directory/<version>/`, a SavedModel with the signatures of `Exported`.
 
     The model is loaded again, both as Python does and as a server does, and compared with the live
-    one; the folder appears when it has passed.
+    one; the folder appears when it has passed. `assets` holds the shape (options.json) and the
+    vocabulary, `assets.extra` a model card (README.md).
 
     Args:
-        bilm_or_elmo: a `BiLM`, whose layers are mixed evenly, or an `Elmo` with its learnt mix.
+        bilm_or_elmo: a `BiLM`, whose layers are mixed evenly, or an `Elmo` with its learnt mixes.
+            What `BiLM.warm_start` left goes with it.
         directory: of all versions of this model.
         version: int >= 0. A server takes the highest one.
         overwrite: whether this version may be replaced.
+        precision, free_characters, tokenizer: see `Exported`.
+        vocabulary: the one that a biLM of characters was trained with, to lie beside it. A biLM of
+            whole tokens brings its own.
 
     Returns:
         The path of the version.
@@ -49,11 +66,27 @@ def export(
         )
     path = Path(directory) / str(version)
     refuse_pattern(path)
-    with atomic_directory(path, overwrite, _FILES) as part:
-        exported = Exported(bilm_or_elmo)
+    with (
+        atomic_directory(path, overwrite, _FILES) as part,
+        tempfile.TemporaryDirectory() as assets,
+    ):
+        exported = Exported(bilm_or_elmo, precision, free_characters, tokenizer)
+        exported.assets = _assets(Path(assets), exported, vocabulary)
         try:
-            tf.saved_model.save(exported, os.fspath(part), signatures=exported.signatures())
+            tf.saved_model.save(exported, os.fspath(part), signatures=exported.signatures)
         except tf.errors.OpError as error:
             raise OSError(f"Cannot write {path}: {error.message}") from None
         verify(part, exported)
+        extra = part / "assets.extra"
+        extra.mkdir()
+        (extra / "README.md").write_text(model_card(part, exported), encoding="utf-8")
     return os.fspath(path)
+
+
+def _assets(folder: Path, exported: Exported, vocabulary: Vocabulary | None) -> list[Any]:
+    """Files that TensorFlow copies into the folder `assets` of an exported model."""
+    write_json(folder / OPTIONS_FILE, exported.bilm.config.to_options())
+    vocabulary = exported.bilm.vocabulary or vocabulary
+    if vocabulary is not None:
+        vocabulary.save(folder / VOCABULARY_FILE)
+    return [tf.saved_model.Asset(os.fspath(path)) for path in sorted(folder.iterdir())]

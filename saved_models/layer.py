@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from elmo_tf.models.elmo import TokenMask
 from elmo_tf.saved_models.folders import versions_in
+from elmo_tf.saved_models.operations import register_operations
 from elmo_tf.text.inputs import checked_inputs, token_batch
 
 
@@ -109,6 +110,7 @@ class ExportedElmo(keras.layers.Layer):
 class _Loaded:
     def __init__(self, path: Path):
         try:
+            register_operations(path)
             self.model = tf.saved_model.load(os.fspath(path))
         except (OSError, tf.errors.OpError) as error:
             raise ValueError(f"Cannot load {path}: {error}") from None

@@ -4,12 +4,17 @@ from typing import Any
 
 import tensorflow as tf
 
+from elmo_tf.config_checks import check_choice
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.text.inputs import is_token, row_lengths, token_batch
+from elmo_tf.models.token_rows import distinct_rows
+from elmo_tf.precision import PRECISIONS
+from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch
 
 SENTENCES = tf.TensorSpec((None,), tf.string, name="strings")
+TEXT = tf.TensorSpec((None,), tf.string, name="text")
 TOKENS = tf.TensorSpec((None, None), tf.string, name="tokens")
 SEQUENCE_LEN = tf.TensorSpec((None,), tf.int32, name="sequence_len")
 
@@ -25,39 +30,78 @@ class Exported(tf.train.Checkpoint):
     - `elmo`: the same shape, the mix of all layers;
     - `default`: float (batch, output_dim), the mean of `elmo` over a sentence's tokens,
       zeros for an empty sentence;
-    - `sequence_len`: int32 (batch,), the tokens of each sentence.
+    - `sequence_len`: int32 (batch,), the tokens of each sentence;
+    - of an `Elmo` with several mixes, `elmo_1`, `default_1` … of the further ones. The signature
+      `mix_1` gives that mix as `elmo` and `default`, and so on, from `mix_0` on.
 
     Args:
-        source: a `BiLM`, for a uniform mix, or an `Elmo` with one mix. No dropout is exported.
+        source: a `BiLM`, for a uniform mix, or an `Elmo`. No dropout is exported.
+        precision: "float32" or "bfloat16", of products; None for that of the biLM. Outputs and
+            weights are float32.
+        free_characters: whether the signature `char_ids` takes tokens of any number of character
+            ids up to the biLM's `max_chars`, all alike in a request, and not of that one alone.
+        tokenizer: has `split_with_offsets`, as the splitters of tensorflow-text do; adds the
+            signature `text` for raw text. Its outputs have besides `tokens`, string (batch, token),
+            padded with `""`, and their `starts` and `ends` in bytes, int64 (batch, token).
 
     Attributes:
         variables, trainable_variables, regularization_losses: as the interface of reusable
             SavedModels wants them.
 
     Raises:
-        TypeError: `source` is neither.
-        ValueError: the biLM is stateful or keeps the boundaries, or the `Elmo` has several mixes.
+        TypeError: `source` is neither, or `tokenizer` is no splitter.
+        ValueError: an unknown precision, or the biLM is stateful or keeps the boundaries.
 
     Source: the interface of the ELMo module for TensorFlow Hub.
     """
 
-    def __init__(self, source: Any):
+    def __init__(
+        self,
+        source: Any,
+        precision: str | None = None,
+        free_characters: bool = False,
+        tokenizer: Any = None,
+    ):
         super().__init__()
-        bilm, mix, l2, top_only = _parts(source)
-        # Held where tracking does not look: saving a Keras object makes second copies of weights.
-        self._parts = _Untracked(bilm, mix, top_only)
-        weights = [*bilm.weights, *mix.weights]
+        if tokenizer is not None and not hasattr(tokenizer, "split_with_offsets"):
+            raise TypeError(
+                "`tokenizer` must have a method split_with_offsets, as PunctuationSplitter and the "
+                f"splitters of tensorflow-text have. Received: {tokenizer!r}"
+            )
+        bilm, mixes, l2, top_only = _parts(source, precision)
+        weights = [*bilm.weights, *(weight for mix in mixes for weight in mix.weights)]
         self.variables = [weight.value for weight in weights]
         self.trainable_variables = [weight.value for weight in weights if weight.trainable]
         self.regularization_losses = []
         if l2:
-            self.regularization_losses = [
-                tf.function(lambda: l2 * tf.reduce_sum(mix.layer_weights.value**2), [])
-            ]
+            self.regularization_losses = [_penalty(mix, l2) for mix in mixes]
         if bilm.vocabulary is not None:
             self.vocabulary = bilm.vocabulary.table
+        self._held = _Untracked(bilm, mixes, top_only, tokenizer)
+        self._held.outputs_of_rows = self._of_rows()
         for training in (False, True):
             self.__call__.get_concrete_function(SENTENCES, training=training)
+        self._held.signatures = self._signatures(free_characters)
+
+    @property
+    def bilm(self) -> BiLM:
+        """The biLM that is exported, in the precision of the export."""
+        return self._held.bilm
+
+    @property
+    def mixes(self) -> list[ScalarMix]:
+        """The mixes that are exported."""
+        return self._held.mixes
+
+    @property
+    def top_only(self) -> bool:
+        """Whether a mix scales the top layer alone."""
+        return self._held.top_only
+
+    @property
+    def signatures(self) -> dict[str, Any]:
+        """The functions by the names under which they are saved."""
+        return self._held.signatures
 
     @tf.function
     def __call__(self, strings: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
@@ -75,71 +119,121 @@ class Exported(tf.train.Checkpoint):
         lengths = row_lengths(is_token(tokens), sequence_len)
         return self._outputs(tokens, lengths)
 
-    @tf.function
-    def of_char_ids(self, char_ids: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signature `char_ids`: int32 (batch, token, char), see `elmo_tf.char_ids`."""
-        lengths = row_lengths(is_token(char_ids), None)
-        return self._outputs(char_ids, lengths)
-
-    def signatures(self) -> dict[str, Any]:
-        """The functions by the names under which they are saved."""
+    def _signatures(self, free_characters: bool) -> dict[str, Any]:
         signatures = {
             "default": self.of_sentences,
             "serving_default": self.of_sentences,
             "tokens": self.of_tokens,
         }
-        char_cnn = self._parts.bilm.config.char_cnn
+        char_cnn = self.bilm.config.char_cnn
         if char_cnn is not None:
-            spec = tf.TensorSpec((None, None, char_cnn.max_chars), tf.int32, name="char_ids")
-            signatures["char_ids"] = self.of_char_ids.get_concrete_function(spec)
+            num_chars = None if free_characters else char_cnn.max_chars
+            signatures["char_ids"] = self._of_char_ids(num_chars)
+        if len(self.mixes) > 1:
+            for index in range(len(self.mixes)):
+                signatures[f"mix_{index}"] = self._of_mix(index)
+        if self._held.tokenizer is not None:
+            signatures["text"] = self._of_text()
         return signatures
 
+    def _of_char_ids(self, num_chars: int | None) -> Any:
+        spec = tf.TensorSpec((None, None, num_chars), tf.int32, name="char_ids")
+
+        @tf.function(input_signature=[spec])
+        def of_char_ids(char_ids):
+            return self._outputs(char_ids, row_lengths(is_token(char_ids), None))
+
+        return of_char_ids
+
+    def _of_mix(self, index: int) -> Any:
+        @tf.function(input_signature=[SENTENCES])
+        def of_mix(strings):
+            outputs = self(strings, training=False)
+            mixed = [
+                {name: outputs.pop(_of_index(name, number)) for name in ("elmo", "default")}
+                for number in range(len(self.mixes))
+            ]
+            return {**outputs, **mixed[index]}
+
+        return of_mix
+
+    def _of_text(self) -> Any:
+        @tf.function(input_signature=[TEXT])
+        def of_text(text):
+            tokens, starts, ends = self._held.tokenizer.split_with_offsets(text)
+            lengths = tf.cast(tokens.row_lengths(), tf.int32)
+            padded = tokens.to_tensor("")
+            offsets = {"starts": starts.to_tensor(), "ends": ends.to_tensor()}
+            return {**self.of_tokens(padded, lengths), "tokens": padded, **offsets}
+
+        return of_text
+
     def _outputs(self, inputs: tf.Tensor, lengths: tf.Tensor) -> dict[str, tf.Tensor]:
-        bilm, mix, top_only = self._parts.bilm, self._parts.mix, self._parts.top_only
-        outputs = bilm(inputs, lengths=lengths)
+        inputs, lengths = checked_inputs(inputs, lengths)
+        rows = distinct_rows(inputs, lengths, self.bilm.config, self.bilm.vocabulary)
+        return self._held.outputs_of_rows(*rows)
+
+    def _of_rows(self) -> Any:
+        """All outputs from what `distinct_rows` gives: one graph for all signatures."""
+        char_cnn = self.bilm.config.char_cnn
+        row = (None,) if char_cnn is None else (None, char_cnn.max_chars)
+        specs = [tf.TensorSpec(shape, tf.int32) for shape in (row, (None, None), (None,))]
+        return tf.function(self._outputs_of_rows, specs)
+
+    def _outputs_of_rows(self, rows, index, lengths):
+        outputs = self.bilm.layers_of_rows(rows, index, lengths)
         layers, mask = outputs["layers"], outputs["mask"]  # (batch, layer, token, feature)
-        elmo = mix(layers[:, -1:] if top_only else layers, mask=mask)
+        layers = tf.cast(layers, tf.float32)
         # Every padded position of the mix is zero, so the sum is over real tokens.
-        count = tf.cast(tf.maximum(lengths, 1), elmo.dtype)[:, tf.newaxis]
-        num_layers = bilm.config.lstm.num_layers
-        return {
-            "word_emb": layers[:, 0, :, : bilm.config.lstm.projection_dim],
-            **{f"lstm_outputs{j}": layers[:, j] for j in range(1, num_layers + 1)},
-            "elmo": elmo,
-            "default": tf.reduce_sum(elmo, axis=1) / count,
+        count = tf.cast(tf.maximum(lengths, 1), tf.float32)[:, tf.newaxis]
+        lstm = self.bilm.config.lstm
+        found = {
+            "word_emb": layers[:, 0, :, : lstm.projection_dim],
+            **{f"lstm_outputs{j}": layers[:, j] for j in range(1, lstm.num_layers + 1)},
             "sequence_len": tf.identity(lengths),
         }
+        for index, mix in enumerate(self.mixes):
+            elmo = mix(layers[:, -1:] if self.top_only else layers, mask=mask)
+            found[_of_index("elmo", index)] = elmo
+            found[_of_index("default", index)] = tf.reduce_sum(elmo, axis=1) / count
+        return found
+
+
+def _penalty(mix: ScalarMix, l2: float) -> Any:
+    return tf.function(lambda: l2 * tf.reduce_sum(mix.layer_weights.value**2), [])
+
+
+def _of_index(name: str, index: int) -> str:
+    """The name of an output of a mix."""
+    return f"{name}_{index}" if index else name
 
 
 class _Untracked:
-    """Hides Keras objects from TensorFlow's tracking of attributes."""
+    """Hides Keras objects from TensorFlow's tracking: saving one makes second copies of weights."""
 
-    def __init__(self, bilm: BiLM, mix: ScalarMix, top_only: bool):
+    def __init__(self, bilm: BiLM, mixes: list[ScalarMix], top_only: bool, tokenizer: Any):
         self.bilm = bilm
-        self.mix = mix
+        self.mixes = mixes
         self.top_only = top_only
+        self.tokenizer = tokenizer
+        self.signatures: dict[str, Any] = {}
+        self.outputs_of_rows: Any = None
 
 
-def _parts(source: Any) -> tuple[BiLM, ScalarMix, float, bool]:
-    """The biLM, a mix of the export's own, its penalty, and whether it is of the top layer."""
+def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], float, bool]:
+    """The biLM, mixes of the export's own, their penalty, and whether they are of the top layer."""
+    if precision is not None:
+        check_choice(precision, "precision", PRECISIONS)
     if isinstance(source, BiLM):
-        bilm, learnt, top_only = source, None, False
+        bilm, learnt, top_only = source, [], False
     elif isinstance(source, Elmo):
-        if source.num_mixes > 1:
-            raise ValueError(
-                f"An Elmo with one mix can be exported. Received: num_mixes={source.num_mixes}"
-            )
         if not source.built:
             source.build()
-        bilm, learnt, top_only = source.bilm, source.mixes[0], source.top_only
+        bilm, learnt, top_only = source.bilm, source.mixes, source.top_only
     else:
         raise TypeError(
             f"A BiLM or an Elmo can be exported. Received: {source!r} "
             f"(of type {type(source).__name__})."
-        )
-    if bilm.compute_dtype != "float32":
-        raise ValueError(
-            f"A biLM that computes in float32 can be exported. Received: {bilm.compute_dtype}"
         )
     if bilm.stateful:
         raise ValueError(
@@ -151,8 +245,15 @@ def _parts(source: Any) -> tuple[BiLM, ScalarMix, float, bool]:
             "A biLM that keeps the boundaries cannot be exported: `sequence_len` counts tokens "
             "alone. Load it with keep_boundaries=False."
         )
-    mix = ScalarMix(layer_norm=bool(learnt and learnt.layer_norm), name="aggregation")
-    mix.build((None, 1 if top_only else bilm.config.lstm.num_layers + 1, None, None))
-    if learnt is not None:
-        mix.set_weights(learnt.get_weights())
-    return bilm, mix, learnt.l2 if learnt else 0.0, top_only
+    if precision not in (None, bilm.compute_dtype):
+        bilm = copied_bilm(bilm, PRECISIONS[precision])
+    layer_norm = bool(learnt and learnt[0].layer_norm)
+    mixes = []
+    for index in range(len(learnt) or 1):
+        name = _of_index("aggregation", index)
+        mix = ScalarMix(layer_norm=layer_norm, dtype="float32", name=name)
+        mix.build((None, 1 if top_only else bilm.config.lstm.num_layers + 1, None, None))
+        mixes.append(mix)
+    for mix, source_mix in zip(mixes, learnt, strict=False):
+        mix.set_weights(source_mix.get_weights())
+    return bilm, mixes, learnt[0].l2 if learnt else 0.0, top_only

@@ -26,6 +26,7 @@ from tensorflow_serving.apis import (
 )
 
 from elmo_tf.saved_models.folders import versions_in
+from elmo_tf.saved_models.operations import register_operations
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
 DEFAULT_SIGNATURE = "serving_default"
@@ -193,6 +194,7 @@ class _Version:
         self.number = number
         self._session = tf.compat.v1.Session(graph=tf.Graph())
         try:
+            register_operations(path)
             with self._session.graph.as_default():
                 meta_graph = tf.compat.v1.saved_model.load(
                     self._session, [tf.saved_model.SERVING], os.fspath(path)

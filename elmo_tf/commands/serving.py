@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from absl import logging
@@ -28,17 +29,45 @@ def add_export(add: Callable) -> None:
     add_checkpoint(parser)
     parser.add_argument("directory", metavar="DIR", help="gets a folder named by the version")
     parser.add_argument("--version", type=natural, default=1, metavar="N", help="(1)")
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        default="float32",
+        help="of products; bfloat16 is faster where the server's processor has it (float32)",
+    )
+    parser.add_argument(
+        "--free-characters",
+        action="store_true",
+        help="let the signature char_ids take fewer ids a token than the model keeps",
+    )
+    parser.add_argument(
+        "--raw-text",
+        action="store_true",
+        help="add the signature text, which splits off punctuation; servers need tensorflow-text",
+    )
     add_overwrite(parser)
 
 
 def _export(arguments: Any) -> None:
-    from elmo_tf.checkpoints.load import load_bilm
+    from elmo_tf.checkpoints.load import VOCABULARY_FILE, load_bilm
     from elmo_tf.files import refuse_existing
     from elmo_tf.saved_models.exporting import export
+    from elmo_tf.saved_models.tokenizers import PunctuationSplitter
+    from elmo_tf.text.vocabulary import Vocabulary
 
     refuse_existing(os.path.join(arguments.directory, str(arguments.version)), arguments.overwrite)
-    bilm = load_bilm(arguments.checkpoint)
-    print(export(bilm, arguments.directory, arguments.version, arguments.overwrite))
+    vocabulary = Path(arguments.checkpoint, VOCABULARY_FILE)
+    path = export(
+        load_bilm(arguments.checkpoint),
+        arguments.directory,
+        arguments.version,
+        arguments.overwrite,
+        arguments.precision,
+        arguments.free_characters,
+        PunctuationSplitter() if arguments.raw_text else None,
+        Vocabulary.load(vocabulary) if vocabulary.is_file() else None,
+    )
+    print(path)
 
 
 def add_serve(add: Callable) -> None:

@@ -22,15 +22,15 @@ from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, NO_TOKEN_ROW
-from elmo_tf.precision import usable_precision
+from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import read_ahead, rounded_length, rounded_rows, sentence_batches
 from elmo_tf.text.sentence_files import SentenceCount, format_of, sentence_reader
 from elmo_tf.text.sentences import encode
 
-PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}  # and their dtype policies
 OUTPUTS = ("sentence", "token")
 
 Sentence = str | Sequence[str]
@@ -112,7 +112,7 @@ class Embedder:
                 "Vectors are of tokens alone: load the biLM with keep_boundaries=False."
             )
         if self.bilm.compute_dtype != precision:
-            self.bilm = _copy(self.bilm, precision)
+            self.bilm = copied_bilm(self.bilm, PRECISIONS[precision])
         num_layers = self.bilm.config.lstm.num_layers + 1
         if mix is None and layers == "mix":
             mix = ScalarMix()
@@ -318,15 +318,6 @@ class Embedder:
         outputs = self.bilm.layers_of_vectors(tf.cast(vectors, self.bilm.compute_dtype), mask)
         layers = tf.cast(outputs["layers"], tf.float32)  # (batch, layer, token, feature)
         return self._choice(layers, outputs["mask"])
-
-
-def _copy(bilm: BiLM, precision: str) -> BiLM:
-    """The same biLM, computing in another precision."""
-    config = {**bilm.get_config(), "dtype": PRECISIONS[precision]}
-    copy = BiLM.from_config(config)
-    for to, source in zip(copy.weights, bilm.weights, strict=True):
-        to.assign(source)
-    return copy
 
 
 def _tokens(number: int, sentence: Any) -> list[bytes]:

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.embedding.embedder import PRECISIONS, Embedder
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.file_jobs import progress_sentences
 from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
-from elmo_tf.precision import has_fast_bfloat16
+from elmo_tf.precision import PRECISIONS, has_fast_bfloat16
 from elmo_tf.text.sentence_files import Sentence, count_sentences
 from elmo_tf.threads import num_cores
 

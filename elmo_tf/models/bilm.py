@@ -151,7 +151,21 @@ class BiLM(keras.Model):
         return super().__call__(inputs, lengths=lengths, training=training, **kwargs)
 
     def call(self, inputs, lengths=None, training=False):
-        return self.layers_of_vectors(*self._vectors(inputs, lengths), training)
+        rows = distinct_rows(inputs, lengths, self.config, self.vocabulary)
+        return self.layers_of_rows(*rows, training=training)
+
+    def layers_of_rows(
+        self, rows: Any, index: Any, lengths: Any, training: bool = False
+    ) -> dict[str, Any]:
+        """What a call gives, from what `distinct_rows` gives.
+
+        Args:
+            rows: int32 (distinct token, char), or (distinct token,) without a character CNN.
+            index: int32 (batch, token), places in `rows` when three rows are put before them.
+            lengths: int32 (batch,).
+            training: see the call.
+        """
+        return self.layers_of_vectors(*self._vectors_of_rows(rows, index, lengths), training)
 
     def layers_of_vectors(self, vectors: Any, mask: Any, training: bool = False) -> dict[str, Any]:
         """What a call gives, from token vectors that are known already.
@@ -240,7 +254,10 @@ class BiLM(keras.Model):
         Returns:
             float (batch, token + 2, feature) and the mask, bool (batch, token + 2).
         """
-        rows, index, lengths = distinct_rows(inputs, lengths, self.config, self.vocabulary)
+        rows = distinct_rows(inputs, lengths, self.config, self.vocabulary)
+        return self._vectors_of_rows(*rows)
+
+    def _vectors_of_rows(self, rows, index, lengths):
         index, mask = add_boundaries(index, lengths)
         return tf.gather(self._encode(rows), index), mask
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 from elmo_tf.config_checks import check_choice
 from elmo_tf.embedding.layer_choice import LAYERS
 from elmo_tf.saved_models.folders import versions_in
+from elmo_tf.saved_models.operations import register_operations
 from elmo_tf.text.batches import rounded_length, rounded_rows, sentence_batches
 from elmo_tf.text.sentences import encode
 
@@ -39,6 +40,7 @@ class ExportedEmbedder:
 
     def __init__(self, version: Path, layers: str = "all", batch_tokens: int = 4096):
         check_choice(layers, "layers", LAYERS)
+        register_operations(version)
         self._model = tf.saved_model.load(os.fspath(version))
         signature = getattr(self._model, "signatures", {}).get("tokens")
         outputs = signature.structured_outputs if signature is not None else {}

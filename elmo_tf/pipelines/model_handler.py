@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from elmo_tf.config_checks import check_choice, check_int
-from elmo_tf.embedding.embedder import PRECISIONS, Embedder
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LAYERS
 from elmo_tf.pipelines.beam_names import KeyedModelHandler, ModelHandler, PredictionResult
 from elmo_tf.pipelines.exported_embedder import ExportedEmbedder, exported_version
 from elmo_tf.pipelines.local_copies import is_remote, local_tree
+from elmo_tf.precision import PRECISIONS
 
 Sentence = str | bytes | Sequence[str | bytes]
 
@@ -131,8 +132,8 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
         version = exported_version(path)
         if version is not None and self._precision != "float32":
             raise ValueError(
-                f"{version} is an exported model, which computes in float32. "
-                f"Received: precision={self._precision!r}. Name the checkpoint for another."
+                f"{version} is an exported model, whose precision was chosen when it was exported. "
+                f"Received: precision={self._precision!r}. Leave it out, or name the checkpoint."
             )
         return version
 

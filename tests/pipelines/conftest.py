@@ -30,7 +30,7 @@ def save_exported(source, directory):
     from elmo_tf.saved_models.signatures import Exported
 
     exported = Exported(source)
-    tf.saved_model.save(exported, str(directory), exported.signatures())
+    tf.saved_model.save(exported, str(directory), exported.signatures)
 
 
 @pytest.fixture(scope="session")

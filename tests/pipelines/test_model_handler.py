@@ -83,7 +83,10 @@ def test_beams_metrics_have_a_namespace_and_count_bytes(checkpoint_directory):
         ({"layers": "bottom"}, r"`layers` must be one of all.*Received: 'bottom'"),
         ({"precision": "float8"}, r"`precision` must be one of float32.*Received: 'float8'"),
         ({"batch_tokens": 0}, r"`batch_tokens` must be an integer of at least 1"),
-        ({"precision": "bfloat16"}, r"is an exported model, which computes in float32.*bfloat16"),
+        (
+            {"precision": "bfloat16"},
+            r"is an exported model, whose precision .*bfloat16",
+        ),
     ],
 )
 def test_arguments_are_checked_before_a_run(exported_elmo, kwargs, message):
@@ -94,7 +97,7 @@ def test_arguments_are_checked_before_a_run(exported_elmo, kwargs, message):
 def test_the_precision_of_a_remote_export_is_checked_where_it_is_loaded(exported_elmo, remote):
     handler = EmbeddingHandler(remote(exported_elmo), precision="bfloat16")
 
-    with pytest.raises(ValueError, match=r"is an exported model, which computes in float32"):
+    with pytest.raises(ValueError, match=r"is an exported model, whose precision was chosen when"):
         handler.load_model()
 
 

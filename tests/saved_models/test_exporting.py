@@ -267,7 +267,7 @@ def test_a_version_is_replaced_as_a_whole_if_that_is_allowed(exported_over_anoth
 
     assert path.name == "0"
     assert (path / "saved_model.pb").is_file()
-    assert not (path / "assets.extra").exists()
+    assert (path / "assets.extra").is_dir()  # it was a file
     assert [folder.name for folder in path.parent.iterdir()] == ["0"]
 
 

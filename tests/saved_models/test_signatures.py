@@ -142,11 +142,6 @@ def test_a_bilm_whose_answers_have_another_meaning_is_refused(fresh_bilm, argume
         Exported(Elmo(fresh_bilm(**arguments)))
 
 
-def test_several_mixes_are_refused(bilm):
-    with pytest.raises(ValueError, match=r"An Elmo with one mix .* Received: num_mixes=2"):
-        Exported(Elmo(bilm, num_mixes=2))
-
-
 @pytest.mark.parametrize("source", ["checkpoint", None, tf.Module()])
 def test_other_objects_are_refused(source):
     with pytest.raises(TypeError, match=r"A BiLM or an Elmo can be exported. Received: .*of type"):

@@ -1,0 +1,208 @@
+"""Exports of several mixes, in bfloat16, of free characters, of raw text; what lies beside them."""
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import BiLM, BiLMConfig, Elmo, Vocabulary, char_ids
+from elmo_tf.checkpoints.save import save_bilm
+from elmo_tf.saved_models import Client, PunctuationSplitter, export, load, serve
+from elmo_tf.saved_models.operations import needed_operations
+from reference import scalar_mix as reference
+
+SENTENCES = ["the cat sat on it", "", "한국어 x"]
+MIXES = ([0.4, -1.1, 0.9], 1.7), ([2.0, 0.0, -0.5], 0.6)
+TEXT = ["Don't stop, 서울!", "", "a\N{NO-BREAK SPACE}b €5"]
+TOKENS = [["Don", "'", "t", "stop", ",", "서울", "!"], [], ["a", "b", "€", "5"]]
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, bilm):
+    """An Elmo of two mixes, with a signature for raw text and characters of any number."""
+    elmo = Elmo(bilm, num_mixes=2, l2=0.3)
+    elmo.build()
+    for mix, (weights, scaling) in zip(elmo.mixes, MIXES, strict=True):
+        mix.layer_weights.assign(weights)
+        mix.scaling.assign(scaling)
+    return export(
+        elmo,
+        tmp_path_factory.mktemp("several"),
+        free_characters=True,
+        tokenizer=PunctuationSplitter(),
+        vocabulary=Vocabulary.build(SENTENCES),
+    )
+
+
+@pytest.fixture(scope="module")
+def loaded(exported):
+    return tf.saved_model.load(exported)
+
+
+@pytest.fixture(scope="module")
+def mixes(bilm):
+    """The vectors of each mix, from the biLM's layers and the formula of the mix."""
+    layers = bilm(SENTENCES)["layers"].numpy()
+    return [reference.scalar_mix(layers, *mix) for mix in MIXES]
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_each_mix_has_a_signature_of_its_own(loaded, mixes, index):
+    outputs = loaded.signatures[f"mix_{index}"](tf.constant(SENTENCES))
+
+    np.testing.assert_allclose(outputs["elmo"], mixes[index], atol=1e-5)
+    counts = np.array([5, 1, 2])[:, np.newaxis]
+    np.testing.assert_allclose(outputs["default"], mixes[index].sum(axis=1) / counts, atol=1e-5)
+    assert "elmo_1" not in outputs
+
+
+def test_the_other_signatures_give_the_first_mix_and_the_others_by_number(loaded, mixes):
+    outputs = loaded.signatures["serving_default"](tf.constant(SENTENCES))
+
+    np.testing.assert_allclose(outputs["elmo"], mixes[0], atol=1e-5)
+    np.testing.assert_allclose(outputs["elmo_1"], mixes[1], atol=1e-5)
+
+
+def test_every_mix_is_trained_and_penalised(loaded):
+    with tf.GradientTape() as tape:
+        outputs = loaded(tf.constant(SENTENCES), training=True)
+        loss = tf.reduce_sum(outputs["elmo"] ** 2) + tf.reduce_sum(outputs["elmo_1"] ** 3)
+        loss += tf.add_n([penalty() for penalty in loaded.regularization_losses])
+
+    gradients = tape.gradient(loss, loaded.trainable_variables)
+    assert all(np.any(tf.convert_to_tensor(gradient)) for gradient in gradients)
+    penalties = [penalty().numpy() for penalty in loaded.regularization_losses]
+    np.testing.assert_allclose(penalties, [0.3 * np.sum(np.square(mix[0])) for mix in MIXES])
+
+
+@pytest.mark.parametrize("num_chars", [9, 14])
+def test_characters_of_any_number_mean_the_same(loaded, mixes, num_chars):
+    tokens = tf.ragged.constant([s.split() for s in SENTENCES], dtype=tf.string).to_tensor("")
+    ids = char_ids(tokens, 14)[..., :num_chars]  # the longest of these tokens takes 11 bytes
+
+    if num_chars < 11:
+        ids = char_ids(tokens[:1], 14)[..., :num_chars]
+        mixes = [mix[:1] for mix in mixes]
+    outputs = loaded.signatures["char_ids"](tf.cast(ids, tf.int32))
+
+    np.testing.assert_allclose(outputs["elmo"], mixes[0], atol=1e-5)
+
+
+def test_raw_text_is_split_into_words_and_punctuation(loaded, bilm):
+    outputs = loaded.signatures["text"](tf.constant(TEXT))
+
+    layers = bilm(TOKENS)["layers"].numpy()
+    np.testing.assert_allclose(outputs["elmo"], reference.scalar_mix(layers, *MIXES[0]), atol=1e-5)
+    for text, row, tokens, starts, ends in zip(
+        TEXT, TOKENS, *(outputs[name].numpy() for name in ("tokens", "starts", "ends")), strict=True
+    ):
+        assert [token.decode() for token in tokens[: len(row)]] == row
+        assert set(tokens[len(row) :]) <= {b""}
+        text = text.encode()
+        cut = [text[a:b].decode() for a, b in zip(starts, ends, strict=True)][: len(row)]
+        assert cut == row
+
+
+def test_a_splitter_must_split(bilm, tmp_path):
+    with pytest.raises(TypeError, match=r"a method split_with_offsets.*Received: 'regex'"):
+        export(bilm, tmp_path, tokenizer="regex")
+
+
+def test_an_operation_of_tensorflow_text_is_named_and_known_where_it_is_needed(exported):
+    assert needed_operations(exported) == ["RegexSplitWithOffsets"]
+    code = "import sys; from elmo_tf.saved_models import load; load(sys.argv[1]); print('loaded')"
+    fresh = [sys.executable, "-c", code, exported]
+    output = subprocess.run(fresh, capture_output=True, text=True, timeout=120, check=False)
+
+    assert output.stdout.strip() == "loaded", output.stderr
+
+
+def test_raw_text_is_served(exported, loaded):
+    expected = loaded.signatures["text"](tf.constant(TEXT))["default"]
+    with serve(Path(exported).parent, port=0, rest_port=0) as server:
+        url = f"http://127.0.0.1:{server.rest_port}/v1/models/elmo:predict"
+        body = json.dumps({"signature_name": "text", "inputs": {"text": TEXT}}).encode()
+        with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as response:
+            answer = json.load(response)
+    np.testing.assert_allclose(answer["outputs"]["default"], expected, atol=1e-5)
+
+
+def test_shape_vocabulary_and_card_lie_beside_it(exported, bilm):
+    folder = Path(exported)
+
+    options = json.loads((folder / "assets" / "options.json").read_text())
+    assert BiLMConfig.from_options(options) == bilm.config
+    assert Vocabulary.load(folder / "assets" / "vocab.txt") == Vocabulary.build(SENTENCES)
+    card = (folder / "assets.extra" / "README.md").read_text()
+    shares = np.exp(MIXES[1][0]) / np.exp(MIXES[1][0]).sum()
+    assert f"| 1 | {', '.join(f'{share:.3f}' for share in shares)} | 0.600 |" in card
+    assert "| `char_ids` | `char_ids`: int32 (?, ?, ?) |" in card
+    assert "`RegexSplitWithOffsets` of tensorflow-text" in card
+    assert "| state at the start of a sentence | zeros |" in card
+
+
+@pytest.mark.parametrize("warm", [False, True])
+def test_bfloat16_is_exported(tmp_path, fresh_bilm, warm):
+    bilm = fresh_bilm()
+    if warm:
+        bilm.warm_start(SENTENCES)
+    exact = bilm(SENTENCES)["layers"].numpy().mean(axis=1)
+
+    path = export(bilm, tmp_path, precision="bfloat16")
+
+    outputs = tf.saved_model.load(path)(tf.constant(SENTENCES))
+    assert outputs["elmo"].dtype == tf.float32
+    error = np.linalg.norm(outputs["elmo"] - exact)
+    assert 1e-5 < error / np.linalg.norm(exact) < 0.02
+    assert bilm.compute_dtype == "float32"
+    start = "of a warm start" if warm else "zeros"
+    card = (Path(path) / "assets.extra" / "README.md").read_text()
+    assert "| precision of products | bfloat16 |" in card
+    assert f"| state at the start of a sentence | {start} |" in card
+
+
+def test_an_unknown_precision_is_refused(bilm, tmp_path):
+    with pytest.raises(ValueError, match=r"`precision` must be one of float32, bfloat16. Received"):
+        export(bilm, tmp_path, precision="float16")
+
+
+def test_the_size_on_disk_is_that_of_the_weights(tmp_path):
+    bilm = BiLM(BiLMConfig.preset("small"))
+
+    path = export(bilm, tmp_path)
+
+    size = sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
+    weights = sum(4 * int(np.prod(weight.shape)) for weight in bilm.weights)
+    assert weights <= size <= 1.02 * weights
+
+
+def test_the_command_exports_with_what_lies_in_the_checkpoint(tmp_path, bilm, command):
+    save_bilm(bilm, tmp_path / "run")
+    Vocabulary.build(SENTENCES).save(tmp_path / "run" / "vocab.txt")
+
+    status, out, err = command("export", tmp_path / "run", tmp_path / "out", "--raw-text")
+
+    assert status == 0, err
+    path = Path(out.strip())
+    assert path == tmp_path / "out" / "1"
+    assert sorted(os.listdir(path / "assets")) == ["options.json", "vocab.txt"]
+    assert "text" in tf.saved_model.load(os.fspath(path)).signatures
+
+
+def test_a_client_asks_for_a_mix_by_its_signature(exported, mixes):
+    with (
+        serve(Path(exported).parent, port=0, rest_port=None) as server,
+        Client(f"127.0.0.1:{server.port}") as client,
+    ):
+        answer = client.predict(SENTENCES, outputs=("elmo_1",))
+    np.testing.assert_allclose(answer["elmo_1"], mixes[1], atol=1e-5)
+
+
+def test_the_layer_takes_an_export_with_raw_text(exported, mixes):
+    np.testing.assert_allclose(load(exported)(tf.constant(SENTENCES)), mixes[0], atol=1e-5)
