@@ -14,7 +14,6 @@ from elmo_tf.precision import PRECISIONS
 from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch
 
 SENTENCES = tf.TensorSpec((None,), tf.string, name="strings")
-TEXT = tf.TensorSpec((None,), tf.string, name="text")
 TOKENS = tf.TensorSpec((None, None), tf.string, name="tokens")
 SEQUENCE_LEN = tf.TensorSpec((None,), tf.int32, name="sequence_len")
 
@@ -158,9 +157,9 @@ class Exported(tf.train.Checkpoint):
         return of_mix
 
     def _of_text(self) -> Any:
-        @tf.function(input_signature=[TEXT])
-        def of_text(text):
-            tokens, starts, ends = self._held.tokenizer.split_with_offsets(text)
+        @tf.function(input_signature=[SENTENCES])
+        def of_text(strings):
+            tokens, starts, ends = self._held.tokenizer.split_with_offsets(strings)
             lengths = tf.cast(tokens.row_lengths(), tf.int32)
             padded = tokens.to_tensor("")
             offsets = {"starts": starts.to_tensor(), "ends": ends.to_tensor()}

@@ -64,8 +64,6 @@ def _inputs(exported: Exported) -> dict[str, dict[str, tf.Tensor]]:
     if "char_ids" in inputs:
         max_chars = exported.bilm.config.char_cnn.max_chars
         inputs["char_ids"] = {"char_ids": char_ids(padded, max_chars)}
-    if "text" in inputs:
-        inputs["text"] = {"text": strings}
     return inputs
 
 

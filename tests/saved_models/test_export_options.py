@@ -127,7 +127,7 @@ def test_raw_text_is_served(exported, loaded):
     expected = loaded.signatures["text"](tf.constant(TEXT))["default"]
     with serve(Path(exported).parent, port=0, rest_port=0) as server:
         url = f"http://127.0.0.1:{server.rest_port}/v1/models/elmo:predict"
-        body = json.dumps({"signature_name": "text", "inputs": {"text": TEXT}}).encode()
+        body = json.dumps({"signature_name": "text", "inputs": {"strings": TEXT}}).encode()
         with urllib.request.urlopen(urllib.request.Request(url, body), timeout=60) as response:
             answer = json.load(response)
     np.testing.assert_allclose(answer["outputs"]["default"], expected, atol=1e-5)
@@ -195,13 +195,17 @@ def test_the_command_exports_with_what_lies_in_the_checkpoint(tmp_path, bilm, co
     assert "text" in tf.saved_model.load(os.fspath(path)).signatures
 
 
-def test_a_client_asks_for_a_mix_by_its_signature(exported, mixes):
+def test_a_client_asks_for_a_mix_and_for_raw_text_by_their_signatures(exported, mixes):
     with (
         serve(Path(exported).parent, port=0, rest_port=None) as server,
         Client(f"127.0.0.1:{server.port}") as client,
     ):
-        answer = client.predict(SENTENCES, outputs=("elmo_1",))
-    np.testing.assert_allclose(answer["elmo_1"], mixes[1], atol=1e-5)
+        of_default = client.predict(SENTENCES, outputs="elmo_1")
+        of_mix = client.predict(SENTENCES, outputs="elmo", signature="mix_1")
+        of_text = client.predict(TEXT, outputs="tokens", signature="text")
+    np.testing.assert_allclose(of_default["elmo_1"], mixes[1], atol=1e-5)
+    np.testing.assert_allclose(of_mix["elmo"], mixes[1], atol=1e-5)
+    assert of_text["tokens"].shape == (3, 7)
 
 
 def test_the_layer_takes_an_export_with_raw_text(exported, mixes):
