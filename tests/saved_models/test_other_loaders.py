@@ -1,5 +1,6 @@
 """Programs that others wrote, or that are not Python, on an exported model."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -82,3 +83,49 @@ def test_a_c_program_runs_it(exported_bilm, tmp_path, ids, expected):
     assert result.returncode == 0, result.stderr
     vectors = np.array(result.stdout.split(), np.float32).reshape(expected.shape)
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+HUB_CODE = """
+import sys
+import numpy as np
+import tensorflow as tf
+import tensorflow_hub as hub
+import tf_keras
+
+path, sentences = sys.argv[1], sys.argv[2:]
+loaded = hub.load(path)
+np.save("loaded.npy", loaded(tf.constant(sentences))["elmo"])
+layer = hub.KerasLayer(path, output_key="default", trainable=True)
+inputs = tf_keras.Input((), dtype=tf.string)
+model = tf_keras.Model(inputs, tf_keras.layers.Dense(1)(layer(inputs)))
+np.save("layer.npy", layer(tf.constant(sentences)))
+before = [weight.numpy() for weight in layer.trainable_weights]
+model.compile(tf_keras.optimizers.Adam(0.01), "mse")
+losses = model.fit(tf.constant(sentences), tf.constant([[1.0], [-1.0]]), epochs=5, verbose=0)
+losses = losses.history["loss"]
+assert losses[-1] < losses[0], losses
+for weight, old in zip(layer.trainable_weights, before, strict=True):
+    assert np.any(weight.numpy() != old), weight.name
+print(len(before))
+"""
+
+
+def test_the_hub_loads_it_and_trains_it_under_legacy_keras(exported_elmo, elmo, bilm, tmp_path):
+    sentences = ["the cat", "한국어 x y"]
+
+    result = subprocess.run(
+        [sys.executable, "-c", HUB_CODE, exported_elmo, *sentences],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "TF_USE_LEGACY_KERAS": "1"},
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) == len(bilm.trainable_weights) + 2
+    expected = elmo(sentences).numpy()
+    np.testing.assert_allclose(np.load(tmp_path / "loaded.npy"), expected, atol=1e-5)
+    means = expected.sum(axis=1) / [[2], [3]]
+    np.testing.assert_allclose(np.load(tmp_path / "layer.npy"), means, atol=1e-5)
