@@ -7,20 +7,16 @@ import grpc
 import numpy as np
 import tensorflow as tf
 from google.protobuf.message import Message
-from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
     model_pb2,
     model_service_pb2_grpc,
-    predict_pb2,
     prediction_service_pb2_grpc,
 )
 
-from elmo_tf.text.sentences import encode
-
-Sentence = str | bytes | Sequence[str | bytes]  # to be split at white space, or its tokens
+from elmo_tf.saved_models.requests import Sentence, predict_request
 
 
 class ServerError(grpc.RpcError):
@@ -106,11 +102,7 @@ class Client:
             ServerError: there was no answer, or a refusal.
         """
         outputs = [outputs] if isinstance(outputs, str) else list(outputs)
-        default_signature, inputs = _inputs(sentences)
-        request = predict_pb2.PredictRequest(
-            model_spec=self._spec, inputs=inputs, output_filter=outputs
-        )
-        request.model_spec.signature_name = signature or default_signature
+        request = predict_request(self._spec, sentences, outputs, signature)
         response = self._call(self._predictions.Predict, request)
         names = outputs or sorted(response.outputs)
         return {name: tf.make_ndarray(response.outputs[name]) for name in names}
@@ -177,54 +169,6 @@ class Client:
                     f"at once, or allow a longer timeout."
                 )
             raise ServerError(code, details) from error
-
-
-def _inputs(sentences: Iterable[Sentence]) -> tuple[str, dict[str, tensor_pb2.TensorProto]]:
-    """Returns the signature for `sentences`, and its inputs."""
-    if isinstance(sentences, str | bytes):
-        raise TypeError(f"Expected a list of sentences, but got one string: {sentences!r:.60}.")
-    sentences = list(sentences)
-    num_strings = sum(isinstance(sentence, str | bytes) for sentence in sentences)
-    if num_strings == len(sentences):
-        return "serving_default", {"strings": _strings(sentences, [len(sentences)])}
-    if num_strings:
-        raise TypeError(
-            f"Expected either strings or lists of tokens, but {num_strings} of "
-            f"{len(sentences)} sentences are strings."
-        )
-    rows = [_without_padding(position, tokens) for position, tokens in enumerate(sentences)]
-    num_tokens = max(len(row) for row in rows)
-    padded = [token for row in rows for token in row + [""] * (num_tokens - len(row))]
-    return "tokens", {
-        "tokens": _strings(padded, [len(rows), num_tokens]),
-        "sequence_len": tf.make_tensor_proto([len(row) for row in rows], tf.int32),
-    }
-
-
-def _without_padding(position: int, tokens: Iterable[str | bytes]) -> list[str | bytes]:
-    tokens = list(tokens) if isinstance(tokens, Iterable) else [tokens]
-    for token in tokens:
-        if not isinstance(token, str | bytes):
-            raise TypeError(
-                f"Expected sentence {position} to be a string or a list of tokens, but it holds "
-                f"{token!r:.60}."
-            )
-    while tokens and not tokens[-1]:
-        tokens.pop()
-    if not all(tokens):
-        raise ValueError(
-            f"Sentence {position} has an empty token before a real one: an empty token is padding "
-            f"and belongs at the end."
-        )
-    return tokens
-
-
-def _strings(values: list[str | bytes], shape: list[int]) -> tensor_pb2.TensorProto:
-    return tensor_pb2.TensorProto(
-        dtype=tf.string.as_datatype_enum,
-        tensor_shape=tf.TensorShape(shape).as_proto(),
-        string_val=[encode(value) for value in values],
-    )
 
 
 def _described(infos: dict[str, meta_graph_pb2.TensorInfo]) -> dict[str, dict[str, Any]]:

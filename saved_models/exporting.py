@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.saved_models.model_cards import model_card
 from elmo_tf.saved_models.signatures import Exported
 from elmo_tf.saved_models.verify import verify
+from elmo_tf.saved_models.warmup import write_warmup
 from elmo_tf.text.vocabulary import Vocabulary
 
 # What stands in the folder of a version.
@@ -30,6 +32,7 @@ def export(
     free_characters: bool = False,
     tokenizer: Any = None,
     vocabulary: Vocabulary | None = None,
+    warmup: Sequence[str] = (),
 ) -> str:
     """Writes `directory/<version>/`, a SavedModel with the signatures of `Exported`.
 
@@ -46,6 +49,7 @@ def export(
         precision, free_characters, tokenizer: see `Exported`.
         vocabulary: the one that a biLM of characters was trained with, to lie beside it. A biLM of
             whole tokens brings its own.
+        warmup: sentences that TF Serving embeds when it loads the model, before anybody asks.
 
     Returns:
         The path of the version.
@@ -80,6 +84,8 @@ def export(
         extra = part / "assets.extra"
         extra.mkdir()
         (extra / "README.md").write_text(model_card(part, exported), encoding="utf-8")
+        if warmup:
+            write_warmup(part, list(warmup))
     return os.fspath(path)
 
 

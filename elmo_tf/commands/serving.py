@@ -1,5 +1,6 @@
 """The subcommands `export`, `serve` and `query`: checkpoint ─► server ─► vectors."""
 
+import itertools
 import os
 import signal
 import sys
@@ -45,6 +46,12 @@ def add_export(add: Callable) -> None:
         action="store_true",
         help="add the signature text, which splits off punctuation; servers need tensorflow-text",
     )
+    parser.add_argument(
+        "--warmup",
+        metavar="TEXT",
+        help="a file whose first sentences TF Serving embeds when it loads the model, so that the "
+        "first users need not wait",
+    )
     add_overwrite(parser)
 
 
@@ -66,8 +73,19 @@ def _export(arguments: Any) -> None:
         arguments.free_characters,
         PunctuationSplitter() if arguments.raw_text else None,
         Vocabulary.load(vocabulary) if vocabulary.is_file() else None,
+        _first_sentences(arguments.warmup) if arguments.warmup else (),
     )
     print(path)
+
+
+def _first_sentences(path: str) -> list[str]:
+    from elmo_tf.text.vocabulary import read_lines
+
+    lines = (line.strip() for line in read_lines(path))
+    sentences = list(itertools.islice(filter(None, lines), 32))
+    if not sentences:
+        raise ValueError(f"{path} holds no sentence to warm up with.")
+    return sentences
 
 
 def add_serve(add: Callable) -> None:
