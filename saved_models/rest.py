@@ -32,7 +32,8 @@ from tensorflow_serving.apis import (
 )
 
 from elmo_tf.saved_models import rest_json
-from elmo_tf.saved_models.versions import MAX_REQUEST_BYTES, ModelVersions, invalid
+from elmo_tf.saved_models.sessions import MAX_REQUEST_BYTES, invalid
+from elmo_tf.saved_models.versions import ModelVersions
 
 
 class RestServer:

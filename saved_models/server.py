@@ -22,7 +22,8 @@ from tensorflow_serving.apis import (
 )
 
 from elmo_tf.saved_models.rest import RestServer
-from elmo_tf.saved_models.versions import MAX_REQUEST_BYTES, ModelVersions
+from elmo_tf.saved_models.sessions import MAX_REQUEST_BYTES
+from elmo_tf.saved_models.versions import ModelVersions
 
 
 def serve(

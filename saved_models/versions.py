@@ -1,22 +1,13 @@
-"""The arrow from an exported model to its answers: the versions of a model, each in a session.
+"""The versions of a model ─► answers: found in their folders, loaded when they are asked for."""
 
-A model is loaded and run as TF Serving does it, in a TF1-style session, so that what fails there
-fails here. Requests and answers are TF Serving's protos.
-"""
-
-import contextlib
-import copy
-import math
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import tensorflow as tf
 from absl import logging
 from google.protobuf.message import Message
-from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -26,15 +17,7 @@ from tensorflow_serving.apis import (
 )
 
 from elmo_tf.saved_models.folders import versions_in
-from elmo_tf.saved_models.operations import register_operations
-
-MAX_REQUEST_BYTES = 64 * 1024 * 1024
-DEFAULT_SIGNATURE = "serving_default"
-
-# What a signature may be called for and still be asked for a prediction.
-_METHOD_NAMES = tuple(
-    f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress")
-)
+from elmo_tf.saved_models.sessions import DEFAULT_SIGNATURE, LoadedVersion, invalid
 
 
 class ModelVersions:
@@ -55,7 +38,7 @@ class ModelVersions:
         self._directory = Path(directory)
         self._name = name
         self._latest = max(_require_versions(self._directory))
-        self._loaded: dict[int, _Version] = {}
+        self._loaded: dict[int, LoadedVersion] = {}
         self._lock = threading.Lock()
         self._closed = False
 
@@ -66,23 +49,8 @@ class ModelVersions:
     def predict(self, request: predict_pb2.PredictRequest) -> predict_pb2.PredictResponse:
         """Answers `PredictionService.Predict`."""
         version = self._find(request)
-        name = request.model_spec.signature_name or DEFAULT_SIGNATURE
-        if name not in version.signatures:
-            message = f'Serving signature key "{name}" not found.'
-            raise tf.errors.FailedPreconditionError(None, None, message)
-        signature = version.signatures[name]
-        if signature.method_name not in _METHOD_NAMES:
-            message = (
-                "Expected prediction signature method_name to be one of "
-                f"{_braces(_METHOD_NAMES)}. Was: {signature.method_name}"
-            )
-            raise tf.errors.InternalError(None, None, message)
-        feeds = _feeds(signature, request.inputs)
-        aliases = _output_aliases(signature, request.output_filter)
-        arrays = version.run(feeds, [signature.outputs[alias].name for alias in aliases])
-        response = predict_pb2.PredictResponse(model_spec=self._spec_of(version, name))
-        for alias, array in zip(aliases, arrays, strict=True):
-            response.outputs[alias].CopyFrom(_tensor_proto(array, signature.outputs[alias].dtype))
+        response = version.answer(request)
+        response.model_spec.CopyFrom(self._spec_of(version, response.model_spec.signature_name))
         return response
 
     def metadata(
@@ -146,7 +114,7 @@ class ModelVersions:
                 version.close()
             self._loaded.clear()
 
-    def _find(self, request: Message) -> "_Version":
+    def _find(self, request: Message) -> LoadedVersion:
         """Returns the version that `request` names, loaded."""
         _require_model_spec(request)
         spec = request.model_spec
@@ -170,7 +138,7 @@ class ModelVersions:
             logging.error("Cannot load version %d of %s: %s", number, self._name, error)
             raise not_found from error
 
-    def _load(self, number: int) -> "_Version":
+    def _load(self, number: int) -> LoadedVersion:
         version = self._loaded.get(number)  # Without the lock: another version may be loading.
         if version is not None:
             return version
@@ -178,47 +146,13 @@ class ModelVersions:
             if self._closed:
                 raise tf.errors.UnavailableError(None, None, "The server is shutting down.")
             if number not in self._loaded:
-                self._loaded[number] = _Version(number, versions_in(self._directory)[number])
+                self._loaded[number] = LoadedVersion(number, versions_in(self._directory)[number])
             return self._loaded[number]
 
-    def _spec_of(self, version: "_Version", signature_name: str = "") -> model_pb2.ModelSpec:
+    def _spec_of(self, version: LoadedVersion, signature_name: str = "") -> model_pb2.ModelSpec:
         spec = model_pb2.ModelSpec(name=self._name, signature_name=signature_name)
         spec.version.value = version.number
         return spec
-
-
-class _Version:
-    """One version of a model, in a session of its own."""
-
-    def __init__(self, number: int, path: Path):
-        self.number = number
-        self._session = tf.compat.v1.Session(graph=tf.Graph())
-        try:
-            register_operations(path)
-            with self._session.graph.as_default():
-                meta_graph = tf.compat.v1.saved_model.load(
-                    self._session, [tf.saved_model.SERVING], os.fspath(path)
-                )
-        except BaseException:
-            self._session.close()
-            raise
-        # A copy, so that the graph that came with it need not stay in memory.
-        self.signatures = copy.deepcopy(dict(meta_graph.signature_def))
-
-    def run(self, feeds: Mapping[str, np.ndarray], fetches: list[str]) -> list[np.ndarray]:
-        """Computes the tensors named `fetches`."""
-        try:
-            return self._session.run(fetches, feeds)
-        except ValueError as error:  # The shape of what is fed does not fit.
-            raise invalid(str(error)) from error
-
-    def close(self) -> None:
-        self._session.close()
-
-
-def invalid(message: str) -> tf.errors.InvalidArgumentError:
-    """Returns the error of a request that is wrong in itself."""
-    return tf.errors.InvalidArgumentError(None, None, message)
 
 
 def _require_versions(directory: Path) -> dict[int, Path]:
@@ -239,74 +173,3 @@ def _require_versions(directory: Path) -> dict[int, Path]:
 def _require_model_spec(request: Message) -> None:
     if not request.HasField("model_spec"):
         raise invalid("Missing ModelSpec")
-
-
-def _feeds(
-    signature: meta_graph_pb2.SignatureDef, inputs: Mapping[str, tensor_pb2.TensorProto]
-) -> dict[str, np.ndarray]:
-    """Checks the inputs of a request; returns them as arrays by the name of their tensor."""
-    given, wanted = set(inputs), set(signature.inputs)
-    if given != wanted:
-        raise invalid(
-            f"inputs do not match signature: {_braces(given)} != {_braces(wanted)}. "
-            f"Sent extra: {_braces(given - wanted)}. "
-            f"Missing but required: {_braces(wanted - given)}."
-        )
-    feeds = {}
-    for alias, info in signature.inputs.items():
-        feeds[info.name] = _array(alias, inputs[alias])
-        # A session fed from Python would convert it; TF Serving does not.
-        if inputs[alias].dtype != info.dtype:
-            expected, received = (tf.as_dtype(one.dtype).name for one in (info, inputs[alias]))
-            raise invalid(f"Expects {alias} to be {expected} but {received} is provided")
-    return feeds
-
-
-def _output_aliases(signature: meta_graph_pb2.SignatureDef, output_filter: list[str]) -> list[str]:
-    for position, alias in enumerate(output_filter):
-        if alias not in signature.outputs:
-            raise invalid(
-                f"output tensor alias not found in signature: {alias} "
-                f"Outputs expected to be in the set {_braces(signature.outputs)}."
-            )
-        if alias in output_filter[:position]:
-            raise invalid(f"duplicate output tensor alias: {alias}")
-    return list(output_filter) or sorted(signature.outputs)
-
-
-def _braces(names: Iterable[str]) -> str:
-    return "{" + ",".join(sorted(names)) + "}"
-
-
-def _array(alias: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
-    sizes = [dim.size for dim in proto.tensor_shape.dim]
-    # One value stands for a tensor that is filled with it: a small request must not fill memory.
-    fits = all(size >= 0 for size in sizes) and math.prod(sizes) <= MAX_REQUEST_BYTES
-    if fits and not proto.tensor_shape.unknown_rank:
-        with contextlib.suppress(TypeError, ValueError):
-            return tf.make_ndarray(proto)
-    raise invalid(f"tensor parsing error: {alias}")
-
-
-# The field of a TensorProto that holds the values of a type. Clients in other languages read it.
-_VALUE_FIELDS = {
-    tf.float32: "float_val",
-    tf.float64: "double_val",
-    tf.int32: "int_val",
-    tf.int64: "int64_val",
-    tf.bool: "bool_val",
-    tf.string: "string_val",
-}
-
-
-def _tensor_proto(value: np.ndarray | bytes, dtype: int) -> tensor_pb2.TensorProto:
-    """Returns what a session gave as TF Serving sends it: in the field of its type."""
-    dtype = tf.as_dtype(dtype)
-    array = np.asarray(value, dtype=dtype.as_numpy_dtype)
-    if dtype not in _VALUE_FIELDS:
-        return tf.make_tensor_proto(array, dtype)
-    proto = tensor_pb2.TensorProto(
-        dtype=dtype.as_datatype_enum, tensor_shape=tf.TensorShape(array.shape).as_proto()
-    )
-    getattr(proto, _VALUE_FIELDS[dtype]).extend(array.ravel().tolist())
-    return proto

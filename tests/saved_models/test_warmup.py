@@ -1,16 +1,17 @@
 """Requests that TF Serving answers for itself when it loads a model."""
 
+import shutil
 from pathlib import Path
 
 import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow_serving.apis import prediction_service_pb2_grpc
+from tensorflow_serving.apis import prediction_log_pb2, prediction_service_pb2_grpc
 
 from elmo_tf.checkpoints.save import save_bilm
 from elmo_tf.saved_models import export, serve
-from elmo_tf.saved_models.warmup import read_warmup
+from elmo_tf.saved_models.warmup import WARMUP_FILE, read_warmup
 
 SENTENCES = ["the cat sat", "한국어 \udcff", ""]
 
@@ -64,3 +65,15 @@ def test_the_command_takes_the_first_sentences_of_a_file(tmp_path, bilm, command
     status, _, err = command(*again, tmp_path / "empty.txt")
     assert status != 0
     assert "holds no sentence to warm up with" in err
+
+
+def test_a_version_that_fails_its_warm_up_is_not_served(warm, tmp_path):
+    shutil.copytree(warm, tmp_path / "1")
+    (request, *_) = read_warmup(warm)
+    request.inputs["strings"].CopyFrom(tf.make_tensor_proto([1.0]))
+    log = prediction_log_pb2.PredictLog(request=request)
+    with tf.io.TFRecordWriter(str(tmp_path / "1" / WARMUP_FILE)) as writer:
+        writer.write(prediction_log_pb2.PredictionLog(predict_log=log).SerializeToString())
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expects strings to be string"):
+        serve(tmp_path, port=0, rest_port=None)
