@@ -13,10 +13,10 @@ from elmo_tf.saved_models.signatures import Exported
 _MEANINGS = {
     "default": "mean of `elmo` over the tokens of a sentence, zeros without any",
     "elmo": "mix of all layers",
-    "ends": "byte of the text behind each token",
+    "ends": "of `text` alone: the byte of the text behind each token",
     "sequence_len": "tokens of each sentence",
-    "starts": "first byte of each token",
-    "tokens": 'tokens of the text, padded with ""',
+    "starts": "of `text` alone: the first byte of each token",
+    "tokens": 'of `text` alone: the tokens, padded with ""',
     "word_emb": "vectors of the tokens by themselves",
 }
 
@@ -32,8 +32,8 @@ def model_card(path: str | os.PathLike, exported: Exported) -> str:
         "# ELMo: contextual vectors of words",
         "Written by elmo_tf "
         f"{__version__} with TensorFlow {tf.__version__}. Each token of a sentence gets vectors "
-        "that depend on the sentence, from a bidirectional language model over its characters "
-        "(Peters et al. 2018, Deep contextualized word representations).",
+        "that depend on the sentence, from all layers of a language model (Peters et al. 2018, "
+        "Deep contextualized word representations).",
         "## Shape",
         _table(("what", "value"), _shape(exported)),
         "## Signatures",
@@ -73,16 +73,16 @@ def _shape(exported: Exported) -> list[tuple[str, Any]]:
 def _signatures(exported: Exported) -> list[tuple[str, str]]:
     rows = []
     for name, function in exported.signatures.items():
-        specs = tf.nest.flatten(_concrete(function).structured_input_signature)
+        specs = tf.nest.flatten(function.get_concrete_function().structured_input_signature)
         specs = [spec for spec in specs if isinstance(spec, tf.TensorSpec)]
         rows.append((f"`{name}`", ", ".join(f"`{spec.name}`: {_type(spec)}" for spec in specs)))
     return rows
 
 
 def _outputs(exported: Exported) -> list[tuple[str, str, str]]:
-    found = dict(_concrete(exported.signatures["default"]).structured_outputs)
-    if "text" in exported.signatures:
-        found.update(_concrete(exported.signatures["text"]).structured_outputs)
+    # That of raw text has all outputs that the others have.
+    name = "text" if "text" in exported.signatures else "default"
+    found = exported.signatures[name].get_concrete_function().structured_outputs
     return [
         (f"`{name}`", _type(spec), _meaning(name, exported)) for name, spec in sorted(found.items())
     ]
@@ -117,12 +117,6 @@ def _needed(path: str | os.PathLike) -> str:
         f"The operations {shown} of tensorflow-text: in Python `import tensorflow_text` before the "
         "model is loaded; a server must have been built with them."
     )
-
-
-def _concrete(function: Any) -> Any:
-    """The one traced form of a signature."""
-    is_traced = hasattr(function, "structured_input_signature")
-    return function if is_traced else function.get_concrete_function()
 
 
 def _type(spec: Any) -> str:

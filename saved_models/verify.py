@@ -94,13 +94,12 @@ def _compare(
         )
     for key, wanted in expected.items():
         got = np.asarray(outputs[key])
-        is_number = wanted.dtype.kind == "f"
-        same = (
-            np.allclose(got, wanted, tolerance, tolerance, equal_nan=True)
-            if is_number and got.shape == wanted.shape
-            else np.array_equal(got, wanted)
-        )
-        if not same:
+        is_same = got.shape == wanted.shape
+        if is_same and wanted.dtype.kind == "f":
+            is_same = np.allclose(got, wanted, tolerance, tolerance, equal_nan=True)
+        elif is_same:
+            is_same = np.array_equal(got, wanted)
+        if not is_same:
             raise RuntimeError(
                 f"The exported model is wrong: the output {key} of {what} is not that of the live "
                 "model."

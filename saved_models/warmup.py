@@ -16,6 +16,8 @@ from elmo_tf.saved_models.requests import predict_request
 WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
 # Sentences of a request: TensorFlow prepares its kernels for each size anew.
 _BATCH_SIZES = (1, 8, 32)
+# No request has more, so that further ones are not needed.
+MOST_SENTENCES = _BATCH_SIZES[-1]
 
 
 def write_warmup(version: str | os.PathLike, sentences: Sequence[str]) -> None:

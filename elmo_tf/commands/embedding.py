@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_overwrite, positive, print_json
+from elmo_tf.commands.options import add_overwrite, add_precision, positive, print_json
 
 
 def add_embed(add: Callable) -> None:
@@ -31,12 +31,7 @@ def add_embed(add: Callable) -> None:
     parser.add_argument(
         "--layers", choices=("all", "top", "average", "mix"), default="all", help="(all)"
     )
-    parser.add_argument(
-        "--precision",
-        choices=("float32", "bfloat16"),
-        default="float32",
-        help="of products; bfloat16 is faster where the processor has it, and less exact (float32)",
-    )
+    add_precision(parser)
     parser.add_argument(
         "--batch-tokens", type=positive, default=4096, metavar="N", help="in a batch (4096)"
     )

@@ -26,6 +26,16 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--overwrite", action="store_true", help="replace an output that exists")
 
 
+def add_precision(parser: argparse.ArgumentParser) -> None:
+    """The precision in which a model multiplies where it is used."""
+    parser.add_argument(
+        "--precision",
+        choices=("float32", "bfloat16"),
+        default="float32",
+        help="of products; bfloat16 is faster where the processor has it, and less exact (float32)",
+    )
+
+
 def print_json(content: Any, indent: int | None = None) -> None:
     """Writes one JSON value to stdout. What stands for an invalid byte of a text is escaped."""
     text = json.dumps(content, ensure_ascii=False, indent=indent)

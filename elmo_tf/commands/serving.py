@@ -13,6 +13,7 @@ from absl import logging
 from elmo_tf.commands.options import (
     add_checkpoint,
     add_overwrite,
+    add_precision,
     natural,
     positive_float,
     print_json,
@@ -30,12 +31,7 @@ def add_export(add: Callable) -> None:
     add_checkpoint(parser)
     parser.add_argument("directory", metavar="DIR", help="gets a folder named by the version")
     parser.add_argument("--version", type=natural, default=1, metavar="N", help="(1)")
-    parser.add_argument(
-        "--precision",
-        choices=("float32", "bfloat16"),
-        default="float32",
-        help="of products; bfloat16 is faster where the server's processor has it (float32)",
-    )
+    add_precision(parser)
     parser.add_argument(
         "--free-characters",
         action="store_true",
@@ -73,16 +69,17 @@ def _export(arguments: Any) -> None:
         arguments.free_characters,
         PunctuationSplitter() if arguments.raw_text else None,
         Vocabulary.load(vocabulary) if vocabulary.is_file() else None,
-        _first_sentences(arguments.warmup) if arguments.warmup else (),
+        _sentences(arguments.warmup) if arguments.warmup else (),
     )
     print(path)
 
 
-def _first_sentences(path: str) -> list[str]:
+def _sentences(path: str) -> list[str]:
+    from elmo_tf.saved_models.warmup import MOST_SENTENCES
     from elmo_tf.text.vocabulary import read_lines
 
     lines = (line.strip() for line in read_lines(path))
-    sentences = list(itertools.islice(filter(None, lines), 32))
+    sentences = list(itertools.islice(filter(None, lines), MOST_SENTENCES))
     if not sentences:
         raise ValueError(f"{path} holds no sentence to warm up with.")
     return sentences

@@ -1,5 +1,6 @@
 """Work on a file that was stopped goes on, and comes to the same end."""
 
+import contextlib
 import fcntl
 import os
 
@@ -51,6 +52,19 @@ def small_shards(monkeypatch):
     monkeypatch.setattr("elmo_tf.embedding.outputs.parquet_output._SHARD", 20_000)
 
 
+def stopped(*arguments):
+    raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def stopped_at(name, instead=stopped):
+    """A block in which embedding a file is stopped where it calls that."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"elmo_tf.embedding.{name}", instead)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+
+
 @formats
 def test_work_goes_on_where_it_was_stopped(bilm, text, tmp_path, suffix, caplog):
     caplog.set_level("INFO")
@@ -77,23 +91,17 @@ def test_work_goes_on_where_it_was_stopped(bilm, text, tmp_path, suffix, caplog)
 
 
 @formats
-def test_a_stop_before_the_end_is_mended_too(bilm, text, tmp_path, suffix, monkeypatch):
+def test_a_stop_before_the_end_is_mended_too(bilm, text, tmp_path, suffix):
     embedder = Embedder(bilm, batch_tokens=64)
     output = tmp_path / f"vectors{suffix}"
-    with monkeypatch.context() as patch:
-        patch.setattr("elmo_tf.embedding.file_jobs.put_in_place", _stopped)
-        with pytest.raises(KeyboardInterrupt):
-            embedder.embed_file(text, output)
+    with stopped_at("file_jobs.put_in_place"):
+        embedder.embed_file(text, output)
 
     embedder.embed_file(text, output)
 
     arrays = read_vectors(output)
     for number, expected in enumerate(embedder.embed(text.read_text().split("\n"))):
         np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
-
-
-def _stopped(*arguments):
-    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("change", ["input", "layers", "dtype", "weights"])
@@ -157,14 +165,12 @@ def test_a_folder_left_without_a_job_is_begun_anew(embedder, text, tmp_path):
 
 
 @formats
-def test_what_was_moved_away_is_not_taken_for_there(bilm, text, tmp_path, suffix, monkeypatch):
+def test_what_was_moved_away_is_not_taken_for_there(bilm, text, tmp_path, suffix):
     """A kill between the end and the removal of what is left behind."""
     embedder = Embedder(bilm, batch_tokens=64)
     output = tmp_path / f"vectors{suffix}"
-    with monkeypatch.context() as patch:
-        patch.setattr("elmo_tf.embedding.file_jobs.FileJob._remove_folder", _stopped)
-        with pytest.raises(KeyboardInterrupt):
-            embedder.embed_file(text, output)
+    with stopped_at("file_jobs.FileJob._remove_folder"):
+        embedder.embed_file(text, output)
     expected = read_vectors(output)
 
     embedder.embed_file(text, output, overwrite=True)
@@ -175,7 +181,7 @@ def test_what_was_moved_away_is_not_taken_for_there(bilm, text, tmp_path, suffix
         np.testing.assert_array_equal(arrays[number], array)
 
 
-def test_a_stop_between_the_two_files_of_an_array_is_mended_too(bilm, text, tmp_path, monkeypatch):
+def test_a_stop_between_the_two_files_of_an_array_is_mended_too(bilm, text, tmp_path):
     embedder = Embedder(bilm, batch_tokens=64)
     output = tmp_path / "vectors.npy"
     moved = []
@@ -186,10 +192,8 @@ def test_a_stop_between_the_two_files_of_an_array_is_mended_too(bilm, text, tmp_
         moved.append(path)
         os.replace(part, path)
 
-    with monkeypatch.context() as patch:
-        patch.setattr("elmo_tf.embedding.file_jobs.put_in_place", moved_once)
-        with pytest.raises(KeyboardInterrupt):
-            embedder.embed_file(text, output)
+    with stopped_at("file_jobs.put_in_place", moved_once):
+        embedder.embed_file(text, output)
     assert moved
     assert not output.exists()
 
@@ -200,14 +204,12 @@ def test_a_stop_between_the_two_files_of_an_array_is_mended_too(bilm, text, tmp_
         np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
 
 
-def test_work_that_cannot_go_on_now_is_kept(bilm, text, tmp_path, monkeypatch):
+def test_work_that_cannot_go_on_now_is_kept(bilm, text, tmp_path):
     output = tmp_path / "vectors.npz"
     with pytest.raises(KeyboardInterrupt):
         Interrupted(Embedder(bilm, batch_tokens=64), num_groups=2).embed_file(text, output)
-    with monkeypatch.context() as patch:
-        patch.setattr("elmo_tf.embedding.outputs.numpy_output.GrowingFiles", _stopped)
-        with pytest.raises(KeyboardInterrupt):
-            Embedder(bilm, batch_tokens=64).embed_file(text, output)
+    with stopped_at("outputs.numpy_output.GrowingFiles"):
+        Embedder(bilm, batch_tokens=64).embed_file(text, output)
 
     assert (tmp_path / "vectors.npz.unfinished" / "job.json").exists()
 
