@@ -7,7 +7,7 @@ _HOMES = {
     "PunctuationSplitter": "elmo_tf.saved_models.tokenizers",
     "export": "elmo_tf.saved_models.exporting",
     "load": "elmo_tf.saved_models.layer",
-    "serve": "elmo_tf.saved_models.server",
+    "serve": "elmo_tf.saved_models.serving.server",
 }
 
 __all__ = [*_HOMES]

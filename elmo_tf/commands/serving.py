@@ -103,7 +103,7 @@ def add_serve(add: Callable) -> None:
 
 
 def _serve(arguments: Any) -> None:
-    from elmo_tf.saved_models.server import serve
+    from elmo_tf.saved_models.serving.server import serve
 
     # TERM ends the server as Ctrl-C does: requests that are running are answered.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

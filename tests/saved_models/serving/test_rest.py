@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.saved_models import rest_json
-from elmo_tf.saved_models.rest import MAX_REQUEST_BYTES
-from elmo_tf.saved_models.server import serve
-from elmo_tf.saved_models.versions import ModelVersions
+from elmo_tf.saved_models.serving import rest_json
+from elmo_tf.saved_models.serving.rest import MAX_REQUEST_BYTES
+from elmo_tf.saved_models.serving.server import serve
+from elmo_tf.saved_models.serving.versions import ModelVersions
 
 TOKENS = {"tokens": [["a", "bb"], ["ccc", ""]], "sequence_len": [2, 1]}
 

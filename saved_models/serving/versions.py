@@ -17,7 +17,7 @@ from tensorflow_serving.apis import (
 )
 
 from elmo_tf.saved_models.folders import versions_in
-from elmo_tf.saved_models.sessions import DEFAULT_SIGNATURE, LoadedVersion, invalid
+from elmo_tf.saved_models.serving.sessions import DEFAULT_SIGNATURE, LoadedVersion, invalid
 
 
 class ModelVersions:

@@ -31,9 +31,9 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
-from elmo_tf.saved_models import rest_json
-from elmo_tf.saved_models.sessions import MAX_REQUEST_BYTES, invalid
-from elmo_tf.saved_models.versions import ModelVersions
+from elmo_tf.saved_models.serving import rest_json
+from elmo_tf.saved_models.serving.sessions import MAX_REQUEST_BYTES, invalid
+from elmo_tf.saved_models.serving.versions import ModelVersions
 
 
 class RestServer:

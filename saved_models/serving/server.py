@@ -21,9 +21,9 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
-from elmo_tf.saved_models.rest import RestServer
-from elmo_tf.saved_models.sessions import MAX_REQUEST_BYTES
-from elmo_tf.saved_models.versions import ModelVersions
+from elmo_tf.saved_models.serving.rest import RestServer
+from elmo_tf.saved_models.serving.sessions import MAX_REQUEST_BYTES
+from elmo_tf.saved_models.serving.versions import ModelVersions
 
 
 def serve(

@@ -11,7 +11,7 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
-from elmo_tf.saved_models.versions import ModelVersions
+from elmo_tf.saved_models.serving.versions import ModelVersions
 
 SENTENCES = tf.make_tensor_proto(["a bb", "", "ccc"])
 UNPARSABLE = {

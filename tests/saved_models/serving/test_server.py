@@ -14,9 +14,9 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from elmo_tf.saved_models import server as server_module
-from elmo_tf.saved_models.server import serve
-from elmo_tf.saved_models.versions import ModelVersions
+from elmo_tf.saved_models.serving import server as server_module
+from elmo_tf.saved_models.serving.server import serve
+from elmo_tf.saved_models.serving.versions import ModelVersions
 
 
 @pytest.fixture(scope="module")
