@@ -1,88 +1,20 @@
-"""The subcommands `export`, `serve` and `query`: checkpoint ─► server ─► vectors."""
+"""The subcommand `serve`: exported models ─► answers over the network."""
 
-import itertools
+import dataclasses
 import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from absl import logging
 
-from elmo_tf.commands.options import (
-    add_checkpoint,
-    add_overwrite,
-    add_precision,
-    natural,
-    positive_float,
-    print_json,
+from elmo_tf.commands.options import natural, not_negative, positive, print_json
+
+_EPILOG = (
+    "This server is for the desk and for tests. It answers as TF Serving does, which is what to "
+    "run for many users."
 )
-
-
-def add_export(add: Callable) -> None:
-    """`elmo-tf export`."""
-    parser = add(
-        "export",
-        _export,
-        "write a checked SavedModel for TF Serving",
-        "elmo-tf export run exported",
-    )
-    add_checkpoint(parser)
-    parser.add_argument("directory", metavar="DIR", help="gets a folder named by the version")
-    parser.add_argument("--version", type=natural, default=1, metavar="N", help="(1)")
-    add_precision(parser)
-    parser.add_argument(
-        "--free-characters",
-        action="store_true",
-        help="let the signature char_ids take fewer ids a token than the model keeps",
-    )
-    parser.add_argument(
-        "--raw-text",
-        action="store_true",
-        help="add the signature text, which splits off punctuation; servers need tensorflow-text",
-    )
-    parser.add_argument(
-        "--warmup",
-        metavar="TEXT",
-        help="a file whose first sentences TF Serving embeds when it loads the model, so that the "
-        "first users need not wait",
-    )
-    add_overwrite(parser)
-
-
-def _export(arguments: Any) -> None:
-    from elmo_tf.checkpoints.load import VOCABULARY_FILE, load_bilm
-    from elmo_tf.files import refuse_existing
-    from elmo_tf.saved_models.exporting import export
-    from elmo_tf.saved_models.tokenizers import PunctuationSplitter
-    from elmo_tf.text.vocabulary import Vocabulary
-
-    refuse_existing(os.path.join(arguments.directory, str(arguments.version)), arguments.overwrite)
-    vocabulary = Path(arguments.checkpoint, VOCABULARY_FILE)
-    path = export(
-        load_bilm(arguments.checkpoint),
-        arguments.directory,
-        arguments.version,
-        arguments.overwrite,
-        arguments.precision,
-        arguments.free_characters,
-        PunctuationSplitter() if arguments.raw_text else None,
-        Vocabulary.load(vocabulary) if vocabulary.is_file() else None,
-        _sentences(arguments.warmup) if arguments.warmup else (),
-    )
-    print(path)
-
-
-def _sentences(path: str) -> list[str]:
-    from elmo_tf.saved_models.warmup import MOST_SENTENCES
-    from elmo_tf.text.vocabulary import read_lines
-
-    lines = (line.strip() for line in read_lines(path))
-    sentences = list(itertools.islice(filter(None, lines), MOST_SENTENCES))
-    if not sentences:
-        raise ValueError(f"{path} holds no sentence to warm up with.")
-    return sentences
 
 
 def add_serve(add: Callable) -> None:
@@ -90,63 +22,132 @@ def add_serve(add: Callable) -> None:
     parser = add(
         "serve",
         _serve,
-        "serve an exported model over gRPC and REST, until interrupted",
+        "serve exported models over gRPC and REST, until interrupted",
         "elmo-tf serve exported",
     )
-    parser.add_argument("directory", metavar="DIR", help="what elmo-tf export wrote")
+    parser.epilog = _EPILOG
+    served = parser.add_mutually_exclusive_group(required=True)
+    served.add_argument("directory", nargs="?", metavar="DIR", help="what elmo-tf export wrote")
+    served.add_argument(
+        "--models-config",
+        metavar="FILE",
+        help="TF Serving's models.config, in place of DIR: several models, versions, labels",
+    )
     parser.add_argument("--name", default="elmo", help="what requests call the model (elmo)")
     parser.add_argument("--port", type=natural, default=8500, help="of gRPC; 0: any (8500)")
-    parser.add_argument("--rest-port", type=natural, default=8501, help="of REST; 0: any (8501)")
+    parser.add_argument(
+        "--rest-port",
+        type=natural,
+        default=8501,
+        help="of REST, and of a page for browsers; 0: any (8501)",
+    )
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (127.0.0.1)"
+    )
+    parser.add_argument(
+        "--poll-seconds",
+        type=not_negative,
+        default=1.0,
+        metavar="SECONDS",
+        help="between looks for new versions; 0: never (1)",
+    )
+    parser.add_argument(
+        "--grace",
+        type=not_negative,
+        default=30.0,
+        metavar="SECONDS",
+        help="that running requests get to finish when the server is stopped (30)",
+    )
+    parser.add_argument(
+        "--monitoring-config",
+        metavar="FILE",
+        help="TF Serving's monitoring.config: the path of Prometheus's metrics",
+    )
+    _add_batching(parser.add_argument_group("batching"))
+    _add_limits(parser.add_argument_group("limits of a request"))
+
+
+def _add_batching(group: Any) -> None:
+    either = group.add_mutually_exclusive_group()
+    either.add_argument("--no-batching", action="store_true", help="compute each request by itself")
+    either.add_argument(
+        "--batching-parameters",
+        metavar="FILE",
+        help="TF Serving's batching_parameters.txt; the two options below go before it",
+    )
+    group.add_argument(
+        "--max-batch-size", type=positive, metavar="N", help="sentences computed together (64)"
+    )
+    group.add_argument(
+        "--batch-timeout-micros",
+        type=natural,
+        metavar="N",
+        help="that a request may wait for others while the model is idle (0)",
+    )
+
+
+def _add_limits(group: Any) -> None:
+    group.add_argument("--max-request-mb", type=positive, default=64, metavar="N", help="(64)")
+    group.add_argument("--max-sentences", type=positive, default=4096, metavar="N", help="(4096)")
+    group.add_argument(
+        "--max-tokens",
+        type=positive,
+        default=65_536,
+        metavar="N",
+        help="sentences times the tokens of the longest (65536)",
     )
 
 
 def _serve(arguments: Any) -> None:
+    from elmo_tf.saved_models.serving.limits import Limits
     from elmo_tf.saved_models.serving.server import serve
 
     # TERM ends the server as Ctrl-C does: requests that are running are answered.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with serve(
+    server = serve(
         arguments.directory,
         arguments.name,
         arguments.port,
         arguments.rest_port,
         arguments.host,
-    ) as server:
+        models_config=arguments.models_config,
+        batching=_batching(arguments),
+        limits=Limits(
+            arguments.max_request_mb * 2**20, arguments.max_sentences, arguments.max_tokens
+        ),
+        poll_seconds=arguments.poll_seconds or None,
+        metrics_path=_metrics_path(arguments.monitoring_config),
+    )
+    try:
         print_json({"port": server.port, "rest_port": server.rest_port})
         sys.stdout.flush()
-        try:
-            server.wait()
-        except KeyboardInterrupt:
-            logging.info("Stopping.")
+        server.wait()
+    except KeyboardInterrupt:
+        logging.info("Stopping.")
+    finally:
+        server.stop(arguments.grace)
 
 
-def add_query(add: Callable) -> None:
-    """`elmo-tf query`."""
-    parser = add(
-        "query",
-        _query,
-        "ask a model server for the vectors of sentences",
-        "elmo-tf query localhost:8500 'The bank of the river' --output default",
-    )
-    parser.add_argument("address", metavar="ADDRESS", help="host:port of the server's gRPC")
-    parser.add_argument("sentences", nargs="+", metavar="SENTENCE", help="split at white space")
-    parser.add_argument("--model", default="elmo", help="what the server calls it (elmo)")
-    parser.add_argument(
-        "--output",
-        action="append",
-        metavar="NAME",
-        help="elmo, default, word_emb, lstm_outputs1, …; may be repeated (elmo)",
-    )
-    parser.add_argument(
-        "--timeout", type=positive_float, default=60.0, metavar="SECONDS", help="(60)"
-    )
+def _batching(arguments: Any) -> Any:
+    from elmo_tf.saved_models.serving.batching import DEFAULT_BATCHING, Batching
+
+    if arguments.no_batching:
+        return None
+    batching = DEFAULT_BATCHING
+    if arguments.batching_parameters is not None:
+        batching = Batching.of_file(arguments.batching_parameters)
+    given = {
+        name: getattr(arguments, name)
+        for name in ("max_batch_size", "batch_timeout_micros")
+        if getattr(arguments, name) is not None
+    }
+    return dataclasses.replace(batching, **given)
 
 
-def _query(arguments: Any) -> None:
-    from elmo_tf.saved_models.client import Client
+def _metrics_path(path: str | os.PathLike | None) -> str:
+    from elmo_tf.saved_models.config_protos import read_monitoring_config
+    from elmo_tf.saved_models.serving.server import METRICS_PATH
 
-    with Client(arguments.address, arguments.model, timeout=arguments.timeout) as client:
-        answer = client.predict(arguments.sentences, arguments.output or ("elmo",))
-    print_json({name: array.tolist() for name, array in answer.items()})
+    if path is None:
+        return METRICS_PATH
+    return read_monitoring_config(path).prometheus_config.path or METRICS_PATH

@@ -1,5 +1,6 @@
 """The arrow from `saved_models` to a model server, in JSON: TF Serving's REST interface.
 
+    GET  /                                                  → a page for people, see `page.py`
     GET  /v1/models/{model}[/versions/{version}]            → the states of its versions
     GET  /v1/models/{model}[/versions/{version}]/metadata   → its signatures
     POST /v1/models/{model}[/versions/{version}]:predict
@@ -15,11 +16,13 @@ import re
 import socket
 import socketserver
 import threading
+import time
 import urllib.parse
 from collections.abc import Iterator
 from http import HTTPStatus, server
 from typing import Any
 
+import prometheus_client
 import tensorflow as tf
 from absl import logging
 from google.protobuf import json_format
@@ -31,18 +34,21 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
-from elmo_tf.saved_models.serving import rest_json
-from elmo_tf.saved_models.serving.sessions import MAX_REQUEST_BYTES, invalid
-from elmo_tf.saved_models.serving.versions import ModelVersions
+from elmo_tf.saved_models.serving import page, rest_json
+from elmo_tf.saved_models.serving.catalogue import Catalogue
+from elmo_tf.saved_models.serving.errors import invalid, shortened, status_code
+from elmo_tf.saved_models.serving.metrics import Metrics
 
 
-class RestServer:
+class RestEndpoint:
     """Listens from the start; answers from `start()` to `stop()`.
 
     Args:
-        versions: who answers.
+        catalogue: who answers.
+        metrics: are told of each request.
         host: address to listen on.
         port: 0 picks a free one.
+        metrics_path: where Prometheus finds the metrics.
 
     Attributes:
         port: the port that it listens on.
@@ -51,8 +57,10 @@ class RestServer:
         OSError: the port cannot be listened on.
     """
 
-    def __init__(self, versions: ModelVersions, host: str, port: int):
-        self._server = _HTTPServer(versions, host, port)
+    def __init__(
+        self, catalogue: Catalogue, metrics: Metrics, host: str, port: int, metrics_path: str
+    ):
+        self._server = _HTTPServer(catalogue, metrics, host, port, metrics_path)
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), name="rest", daemon=True
@@ -73,33 +81,56 @@ class RestServer:
 class _HTTPServer(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
-    request_queue_size = 128
+    request_queue_size = 1024
 
-    def __init__(self, versions: ModelVersions, host: str, port: int):
-        self.versions = versions
+    def __init__(
+        self, catalogue: Catalogue, metrics: Metrics, host: str, port: int, metrics_path: str
+    ):
+        self.catalogue = catalogue
+        self.metrics = metrics
+        self.metrics_path = metrics_path
+        self.stopping = False
+        self._idle: set[socket.socket] = set()
         self._num_running = 0
         self._changed = threading.Condition()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Marks a request as running, for `wait_until_idle`."""
+    def begin_waiting(self, connection: socket.socket) -> None:
+        """Marks a connection as one on which nothing is asked."""
         with self._changed:
+            self._idle.add(connection)
+            if self.stopping:
+                _end_reading(connection)
+
+    def begin_request(self, connection: socket.socket) -> None:
+        """Marks it as one whose request is running."""
+        with self._changed:
+            self._idle.discard(connection)
             self._num_running += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._num_running -= 1
-                self._changed.notify_all()
+
+    def end_request(self) -> None:
+        """One request less is running."""
+        with self._changed:
+            self._num_running -= 1
+            self._changed.notify_all()
 
     def wait_until_idle(self, timeout: float) -> None:
+        """Ends the connections on which nothing is asked, waits for the others."""
         with self._changed:
-            self._changed.wait_for(lambda: self._num_running == 0, timeout)
+            self.stopping = True
+            for connection in self._idle:
+                _end_reading(connection)
+            self._changed.wait_for(lambda: not self._num_running and not self._idle, timeout)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         logging.vlog(1, "The connection to %s broke.", client_address, exc_info=True)
+
+
+def _end_reading(connection: socket.socket) -> None:
+    """What has arrived is still read, and answered."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RD)
 
 
 # By the numbers of `tf.errors`, which are gRPC's. Others are 500.
@@ -116,104 +147,160 @@ _HTTP_STATUS = {
 
 
 class _Handler(server.BaseHTTPRequestHandler):
-    # 1.1, so that a client that asks whether it may send a large body gets its answer.
     protocol_version = "HTTP/1.1"
     timeout = 60  # seconds without a byte, then the connection is closed
+    disable_nagle_algorithm = True
+
+    def handle_one_request(self) -> None:
+        """Waits for a request, then answers it."""
+        self.server.begin_waiting(self.connection)
+        try:
+            has_come = bool(self.rfile.peek(1))
+        except OSError:
+            has_come = False
+        self.server.begin_request(self.connection)
+        try:
+            if has_come:
+                super().handle_one_request()
+            else:
+                self.close_connection = True
+        finally:
+            self.server.end_request()
 
     def do_GET(self) -> None:
-        self._handle()
+        path = urllib.parse.urlsplit(self.path).path
+        file = page.find(path, self.server.catalogue.names)
+        if file is not None:
+            self._send(HTTPStatus.OK, file.content, file.headers)
+        elif path == self.server.metrics_path:
+            headers = {"Content-Type": prometheus_client.CONTENT_TYPE_LATEST}
+            self._send(HTTPStatus.OK, self.server.metrics.as_text(), headers)
+        else:
+            self._handle()
 
     def do_POST(self) -> None:
         self._handle()
 
     def _handle(self) -> None:
-        with self.server.running():
-            try:
-                body = self.rfile.read(self._content_length())
-                path = urllib.parse.urlsplit(self.path).path
-                content = _answer(self.server.versions, self.command, path, body)
-                status = HTTPStatus.OK
-            except tf.errors.OpError as error:
-                content = {"error": error.message}
-                status = _HTTP_STATUS.get(error.error_code, HTTPStatus.INTERNAL_SERVER_ERROR)
-            except (ConnectionError, TimeoutError):
-                raise
-            except Exception as error:
-                logging.exception("A request failed.")
-                content = {"error": f"{type(error).__name__}: {error}"}
-                status = HTTPStatus.INTERNAL_SERVER_ERROR
-            self._reply(status, content)
+        try:
+            body = self._body()
+            path = urllib.parse.urlsplit(self.path).path
+            content = _answer(self.server.catalogue, self.server.metrics, self.command, path, body)
+            status = HTTPStatus.OK
+        except tf.errors.OpError as error:
+            content = {"error": shortened(error.message)}
+            status = _HTTP_STATUS.get(error.error_code, HTTPStatus.INTERNAL_SERVER_ERROR)
+        except (ConnectionError, TimeoutError):
+            raise
+        except Exception as error:
+            logging.exception("A request failed.")
+            content = {"error": shortened(f"{type(error).__name__}: {error}")}
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+        self._reply(status, content)
 
-    def _content_length(self) -> int:
+    def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "0")
-        if "Transfer-Encoding" in self.headers or not length.isdecimal():
+        most = self.server.catalogue.limits.max_request_bytes
+        # A body that is not read would be taken for the next request.
+        is_last, self.close_connection = self.close_connection, True
+        if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdecimal()):
             raise invalid("The request must state its length: Content-Length is missing.")
-        if int(length) > MAX_REQUEST_BYTES:
-            raise invalid(f"The request has {length} bytes, more than {MAX_REQUEST_BYTES}.")
-        return int(length)
+        if len(length) > 18 or int(length) > most:
+            raise invalid(f"The request has {length:.18} bytes, more than {most}.")
+        body = self.rfile.read(int(length))
+        if len(body) < int(length):
+            raise ConnectionError("The client has gone before its request was complete.")
+        self.close_connection = is_last
+        return body
 
     def _reply(self, status: int, content: dict[str, Any]) -> None:
         body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogateescape")
+        self._send(status, body, {"Content-Type": "application/json"})
+
+    def _send(self, status: int, body: bytes, headers: dict[str, str]) -> None:
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        for name, value in headers.items():
+            self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
-        # An idle connection that is kept would have nobody to answer it after `stop`.
-        self.send_header("Connection", "close")
+        self.close_connection |= self.server.stopping
+        if self.close_connection:
+            self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the base class refuses by itself is refused in JSON too."""
+        self.close_connection = True
         self._reply(code, {"error": message or HTTPStatus(code).phrase})
 
     def log_message(self, format: str, *args: Any) -> None:
         logging.vlog(1, format, *args)
 
 
-_MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?"
+_MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d{1,18})|/labels/([^/:]+))?"
 _PATHS = {
     "GET": re.compile(_MODEL + "(/metadata)?", re.IGNORECASE),
     "POST": re.compile(_MODEL + "(:predict)", re.IGNORECASE),
 }
 
 
-def _answer(versions: ModelVersions, method: str, path: str, body: bytes) -> dict[str, Any]:
+def _answer(
+    catalogue: Catalogue, metrics: Metrics, method: str, path: str, body: bytes
+) -> dict[str, Any]:
     found = _PATHS[method].fullmatch(path)
     if found is None:
         raise invalid(
-            f"Malformed request: {method} {path}. This server knows GET /v1/models/NAME, "
-            f"GET /v1/models/NAME/metadata and POST /v1/models/NAME:predict, with "
-            f"/versions/NUMBER after NAME for another version than the newest."
+            f"Malformed request: {method} {shortened(path)}. This server knows GET "
+            "/v1/models/NAME, GET /v1/models/NAME/metadata and POST /v1/models/NAME:predict, with "
+            "/versions/NUMBER or /labels/LABEL after NAME for another version than the newest."
         )
-    name, version, action = found.groups()
+    name, version, label, action = found.groups()
     spec = model_pb2.ModelSpec(name=urllib.parse.unquote(name))
     if version is not None:
         spec.version.value = int(version)
+    elif label is not None:
+        spec.version_label = urllib.parse.unquote(label)
     if method == "POST":
-        return _predict(versions, spec, body)
-    return _metadata(versions, spec) if action else _status(versions, spec)
+        with _counted(catalogue, metrics, spec.name):
+            return _predict(catalogue, spec, body)
+    return _metadata(catalogue, spec) if action else _status(catalogue, spec)
 
 
-def _predict(versions: ModelVersions, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
+@contextlib.contextmanager
+def _counted(catalogue: Catalogue, metrics: Metrics, name: str) -> Iterator[None]:
+    name = name if name in catalogue.names else ""
+    begun, status = time.monotonic(), "INTERNAL"
+    try:
+        yield
+        status = "OK"
+        metrics.observe_latency(name, "Predict", "REST", time.monotonic() - begun)
+    except tf.errors.OpError as error:
+        status = status_code(error).name
+        raise
+    finally:
+        metrics.count_request(name, status)
+
+
+def _predict(catalogue: Catalogue, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
     document = rest_json.parse(body)
     spec.signature_name = document.get("signature_name", "")
     request = predict_pb2.PredictRequest(model_spec=spec)
-    infos = versions.signature_inputs(request)
+    infos = catalogue.signature_inputs(request)
     for name, tensor in rest_json.input_tensors(document, infos).items():
         request.inputs[name].CopyFrom(tensor)
-    response = versions.predict(request)
+    response = catalogue.predict(request)
     outputs = {name: tf.make_ndarray(response.outputs[name]) for name in sorted(response.outputs)}
     if "instances" in document:
         return {"predictions": rest_json.rows(outputs)}
     return {"outputs": rest_json.columns(outputs)}
 
 
-def _status(versions: ModelVersions, spec: model_pb2.ModelSpec) -> dict[str, Any]:
-    return _as_dict(versions.status(get_model_status_pb2.GetModelStatusRequest(model_spec=spec)))
+def _status(catalogue: Catalogue, spec: model_pb2.ModelSpec) -> dict[str, Any]:
+    return _as_dict(catalogue.status(get_model_status_pb2.GetModelStatusRequest(model_spec=spec)))
 
 
-def _metadata(versions: ModelVersions, spec: model_pb2.ModelSpec) -> dict[str, Any]:
-    response = versions.metadata(
+def _metadata(catalogue: Catalogue, spec: model_pb2.ModelSpec) -> dict[str, Any]:
+    response = catalogue.metadata(
         get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=spec, metadata_field=["signature_def"]
         )

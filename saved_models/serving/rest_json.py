@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.serving.sessions import invalid
+from elmo_tf.saved_models.serving.errors import invalid
 
 
 def parse(body: bytes) -> dict[str, Any]:

@@ -1,79 +1,92 @@
-"""The arrow from `saved_models` to a model server: the embedded one.
+"""The embedded server: exported models, by TF Serving's protocols, for the desk and for tests."""
 
-It answers by TF Serving's protocols (gRPC here, REST in `rest.py`), with its status codes.
-"""
-
-import functools
 import os
 import socket
 import threading
-from collections.abc import Callable
-from concurrent import futures
-from typing import Any
 
-import grpc
-import tensorflow as tf
 from absl import logging
-from google.protobuf.message import Message
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    predict_pb2,
-)
 
-from elmo_tf.saved_models.serving.rest import RestServer
-from elmo_tf.saved_models.serving.sessions import MAX_REQUEST_BYTES
-from elmo_tf.saved_models.serving.versions import ModelVersions
+from elmo_tf.saved_models.config_protos import read_models_config
+from elmo_tf.saved_models.serving.batching import DEFAULT_BATCHING, Batching
+from elmo_tf.saved_models.serving.catalogue import Catalogue, Config, config_of
+from elmo_tf.saved_models.serving.grpc_endpoint import GrpcEndpoint
+from elmo_tf.saved_models.serving.limits import Limits
+from elmo_tf.saved_models.serving.metrics import Metrics
+from elmo_tf.saved_models.serving.rest import RestEndpoint
+
+METRICS_PATH = "/monitoring/prometheus/metrics"  # TF Serving's
 
 
 def serve(
-    directory: str | os.PathLike,
+    directory: str | os.PathLike | None = None,
     name: str = "elmo",
     port: int = 8500,
     rest_port: int | None = 8501,
     host: str = "127.0.0.1",
+    *,
+    models_config: str | os.PathLike | None = None,
+    batching: Batching | None = DEFAULT_BATCHING,
+    limits: Limits | None = None,
+    poll_seconds: float | None = 1.0,
+    metrics_path: str = METRICS_PATH,
 ) -> "Server":
     """Serves the newest version of an exported model, without blocking.
 
-    A request that names another version in `directory` gets that one; it is loaded when first
-    asked for.
+    A newer version that appears in `directory` takes over when it is loaded. A request that names
+    another version in `directory` gets that one; it is loaded when first asked for.
 
     Args:
         directory: holds the versions in numbered folders (`directory/1/saved_model.pb`).
         name: what requests call the model.
         port: of gRPC. 0 picks a free one.
-        rest_port: of REST. 0 picks a free one, `None` means no REST.
+        rest_port: of REST, and of the page at `/`. 0 picks a free one, `None` means no REST.
         host: address to listen on. The default is reached from this machine only; `"0.0.0.0"`
             is reached from everywhere. There is neither encryption nor a check of who asks.
+        models_config: a file as TF Serving's `--model_config_file`, in place of `directory` and
+            `name`: several models, version policies, labels.
+        batching: how requests are computed together. `None` means each by itself.
+        limits: of a request.
+        poll_seconds: between looks for new versions; `None` means never.
+        metrics_path: of Prometheus's metrics, on the port of REST.
 
     Returns:
         A `Server` that is ready to answer. Keep it: gRPC stops when nothing refers to it.
 
     Raises:
         FileNotFoundError: `directory` does not exist or holds no version.
-        OSError: a port cannot be listened on, or the newest version cannot be read.
-        ValueError: a port is not in 0 … 65535.
-        tf.errors.OpError: the newest version cannot be loaded.
+        OSError: a port cannot be listened on, or a version cannot be read.
+        TypeError: not one of `directory` and `models_config` is given.
+        ValueError: a port is not in 0 … 65535, or `models_config` cannot be read.
+        tf.errors.OpError: a version cannot be loaded.
     """
-    versions = ModelVersions(directory, name)
+    metrics = Metrics()
+    config = _config(directory, name, models_config)
+    catalogue = Catalogue(config, limits, batching, metrics)
     _check_port(host, port)
     rest = None
     try:
         if rest_port is not None:
             _check_port(host, rest_port)
-            rest = RestServer(versions, host, rest_port)
-        versions.load_latest()
-        grpc_server, port = _start_grpc(versions, host, port)
+            rest = RestEndpoint(catalogue, metrics, host, rest_port, metrics_path)
+        catalogue.load()
+        try:
+            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            endpoint = GrpcEndpoint(catalogue, metrics, address, batching is not None)
+        except RuntimeError as error:
+            raise _port_error(host, port, "the address is in use") from error
     except BaseException:
-        versions.close()
+        catalogue.close()
         if rest is not None:
             rest.stop(grace=0)
         raise
     if rest is not None:
         rest.start()
-    rest_note = "" if rest is None else f", REST on {host}:{rest.port}"
-    logging.info("Serving %s from %s: gRPC on %s:%d%s.", name, directory, host, port, rest_note)
-    return Server(versions, grpc_server, port, rest)
+    if poll_seconds is not None:
+        catalogue.watch(poll_seconds)
+    rest_note = "" if rest is None else f", REST and a page on http://{host}:{rest.port}"
+    names = ", ".join(catalogue.names)
+    logging.info("Serving %s: gRPC on %s:%d%s.", names, host, endpoint.port, rest_note)
+    return Server(catalogue, endpoint, rest)
 
 
 class Server:
@@ -84,19 +97,17 @@ class Server:
         rest_port: of REST, or `None`.
     """
 
-    def __init__(
-        self,
-        versions: ModelVersions,
-        grpc_server: grpc.Server,
-        port: int,
-        rest: RestServer | None,
-    ):
-        self.port = port
+    def __init__(self, catalogue: Catalogue, endpoint: GrpcEndpoint, rest: RestEndpoint | None):
+        self.port = endpoint.port
         self.rest_port = None if rest is None else rest.port
-        self._versions = versions
-        self._grpc_server = grpc_server
+        self._catalogue = catalogue
+        self._endpoint = endpoint
         self._rest = rest
         self._stopped = threading.Event()
+
+    def refresh(self) -> None:
+        """Looks for new versions now, and returns when they are loaded."""
+        self._catalogue.refresh()
 
     def stop(self, grace: float = 30.0) -> None:
         """Takes no more requests, lets the running ones finish, and releases the ports.
@@ -104,11 +115,11 @@ class Server:
         Args:
             grace: seconds to wait for running requests; those left after it are cancelled.
         """
-        grpc_stopped = self._grpc_server.stop(grace)
+        grpc_stopped = self._endpoint.stop(grace)
         if self._rest is not None:
             self._rest.stop(grace)
         grpc_stopped.wait()
-        self._versions.close()
+        self._catalogue.close()
         self._stopped.set()
 
     def wait(self) -> None:
@@ -122,74 +133,17 @@ class Server:
         self.stop()
 
 
-def _start_grpc(versions: ModelVersions, host: str, port: int) -> tuple[grpc.Server, int]:
-    server = grpc.server(
-        # As many threads as TF Serving has; a running session holds no lock of Python's.
-        futures.ThreadPoolExecutor(4 * (os.cpu_count() or 1), thread_name_prefix="serve"),
-        options=[
-            ("grpc.so_reuseport", 0),
-            ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
-            ("grpc.max_send_message_length", -1),
-        ],
-    )
-    server.add_generic_rpc_handlers(
-        [
-            _service(
-                "PredictionService",
-                Predict=(versions.predict, predict_pb2.PredictRequest),
-                GetModelMetadata=(
-                    versions.metadata,
-                    get_model_metadata_pb2.GetModelMetadataRequest,
-                ),
-            ),
-            _service(
-                "ModelService",
-                GetModelStatus=(versions.status, get_model_status_pb2.GetModelStatusRequest),
-            ),
-        ]
-    )
-    try:
-        port = server.add_insecure_port(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-    except RuntimeError as error:
-        raise _port_error(host, port, "the address is in use") from error
-    server.start()
-    return server, port
-
-
-def _service(
-    name: str, **methods: tuple[Callable[[Any], Message], type[Message]]
-) -> grpc.GenericRpcHandler:
-    """Returns the gRPC service `name`. Methods it does not have are UNIMPLEMENTED."""
-    handlers = {
-        method: grpc.unary_unary_rpc_method_handler(
-            functools.partial(_answer, function),
-            request_deserializer=request_type.FromString,
-            response_serializer=lambda response: response.SerializeToString(),
+def _config(
+    directory: str | os.PathLike | None, name: str, models_config: str | os.PathLike | None
+) -> Config:
+    if (directory is None) == (models_config is None):
+        raise TypeError(
+            "Expected either the directory of a model or models_config, but got "
+            f"{directory!r} and {models_config!r}."
         )
-        for method, (function, request_type) in methods.items()
-    }
-    return grpc.method_handlers_generic_handler(f"tensorflow.serving.{name}", handlers)
-
-
-_STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
-_MAX_MESSAGE = 1024  # characters; TF Serving's limit
-
-
-def _answer(
-    function: Callable[[Any], Message], request: Message, context: grpc.ServicerContext
-) -> Message:
-    if not context.is_active():
-        context.abort(grpc.StatusCode.CANCELLED, "The caller has gone before its turn came.")
-    try:
-        return function(request)
-    except tf.errors.OpError as error:
-        message = error.message
-        if len(message) > _MAX_MESSAGE:
-            message = message[:_MAX_MESSAGE] + "...TRUNCATED"
-        context.abort(_STATUS_CODES.get(error.error_code, grpc.StatusCode.UNKNOWN), message)
-    except Exception as error:
-        logging.exception("A request failed.")
-        context.abort(grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}")
+    if models_config is not None:
+        return read_models_config(models_config)
+    return config_of(directory, name)
 
 
 def _check_port(host: str, port: int) -> None:

@@ -4,11 +4,9 @@ A model is loaded and run as TF Serving does it, in a TF1-style session, so that
 fails here. Requests and answers are TF Serving's protos.
 """
 
-import contextlib
 import copy
-import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +16,14 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
 from elmo_tf.saved_models.operations import register_operations
+from elmo_tf.saved_models.serving.batching import Batcher, Batching, Call
+from elmo_tf.saved_models.serving.errors import braces, invalid
+from elmo_tf.saved_models.serving.limits import Limits
+from elmo_tf.saved_models.serving.metrics import Metrics
+from elmo_tf.saved_models.serving.tensors import array_of, proto_of
 from elmo_tf.saved_models.warmup import read_warmup
+from elmo_tf.threads import num_cores
 
-MAX_REQUEST_BYTES = 64 * 1024 * 1024
 DEFAULT_SIGNATURE = "serving_default"
 
 # What a signature may be called for and still be asked for a prediction.
@@ -35,14 +38,28 @@ class LoadedVersion:
     Args:
         number: of the version.
         path: its folder.
+        limits: of a request.
+        batching: how requests are computed together; `None` means each by itself.
+        metrics: are told of batches.
 
     Raises:
         Exception: what TensorFlow raises, or a warm-up request does, if it cannot be loaded.
     """
 
-    def __init__(self, number: int, path: Path):
+    def __init__(
+        self,
+        number: int,
+        path: Path,
+        limits: Limits | None = None,
+        batching: Batching | None = None,
+        metrics: Metrics | None = None,
+    ):
         self.number = number
-        self._session = tf.compat.v1.Session(graph=tf.Graph())
+        self._limits = limits or Limits()
+        # Short operations take longer when two cores share each: see `elmo_tf.threads`.
+        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
+        self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
+        self._batcher = None
         try:
             register_operations(path)
             with self._session.graph.as_default():
@@ -53,16 +70,45 @@ class LoadedVersion:
             self.signatures = copy.deepcopy(dict(meta_graph.signature_def))
             for request in read_warmup(path):
                 self.answer(request)
+            if batching is not None:
+                self._batcher = Batcher(self._run, batching, metrics)
         except BaseException:
             self._session.close()
             raise
 
-    def answer(self, request: predict_pb2.PredictRequest) -> predict_pb2.PredictResponse:
+    def answer(
+        self,
+        request: predict_pb2.PredictRequest,
+        is_awaited: Callable[[], bool] = lambda: True,
+    ) -> predict_pb2.PredictResponse:
         """The outputs for a request, whatever model it names.
+
+        Args:
+            request: as TF Serving takes it.
+            is_awaited: whether who asked still waits. Asked before the work begins.
 
         Raises:
             tf.errors.OpError: the request is refused, or fails.
         """
+        call = self._call(request, is_awaited)
+        if self._batcher is None:
+            arrays = self._run(call.signature, call.inputs, call.aliases)
+        else:
+            arrays = self._batcher.run(call)
+        response = predict_pb2.PredictResponse()
+        response.model_spec.signature_name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+        for alias, array in zip(call.aliases, arrays, strict=True):
+            info = call.signature.outputs[alias]
+            response.outputs[alias].CopyFrom(proto_of(array, info.dtype))
+        return response
+
+    def close(self) -> None:
+        """Closes the session. No request may be running."""
+        if self._batcher is not None:
+            self._batcher.close()
+        self._session.close()
+
+    def _call(self, request: predict_pb2.PredictRequest, is_awaited: Callable[[], bool]) -> Call:
         name = request.model_spec.signature_name or DEFAULT_SIGNATURE
         if name not in self.signatures:
             message = f'Serving signature key "{name}" not found.'
@@ -74,35 +120,34 @@ class LoadedVersion:
                 f"{braces(_METHOD_NAMES)}. Was: {signature.method_name}"
             )
             raise tf.errors.InternalError(None, None, message)
-        feeds = _feeds(signature, request.inputs)
+        inputs = _inputs(signature, request.inputs, self._limits)
         aliases = _output_aliases(signature, request.output_filter)
-        arrays = self._run(feeds, [signature.outputs[alias].name for alias in aliases])
-        response = predict_pb2.PredictResponse()
-        response.model_spec.signature_name = name
-        for alias, array in zip(aliases, arrays, strict=True):
-            response.outputs[alias].CopyFrom(_tensor_proto(array, signature.outputs[alias].dtype))
-        return response
+        num_tokens = self._limits.check_tokens(signature, inputs)
+        return Call(name, signature, inputs, aliases, num_tokens, is_awaited)
 
-    def close(self) -> None:
-        """Closes the session."""
-        self._session.close()
-
-    def _run(self, feeds: Mapping[str, np.ndarray], fetches: list[str]) -> list[np.ndarray]:
+    def _run(
+        self,
+        signature: meta_graph_pb2.SignatureDef,
+        inputs: Mapping[str, np.ndarray],
+        aliases: Sequence[str],
+    ) -> list[np.ndarray]:
+        feeds = {signature.inputs[alias].name: array for alias, array in inputs.items()}
+        # Always in one order: a session keeps what it has prepared for each order.
+        ordered = sorted(aliases)
         try:
-            return self._session.run(fetches, feeds)
+            found = self._session.run([signature.outputs[alias].name for alias in ordered], feeds)
         except ValueError as error:  # The shape of what is fed does not fit.
             raise invalid(str(error)) from error
+        arrays = dict(zip(ordered, found, strict=True))
+        return [arrays[alias] for alias in aliases]
 
 
-def invalid(message: str) -> tf.errors.InvalidArgumentError:
-    """Returns the error of a request that is wrong in itself."""
-    return tf.errors.InvalidArgumentError(None, None, message)
-
-
-def _feeds(
-    signature: meta_graph_pb2.SignatureDef, inputs: Mapping[str, tensor_pb2.TensorProto]
+def _inputs(
+    signature: meta_graph_pb2.SignatureDef,
+    inputs: Mapping[str, tensor_pb2.TensorProto],
+    limits: Limits,
 ) -> dict[str, np.ndarray]:
-    """Checks the inputs of a request; returns them as arrays by the name of their tensor."""
+    """Checks the inputs of a request; returns them as arrays."""
     given, wanted = set(inputs), set(signature.inputs)
     if given != wanted:
         raise invalid(
@@ -110,62 +155,26 @@ def _feeds(
             f"Sent extra: {braces(given - wanted)}. "
             f"Missing but required: {braces(wanted - given)}."
         )
-    feeds = {}
+    arrays = {}
     for alias, info in signature.inputs.items():
-        feeds[info.name] = _array(alias, inputs[alias])
+        limits.check_size(alias, inputs[alias])
+        arrays[alias] = array_of(alias, inputs[alias])
         # A session fed from Python would convert it; TF Serving does not.
         if inputs[alias].dtype != info.dtype:
             expected, received = (tf.as_dtype(one.dtype).name for one in (info, inputs[alias]))
             raise invalid(f"Expects {alias} to be {expected} but {received} is provided")
-    return feeds
+    return arrays
 
 
 def _output_aliases(signature: meta_graph_pb2.SignatureDef, output_filter: list[str]) -> list[str]:
-    for position, alias in enumerate(output_filter):
+    seen = set()
+    for alias in output_filter:
         if alias not in signature.outputs:
             raise invalid(
                 f"output tensor alias not found in signature: {alias} "
                 f"Outputs expected to be in the set {braces(signature.outputs)}."
             )
-        if alias in output_filter[:position]:
+        if alias in seen:
             raise invalid(f"duplicate output tensor alias: {alias}")
+        seen.add(alias)
     return list(output_filter) or sorted(signature.outputs)
-
-
-def braces(names: Iterable[str]) -> str:
-    """Names as TF Serving shows a set of them."""
-    return "{" + ",".join(sorted(names)) + "}"
-
-
-def _array(alias: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
-    sizes = [dim.size for dim in proto.tensor_shape.dim]
-    # One value stands for a tensor that is filled with it: a small request must not fill memory.
-    fits = all(size >= 0 for size in sizes) and math.prod(sizes) <= MAX_REQUEST_BYTES
-    if fits and not proto.tensor_shape.unknown_rank:
-        with contextlib.suppress(TypeError, ValueError):
-            return tf.make_ndarray(proto)
-    raise invalid(f"tensor parsing error: {alias}")
-
-
-# The field of a TensorProto that holds the values of a type. Clients in other languages read it.
-_VALUE_FIELDS = {
-    tf.float32: "float_val",
-    tf.float64: "double_val",
-    tf.int32: "int_val",
-    tf.int64: "int64_val",
-    tf.bool: "bool_val",
-    tf.string: "string_val",
-}
-
-
-def _tensor_proto(value: np.ndarray | bytes, dtype: int) -> tensor_pb2.TensorProto:
-    """Returns what a session gave as TF Serving sends it: in the field of its type."""
-    dtype = tf.as_dtype(dtype)
-    array = np.asarray(value, dtype=dtype.as_numpy_dtype)
-    if dtype not in _VALUE_FIELDS:
-        return tf.make_tensor_proto(array, dtype)
-    proto = tensor_pb2.TensorProto(
-        dtype=dtype.as_datatype_enum, tensor_shape=tf.TensorShape(array.shape).as_proto()
-    )
-    getattr(proto, _VALUE_FIELDS[dtype]).extend(array.ravel().tolist())
-    return proto

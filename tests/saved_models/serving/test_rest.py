@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models.serving import rest_json
-from elmo_tf.saved_models.serving.rest import MAX_REQUEST_BYTES
+from elmo_tf.saved_models.serving.catalogue import Catalogue
+from elmo_tf.saved_models.serving.limits import Limits
 from elmo_tf.saved_models.serving.server import serve
-from elmo_tf.saved_models.serving.versions import ModelVersions
 
 TOKENS = {"tokens": [["a", "bb"], ["ccc", ""]], "sequence_len": [2, 1]}
 
@@ -199,7 +199,6 @@ def test_an_unknown_model_or_version_is_not_found(server):
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/"),
         ("GET", "/v1/models"),
         ("GET", "/v1/models/elmo:predict"),
         ("POST", "/v1/models/elmo"),
@@ -222,7 +221,7 @@ def test_a_body_of_unknown_length_is_refused(server):
 
 
 def test_a_body_that_is_too_large_is_refused(server):
-    size = str(MAX_REQUEST_BYTES + 1)
+    size = str(Limits().max_request_bytes + 1)
     answer = ask(server, "POST", "/v1/models/elmo:predict", None, {"Content-Length": size})
     assert_refused(400, f"The request has {size} bytes, more than", answer)
 
@@ -231,7 +230,7 @@ def test_a_failure_of_the_server_itself_is_an_internal_error(server, monkeypatch
     def fail(self, request):
         raise KeyError("lost")
 
-    monkeypatch.setattr(ModelVersions, "predict", fail)
+    monkeypatch.setattr(Catalogue, "predict", fail)
     assert_refused(500, "KeyError: 'lost'", predict(server, {"inputs": ["a"]}))
     monkeypatch.undo()
     assert predict(server, {"inputs": ["a"]})[0] == 200
@@ -261,14 +260,14 @@ def test_the_metadata_describes_the_signatures(server):
 
 def test_stopping_answers_the_requests_that_are_running(model_directory, monkeypatch):
     begun, go_on = threading.Event(), threading.Event()
-    original = ModelVersions.predict
+    original = Catalogue.predict
 
     def slow_predict(self, request):
         begun.set()
         assert go_on.wait(10)
         return original(self, request)
 
-    monkeypatch.setattr(ModelVersions, "predict", slow_predict)
+    monkeypatch.setattr(Catalogue, "predict", slow_predict)
     server = serve(model_directory, port=0, rest_port=0)
     with ThreadPoolExecutor(2) as pool:
         answer = pool.submit(predict, server, {"inputs": ["a"]})

@@ -14,9 +14,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from elmo_tf.saved_models.serving import server as server_module
+from elmo_tf.saved_models.serving.catalogue import Catalogue
 from elmo_tf.saved_models.serving.server import serve
-from elmo_tf.saved_models.serving.versions import ModelVersions
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +28,14 @@ def channel(server):
 def slow_predictions(monkeypatch):
     """Holds every prediction between the two events `begun` and `go_on`."""
     begun, go_on = threading.Event(), threading.Event()
-    predict = ModelVersions.predict
+    predict = Catalogue.predict
 
-    def slow_predict(self, request):
+    def slow_predict(self, request, is_awaited=None):
         begun.set()
         assert go_on.wait(10)
         return predict(self, request)
 
-    monkeypatch.setattr(ModelVersions, "predict", slow_predict)
+    monkeypatch.setattr(Catalogue, "predict", slow_predict)
     yield begun, go_on
     go_on.set()
 
@@ -132,22 +131,10 @@ def test_a_failure_of_the_server_itself_is_internal_and_does_not_stop_it(channel
     def fail(self, *args):
         raise KeyError("lost")
 
-    monkeypatch.setattr(ModelVersions, "_find", fail)
+    monkeypatch.setattr(Catalogue, "_model", fail)
     assert_refused(grpc.StatusCode.INTERNAL, "KeyError: 'lost'", predict, channel, request_of())
     monkeypatch.undo()
     assert predict(channel, request_of())
-
-
-def test_a_request_whose_sender_has_gone_is_not_computed():
-    class Gone:
-        def is_active(self):
-            return False
-
-        def abort(self, code, message):
-            raise ConnectionAbortedError(code, message)
-
-    with pytest.raises(ConnectionAbortedError, match="The caller has gone"):
-        server_module._answer(None, request_of(), Gone())
 
 
 def test_a_method_that_the_server_does_not_have_is_unimplemented(channel):

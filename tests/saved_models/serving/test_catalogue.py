@@ -11,7 +11,7 @@ from tensorflow_serving.apis import (
     predict_pb2,
 )
 
-from elmo_tf.saved_models.serving.versions import ModelVersions
+from elmo_tf.saved_models.serving.catalogue import Catalogue, config_of
 
 SENTENCES = tf.make_tensor_proto(["a bb", "", "ccc"])
 UNPARSABLE = {
@@ -41,10 +41,11 @@ UNPARSABLE = {
 
 
 @pytest.fixture(scope="module")
-def versions(model_directory):
-    versions = ModelVersions(model_directory, "elmo")
-    yield versions
-    versions.close()
+def catalogue(model_directory):
+    catalogue = Catalogue(config_of(model_directory, "elmo"))
+    catalogue.load()
+    yield catalogue
+    catalogue.close()
 
 
 def model_spec(name="elmo", signature="", version=None):
@@ -65,16 +66,16 @@ def metadata_request(*fields, **spec):
     )
 
 
-def states(versions, **spec):
+def states(catalogue, **spec):
     request = get_model_status_pb2.GetModelStatusRequest(model_spec=model_spec(**spec))
     name_of = get_model_status_pb2.ModelVersionStatus.State.Name
     return [
-        (one.version, name_of(one.state)) for one in versions.status(request).model_version_status
+        (one.version, name_of(one.state)) for one in catalogue.status(request).model_version_status
     ]
 
 
-def test_the_newest_version_answers_with_all_its_outputs(versions):
-    response = versions.predict(predict_request())
+def test_the_newest_version_answers_with_all_its_outputs(catalogue):
+    response = catalogue.predict(predict_request())
     assert sorted(response.outputs) == ["default", "elmo", "sequence_len", "word_emb"]
     elmo = tf.make_ndarray(response.outputs["elmo"])
     lengths = np.array([[1, 2], [0, 0], [3, 0]], np.float32)
@@ -82,31 +83,31 @@ def test_the_newest_version_answers_with_all_its_outputs(versions):
     np.testing.assert_array_equal(tf.make_ndarray(response.outputs["sequence_len"]), [2, 0, 1])
 
 
-def test_the_answer_names_model_version_and_signature(versions):
-    spec = versions.predict(predict_request()).model_spec
+def test_the_answer_names_model_version_and_signature(catalogue):
+    spec = catalogue.predict(predict_request()).model_spec
     assert (spec.name, spec.version.value, spec.signature_name) == ("elmo", 2, "serving_default")
 
 
-def test_an_older_version_answers_when_asked_for(versions):
-    response = versions.predict(predict_request(version={"value": 1}, outputs=["elmo"]))
+def test_an_older_version_answers_when_asked_for(catalogue):
+    response = catalogue.predict(predict_request(version={"value": 1}, outputs=["elmo"]))
     assert response.model_spec.version.value == 1
     assert tf.make_ndarray(response.outputs["elmo"])[0, 0, 0] == 10
 
 
-def test_only_the_outputs_in_the_filter_are_sent(versions):
-    response = versions.predict(predict_request(outputs=["default", "word_emb"]))
+def test_only_the_outputs_in_the_filter_are_sent(catalogue):
+    response = catalogue.predict(predict_request(outputs=["default", "word_emb"]))
     assert sorted(response.outputs) == ["default", "word_emb"]
 
 
-def test_numbers_are_sent_in_the_field_of_their_type(versions):
-    outputs = versions.predict(predict_request(outputs=["elmo", "sequence_len"])).outputs
+def test_numbers_are_sent_in_the_field_of_their_type(catalogue):
+    outputs = catalogue.predict(predict_request(outputs=["elmo", "sequence_len"])).outputs
     assert len(outputs["elmo"].float_val) == 3 * 2 * 6
     assert list(outputs["sequence_len"].int_val) == [2, 0, 1]
 
 
-def test_every_type_is_sent(versions):
+def test_every_type_is_sent(catalogue):
     inputs = {"number": tf.make_tensor_proto(1.5), "flags": tf.make_tensor_proto([True, False])}
-    outputs = versions.predict(predict_request(inputs, signature="other_types")).outputs
+    outputs = catalogue.predict(predict_request(inputs, signature="other_types")).outputs
     arrays = {name: tf.make_ndarray(proto).tolist() for name, proto in outputs.items()}
     assert arrays == {
         "scalar": 150.0,
@@ -118,9 +119,9 @@ def test_every_type_is_sent(versions):
     }
 
 
-def test_no_sentences_give_no_vectors(versions):
+def test_no_sentences_give_no_vectors(catalogue):
     inputs = {"strings": tf.make_tensor_proto([], tf.string)}
-    response = versions.predict(predict_request(inputs, outputs=["default"]))
+    response = catalogue.predict(predict_request(inputs, outputs=["default"]))
     assert tf.make_ndarray(response.outputs["default"]).shape == (0, 6)
 
 
@@ -187,15 +188,15 @@ def test_no_sentences_give_no_vectors(versions):
         ),
     ],
 )
-def test_a_wrong_request_is_refused(versions, changes, error, message):
+def test_a_wrong_request_is_refused(catalogue, changes, error, message):
     with pytest.raises(error, match=re.escape(message)):
-        versions.predict(predict_request(**changes))
+        catalogue.predict(predict_request(**changes))
 
 
 @pytest.mark.parametrize("proto", UNPARSABLE.values(), ids=UNPARSABLE)
-def test_a_tensor_that_cannot_be_parsed_is_refused(versions, proto):
+def test_a_tensor_that_cannot_be_parsed_is_refused(catalogue, proto):
     with pytest.raises(tf.errors.InvalidArgumentError, match="tensor parsing error: strings"):
-        versions.predict(predict_request({"strings": proto}))
+        catalogue.predict(predict_request({"strings": proto}))
 
 
 @pytest.mark.parametrize(
@@ -206,29 +207,29 @@ def test_a_tensor_that_cannot_be_parsed_is_refused(versions, proto):
         ("status", get_model_status_pb2.GetModelStatusRequest),
     ],
 )
-def test_a_request_without_a_model_is_refused(versions, method, request_type):
+def test_a_request_without_a_model_is_refused(catalogue, method, request_type):
     with pytest.raises(tf.errors.InvalidArgumentError, match="Missing ModelSpec"):
-        getattr(versions, method)(request_type())
+        getattr(catalogue, method)(request_type())
 
 
-def test_a_version_label_is_refused(versions):
+def test_a_version_label_is_refused(catalogue):
     request = predict_request()
     request.model_spec.version_label = "stable"
     with pytest.raises(tf.errors.InvalidArgumentError, match="servable version label: stable"):
-        versions.predict(request)
+        catalogue.predict(request)
 
 
-def test_an_error_inside_the_model_keeps_its_type_and_message(versions):
+def test_an_error_inside_the_model_keeps_its_type_and_message(catalogue):
     inputs = {
         "tokens": tf.make_tensor_proto([["a", "b"]]),
         "sequence_len": tf.make_tensor_proto([3], tf.int32),
     }
     with pytest.raises(tf.errors.InvalidArgumentError, match="longer than the sentence"):
-        versions.predict(predict_request(inputs, signature="tokens"))
+        catalogue.predict(predict_request(inputs, signature="tokens"))
 
 
-def test_metadata_describes_the_signatures(versions):
-    response = versions.metadata(metadata_request("signature_def"))
+def test_metadata_describes_the_signatures(catalogue):
+    response = catalogue.metadata(metadata_request("signature_def"))
     signatures = get_model_metadata_pb2.SignatureDefMap()
     assert response.metadata["signature_def"].Unpack(signatures)
     inputs = signatures.signature_def["tokens"].inputs
@@ -245,18 +246,18 @@ def test_metadata_describes_the_signatures(versions):
         (("signature_def",), "bert", tf.errors.NotFoundError, r"for request: Latest\(bert\)"),
     ],
 )
-def test_metadata_that_is_not_there_is_refused(versions, fields, name, error, message):
+def test_metadata_that_is_not_there_is_refused(catalogue, fields, name, error, message):
     with pytest.raises(error, match=message):
-        versions.metadata(metadata_request(*fields, name=name))
+        catalogue.metadata(metadata_request(*fields, name=name))
 
 
 def test_status_tells_loaded_versions_from_those_that_wait(model_directory):
-    versions = ModelVersions(model_directory, "elmo")
-    versions.load_latest()
-    assert states(versions) == [(2, "AVAILABLE"), (1, "START")]
-    versions.predict(predict_request(version={"value": 1}))
-    assert states(versions, version={"value": 1}) == [(1, "AVAILABLE")]
-    versions.close()
+    catalogue = Catalogue(config_of(model_directory, "elmo"))
+    catalogue.load()
+    assert states(catalogue) == [(2, "AVAILABLE"), (1, "START")]
+    catalogue.predict(predict_request(version={"value": 1}))
+    assert states(catalogue, version={"value": 1}) == [(1, "AVAILABLE")]
+    catalogue.close()
 
 
 @pytest.mark.parametrize(
@@ -266,41 +267,42 @@ def test_status_tells_loaded_versions_from_those_that_wait(model_directory):
         ({"version": {"value": 5}}, "Could not find version 5 of model elmo"),
     ],
 )
-def test_the_status_of_what_is_not_there_is_not_found(versions, spec, message):
+def test_the_status_of_what_is_not_there_is_not_found(catalogue, spec, message):
     with pytest.raises(tf.errors.NotFoundError, match=message):
-        states(versions, **spec)
+        states(catalogue, **spec)
 
 
 def test_a_version_that_cannot_be_loaded_is_not_found(model_directory, tmp_path):
     shutil.copytree(model_directory / "2", tmp_path / "2")
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "saved_model.pb").write_bytes(b"broken")
-    versions = ModelVersions(tmp_path, "elmo")
+    catalogue = Catalogue(config_of(tmp_path, "elmo"))
+    catalogue.load()
     with pytest.raises(tf.errors.NotFoundError, match=r"for request: Specific\(elmo, 1\)"):
-        versions.predict(predict_request(version={"value": 1}))
-    assert versions.predict(predict_request()).outputs
-    versions.close()
+        catalogue.predict(predict_request(version={"value": 1}))
+    assert catalogue.predict(predict_request()).outputs
+    catalogue.close()
 
 
 def test_a_closed_model_refuses_requests(model_directory):
-    versions = ModelVersions(model_directory, "elmo")
-    versions.load_latest()
-    versions.close()
+    catalogue = Catalogue(config_of(model_directory, "elmo"))
+    catalogue.load()
+    catalogue.close()
     with pytest.raises(tf.errors.UnavailableError, match="The server is shutting down"):
-        versions.predict(predict_request())
+        catalogue.predict(predict_request())
 
 
 def test_a_missing_folder_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"missing: no such folder. Expected a folder"):
-        ModelVersions(tmp_path / "missing", "elmo")
+        Catalogue(config_of(tmp_path / "missing", "elmo"))
 
 
 def test_a_folder_without_versions_is_an_error(tmp_path):
     (tmp_path / "1").mkdir()
     with pytest.raises(FileNotFoundError, match=r"it holds no version. Expected a folder"):
-        ModelVersions(tmp_path, "elmo")
+        Catalogue(config_of(tmp_path, "elmo"))
 
 
 def test_a_folder_that_is_itself_a_version_is_an_error(model_directory):
     with pytest.raises(FileNotFoundError, match=r"2: it is itself one version.*folder above"):
-        ModelVersions(model_directory / "2", "elmo")
+        Catalogue(config_of(model_directory / "2", "elmo"))

@@ -1,0 +1,360 @@
+"""Requests of several callers ─► one run of the model ─► each caller's own rows.
+
+A run of many sentences takes little longer than a run of one. Batches form by themselves while the
+model is busy; nobody waits while it is idle, unless a time to wait is asked for.
+"""
+
+import collections
+import dataclasses
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from elmo_tf.saved_models.config_protos import DEFAULT_MAX_BATCH_SIZE, read_batching_parameters
+from elmo_tf.saved_models.serving.errors import unavailable
+from elmo_tf.saved_models.serving.limits import takes_sentences
+from elmo_tf.saved_models.serving.metrics import Metrics
+from elmo_tf.threads import num_cores
+
+_LENGTHS = "sequence_len"
+
+
+@dataclasses.dataclass(frozen=True)
+class Batching:
+    """How requests are computed together; TF Serving's parameters of the same names.
+
+    Args:
+        max_batch_size: sentences of a batch. A larger request is a batch of its own.
+        batch_timeout_micros: that a request may wait for others while the model is idle.
+        max_enqueued_batches: full batches that may wait; requests beyond are refused as
+            UNAVAILABLE.
+        num_batch_threads: batches that are computed at the same time.
+        max_batch_tokens: sentences of a batch times the tokens of its longest, which is what takes
+            memory. TF Serving has no such bound.
+
+    Raises:
+        ValueError: one is less than 1, or the time less than 0.
+    """
+
+    max_batch_size: int = 64
+    batch_timeout_micros: int = 0
+    max_enqueued_batches: int = 64
+    num_batch_threads: int = 1
+    max_batch_tokens: int = 16_384
+
+    def __post_init__(self):
+        for field in dataclasses.fields(self):
+            least = 0 if field.name == "batch_timeout_micros" else 1
+            value = getattr(self, field.name)
+            if value < least:
+                raise ValueError(f"{field.name} must be at least {least}, but is {value}.")
+
+    @classmethod
+    def of_file(cls, path: str | os.PathLike) -> "Batching":
+        """As TF Serving's `batching_parameters.txt` says, and its defaults for what it leaves out.
+
+        Raises:
+            ValueError: the file is no such one.
+            OSError: it cannot be read.
+        """
+        parameters = read_batching_parameters(path)
+        given = {
+            name: getattr(parameters, name).value
+            for name in (
+                "max_batch_size",
+                "batch_timeout_micros",
+                "max_enqueued_batches",
+                "num_batch_threads",
+            )
+            if parameters.HasField(name)
+        }
+        defaults = {"max_batch_size": DEFAULT_MAX_BATCH_SIZE, "num_batch_threads": num_cores()}
+        return cls(**{**defaults, **given})
+
+
+DEFAULT_BATCHING = Batching()
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A checked request.
+
+    Args:
+        name: of its signature.
+        signature: that is asked.
+        inputs: arrays by their names.
+        aliases: names of the outputs that are wanted.
+        num_tokens: sentences times the tokens of the longest.
+        is_awaited: whether who asked still waits.
+    """
+
+    name: str
+    signature: meta_graph_pb2.SignatureDef
+    inputs: Mapping[str, np.ndarray]
+    aliases: Sequence[str]
+    num_tokens: int = 0
+    is_awaited: Callable[[], bool] = lambda: True
+
+
+Run = Callable[
+    [meta_graph_pb2.SignatureDef, Mapping[str, np.ndarray], Sequence[str]], list[np.ndarray]
+]
+
+
+class Batcher:
+    """Computes calls of several threads together.
+
+    Each gets what it would get by itself, whoever else is in its batch: rows are cut out of the
+    batch's, and the padding that longer sentences of others brought is cut off. A call that is
+    wrong fails alone.
+
+    Args:
+        run: computes a signature's outputs.
+        options: sizes and times.
+        metrics: are told of each batch.
+    """
+
+    def __init__(self, run: Run, options: Batching, metrics: Metrics | None = None):
+        self._run = run
+        self._options = options
+        self._metrics = metrics or Metrics()
+        self._waiting: dict[Any, collections.deque[_Task]] = {}
+        self._num_waiting = 0  # rows
+        self._changed = threading.Condition()
+        self._closed = False
+        self._threads = [
+            threading.Thread(target=self._work, name=f"batches-{number}", daemon=True)
+            for number in range(options.num_batch_threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def run(self, call: Call) -> list[np.ndarray]:
+        """The arrays of `call.aliases`; waits for its batch.
+
+        Raises:
+            tf.errors.OpError: the call is wrong, or too many wait.
+        """
+        num_rows = _num_rows(call)
+        if num_rows is None:
+            return self._run(call.signature, call.inputs, call.aliases)
+        task = _Task(call, num_rows)
+        most = self._options.max_enqueued_batches * self._options.max_batch_size
+        with self._changed:
+            if self._closed:
+                raise unavailable("The server is shutting down.")
+            if self._num_waiting and self._num_waiting + num_rows > most:
+                raise unavailable(
+                    "The batch scheduling queue to which this task was submitted is full"
+                )
+            self._waiting.setdefault(_kind(call), collections.deque()).append(task)
+            self._num_waiting += num_rows
+            self._changed.notify()
+        task.done.wait()
+        if task.error is not None:
+            raise task.error
+        return task.arrays
+
+    def close(self) -> None:
+        """Ends the threads, after what waits has been computed."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.join()
+
+    def _work(self) -> None:
+        while (tasks := self._next()) is not None:
+            tasks = [task for task in tasks if not task.has_gone()]
+            if tasks:
+                self._metrics.observe_batch(
+                    tasks[0].call.name,
+                    sum(task.num_rows for task in tasks),
+                    [time.monotonic() - task.begun for task in tasks],
+                )
+                self._compute(tasks)
+
+    def _next(self) -> "list[_Task] | None":
+        """Waits for the next batch: the oldest call with those like it. `None` is the end."""
+        with self._changed:
+            while not self._closed or self._waiting:
+                if not self._waiting:
+                    self._changed.wait()
+                    continue
+                kind = min(self._waiting, key=lambda kind: self._waiting[kind][0].begun)
+                left = self._time_left(self._waiting[kind])
+                if left > 0:
+                    self._changed.wait(left)
+                    continue
+                return self._take(kind)
+        return None
+
+    def _time_left(self, tasks: "collections.deque[_Task]") -> float:
+        """Seconds that the oldest may still wait for others."""
+        is_full = sum(task.num_rows for task in tasks) >= self._options.max_batch_size
+        if is_full or self._closed:
+            return 0.0
+        waited = time.monotonic() - tasks[0].begun
+        return self._options.batch_timeout_micros / 1e6 - waited
+
+    def _take(self, kind: Any) -> "list[_Task]":
+        tasks = self._waiting[kind]
+        batch = [tasks.popleft()]
+        num_rows, longest = batch[0].num_rows, batch[0].longest
+        while tasks:
+            num_rows += tasks[0].num_rows
+            longest = max(longest, tasks[0].longest)
+            if (
+                num_rows > self._options.max_batch_size
+                or num_rows * longest > self._options.max_batch_tokens
+            ):
+                break
+            batch.append(tasks.popleft())
+        if not tasks:
+            del self._waiting[kind]
+        self._num_waiting -= sum(task.num_rows for task in batch)
+        return batch
+
+    def _compute(self, tasks: "list[_Task]") -> None:
+        try:
+            if len(tasks) == 1:
+                call = tasks[0].call
+                tasks[0].finish(self._run(call.signature, call.inputs, call.aliases))
+                return
+            shares = self._shares(tasks)
+        except Exception as error:
+            if len(tasks) == 1:
+                tasks[0].fail(error)
+                return
+            for task in tasks:  # One of them is wrong: the others are not to suffer.
+                self._compute([task])
+            return
+        for task, arrays in zip(tasks, shares, strict=True):
+            task.finish(arrays)
+
+    def _shares(self, tasks: "list[_Task]") -> list[list[np.ndarray]]:
+        """Computes several calls at once. Returns the arrays of each."""
+        signature = tasks[0].call.signature
+        aliases = sorted({alias for task in tasks for alias in task.call.aliases})
+        extra = [_LENGTHS] if takes_sentences(signature) and _LENGTHS not in aliases else []
+        inputs = {
+            name: _joined([task.call.inputs[name] for task in tasks]) for name in signature.inputs
+        }
+        found = self._run(signature, inputs, aliases + extra)
+        num_rows = sum(task.num_rows for task in tasks)
+        if any(len(array) != num_rows for array in found):
+            raise ValueError(f"The outputs of {tasks[0].call.name} are not one row for each input.")
+        arrays = dict(zip(aliases + extra, found, strict=True))
+        shares, start = [], 0
+        for task in tasks:
+            rows = slice(start, start + task.num_rows)
+            start = rows.stop
+            length = _length(task.call, arrays, rows)
+            shares.append(
+                [
+                    _share(arrays[alias][rows], signature.outputs[alias], length)
+                    for alias in task.call.aliases
+                ]
+            )
+        return shares
+
+
+class _Task:
+    """A call that waits, and then its arrays or its error."""
+
+    def __init__(self, call: Call, num_rows: int):
+        self.call = call
+        self.num_rows = num_rows
+        self.longest = call.num_tokens // max(1, num_rows)  # tokens
+        self.begun = time.monotonic()
+        self.done = threading.Event()
+        self.arrays: list[np.ndarray] = []
+        self.error: Exception | None = None
+
+    def has_gone(self) -> bool:
+        """Whether nobody waits for it any more; then it is done."""
+        if self.call.is_awaited():
+            return False
+        self.fail(tf.errors.CancelledError(None, None, "The caller has gone."))
+        return True
+
+    def finish(self, arrays: list[np.ndarray]) -> None:
+        self.arrays = arrays
+        self.done.set()
+
+    def fail(self, error: Exception) -> None:
+        self.error = error
+        self.done.set()
+
+
+def _num_rows(call: Call) -> int | None:
+    """Rows of a call that may share a batch; `None` if it may not.
+
+    All inputs and outputs must have a first axis of unknown size, and the call's the same number of
+    rows, at least one. Lengths beyond the call's own tokens would take in its padding: the model is
+    to refuse them.
+    """
+    infos = [*call.signature.inputs.values(), *call.signature.outputs.values()]
+    if not all(_has_open_axis(info, 0) for info in infos):
+        return None
+    sizes = {len(array) if array.ndim else 0 for array in call.inputs.values()}
+    if len(sizes) > 1 or 0 in sizes:
+        return None
+    longest = max((array.shape[1] for array in call.inputs.values() if array.ndim > 1), default=0)
+    if _LENGTHS in call.inputs and call.inputs[_LENGTHS].max() > longest:
+        return None
+    return sizes.pop()
+
+
+def _has_open_axis(info: meta_graph_pb2.TensorInfo, axis: int) -> bool:
+    dims = info.tensor_shape.dim
+    return not info.tensor_shape.unknown_rank and len(dims) > axis and dims[axis].size == -1
+
+
+def _kind(call: Call) -> Any:
+    """What calls must have in common to share a batch.
+
+    Where the signature says how long sentences are, their tokens may differ in number: the model
+    does not see what they are padded with. Otherwise all shapes are equal.
+    """
+    first = 2 if takes_sentences(call.signature) else 1
+    shapes = (
+        (name, array.ndim, array.shape[first:]) for name, array in sorted(call.inputs.items())
+    )
+    return (call.name, *shapes)
+
+
+def _joined(arrays: list[np.ndarray]) -> np.ndarray:
+    """The rows of several arrays; what is shorter is padded with "" or 0 along axis 1."""
+    if arrays[0].ndim < 2:
+        return np.concatenate(arrays)
+    longest = max(array.shape[1] for array in arrays)
+    shape = (sum(map(len, arrays)), longest, *arrays[0].shape[2:])
+    joined = np.full(shape, b"" if arrays[0].dtype == object else 0, arrays[0].dtype)
+    start = 0
+    for array in arrays:
+        joined[start : start + len(array), : array.shape[1]] = array
+        start += len(array)
+    return joined
+
+
+def _length(call: Call, arrays: Mapping[str, np.ndarray], rows: slice) -> int | None:
+    """Tokens that a call's answer is padded to; `None` if the signature does not say."""
+    if not takes_sentences(call.signature):
+        return None
+    for array in call.inputs.values():
+        if array.ndim > 1:
+            return array.shape[1]
+    return int(arrays[_LENGTHS][rows].max())
+
+
+def _share(array: np.ndarray, info: meta_graph_pb2.TensorInfo, length: int | None) -> np.ndarray:
+    if length is None or not _has_open_axis(info, 1):
+        return array
+    return array[:, :length]
