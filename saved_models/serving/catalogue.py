@@ -141,7 +141,7 @@ class Catalogue:
     def reload(
         self, request: model_management_pb2.ReloadConfigRequest
     ) -> model_management_pb2.ReloadConfigResponse:
-        """Answers `ModelService.HandleReloadConfig`: these models, and no others.
+        """Answers `ModelService.HandleReloadConfigRequest`: these models, and no others.
 
         All is loaded before anything is let go. If something is wrong, all stays as it was, but
         for version policies that were followed already.

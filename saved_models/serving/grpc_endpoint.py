@@ -21,15 +21,17 @@ from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
     model_management_pb2,
+    model_service_pb2,
     predict_pb2,
+    prediction_service_pb2,
 )
 
 from elmo_tf.saved_models.serving.catalogue import Catalogue
 from elmo_tf.saved_models.serving.errors import shortened, status_code
 from elmo_tf.saved_models.serving.metrics import Metrics
 
-_PREDICTIONS = "tensorflow.serving.PredictionService"
-_MODELS = "tensorflow.serving.ModelService"
+_PREDICTIONS = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name
+_MODELS = model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
 # Requests that wait for a batch hold a thread each, and take little else.
 _THREADS_WITH_BATCHING = 256
 # Requests at the same time, beyond which they are refused as RESOURCE_EXHAUSTED.
@@ -83,7 +85,7 @@ class GrpcEndpoint:
                         _without_context(catalogue.status),
                         get_model_status_pb2.GetModelStatusRequest,
                     ),
-                    HandleReloadConfig=(
+                    HandleReloadConfigRequest=(
                         _without_context(catalogue.reload),
                         model_management_pb2.ReloadConfigRequest,
                     ),

@@ -46,6 +46,8 @@ class Model:
         self.directory = Path(config.base_path)
         self._policy = config.model_version_policy
         self._labels: dict[str, int] = {}
+        self._newest: list[int] = []  # versions that the policy asked for, at the last look
+        self._on_request: set[int] = set()  # others that requests asked for since
         self._load_version = load
         self._versions: dict[int, _Version] = {}
         self._lock = threading.Lock()  # of the above
@@ -55,21 +57,11 @@ class Model:
 
     def load(self) -> None:
         """Loads the versions that should be. Raises what TensorFlow raises if one cannot."""
-        with self._loading:
-            found = versions_in(self.directory)
-            for number in self._wanted(found):
-                self._ensure(number, found[number])
-            self._let_others_go(set(self._wanted(found)))
+        self._follow_policy(self._ensure)
 
     def refresh(self) -> None:
         """Loads what is new in the folder and lets go what is old; logs what cannot be loaded."""
-        with self._loading:
-            found = versions_in(self.directory)
-            wanted = self._wanted(found)
-            for number in wanted:
-                self._try(number, found[number])
-            if any(self._is_available(number) for number in wanted):
-                self._let_others_go(set(wanted))
+        self._follow_policy(self._try)
 
     def follow(self, policy: model_server_config_pb2.ModelConfig) -> None:
         """Takes over another version policy and labels, and loads what they ask for.
@@ -131,6 +123,19 @@ class Model:
         with self._loading:
             self._let_others_go(set())
 
+    def _follow_policy(self, load: Callable[[int, Path], None]) -> None:
+        with self._loading:
+            found = versions_in(self.directory)
+            wanted = self._wanted(found)
+            if wanted != self._newest:
+                self._newest = wanted
+                self._on_request.clear()
+            for number in wanted:
+                load(number, found[number])
+            # What serves stays until something can take its place.
+            if any(self._is_available(number) for number in wanted):
+                self._let_others_go({*wanted, *self._on_request.intersection(found)})
+
     def _loads_on_request(self) -> bool:
         return self._policy.WhichOneof("policy_choice") is None
 
@@ -163,6 +168,7 @@ class Model:
             if path is None:
                 break
             with self._loading:
+                self._on_request.add(number)
                 self._try(number, path)
         raise not_found(f"Servable not found for request: {asked}")
 

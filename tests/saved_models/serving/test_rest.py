@@ -3,11 +3,13 @@ import http.client
 import json
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from prometheus_client.parser import text_string_to_metric_families
 
 from elmo_tf.saved_models.serving import rest_json
 from elmo_tf.saved_models.serving.catalogue import Catalogue
@@ -256,6 +258,97 @@ def test_the_metadata_describes_the_signatures(server):
     assert document["model_spec"]["version"] == "2"
     signatures = document["metadata"]["signature_def"]["signature_def"]
     assert signatures["tokens"]["inputs"]["sequence_len"]["dtype"] == "DT_INT32"
+
+
+def test_the_metadata_of_a_model_of_tensorflow_1_is_as_tf_serving_shows_it(half_plus_directory):
+    with serve(half_plus_directory, "half_plus", port=0, rest_port=0) as server:
+        status, document = ask(server, "GET", "/v1/models/half_plus/versions/123/metadata")
+        answer = predict(server, {"instances": [1.0, 2.0, 5.0]}, "/v1/models/half_plus")
+    assert status == 200
+
+    def info(name):
+        shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
+        return {"dtype": "DT_FLOAT", "tensor_shape": shape, "name": f"{name}:0"}
+
+    assert document == {
+        "model_spec": {"name": "half_plus", "signature_name": "", "version": "123"},
+        "metadata": {
+            "signature_def": {
+                "signature_def": {
+                    "serving_default": {
+                        "inputs": {"x": info("x")},
+                        "outputs": {"y": info("y")},
+                        "method_name": "tensorflow/serving/predict",
+                        "defaults": {},
+                    }
+                }
+            }
+        },
+    }
+    assert answer == (200, {"predictions": [3.5, 4.0, 5.5]})
+
+
+def test_a_label_names_a_version(model_directory, tmp_path):
+    config = tmp_path / "models.config"
+    config.write_text(
+        f"""model_config_list {{ config {{
+          name: "elmo" base_path: "{model_directory}" model_platform: "tensorflow"
+          model_version_policy {{ all {{}} }}
+          version_labels {{ key: "stable" value: 1 }}
+        }} }}"""
+    )
+    with serve(models_config=config, port=0, rest_port=0) as server:
+        _, document = predict(server, {"inputs": ["a"]}, "/v1/models/elmo/labels/stable")
+        assert document["outputs"]["elmo"][0][0][0] == 10
+        answer = predict(server, {"inputs": ["a"]}, "/v1/models/elmo/labels/new")
+        assert_refused(400, "Unrecognized servable version label: new", answer)
+
+
+def test_a_connection_is_kept_for_the_next_request(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    for number in range(3):
+        if number:
+            assert connection.sock is not None
+        connection.request("POST", "/v1/models/elmo:predict", json.dumps({"inputs": ["a"]}))
+        assert connection.getresponse().read()
+    connection.request("GET", "/v1/models/elmo", headers={"Connection": "close"})
+    response = connection.getresponse()
+    assert response.headers["Connection"] == "close"
+    response.read()
+    assert connection.sock is None
+
+
+def test_stopping_ends_connections_on_which_nothing_is_asked(model_directory):
+    server = serve(model_directory, port=0, rest_port=0)
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    connection.request("GET", "/v1/models/elmo")
+    connection.getresponse().read()
+    begun = time.monotonic()
+    server.stop(grace=20)
+    assert time.monotonic() - begun < 10
+    connection.close()
+
+
+def test_metrics_count_requests(model_directory):
+    with serve(model_directory, port=0, rest_port=0, metrics_path="/metrics") as server:
+        predict(server, {"inputs": ["a b"]})
+        predict(server, {"inputs": ["a b"]}, "/v1/models/some-other-name")
+        connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+        connection.request("GET", "/metrics")
+        response = connection.getresponse()
+        text = response.read().decode()
+        connection.close()
+    assert response.headers["Content-Type"].startswith("text/plain")
+    count = ":tensorflow:serving:request_count"
+    assert f'{count}{{model_name="elmo",status="OK"}} 1.0' in text
+    # Names that are not served must not fill memory.
+    assert f'{count}{{model_name="",status="NOT_FOUND"}} 1.0' in text
+    assert "some-other-name" not in text
+    latency = ':tensorflow:serving:request_latency_count{API="Predict",entrypoint="REST",model_name'
+    assert f'{latency}="elmo"}} 1.0' in text
+    families = {one.name: one for one in text_string_to_metric_families(text)}
+    loads = families[":tensorflow:cc:saved_model:load_attempt_count"].samples
+    assert [(one.labels["status"], one.value) for one in loads] == [("success", 1.0)]
 
 
 def test_stopping_answers_the_requests_that_are_running(model_directory, monkeypatch):

@@ -5,16 +5,23 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 import tensorflow as tf
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
 from tensorflow_serving.apis import (
     classification_pb2,
     get_model_metadata_pb2,
     get_model_status_pb2,
+    model_management_pb2,
     model_service_pb2_grpc,
     predict_pb2,
     prediction_service_pb2_grpc,
 )
 
 from elmo_tf.saved_models.serving.catalogue import Catalogue
+from elmo_tf.saved_models.serving.limits import Limits
 from elmo_tf.saved_models.serving.server import serve
 
 
@@ -143,16 +150,100 @@ def test_a_method_that_the_server_does_not_have_is_unimplemented(channel):
     assert_refused(grpc.StatusCode.UNIMPLEMENTED, "", stub.Classify, request, timeout=10)
 
 
-def test_requests_in_parallel_get_their_own_answers(channel):
+@pytest.mark.parametrize("content", [b"\xff\xff\xff", b"\x0a\x05abc"])
+def test_what_is_no_request_is_an_invalid_argument(channel, content):
+    for method in (
+        "PredictionService/Predict",
+        "PredictionService/GetModelMetadata",
+        "ModelService/GetModelStatus",
+        "ModelService/HandleReloadConfigRequest",
+    ):
+        call = channel.unary_unary(f"/tensorflow.serving.{method}", _registered_method=True)
+        code = grpc.StatusCode.INVALID_ARGUMENT
+        assert_refused(code, "Cannot parse it", call, content, timeout=10)
+
+
+def test_a_request_larger_than_the_limit_is_refused(model_directory):
+    limits = Limits(max_request_bytes=10_000)
+    with (
+        serve(model_directory, port=0, rest_port=None, limits=limits) as server,
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        code = grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert_refused(code, "larger than max", predict, channel, request_of(["x" * 10_000]))
+        assert predict(channel, request_of(["x" * 1000]))
+
+
+def test_the_health_is_told_until_the_server_stops(model_directory, slow_predictions):
+    begun, go_on = slow_predictions
+    server = serve(model_directory, port=0, rest_port=None)
+    with (
+        ThreadPoolExecutor(2) as pool,
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        stub = health_pb2_grpc.HealthStub(channel)
+        watched = stub.Watch(health_pb2.HealthCheckRequest())
+        for service in ("", "tensorflow.serving.PredictionService"):
+            request = health_pb2.HealthCheckRequest(service=service)
+            answer = stub.Check(request, timeout=10)
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING
+        assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+        pool.submit(predict, channel, request_of())
+        assert begun.wait(10)
+        stopping = pool.submit(server.stop)
+        assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        go_on.set()
+        watched.cancel()
+        stopping.result(10)
+
+
+def test_reflection_tells_services_and_their_methods(channel):
+    database = ProtoReflectionDescriptorDatabase(channel)
+    assert set(database.get_services()) >= {
+        "tensorflow.serving.PredictionService",
+        "tensorflow.serving.ModelService",
+        "grpc.health.v1.Health",
+    }
+    service = DescriptorPool(database).FindServiceByName("tensorflow.serving.PredictionService")
+    assert "Predict" in {method.name for method in service.methods}
+
+
+def test_a_new_configuration_is_taken_over(model_directory):
+    request = model_management_pb2.ReloadConfigRequest()
+    models = request.config.model_config_list.config
+    models.add(name="renamed", base_path=str(model_directory))
+    with (
+        serve(model_directory, port=0, rest_port=None) as server,
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        reload = model_service_pb2_grpc.ModelServiceStub(channel).HandleReloadConfigRequest
+        assert reload(request, timeout=60).status.error_code == 0
+        assert predict(channel, request_of(name="renamed"))
+        assert_refused(grpc.StatusCode.NOT_FOUND, "", predict, channel, request_of())
+
+
+def test_what_is_served_is_either_a_directory_or_a_configuration(model_directory):
+    with pytest.raises(TypeError, match="Expected either the directory of a model or models_con"):
+        serve(port=0)
+
+
+@pytest.mark.parametrize("shares_batches", [True, False])
+def test_requests_in_parallel_get_their_own_answers(model_directory, shares_batches):
+    options = {} if shares_batches else {"batching": None}
+
     def ask_and_check(thread):
-        for number in range(50):
-            sentences = ["x" * (thread + 1) + " " + "y" * (number + 1)] * (1 + number % 3)
-            request = request_of(sentences, outputs=["word_emb"])
-            answer = tf.make_ndarray(predict(channel, request).outputs["word_emb"])
-            assert answer[:, :, 0].tolist() == [[thread + 1, number + 1]] * len(sentences)
+        with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            for number in range(50):
+                sentences = ["x" * (thread + 1) + " " + "y" * (number + 1)] * (1 + number % 3)
+                request = request_of(sentences, outputs=["word_emb"])
+                answer = tf.make_ndarray(predict(channel, request).outputs["word_emb"])
+                assert answer[:, :, 0].tolist() == [[thread + 1, number + 1]] * len(sentences)
         return True
 
-    with ThreadPoolExecutor(8) as pool:
+    with (
+        serve(model_directory, port=0, rest_port=None, **options) as server,
+        ThreadPoolExecutor(8) as pool,
+    ):
         assert all(pool.map(ask_and_check, range(8)))
 
 
