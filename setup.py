@@ -16,5 +16,9 @@ for package, folder in MAPPED.items():
 setup(
     packages=packages,
     package_dir={"elmo_tf": "elmo_tf", **MAPPED},
-    package_data={"elmo_tf": ["py.typed"]},
+    package_data={
+        "elmo_tf": ["py.typed"],
+        "elmo_tf.saved_models": ["templates/*"],
+        "elmo_tf.saved_models.serving": ["page/*"],
+    },
 )

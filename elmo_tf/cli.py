@@ -12,7 +12,16 @@ from absl import app, flags
 from absl.flags import argparse_flags
 
 import elmo_tf
-from elmo_tf.commands import converting, embedding, evaluating, pretraining, serving
+from elmo_tf.commands import (
+    configuring,
+    converting,
+    embedding,
+    evaluating,
+    exporting,
+    pretraining,
+    querying,
+    serving,
+)
 from elmo_tf.logs import import_tensorflow, plain_logs
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
@@ -106,9 +115,10 @@ def build_parser() -> argparse_flags.ArgumentParser:
     evaluating.add_score(add)
     evaluating.add_substitutes(add)
     converting.add_convert(add)
-    serving.add_export(add)
+    exporting.add_export(add)
     serving.add_serve(add)
-    serving.add_query(add)
+    configuring.add_server_files(add)
+    querying.add_query(add)
     embedding.add_embed(add)
     return parser
 

@@ -8,6 +8,7 @@ _HOMES = {
     "export": "elmo_tf.saved_models.exporting",
     "load": "elmo_tf.saved_models.layer",
     "serve": "elmo_tf.saved_models.serving.server",
+    "write_server_files": "elmo_tf.saved_models.server_files",
 }
 
 __all__ = [*_HOMES]

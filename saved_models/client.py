@@ -1,52 +1,43 @@
 """The arrow back from a model server: sentences in, arrays out, from any TF Serving server."""
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import grpc
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import Message
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    model_pb2,
-    model_service_pb2_grpc,
-    prediction_service_pb2_grpc,
-)
+from tensorflow_serving.apis import get_model_status_pb2, model_pb2
 
-from elmo_tf.saved_models.requests import Sentence, predict_request
+from elmo_tf.saved_models.predicting import Predictor, signatures_in
+from elmo_tf.saved_models.requests import Sentence
+from elmo_tf.saved_models.transports.addresses import open_transport
+from elmo_tf.saved_models.transports.calls import Deadline, ServerError, run, run_async
+from elmo_tf.saved_models.transports.options import MAX_RETRIES, TLS, TransportOptions
 
-
-class ServerError(grpc.RpcError):
-    """The server was not reached, has refused the request, failed at it, or was too slow."""
-
-    def __init__(self, code: grpc.StatusCode, details: str):
-        super().__init__(f"{code.name}: {details}")
-        self._code = code
-        self._details = details
-
-    def code(self) -> grpc.StatusCode:
-        """Returns gRPC's status code, such as `grpc.StatusCode.NOT_FOUND` for a wrong model."""
-        return self._code
-
-    def details(self) -> str:
-        """Returns what was wrong, as the server says it."""
-        return self._details
+__all__ = ["Client", "ServerError"]
 
 
 class Client:
     """Asks a model server for the vectors of sentences. Threads may share it.
 
     Args:
-        address: `"host:port"` of the server's gRPC.
+        address: `"host:port"` or `"grpc://host:port"` of the server's gRPC, `"grpcs://host:port"`
+            with TLS; `"http://host:port"` or `"https://host:port"` of its REST interface.
         model: what the server calls the model.
-        timeout: seconds that a call may take; `None` means no limit.
+        timeout: seconds that a call may take, with all its requests and retries; `None` means no
+            limit.
         version: of the model; `None` means the one that the server prefers.
+        batch_size: int >= 1. Sentences of a request at most; more are split.
+        batch_tokens: int >= 1. Tokens of a request at most, its padding included.
+        retries: 0 … 4, while the server is not available, with growing pauses.
+        root_certificates: a file in PEM that vouches for the server; `None` means the usual ones.
+        client_key, client_certificate: files in PEM, for a server that wants to know who asks.
+        headers: sent with every request, such as `{"authorization": "Bearer …"}`.
 
     Raises:
-        ValueError: `address` has no port, or is a URL.
+        ValueError: `address` is none of these, or another argument is out of range.
+        OSError: a certificate cannot be read.
     """
 
     def __init__(
@@ -55,26 +46,24 @@ class Client:
         model: str = "elmo",
         timeout: float | None = 60.0,
         version: int | None = None,
+        *,
+        batch_size: int = 64,
+        batch_tokens: int = 4096,
+        retries: int = MAX_RETRIES,
+        root_certificates: str | os.PathLike | None = None,
+        client_key: str | os.PathLike | None = None,
+        client_certificate: str | os.PathLike | None = None,
+        headers: Mapping[str, str] | None = None,
     ):
-        if ":" not in address or address.lower().startswith(("http:", "https:")):
-            raise ValueError(
-                f"The address must be host:port of the server's gRPC, such as localhost:8500, "
-                f"but is {address!r}."
-            )
         self.address = address
         self.timeout = timeout
         self._spec = model_pb2.ModelSpec(name=model)
         if version is not None:
             self._spec.version.value = version
-        self._channel = grpc.insecure_channel(
-            address,
-            options=[
-                ("grpc.max_receive_message_length", -1),
-                ("grpc.max_send_message_length", -1),
-            ],
-        )
-        self._predictions = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
-        self._models = model_service_pb2_grpc.ModelServiceStub(self._channel)
+        tls = TLS(root_certificates, client_key, client_certificate)
+        self._transport = open_transport(address, TransportOptions(retries, tls, headers or {}))
+        self._predictor = Predictor(self._transport, self._spec, batch_size, batch_tokens)
+        self._closed = False
 
     def predict(
         self,
@@ -87,7 +76,7 @@ class Client:
         Args:
             sentences: strings, which the model splits at white space, or lists of tokens. Lone
                 surrogates stand for the bytes that they came from (`surrogateescape`).
-            outputs: names of the wanted outputs; only these travel. None named means all.
+            outputs: names of the wanted outputs; over gRPC only these travel. None named means all.
             signature: the signature to ask. Defaults to `"serving_default"` for strings and
                 `"tokens"` for lists of tokens.
 
@@ -98,14 +87,50 @@ class Client:
         Raises:
             TypeError: `sentences` is one string, mixes strings with lists of tokens, or holds
                 something else.
-            ValueError: an empty token stands before a real one.
+            ValueError: an empty token stands before a real one, or the client is closed.
             ServerError: there was no answer, or a refusal.
         """
-        outputs = [outputs] if isinstance(outputs, str) else list(outputs)
-        request = predict_request(self._spec, sentences, outputs, signature)
-        response = self._call(self._predictions.Predict, request)
-        names = outputs or sorted(response.outputs)
-        return {name: tf.make_ndarray(response.outputs[name]) for name in names}
+        deadline = Deadline(self.timeout)
+        return run(self._asking().predicting(sentences, outputs, signature, deadline))
+
+    async def predict_async(
+        self,
+        sentences: Iterable[Sentence],
+        outputs: str | Sequence[str] = ("elmo",),
+        signature: str | None = None,
+    ) -> dict[str, np.ndarray]:
+        """As `predict`, without blocking the event loop. Cancelled, it cancels its requests."""
+        deadline = Deadline(self.timeout)
+        return await run_async(self._asking().predicting(sentences, outputs, signature, deadline))
+
+    def stream(
+        self,
+        sentences: Iterable[Sentence],
+        outputs: str | Sequence[str] = ("elmo",),
+        signature: str | None = None,
+        in_flight: int = 4,
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """Yields what the model computes for each sentence, in their order.
+
+        Several requests are under way at once, and no more than these are kept in memory: good for
+        more sentences than fit there. Closed before its end, it cancels what is under way. The
+        time limit is for each request.
+
+        Args:
+            sentences: as of `predict`; may be endless. They are taken as requests are sent.
+            outputs, signature: as of `predict`.
+            in_flight: int >= 1. Requests under way at most.
+
+        Yields:
+            One dict for each sentence, without padding, such as float (token, feature) for
+            `"elmo"` and (feature,) for `"default"`.
+
+        Raises:
+            TypeError, ValueError, ServerError: as of `predict`, when it comes to that sentence.
+        """
+        if in_flight < 1:
+            raise ValueError(f"`in_flight` must be at least 1, but is {in_flight}.")
+        return self._asking().streaming(sentences, outputs, signature, self.timeout, in_flight)
 
     def status(self) -> dict[int, str]:
         """Returns the state of each version, such as `{1: "AVAILABLE"}`.
@@ -113,8 +138,7 @@ class Client:
         Raises:
             ServerError: there was no answer, or a refusal.
         """
-        request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
-        response = self._call(self._models.GetModelStatus, request)
+        response = run(self._asking().status(Deadline(self.timeout)))
         name_of = get_model_status_pb2.ModelVersionStatus.State.Name
         return {one.version: name_of(one.state) for one in response.model_version_status}
 
@@ -128,24 +152,20 @@ class Client:
         Raises:
             ServerError: there was no answer, or a refusal.
         """
-        request = get_model_metadata_pb2.GetModelMetadataRequest(
-            model_spec=self._spec, metadata_field=["signature_def"]
-        )
-        response = self._call(self._predictions.GetModelMetadata, request)
-        signatures = get_model_metadata_pb2.SignatureDefMap()
-        response.metadata["signature_def"].Unpack(signatures)
+        response = run(self._asking().metadata(Deadline(self.timeout)))
         return {
             "version": response.model_spec.version.value,
             "signatures": {
                 name: {"inputs": _described(one.inputs), "outputs": _described(one.outputs)}
-                for name, one in sorted(signatures.signature_def.items())
+                for name, one in sorted(signatures_in(response).items())
                 if one.method_name  # What only initialises the model has none.
             },
         }
 
     def close(self) -> None:
         """Closes the connection."""
-        self._channel.close()
+        self._closed = True
+        self._transport.close()
 
     def __enter__(self) -> "Client":
         return self
@@ -153,25 +173,13 @@ class Client:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _call(self, method: grpc.UnaryUnaryMultiCallable, request: Message) -> Any:
-        try:
-            return method(request, timeout=self.timeout)
-        except grpc.RpcError as error:
-            code, details = error.code(), error.details()
-            if code == grpc.StatusCode.UNAVAILABLE:
-                details = (
-                    f"Cannot reach a model server at {self.address}: {details}. Is it running, "
-                    f"and is this the port of its gRPC?"
-                )
-            elif code == grpc.StatusCode.DEADLINE_EXCEEDED:
-                details = (
-                    f"{self.address} did not answer within {self.timeout} s. Send fewer sentences "
-                    f"at once, or allow a longer timeout."
-                )
-            raise ServerError(code, details) from error
+    def _asking(self) -> Predictor:
+        if self._closed:
+            raise ValueError("The client is closed.")
+        return self._predictor
 
 
-def _described(infos: dict[str, meta_graph_pb2.TensorInfo]) -> dict[str, dict[str, Any]]:
+def _described(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, dict[str, Any]]:
     described = {}
     for name, info in sorted(infos.items()):
         shape = tf.TensorShape(info.tensor_shape)

@@ -1,6 +1,6 @@
 """Sentences ─► what a model server is asked, in the protocol of TF Serving."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
@@ -31,31 +31,82 @@ def predict_request(
             else.
         ValueError: an empty token stands before a real one.
     """
-    default_signature, inputs = _inputs(sentences)
-    request = predict_pb2.PredictRequest(model_spec=spec, inputs=inputs, output_filter=outputs)
-    request.model_spec.signature_name = signature or default_signature
+    sentences = list(checked_sentences(sentences))
+    request = predict_pb2.PredictRequest(
+        model_spec=spec, inputs=_inputs(sentences), output_filter=outputs
+    )
+    request.model_spec.signature_name = signature or default_signature(sentences)
     return request
 
 
-def _inputs(sentences: Iterable[Sentence]) -> tuple[str, dict[str, tensor_pb2.TensorProto]]:
-    """Returns the signature for `sentences`, and its inputs."""
+def checked_sentences(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Yields sentences one by one: strings as they are, tokens in lists without padding.
+
+    Args:
+        sentences: any iterable, even an endless one.
+
+    Raises:
+        TypeError: `sentences` is one string, mixes strings with lists of tokens, or holds something
+            else.
+        ValueError: an empty token stands before a real one.
+    """
     if isinstance(sentences, str | bytes):
         raise TypeError(f"Expected a list of sentences, but got one string: {sentences!r:.60}.")
-    sentences = list(sentences)
-    num_strings = sum(isinstance(sentence, str | bytes) for sentence in sentences)
-    if num_strings == len(sentences):
-        return "serving_default", {"strings": _strings(sentences, [len(sentences)])}
-    if num_strings:
-        raise TypeError(
-            f"Expected either strings or lists of tokens, but {num_strings} of "
-            f"{len(sentences)} sentences are strings."
-        )
-    rows = [_without_padding(position, tokens) for position, tokens in enumerate(sentences)]
-    num_tokens = max(len(row) for row in rows)
-    padded = [token for row in rows for token in row + [""] * (num_tokens - len(row))]
-    return "tokens", {
-        "tokens": _strings(padded, [len(rows), num_tokens]),
-        "sequence_len": tf.make_tensor_proto([len(row) for row in rows], tf.int32),
+    are_strings = None
+    for position, sentence in enumerate(sentences):
+        is_string = isinstance(sentence, str | bytes)
+        if are_strings not in (None, is_string):
+            raise TypeError(
+                f"Expected either strings or lists of tokens, but sentence {position} is "
+                f"{sentence!r:.60} and those before it are not of its kind."
+            )
+        are_strings = is_string
+        yield sentence if is_string else _without_padding(position, sentence)
+
+
+def sentence_batches(
+    sentences: Iterable[Sentence], batch_size: int, batch_tokens: int
+) -> Iterator[list[Sentence]]:
+    """Cuts sentences into requests, in their order.
+
+    Args:
+        sentences: as `checked_sentences` gives them.
+        batch_size: int >= 1. Sentences of a request at most.
+        batch_tokens: int >= 1. Tokens of a request at most, its padding included. A sentence with
+            more goes alone.
+    """
+    batch: list[Sentence] = []
+    longest = 0
+    for sentence in sentences:
+        is_string = isinstance(sentence, str | bytes)
+        num_tokens = len(sentence.split() if is_string else sentence)
+        if batch and max(longest, num_tokens) * (len(batch) + 1) > batch_tokens:
+            yield batch
+            batch, longest = [], 0
+        batch.append(sentence)
+        longest = max(longest, num_tokens)
+        if len(batch) == batch_size:
+            yield batch
+            batch, longest = [], 0
+    if batch:
+        yield batch
+
+
+def default_signature(sentences: Sequence[Sentence]) -> str:
+    """Returns the signature that takes `sentences`, which are all of one kind."""
+    is_string = not sentences or isinstance(sentences[0], str | bytes)
+    return "serving_default" if is_string else "tokens"
+
+
+def _inputs(sentences: list[Sentence]) -> dict[str, tensor_pb2.TensorProto]:
+    if default_signature(sentences) == "serving_default":
+        return {"strings": _strings(sentences, [len(sentences)])}
+    # At least one: a server cannot put sentences without any in a batch with others.
+    num_tokens = max(1, *(len(tokens) for tokens in sentences))
+    padded = [token for row in sentences for token in row + [""] * (num_tokens - len(row))]
+    return {
+        "tokens": _strings(padded, [len(sentences), num_tokens]),
+        "sequence_len": tf.make_tensor_proto([len(row) for row in sentences], tf.int32),
     }
 
 

@@ -140,7 +140,11 @@ class Exported(tf.train.Checkpoint):
 
         @tf.function(input_signature=[spec])
         def of_char_ids(char_ids):
-            return self._outputs(char_ids, row_lengths(is_token(char_ids), None))
+            # A server that batches pads with copies of the first id, not with zeros. A token has
+            # at least two different ids: those of its boundaries.
+            is_filling = tf.reduce_all(char_ids == char_ids[:, :, :1], axis=-1)  # (batch, token)
+            real = is_token(char_ids) & ~is_filling
+            return self._outputs(char_ids, row_lengths(real, None))
 
         return of_char_ids
 

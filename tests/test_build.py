@@ -14,7 +14,10 @@ DISTRIBUTIONS = {
     "absl": "absl_py",
     "google": "protobuf",
     "grpc": "grpcio",
+    "grpc_health": "grpcio_health_checking",
+    "grpc_reflection": "grpcio_reflection",
     "tensorflow_serving": "tensorflow_serving_api",
+    "yaml": "pyyaml",
 }
 
 
@@ -122,6 +125,17 @@ def test_a_library_is_called_after_a_file_of_its_own():
         for rule in named
         if not any(rule["name"] + end in rule["srcs"] for end in ends)
     ] == []
+
+
+def test_what_a_package_holds_beside_modules_is_data_of_one_of_them():
+    folders = [ROOT / folder for folder in ("elmo_tf", *MAPPED)]
+    held = {
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.suffix not in (".py", ".pyc") and path.name != "py.typed"
+    }
+    assert held <= {file for rule in LIBRARIES for file in rule.get("data", [])}
 
 
 def test_every_file_and_target_named_exists():

@@ -298,7 +298,7 @@ def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, argu
         (("embed", "no", "text.txt", "out.hdf5"), "There is no checkpoint no."),
         (("serve", "no"), "Cannot serve no: no such folder."),
         (("query", "localhost:1", "a"), "UNAVAILABLE"),
-        (("query", "http://localhost:1", "a"), "The address must be host:port"),
+        (("server-files", "no"), "There is no exported model in no"),
     ],
 )
 def test_what_fails_ends_with_status_1_and_one_line(command, arguments, message):

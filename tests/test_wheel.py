@@ -38,18 +38,19 @@ def pip(*arguments):
     subprocess.run([sys.executable, "-m", "pip", "--quiet", *map(str, arguments)], check=True)
 
 
-def test_the_wheel_holds_one_package_with_every_module(wheel):
+def test_the_wheel_holds_one_package_with_every_module_and_file(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     top = {name.split("/")[0] for name in names}
     assert {name for name in top if not name.endswith(".dist-info")} == {"elmo_tf"}
-    modules = {
+    files = {
         f"{home}/{file.relative_to(REPOSITORY / folder).as_posix()}"
         for folder, home in FOLDERS.items()
-        for file in (REPOSITORY / folder).rglob("*.py")
+        for file in (REPOSITORY / folder).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
     }
-    assert {name for name in names if name.endswith(".py")} == modules
-    assert "elmo_tf/py.typed" in names
+    assert {name for name in names if name.startswith("elmo_tf/")} == files
+    assert "elmo_tf/py.typed" in files
     (license_file,) = (name for name in names if name.endswith("LICENSE"))
     assert ".dist-info/" in license_file
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig
+from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, char_ids
 from elmo_tf.saved_models.signatures import Exported
 from reference import scalar_mix as reference
 
@@ -153,3 +153,18 @@ def test_a_bilm_of_whole_tokens_needs_its_vocabulary():
 
     with pytest.raises(ValueError, match=r"looks tokens up in a vocabulary, and was given none"):
         Exported(bilm)
+
+
+@pytest.mark.parametrize("sentences", [[["one", "two"], ["b"]], [[], ["one"]]])
+def test_what_a_batching_server_pads_char_ids_with_is_no_token(exported, sentences):
+    ids = char_ids(tf.ragged.constant(sentences, dtype=tf.string), 14).to_tensor(
+        shape=(len(sentences), 2, 14)
+    )
+    of_char_ids = exported.signatures["char_ids"]
+    expected = of_char_ids(char_ids=ids)
+    first = tf.reshape(ids, [-1])[0]
+    padded = tf.pad(ids, [(0, 0), (0, 3), (0, 0)], constant_values=first)
+    outputs = of_char_ids(char_ids=padded)
+    np.testing.assert_array_equal(outputs["sequence_len"], expected["sequence_len"])
+    np.testing.assert_allclose(outputs["elmo"][:, :2], expected["elmo"], atol=1e-5)
+    np.testing.assert_allclose(outputs["elmo"][:, 2:], 0)

@@ -1,0 +1,108 @@
+"""`elmo-tf query` against a server of a small exported model."""
+
+import io
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from elmo_tf.saved_models import Client, PunctuationSplitter, export, serve
+
+
+@pytest.fixture(scope="module")
+def server(bilm, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("exported")
+    export(bilm, directory, tokenizer=PunctuationSplitter())
+    with serve(directory, port=0, rest_port=0) as server:
+        yield server
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    def set_to(content):
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    return set_to
+
+
+@pytest.mark.parametrize("way", ["localhost:{0.port}", "http://localhost:{0.rest_port}"])
+def test_sentences_of_the_call_are_answered_in_one_object(command, server, way):
+    status, out, err = command(
+        *("query", way.format(server), "the cat", "", "--output", "default"),
+        *("--output", "sequence_len", "--version", "1"),
+    )
+    assert status == 0, err
+    answer = json.loads(out)
+    assert list(answer) == ["default", "sequence_len"]
+    assert answer["sequence_len"] == [2, 0]
+    with Client(f"localhost:{server.port}") as client:
+        wanted = client.predict(["the cat", ""], "default")["default"]
+    np.testing.assert_allclose(answer["default"], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("sentences", [[], ["-"]])
+def test_lines_of_stdin_are_answered_line_by_line(command, server, stdin, sentences):
+    lines = [b"the cat sat", b"", b"\xff on it", b"a"] * 30
+    stdin(b"\r\n".join(lines) + b"\n")
+    status, out, err = command(
+        *("query", f"localhost:{server.port}", *sentences),
+        *("--output", "elmo", "--output", "sequence_len"),
+    )
+    assert status == 0, err
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [answer["sequence_len"] for answer in answers] == [3, 0, 3, 1] * 30
+    assert [len(answer["elmo"]) for answer in answers] == [3, 0, 3, 1] * 30
+
+
+def test_who_types_a_line_gets_its_answer_before_the_next(server):
+    controller, terminal = pty.openpty()
+    with subprocess.Popen(
+        [
+            *(sys.executable, "-m", "elmo_tf.cli", "query", f"localhost:{server.port}"),
+            *("--output", "sequence_len"),
+        ],
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+    ) as process:
+        os.close(terminal)
+        for line, length in (("the cat\n", 2), ("a\n", 1)):
+            os.write(controller, line.encode())
+            assert json.loads(process.stdout.readline()) == {"sequence_len": length}
+        os.write(controller, b"\x04")  # the end of the input
+        assert process.wait(30) == 0
+    os.close(controller)
+
+
+def test_a_signature_may_be_named_and_text_is_printed_as_text(command, server):
+    status, out, err = command(
+        *("query", f"localhost:{server.port}", "größer, ja", "--signature", "text"),
+        *("--output", "tokens", "--output", "starts"),
+    )
+    assert status == 0, err
+    assert json.loads(out) == {"tokens": [["größer", ",", "ja"]], "starts": [[0, 8, 10]]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("ftp://localhost:1", "a"), "The address must be host:port"),
+        (("grpcs://localhost:1", "a", "--tls-ca", "no.pem"), "no.pem"),
+        (("localhost:1", "a", "--tls-ca", __file__), "Certificates are for an address with TLS"),
+        (("http://localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE: Cannot reach a model"),
+    ],
+)
+def test_what_fails_ends_with_status_1_and_one_line(command, arguments, message):
+    status, out, err = command("query", *arguments)
+    assert (status, out) == (1, "")
+    (line,) = err.splitlines()
+    assert message in line
+
+
+def test_an_unknown_version_ends_with_status_1(command, server):
+    status, _, err = command("query", f"localhost:{server.port}", "a", "--version", "9")
+    assert status == 1
+    assert "NOT_FOUND" in err

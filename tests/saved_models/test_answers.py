@@ -1,0 +1,97 @@
+"""What is asked for, and how answers are joined and cut, on arrays alone."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from elmo_tf.saved_models.answers import joined, output_plan, rows
+
+
+def info(dtype, shape):
+    return meta_graph_pb2.TensorInfo(
+        dtype=tf.as_dtype(dtype).as_datatype_enum,
+        tensor_shape=tf.TensorShape(shape).as_proto(),
+    )
+
+
+INFOS = {
+    "elmo": info("float32", [None, None, 4]),
+    "default": info("float32", [None, 4]),
+    "tokens": info("string", [None, None]),
+    "odd": info("float32", None),
+    "sequence_len": info("int32", [None]),
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "asked"),
+    [
+        (["elmo"], ["elmo", "sequence_len"]),
+        (["sequence_len", "elmo"], ["sequence_len", "elmo"]),
+        (["default", "odd", "default"], ["default", "odd"]),
+        ([], []),
+        (["unknown"], ["unknown"]),
+    ],
+)
+def test_lengths_are_asked_for_where_an_axis_counts_tokens(wanted, asked):
+    plan = output_plan(wanted, INFOS)
+    assert plan.asked == asked
+    assert plan.with_tokens == {"elmo", "tokens"}
+
+
+def test_a_signature_without_lengths_is_not_asked_for_them():
+    infos = {name: info for name, info in INFOS.items() if name != "sequence_len"}
+    assert output_plan(["elmo"], infos).asked == ["elmo"]
+    assert output_plan(["elmo"], {}).asked == ["elmo"]
+
+
+def answer(lengths, width):
+    """Numbers that tell sentences and tokens apart; 9 behind a sentence's tokens."""
+    mask = np.arange(width) < np.array(lengths)[:, None]
+    tokens = np.where(mask, b"t", b"?").astype(object)
+    elmo = np.where(mask[..., None], np.arange(4.0, dtype=np.float32), 9)
+    return {"elmo": elmo, "tokens": tokens, "sequence_len": np.array(lengths, np.int32)}
+
+
+def test_answers_are_padded_to_the_longest_sentence_of_them_all():
+    plan = output_plan(["elmo", "tokens"], INFOS)
+    whole = joined([answer([1, 2], 6), answer([3], 3), answer([0], 0)], plan)
+    assert list(whole) == ["elmo", "tokens"]
+    assert whole["elmo"].shape == (4, 3, 4)
+    assert whole["elmo"].dtype == np.float32
+    np.testing.assert_array_equal(whole["elmo"][3], np.zeros((3, 4)))
+    assert whole["tokens"][2].tolist() == [b"t", b"t", b"t"]
+    assert whole["tokens"][3].tolist() == [b"", b"", b""]
+
+
+def test_without_lengths_nothing_is_cut():
+    plan = output_plan(["elmo"], {})
+    (one, other) = answer([1, 2], 6), answer([3], 3)
+    del one["sequence_len"], other["sequence_len"]
+    assert joined([one], plan)["elmo"].shape == (2, 6, 4)
+    assert joined([one, other], plan)["elmo"].shape == (3, 6, 4)
+
+
+@pytest.mark.parametrize("lengths", [np.array(2), np.array([1.0, 2.0])])
+def test_an_output_that_is_only_called_sequence_len_cuts_nothing(lengths):
+    strange = {**answer([1, 2], 6), "sequence_len": lengths}
+    assert joined([strange], output_plan(["elmo"], INFOS))["elmo"].shape == (2, 6, 4)
+
+
+def test_an_output_without_an_axis_of_sentences_cannot_be_joined():
+    plan = output_plan(["version"], {})
+    scalar = {"version": np.array(3)}
+    assert joined([scalar], plan)["version"] == 3
+    with pytest.raises(ValueError, match="'version' has not one row for each sentence, but the"):
+        joined([scalar, scalar], plan)
+    with pytest.raises(ValueError, match=r"the shape \(2, 6, 4\): ask for it by `predict`"):
+        list(rows(answer([1, 2], 6), 3, output_plan(["elmo"], INFOS)))
+
+
+def test_a_row_has_its_own_tokens_and_keeps_nothing_else_in_memory():
+    plan = output_plan(["elmo", "tokens"], INFOS)
+    one, other = rows(answer([1, 2], 6), 2, plan)
+    assert (one["elmo"].shape, other["elmo"].shape) == ((1, 4), (2, 4))
+    assert other["tokens"].tolist() == [b"t", b"t"]
+    assert one["elmo"].base is None

@@ -1,0 +1,123 @@
+"""Servers that do what a test wants of them."""
+
+import http.server
+import threading
+from concurrent import futures
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
+
+
+@pytest.fixture
+def response():
+    """`response(name=array, …)`, with numbers in `tensor_content`."""
+
+    def build(**arrays):
+        answer = predict_pb2.PredictResponse()
+        for name, array in arrays.items():
+            answer.outputs[name].CopyFrom(tf.make_tensor_proto(np.asarray(array)))
+        return answer
+
+    return build
+
+
+@pytest.fixture
+def grpc_server():
+    """`grpc_server(predict, metadata=None, credentials=None, port=0)` gives the port of a new one.
+
+    A method that is not given is UNIMPLEMENTED.
+    """
+    servers = []
+
+    def start(predict, metadata=None, credentials=None, port=0):
+        methods = {
+            "Predict": (predict, predict_pb2.PredictRequest),
+            "GetModelMetadata": (metadata, get_model_metadata_pb2.GetModelMetadataRequest),
+        }
+        handlers = {
+            name: grpc.unary_unary_rpc_method_handler(
+                function,
+                request_deserializer=kind.FromString,
+                response_serializer=lambda answer: answer.SerializeToString(),
+            )
+            for name, (function, kind) in methods.items()
+            if function
+        }
+        service = "tensorflow.serving.PredictionService"
+        server = grpc.server(
+            futures.ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", -1)]
+        )
+        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, handlers)])
+        if credentials is None:
+            port = server.add_insecure_port(f"127.0.0.1:{port}")
+        else:
+            port = server.add_secure_port(f"127.0.0.1:{port}", credentials)
+        server.start()
+        servers.append(server)
+        return port
+
+    yield start
+    for server in servers:
+        server.stop(0).wait()
+
+
+@pytest.fixture
+def http_server():
+    """`http_server(answer, tls=None, port=0)` gives the port of a new one.
+
+    `answer(method, path, headers, body)` returns status, headers and body.
+    """
+    servers = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_request(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            status, headers, content = self.server.answer(
+                self.command, self.path, self.headers, body
+            )
+            self.send_response(status)
+            for name, value in {"Content-Length": len(content), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = handle_request  # noqa: N815
+
+        def log_message(self, *arguments):
+            pass
+
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, request, client_address):
+            pass  # The client has gone.
+
+    def start(answer, tls=None, port=0):
+        server = Server(("127.0.0.1", port), Handler)
+        server.answer = answer
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+        servers.append(server)
+        return server.server_address[1]
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def lengths(response):
+    """Answers with as many 1s for each sentence as it has tokens, and with `sequence_len`."""
+
+    def predict(request, context=None):
+        sentences = [text.split() for text in request.inputs["strings"].string_val]
+        sequence_len = np.array([len(tokens) for tokens in sentences], np.int32)
+        ones = np.arange(max(sequence_len, default=0)) < sequence_len[:, None]
+        return response(elmo=ones.astype(np.float32)[..., None], sequence_len=sequence_len)
+
+    return predict
