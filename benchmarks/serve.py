@@ -27,6 +27,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 
+_SERVERS = {"batching": [], "no-batching": ["--no-batching"]}  # options of each
 _DISTINCT = 512  # sentences
 # Beside which vectors count as equal: sums in another order.
 _TOLERANCE = 1e-4
@@ -38,9 +39,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         exported = _export(arguments.preset, Path(folder))
         questions = _questions(arguments, exported)
-        options = {"batching": [], "no batching": ["--no-batching"]}
-        names = ["batching"] if arguments.soak else list(options)
-        servers = {name: stack.enter_context(_server(exported, options[name])) for name in names}
+        names = ["batching"] if arguments.soak else arguments.servers
+        servers = {name: stack.enter_context(_server(exported, _SERVERS[name])) for name in names}
         for server in servers.values():
             _ask(server, questions, 2, 0, 2.0)  # to warm up
         if arguments.soak:
@@ -66,6 +66,9 @@ def _parse() -> argparse.Namespace:
         default="small",
         choices=("tiny", "small", "medium", "original"),
         help="size of the biLM (small)",
+    )
+    parser.add_argument(
+        "--servers", nargs="+", default=list(_SERVERS), choices=_SERVERS, help="(both)"
     )
     parser.add_argument("--clients", nargs="+", type=int, default=[1, 8, 64], metavar="N")
     parser.add_argument(

@@ -139,6 +139,6 @@ def test_node_gets_the_vectors_of_sentences_and_tokens(node, server, expected):
 
 
 def test_node_says_what_the_server_refuses(node, server):
-    done = node(f"127.0.0.1:{server.port}", "a " * 70_000)
+    done = node(f"127.0.0.1:{server.port}", *["a"] * 4097)
     assert done.returncode == 1
-    assert "INVALID_ARGUMENT: The request has 1 sentences" in done.stderr
+    assert "INVALID_ARGUMENT: The request has 4097 sentences, more than 4096" in done.stderr
