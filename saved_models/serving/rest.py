@@ -148,6 +148,7 @@ _HTTP_STATUS = {
 
 class _Handler(server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.0"  # of what is no HTTP: its refusal shall be
     timeout = 60  # seconds without a byte, then the connection is closed
     disable_nagle_algorithm = True
 
@@ -168,7 +169,7 @@ class _Handler(server.BaseHTTPRequestHandler):
             self.server.end_request()
 
     def do_GET(self) -> None:
-        path = urllib.parse.urlsplit(self.path).path
+        path = _path_of(self.path)
         file = page.find(path, self.server.catalogue.names)
         if file is not None:
             self._send(HTTPStatus.OK, file.content, file.headers)
@@ -184,7 +185,7 @@ class _Handler(server.BaseHTTPRequestHandler):
     def _handle(self) -> None:
         try:
             body = self._body()
-            path = urllib.parse.urlsplit(self.path).path
+            path = _path_of(self.path)
             content = _answer(self.server.catalogue, self.server.metrics, self.command, path, body)
             status = HTTPStatus.OK
         except tf.errors.OpError as error:
@@ -237,6 +238,14 @@ class _Handler(server.BaseHTTPRequestHandler):
         logging.vlog(1, format, *args)
 
 
+def _path_of(target: str) -> str:
+    """The path in a request's first line, or what stands there if that is no address."""
+    try:
+        return urllib.parse.urlsplit(target).path
+    except ValueError:
+        return target
+
+
 _MODEL = r"/v1/models/([^/:]+)(?:/versions/(\d{1,18})|/labels/([^/:]+))?"
 _PATHS = {
     "GET": re.compile(_MODEL + "(/metadata)?", re.IGNORECASE),
@@ -286,7 +295,7 @@ def _predict(catalogue: Catalogue, spec: model_pb2.ModelSpec, body: bytes) -> di
     spec.signature_name = document.get("signature_name", "")
     request = predict_pb2.PredictRequest(model_spec=spec)
     infos = catalogue.signature_inputs(request)
-    for name, tensor in rest_json.input_tensors(document, infos).items():
+    for name, tensor in rest_json.input_tensors(document, infos, catalogue.limits).items():
         request.inputs[name].CopyFrom(tensor)
     response = catalogue.predict(request)
     outputs = {name: tf.make_ndarray(response.outputs[name]) for name in sorted(response.outputs)}

@@ -6,6 +6,8 @@ named tensors; a signature with one input takes the plain tensor too. Strings ar
 """
 
 import base64
+import contextlib
+import itertools
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +18,7 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.serving.errors import invalid
+from elmo_tf.saved_models.serving.limits import Limits
 
 
 def parse(body: bytes) -> dict[str, Any]:
@@ -28,16 +31,19 @@ def parse(body: bytes) -> dict[str, Any]:
         raise invalid(f"Expected a JSON object, but received {_shown(document)}")
     if not isinstance(document.get("signature_name", ""), str):
         raise invalid("'signature_name' key must be a string value.")
+    _check_unicode(document.get("signature_name", ""))
     if ("instances" in document) == ("inputs" in document):
         raise invalid("Expected one of the keys 'instances' and 'inputs'")
     return document
 
 
 def input_tensors(
-    document: dict[str, Any], infos: Mapping[str, meta_graph_pb2.TensorInfo]
+    document: dict[str, Any], infos: Mapping[str, meta_graph_pb2.TensorInfo], limits: Limits
 ) -> dict[str, tensor_pb2.TensorProto]:
     """Returns the tensors of a request, for the inputs that `infos` describes."""
     if "instances" in document:
+        for name, info in infos.items():
+            _check_size(name, info.dtype, _shape(document["instances"])[:1], limits)
         columns = _columns_of_rows(document["instances"], list(infos))
     else:
         columns = _named(document["inputs"], list(infos), "'inputs'")
@@ -47,6 +53,7 @@ def input_tensors(
         shape, rank = _shape(columns[name]), tf.TensorShape(info.tensor_shape).rank
         if rank not in (None, len(shape)):
             raise invalid(f"Expected {name} to have {rank} axes, but got {len(shape)}")
+        _check_size(name, info.dtype, shape, limits)
         values = _flat(columns[name], shape, name, dtype)
         array = np.array(values, dtype.as_numpy_dtype).reshape(shape)
         tensors[name] = tf.make_tensor_proto(array, dtype, shape)
@@ -73,11 +80,27 @@ def columns(outputs: dict[str, np.ndarray]) -> Any:
     return next(iter(values.values())) if len(values) == 1 else values
 
 
+def _check_unicode(signature_name: str) -> None:
+    try:
+        signature_name.encode()
+    except UnicodeEncodeError as error:
+        raise invalid(f"'signature_name' is not Unicode: {_shown(signature_name)}") from error
+
+
+def _check_size(name: str, dtype: int, shape: list[int], limits: Limits) -> None:
+    """Refuses what is too large while it is still JSON. Lists of nothing take time too."""
+    tensor_shape = tf.TensorShape([max(1, size) for size in shape]).as_proto()
+    limits.check_size(name, tensor_pb2.TensorProto(dtype=dtype, tensor_shape=tensor_shape))
+
+
 def _columns_of_rows(instances: Any, names: list[str]) -> dict[str, list[Any]]:
     if not isinstance(instances, list) or not instances:
         raise invalid(f"Expected 'instances' to be a list of rows, but got {_shown(instances)}")
-    named = [_named(row, names, f"row {i} of 'instances'") for i, row in enumerate(instances)]
-    return {name: [row[name] for row in named] for name in names}
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for i, row in enumerate(instances):
+        for name, value in _named(row, names, f"row {i} of 'instances'").items():
+            columns[name].append(value)
+    return columns
 
 
 def _named(value: Any, names: list[str], where: str) -> dict[str, Any]:
@@ -124,7 +147,8 @@ def _scalar(value: Any, name: str, dtype: tf.DType) -> Any:
         if is_int and dtype.min <= value <= dtype.max:
             return value
     elif is_int or isinstance(value, float):
-        return value
+        with contextlib.suppress(OverflowError):
+            return float(value)
     raise invalid(f"Expected {name} to hold {dtype.name}, but got {_shown(value)}")
 
 
@@ -145,7 +169,8 @@ def _decode_base64(value: dict[str, Any], name: str) -> bytes:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value)
+    # No more of it than is shown: it may be large, or so deep that it could just be parsed.
+    text = "".join(itertools.islice(json.JSONEncoder().iterencode(value), 201))
     return text if len(text) <= 200 else text[:200] + "…"
 
 

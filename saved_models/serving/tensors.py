@@ -15,7 +15,8 @@ def array_of(alias: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
     Raises:
         tf.errors.InvalidArgumentError: it is none.
     """
-    with contextlib.suppress(TypeError, ValueError):
+    # KeyError: a type without values. OverflowError: a number that its type does not have.
+    with contextlib.suppress(KeyError, OverflowError, TypeError, ValueError):
         return tf.make_ndarray(proto)
     raise invalid(f"tensor parsing error: {alias}")
 

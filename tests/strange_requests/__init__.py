@@ -1,8 +1,10 @@
 """Requests that no client of good sense sends, and what a server may say to each."""
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from random import Random
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11,26 +13,56 @@ class Kind:
 
     Attributes:
         name: of the way.
-        make: from a random generator and the size of what is large: a request, as it is sent.
+        make: from a random generator and the size of what is large: a request as it is sent.
         statuses: what a server may say.
         method: of gRPC.
-        is_large: whether requests are as large as `size`.
+        is_large: whether requests are of about that size.
     """
 
     name: str
     make: Callable[[Random, int], bytes]
     statuses: frozenset
-    method: str | None = None
-    is_large: bool = False
+    method: str | None
+    is_large: bool
 
 
-def mix(kinds: list[Kind], num_requests: int, num_large: int, rng: Random) -> Iterator[Kind]:
-    """Kinds in any order, each large one `num_large` times: all of them in each half."""
+class Kinds(list[Kind]):
+    """Kinds, made of functions that `add` decorates.
+
+    Args:
+        encode: turns what such a function gives into bytes, unless it is bytes.
+    """
+
+    def __init__(self, encode: Callable[[Any], bytes]):
+        super().__init__()
+        self._encode = encode
+
+    def add(self, *statuses: Any, method: str | None = None, is_large: bool = False) -> Callable:
+        def register(function):
+            @functools.wraps(function)
+            def make(rng, size):
+                request = function(rng, size)
+                return request if isinstance(request, bytes) else self._encode(request)
+
+            kind = Kind(function.__name__, make, frozenset(statuses), method, is_large)
+            self.append(kind)
+            return function
+
+        return register
+
+
+def mixed(kinds: list[Kind], num_requests: int, num_large: int, rng: Random) -> Iterator[Kind]:
+    """Half of them in any order, then the other half. Each half has all kinds.
+
+    Args:
+        num_requests: of all kinds together.
+        num_large: of each large kind, an even number.
+    """
     large = [kind for kind in kinds if kind.is_large]
     small = [kind for kind in kinds if not kind.is_large]
-    for half in range(2):
-        chosen = large * (num_large // 2)
-        chosen += small + rng.choices(small, k=num_requests // 2 - len(chosen) - len(small))
+    for _ in range(2):
+        chosen = small + large * (num_large // 2)
+        chosen += rng.choices(small, k=num_requests // 2 - len(chosen))
         rng.shuffle(chosen)
         yield from chosen
 
@@ -41,13 +73,13 @@ def mutated(content: bytes, rng: Random) -> bytes:
     for _ in range(rng.randrange(1, 6)):
         changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
     start, end = sorted(rng.choices(range(len(changed)), k=2))
+    piece = changed[start:end]
     match rng.randrange(6):
         case 0:
             del changed[start:end]
         case 1:
-            changed[start:start] = changed[start:end]
+            changed[start:start] = piece
         case 2:
-            piece = changed[start:end]
             del changed[start:end]
             at = rng.randrange(len(changed))
             changed[at:at] = piece

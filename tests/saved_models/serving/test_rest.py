@@ -120,6 +120,7 @@ def test_a_request_that_must_ask_first_is_answered(server):
         (b"[" * 100_000, "JSON Parse error: "),
         ([1], "Expected a JSON object, but received [1]"),
         ({"signature_name": 1}, "'signature_name' key must be a string value."),
+        ({"signature_name": "\ud800", "inputs": []}, "'signature_name' is not Unicode: \"\\ud800"),
         ({}, "Expected one of the keys 'instances' and 'inputs'"),
         ({"instances": ["a"], "inputs": ["a"]}, "Expected one of the keys 'instances' and"),
         (
@@ -162,6 +163,10 @@ def test_a_request_that_must_ask_first_is_answered(server):
             'Expected number to hold float32, but got "1"',
         ),
         (
+            {"signature_name": "other_types", "inputs": {"number": 10**400, "flags": []}},
+            "Expected number to hold float32, but got 1000",
+        ),
+        (
             {"signature_name": "other_types", "inputs": {"number": 1, "flags": [0]}},
             "Expected flags to hold bool, but got 0",
         ),
@@ -177,6 +182,19 @@ def test_a_request_that_must_ask_first_is_answered(server):
 )
 def test_a_wrong_body_is_a_bad_request(server, body, message):
     assert_refused(400, message, predict(server, body))
+
+
+@pytest.mark.parametrize("key", ["inputs", "instances"])
+def test_lists_that_are_too_long_are_refused_before_they_are_looked_into(server, key):
+    body = b'{"%s": [%s"" ]}' % (key.encode(), b'"", ' * 2**22)
+    message = "strings has the shape [4194305], which is more than 67108864 bytes"
+    assert_refused(400, message, predict(server, body))
+
+
+@pytest.mark.parametrize("depth", range(950, 1000))
+def test_lists_that_can_just_be_parsed_are_refused(server, depth):
+    body = b'{"inputs": ["a", %s%s]}' % (b"[" * depth, b"]" * depth)
+    assert predict(server, body)[0] == 400
 
 
 @pytest.mark.parametrize("shapes", [[(2,), ()], [(2,), (3,)]])
@@ -211,6 +229,16 @@ def test_an_unknown_model_or_version_is_not_found(server):
 def test_a_wrong_path_is_an_error_that_names_the_right_ones(server, method, path):
     message = f"Malformed request: {method} {path}. This server knows GET /v1/models/NAME"
     assert_refused(400, message, ask(server, method, path))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"\x16\x03\x01", b"GET", b"GET / HTTP/x", b"GET http://[ HTTP/1.1", b"POST http://[ HTTP/1.1"],
+)
+def test_a_first_line_that_is_not_http_is_refused_in_http(server, line):
+    with socket.create_connection(("127.0.0.1", server.rest_port), timeout=10) as connection:
+        connection.sendall(line + b"\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
 
 
 def test_a_method_that_the_server_does_not_have_is_refused_in_json(server):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
 
 from elmo_tf.saved_models.serving.tensors import array_of, proto_of
 
@@ -44,5 +45,19 @@ def test_bytes_are_sent(value):
 def test_what_is_no_tensor_is_refused():
     proto = tf.make_tensor_proto([1.0, 2.0])
     proto.tensor_content = b"123"
+    with pytest.raises(tf.errors.InvalidArgumentError, match="tensor parsing error: x"):
+        array_of("x", proto)
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        tensor_pb2.TensorProto(dtype=tf.variant.as_datatype_enum),
+        tensor_pb2.TensorProto(dtype=tf.resource.as_datatype_enum),
+        tensor_pb2.TensorProto(dtype=tf.uint8.as_datatype_enum, int_val=[256]),
+        tensor_pb2.TensorProto(dtype=9999),
+    ],
+)
+def test_a_type_without_values_and_a_value_beyond_its_type_are_refused(proto):
     with pytest.raises(tf.errors.InvalidArgumentError, match="tensor parsing error: x"):
         array_of("x", proto)

@@ -1,10 +1,9 @@
 """Strange JSON, and strange HTTP around it. A status of `None` is a connection that is closed."""
 
-import functools
 import json
 from urllib.parse import quote
 
-from strange_requests import Kind, mutated
+from strange_requests import Kinds, mutated
 
 PREDICT = "/v1/models/elmo:predict"
 TOKENS = {"tokens": [["a", "bb"], ["c", ""]], "sequence_len": [2, 1]}
@@ -15,23 +14,7 @@ _VALUES = (
 )
 _NAMES = ("", "tokens ", "\ud800", "\0", "a" * 3000, "strings", "elmo")
 
-KINDS = []
-
-
-def _kind(*statuses, is_large=False):
-    """Registers a function that gives a request: all its bytes, or what its body is to hold."""
-
-    def register(function):
-        @functools.wraps(function)
-        def make(rng, size):
-            request = function(rng, size)
-            return request if isinstance(request, bytes) else posted(json.dumps(request).encode())
-
-        kind = Kind(function.__name__, make, frozenset(statuses), is_large=is_large)
-        KINDS.append(kind)
-        return function
-
-    return register
+KINDS = Kinds(lambda document: posted(json.dumps(document).encode()))
 
 
 def posted(body, path=PREDICT, **headers):
@@ -49,31 +32,33 @@ def _texts(headers):
 
 def nested(depth, kind):
     """JSON that is so deep."""
-    return b"[" * depth + b"]" * depth if kind == "lists" else b'{"a":' * depth + b"1" + b"}" * depth
+    if kind == "lists":
+        return b"[" * depth + b"]" * depth
+    return b'{"a":' * depth + b"1" + b"}" * depth
 
 
-@_kind(400, 505, None)
+@KINDS.add(400, 505, None)
 def random_bytes(rng, size):
     return rng.randbytes(rng.randrange(300)) + b"\r\n\r\n"
 
 
-@_kind(400)
+@KINDS.add(400)
 def random_bodies(rng, size):
     return posted(rng.randbytes(rng.randrange(300)))
 
 
-@_kind(200, 400)
+@KINDS.add(200, 400)
 def mutated_bodies(rng, size):
     body = {"signature_name": "tokens", "inputs": TOKENS}
     return posted(mutated(json.dumps(body).encode(), rng))
 
 
-@_kind(400)
+@KINDS.add(400)
 def other_documents(rng, size):
     return rng.choice([*_VALUES, [1], {"inputs": ["a"], "instances": ["a"]}])
 
 
-@_kind(400)
+@KINDS.add(400)
 def deep_documents(rng, size):
     depth = rng.choice([rng.randrange(1, 1100), 10**5])
     inner = nested(depth, rng.choice(["lists", "objects"]))
@@ -82,141 +67,142 @@ def deep_documents(rng, size):
     return posted(start + inner + end)
 
 
-@_kind(200, 400)
+@KINDS.add(200, 400)
 def other_values(rng, size):
     value = rng.choice(_VALUES)
     return {rng.choice(["inputs", "instances"]): rng.choice([value, [value], {"strings": value}])}
 
 
-@_kind(200, 400)
+@KINDS.add(200, 400)
 def other_tokens(rng, size):
-    inputs = {**TOKENS, rng.choice(list(TOKENS)): rng.choice([*_VALUES, [list(_VALUES)], [[1], [2]]])}
+    value = rng.choice([*_VALUES, [list(_VALUES)], [[1], [2]]])
+    inputs = {**TOKENS, rng.choice(list(TOKENS)): value}
     return {"signature_name": "tokens", "inputs": inputs}
 
 
-@_kind(400)
+@KINDS.add(400)
 def ragged_lists(rng, size):
     rows = [["a"] * rng.randrange(1, 4) for _ in range(5)] + [["a"] * 5]
     return {"signature_name": "tokens", "inputs": {**TOKENS, "tokens": rows}}
 
 
-@_kind(400)
+@KINDS.add(400)
 def numbers_of_many_digits(rng, size):
     digits = b"9" * rng.choice([20, 400, 4000, 10**5])
     return posted(b'{"signature_name":"char_ids","inputs":[[[%s]]]}' % digits)
 
 
-@_kind(400)
+@KINDS.add(400)
 def lengths_that_cannot_be(rng, size):
     lengths = rng.choice([[3, 1], [-1, 0], [1], [2**31 - 1, 0], [2, 1, 0], []])
     return {"signature_name": "tokens", "inputs": {**TOKENS, "sequence_len": lengths}}
 
 
-@_kind(200, 400)
+@KINDS.add(200, 400)
 def other_keys(rng, size):
     return {"inputs": ["a"], rng.choice(_NAMES): 1, "signature_name": rng.choice(_NAMES)}
 
 
-@_kind(400)
+@KINDS.add(400)
 def other_names_of_inputs(rng, size):
     return {"inputs": {rng.choice(_NAMES[:-2]): ["a"]}}
 
 
-@_kind(500)  # INTERNAL, which TF Serving says too
+@KINDS.add(500)  # INTERNAL, which TF Serving says too
 def the_signature_that_only_initializes(rng, size):
     return {"signature_name": "__saved_model_init_op", "inputs": {}}
 
 
-@_kind(400, 404)
+@KINDS.add(400, 404)
 def other_paths(rng, size):
-    paths = ["*", "//", "http://[", "/v1/models/\xff:predict", "/v1/models/%00:predict", "/\0"]
-    paths += ["/v1/models/elmo/labels/x:predict", "/v1/models/elmo/versions/9:predict", "/#:?"]
+    paths = ["*", "//x", "http://[", "/v1/models/\xff:predict", "/v1/models/%00:predict", "/\0"]
+    paths += ["/v1/models/elmo/labels/x:predict", "/v1/models/elmo/versions/9:predict", "/:?#"]
     path = rng.choice([*paths, "/v1/models/" + quote(rng.randbytes(9)) + ":predict"])
     return posted(b'{"inputs":["a"]}', path) if rng.random() < 0.5 else sent("GET", path)
 
 
-@_kind(400, 414, None)  # What it does not read may cut off what it says.
+@KINDS.add(400, 414, None)  # What it does not read may cut off what it says.
 def long_paths(rng, size):
     return sent("GET", "/" + "n" * rng.choice([5000, 60_000, 100_000]))
 
 
-@_kind(501)
+@KINDS.add(501)
 def other_methods(rng, size):
     return sent(rng.choice(["PUT", "HEAD", "DELETE", "CONNECT", "get", "__init__", "X" * 999]), "/")
 
 
-@_kind(400, 505)
+@KINDS.add(400, 505)
 def other_versions(rng, size):
     versions = ["HTTP/2.0", "HTTP/9.9", "HTTP/1", "HTTP/1.1.1", "HTTP/-1.1", "HTTP/1.1 x", "XXXX"]
     return sent("GET", "/", version=rng.choice(versions))
 
 
-@_kind(200, 431, None)
+@KINDS.add(200, 431, None)
 def many_or_long_headers(rng, size):
     if rng.random() < 0.5:
-        return sent("GET", "/v1/models/elmo", **{"X": "n" * rng.choice([9000, 100_000])})
+        return sent("GET", "/v1/models/elmo", X="n" * rng.choice([9000, 100_000]))
     count = rng.choice([50, 150, 3000])
     return sent("GET", "/v1/models/elmo", **{f"X{number}": "" for number in range(count)})
 
 
-@_kind(400)
+@KINDS.add(400)
 def wrong_lengths(rng, size):
     lengths = ["-1", "+5", "1e3", "0x10", "", "\xb2", "9" * 18, "9" * 5000, "many", "5, 5"]
     return posted(b'{"inputs":["a"]}', **{"Content-Length": rng.choice(lengths)})
 
 
-@_kind(400)
+@KINDS.add(400)
 def lengths_that_are_too_small(rng, size):
     return posted(b'{"inputs":["a"]}', **{"Content-Length": rng.randrange(16)})
 
 
-@_kind(None)
+@KINDS.add(None)
 def unfinished_bodies(rng, size):
     body = b'{"inputs":["a"]}' * rng.randrange(100)
     return posted(body, **{"Content-Length": len(body) + rng.choice([1, 1000, 60_000_000])})
 
 
-@_kind(200, 400, None)
+@KINDS.add(200, 400, None)
 def unfinished_heads(rng, size):
     head = posted(b"")
     return head[: rng.randrange(len(head))]
 
 
-@_kind(400)
+@KINDS.add(400)
 def chunks(rng, size):
     return sent("POST", PREDICT, b"5\r\nhello\r\n0\r\n\r\n", **{"Transfer-Encoding": "chunked"})
 
 
-@_kind(200, is_large=True)
+@KINDS.add(200, is_large=True)
 def one_long_token(rng, size):
     return {"inputs": [rng.choice(["a", "é", "\0"]) * (size // 6)]}
 
 
-@_kind(200, is_large=True)
+@KINDS.add(200, is_large=True)
 def white_space_around(rng, size):
     return posted(b" " * (size // 2) + b'{"inputs":["a"]}' + b"\n" * (size // 2))
 
 
-@_kind(400, is_large=True)
+@KINDS.add(400, is_large=True)
 def many_short_tokens(rng, size):
     return {"instances": ["a " * (size // 2)]}
 
 
-@_kind(400, is_large=True)
+@KINDS.add(400, is_large=True)
 def many_sentences(rng, size):
     return posted(b'{"instances":[' + b'"",' * (size // 3) + b'""]}')
 
 
-@_kind(400, is_large=True)
+@KINDS.add(400, is_large=True)
 def many_numbers(rng, size):
     return posted(b'{"inputs":[' + b"1," * (size // 2) + b"1]}")
 
 
-@_kind(400, is_large=True)
+@KINDS.add(400, is_large=True)
 def a_long_signature_name(rng, size):
     return {"inputs": ["a"], "signature_name": "n" * size}
 
 
-@_kind(400, is_large=True)
+@KINDS.add(400, is_large=True)
 def a_long_model_name(rng, size):
     return {"inputs": {"n" * size: 1}}
