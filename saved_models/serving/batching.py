@@ -17,12 +17,18 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.config_protos import DEFAULT_MAX_BATCH_SIZE, read_batching_parameters
+from elmo_tf.saved_models.serving.batch_rows import (
+    Call,
+    joined,
+    kind_of,
+    padded_length,
+    rows_of,
+    share,
+)
 from elmo_tf.saved_models.serving.errors import unavailable
-from elmo_tf.saved_models.serving.limits import takes_sentences
+from elmo_tf.saved_models.serving.limits import LENGTHS, takes_sentences
 from elmo_tf.saved_models.serving.metrics import Metrics
 from elmo_tf.threads import num_cores
-
-_LENGTHS = "sequence_len"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,27 +87,6 @@ class Batching:
 DEFAULT_BATCHING = Batching()
 
 
-@dataclasses.dataclass(frozen=True)
-class Call:
-    """A checked request.
-
-    Args:
-        name: of its signature.
-        signature: that is asked.
-        inputs: arrays by their names.
-        aliases: names of the outputs that are wanted.
-        num_tokens: sentences times the tokens of the longest.
-        is_awaited: whether who asked still waits.
-    """
-
-    name: str
-    signature: meta_graph_pb2.SignatureDef
-    inputs: Mapping[str, np.ndarray]
-    aliases: Sequence[str]
-    num_tokens: int = 0
-    is_awaited: Callable[[], bool] = lambda: True
-
-
 Run = Callable[
     [meta_graph_pb2.SignatureDef, Mapping[str, np.ndarray], Sequence[str]], list[np.ndarray]
 ]
@@ -141,7 +126,7 @@ class Batcher:
         Raises:
             tf.errors.OpError: the call is wrong, or too many wait.
         """
-        num_rows = _num_rows(call)
+        num_rows = rows_of(call)
         if num_rows is None:
             return self._run(call.signature, call.inputs, call.aliases)
         task = _Task(call, num_rows)
@@ -153,7 +138,7 @@ class Batcher:
                 raise unavailable(
                     "The batch scheduling queue to which this task was submitted is full"
                 )
-            self._waiting.setdefault(_kind(call), collections.deque()).append(task)
+            self._waiting.setdefault(kind_of(call), collections.deque()).append(task)
             self._num_waiting += num_rows
             self._changed.notify()
         task.done.wait()
@@ -242,9 +227,9 @@ class Batcher:
         """Computes several calls at once. Returns the arrays of each."""
         signature = tasks[0].call.signature
         aliases = sorted({alias for task in tasks for alias in task.call.aliases})
-        extra = [_LENGTHS] if takes_sentences(signature) and _LENGTHS not in aliases else []
+        extra = [LENGTHS] if takes_sentences(signature) and LENGTHS not in aliases else []
         inputs = {
-            name: _joined([task.call.inputs[name] for task in tasks]) for name in signature.inputs
+            name: joined([task.call.inputs[name] for task in tasks]) for name in signature.inputs
         }
         found = self._run(signature, inputs, aliases + extra)
         num_rows = sum(task.num_rows for task in tasks)
@@ -255,10 +240,10 @@ class Batcher:
         for task in tasks:
             rows = slice(start, start + task.num_rows)
             start = rows.stop
-            length = _length(task.call, arrays, rows)
+            length = padded_length(task.call, arrays, rows)
             shares.append(
                 [
-                    _share(arrays[alias][rows], signature.outputs[alias], length)
+                    share(arrays[alias][rows], signature.outputs[alias], length)
                     for alias in task.call.aliases
                 ]
             )
@@ -291,70 +276,3 @@ class _Task:
     def fail(self, error: Exception) -> None:
         self.error = error
         self.done.set()
-
-
-def _num_rows(call: Call) -> int | None:
-    """Rows of a call that may share a batch; `None` if it may not.
-
-    All inputs and outputs must have a first axis of unknown size, and the call's the same number of
-    rows, at least one. Lengths beyond the call's own tokens would take in its padding: the model is
-    to refuse them.
-    """
-    infos = [*call.signature.inputs.values(), *call.signature.outputs.values()]
-    if not all(_has_open_axis(info, 0) for info in infos):
-        return None
-    sizes = {len(array) if array.ndim else 0 for array in call.inputs.values()}
-    if len(sizes) > 1 or 0 in sizes:
-        return None
-    longest = max((array.shape[1] for array in call.inputs.values() if array.ndim > 1), default=0)
-    if _LENGTHS in call.inputs and call.inputs[_LENGTHS].max() > longest:
-        return None
-    return sizes.pop()
-
-
-def _has_open_axis(info: meta_graph_pb2.TensorInfo, axis: int) -> bool:
-    dims = info.tensor_shape.dim
-    return not info.tensor_shape.unknown_rank and len(dims) > axis and dims[axis].size == -1
-
-
-def _kind(call: Call) -> Any:
-    """What calls must have in common to share a batch.
-
-    Where the signature says how long sentences are, their tokens may differ in number: the model
-    does not see what they are padded with. Otherwise all shapes are equal.
-    """
-    first = 2 if takes_sentences(call.signature) else 1
-    shapes = (
-        (name, array.ndim, array.shape[first:]) for name, array in sorted(call.inputs.items())
-    )
-    return (call.name, *shapes)
-
-
-def _joined(arrays: list[np.ndarray]) -> np.ndarray:
-    """The rows of several arrays; what is shorter is padded with "" or 0 along axis 1."""
-    if arrays[0].ndim < 2:
-        return np.concatenate(arrays)
-    longest = max(array.shape[1] for array in arrays)
-    shape = (sum(map(len, arrays)), longest, *arrays[0].shape[2:])
-    joined = np.full(shape, b"" if arrays[0].dtype == object else 0, arrays[0].dtype)
-    start = 0
-    for array in arrays:
-        joined[start : start + len(array), : array.shape[1]] = array
-        start += len(array)
-    return joined
-
-
-def _length(call: Call, arrays: Mapping[str, np.ndarray], rows: slice) -> int | None:
-    """Tokens that a call's answer is padded to; `None` if the signature does not say."""
-    if not takes_sentences(call.signature):
-        return None
-    for array in call.inputs.values():
-        if array.ndim > 1:
-            return array.shape[1]
-    return int(arrays[_LENGTHS][rows].max())
-
-
-def _share(array: np.ndarray, info: meta_graph_pb2.TensorInfo, length: int | None) -> np.ndarray:
-    if length is None or not _has_open_axis(info, 1):
-        return array
-    return array[:, :length]

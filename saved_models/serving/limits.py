@@ -10,6 +10,8 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.serving.errors import invalid
 
+LENGTHS = "sequence_len"  # by this name an exported biLM takes and tells the tokens of sentences
+
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
@@ -106,7 +108,7 @@ class Limits:
 
 def takes_sentences(signature: meta_graph_pb2.SignatureDef) -> bool:
     """Whether a signature is one of an exported biLM: it says how many tokens a sentence has."""
-    return "sequence_len" in signature.outputs
+    return LENGTHS in signature.outputs
 
 
 def _element_size(dtype: int) -> int:

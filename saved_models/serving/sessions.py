@@ -16,7 +16,8 @@ from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
 from elmo_tf.saved_models.operations import register_operations
-from elmo_tf.saved_models.serving.batching import Batcher, Batching, Call
+from elmo_tf.saved_models.serving.batch_rows import Call
+from elmo_tf.saved_models.serving.batching import Batcher, Batching
 from elmo_tf.saved_models.serving.errors import braces, invalid
 from elmo_tf.saved_models.serving.limits import Limits
 from elmo_tf.saved_models.serving.metrics import Metrics

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.saved_models.serving.batching import Batcher, Batching, Call
+from elmo_tf.saved_models.serving.batch_rows import Call
+from elmo_tf.saved_models.serving.batching import Batcher, Batching
 from elmo_tf.saved_models.serving.metrics import Metrics
 from elmo_tf.saved_models.serving.sessions import LoadedVersion
 
