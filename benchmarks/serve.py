@@ -198,7 +198,9 @@ def _ask_once(
 
 def _summary(name: str, num_clients: int, results: list[dict]) -> dict:
     rates = [one["rate"] for one in results]
-    seconds = np.concatenate([one["seconds"] for one in results])
+    seconds = np.concatenate([one["seconds"] for one in results] + [[]])
+    if not len(seconds):
+        raise SystemExit(f"The server with {name} has not answered once.")
     p50, p90, p99 = 1000 * np.percentile(seconds, [50, 90, 99])
     return {
         "server": name,

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
 LENGTHS = "sequence_len"
+_TOKEN_NAMES = ("tokens", "starts", "ends")  # outputs of the signature of raw text
 Arrays = dict[str, np.ndarray]
 
 
@@ -41,7 +42,7 @@ def output_plan(
         infos: all outputs of the signature; empty if they are not known.
     """
     wanted = list(dict.fromkeys(wanted))
-    with_tokens = frozenset(name for name, info in infos.items() if _has_token_axis(info))
+    with_tokens = frozenset(name for name, info in infos.items() if _has_token_axis(name, info))
     asked = wanted
     if LENGTHS in infos and not with_tokens.isdisjoint(wanted):
         asked = list(dict.fromkeys([*wanted, LENGTHS]))
@@ -91,9 +92,12 @@ def rows(answer: Arrays, num_sentences: int, plan: OutputPlan) -> Iterator[Array
         yield row
 
 
-def _has_token_axis(info: meta_graph_pb2.TensorInfo) -> bool:
+def _has_token_axis(name: str, info: meta_graph_pb2.TensorInfo) -> bool:
+    """Whether axis 1 counts tokens: of vectors, and of what the signature of raw text tells."""
     shape = tf.TensorShape(info.tensor_shape)
-    return shape.rank is not None and shape.rank >= 2 and shape[1] is None
+    if shape.rank is None or shape.rank < 2 or shape[1] is not None:
+        return False
+    return name in _TOKEN_NAMES or (shape.rank == 3 and shape[2] is not None)
 
 
 def _lengths(answer: Arrays) -> np.ndarray | None:

@@ -9,5 +9,5 @@ def versions_in(directory: Path) -> dict[int, Path]:
     return {
         int(folder.name): folder
         for folder in folders
-        if folder.name.isascii() and folder.name.isdecimal()
+        if folder.name.isascii() and folder.name.isdecimal() and int(folder.name) < 2**63
     }

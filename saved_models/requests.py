@@ -32,10 +32,13 @@ def predict_request(
         ValueError: an empty token stands before a real one.
     """
     sentences = list(checked_sentences(sentences))
+    default = default_signature(sentences)
+    # No sentences are of no kind: the signature says which they would be.
+    are_tokens = (default if sentences else signature or default) == "tokens"
     request = predict_pb2.PredictRequest(
-        model_spec=spec, inputs=_inputs(sentences), output_filter=outputs
+        model_spec=spec, inputs=_inputs(sentences, are_tokens), output_filter=outputs
     )
-    request.model_spec.signature_name = signature or default_signature(sentences)
+    request.model_spec.signature_name = signature or default
     return request
 
 
@@ -98,11 +101,11 @@ def default_signature(sentences: Sequence[Sentence]) -> str:
     return "serving_default" if is_string else "tokens"
 
 
-def _inputs(sentences: list[Sentence]) -> dict[str, tensor_pb2.TensorProto]:
-    if default_signature(sentences) == "serving_default":
+def _inputs(sentences: list[Sentence], are_tokens: bool) -> dict[str, tensor_pb2.TensorProto]:
+    if not are_tokens:
         return {"strings": _strings(sentences, [len(sentences)])}
     # At least one: a server cannot put sentences without any in a batch with others.
-    num_tokens = max(1, *(len(tokens) for tokens in sentences))
+    num_tokens = max([1, *(len(tokens) for tokens in sentences)])
     padded = [token for row in sentences for token in row + [""] * (num_tokens - len(row))]
     return {
         "tokens": _strings(padded, [len(sentences), num_tokens]),

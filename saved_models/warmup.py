@@ -45,4 +45,4 @@ def read_warmup(version: str | os.PathLike) -> list[predict_pb2.PredictRequest]:
         return []
     records = tf.data.TFRecordDataset(os.fspath(path)).as_numpy_iterator()
     logs = (prediction_log_pb2.PredictionLog.FromString(record) for record in records)
-    return [log.predict_log.request for log in logs]
+    return [log.predict_log.request for log in logs if log.HasField("predict_log")]

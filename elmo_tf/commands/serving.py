@@ -4,6 +4,7 @@ import dataclasses
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -87,8 +88,12 @@ def _add_batching(group: Any) -> None:
 
 
 def _add_limits(group: Any) -> None:
-    group.add_argument("--max-request-mb", type=positive, default=64, metavar="N", help="(64)")
-    group.add_argument("--max-sentences", type=positive, default=4096, metavar="N", help="(4096)")
+    group.add_argument(
+        "--max-request-mb", type=positive, default=64, metavar="N", help="MiB of its message (64)"
+    )
+    group.add_argument(
+        "--max-sentences", type=positive, default=4096, metavar="N", help="its rows (4096)"
+    )
     group.add_argument(
         "--max-tokens",
         type=positive,
@@ -104,28 +109,37 @@ def _serve(arguments: Any) -> None:
 
     # TERM ends the server as Ctrl-C does: requests that are running are answered.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    server = serve(
-        arguments.directory,
-        arguments.name,
-        arguments.port,
-        arguments.rest_port,
-        arguments.host,
-        models_config=arguments.models_config,
-        batching=_batching(arguments),
-        limits=Limits(
-            arguments.max_request_mb * 2**20, arguments.max_sentences, arguments.max_tokens
-        ),
-        poll_seconds=arguments.poll_seconds or None,
-        metrics_path=_metrics_path(arguments.monitoring_config),
-    )
     try:
-        print_json({"port": server.port, "rest_port": server.rest_port})
-        sys.stdout.flush()
-        server.wait()
+        server = serve(
+            arguments.directory,
+            arguments.name,
+            arguments.port,
+            arguments.rest_port,
+            arguments.host,
+            models_config=arguments.models_config,
+            batching=_batching(arguments),
+            limits=Limits(
+                arguments.max_request_mb * 2**20, arguments.max_sentences, arguments.max_tokens
+            ),
+            poll_seconds=arguments.poll_seconds or None,
+            metrics_path=_metrics_path(arguments.monitoring_config),
+        )
+        try:
+            print_json({"port": server.port, "rest_port": server.rest_port})
+            sys.stdout.flush()
+            server.wait()
+        finally:
+            _end_after(arguments.grace)
+            server.stop(arguments.grace)
     except KeyboardInterrupt:
-        logging.info("Stopping.")
-    finally:
-        server.stop(arguments.grace)
+        logging.info("Stopped.")
+
+
+def _end_after(grace: float) -> None:
+    """Ends the process a little later, whatever the model is still computing for nobody."""
+    timer = threading.Timer(grace + 1.0, os._exit, (0,))
+    timer.daemon = True
+    timer.start()
 
 
 def _batching(arguments: Any) -> Any:
@@ -144,10 +158,11 @@ def _batching(arguments: Any) -> Any:
     return dataclasses.replace(batching, **given)
 
 
-def _metrics_path(path: str | os.PathLike | None) -> str:
+def _metrics_path(path: str | os.PathLike | None) -> str | None:
     from elmo_tf.saved_models.config_protos import read_monitoring_config
     from elmo_tf.saved_models.serving.server import METRICS_PATH
 
     if path is None:
         return METRICS_PATH
-    return read_monitoring_config(path).prometheus_config.path or METRICS_PATH
+    config = read_monitoring_config(path).prometheus_config
+    return (config.path or METRICS_PATH) if config.enable else None

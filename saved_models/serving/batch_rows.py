@@ -82,14 +82,40 @@ def joined(arrays: list[np.ndarray]) -> np.ndarray:
     return rows
 
 
+def check_widths(
+    signature: meta_graph_pb2.SignatureDef,
+    inputs: Mapping[str, np.ndarray],
+    arrays: Mapping[str, np.ndarray],
+) -> None:
+    """Checks that each output of a batch that has an axis for tokens is as wide as the batch.
+
+    Raises:
+        ValueError: one is not: nobody can say what in it is padding.
+    """
+    width = _width(signature, inputs, arrays.get(LENGTHS))
+    for alias, array in arrays.items():
+        has_tokens = width is not None and _has_open_axis(signature.outputs[alias], 1)
+        if has_tokens and array.shape[1] != width:
+            raise ValueError(f"The axis 1 of {alias} is not that of the tokens.")
+
+
 def padded_length(call: Call, arrays: Mapping[str, np.ndarray], rows: slice) -> int | None:
     """Tokens that a call's answer is padded to; `None` if the signature does not say."""
-    if not takes_sentences(call.signature):
+    lengths = arrays[LENGTHS][rows] if LENGTHS in arrays else None
+    return _width(call.signature, call.inputs, lengths)
+
+
+def _width(
+    signature: meta_graph_pb2.SignatureDef,
+    inputs: Mapping[str, np.ndarray],
+    lengths: np.ndarray | None,
+) -> int | None:
+    if not takes_sentences(signature):
         return None
-    for array in call.inputs.values():
+    for array in inputs.values():
         if array.ndim > 1:
             return array.shape[1]
-    return int(arrays[LENGTHS][rows].max())
+    return int(lengths.max())
 
 
 def share(array: np.ndarray, info: meta_graph_pb2.TensorInfo, length: int | None) -> np.ndarray:

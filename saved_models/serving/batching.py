@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.config_protos import DEFAULT_MAX_BATCH_SIZE, read_batching_parameters
 from elmo_tf.saved_models.serving.batch_rows import (
     Call,
+    check_widths,
     joined,
     kind_of,
     padded_length,
@@ -80,16 +80,19 @@ class Batching:
             )
             if parameters.HasField(name)
         }
-        defaults = {"max_batch_size": DEFAULT_MAX_BATCH_SIZE, "num_batch_threads": num_cores()}
+        defaults = {
+            "max_batch_size": DEFAULT_MAX_BATCH_SIZE,
+            "max_enqueued_batches": 10,
+            "num_batch_threads": num_cores(),
+        }
         return cls(**{**defaults, **given})
 
 
 DEFAULT_BATCHING = Batching()
 
 
-Run = Callable[
-    [meta_graph_pb2.SignatureDef, Mapping[str, np.ndarray], Sequence[str]], list[np.ndarray]
-]
+# From a signature's name, inputs, and names of outputs.
+Run = Callable[[str, Mapping[str, np.ndarray], Sequence[str]], list[np.ndarray]]
 
 
 class Batcher:
@@ -128,7 +131,7 @@ class Batcher:
         """
         num_rows = rows_of(call)
         if num_rows is None:
-            return self._run(call.signature, call.inputs, call.aliases)
+            return self._run(call.name, call.inputs, call.aliases)
         task = _Task(call, num_rows)
         most = self._options.max_enqueued_batches * self._options.max_batch_size
         with self._changed:
@@ -172,8 +175,10 @@ class Batcher:
                 if not self._waiting:
                     self._changed.wait()
                     continue
-                kind = min(self._waiting, key=lambda kind: self._waiting[kind][0].begun)
-                left = self._time_left(self._waiting[kind])
+                left, _, kind = min(
+                    (self._time_left(tasks), tasks[0].begun, kind)
+                    for kind, tasks in self._waiting.items()
+                )
                 if left > 0:
                     self._changed.wait(left)
                     continue
@@ -186,7 +191,7 @@ class Batcher:
         if is_full or self._closed:
             return 0.0
         waited = time.monotonic() - tasks[0].begun
-        return self._options.batch_timeout_micros / 1e6 - waited
+        return max(0.0, self._options.batch_timeout_micros / 1e6 - waited)
 
     def _take(self, kind: Any) -> "list[_Task]":
         tasks = self._waiting[kind]
@@ -210,7 +215,7 @@ class Batcher:
         try:
             if len(tasks) == 1:
                 call = tasks[0].call
-                tasks[0].finish(self._run(call.signature, call.inputs, call.aliases))
+                tasks[0].finish(self._run(call.name, call.inputs, call.aliases))
                 return
             shares = self._shares(tasks)
         except Exception as error:
@@ -231,11 +236,12 @@ class Batcher:
         inputs = {
             name: joined([task.call.inputs[name] for task in tasks]) for name in signature.inputs
         }
-        found = self._run(signature, inputs, aliases + extra)
+        found = self._run(tasks[0].call.name, inputs, aliases + extra)
         num_rows = sum(task.num_rows for task in tasks)
         if any(len(array) != num_rows for array in found):
             raise ValueError(f"The outputs of {tasks[0].call.name} are not one row for each input.")
         arrays = dict(zip(aliases + extra, found, strict=True))
+        check_widths(signature, inputs, arrays)
         shares, start = [], 0
         for task in tasks:
             rows = slice(start, start + task.num_rows)

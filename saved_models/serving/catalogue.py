@@ -1,11 +1,13 @@
 """All models of a server: requests ─► the version that they name ─► answers."""
 
+import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import tensorflow as tf
 from absl import logging
 from google.protobuf.message import Message
 from tensorflow.core.protobuf import meta_graph_pb2
@@ -23,9 +25,10 @@ from elmo_tf.saved_models.serving.errors import invalid, not_found, shortened, u
 from elmo_tf.saved_models.serving.limits import Limits
 from elmo_tf.saved_models.serving.metrics import Metrics
 from elmo_tf.saved_models.serving.models import Model
-from elmo_tf.saved_models.serving.sessions import DEFAULT_SIGNATURE, LoadedVersion
+from elmo_tf.saved_models.serving.sessions import LoadedVersion
 
 Config = model_server_config_pb2.ModelServerConfig
+Infos = Mapping[str, meta_graph_pb2.TensorInfo]
 
 
 def config_of(directory: str | os.PathLike, name: str) -> Config:
@@ -62,7 +65,6 @@ class Catalogue:
         _check(config)
         configs = config.model_config_list.config
         self._models = {one.name: Model(one, self._load) for one in configs}
-        self._labels = {one.name: dict(one.version_labels) for one in configs}
         self._reloading = threading.Lock()
         self._stopped = threading.Event()
         self._watch: threading.Thread | None = None
@@ -73,10 +75,9 @@ class Catalogue:
         return sorted(self._models)
 
     def load(self) -> None:
-        """Loads all models. Raises what TensorFlow raises if one cannot be."""
-        for name, model in self._models.items():
+        """Loads all models. Raises what `Model.load` raises if one cannot be."""
+        for model in self._models.values():
             model.load()
-            model.label(self._labels[name])
 
     def watch(self, seconds: float) -> None:
         """From now on looks for new versions, every so many seconds, in a thread."""
@@ -89,10 +90,19 @@ class Catalogue:
         self,
         request: predict_pb2.PredictRequest,
         is_awaited: Callable[[], bool] = lambda: True,
+        complete: Callable[[Infos], None] | None = None,
     ) -> predict_pb2.PredictResponse:
-        """Answers `PredictionService.Predict`."""
-        model = self._model(request)
-        with model.version(request.model_spec) as version:
+        """Answers `PredictionService.Predict`.
+
+        Args:
+            request: as it came.
+            is_awaited: whether who asked still waits.
+            complete: puts the inputs into `request`, if they were not written as protos, once it
+                is known which ones the signature has.
+        """
+        with self._version(request) as (model, version):
+            if complete is not None:
+                complete(version.inputs_of(request))
             response = version.answer(request, is_awaited)
             _set_spec(response.model_spec, model, version)
         return response
@@ -101,8 +111,7 @@ class Catalogue:
         self, request: get_model_metadata_pb2.GetModelMetadataRequest
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """Answers `PredictionService.GetModelMetadata`."""
-        model = self._model(request)
-        with model.version(request.model_spec) as version:
+        with self._version(request) as (model, version):
             if not request.metadata_field:
                 raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
             for field in request.metadata_field:
@@ -122,7 +131,8 @@ class Catalogue:
         _require_model_spec(request)
         spec = request.model_spec
         asked = f"any versions of model {shortened(spec.name)}"
-        states = self._models[spec.name].states() if spec.name in self._models else {}
+        model = self._models.get(spec.name)
+        states = {} if model is None else model.states()
         if spec.HasField("version"):
             asked = f"version {spec.version.value} of model {shortened(spec.name)}"
             states = {n: one for n, one in states.items() if n == spec.version.value}
@@ -143,8 +153,7 @@ class Catalogue:
     ) -> model_management_pb2.ReloadConfigResponse:
         """Answers `ModelService.HandleReloadConfigRequest`: these models, and no others.
 
-        All is loaded before anything is let go. If something is wrong, all stays as it was, but
-        for version policies that were followed already.
+        All is loaded before anything is let go. If something is wrong, all stays as it was.
         """
         if request.config.WhichOneof("config") != "model_config_list":
             raise invalid(
@@ -161,17 +170,6 @@ class Catalogue:
         response = model_management_pb2.ReloadConfigResponse()
         response.status.error_code = 0
         return response
-
-    def signature_inputs(
-        self, request: predict_pb2.PredictRequest
-    ) -> Mapping[str, meta_graph_pb2.TensorInfo]:
-        """The inputs of the signature that `request` asks for, by their names."""
-        with self._model(request).version(request.model_spec) as version:
-            name = request.model_spec.signature_name or DEFAULT_SIGNATURE
-            if name not in version.signatures:
-                message = f'Serving signature name: "{shortened(name)}" not found in signature def'
-                raise invalid(message)
-            return version.signatures[name].inputs
 
     def refresh(self) -> None:
         """Looks for new versions now."""
@@ -207,36 +205,53 @@ class Catalogue:
 
     def _take_over(self, config: Config) -> None:
         _check(config)
-        before, after, fresh = self._models, {}, []
+        before, after = self._models, {}
+        configs = {one.name: one for one in config.model_config_list.config}
         try:
-            for one in config.model_config_list.config:
-                model = before.get(one.name)
-                if model is None or str(model.directory) != one.base_path.rstrip("/"):
-                    model = Model(one, self._load)
-                    fresh.append(model)
-                model.follow(one)
-                after[one.name] = model
+            for name, one in configs.items():
+                stays = name in before and before[name].directory == Path(one.base_path)
+                after[name] = before[name] if stays else Model(one, self._load)
+                after[name].prepare(one)
         except BaseException:
-            for model in fresh:
-                model.close()
+            for name, model in after.items():
+                if model is before.get(name):
+                    model.refresh()  # Lets go what was loaded in vain.
+                else:
+                    model.close()
             raise
         self._models = after
-        for model in before.values():
-            if model not in after.values():
+        for name, model in after.items():
+            model.follow(configs[name])
+        for name, model in before.items():
+            if model is not after.get(name):
                 model.close()
 
-    def _model(self, request: Message) -> Model:
+    @contextlib.contextmanager
+    def _version(self, request: Message) -> Iterator[tuple[Model, LoadedVersion]]:
+        """The version that a request names, which stays loaded within the block."""
         _require_model_spec(request)
-        name = request.model_spec.name
-        if not name:
+        spec = request.model_spec
+        if not spec.name:
             raise invalid("ModelSpec has no name specified.")
-        if name not in self._models:
-            spec = request.model_spec
-            asked = f"Latest({shortened(name)})"
-            if spec.HasField("version"):
-                asked = f"Specific({shortened(name)}, {spec.version.value})"
-            raise not_found(f"Servable not found for request: {asked}")
-        return self._models[name]
+        with contextlib.ExitStack() as stack:
+            version = None
+            while version is None:
+                model = self._models.get(spec.name)
+                if model is None:
+                    raise not_found(f"Servable not found for request: {_asked(spec)}")
+                try:
+                    version = stack.enter_context(model.version(spec))
+                except tf.errors.UnavailableError:
+                    if self._models.get(spec.name) is model:
+                        raise
+                    # Another configuration has just taken the place of this one.
+            yield model, version
+
+
+def _asked(spec: model_pb2.ModelSpec) -> str:
+    if spec.HasField("version"):
+        return f"Specific({shortened(spec.name)}, {spec.version.value})"
+    return f"Latest({shortened(spec.name)})"
 
 
 def _set_spec(spec: model_pb2.ModelSpec, model: Model, version: LoadedVersion) -> None:

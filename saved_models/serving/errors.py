@@ -6,7 +6,7 @@ import grpc
 import tensorflow as tf
 
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
-_MAX_MESSAGE = 1024  # characters; TF Serving's limit
+_MAX_MESSAGE = 1024  # bytes; TF Serving's limit
 
 
 def invalid(message: str) -> tf.errors.InvalidArgumentError:
@@ -31,7 +31,10 @@ def status_code(error: tf.errors.OpError) -> grpc.StatusCode:
 
 def shortened(message: str) -> str:
     """A message as it is sent: what a request named may be of any length."""
-    return message if len(message) <= _MAX_MESSAGE else message[:_MAX_MESSAGE] + "...TRUNCATED"
+    content = message.encode("utf-8", "replace")
+    if len(content) <= _MAX_MESSAGE:
+        return message
+    return content[:_MAX_MESSAGE].decode("utf-8", "ignore") + "...TRUNCATED"
 
 
 def braces(names: Iterable[str]) -> str:

@@ -4,10 +4,9 @@ Beside its services there are those that gRPC's tools expect: health and reflect
 """
 
 import functools
-import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -16,7 +15,7 @@ import tensorflow as tf
 from absl import logging
 from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
@@ -32,10 +31,13 @@ from elmo_tf.saved_models.serving.metrics import Metrics
 
 _PREDICTIONS = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name
 _MODELS = model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
-# Requests that wait for a batch hold a thread each, and take little else.
-_THREADS_WITH_BATCHING = 256
-# Requests at the same time, beyond which they are refused as RESOURCE_EXHAUSTED.
-_MOST_REQUESTS = 2048
+# Requests at the same time, beyond which they are refused as RESOURCE_EXHAUSTED. Each has a
+# thread, which mostly waits. Some are kept for others than predictions, so that a busy server can
+# say that it lives.
+_MOST_REQUESTS = 1024
+_MOST_PREDICTIONS = 960
+_MOST_STREAMS = 32
+_WORD_SECONDS = 0.1  # that it takes to tell those who watch the health that this is the end
 
 
 class GrpcEndpoint:
@@ -45,7 +47,6 @@ class GrpcEndpoint:
         catalogue: who answers.
         metrics: are told of each request.
         address: `"host:port"` to listen on; port 0 picks a free one.
-        shares_batches: whether requests wait for one another.
 
     Attributes:
         port: that it listens on.
@@ -54,13 +55,13 @@ class GrpcEndpoint:
         RuntimeError: it cannot listen there.
     """
 
-    def __init__(self, catalogue: Catalogue, metrics: Metrics, address: str, shares_batches: bool):
+    def __init__(self, catalogue: Catalogue, metrics: Metrics, address: str):
         self._catalogue = catalogue
         self._metrics = metrics
-        # Without batches as many threads as TF Serving has.
-        num_threads = _THREADS_WITH_BATCHING if shares_batches else 4 * (os.cpu_count() or 1)
+        self._predictions = threading.BoundedSemaphore(_MOST_PREDICTIONS)
+        self._streams = _Streams()
         self._server = grpc.server(
-            futures.ThreadPoolExecutor(num_threads, thread_name_prefix="serve"),
+            futures.ThreadPoolExecutor(_MOST_REQUESTS, thread_name_prefix="serve"),
             options=[
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", catalogue.limits.max_request_bytes),
@@ -68,7 +69,7 @@ class GrpcEndpoint:
             ],
             maximum_concurrent_rpcs=_MOST_REQUESTS,
         )
-        self._health = health.HealthServicer()
+        self._health = _Health(self._streams)
         self._server.add_generic_rpc_handlers(
             [
                 self._service(
@@ -94,7 +95,9 @@ class GrpcEndpoint:
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (_PREDICTIONS, _MODELS, health.SERVICE_NAME, reflection.SERVICE_NAME)
-        reflection.enable_server_reflection(names, self._server)
+        reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
+            _Reflection(self._streams, names), self._server
+        )
         self.port = self._server.add_insecure_port(address)
         self._server.start()
         for name in ("", _PREDICTIONS, _MODELS):
@@ -107,7 +110,10 @@ class GrpcEndpoint:
             grace: seconds after which those that still run are cancelled.
         """
         self._health.enter_graceful_shutdown()
-        return self._server.stop(grace)
+        stopped = self._server.stop(grace)
+        time.sleep(_WORD_SECONDS)
+        self._streams.end()  # They would last as long as the client likes.
+        return stopped
 
     def _service(
         self, name: str, **methods: tuple[Callable[[Any, Any], Message], type[Message]]
@@ -125,7 +131,13 @@ class GrpcEndpoint:
     def _predict(
         self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
     ) -> Message:
-        return self._catalogue.predict(request, context.is_active)
+        if not self._predictions.acquire(blocking=False):
+            message = f"More than {_MOST_PREDICTIONS} predictions at the same time"
+            raise tf.errors.ResourceExhaustedError(None, None, message)
+        try:
+            return self._catalogue.predict(request, context.is_active)
+        finally:
+            self._predictions.release()
 
     def _answer(
         self,
@@ -156,6 +168,56 @@ class GrpcEndpoint:
         if answer is None:
             context.abort(code, shortened(message))
         return answer
+
+
+class _Streams:
+    """The calls that last as long as a client likes."""
+
+    def __init__(self):
+        self._contexts: set[grpc.ServicerContext] = set()
+        self._lock = threading.Lock()
+
+    def add(self, context: grpc.ServicerContext) -> None:
+        """Notes one until it ends; it is refused if there are many."""
+        with self._lock:
+            has_room = len(self._contexts) < _MOST_STREAMS
+            if has_room:
+                self._contexts.add(context)
+        # It has ended already if this is refused.
+        if not has_room or not context.add_callback(lambda: self._discard(context)):
+            self._discard(context)
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many streams at the same time")
+
+    def _discard(self, context: grpc.ServicerContext) -> None:
+        with self._lock:
+            self._contexts.discard(context)
+
+    def end(self) -> None:
+        """Ends them all."""
+        with self._lock:
+            contexts = list(self._contexts)
+        for context in contexts:
+            context.cancel()
+
+
+class _Health(health.HealthServicer):
+    def __init__(self, streams: _Streams):
+        super().__init__()
+        self._streams = streams
+
+    def Watch(self, request, context, *callback):  # noqa: N802 - gRPC's name
+        self._streams.add(context)
+        return super().Watch(request, context, *callback)
+
+
+class _Reflection(reflection.ReflectionServicer):
+    def __init__(self, streams: _Streams, names: Sequence[str]):
+        super().__init__(names)
+        self._streams = streams
+
+    def ServerReflectionInfo(self, request_iterator, context):  # noqa: N802 - gRPC's name
+        self._streams.add(context)
+        yield from super().ServerReflectionInfo(request_iterator, context)
 
 
 def _without_context(function: Callable[[Any], Message]) -> Callable[[Any, Any], Message]:

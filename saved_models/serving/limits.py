@@ -1,6 +1,7 @@
 """How much one request may ask for."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -47,10 +48,11 @@ class Limits:
         sizes = [dim.size for dim in proto.tensor_shape.dim]
         if proto.tensor_shape.unknown_rank or any(size < 0 for size in sizes):
             raise invalid(f"tensor parsing error: {alias}")
-        num_bytes = _element_size(proto.dtype)
-        for size in sizes:
-            num_bytes *= size
-        if num_bytes > self.max_request_bytes:
+        # Without rows, too, a model takes time for the other axes.
+        num_elements = math.prod(max(1, size) for size in sizes)
+        if num_elements * _element_size(proto.dtype) + _filling(proto, num_elements) > (
+            self.max_request_bytes
+        ):
             raise invalid(
                 f"tensor parsing error: {alias} has the shape {sizes}, which is more than "
                 f"{self.max_request_bytes} bytes"
@@ -79,21 +81,25 @@ class Limits:
                 f"The request has {num_sentences} sentences, more than {self.max_sentences}. "
                 "Send them in several requests."
             )
-        longest = max((self._longest(array) for array in inputs.values()), default=0)
-        if num_sentences * longest > self.max_tokens:
+        is_raw = "starts" in signature.outputs
+        longest = max((self._longest(array, is_raw) for array in inputs.values()), default=0)
+        num_tokens = max(1, num_sentences) * longest
+        if num_tokens > self.max_tokens:
             raise invalid(
                 f"The request has {num_sentences} sentences, the longest with {longest} tokens or "
                 f"more; their product must be at most {self.max_tokens}. Send fewer or shorter "
                 "sentences at once."
             )
-        return num_sentences * longest
+        return num_tokens
 
-    def _longest(self, array: np.ndarray) -> int:
+    def _longest(self, array: np.ndarray, is_raw: bool) -> int:
         """Tokens of the longest row; no more than one above the limit are counted."""
         if array.ndim > 1:
             return array.shape[1]
         if array.dtype != object:
             return 0
+        if is_raw:  # Each byte may become a token.
+            return max((len(text) for text in array.tolist() if isinstance(text, bytes)), default=0)
         # As the graph splits; each token and its white space take two bytes or more.
         short = self.max_tokens // max(1, len(array))
         return max(
@@ -109,6 +115,12 @@ class Limits:
 def takes_sentences(signature: meta_graph_pb2.SignatureDef) -> bool:
     """Whether a signature is one of an exported biLM: it says how many tokens a sentence has."""
     return LENGTHS in signature.outputs
+
+
+def _filling(proto: tensor_pb2.TensorProto, num_elements: int) -> int:
+    """Bytes of the strings that the last one stands for."""
+    values = proto.string_val
+    return len(values[-1]) * max(0, num_elements - len(values)) if values else 0
 
 
 def _element_size(dtype: int) -> int:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import tensorflow as tf
@@ -44,8 +44,7 @@ class Model:
     ):
         self.name = config.name
         self.directory = Path(config.base_path)
-        self._policy = config.model_version_policy
-        self._labels: dict[str, int] = {}
+        self._config = config
         self._newest: list[int] = []  # versions that the policy asked for, at the last look
         self._on_request: set[int] = set()  # others that requests asked for since
         self._load_version = load
@@ -56,39 +55,49 @@ class Model:
         _require_versions(self.directory)
 
     def load(self) -> None:
-        """Loads the versions that should be. Raises what TensorFlow raises if one cannot."""
-        self._follow_policy(self._ensure)
+        """Loads the versions that should be.
+
+        Raises:
+            Exception: what TensorFlow raises if one cannot be loaded.
+            FileNotFoundError: one that the policy names is not there.
+            tf.errors.FailedPreconditionError: a label is for a version that is not loaded.
+        """
+        self.prepare(self._config)
+        self.follow(self._config)
+
+    def prepare(self, config: model_server_config_pb2.ModelConfig) -> None:
+        """Loads what another policy asks for, and lets nothing go. Raises as `load`."""
+        with self._loading:
+            found = versions_in(self.directory)
+            missing = set(config.model_version_policy.specific.versions) - set(found)
+            if missing:
+                raise FileNotFoundError(
+                    f"{self.directory} has no version {', '.join(map(str, sorted(missing)))} of "
+                    f"{self.name}; it has {', '.join(map(str, sorted(found)))}."
+                )
+            for number in _wanted(config, found):
+                self._ensure(number, found[number])
+        self._check_labels(config.version_labels)
+
+    def follow(self, config: model_server_config_pb2.ModelConfig) -> None:
+        """Takes over a policy and labels that have been prepared, and lets go the others."""
+        with self._lock:
+            self._config = config
+        self.refresh()
 
     def refresh(self) -> None:
         """Loads what is new in the folder and lets go what is old; logs what cannot be loaded."""
-        self._follow_policy(self._try)
-
-    def follow(self, policy: model_server_config_pb2.ModelConfig) -> None:
-        """Takes over another version policy and labels, and loads what they ask for.
-
-        Raises:
-            Exception: a version cannot be loaded.
-            tf.errors.FailedPreconditionError: a label is for a version that is not loaded.
-        """
-        self._policy = policy.model_version_policy
-        self.load()
-        self.label(policy.version_labels)
-
-    def label(self, labels: dict[str, int]) -> None:
-        """Gives names to versions, in place of those given before.
-
-        Raises:
-            tf.errors.FailedPreconditionError: one is for a version that is not loaded.
-        """
-        for number in labels.values():
-            if not self._is_available(number):
-                message = (
-                    f"Request to assign label to version {number} of model {self.name}, which is "
-                    "not currently available for inference"
-                )
-                raise tf.errors.FailedPreconditionError(None, None, message)
-        with self._lock:
-            self._labels = dict(labels)
+        with self._loading:
+            found = versions_in(self.directory)
+            wanted = _wanted(self._config, found)
+            if wanted != self._newest:
+                self._newest = wanted
+                self._on_request.clear()
+            for number in wanted:
+                self._try(number, found[number])
+            # What serves stays until something can take its place.
+            if any(self._is_available(number) for number in wanted):
+                self._let_others_go({*wanted, *self._on_request.intersection(found)})
 
     @contextlib.contextmanager
     def version(self, spec: model_pb2.ModelSpec) -> Iterator[LoadedVersion]:
@@ -123,31 +132,17 @@ class Model:
         with self._loading:
             self._let_others_go(set())
 
-    def _follow_policy(self, load: Callable[[int, Path], None]) -> None:
-        with self._loading:
-            found = versions_in(self.directory)
-            wanted = self._wanted(found)
-            if wanted != self._newest:
-                self._newest = wanted
-                self._on_request.clear()
-            for number in wanted:
-                load(number, found[number])
-            # What serves stays until something can take its place.
-            if any(self._is_available(number) for number in wanted):
-                self._let_others_go({*wanted, *self._on_request.intersection(found)})
+    def _check_labels(self, labels: Mapping[str, int]) -> None:
+        for number in labels.values():
+            if not self._is_available(number):
+                message = (
+                    f"Request to assign label to version {number} of model {self.name}, which is "
+                    "not currently available for inference"
+                )
+                raise tf.errors.FailedPreconditionError(None, None, message)
 
     def _loads_on_request(self) -> bool:
-        return self._policy.WhichOneof("policy_choice") is None
-
-    def _wanted(self, found: dict[int, Path]) -> list[int]:
-        """The versions that the policy asks for, newest first."""
-        newest = sorted(found, reverse=True)
-        match self._policy.WhichOneof("policy_choice"):
-            case "all":
-                return newest
-            case "specific":
-                return [number for number in newest if number in self._policy.specific.versions]
-        return newest[: max(1, self._policy.latest.num_versions)]
+        return self._config.model_version_policy.WhichOneof("policy_choice") is None
 
     def _begin(self, spec: model_pb2.ModelSpec) -> "_Version":
         """Finds a version and counts one more request that runs in it."""
@@ -175,10 +170,10 @@ class Model:
     def _asked(self, spec: model_pb2.ModelSpec) -> tuple[int | None, str]:
         if spec.HasField("version_label"):
             with self._lock:
-                if spec.version_label not in self._labels:
+                if spec.version_label not in self._config.version_labels:
                     label = shortened(spec.version_label)
                     raise invalid(f"Unrecognized servable version label: {label}")
-                number = self._labels[spec.version_label]
+                number = self._config.version_labels[spec.version_label]
         elif spec.HasField("version"):
             number = spec.version.value
         else:
@@ -261,6 +256,18 @@ class _Version:
         if self.error is None or time.monotonic() - self.failed > _RETRY_SECONDS:
             return False
         return self.changed == _last_change(path)
+
+
+def _wanted(config: model_server_config_pb2.ModelConfig, found: Mapping[int, Path]) -> list[int]:
+    """The versions that the policy asks for, newest first."""
+    policy = config.model_version_policy
+    newest = sorted(found, reverse=True)
+    match policy.WhichOneof("policy_choice"):
+        case "all":
+            return newest
+        case "specific":
+            return [number for number in newest if number in policy.specific.versions]
+    return newest[: max(1, policy.latest.num_versions)]
 
 
 def _last_change(path: Path) -> float:

@@ -5,6 +5,8 @@ An error is {"error": "…"}, with TF Serving's status.
 
 import contextlib
 import json
+import os
+import selectors
 import socket
 import socketserver
 import threading
@@ -30,7 +32,7 @@ class RestEndpoint:
         metrics: are told of each request.
         host: address to listen on.
         port: 0 picks a free one.
-        metrics_path: where Prometheus finds the metrics.
+        metrics_path: where Prometheus finds the metrics; `None` means nowhere.
 
     Attributes:
         port: the port that it listens on.
@@ -40,7 +42,7 @@ class RestEndpoint:
     """
 
     def __init__(
-        self, catalogue: Catalogue, metrics: Metrics, host: str, port: int, metrics_path: str
+        self, catalogue: Catalogue, metrics: Metrics, host: str, port: int, metrics_path: str | None
     ):
         self._server = _HTTPServer(catalogue, metrics, host, port, metrics_path)
         self.port = self._server.server_address[1]
@@ -56,57 +58,73 @@ class RestEndpoint:
         """Takes no more requests, waits up to `grace` seconds for the running ones."""
         if self._thread.is_alive():
             self._server.shutdown()
+            self._server.take_those_who_wait()
         self._server.server_close()
         self._server.wait_until_idle(grace)
 
 
 class _HTTPServer(socketserver.ThreadingTCPServer):
-    allow_reuse_address = True
+    allow_reuse_address = os.name != "nt"  # where it would let two servers share a port
     daemon_threads = True
     request_queue_size = 1024
 
     def __init__(
-        self, catalogue: Catalogue, metrics: Metrics, host: str, port: int, metrics_path: str
+        self, catalogue: Catalogue, metrics: Metrics, host: str, port: int, metrics_path: str | None
     ):
         self.catalogue = catalogue
         self.metrics = metrics
         self.metrics_path = metrics_path
         self.stopping = False
-        self._idle: set[socket.socket] = set()
-        self._num_running = 0
+        self._connections: dict[socket.socket, bool] = {}  # whether a request is running
         self._changed = threading.Condition()
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         super().__init__((host, port), _Handler)
 
-    def begin_waiting(self, connection: socket.socket) -> None:
-        """Marks a connection as one on which nothing is asked."""
+    def verify_request(self, request: socket.socket, client_address: Any) -> bool:
+        """Whether there is room for one more connection; it is counted at once."""
         with self._changed:
-            self._idle.add(connection)
-            if self.stopping:
+            has_room = len(self._connections) < _MOST_CONNECTIONS
+            if has_room:
+                self._connections[request] = False
+        return has_room
+
+    def shutdown_request(self, request: socket.socket) -> None:
+        """Closes a connection."""
+        super().shutdown_request(request)
+        with self._changed:
+            self._connections.pop(request, None)
+            self._changed.notify_all()
+
+    def mark(self, connection: socket.socket, is_running: bool) -> None:
+        """Notes whether a request is running on a connection."""
+        with self._changed:
+            self._connections[connection] = is_running
+            if self.stopping and not is_running:
                 _end_reading(connection)
 
-    def begin_request(self, connection: socket.socket) -> None:
-        """Marks it as one whose request is running."""
-        with self._changed:
-            self._idle.discard(connection)
-            self._num_running += 1
-
-    def end_request(self) -> None:
-        """One request less is running."""
-        with self._changed:
-            self._num_running -= 1
-            self._changed.notify_all()
+    def take_those_who_wait(self) -> None:
+        """Accepts the connections that were made before the server was told to stop."""
+        while _is_readable(self.socket):
+            self._handle_request_noblock()
 
     def wait_until_idle(self, timeout: float) -> None:
         """Ends the connections on which nothing is asked, waits for the others."""
         with self._changed:
             self.stopping = True
-            for connection in self._idle:
-                _end_reading(connection)
-            self._changed.wait_for(lambda: not self._num_running and not self._idle, timeout)
+            for connection, is_running in self._connections.items():
+                if not is_running:
+                    _end_reading(connection)
+            self._changed.wait_for(lambda: not self._connections, timeout)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         logging.vlog(1, "The connection to %s broke.", client_address, exc_info=True)
+
+
+def _is_readable(connection: socket.socket) -> bool:
+    """Whether something has come on it, be it the end."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection, selectors.EVENT_READ)
+        return bool(selector.select(0))
 
 
 def _end_reading(connection: socket.socket) -> None:
@@ -114,6 +132,8 @@ def _end_reading(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RD)
 
+
+_MOST_CONNECTIONS = 1024  # each has a thread
 
 # By the numbers of `tf.errors`, which are gRPC's. Others are 500.
 _HTTP_STATUS = {
@@ -136,19 +156,16 @@ class _Handler(server.BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         """Waits for a request, then answers it."""
-        self.server.begin_waiting(self.connection)
         try:
             has_come = bool(self.rfile.peek(1))
         except OSError:
             has_come = False
-        self.server.begin_request(self.connection)
-        try:
-            if has_come:
-                super().handle_one_request()
-            else:
-                self.close_connection = True
-        finally:
-            self.server.end_request()
+        if not has_come:
+            self.close_connection = True
+            return
+        self.server.mark(self.connection, is_running=True)
+        super().handle_one_request()
+        self.server.mark(self.connection, is_running=False)
 
     def do_GET(self) -> None:
         path = _path_of(self.path)
@@ -167,9 +184,12 @@ class _Handler(server.BaseHTTPRequestHandler):
     def _handle(self) -> None:
         try:
             body = self._body()
-            path = _path_of(self.path)
             content = rest_api.answer(
-                self.server.catalogue, self.server.metrics, self.command, path, body
+                self.server.catalogue,
+                self.server.metrics,
+                self.command,
+                _path_of(self.path),
+                body,
             )
             status = HTTPStatus.OK
         except tf.errors.OpError as error:
@@ -211,7 +231,8 @@ class _Handler(server.BaseHTTPRequestHandler):
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the base class refuses by itself is refused in JSON too."""

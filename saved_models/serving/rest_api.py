@@ -39,7 +39,11 @@ _PATHS = {
 
 
 def answer(
-    catalogue: Catalogue, metrics: Metrics, method: str, path: str, body: bytes
+    catalogue: Catalogue,
+    metrics: Metrics,
+    method: str,
+    path: str,
+    body: bytes,
 ) -> dict[str, Any]:
     """Answers one request.
 
@@ -87,14 +91,20 @@ def _counted(catalogue: Catalogue, metrics: Metrics, name: str) -> Iterator[None
         metrics.count_request(name, status)
 
 
-def _predict(catalogue: Catalogue, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
+def _predict(
+    catalogue: Catalogue,
+    spec: model_pb2.ModelSpec,
+    body: bytes,
+) -> dict[str, Any]:
     document = rest_json.parse(body)
     spec.signature_name = document.get("signature_name", "")
     request = predict_pb2.PredictRequest(model_spec=spec)
-    infos = catalogue.signature_inputs(request)
-    for name, tensor in rest_json.input_tensors(document, infos, catalogue.limits).items():
-        request.inputs[name].CopyFrom(tensor)
-    response = catalogue.predict(request)
+
+    def complete(infos):
+        for name, tensor in rest_json.input_tensors(document, infos, catalogue.limits).items():
+            request.inputs[name].CopyFrom(tensor)
+
+    response = catalogue.predict(request, complete=complete)
     outputs = {name: tf.make_ndarray(response.outputs[name]) for name in sorted(response.outputs)}
     if "instances" in document:
         return {"predictions": rest_json.rows(outputs)}

@@ -1,5 +1,6 @@
 """The embedded server: exported models, by TF Serving's protocols, for the desk and for tests."""
 
+import contextlib
 import os
 import socket
 import threading
@@ -28,7 +29,7 @@ def serve(
     batching: Batching | None = DEFAULT_BATCHING,
     limits: Limits | None = None,
     poll_seconds: float | None = 1.0,
-    metrics_path: str = METRICS_PATH,
+    metrics_path: str | None = METRICS_PATH,
 ) -> "Server":
     """Serves the newest version of an exported model, without blocking.
 
@@ -47,7 +48,7 @@ def serve(
         batching: how requests are computed together. `None` means each by itself.
         limits: of a request.
         poll_seconds: between looks for new versions; `None` means never.
-        metrics_path: of Prometheus's metrics, on the port of REST.
+        metrics_path: of Prometheus's metrics, on the port of REST; `None` means none.
 
     Returns:
         A `Server` that is ready to answer. Keep it: gRPC stops when nothing refers to it.
@@ -62,28 +63,24 @@ def serve(
     metrics = Metrics()
     config = _config(directory, name, models_config)
     catalogue = Catalogue(config, limits, batching, metrics)
-    _check_port(host, port)
-    rest = None
-    try:
+    _check_ports(host, port, rest_port)
+    with contextlib.ExitStack() as undo:
+        undo.callback(catalogue.close)
+        rest = None
         if rest_port is not None:
-            _check_port(host, rest_port)
             rest = RestEndpoint(catalogue, metrics, host, rest_port, metrics_path)
+            undo.callback(rest.stop, 0)
         catalogue.load()
         try:
-            address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            endpoint = GrpcEndpoint(catalogue, metrics, address, batching is not None)
+            endpoint = GrpcEndpoint(catalogue, metrics, f"{_in_url(host)}:{port}")
         except RuntimeError as error:
             raise _port_error(host, port, "the address is in use") from error
-    except BaseException:
-        catalogue.close()
-        if rest is not None:
-            rest.stop(grace=0)
-        raise
+        undo.pop_all()
     if rest is not None:
         rest.start()
     if poll_seconds is not None:
         catalogue.watch(poll_seconds)
-    rest_note = "" if rest is None else f", REST and a page on http://{host}:{rest.port}"
+    rest_note = "" if rest is None else f", REST and a page on http://{_in_url(host)}:{rest.port}"
     names = ", ".join(catalogue.names)
     logging.info("Serving %s: gRPC on %s:%d%s.", names, host, endpoint.port, rest_note)
     return Server(catalogue, endpoint, rest)
@@ -113,7 +110,8 @@ class Server:
         """Takes no more requests, lets the running ones finish, and releases the ports.
 
         Args:
-            grace: seconds to wait for running requests; those left after it are cancelled.
+            grace: seconds to wait for running requests. Who still waits after that is told that his
+                is cancelled; what the model is computing then is waited for all the same.
         """
         grpc_stopped = self._endpoint.stop(grace)
         if self._rest is not None:
@@ -142,20 +140,30 @@ def _config(
             f"{directory!r} and {models_config!r}."
         )
     if models_config is not None:
-        return read_models_config(models_config)
+        config = read_models_config(models_config)
+        if not config.model_config_list.config:
+            raise ValueError(f"{os.fspath(models_config)} names no model.")
+        return config
     return config_of(directory, name)
 
 
-def _check_port(host: str, port: int) -> None:
-    """Raises a plain error where gRPC would only say that it failed, and log why."""
-    if not 0 <= port <= 65535:
-        raise ValueError(f"A port is 0 … 65535, and 0 picks a free one, but {port} was given.")
-    try:
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
-    except OSError as error:
-        raise _port_error(host, port, error.strerror) from error
+def _check_ports(host: str, port: int, rest_port: int | None) -> None:
+    """Raises a plain error before anything is loaded, where gRPC would only say that it failed."""
+    if port == rest_port != 0:
+        raise _port_error(host, port, "it is given to both gRPC and REST")
+    for one in (port, rest_port or 0):
+        if not 0 <= one <= 65535:
+            raise ValueError(f"A port is 0 … 65535, and 0 picks a free one, but {one} was given.")
+        try:
+            with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")
+                probe.bind((host, one))
+        except OSError as error:
+            raise _port_error(host, one, error.strerror) from error
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def _port_error(host: str, port: int, reason: str) -> OSError:

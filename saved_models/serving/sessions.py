@@ -6,6 +6,7 @@ fails here. Requests and answers are TF Serving's protos.
 
 import copy
 import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from tensorflow_serving.apis import predict_pb2
 from elmo_tf.saved_models.operations import register_operations
 from elmo_tf.saved_models.serving.batch_rows import Call
 from elmo_tf.saved_models.serving.batching import Batcher, Batching
-from elmo_tf.saved_models.serving.errors import braces, invalid
+from elmo_tf.saved_models.serving.errors import braces, invalid, shortened
 from elmo_tf.saved_models.serving.limits import Limits
 from elmo_tf.saved_models.serving.metrics import Metrics
 from elmo_tf.saved_models.serving.tensors import array_of, proto_of
@@ -27,6 +28,8 @@ from elmo_tf.threads import num_cores
 
 DEFAULT_SIGNATURE = "serving_default"
 
+_NO_LIMITS = Limits(2**62, 2**62, 2**62)  # of requests to warm up
+_MOST_FETCHES = 16  # choices of outputs that a session is prepared for, beside that of all
 # What a signature may be called for and still be asked for a prediction.
 _METHOD_NAMES = tuple(
     f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress")
@@ -56,7 +59,10 @@ class LoadedVersion:
         metrics: Metrics | None = None,
     ):
         self.number = number
-        self._limits = limits or Limits()
+        self._limits = _NO_LIMITS
+        self._fetches: dict[str, set[tuple[str, ...]]] = {}  # of each signature, those known
+        # As many at the same time as TF Serving's.
+        self._free = threading.BoundedSemaphore(4 * num_cores())
         # Short operations take longer when two cores share each: see `elmo_tf.threads`.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
@@ -71,6 +77,7 @@ class LoadedVersion:
             self.signatures = copy.deepcopy(dict(meta_graph.signature_def))
             for request in read_warmup(path):
                 self.answer(request)
+            self._limits = limits or Limits()
             if batching is not None:
                 self._batcher = Batcher(self._run, batching, metrics)
         except BaseException:
@@ -93,7 +100,8 @@ class LoadedVersion:
         """
         call = self._call(request, is_awaited)
         if self._batcher is None:
-            arrays = self._run(call.signature, call.inputs, call.aliases)
+            with self._free:
+                arrays = self._run(call.name, call.inputs, call.aliases)
         else:
             arrays = self._batcher.run(call)
         response = predict_pb2.PredictResponse()
@@ -102,6 +110,20 @@ class LoadedVersion:
             info = call.signature.outputs[alias]
             response.outputs[alias].CopyFrom(proto_of(array, info.dtype))
         return response
+
+    def inputs_of(
+        self, request: predict_pb2.PredictRequest
+    ) -> Mapping[str, meta_graph_pb2.TensorInfo]:
+        """The inputs of the signature that a request asks for, by their names.
+
+        Raises:
+            tf.errors.InvalidArgumentError: there is no such signature.
+        """
+        name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+        if name not in self.signatures:
+            message = f'Serving signature name: "{shortened(name)}" not found in signature def'
+            raise invalid(message)
+        return self.signatures[name].inputs
 
     def close(self) -> None:
         """Closes the session. No request may be running."""
@@ -127,20 +149,26 @@ class LoadedVersion:
         return Call(name, signature, inputs, aliases, num_tokens, is_awaited)
 
     def _run(
-        self,
-        signature: meta_graph_pb2.SignatureDef,
-        inputs: Mapping[str, np.ndarray],
-        aliases: Sequence[str],
+        self, name: str, inputs: Mapping[str, np.ndarray], aliases: Sequence[str]
     ) -> list[np.ndarray]:
+        signature = self.signatures[name]
         feeds = {signature.inputs[alias].name: array for alias, array in inputs.items()}
-        # Always in one order: a session keeps what it has prepared for each order.
-        ordered = sorted(aliases)
+        fetched = self._fetched(name, tuple(sorted(aliases)))
         try:
-            found = self._session.run([signature.outputs[alias].name for alias in ordered], feeds)
+            found = self._session.run([signature.outputs[alias].name for alias in fetched], feeds)
         except ValueError as error:  # The shape of what is fed does not fit.
             raise invalid(str(error)) from error
-        arrays = dict(zip(ordered, found, strict=True))
+        arrays = dict(zip(fetched, found, strict=True))
         return [arrays[alias] for alias in aliases]
+
+    def _fetched(self, name: str, aliases: tuple[str, ...]) -> Sequence[str]:
+        """What to fetch for these outputs: a session keeps what it has prepared for each choice."""
+        known = self._fetches.setdefault(name, set())
+        if aliases not in known:
+            if len(known) >= _MOST_FETCHES:
+                return sorted(self.signatures[name].outputs)
+            known.add(aliases)
+        return aliases
 
 
 def _inputs(

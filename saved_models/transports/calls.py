@@ -60,7 +60,7 @@ def explained(
         port_of: "gRPC" or "REST".
         deadline: of the call.
     """
-    if code == grpc.StatusCode.UNAVAILABLE:
+    if code == grpc.StatusCode.UNAVAILABLE and _is_of_connection(details):
         details = (
             f"Cannot reach a model server at {address}: {details}. Is it running, "
             f"and is this the port of its {port_of}?"
@@ -71,6 +71,11 @@ def explained(
             f"at once, or allow a longer timeout."
         )
     return ServerError(code, details)
+
+
+def _is_of_connection(details: str) -> bool:
+    """Whether nobody was reached, rather than a server that cannot answer now."""
+    return any(word in details.lower() for word in ("connect", "http", "socket", "name resol"))
 
 
 class Call(Protocol[T]):

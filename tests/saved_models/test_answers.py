@@ -24,6 +24,15 @@ INFOS = {
 }
 
 
+def test_an_axis_of_something_else_is_not_taken_for_that_of_the_tokens():
+    infos = {
+        **INFOS,
+        "chars": info("int32", [None, None]),
+        "pairs": info("float32", [None, None, None]),
+    }
+    assert output_plan((), infos).with_tokens == {"elmo", "tokens"}
+
+
 @pytest.mark.parametrize(
     ("wanted", "asked"),
     [

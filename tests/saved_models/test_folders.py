@@ -9,3 +9,10 @@ def test_versions_are_folders_with_a_model_named_by_a_number(tmp_path):
 
     assert versions_in(tmp_path) == {1: tmp_path / "1", 7: tmp_path / "007"}
     assert versions_in(tmp_path / "nowhere") == {}
+
+
+def test_a_number_that_no_version_can_have_is_none(tmp_path):
+    for name in (str(2**63), str(2**63 - 1)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saved_model.pb").touch()
+    assert list(versions_in(tmp_path)) == [2**63 - 1]

@@ -3,8 +3,9 @@
 import itertools
 
 import pytest
+from tensorflow_serving.apis import model_pb2
 
-from elmo_tf.saved_models.requests import checked_sentences, sentence_batches
+from elmo_tf.saved_models.requests import checked_sentences, predict_request, sentence_batches
 
 
 @pytest.mark.parametrize(
@@ -31,3 +32,11 @@ def test_a_full_request_does_not_wait_for_the_next_sentence():
         raise RuntimeError("there is no third yet")
 
     assert next(sentence_batches(checked_sentences(sentences()), 2, 99)) == ["a", "b"]
+
+
+def test_no_sentences_are_what_the_signature_takes():
+    request = predict_request(model_pb2.ModelSpec(), [], signature="tokens")
+    shapes = {
+        name: [dim.size for dim in proto.tensor_shape.dim] for name, proto in request.inputs.items()
+    }
+    assert shapes == {"tokens": [0, 1], "sequence_len": [0]}

@@ -1,5 +1,6 @@
 import re
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -27,11 +28,11 @@ class Held:
         self.num_rows = []
         self._run = version._run
 
-    def __call__(self, signature, inputs, aliases):
+    def __call__(self, name, inputs, aliases):
         self.begun.set()
         assert self.go_on.wait(10)
         self.num_rows.append(max(len(array) for array in inputs.values() if array.ndim))
-        return self._run(signature, inputs, aliases)
+        return self._run(name, inputs, aliases)
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def call_of(version):
 def together(held, calls, options=None, metrics=None):
     """What each call gives when all of them wait behind a first one; errors too."""
     batcher = Batcher(held, options or Batching(), metrics)
-    first = Call("serving_default", calls[0].signature, calls[0].inputs, calls[0].aliases)
+    first = Call(calls[0].name, calls[0].signature, calls[0].inputs, calls[0].aliases)
     with ThreadPoolExecutor(len(calls) + 1) as pool:
         running = pool.submit(batcher.run, first)
         assert held.begun.wait(10)
@@ -72,7 +73,7 @@ def together(held, calls, options=None, metrics=None):
         for number, call in enumerate(calls, 1):
             futures.append(pool.submit(batcher.run, call))
             while not (futures[-1].done() or len(batcher_queue(batcher)) == number):
-                pass
+                time.sleep(0.001)
         held.go_on.set()
         running.exception(10)
         results = [future.exception(10) or future.result() for future in futures]
@@ -86,9 +87,7 @@ def batcher_queue(batcher):
 
 
 def assert_as_alone(version, call, arrays):
-    for got, wanted in zip(
-        arrays, version._run(call.signature, call.inputs, call.aliases), strict=True
-    ):
+    for got, wanted in zip(arrays, version._run(call.name, call.inputs, call.aliases), strict=True):
         np.testing.assert_array_equal(got, wanted)
 
 
@@ -122,10 +121,10 @@ def test_each_call_gets_the_outputs_that_it_asked_for_in_its_order(version, held
 
 
 def test_a_call_that_is_wrong_fails_alone(version, held, call_of):
-    def refusing(signature, inputs, aliases):
+    def refusing(name, inputs, aliases):
         if "bad" in inputs["strings"]:
             raise tf.errors.InvalidArgumentError(None, None, "a bad word")
-        return version._run(signature, inputs, aliases)
+        return version._run(name, inputs, aliases)
 
     held._run = refusing
     calls = [call_of(["c"]), call_of(["bad"]), call_of(["d e f g"])]
@@ -232,9 +231,9 @@ def test_a_call_whose_caller_has_gone_is_not_computed(held, call_of):
 def test_outputs_that_are_not_one_row_for_each_input_are_computed_one_by_one(version, call_of):
     sizes = []
 
-    def shortened(signature, inputs, aliases):
+    def shortened(name, inputs, aliases):
         sizes.append(len(inputs["strings"]))
-        return [array[:1] for array in version._run(signature, inputs, aliases)]
+        return [array[:1] for array in version._run(name, inputs, aliases)]
 
     held = Held(version)
     held._run = shortened
@@ -243,12 +242,43 @@ def test_outputs_that_are_not_one_row_for_each_input_are_computed_one_by_one(ver
     assert sizes == [1, 2, 1, 1]
 
 
+def test_an_output_whose_axis_1_is_not_the_tokens_is_computed_one_by_one(version, call_of):
+    sizes = []
+
+    def with_another_width(name, inputs, aliases):
+        sizes.append(len(inputs["strings"]))
+        found = dict(zip(aliases, version._run(name, inputs, aliases), strict=True))
+        longest = max(len(text) for text in inputs["strings"])
+        found["word_emb"] = np.ones((len(inputs["strings"]), longest, 3), np.float32)
+        return [found[alias] for alias in aliases]
+
+    held = Held(version)
+    held._run = with_another_width
+    arrays = together(held, [call_of(["abc"], ["word_emb"]), call_of(["b cdefg"], ["word_emb"])])
+    assert [one[0].shape for one in arrays] == [(1, 3, 3), (1, 7, 3)]
+    assert sizes == [1, 2, 1, 1]
+
+
+def test_a_full_batch_does_not_wait_for_another_signature(held, call_of):
+    held.go_on.set()
+    options = Batching(max_batch_size=2, batch_timeout_micros=60_000_000)
+    batcher = Batcher(held, options)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(batcher.run, call_of([["a"]]))
+        while not batcher_queue(batcher):
+            time.sleep(0.001)
+        assert pool.submit(batcher.run, call_of(["b", "c"])).result(10)[2].tolist() == [1, 1]
+        assert not waiting.done()
+        batcher.close()
+        assert waiting.result(10)[2].tolist() == [1]
+
+
 def test_closing_answers_what_waits_and_refuses_the_rest(version, held, call_of):
     batcher = Batcher(held, Batching(batch_timeout_micros=60_000_000))
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(batcher.run, call_of(["a"]))
         while not batcher_queue(batcher):
-            pass
+            time.sleep(0.001)
         closing = pool.submit(batcher.close)
         held.go_on.set()
         assert waiting.result(10)[2].tolist() == [1]
@@ -283,6 +313,7 @@ def test_parameters_come_from_tf_servings_file(tmp_path):
     path.write_text("max_batch_size { value: 7 }\nbatch_timeout_micros { value: 300 }\n")
     batching = Batching.of_file(path)
     assert (batching.max_batch_size, batching.batch_timeout_micros) == (7, 300)
+    assert batching.max_enqueued_batches == 10  # TF Serving's own
     path.write_text("max_batch_sizes { value: 7 }\n")
     with pytest.raises(ValueError, match=re.escape(f"{path}, line 1")):
         Batching.of_file(path)

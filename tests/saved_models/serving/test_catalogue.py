@@ -1,6 +1,8 @@
 import re
 import shutil
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -407,6 +409,34 @@ def test_a_configuration_that_is_wrong_leaves_the_old_one(
         changing.reload(reload_request(*configs))
     assert changing.names == ["elmo"]
     assert scale_of(changing) == 100
+
+
+def test_another_spelling_of_a_folder_loads_nothing_again(changing, model_directory, tmp_path):
+    spellings = (f"{model_directory}/", f"{model_directory.parent}//{model_directory.name}")
+    metrics = changing._metrics
+    for spelling in spellings:
+        changing.reload(reload_request({"name": "elmo", "base_path": spelling}))
+    assert 'status="success"} 1.0' in metrics.as_text().decode()
+
+
+def test_no_request_fails_while_the_configuration_changes(changing, model_directory, tmp_path):
+    shutil.copytree(model_directory / "1", tmp_path / "1")
+    stop = threading.Event()
+
+    def ask():
+        count = 0
+        while not stop.is_set():
+            assert scale_of(changing) in (10, 100)
+            count += 1
+        return count
+
+    with ThreadPoolExecutor(4) as pool:
+        asking = [pool.submit(ask) for _ in range(4)]
+        for number in range(6):
+            base_path = str(tmp_path if number % 2 else model_directory)
+            changing.reload(reload_request({"name": "elmo", "base_path": base_path}))
+        stop.set()
+        assert all(one.result(20) for one in asking)
 
 
 def test_a_configuration_of_another_kind_is_refused(changing):

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.serving.limits import Limits
 from elmo_tf.saved_models.serving.sessions import LoadedVersion
@@ -28,6 +29,12 @@ def of_shape(dtype, *shape):
         of_shape(tf.string, 63),
         of_shape(tf.float32, 2**40, 2**40),
         of_shape(tf.int64, 5, 26),
+        of_shape(tf.string, 0, 2**50),
+        tensor_pb2.TensorProto(
+            dtype=tf.string.as_datatype_enum,
+            tensor_shape=tf.TensorShape([10]).as_proto(),
+            string_val=[b"", b"a" * 120],
+        ),
     ],
 )
 def test_a_tensor_that_one_value_would_blow_up_is_refused(proto):
@@ -35,7 +42,7 @@ def test_a_tensor_that_one_value_would_blow_up_is_refused(proto):
         Limits(max_request_bytes=1000).check_size("x", proto)
 
 
-@pytest.mark.parametrize("proto", [of_shape(tf.float32, 250), of_shape(tf.string, 0, 2**50)])
+@pytest.mark.parametrize("proto", [of_shape(tf.float32, 250), of_shape(tf.string, 0, 62)])
 def test_a_tensor_within_the_limit_passes(proto):
     Limits(max_request_bytes=1000).check_size("x", proto)
 
@@ -84,6 +91,21 @@ def test_padding_counts_as_tokens(signatures):
     assert Limits(max_tokens=12).check_tokens(signatures["tokens"], inputs) == 12
     with pytest.raises(tf.errors.InvalidArgumentError, match="2 sentences, the longest with 6"):
         Limits(max_tokens=11).check_tokens(signatures["tokens"], inputs)
+
+
+def test_tokens_count_without_sentences_too(signatures):
+    inputs = {"tokens": np.full((0, 6), b"", object), "sequence_len": np.array([], np.int32)}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="product must be at most 5"):
+        Limits(max_tokens=5).check_tokens(signatures["tokens"], inputs)
+
+
+def test_of_raw_text_each_byte_may_be_a_token(signatures):
+    raw = meta_graph_pb2.SignatureDef()
+    raw.CopyFrom(signatures["serving_default"])
+    raw.outputs["starts"].dtype = tf.int64.as_datatype_enum
+    assert Limits(max_tokens=10).check_tokens(raw, strings("!!!!", "a")) == 8
+    with pytest.raises(tf.errors.InvalidArgumentError, match="2 sentences, the longest with 6"):
+        Limits(max_tokens=10).check_tokens(raw, strings("!!!!!!", "a"))
 
 
 def test_more_sentences_than_a_request_may_have_are_refused(signatures):

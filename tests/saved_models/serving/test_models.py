@@ -54,11 +54,7 @@ def put(directory, name, content=""):
 
 
 def model_of(directory, loader, policy=None, labels=()):
-    config = model_server_config_pb2.ModelConfig(name="elmo", base_path=str(directory))
-    if policy is not None:
-        config.model_version_policy.CopyFrom(policy_of(policy))
-    config.version_labels.update(labels)
-    model = Model(config, loader)
+    model = Model(config_of(directory, policy, labels), loader)
     model.load()
     return model
 
@@ -181,7 +177,7 @@ def test_without_a_policy_another_version_is_loaded_until_the_next_change(tmp_pa
         ({"latest": {}}, [3]),
         ({"latest": {"num_versions": 2}}, [3, 2]),
         ({"all": {}}, [3, 2, 1]),
-        ({"specific": {"versions": [1, 3, 7]}}, [3, 1]),
+        ({"specific": {"versions": [1, 3]}}, [3, 1]),
     ],
 )
 def test_a_policy_says_which_versions_are_loaded(tmp_path, loader, policy, numbers):
@@ -196,13 +192,20 @@ def test_a_policy_says_which_versions_are_loaded(tmp_path, loader, policy, numbe
             number_of(model, version={"value": other})
 
 
+def config_of(directory, policy=None, labels=()):
+    config = model_server_config_pb2.ModelConfig(name="elmo", base_path=str(directory))
+    if policy is not None:
+        config.model_version_policy.CopyFrom(policy_of(policy))
+    config.version_labels.update(labels)
+    return config
+
+
 def test_a_label_stands_for_a_version(tmp_path, loader):
     for number in (1, 2):
         put(tmp_path, number)
-    model = model_of(tmp_path, loader, {"all": {}})
-    model.label({"stable": 1, "new": 2})
+    model = model_of(tmp_path, loader, {"all": {}}, {"stable": 1, "new": 2})
     assert number_of(model, version_label="stable") == 1
-    model.label({"stable": 2})
+    model.follow(config_of(tmp_path, {"all": {}}, {"stable": 2}))
     assert number_of(model, version_label="stable") == 2
     with pytest.raises(tf.errors.InvalidArgumentError, match="servable version label: new"):
         number_of(model, version_label="new")
@@ -210,12 +213,30 @@ def test_a_label_stands_for_a_version(tmp_path, loader):
 
 def test_a_label_for_a_version_that_is_not_loaded_is_refused(tmp_path, loader):
     put(tmp_path, 1)
-    model = model_of(tmp_path, loader)
-    model.label({"stable": 1})
+    model = model_of(tmp_path, loader, None, {"stable": 1})
     message = "assign label to version 5 of model elmo, which is not currently available"
     with pytest.raises(tf.errors.FailedPreconditionError, match=message):
-        model.label({"stable": 5})
+        model.prepare(config_of(tmp_path, None, {"stable": 5}))
     assert number_of(model, version_label="stable") == 1
+
+
+def test_a_version_that_the_policy_names_must_be_there(tmp_path, loader):
+    put(tmp_path, 1)
+    put(tmp_path, 3)
+    with pytest.raises(FileNotFoundError, match=r"has no version 2, 7 of elmo; it has 1, 3\."):
+        model_of(tmp_path, loader, {"specific": {"versions": [7, 3, 2]}})
+
+
+def test_what_was_prepared_in_vain_is_let_go(tmp_path, loader):
+    for number in (1, 2):
+        put(tmp_path, number)
+    model = model_of(tmp_path, loader, {"latest": {}})
+    with pytest.raises(tf.errors.FailedPreconditionError, match="assign label to version 5"):
+        model.prepare(config_of(tmp_path, {"specific": {"versions": [1]}}, {"stable": 5}))
+    assert loader.open_numbers() == [2, 1]
+    model.refresh()
+    assert loader.open_numbers() == [2]
+    assert number_of(model) == 2
 
 
 def test_only_so_many_of_those_that_are_gone_are_told_of(tmp_path, loader, monkeypatch):

@@ -257,7 +257,7 @@ def test_a_body_that_is_too_large_is_refused(server):
 
 
 def test_a_failure_of_the_server_itself_is_an_internal_error(server, monkeypatch):
-    def fail(self, request):
+    def fail(self, *arguments, **named):
         raise KeyError("lost")
 
     monkeypatch.setattr(Catalogue, "predict", fail)
@@ -357,6 +357,20 @@ def test_stopping_ends_connections_on_which_nothing_is_asked(model_directory):
     connection.close()
 
 
+def test_stopping_answers_what_had_come_in_by_then(model_directory):
+    server = serve(model_directory, port=0, rest_port=0)
+    body = json.dumps({"inputs": ["a"]}).encode()
+    head = f"POST /v1/models/elmo:predict HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    connections = []
+    for _ in range(30):
+        connections.append(socket.create_connection(("127.0.0.1", server.rest_port), timeout=10))
+        connections[-1].sendall(head.encode() + body)
+    server.stop()
+    for connection in connections:
+        with connection:
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+
+
 def test_metrics_count_requests(model_directory):
     with serve(model_directory, port=0, rest_port=0, metrics_path="/metrics") as server:
         predict(server, {"inputs": ["a b"]})
@@ -383,10 +397,10 @@ def test_stopping_answers_the_requests_that_are_running(model_directory, monkeyp
     begun, go_on = threading.Event(), threading.Event()
     original = Catalogue.predict
 
-    def slow_predict(self, request):
+    def slow_predict(self, *arguments, **named):
         begun.set()
         assert go_on.wait(10)
-        return original(self, request)
+        return original(self, *arguments, **named)
 
     monkeypatch.setattr(Catalogue, "predict", slow_predict)
     server = serve(model_directory, port=0, rest_port=0)

@@ -1,5 +1,7 @@
+import contextlib
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -7,6 +9,7 @@ import pytest
 import tensorflow as tf
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
@@ -138,7 +141,7 @@ def test_a_failure_of_the_server_itself_is_internal_and_does_not_stop_it(channel
     def fail(self, *args):
         raise KeyError("lost")
 
-    monkeypatch.setattr(Catalogue, "_model", fail)
+    monkeypatch.setattr(Catalogue, "predict", fail)
     assert_refused(grpc.StatusCode.INTERNAL, "KeyError: 'lost'", predict, channel, request_of())
     monkeypatch.undo()
     assert predict(channel, request_of())
@@ -195,6 +198,40 @@ def test_the_health_is_told_until_the_server_stops(model_directory, slow_predict
         go_on.set()
         watched.cancel()
         stopping.result(10)
+
+
+def test_who_watches_does_not_keep_a_server_from_stopping(model_directory):
+    server = serve(model_directory, port=0, rest_port=None)
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+        begun = time.monotonic()
+        server.stop(grace=20)
+        assert time.monotonic() - begun < 10
+
+
+def test_many_who_ask_by_reflection_and_then_nothing_are_refused(model_directory):
+    go_on = threading.Event()
+
+    def silent():
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+        go_on.wait(30)
+
+    with (
+        serve(model_directory, port=0, rest_port=None) as server,
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        streams = [stub.ServerReflectionInfo(silent()) for _ in range(40)]
+        codes = []
+        for stream in streams:
+            with contextlib.suppress(grpc.RpcError):
+                next(stream)
+                continue
+            codes.append(stream.code())
+        assert codes == [grpc.StatusCode.RESOURCE_EXHAUSTED] * (40 - 32)
+        assert predict(channel, request_of())
+        go_on.set()
 
 
 def test_reflection_tells_services_and_their_methods(channel):
@@ -278,7 +315,7 @@ def test_a_busy_rest_port_is_an_error_and_releases_the_other(model_directory, se
 
 def test_one_port_for_both_is_an_error(model_directory):
     port = free_port()
-    with pytest.raises(OSError, match=rf"port {port}: the address is in use. Choose another"):
+    with pytest.raises(OSError, match=rf"port {port}: it is given to both gRPC and REST. Ch"):
         serve(model_directory, port=port, rest_port=port)
     assert_free(port)
 
