@@ -105,7 +105,7 @@ class _HTTPServer(socketserver.ThreadingTCPServer):
     def take_those_who_wait(self) -> None:
         """Accepts the connections that were made before the server was told to stop."""
         while _is_readable(self.socket):
-            self._handle_request_noblock()
+            self.handle_request()
 
     def wait_until_idle(self, timeout: float) -> None:
         """Ends the connections on which nothing is asked, waits for the others."""
