@@ -11,6 +11,7 @@ from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.token_rows import distinct_rows
 from elmo_tf.precision import PRECISIONS
+from elmo_tf.text.char_ids import BEGIN_WORD
 from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch
 
 SENTENCES = tf.TensorSpec((None,), tf.string, name="strings")
@@ -140,9 +141,9 @@ class Exported(tf.train.Checkpoint):
 
         @tf.function(input_signature=[spec])
         def of_char_ids(char_ids):
-            # A server that batches pads with copies of the first id, not with zeros. A token has
-            # at least two different ids: those of its boundaries.
-            is_filling = tf.reduce_all(char_ids == char_ids[:, :, :1], axis=-1)  # (batch, token)
+            # A server that batches pads with copies of the first id, which is where a word begins,
+            # or 0. No token is such a row.
+            is_filling = tf.reduce_all(char_ids == BEGIN_WORD, axis=-1)  # (batch, token)
             real = is_token(char_ids) & ~is_filling
             return self._outputs(char_ids, row_lengths(real, None))
 
