@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
-LENGTHS = "sequence_len"
+LENGTHS = "sequence_len"  # by this name an exported biLM takes and tells the tokens of sentences
 _TOKEN_NAMES = ("tokens", "starts", "ends")  # outputs of the signature of raw text
 Arrays = dict[str, np.ndarray]
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.serving.limits import LENGTHS, takes_sentences
+from elmo_tf.saved_models.answers import LENGTHS
+from elmo_tf.saved_models.serving.limits import takes_sentences
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from elmo_tf.saved_models.answers import LENGTHS
 from elmo_tf.saved_models.config_protos import DEFAULT_MAX_BATCH_SIZE, read_batching_parameters
 from elmo_tf.saved_models.serving.batch_rows import (
     Call,
@@ -26,7 +27,7 @@ from elmo_tf.saved_models.serving.batch_rows import (
     share,
 )
 from elmo_tf.saved_models.serving.errors import unavailable
-from elmo_tf.saved_models.serving.limits import LENGTHS, takes_sentences
+from elmo_tf.saved_models.serving.limits import takes_sentences
 from elmo_tf.saved_models.serving.metrics import Metrics
 from elmo_tf.threads import num_cores
 

@@ -9,9 +9,8 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
+from elmo_tf.saved_models.answers import LENGTHS
 from elmo_tf.saved_models.serving.errors import invalid
-
-LENGTHS = "sequence_len"  # by this name an exported biLM takes and tells the tokens of sentences
 
 
 @dataclasses.dataclass(frozen=True)

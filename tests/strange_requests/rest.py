@@ -133,7 +133,7 @@ def other_methods(rng, size):
 
 @KINDS.add(400, 505)
 def other_versions(rng, size):
-    versions = ["HTTP/2.0", "HTTP/9.9", "HTTP/1", "HTTP/1.1.1", "HTTP/-1.1", "HTTP/1.1 x", "XXXX"]
+    versions = ["HTTP/2.0", "HTTP/9.9", "HTTP/1", "HTTP/1.1.1", "HTTP/-1.1", "HTTP/1.1 x", "GOPHER"]
     return sent("GET", "/", version=rng.choice(versions))
 
 

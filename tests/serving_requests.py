@@ -1,0 +1,26 @@
+"""Requests to the models of tests/saved_models/conftest.py."""
+
+import tensorflow as tf
+from tensorflow_serving.apis import get_model_status_pb2, predict_pb2
+
+SENTENCES = tf.make_tensor_proto(["a bb", "", "ccc"])
+
+
+def model_spec(name="elmo", signature="", version=None):
+    spec = {"name": name, "signature_name": signature}
+    return spec if version is None else spec | {"version": version}
+
+
+def predict_request(inputs=None, outputs=(), **spec):
+    inputs = {"strings": SENTENCES} if inputs is None else inputs
+    return predict_pb2.PredictRequest(
+        model_spec=model_spec(**spec), inputs=inputs, output_filter=outputs
+    )
+
+
+def states(catalogue, **spec):
+    request = get_model_status_pb2.GetModelStatusRequest(model_spec=model_spec(**spec))
+    name_of = get_model_status_pb2.ModelVersionStatus.State.Name
+    return [
+        (one.version, name_of(one.state)) for one in catalogue.status(request).model_version_status
+    ]
