@@ -17,6 +17,7 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
+from elmo_tf.saved_models.nested_lists import shape_of
 from elmo_tf.saved_models.serving.errors import invalid
 from elmo_tf.saved_models.serving.limits import Limits
 
@@ -43,14 +44,14 @@ def input_tensors(
     """Returns the tensors of a request, for the inputs that `infos` describes."""
     if "instances" in document:
         for name, info in infos.items():
-            _check_size(name, info.dtype, _shape(document["instances"])[:1], limits)
+            _check_size(name, info.dtype, shape_of(document["instances"])[:1], limits)
         columns = _columns_of_rows(document["instances"], list(infos))
     else:
         columns = _named(document["inputs"], list(infos), "'inputs'")
     tensors = {}
     for name, info in infos.items():
         dtype = tf.as_dtype(info.dtype)
-        shape, rank = _shape(columns[name]), tf.TensorShape(info.tensor_shape).rank
+        shape, rank = shape_of(columns[name]), tf.TensorShape(info.tensor_shape).rank
         if rank not in (None, len(shape)):
             raise invalid(f"Expected {name} to have {rank} axes, but got {len(shape)}")
         _check_size(name, info.dtype, shape, limits)
@@ -111,15 +112,6 @@ def _named(value: Any, names: list[str], where: str) -> dict[str, Any]:
     elif set(value) == set(names):
         return value
     raise invalid(f"Expected {where} to be an object with {sorted(names)}, but got {_shown(value)}")
-
-
-def _shape(value: Any) -> list[int]:
-    """Returns what the first element of each list says that the others must look like."""
-    shape = []
-    while isinstance(value, list):
-        shape.append(len(value))
-        value = value[0] if value else None
-    return shape
 
 
 def _flat(value: Any, shape: list[int], name: str, dtype: tf.DType) -> list[Any]:

@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
+from elmo_tf.saved_models.nested_lists import shape_of
 from elmo_tf.text.sentences import encode
 
 
@@ -72,7 +73,7 @@ def _jsonable(value: Any) -> Any:
 def _array(value: Any, info: meta_graph_pb2.TensorInfo | None) -> np.ndarray:
     dtype = None if info is None else tf.as_dtype(info.dtype).as_numpy_dtype
     if dtype is object or (dtype is None and _is_text(_first(value))):
-        shape = _shape(value)
+        shape = shape_of(value)
         array = np.empty(shape, object)
         array.ravel()[:] = [_as_bytes(scalar) for scalar in _flat(value, len(shape))]
     else:
@@ -94,14 +95,6 @@ def _first(value: Any) -> Any:
     while isinstance(value, list) and value:
         value = value[0]
     return value
-
-
-def _shape(value: Any) -> list[int]:
-    shape = []
-    while isinstance(value, list):
-        shape.append(len(value))
-        value = value[0] if value else None
-    return shape
 
 
 def _flat(value: Any, rank: int) -> list[Any]:
