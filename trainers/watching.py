@@ -10,6 +10,7 @@ from typing import Any, TextIO
 import tensorflow as tf
 from absl import logging
 
+from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
 from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.config import PretrainConfig
@@ -138,11 +139,6 @@ class _Board:
 
 
 def check_tensorboard() -> None:
-    """Raises `ImportError` if what writes for TensorBoard is not installed."""
-    try:
-        import tensorboard  # noqa: F401 - `tf.summary` takes its operations from there
-    except ImportError:
-        raise ImportError(
-            "TensorBoard is not installed, and what writes for it comes with it: "
-            "pip install 'elmo_tf[tensorboard]'"
-        ) from None
+    """Raises `MissingExtraError` if what writes for TensorBoard is not installed."""
+    # `tf.summary` takes its operations from there.
+    require_extra("tensorboard", "tensorboard", "Writing for TensorBoard")

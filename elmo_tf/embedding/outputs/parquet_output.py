@@ -9,6 +9,7 @@ import numpy as np
 
 from elmo_tf.embedding.outputs.growing_files import GrowingFiles
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
+from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_directory, synchronise
 from elmo_tf.text.sentence_files import Sentence
 from elmo_tf.text.sentences import encode
@@ -71,7 +72,7 @@ class ParquetOutput(VectorOutput):
         refuse_directory(path, overwrite, known=["part-*.parquet"])
 
     def __init__(self, folder: str | os.PathLike, options: OutputOptions):
-        _require_pyarrow()
+        require_extra("pyarrow", "parquet", "Parquet")
         super().__init__(folder, options)
         self._growing = GrowingFiles(self._folder)
         self._schema = parquet_schema(options.dtype, not options.forget_sentences)
@@ -139,12 +140,3 @@ def _shard_name(number: int) -> str:
 
 def _valid(text: str) -> str:
     return encode(text).decode("utf-8", "replace")
-
-
-def _require_pyarrow() -> None:
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "Parquet needs pyarrow: pip install 'elmo_tf[parquet]' brings it."
-        ) from None

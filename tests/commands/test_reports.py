@@ -1,0 +1,68 @@
+import argparse
+import json
+
+import pytest
+
+from elmo_tf.commands.reports import (
+    add_report_options,
+    check_report_options,
+    markdown_table,
+    percent,
+    report,
+)
+
+CONTENT = {"layers": [0.5, 0.75], "word": "größer"}
+
+
+@pytest.fixture
+def told(capsys):
+    """Reports `CONTENT` with some options; gives what came to stdout."""
+
+    def tell(*options):
+        parser = argparse.ArgumentParser()
+        add_report_options(parser)
+        arguments = parser.parse_args([str(option) for option in options])
+        check_report_options(arguments)
+        report(arguments, CONTENT, lambda: "| a table |")
+        return capsys.readouterr().out
+
+    return tell
+
+
+def test_programs_get_json_and_people_a_table(told, monkeypatch):
+    assert json.loads(told()) == CONTENT
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert told() == "| a table |\n"
+
+
+def test_the_form_can_be_chosen(told):
+    assert told("--format", "markdown") == "| a table |\n"
+    assert json.loads(told("--format", "json")) == CONTENT
+
+
+def test_a_file_gets_the_json_whatever_stdout_gets(told, tmp_path):
+    told("--format", "markdown", "--json", tmp_path / "results.json")
+
+    assert json.loads((tmp_path / "results.json").read_text("utf-8")) == CONTENT
+
+
+def test_a_file_is_replaced_only_if_that_is_allowed(told, tmp_path):
+    path = tmp_path / "results.json"
+    path.write_text("earlier results")
+
+    with pytest.raises(FileExistsError, match=r"results\.json exists already"):
+        told("--json", path)
+    assert path.read_text() == "earlier results"
+    told("--json", path, "--overwrite")
+    assert json.loads(path.read_text("utf-8")) == CONTENT
+
+
+def test_a_table_keeps_numbers_as_they_are_written_and_marks_those_that_lack():
+    table = markdown_table(["layer", "known"], [["0", percent(0.5)], ["1", percent(None)]])
+
+    assert [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()] == [
+        ["layer", "known"],
+        [":--------", "--------:"],
+        ["0", "50.0"],
+        ["1", "-"],
+    ]
