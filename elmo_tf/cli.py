@@ -13,12 +13,18 @@ from absl.flags import argparse_flags
 
 import elmo_tf
 from elmo_tf.commands import (
+    comparing,
     configuring,
     converting,
+    disambiguating,
     embedding,
     evaluating,
     exporting,
+    neighbours,
+    plotting,
     pretraining,
+    probing,
+    projecting,
     querying,
     serving,
 )
@@ -97,30 +103,57 @@ def build_parser() -> argparse_flags.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"elmo_tf {elmo_tf.__version__}")
     parser.set_defaults(command=None)
-    subparsers = parser.add_subparsers(title="subcommands", metavar="SUBCOMMAND")
-
-    def add(
-        name: str, command: Callable, summary: str, example: str
-    ) -> argparse_flags.ArgumentParser:
-        sub = subparsers.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", example=example
-        )
-        sub.set_defaults(command=command)
-        sub.add_argument("--debug", action="store_true", help="show the traceback of an error")
-        return sub
-
+    add, add_group = _adders(parser, "subcommands", "SUBCOMMAND")
     pretraining.add_vocab(add)
     pretraining.add_train(add)
     evaluating.add_evaluate(add)
     evaluating.add_score(add)
     evaluating.add_substitutes(add)
+    probing.add_probe(add)
+    disambiguating.add_senses(add)
+    neighbours.add_neighbors(add)
+    comparing.add_compare(add)
     converting.add_convert(add)
     exporting.add_export(add)
     serving.add_serve(add)
     configuring.add_server_files(add)
     querying.add_query(add)
     embedding.add_embed(add)
+    plotting.add_plot(add_group)
+    projecting.add_export_projector(add)
     return parser
+
+
+def _adders(
+    parser: argparse_flags.ArgumentParser, title: str, metavar: str, required: bool = False
+) -> tuple[Callable, Callable]:
+    """Two functions that add subcommands to a parser: one of its own, or a group of further ones.
+
+    Args:
+        parser: to be added to.
+        title, metavar: what the subcommands are in its help.
+        required: whether argparse refuses a call without any.
+    """
+    subparsers = parser.add_subparsers(title=title, metavar=metavar, required=required)
+
+    def add_parser(name: str, summary: str, example: str) -> argparse_flags.ArgumentParser:
+        return subparsers.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", example=example
+        )
+
+    def add(
+        name: str, command: Callable, summary: str, example: str
+    ) -> argparse_flags.ArgumentParser:
+        sub = add_parser(name, summary, example)
+        sub.set_defaults(command=command)
+        sub.add_argument("--debug", action="store_true", help="show the traceback of an error")
+        return sub
+
+    def add_group(name: str, summary: str, example: str, metavar: str) -> Callable:
+        group = add_parser(name, summary, example)
+        return _adders(group, f"{metavar.lower()}s", metavar, required=True)[0]
+
+    return add, add_group
 
 
 if __name__ == "__main__":

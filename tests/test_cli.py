@@ -15,10 +15,13 @@ import pytest
 from elmo_tf import Embedder, cli, load_bilm, saved_models
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.evaluation import sentence_scores, substitutes
+from sense_files import word, write_corpus, write_inventory
 
 SUBCOMMANDS = (
     *("vocab", "train", "evaluate", "score", "substitutes"),
     *("convert", "export", "serve", "query", "embed"),
+    *("probe", "senses", "neighbors", "compare"),
+    *("plot training", "plot similarity", "export-projector"),
 )
 LINES = ["the cat sat .", "a dog saw the cat !", "", "the dog sat ."] * 8
 
@@ -63,7 +66,7 @@ def process(*arguments, **kwargs):
     )
 
 
-@pytest.mark.parametrize("arguments", [(), *((name,) for name in SUBCOMMANDS)])
+@pytest.mark.parametrize("arguments", [(), ("plot",), *map(str.split, SUBCOMMANDS)])
 def test_help_comes_within_a_second_and_begins_with_a_line_to_paste(arguments):
     start = time.monotonic()
     result = process(*arguments, "--help")
@@ -76,11 +79,17 @@ def test_help_comes_within_a_second_and_begins_with_a_line_to_paste(arguments):
     assert rest[0].startswith("usage: elmo-tf")
 
 
-def test_the_lines_to_paste_work_one_after_the_other(command):
-    """Those up to the server; the first makes its text itself."""
+def test_the_lines_to_paste_work_one_after_the_other(command, monkeypatch):
+    """Those that end by themselves; the first makes its text itself."""
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    for name in ("train.conllu", "dev.conllu"):
+        Path(name).write_text("1\tthe\tthe\tDET\n2\tcat\tcat\tNOUN\n")
+    for name in ("semcor.data.xml", "semeval2007.data.xml"):
+        write_corpus(Path(name), [["the", word("bank", "bank", "bank%1")]])
+    write_inventory(Path("senses.tsv"), "bank n bank%1")
     names = [name for name in SUBCOMMANDS if name not in ("serve", "query")]
     for name in names:
-        _, out, _ = command(name, "--help")
+        _, out, _ = command(*name.split(), "--help")
         line = out.splitlines()[0]
         if "&&" in line:
             prepare, line = line.split(" && ")
@@ -89,6 +98,8 @@ def test_the_lines_to_paste_work_one_after_the_other(command):
         assert status == 0, err
     assert Path("vectors.hdf5").is_file()
     assert Path("exported/1/saved_model.pb").is_file()
+    assert Path("training.png").is_file()
+    assert Path("similarity.png").is_file()
 
 
 def test_vocab_writes_the_commonest_tokens(command, caplog):

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import math
-from collections.abc import Callable
+import time
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -40,6 +40,9 @@ class Watch:
     ):
         self._num_steps = num_steps
         self._tokens = config.batch_size * config.unroll
+        self._learning_rate = learning_rate_schedule(
+            config.schedule, config.learning_rate, config.warmup_steps, num_steps
+        )
         self._smooth: dict[str, float] = {}
         self._log: TextIO | None = None
         self._board: _Board | None = None
@@ -48,11 +51,7 @@ class Watch:
                 log = open(workdir / LOG_FILE, "a", encoding="utf-8")  # noqa: SIM115 - kept below
                 self._log = files.enter_context(log)
             if config.tensorboard and cluster.is_chief:
-                rate = learning_rate_schedule(
-                    config.schedule, config.learning_rate, config.warmup_steps, num_steps
-                )
-                folder = workdir / TENSORBOARD_FOLDER
-                self._board = _Board(folder, rate, config.histograms_every)
+                self._board = _Board(workdir / TENSORBOARD_FOLDER, config.histograms_every)
                 files.callback(self._board.close)
             self._meter = progress(
                 num_steps * self._tokens,
@@ -63,6 +62,7 @@ class Watch:
             )
             files.callback(self._meter.close)
             self._files = files.pop_all()
+        self._last = time.monotonic()
 
     def __enter__(self) -> "Watch":
         return self
@@ -71,10 +71,14 @@ class Watch:
         self._files.close()
 
     def step(self, step: int, losses: dict[str, float], train_step: TrainStep) -> None:
-        """Tells of a step's losses and norm."""
+        """Tells of a step's losses and norm, its learning rate, and the seconds since the last."""
+        learning_rate = float(self._learning_rate(step - 1))
+        now = time.monotonic()
         if self._log is not None:
-            self._log.write(json.dumps({"step": step, **losses}) + "\n")
+            rest = {"learning_rate": learning_rate, "seconds": round(now - self._last, 6)}
+            self._log.write(json.dumps({"step": step, **losses, **rest}) + "\n")
             self._log.flush()
+        self._last = now
         for name, value in losses.items():
             before = self._smooth.get(name, value)
             self._smooth[name] = before + _SMOOTHING * (value - before)
@@ -89,7 +93,7 @@ class Watch:
         )
         self._meter.update(self._tokens)
         if self._board is not None:
-            self._board.step(step, losses, train_step)
+            self._board.step(step, losses, learning_rate, train_step)
 
     def evaluation(self, step: int, result: dict[str, Any]) -> None:
         """Tells of a look at the held-out text."""
@@ -110,21 +114,22 @@ class Watch:
 class _Board:
     """Writes for TensorBoard: losses, norms and rates; and histograms of the weights."""
 
-    def __init__(self, folder: Path, schedule: Callable, histograms_every: int | None):
+    def __init__(self, folder: Path, histograms_every: int | None):
         check_tensorboard()
-        self._schedule = schedule
         self._writer = tf.summary.create_file_writer(str(folder))
         self._histograms_every = histograms_every
 
     def close(self) -> None:
         self._writer.close()
 
-    def step(self, step: int, losses: dict[str, float], train_step: TrainStep) -> None:
+    def step(
+        self, step: int, losses: dict[str, float], learning_rate: float, train_step: TrainStep
+    ) -> None:
         with self._writer.as_default(step=step):
             for name, value in losses.items():
                 group = "gradient" if name == "norm" else "loss"
                 tf.summary.scalar(f"{group}/{name}", value)
-            tf.summary.scalar("learning_rate", self._schedule(step - 1))
+            tf.summary.scalar("learning_rate", learning_rate)
             if self._histograms_every and step % self._histograms_every == 0:
                 for weight in train_step.trainable:
                     value = train_step.cluster.local(weight.value)[0]

@@ -37,9 +37,14 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
 
 
 def print_json(content: Any, indent: int | None = None) -> None:
-    """Writes one JSON value to stdout. What stands for an invalid byte of a text is escaped."""
+    """Writes one JSON value to stdout, see `json_text`."""
+    print(json_text(content, indent))
+
+
+def json_text(content: Any, indent: int | None = None) -> str:
+    """A JSON value. What stands for an invalid byte of a text is escaped."""
     text = json.dumps(content, ensure_ascii=False, indent=indent)
-    print(text.encode("utf-8", "backslashreplace").decode())
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def natural(text: str) -> int:

@@ -1,12 +1,11 @@
 """Numbers of an analysis ─► JSON for programs, tables in Markdown for people."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from elmo_tf.commands.options import print_json
+from elmo_tf.commands.options import json_text, print_json
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
 
@@ -22,9 +21,7 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
         help="on stdout (markdown on a terminal, json elsewhere)",
     )
     group.add_argument("--json", metavar="FILE", help="write them there too, as JSON")
-    group.add_argument(
-        "--overwrite", action="store_true", help="replace what --json names, if it exists"
-    )
+    group.add_argument("--overwrite", action="store_true", help="replace outputs that exist")
 
 
 def check_report_options(arguments: Any) -> None:
@@ -45,7 +42,7 @@ def report(arguments: Any, content: Mapping[str, Any], markdown: Callable[[], st
     """
     if arguments.json is not None:
         with atomic_file(arguments.json, arguments.overwrite) as part:
-            part.write_text(json.dumps(content, ensure_ascii=False, indent=2) + "\n", "utf-8")
+            part.write_bytes(json_text(content, indent=2).encode() + b"\n")
     if _format(arguments) == "json":
         print_json(content, indent=2)
     else:

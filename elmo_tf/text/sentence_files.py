@@ -9,15 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from elmo_tf.config_checks import check_choice
+from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
 from elmo_tf.text.odd_lines import is_utf_8, odd_lines
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.vocabulary import read_lines
 
 FORMATS = ("text", "conll", "conllu")
 _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
-# Columns of the tokens, counted from 1.
-_TOKEN_COLUMNS = {"conll": 1, "conllu": 2}
-_DOCUMENT_MARKS = ("-DOCSTART-", "#begin document", "#end document")
 
 
 class Sentence(NamedTuple):
@@ -56,7 +54,7 @@ def sentence_reader(
 
     Raises:
         ValueError: an unknown format, or a column where there are none. While reading: a damaged
-            `.gz` file, or a line without that column.
+            `.gz` file, a line without that column, or one of "conllu" without a number in front.
     """
     format = format or format_of(path)
     check_choice(format, "format", FORMATS)
@@ -64,8 +62,8 @@ def sentence_reader(
         if token_column is not None:
             raise ValueError(f"`token_column` is for CoNLL columns; {os.fspath(path)} is text.")
         return lambda: _text_sentences(path)
-    column = token_column or _TOKEN_COLUMNS[format]
-    return lambda: _conll_sentences(path, column, is_universal=format == "conllu")
+    number = token_column or TOKEN_COLUMNS[format]
+    return lambda: _conll_sentences(path, format, number)
 
 
 def _text_sentences(path: str | os.PathLike) -> Iterator[Sentence]:
@@ -74,29 +72,9 @@ def _text_sentences(path: str | os.PathLike) -> Iterator[Sentence]:
         yield Sentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
 
 
-def _conll_sentences(
-    path: str | os.PathLike, column: int, is_universal: bool
-) -> Iterator[Sentence]:
-    tokens: list[str] = []
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            if tokens:
-                yield Sentence(" ".join(tokens), tokens)
-            tokens = []
-            continue
-        if line.startswith("#") if is_universal else line.startswith(_DOCUMENT_MARKS):
-            continue
-        fields = [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
-        if is_universal and not fields[0].isdecimal():
-            continue
-        if len(fields) < column or not fields[column - 1]:
-            raise ValueError(
-                f"{os.fspath(path)}, line {number}: no column {column}, in which the token should "
-                f"stand: {line.strip()[:80]!r}. Name another column (token_column, "
-                "--token-column), or the file's format."
-            )
-        tokens.append(fields[column - 1])
-    if tokens:
+def _conll_sentences(path: str | os.PathLike, format: str, token_column: int) -> Iterator[Sentence]:
+    for rows in column_sentences(path, format):
+        tokens = column(path, rows, token_column, "token")
         yield Sentence(" ".join(tokens), tokens)
 
 

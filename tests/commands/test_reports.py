@@ -46,6 +46,13 @@ def test_a_file_gets_the_json_whatever_stdout_gets(told, tmp_path):
     assert json.loads((tmp_path / "results.json").read_text("utf-8")) == CONTENT
 
 
+def test_invalid_bytes_of_a_text_are_escaped_there(told, tmp_path, monkeypatch):
+    monkeypatch.setitem(CONTENT, "word", "caf\udce9")
+
+    assert told("--json", tmp_path / "results.json").encode()
+    assert json.loads((tmp_path / "results.json").read_text("utf-8"))["word"] == "caf\udce9"
+
+
 def test_a_file_is_replaced_only_if_that_is_allowed(told, tmp_path):
     path = tmp_path / "results.json"
     path.write_text("earlier results")

@@ -85,6 +85,13 @@ def test_a_line_without_the_column_is_named(file):
         tokens_of(path, None, 2)
 
 
+def test_a_line_of_conll_u_without_a_number_is_named(file):
+    path = file("a.conllu", "1\ta\n\nplain text\n")
+
+    with pytest.raises(ValueError, match=r"a\.conllu, line 3: a line of CoNLL-U .* 'plain text'"):
+        tokens_of(path)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -1,4 +1,3 @@
-import json
 import os
 import signal
 import threading
@@ -9,10 +8,7 @@ import pytest
 import launching
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.interrupts import StopRequest
-
-
-def read_log(workdir):
-    return [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
+from runs import read_log
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,103 @@
+"""The subcommand `plot`: logs and sentences ─► pictures."""
+
+from collections.abc import Callable
+from typing import Any
+
+from elmo_tf.commands.options import add_overwrite, add_precision, positive
+
+
+def add_plot(add_group: Callable) -> None:
+    """`elmo-tf plot`, and the kinds of pictures."""
+    add = add_group(
+        "plot",
+        "draw a picture, as PNG, SVG or PDF",
+        "elmo-tf plot training run --output training.png",
+        "KIND",
+    )
+    _add_training(add)
+    _add_similarity(add)
+
+
+def _add_training(add: Callable) -> None:
+    parser = add(
+        "training",
+        _plot_training,
+        "draw losses, held-out perplexities and more of training runs, from their logs",
+        "elmo-tf plot training run --output training.png",
+    )
+    parser.add_argument(
+        "runs",
+        nargs="+",
+        metavar="RUN",
+        help="work directory of elmo-tf train, or its log.jsonl; at most 7",
+    )
+    parser.add_argument(
+        "--by",
+        choices=("step", "tokens", "time"),
+        default="step",
+        help="what runs along the axis; time if the log has it (step)",
+    )
+    parser.add_argument(
+        "--smooth",
+        type=positive,
+        metavar="STEPS",
+        help="of which means are drawn; the next odd number counts (a hundredth of all)",
+    )
+    _add_picture(parser)
+
+
+def _plot_training(arguments: Any) -> None:
+    from elmo_tf.evaluation.plots.style import check_picture, save_figure
+    from elmo_tf.evaluation.plots.training_log import read_runs
+    from elmo_tf.evaluation.plots.training_plot import draw_training
+
+    check_picture(arguments.output, arguments.overwrite)
+    figure = draw_training(read_runs(arguments.runs), arguments.by, arguments.smooth)
+    save_figure(figure, arguments.output, arguments.overwrite, arguments.dpi)
+
+
+def _add_similarity(add: Callable) -> None:
+    parser = add(
+        "similarity",
+        _plot_similarity,
+        "draw how alike the tokens of sentences are, in each layer",
+        "elmo-tf plot similarity 'The bank of the river' 'A bank account' --model run "
+        "--output similarity.png",
+    )
+    parser.add_argument(
+        "sentences",
+        nargs="+",
+        metavar="SENTENCE",
+        help="split at white space; at most 60 tokens in all",
+    )
+    parser.add_argument(
+        "--model", required=True, metavar="CHECKPOINT", help="a directory, a zip, or a URL"
+    )
+    add_precision(parser)
+    _add_picture(parser)
+
+
+def _plot_similarity(arguments: Any) -> None:
+    from elmo_tf.embedding import Embedder
+    from elmo_tf.evaluation.plots.similarity_plot import (
+        checked_sentences,
+        draw_similarities,
+        token_similarities,
+    )
+    from elmo_tf.evaluation.plots.style import check_picture, save_figure
+
+    # Before the model is read, which takes longer.
+    check_picture(arguments.output, arguments.overwrite)
+    sentences = checked_sentences(arguments.sentences)
+    embedder = Embedder(arguments.model, precision=arguments.precision)
+    figure = draw_similarities(token_similarities(embedder, sentences))
+    save_figure(figure, arguments.output, arguments.overwrite, arguments.dpi)
+
+
+def _add_picture(parser: Any) -> None:
+    group = parser.add_argument_group("the picture")
+    group.add_argument("--output", required=True, metavar="FILE", help=".png, .svg or .pdf")
+    group.add_argument(
+        "--dpi", type=positive, default=150, metavar="N", help="dots of an inch, of PNG (150)"
+    )
+    add_overwrite(group)

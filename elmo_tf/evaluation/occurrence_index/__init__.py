@@ -1,0 +1,7 @@
+"""All tokens of a large text in context, stored once, so that those like a given one come soon."""
+
+from elmo_tf.evaluation.occurrence_index.building import (
+    build_occurrence_index as build_occurrence_index,
+)
+from elmo_tf.evaluation.occurrence_index.searching import Occurrence as Occurrence
+from elmo_tf.evaluation.occurrence_index.searching import OccurrenceIndex as OccurrenceIndex

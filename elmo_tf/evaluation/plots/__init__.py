@@ -1,0 +1,9 @@
+"""Pictures: how training went, and how alike tokens in context are, layer by layer."""
+
+from elmo_tf.evaluation.plots.similarity_plot import TokenSimilarities as TokenSimilarities
+from elmo_tf.evaluation.plots.similarity_plot import draw_similarities as draw_similarities
+from elmo_tf.evaluation.plots.similarity_plot import token_similarities as token_similarities
+from elmo_tf.evaluation.plots.style import save_figure as save_figure
+from elmo_tf.evaluation.plots.training_log import TrainingRun as TrainingRun
+from elmo_tf.evaluation.plots.training_log import read_runs as read_runs
+from elmo_tf.evaluation.plots.training_plot import draw_training as draw_training

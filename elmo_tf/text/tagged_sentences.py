@@ -1,0 +1,97 @@
+"""Files of CoNLL columns ─► sentences with a tag for each token."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from elmo_tf.config_checks import check_choice, check_int
+from elmo_tf.text.columns import TOKEN_COLUMNS, Row, column, column_sentences, last_column
+from elmo_tf.text.sentence_files import format_of
+
+TAGGED_FORMATS = ("conll", "conllu")
+# UPOS, counted from 1.
+_UNIVERSAL_TAG_COLUMN = 4
+# UPOS, HEAD and DEPREL: Universal Dependencies allow no `_` there, which elsewhere may be a value.
+_NEVER_UNSPECIFIED = (4, 7, 8)
+
+
+class TaggedSentence(NamedTuple):
+    """The tokens of a sentence, at least one, and as many tags."""
+
+    tokens: list[str]
+    tags: list[str]
+
+
+def read_tagged(
+    path: str | os.PathLike,
+    format: str | None = None,
+    token_column: int | None = None,
+    tag_column: int | None = None,
+) -> list[TaggedSentence]:
+    """Reads the sentences of a file with their tags.
+
+    Args:
+        path: CoNLL columns, a token a line, with an empty line between sentences. `.gz` is
+            unpacked.
+        format: "conll", or "conllu" by the rules of Universal Dependencies (no comments, no `3-4`,
+            no `5.1`); None for "conllu" if the file's name says so, and "conll" otherwise.
+        token_column: int >= 1. Column of the tokens; None for 1, or 2 of "conllu".
+        tag_column: int >= 1. Column of the tags; None for the last, or 4 of "conllu", the universal
+            part of speech (5 is the language's own).
+
+    Returns:
+        At least one sentence.
+
+    Raises:
+        ValueError: an unknown format; a damaged `.gz` file; a line without one of the columns, or
+            with nothing in it; a sentence without a last column, as of plain text; a file without
+            a sentence.
+        OSError: the file cannot be read.
+    """
+    format = format or ("conllu" if format_of(path) == "conllu" else "conll")
+    check_choice(format, "format", TAGGED_FORMATS)
+    for name, number in (("token_column", token_column), ("tag_column", tag_column)):
+        if number is not None:
+            check_int(number, name, least=1)
+    token_column = token_column or TOKEN_COLUMNS[format]
+    if tag_column is None and format == "conllu":
+        tag_column = _UNIVERSAL_TAG_COLUMN
+    sentences = []
+    for rows in column_sentences(path, format):
+        number = tag_column or max(last_column(path, rows), token_column + 1)
+        tags = column(path, rows, number, "tag")
+        if format == "conllu" and number in _NEVER_UNSPECIFIED:
+            _refuse_unspecified(path, rows, tags, number)
+        tokens = column(path, rows, token_column, "token")
+        # There are few tags, and many tokens with each.
+        sentences.append(TaggedSentence(tokens, [sys.intern(tag) for tag in tags]))
+    if not sentences:
+        raise ValueError(f"{os.fspath(path)}: there is no sentence in it.")
+    return sentences
+
+
+def read_tagged_files(
+    paths: Iterable[str | os.PathLike],
+    format: str | None = None,
+    token_column: int | None = None,
+    tag_column: int | None = None,
+) -> list[TaggedSentence]:
+    """The sentences of several files, one after the other; see `read_tagged`."""
+    return [
+        sentence
+        for path in paths
+        for sentence in read_tagged(path, format, token_column, tag_column)
+    ]
+
+
+def _refuse_unspecified(
+    path: str | os.PathLike, rows: Sequence[Row], tags: Sequence[str], number: int
+) -> None:
+    for row, tag in zip(rows, tags, strict=True):
+        if tag == "_":
+            raise ValueError(
+                f"{os.fspath(path)}, line {row.line}: column {number} is left open (_), so the "
+                f"token {row.fields[1]!r} has no tag. Name another column (tag_column, "
+                "--tag-column)."
+            )

@@ -1,0 +1,136 @@
+"""`elmo-tf senses`: from files to tables, keys and JSON."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from elmo_tf.evaluation.senses.gold_keys import read_keys
+from sense_files import word, write_corpus, write_inventory
+
+RIVERSIDE = ["the", word("bank", "bank", "river%1"), "of", "the", "river"]
+SAVINGS = [word("bank", "bank", "money%1"), "rates", word("rose", "rise", "rise%2", pos="verb")]
+FILES = ("--train", "train.data.xml", "--inventory", "senses.tsv")
+METHODS = ["first_sense", "most_frequent", "layer_0", "layer_1", "layer_2"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    savings = [SAVINGS[0], "rates", "rose"]
+    write_corpus(Path("train.data.xml"), [RIVERSIDE, savings, savings], texts=[2, 1])
+    write_corpus(Path("one.data.xml"), [RIVERSIDE, SAVINGS])
+    write_corpus(Path("two.data.xml"), [[word("Oslo", "oslo", "oslo%1")]])
+    write_inventory(Path("senses.tsv"), "bank n money%1", "bank n river%1", "rise v rise%2")
+
+
+@pytest.fixture
+def senses(command, checkpoint_directory):
+    def call(*options):
+        return command("senses", checkpoint_directory, *FILES, *options)
+
+    return call
+
+
+def test_it_prints_scores_as_json_and_writes_answers_as_keys(senses, checkpoint_directory):
+    status, out, _ = senses("--test", "one.data.xml", "two.data.xml", "--predictions", "answers")
+
+    assert status == 0
+    content = json.loads(out)
+    assert content["model"] == str(checkpoint_directory)
+    assert content["trained_on"] == {"sentences": 3, "instances": 3}
+    assert list(content["results"]) == ["one", "two"]
+    one, two = content["results"].values()
+    assert (one["instances"], one["fell_back"], one["unanswered"]) == (3, 1, 0)
+    assert (two["instances"], two["fell_back"], two["unanswered"]) == (1, 1, 1)
+    assert list(one["scores"]) == METHODS
+    right = {"precision": 1.0, "recall": 1.0, "f1": 1.0}
+    assert one["scores"]["layer_2"]["all"] == right | {"instances": 3}
+    assert one["scores"]["layer_2"]["adj"] is None
+    assert one["scores_where_trained"]["layer_2"]["all"] == right | {"instances": 2}
+    assert one["scores"]["first_sense"]["noun"]["f1"] == 0.5
+    # Three of three answers are right, and three of four instances.
+    together = content["together"]["scores"]["layer_2"]["all"]
+    assert (together["precision"], together["recall"]) == (1.0, 0.75)
+
+    files = sorted(path.name for path in Path("answers").iterdir())
+    assert files == sorted(f"{name}.{one}.key.txt" for name in ("one", "two") for one in METHODS)
+    assert Path("answers/two.layer_1.key.txt").read_text() == ""
+    assert read_keys("answers/one.layer_1.key.txt") == {
+        "s0.w1": ("river%1",),
+        "s1.w0": ("money%1",),
+        "s1.w2": ("rise%2",),
+    }
+
+
+def test_it_prints_tables_and_replaces_outputs_where_that_is_allowed(senses):
+    Path("answers").mkdir()
+    existing = Path("scores.json"), Path("answers/old.key.txt")
+    for path in existing:
+        path.write_text("earlier")
+    call = ("--test", "one.data.xml", "two.data.xml", "--format", "markdown")
+    outputs = ("--json", "scores.json"), ("--predictions", "answers")
+
+    for output in outputs:
+        status, out, err = senses(*call, *output)
+        assert (status, out) == (2, "")
+        assert "exists already" in err
+    assert {path.read_text() for path in existing} == {"earlier"}
+
+    status, out, _ = senses(*call, *outputs[0], *outputs[1], "--overwrite")
+
+    assert status == 0
+    assert list(json.loads(Path("scores.json").read_text("utf-8"))["results"]) == ["one", "two"]
+    assert len(list(Path("answers").iterdir())) == 10  # two sets, five methods
+    lines = out.splitlines()
+    assert lines[0] == "Learnt from 3 instances in 3 sentences."
+    assert [line for line in lines if line.startswith("#")] == [
+        "## one",
+        "## two",
+        "## All test sets together",
+    ]
+    # Of "two" nothing is trained.
+    assert out.count("The others alone:") == 1
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
+    assert rows[0] == ["method", "all", "noun", "verb", "adj", "adv"]
+    assert rows[2] == ["first sense", "66.7", "50.0", "100.0", "-", "-"]
+    assert rows[6] == ["layer 2", "100.0", "100.0", "100.0", "-", "-"]
+
+
+def test_a_share_of_the_training_text_can_be_the_test(senses):
+    status, out, _ = senses("--held-out", "0.3", "--precision", "bfloat16", "--batch-tokens", "7")
+
+    assert status == 0
+    content = json.loads(out)
+    assert content["trained_on"] == {"sentences": 2, "instances": 2}
+    assert content["held_out"] == 0.3
+    assert list(content["results"]) == ["held_out"]
+    assert "together" not in content
+
+
+def test_a_folder_with_other_files_is_not_replaced(senses):
+    Path("answers").mkdir()
+    Path("answers/thesis.txt").write_text("mine")
+
+    status, _, err = senses("--test", "one.data.xml", "--predictions", "answers", "--overwrite")
+
+    assert status == 2
+    assert "answers will not be replaced, since it holds more than would be written" in err
+    assert Path("answers/thesis.txt").read_text() == "mine"
+
+
+def test_what_is_wrong_is_told_in_a_line(senses):
+    Path("one.data.xml").write_text("<corpus>\n<text>\n")
+
+    status, out, err = senses("--test", "one.data.xml")
+
+    assert (status, out) == (1, "")
+    told = err.splitlines()[-1]
+    assert told == "elmo-tf: one.data.xml, line 3: broken XML: no element found."
+
+
+def test_without_anything_to_test_on_the_call_is_refused(senses):
+    status, _, err = senses()
+
+    assert status == 2
+    assert "name a test set (--test), or hold out a share of the training text" in err

@@ -1,0 +1,177 @@
+"""`elmo-tf neighbors`: an index is built once, then asked."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from elmo_tf import BiLM, BiLMConfig, save_bilm
+
+LINES = ["the bank raised | its rates", "they sat on the bank", "a bank lent", "the play was good"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("\n".join(LINES) + "\n")
+    Path("glove.txt").write_text("bank 1 0\nmoney 0.8 0.6\nriver 0 1\n")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    save_bilm(BiLM(BiLMConfig.preset("tiny")), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory, model):
+    """An index of the text, and the text's own folder."""
+    from elmo_tf import Embedder
+    from elmo_tf.evaluation import build_occurrence_index
+
+    folder = tmp_path_factory.mktemp("built")
+    (folder / "text.txt").write_text("\n".join(LINES) + "\n")
+    build_occurrence_index(
+        Embedder(model), [folder / "text.txt"], folder / "index", model=str(model)
+    )
+    return folder
+
+
+def _asked(command, *arguments):
+    status, out, err = command("neighbors", *arguments)
+    assert status == 0, err
+    return json.loads(out)
+
+
+def test_the_first_call_builds_the_index_and_later_ones_need_neither_model_nor_text(command, model):
+    first = _asked(command, "bank", "--index", "index", "--model", model, "--corpus", "*.txt")
+    Path("text.txt").unlink()
+    second = _asked(command, "bank", "--index", "index")
+
+    assert first == second
+    assert first["index"]["model"] == str(model)
+    assert (first["index"]["sentences"], first["index"]["tokens"]) == (7, 27)
+    assert first["words"][0]["count"] == 4
+
+
+def test_an_index_is_built_without_a_word_too(command, model):
+    found = _asked(
+        command,
+        *("--index", "index", "--model", model, "--corpus", "text.txt", "--max-tokens", "8"),
+    )
+
+    assert found["words"] == []
+    assert found["index"]["sentences"] == 2
+    assert Path("index").is_dir()
+
+
+def test_neighbours_are_told_with_sentence_file_and_line(command, built):
+    found = _asked(
+        command,
+        *("bank", "--index", built / "index", "--sentence", "a bank lent", "--layer", "2"),
+        *("--top", "2", "--same-word"),
+    )
+
+    [occurrence] = found["words"][0]["occurrences"]
+    assert (occurrence["token"], occurrence["position"]) == ("bank", 1)
+    assert (occurrence["file"], occurrence["line"]) == (None, None)
+    assert list(occurrence["neighbors"]) == ["2"]
+    nearest = occurrence["neighbors"]["2"]
+    assert {one["sentence"] for one in nearest} == set(LINES[:2])
+    for one in nearest:
+        assert one["token"] == one["sentence"].split()[one["position"]] == "bank"
+        assert (one["file"], LINES[one["line"] - 1]) == (
+            str(built / "text.txt"),
+            one["sentence"],
+        )
+    assert nearest[0]["similarity"] >= nearest[1]["similarity"]
+
+
+def test_other_words_can_be_asked_for(command, built):
+    found = _asked(command, "bank", "--index", built / "index", "--other-words")
+
+    occurrences = found["words"][0]["occurrences"]
+    assert len(occurrences) == 2
+    for occurrence in occurrences:
+        for nearest in occurrence["neighbors"].values():
+            assert nearest
+            assert all(one["token"] != "bank" for one in nearest)
+
+
+def test_several_words_and_types_stand_beside(command, built):
+    found = _asked(
+        command,
+        *("bank", "play", "--index", built / "index", "--vectors", "glove.txt", "--layer", "0"),
+        *("--top", "1"),
+    )
+
+    bank, play = found["words"]
+    assert bank["vectors"] == [{"token": "money", "similarity": 0.8}]
+    assert play["vectors"] == []
+    assert len(bank["types"]) == 1
+    assert bank["types"][0]["token"] != "bank"
+    assert bank["occurrences"] == []
+
+
+def test_a_word_that_has_no_static_vector_is_told(command, built, caplog):
+    _asked(command, "play", "--index", built / "index", "--vectors", "glove.txt", "--layer", "0")
+
+    assert "glove.txt has no vector of 'play'" in caplog.text
+
+
+def test_people_read_the_word_marked_in_its_context(command, built):
+    long = "one two three four five six seven eight nine bank " + "x " * 9
+    status, out, _ = command(
+        *("neighbors", "bank", "--index", built / "index", "--format", "markdown"),
+        *("--vectors", "glove.txt", "--sentence", long, "--layer", "1", "0"),
+    )
+
+    assert status == 0
+    assert "# bank (3 times)" in out
+    assert "## … two three four five six seven eight nine **bank** x x x x x x x x …" in out
+    assert "as given" in out
+    tables = [[cell.strip() for cell in line.split(" | ")] for line in out.splitlines()]
+    assert ["| money", "0.800 |"] in tables
+    cells = next(line for line in out.splitlines() if line.endswith(" text.txt:1 |"))
+    assert "raised" in cells
+    assert "\\|" in cells
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "expected"),
+    [
+        (("bank", "--index", "none"), "name a model (--model) and text (--corpus)", 2),
+        (("bank",), "--index", 2),
+        (("bank", "--index", "index", "--same-word", "--other-words"), "not allowed with", 2),
+        (("bank", "--index", "index", "--sentence", "a b"), "'bank' is no token of the", 1),
+        (("bnak", "--index", "index"), "Near it are spelt: bank", 1),
+        (("bank", "--index", "index", "--layer", "7"), "Received: 7", 1),
+        (("bank", "--index", "index", "--corpus", "glove.txt"), "is of other files", 1),
+        (("bank", "--index", "index", "--max-tokens", "9"), "max_tokens=None, not 9", 1),
+        (("bank", "--index", "index", "--vectors", "text.txt"), "text.txt, line 1:", 1),
+        (("bank", "--index", "index", "--json", "text.txt"), "text.txt exists already", 2),
+        (("bank", "--index", "text.txt", "--model", "m", "--corpus", "text.txt"), "exists", 2),
+        (("bank", "--index", "new", "--model", "m", "--corpus", "no*.txt"), "No text file", 1),
+    ],
+)
+def test_what_cannot_be_done_is_told_in_a_line(command, built, arguments, message, expected):
+    shutil.copytree(built / "index", "index")
+    before = sorted(Path().iterdir())
+
+    status, out, err = command("neighbors", *arguments)
+
+    assert (status, out) == (expected, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert sorted(Path().iterdir()) == before
+
+
+def test_an_index_of_another_model_is_refused(command, built, tmp_path):
+    save_bilm(BiLM(BiLMConfig.preset("tiny")), tmp_path / "other")
+
+    status, _, err = command("neighbors", "bank", "--index", built / "index", "--model", "other")
+
+    assert status == 1
+    assert "is of another biLM than this one" in err

@@ -1,0 +1,102 @@
+"""`elmo-tf plot`, as it is called."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lines = [{"step": i, "loss": 5 - i, "forward": 5 - i, "backward": 6 - i} for i in (1, 2, 3)]
+    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (folder / "training.json").write_text('{"settings": {"batch_size": 2, "unroll": 3}}')
+    return folder
+
+
+@pytest.mark.parametrize("kind", [(), ("training",), ("similarity",)])
+def test_help_begins_with_a_line_to_paste(command, kind):
+    status, out, _ = command("plot", *kind, "--help")
+    assert status == 0
+    first, second, third, *_ = out.splitlines()
+    assert first.startswith(" ".join(["elmo-tf plot", *kind]))
+    assert (second, third.startswith("usage: elmo-tf plot")) == ("", True)
+
+
+def test_training_is_drawn(command, run, tmp_path):
+    status, out, err = command("plot", "training", "run", "--output", "training.png")
+    assert (status, out, err) == (0, "", "")
+    assert (tmp_path / "training.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_training_is_drawn_by_tokens_from_two_logs(command, run, tmp_path):
+    logs = ("run", "run/log.jsonl")
+    options = ("--by", "tokens", "--smooth", "2", "--output", "training.svg")
+    status, _, err = command("plot", "training", *logs, *options)
+    assert status == 0, err
+    text = (tmp_path / "training.svg").read_text()
+    for part in ("tokens read", "loss (nats per token)", "means of 3 steps", ">run/log.jsonl<"):
+        assert part in text
+
+
+def test_similarities_are_drawn(command, checkpoint_directory, tmp_path):
+    status, out, err = command(
+        *("plot", "similarity", "the bank of the river", "a bank", "--output", "similarity.svg"),
+        *("--model", checkpoint_directory),
+    )
+    assert (status, out) == (0, ""), err
+    text = (tmp_path / "similarity.svg").read_text()
+    assert text.count(">bank</text>") == 2 * 2 * 3  # occurrences, sides, layers
+    assert ">cosine similarity</text>" in text
+
+
+def test_a_picture_is_replaced_only_if_told(command, run, tmp_path):
+    (tmp_path / "out.png").write_text("mine")
+    for kind in (("training", "run"), ("similarity", "a", "--model", "nowhere")):
+        status, _, err = command("plot", *kind, "--output", "out.png")
+        assert status == 2
+        assert "out.png exists already" in err
+    assert command("plot", "training", "run", "--output", "out.png", "--overwrite")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("training", "no", "--output", "a.png"), "There is no training log no."),
+        (("training", "run", "--output", "a.gif"), "must end in one of .png, .svg, .pdf."),
+        (("training", "run", "--by", "time", "--output", "a.png"), 'the "seconds" of a step'),
+        (("training", *["run"] * 8, "--output", "a.png"), "1 to 7 runs. Received: 8"),
+        (("similarity", "a", "", "--model", "no", "--output", "a.png"), "Sentence 2 has no tokens"),
+        (("similarity", "a", "--model", "no", "--output", "a.png"), "There is no checkpoint no."),
+    ],
+)
+def test_what_fails_ends_with_status_1_and_one_line(command, run, tmp_path, arguments, message):
+    status, out, err = command("plot", *arguments)
+    assert (status, out) == (1, "")
+    (line,) = err.splitlines()
+    assert line.startswith("elmo-tf: ")
+    assert message in line
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("nothing",),
+        ("training", "run"),
+        ("training", "run", "--output", "a.png", "--by", "epoch"),
+        ("similarity", "a", "--output", "a.png"),
+        ("similarity", "a", "--model", "m", "--output", "a.png", "--dpi", "0"),
+    ],
+)
+def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, arguments):
+    status, out, err = command("plot", *arguments)
+    assert (status, out) == (2, "")
+    assert "usage: elmo-tf plot" in err

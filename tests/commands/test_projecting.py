@@ -1,0 +1,63 @@
+"""`elmo-tf export-projector`, as it is called."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("the cat sat\nthe dog\n")
+    (tmp_path / "text.conllu").write_text("1\tthe\t_\tDET\n2\tcat\t_\tNOUN\n")
+
+
+def test_a_text_is_exported(command, checkpoint_directory, tmp_path, caplog):
+    status, out, err = command(
+        *("export-projector", checkpoint_directory, "text.txt", "logs", "--max-tokens", "4")
+    )
+    assert status == 0, err
+    assert json.loads(out) == {"tensors": ["layer_0", "layer_1", "layer_2"], "tokens": 4, "dim": 12}
+    assert "Only the first 4 of the tokens" in caplog.text
+    assert {path.name for path in (tmp_path / "logs").iterdir()} == {
+        *("layer_0.bytes", "layer_1.bytes", "layer_2.bytes"),
+        *("metadata.tsv", "projector_config.pbtxt"),
+    }
+
+
+def test_some_words_with_their_tags_are_exported(command, checkpoint_directory, tmp_path):
+    status, _, err = command(
+        *("export-projector", checkpoint_directory, "text.conllu", "logs", "--layers", "average"),
+        *("--tag-column", "4", "--words", "cat", "dog"),
+    )
+    assert status == 0, err
+    assert (tmp_path / "logs" / "metadata.tsv").read_text().splitlines() == [
+        "token\tcontext\tsentence\tposition\ttag",
+        "cat\tthe [cat]\t0\t1\tNOUN",
+    ]
+
+
+def test_a_folder_in_use_is_refused(command, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "notes.txt").write_text("mine")
+    for options in ((), ("--overwrite",)):
+        status, _, err = command("export-projector", "no", "text.txt", "logs", *options)
+        assert status == 2
+        assert "logs" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("no", "text.txt", "logs"), "There is no checkpoint no."),
+        (("no", "no.txt", "logs"), "no.txt"),
+        (("no", "text.txt", "logs", "--words", "mouse"), "text.txt has none of mouse."),
+        (("no", "text.txt", "logs", "--tag-column", "2"), "text.txt is text by its name."),
+    ],
+)
+def test_what_fails_ends_with_status_1_and_one_line(command, tmp_path, arguments, message):
+    status, out, err = command("export-projector", *arguments)
+    assert (status, out) == (1, "")
+    (line,) = err.splitlines()
+    assert message in line
+    assert not (tmp_path / "logs").exists()

@@ -1,0 +1,342 @@
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.embedding.layer_cache import LayerCache, default_cache_folder
+
+SENTENCES = [["the", "cat", "sat", "."], [], ["a", "dog"], ["this", "and", "that", "or", "those"]]
+NUM_BYTES = 3 * 11 * 12 * 2  # layers, tokens, features
+
+
+@pytest.fixture(scope="module")
+def embedder(bilm):
+    return Embedder(bilm)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return LayerCache(tmp_path / "cache")
+
+
+@pytest.fixture
+def entries(tmp_path):
+    """What the folder holds, but for its lock."""
+    return lambda: sorted(path for path in (tmp_path / "cache").iterdir() if path.name != "lock")
+
+
+@pytest.fixture
+def embeddings(embedder, monkeypatch):
+    """Counts how often sentences are embedded."""
+    calls = []
+    embed = Embedder.embed
+    monkeypatch.setattr(
+        Embedder, "embed", lambda self, sentences: calls.append(1) or embed(self, sentences)
+    )
+    return calls
+
+
+def read(cache, embedder, sentences=SENTENCES):
+    """All sentences' layers, in memory."""
+    with cache.layers(embedder, sentences) as layers:
+        return [layers.sentence(number) for number in range(len(layers))]
+
+
+def test_layers_are_those_of_the_embedder_in_float16(cache, embedder):
+    expected = [array.astype(np.float16) for array in embedder.embed(SENTENCES)]
+
+    for _ in range(2):  # computed, and read
+        with cache.layers(embedder, SENTENCES) as layers:
+            assert len(layers) == 4
+            assert layers.offsets.tolist() == [0, 4, 4, 6, 11]
+            for number, array in enumerate(expected):
+                np.testing.assert_array_equal(layers.sentence(number), array)
+            for number in range(3):
+                layer = layers.layer(number)
+                assert isinstance(layer, np.memmap)
+                np.testing.assert_array_equal(layer, np.concatenate(expected, 1)[number])
+
+
+def test_the_same_is_computed_once(cache, embedder, embeddings):
+    read(cache, embedder)
+    read(cache, embedder)
+
+    assert len(embeddings) == 1
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [SENTENCES[:3], [["the", "cat"], ["sat", "."], *SENTENCES[1:]], [["thecat", "sat", "."]]],
+)
+def test_other_sentences_are_computed_anew(cache, embedder, embeddings, sentences):
+    read(cache, embedder, [["the", "cat", "sat", "."]])
+
+    assert len(read(cache, embedder, sentences)) == len(sentences)
+    assert len(embeddings) == 2
+
+
+def test_another_model_or_precision_has_layers_of_its_own(cache, embedder, fresh_bilm, entries):
+    other = fresh_bilm()
+    weight = other.trainable_weights[0]
+    weight.assign(weight + 1)
+
+    for one in (embedder, Embedder(other), Embedder(other, precision="bfloat16")):
+        expected = [array.astype(np.float16) for array in one.embed(SENTENCES)]
+        for found, array in zip(read(cache, one), expected, strict=True):
+            np.testing.assert_array_equal(found, array)
+    precisions = {"float32", Embedder(other, precision="bfloat16").precision}
+    assert len(entries()) == 1 + len(precisions)
+
+
+def test_sentences_without_tokens_have_no_vectors(cache, embedder):
+    with cache.layers(embedder, [[], []]) as layers:
+        assert layers.layer(1).shape == (0, 12)
+        assert layers.sentence(1).shape == (3, 0, 12)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda entry: os.truncate(entry / "layer_1.npy", 300),
+        lambda entry: (entry / "layer_1.npy").write_bytes(b"no array"),
+        lambda entry: (entry / "layer_2.npy").unlink(),
+        lambda entry: np.save(entry / "layer_0.npy", np.zeros((11, 12), np.float32)),
+        lambda entry: os.truncate(entry / "layer_0.npy", 2000),
+        lambda entry: (entry / "note.json").write_text("{"),
+        lambda entry: (entry / "note.json").write_text("{}"),
+    ],
+)
+def test_what_is_damaged_is_computed_anew(cache, embedder, embeddings, entries, damage, caplog):
+    expected = read(cache, embedder)
+    (entry,) = entries()
+    damage(entry)
+
+    for found, array in zip(read(cache, embedder), expected, strict=True):
+        np.testing.assert_array_equal(found, array)
+
+    assert "kept of the layers is damaged, and computed anew" in caplog.text
+    assert len(embeddings) == 2
+    assert entries() == [entry]
+
+
+def test_what_was_not_used_for_the_longest_time_goes_first(tmp_path, embedder, embeddings):
+    cache = LayerCache(tmp_path / "cache", max_bytes=3 * (12 * 24 * 3 + 500))
+    one, two, three, four = ([[name] * 12] for name in "abcd")
+    for sentences in (one, two, three, one):
+        read(cache, embedder, sentences)
+        time.sleep(0.01)  # times of files are coarse
+    read(cache, embedder, four)
+    assert len(embeddings) == 4
+
+    for sentences in (one, three, four):
+        read(cache, embedder, sentences)
+    assert len(embeddings) == 4
+    read(cache, embedder, two)
+    assert len(embeddings) == 5
+
+
+def test_the_folder_never_holds_more_than_it_may(tmp_path, embedder):
+    cache = LayerCache(tmp_path / "cache", max_bytes=5000)
+    for length in range(1, 20):
+        read(cache, embedder, [["a"] * length])
+
+        files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+        assert sum(path.stat().st_size for path in files) <= 5000
+
+
+def test_only_its_own_is_removed_from_a_folder(tmp_path, embedder, entries):
+    (tmp_path / "cache/mine").mkdir(parents=True)
+    (tmp_path / "cache/mine/thesis.tex").write_text("x" * 5000)
+    cache = LayerCache(tmp_path / "cache", max_bytes=NUM_BYTES + 1000)
+
+    read(cache, embedder)
+    read(cache, embedder, SENTENCES[::-1])
+
+    assert (tmp_path / "cache/mine/thesis.tex").exists()
+    assert len(entries()) == 2
+
+
+def test_layers_that_others_drive_out_stay_readable(tmp_path, embedder, entries):
+    cache = LayerCache(tmp_path / "cache", max_bytes=NUM_BYTES + 1000)
+    expected = read(cache, embedder)
+
+    with cache.layers(embedder, SENTENCES) as layers:
+        read(cache, embedder, SENTENCES[::-1])
+
+        assert len(entries()) == 1
+        for number, array in enumerate(expected):
+            np.testing.assert_array_equal(layers.sentence(number), array)
+        np.testing.assert_array_equal(layers.layer(2), np.concatenate(expected, 1)[2])
+
+
+def test_too_large_layers_are_computed_for_once(tmp_path, embedder, embeddings, entries, caplog):
+    small = LayerCache(tmp_path / "cache", max_bytes=NUM_BYTES - 1)
+    expected = list(embedder.embed(SENTENCES))
+
+    for _ in range(2):
+        for found, array in zip(read(small, embedder), expected, strict=True):
+            np.testing.assert_array_equal(found, array.astype(np.float16))
+        assert entries() == []
+
+    assert len(embeddings) == 3
+    assert "more than the cache may hold" in caplog.text
+
+
+def test_a_cache_of_nothing_leaves_nothing(tmp_path, embedder, embeddings, monkeypatch, caplog):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    cache = LayerCache(tmp_path / "cache", max_bytes=0)
+
+    read(cache, embedder)
+    read(cache, embedder)
+
+    assert len(embeddings) == 2
+    assert list(tmp_path.iterdir()) == []
+    assert not caplog.records
+
+
+def test_threads_that_want_the_same_wait_for_the_first(cache, embedder, embeddings, entries):
+    found = {}
+    threads = [
+        threading.Thread(target=lambda n=n: found.update({n: read(cache, embedder)}))
+        for n in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert len(embeddings) == 1
+    assert len(found) == 4
+    for arrays in found.values():
+        for array, expected in zip(arrays, found[0], strict=True):
+            np.testing.assert_array_equal(array, expected)
+    assert len(entries()) == 1
+
+
+def test_a_failure_leaves_nothing(cache, embedder, entries, monkeypatch):
+    def fail(self, sentences):
+        yield np.zeros((3, 4, 12), np.float32)
+        raise RuntimeError("the machine burns")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Embedder, "embed", fail)
+        with pytest.raises(RuntimeError, match="the machine burns"):
+            read(cache, embedder)
+
+    assert entries() == []
+    np.testing.assert_allclose(
+        read(cache, embedder)[2], list(embedder.embed(SENTENCES))[2], atol=1e-3
+    )
+
+
+KILLED = """
+import sys, time
+from elmo_tf import Embedder
+from elmo_tf.embedding.layer_cache import LayerCache
+
+embed = Embedder.embed
+def slowly(self, sentences):
+    for number, array in enumerate(embed(self, sentences)):
+        if number:
+            print("half", flush=True)
+            time.sleep(600)
+        yield array
+Embedder.embed = slowly
+sentences = [["the", "cat", "sat", "."], ["a", "dog"]]
+with LayerCache(sys.argv[1]).layers(Embedder(sys.argv[2]), sentences):
+    pass
+"""
+
+
+def test_what_a_killed_process_leaves_is_not_taken_for_whole(
+    cache, embedder, checkpoint_directory, entries, tmp_path, embeddings
+):
+    arguments = [sys.executable, "-c", KILLED, tmp_path / "cache", checkpoint_directory]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout.readline() == b"half\n"
+        (part,) = entries()
+        read(cache, embedder, [["other", "sentences"]])
+        assert part in entries()  # its process lives
+        process.send_signal(signal.SIGKILL)
+    assert re.fullmatch(r"[0-9a-f]{64}\.part", part.name)
+
+    read(cache, embedder, [["and", "others"]])
+
+    assert part not in entries()
+    sentences = [["the", "cat", "sat", "."], ["a", "dog"]]
+    for found, array in zip(
+        read(cache, embedder, sentences), embedder.embed(sentences), strict=True
+    ):
+        np.testing.assert_array_equal(found, array.astype(np.float16))
+
+
+def test_numbers_too_large_for_float16_are_told(cache, embedder, monkeypatch, caplog):
+    array = np.full((3, 2, 12), 1.5, np.float32)
+    array[1, 0, :5] = [7e4, -1e5, 65_504, 3e38, -65_504]
+    monkeypatch.setattr(Embedder, "embed", lambda self, sentences: iter([array]))
+
+    for _ in range(2):
+        caplog.clear()
+        (found,) = read(cache, embedder, [["a", "b"]])
+
+        np.testing.assert_array_equal(
+            found[1, 0, :6], np.float16([65_504, -65_504, 65_504, 65_504, -65_504, 1.5])
+        )
+        assert "3 numbers of the layers are too large for float16" in caplog.text
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_an_error(cache, embedder, monkeypatch, value, entries):
+    array = np.zeros((3, 2, 12), np.float32)
+    array[2, 1, 3] = value
+    monkeypatch.setattr(Embedder, "embed", lambda self, sentences: iter([array]))
+
+    with pytest.raises(ValueError, match="Vectors of sentence 0 are not finite"):
+        read(cache, embedder, [["a", "b"]])
+    assert entries() == []
+
+
+def test_a_full_disk_is_told_before_the_work_begins(tmp_path, embedder, entries):
+    endless = range(10**15)  # its length is all that is looked at
+
+    with pytest.raises(OSError, match=r"layers take 7\.2e\+07 GB, and .* GB are free: .*cache"):
+        read(LayerCache(tmp_path / "cache", max_bytes=1), embedder, [endless])
+    assert entries() == []
+
+
+def test_an_embedder_without_the_layers_is_refused(cache, bilm):
+    with pytest.raises(ValueError, match=r"`embedder` must give all layers.*Received: 'top'"):
+        read(cache, Embedder(bilm, layers="top"))
+
+
+def test_sentences_that_are_not_split_are_refused(cache, embedder):
+    with pytest.raises(TypeError, match=r"A sentence must be a list of tokens.*'the cat'"):
+        read(cache, embedder, ["the cat"])
+
+
+def test_the_bound_is_checked(tmp_path):
+    with pytest.raises(ValueError, match="`max_bytes` must be an integer of at least 0"):
+        LayerCache(tmp_path, max_bytes=-1)
+
+
+def test_the_folder_is_where_caches_are(monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
+    assert default_cache_folder() == Path("/caches/elmo_tf/layers")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/me")
+    assert default_cache_folder() == Path("/home/me/.cache/elmo_tf/layers")
+
+
+@pytest.fixture(autouse=True)
+def warnings_of_absl(caplog):
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        yield

@@ -1,0 +1,44 @@
+"""A small text, and the index of it."""
+
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.evaluation import OccurrenceIndex, build_occurrence_index
+
+SENTENCES = [
+    "the bank raised its rates",
+    "they sat on the bank of the river",
+    "the bank raised its rates",  # again: it is not counted
+    "a bank lent the money",
+    "caf\udce9 größe",
+    "the play was good",
+    "children play in the park",
+    "they play cards , and play well",
+    "no such word here",
+    "the river rose",
+]
+
+
+@pytest.fixture(scope="session")
+def text_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    lines = ["", *SENTENCES]  # an empty line has a number too
+    path.write_text("\n".join(lines) + "\n", "utf-8", "surrogateescape")
+    return path
+
+
+@pytest.fixture(scope="session")
+def embedder(bilm):
+    return Embedder(bilm)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory, embedder, text_file, checkpoint_directory):
+    folder = tmp_path_factory.mktemp("indices") / "index"
+    build_occurrence_index(embedder, [text_file], folder, model=str(checkpoint_directory))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def index(folder):
+    return OccurrenceIndex(folder)

@@ -1,0 +1,106 @@
+import numpy as np
+import pytest
+
+from elmo_tf.evaluation.occurrence_index import layer_index
+from elmo_tf.evaluation.occurrence_index.layer_index import (
+    MOST_COMPARED,
+    LayerSearch,
+    LayerWriter,
+    sample_size,
+    unit_vectors,
+)
+
+DIM = 12
+MANY = MOST_COMPARED + 3_000
+
+
+def _vectors(number, seed=0):
+    """Some near each other, as those of a word are."""
+    rng = np.random.default_rng(seed)
+    middles = rng.normal(size=(200, DIM))
+    return unit_vectors(middles[rng.integers(200, size=number)] + rng.normal(size=(number, DIM)))
+
+
+def _written(folder, vectors, parts_of):
+    sample = vectors[: sample_size(len(vectors))]
+    writer = LayerWriter(folder, 1, DIM, len(vectors), sample)
+    for start in range(0, len(vectors), parts_of):
+        writer.add(vectors[start : start + parts_of])
+    writer.close()
+    return writer.parts
+
+
+@pytest.fixture(scope="module", params=[500, MANY], ids=["few", "many"])
+def stored(request, tmp_path_factory):
+    """Vectors, and the search among them, in several files."""
+    vectors = _vectors(request.param)
+    folder = tmp_path_factory.mktemp("layer")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(layer_index, "_PART_BYTES", DIM * len(vectors) // 3)
+        parts = _written(folder, vectors, parts_of=70)
+    return vectors, LayerSearch(folder, parts), parts
+
+
+def test_the_files_hold_all_vectors_one_after_the_other(stored):
+    vectors, _, parts = stored
+
+    assert len(parts) > 2
+    assert [part.first for part in parts] == [0, *(part.end for part in parts[:-1])]
+    assert parts[-1].end == len(vectors)
+
+
+def test_the_nearest_are_found(stored):
+    vectors, search, _ = stored
+    hits = []
+    for row in range(0, len(vectors), len(vectors) // 50):
+        found = search.nearest(vectors[row], 20)
+        assert found[0] == row
+        hits.append(np.isin(np.argsort(-(vectors @ vectors[row]))[:5], found).mean())
+
+    assert np.mean(hits) > 0.98
+
+
+@pytest.mark.parametrize("limit", ["only", "without"])
+def test_tokens_can_be_taken_alone_or_left_out(stored, limit):
+    vectors, search, _ = stored
+    numbers = np.arange(0, len(vectors), 7)
+    is_listed = np.isin(np.arange(len(vectors)), numbers)
+    allowed = is_listed if limit == "only" else ~is_listed
+
+    found = search.nearest(vectors[21], 9, **{limit: numbers})
+
+    assert len(found) == 9
+    assert allowed[found].all()
+    expected = np.where(allowed, vectors @ vectors[21], -np.inf).argmax()
+    assert expected in found
+
+
+def test_nothing_more_comes_than_there_is(stored):
+    vectors, search, _ = stored
+
+    assert search.nearest(vectors[4], 5, only=np.array([4])).tolist() == [4]
+    assert len(search.nearest(vectors[4], 5, only=np.zeros(0, np.int64))) == 0
+    if len(vectors) == 500:
+        assert sorted(search.nearest(vectors[4], 10_000)) == list(range(500))
+
+
+def test_few_vectors_need_no_sample_and_many_a_bounded_one():
+    assert sample_size(MOST_COMPARED) == 0
+    assert MOST_COMPARED / 2 < sample_size(MOST_COMPARED + 1) <= MOST_COMPARED + 1
+    assert sample_size(10**9) == sample_size(10**10) < 200_000
+
+
+def test_zeros_stay_zeros():
+    assert unit_vectors(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [
+        [pytest.approx(0.6), pytest.approx(0.8)],
+        [0, 0],
+    ]
+
+
+def test_a_damaged_file_is_told(tmp_path):
+    parts = _written(tmp_path, _vectors(30), parts_of=30)
+    path = tmp_path / parts[0].name
+    path.write_bytes(path.read_bytes()[:50])
+
+    with pytest.raises(ValueError, match=r"layer_1\.0000\.faiss is damaged: .*Build the index"):
+        LayerSearch(tmp_path, parts)

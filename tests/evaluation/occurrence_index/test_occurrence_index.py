@@ -1,0 +1,273 @@
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from elmo_tf import BiLM, BiLMConfig, Embedder
+from elmo_tf.evaluation import Occurrence, OccurrenceIndex, build_occurrence_index
+from elmo_tf.evaluation.occurrence_index import ranking
+from elmo_tf.evaluation.occurrence_index.grouping import group_middles
+from elmo_tf.evaluation.occurrence_index.stored import check_same_text, read_description
+
+LINES = [
+    "the bank raised its rates",
+    "they sat on the bank of the river",
+    "a bank lent the money",
+    "caf\udce9 größe",
+    "the play was good",
+    "children play in the park",
+    "they play cards , and play well",
+    "no such word here",
+    "the river rose",
+]
+
+
+@pytest.fixture(scope="module")
+def cosines(bilm):
+    """Of an occurrence with all tokens of the text: (sentence, position) → similarity."""
+    vectors = [np.array(bilm([line])["layers"][0]) for line in LINES]
+
+    def cosines(tokens, position, layer):
+        query = np.array(bilm([tokens])["layers"][0, layer, position])
+        return {
+            (number, place): vector @ query / np.linalg.norm(vector) / np.linalg.norm(query)
+            for number, layers in enumerate(vectors)
+            for place, vector in enumerate(layers[layer])
+        }
+
+    return cosines
+
+
+@pytest.mark.parametrize("words", ["any", "same", "other"])
+@pytest.mark.parametrize(
+    ("sentence", "position"), [("they play cards , and play well", 1), ("we play cards", 1)]
+)
+def test_the_nearest_are_those_of_all_tokens_by_exact_cosine(
+    index, cosines, sentence, position, words
+):
+    tokens = sentence.split()
+    [found] = index.nearest([Occurrence(tokens, position)], top_n=4, words=words)
+
+    assert list(found) == [1, 2]
+    for layer, neighbours in found.items():
+        best = {}
+        for (number, place), cosine in cosines(tokens, position, layer).items():
+            is_same = LINES[number].split()[place] == tokens[position]
+            allowed = {"any": True, "same": is_same, "other": not is_same}[words]
+            if allowed and LINES[number] != sentence:
+                best[number] = max(best.get(number, (-1, 0)), (cosine, place))
+        expected = sorted(((c, n, p) for n, (c, p) in best.items()), reverse=True)[:4]
+        assert [(one.sentence, one.position) for one in neighbours] == [
+            (number, place) for _, number, place in expected
+        ]
+        similarities = [one.similarity for one in neighbours]
+        np.testing.assert_allclose(similarities, [c for c, _, _ in expected], atol=1e-5)
+
+
+def test_several_occurrences_and_layers_come_in_order(index):
+    occurrences = [Occurrence(line.split(), 1) for line in LINES[:3]]
+
+    together = index.nearest(occurrences, layers=[2, 1], top_n=2)
+
+    for occurrence, found in zip(occurrences, together, strict=True):
+        assert list(found) == [2, 1]
+        [alone] = index.nearest([occurrence], top_n=2)
+        for layer, neighbours in found.items():
+            assert [one[:2] for one in neighbours] == [one[:2] for one in alone[layer]]
+
+
+def test_more_candidates_are_read_where_one_sentence_takes_most(tmp_path, embedder, monkeypatch):
+    monkeypatch.setattr(ranking, "_LEAST_CANDIDATES", 2)
+    text = tmp_path / "text.txt"
+    text.write_text("ho ho ho ho ho ho ho ho\nho ho\nha\nhe ho")
+    build_occurrence_index(embedder, [text], tmp_path / "index")
+    index = OccurrenceIndex(tmp_path / "index", embedder)
+
+    [found] = index.nearest([Occurrence(["ho"], 0)], layers=[1], top_n=4)
+
+    assert sorted(one.sentence for one in found[1]) == [0, 1, 2, 3]
+    assert index.nearest([], layers=[1]) == []
+
+
+def test_sentences_have_their_places_in_the_text(index, text_file):
+    assert [index.tokens(number) for number in range(9)] == [line.split() for line in LINES]
+    assert index.source(0) == (str(text_file), 2)
+    assert index.source(2) == (str(text_file), 5)  # behind one that came before
+    assert index.num_occurrences("bank") == 3
+    assert index.num_occurrences("dog") == 0
+
+
+def test_unlike_occurrences_are_of_the_word_and_of_different_sentences(index):
+    found = index.unlike_occurrences("play", count=3)
+
+    assert len({(*one.tokens, one.position) for one in found}) == 3
+    assert all(one.tokens[one.position] == "play" for one in found)
+    assert all(LINES[4:7].count(" ".join(one.tokens)) for one in found)
+    assert len(index.unlike_occurrences("bank", count=9)) == 3
+    [one] = index.unlike_occurrences("rose", count=2, layer=1)
+    assert (one.tokens, one.position) == (["the", "river", "rose"], 2)
+
+
+def test_the_middles_of_groups_come_with_the_largest_group_first():
+    angles = np.array([1.5, 0.1, 0.2, 0.3, 1.3, 1.4, 0.22])
+    vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+    assert group_middles(vectors, 2) == [2, 5]
+    assert len(group_middles(np.ones((5, 3), np.float32), 2)) >= 1
+
+
+def test_the_nearest_types_are_those_of_the_biLM_without_context(index, bilm):  # noqa: N802
+    types = list(dict.fromkeys(token for line in LINES for token in line.split()))
+    for word in ("play", "plays"):
+        query = bilm.token_embeddings(word).numpy()
+        vectors = bilm.token_embeddings(types).numpy()
+        cosines = vectors @ query / np.linalg.norm(vectors, axis=1) / np.linalg.norm(query)
+
+        found = index.nearest_types(word, top_n=3)
+
+        expected = [types[row] for row in np.argsort(-cosines) if types[row] != word][:3]
+        assert [token for token, _ in found] == expected
+        np.testing.assert_allclose(
+            [near for _, near in found],
+            [cosines[types.index(token)] for token in expected],
+            atol=2e-3,
+        )
+
+
+def test_an_index_can_be_moved_and_used_with_an_embedder_at_hand(folder, index, embedder, tmp_path):
+    moved = shutil.copytree(folder, tmp_path / "elsewhere")
+    occurrence = Occurrence(["the", "bank"], 1)
+
+    found = OccurrenceIndex(moved, embedder).nearest([occurrence])
+
+    assert found == index.nearest([occurrence])
+
+
+def test_a_word_that_does_not_occur_is_told_with_those_spelt_like_it(index):
+    with pytest.raises(ValueError, match=r"'Plai' does not occur .*Near it are spelt: play"):
+        index.unlike_occurrences("Plai")
+    with pytest.raises(ValueError, match=r"'BANK' does not occur .*Near it are spelt: bank\."):
+        index.unlike_occurrences("BANK")
+    with pytest.raises(ValueError, match=r"'xxxxxxxxxxxxxxxxx' does not occur in the text\.$"):
+        index.unlike_occurrences("xxxxxxxxxxxxxxxxx")
+
+
+@pytest.mark.parametrize("layer", [0, 3])
+def test_layers_that_are_not_there_are_refused(index, layer):
+    message = rf"layers that depend on the context are 1, 2\. Received: {layer}"
+    with pytest.raises(ValueError, match=message):
+        index.nearest([Occurrence(["bank"], 0)], layers=[layer])
+    with pytest.raises(ValueError, match=message):
+        index.unlike_occurrences("bank", layer=layer)
+
+
+@pytest.mark.parametrize("position", [-1, 2])
+def test_positions_outside_the_sentence_are_refused(index, position):
+    with pytest.raises(ValueError, match=rf"There is no token {position} in the sentence \['a'"):
+        index.nearest([Occurrence(["a", "bank"], position)])
+
+
+def test_an_index_is_asked_in_another_precision_than_it_was_built_in(folder, index):
+    occurrence = Occurrence(["the", "bank"], 1)
+
+    [other] = OccurrenceIndex(folder, precision="bfloat16").nearest([occurrence], top_n=1)
+
+    [exact] = index.nearest([occurrence], top_n=1)
+    for layer, [nearest] in exact.items():
+        assert other[layer][0].similarity == pytest.approx(nearest.similarity, abs=0.05)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_forward_bilm_has_an_index_too(forward_directory, text_file, tmp_path, precision):
+    embedder = Embedder(forward_directory, precision=precision)
+    build_occurrence_index(embedder, [text_file], tmp_path / "index")
+    index = OccurrenceIndex(tmp_path / "index", embedder)
+
+    [found] = index.nearest([Occurrence(["the", "bank", "failed"], 1)], layers=[2], top_n=2)
+
+    # What follows is not read, so that these are the same to it.
+    assert {(one.sentence, one.position) for one in found[2]} >= {(0, 1)}
+    assert found[2][0].similarity == pytest.approx(1, abs=1e-2)
+    assert len(index.nearest_types("bank", top_n=3)) == 3
+
+
+def test_an_index_of_another_model_is_refused(folder):
+    other = Embedder(BiLM(BiLMConfig.preset("tiny")))
+
+    with pytest.raises(ValueError, match=r"is of another biLM than this one \(it was built with"):
+        OccurrenceIndex(folder, other)
+
+
+def test_embedders_without_layers_are_refused(folder, bilm, text_file, tmp_path):
+    top = Embedder(bilm, layers="top")
+
+    with pytest.raises(ValueError, match=r"`model` must give all layers.*Received: 'top'"):
+        OccurrenceIndex(folder, top)
+    with pytest.raises(ValueError, match=r"`embedder` must give all layers.*Received: 'top'"):
+        build_occurrence_index(top, [text_file], tmp_path / "index")
+
+
+def test_a_failed_build_leaves_nothing(embedder, tmp_path):
+    (tmp_path / "empty.txt").write_text("\n")
+
+    with pytest.raises(ValueError, match="There is no token in"):
+        build_occurrence_index(embedder, [tmp_path / "empty.txt"], tmp_path / "index")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["empty.txt"]
+
+
+def _changed(folder, target, **changes):
+    """A copy with other things in its description."""
+    shutil.copytree(folder, target)
+    content = json.loads((target / "index.json").read_text())
+    (target / "index.json").write_text(json.dumps({**content, **changes}))
+    return target
+
+
+def test_models_that_are_not_named_or_gone_are_told(folder, tmp_path):
+    nameless = _changed(folder, tmp_path / "nameless", model=None)
+    with pytest.raises(ValueError, match=r"nameless does not name its biLM: name it yourself"):
+        OccurrenceIndex(nameless)
+    gone = _changed(folder, tmp_path / "gone", model=str(tmp_path / "model"))
+    with pytest.raises(FileNotFoundError, match=r"gone was built with .*model, which is not there"):
+        OccurrenceIndex(gone)
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        OccurrenceIndex(folder, tmp_path / "nowhere")
+
+
+def test_a_model_that_was_trained_on_is_told(folder, tmp_path):
+    with pytest.raises(ValueError, match=r"another biLM than its own model now is"):
+        OccurrenceIndex(_changed(folder, tmp_path / "index", digest="0123"))
+
+
+def test_damaged_folders_are_told(folder, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"There is no index .*nowhere"):
+        read_description(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"is no index of occurrences: it has no index\.json"):
+        read_description(tmp_path)
+    with pytest.raises(ValueError, match=r"is an index of format 99, made by elmo_tf 0"):
+        read_description(_changed(folder, tmp_path / "future", format=99))
+    cut = shutil.copytree(folder, tmp_path / "cut")
+    (cut / "types.f16").write_bytes(b"12345")
+    with pytest.raises(ValueError, match=r"types\.f16 has 5 bytes, not .*Build it anew"):
+        read_description(cut)
+    (cut / "types.f16").unlink()
+    with pytest.raises(ValueError, match=r"types\.f16 is missing"):
+        read_description(cut)
+    (cut / "index.json").write_text("{")
+    with pytest.raises(ValueError, match=r"index\.json is damaged: .*Build the index anew"):
+        read_description(cut)
+
+
+def test_other_text_is_refused(folder, text_file, tmp_path):
+    content = read_description(folder)
+    check_same_text(content, folder, [], None)
+    check_same_text(content, folder, [str(text_file)], None)
+    other = tmp_path / "other.txt"
+    other.write_text("other")
+
+    with pytest.raises(ValueError, match=r"is of other files, or they have changed since.*1 files"):
+        check_same_text(content, folder, [str(text_file), str(other)], None)
+    with pytest.raises(ValueError, match=r"built with max_tokens=None, not 5"):
+        check_same_text(content, folder, [], 5)

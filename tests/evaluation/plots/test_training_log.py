@@ -1,0 +1,189 @@
+import json
+
+import numpy as np
+import pytest
+
+from elmo_tf.evaluation.plots import TrainingRun, read_runs
+from elmo_tf.evaluation.plots.training_log import LOG_FILE, RECORD_FILE, smoothed, thinned
+
+LINES = [
+    {"step": 1, "loss": 4.5, "norm": 8.0, "forward": 5.0, "backward": 4.0},
+    {"step": 2, "loss": 3.5, "norm": 9.0, "forward": 4.0, "backward": 3.0},
+    {"step": 3, "loss": 3.0, "norm": 7.0, "forward": 3.5, "backward": 2.5},
+]
+RECORD = {
+    "settings": {"batch_size": 3, "unroll": 5},
+    "perplexity": [
+        {"step": 0, "forward": 90.0, "backward": 80.0, "average": 85.0, "tokens": 7},
+        {"step": 2, "forward": 50.0, "backward": 40.0, "average": 45.0, "tokens": 7},
+    ],
+}
+
+
+@pytest.fixture
+def write_run(tmp_path):
+    """Writes a work directory's log and record."""
+
+    def write(lines=LINES, record=RECORD, name="run", end=""):
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / "log.jsonl").write_text(text + end)
+        if record is not None:
+            (folder / "training.json").write_text(json.dumps(record))
+        return folder
+
+    return write
+
+
+def test_the_files_are_those_that_the_trainer_writes():
+    from elmo_tf.trainers import watching, workdir
+
+    assert (LOG_FILE, RECORD_FILE) == (watching.LOG_FILE, workdir.RECORD_FILE)
+
+
+def test_a_log_and_its_record_are_read(write_run):
+    (run,) = read_runs([write_run()])
+    assert run.name == "run"
+    assert run.steps.tolist() == [1, 2, 3]
+    assert run.values["loss"].tolist() == [4.5, 3.5, 3.0]
+    assert run.values["forward"].tolist() == [5.0, 4.0, 3.5]
+    assert run.values["backward"].tolist() == [4.0, 3.0, 2.5]
+    assert "learning_rate" not in run.values
+    assert run.held_out_steps.tolist() == [0, 2]
+    assert {name: list(column) for name, column in run.held_out.items()} == {
+        "forward": [90.0, 50.0],
+        "backward": [80.0, 40.0],
+    }
+    assert run.tokens_per_step == 15
+
+
+def test_a_log_may_be_named_itself_and_stand_alone(write_run):
+    (run,) = read_runs([write_run(record=None) / "log.jsonl"])
+    assert run.name == "run"
+    assert (run.held_out, run.tokens_per_step) == ({}, None)
+
+
+def test_a_log_of_another_name_gives_its_name_to_the_run(write_run):
+    log = write_run(record=None) / "log.jsonl"
+    (run,) = read_runs([log.rename(log.with_name("first try.jsonl"))])
+    assert run.name == "first try"
+
+
+def test_runs_of_one_name_are_called_as_they_were_given(write_run):
+    paths = [write_run(name="a/run"), write_run(name="b/run"), write_run(name="other")]
+    assert [run.name for run in read_runs(paths)] == [str(paths[0]), str(paths[1]), "other"]
+
+
+def test_steps_that_a_run_went_back_behind_count_no_more(write_run):
+    lines = [*LINES, {"step": 2, "loss": 7.0}, {"step": 3, "loss": 8.0}, {"step": 4, "loss": 9.0}]
+    (run,) = read_runs([write_run(lines)])
+    assert run.steps.tolist() == [1, 2, 3, 4]
+    assert run.values["loss"].tolist() == [4.5, 7.0, 8.0, 9.0]
+    np.testing.assert_array_equal(run.values["forward"], [5.0, np.nan, np.nan, np.nan])
+
+
+def test_evaluations_after_the_last_step_that_was_read_are_left_out(write_run):
+    (run,) = read_runs([write_run(LINES[:1])])
+    assert run.held_out_steps.tolist() == [0]
+
+
+@pytest.mark.parametrize("end", ['{"step": 4, "lo', '{"step": 4', "{"])
+def test_a_last_line_that_is_being_written_is_passed_over(write_run, end):
+    (run,) = read_runs([write_run(end=end)])
+    assert run.steps.tolist() == [1, 2, 3]
+
+
+def test_a_whole_last_line_counts_without_its_end(write_run):
+    (run,) = read_runs([write_run(end='{"step": 4, "loss": 1.0}')])
+    assert run.steps.tolist() == [1, 2, 3, 4]
+
+
+def test_losses_that_are_no_numbers_any_more_leave_a_gap(write_run):
+    (run,) = read_runs([write_run(end='{"step": 4, "loss": NaN}\n{"step": 5, "loss": 2.0}\n')])
+    np.testing.assert_array_equal(run.values["loss"], [4.5, 3.5, 3.0, np.nan, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("nonsense\n", r"log\.jsonl, line 4: a JSON object with a whole number as"),
+        ("\n", r"log\.jsonl, line 4: a JSON object"),
+        ('{"loss": 1.0}\n', r"log\.jsonl, line 4: a JSON object"),
+        ('{"step": 1.5, "loss": 1.0}\n', r"log\.jsonl, line 4: a JSON object"),
+        ('{"step": 4}\n', r"line 4: .* with a \"loss\" is needed"),
+        ("[4]\n", r"log\.jsonl, line 4: a JSON object"),
+        ('{"step": 4, "loss": "low"}\n', r"log\.jsonl, line 4: loss is no number: 'low'"),
+        ('{"step": 4, "loss": 1.0, "forward": true}\n', r"forward is no number: True"),
+    ],
+)
+def test_a_broken_line_is_told_with_its_place(write_run, end, message):
+    with pytest.raises(ValueError, match=message):
+        read_runs([write_run(end=end)])
+
+
+def test_no_log_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"There is no training log .*log\.jsonl\. Name"):
+        read_runs([tmp_path])
+    with pytest.raises(FileNotFoundError, match=r"There is no training log .*nothing\. Name"):
+        read_runs([tmp_path / "nothing"])
+
+
+def test_a_log_without_a_step_is_an_error(write_run):
+    with pytest.raises(ValueError, match=r"log\.jsonl: there is no step in it"):
+        read_runs([write_run([], end='{"step"')])
+
+
+@pytest.mark.parametrize("record", ["[]", "{", '{"perplexity": [{"step": 1}]}', '{"settings": 3}'])
+def test_a_broken_record_is_an_error(write_run, record):
+    folder = write_run()
+    (folder / "training.json").write_text(record)
+    with pytest.raises(ValueError, match=r"training\.json: this is no record of elmo-tf train"):
+        read_runs([folder])
+
+
+STEPS = np.array([1, 2, 5])
+TIMED = TrainingRun("run", STEPS, {"seconds": np.array([36.0, 72.0, 36.0])}, tokens_per_step=18)
+
+
+def test_places_by_steps_tokens_and_hours():
+    np.testing.assert_array_equal(TIMED.places(STEPS, "step"), [1, 2, 5])
+    np.testing.assert_array_equal(TIMED.places(STEPS, "tokens"), [18, 36, 90])
+    np.testing.assert_allclose(TIMED.places(STEPS, "time"), [0.01, 0.03, 0.04])
+    np.testing.assert_allclose(TIMED.places(np.array([0, 2]), "time"), [0, 0.03])
+
+
+def test_speed_is_tokens_by_seconds():
+    np.testing.assert_allclose(TIMED.tokens_per_second(), [0.5, 0.25, 0.5])
+    assert TrainingRun("run", STEPS, {}, tokens_per_step=18).tokens_per_second() is None
+
+
+def test_an_axis_that_a_run_cannot_have_is_an_error():
+    run = TrainingRun("my run", STEPS, {"seconds": np.array([1.0, np.nan, 1.0])})
+    with pytest.raises(ValueError, match="`by` must be one of"):
+        run.places(STEPS, "epoch")
+    with pytest.raises(ValueError, match=r"my run: no training\.json beside the log tells"):
+        run.places(STEPS, "tokens")
+    with pytest.raises(ValueError, match='my run: lines of the log do not tell the "seconds"'):
+        run.places(STEPS, "time")
+    with pytest.raises(ValueError, match='the "seconds"'):
+        TrainingRun("run", STEPS, {}).places(STEPS, "time")
+
+
+def test_means_are_of_the_values_around_each():
+    values = np.array([3.0, 6.0, 0.0, np.nan, 8.0])
+    np.testing.assert_allclose(smoothed(values, 3), [4.5, 3.0, 3.0, 4.0, 8.0])
+    np.testing.assert_allclose(smoothed(values, 2), smoothed(values, 3))
+    np.testing.assert_array_equal(smoothed(values, 1), values)
+    np.testing.assert_allclose(smoothed(values, 99), [4.25] * 5)
+
+
+def test_thinning_keeps_the_extremes_of_each_stretch():
+    values = np.array([5.0, 1.0, 3.0, 9.0, 7.0, 8.0, 2.0, np.nan, 6.0])
+    assert thinned(values, 4).tolist() == [1, 3, 5, 6]
+    assert thinned(values, 9).tolist() == list(range(9))
+    spike = np.zeros(100_000)
+    spike[77_777] = 1
+    places = thinned(spike, 1000)
+    assert 77_777 in places
+    assert len(places) <= 1000

@@ -1,0 +1,136 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from elmo_tf.evaluation.plots import TrainingRun, draw_training, save_figure
+from elmo_tf.evaluation.plots.training_plot import MOST_RUNS
+
+
+def run(name="run", num_steps=5, **values):
+    steps = np.arange(1, num_steps + 1)
+    losses = {"forward": 9.0 - steps, "backward": 8.0 - steps}
+    held_out = {"forward": np.array([90.0, 30.0]), "backward": np.array([80.0, 20.0])}
+    return TrainingRun(name, steps, losses | values, np.array([0, num_steps]), held_out, 6)
+
+
+def labels(figure):
+    return [axes.get_ylabel().replace("\n", " ") for axes in figure.axes]
+
+
+def ends(axes):
+    """The first and the last point of each line."""
+    return [line.get_xydata()[[0, -1]].tolist() for line in axes.lines]
+
+
+def test_lines_hold_the_numbers_of_the_run():
+    losses, perplexities = draw_training([run()]).axes
+    forward, backward = losses.lines
+    np.testing.assert_array_equal(forward.get_xydata(), np.c_[1:6, [8, 7, 6, 5, 4]])
+    np.testing.assert_array_equal(backward.get_xydata(), np.c_[1:6, [7, 6, 5, 4, 3]])
+    assert ends(perplexities) == [[[0, 90], [5, 30]], [[0, 80], [5, 20]]]
+    assert perplexities.get_yscale() == "log"
+
+
+def test_axes_tell_what_they_show_and_its_unit():
+    seconds = {"seconds": np.full(5, 2.0)}
+    figure = draw_training([run(learning_rate=np.full(5, 0.2), **seconds)])
+    assert labels(figure) == [
+        "loss (nats per token)",
+        "perplexity per token (log scale)",
+        "learning rate",
+        "tokens per second",
+    ]
+    assert figure.axes[-1].get_xlabel() == "step"
+    assert ends(figure.axes[2]) == [[[1, 0.2], [5, 0.2]]]
+    assert ends(figure.axes[3]) == [[[1, 3], [5, 3]]]
+
+
+@pytest.mark.parametrize(
+    ("by", "label", "first", "last"),
+    [("tokens", "tokens read", 6, 30), ("time", "hours of training", 1, 5)],
+)
+def test_the_axis_may_be_of_tokens_or_hours(by, label, first, last):
+    figure = draw_training([run(seconds=np.full(5, 3600.0))], by)
+    assert label in figure.axes[-1].get_xlabel()
+    (start, _), (end, _) = ends(figure.axes[0])[0]
+    assert (start, end) == (first, last)
+
+
+def test_means_are_drawn_over_each_step():
+    axes = draw_training([run()], window=3).axes[0]
+    each, means = axes.lines[:2]
+    assert each.get_ydata().tolist() == [8, 7, 6, 5, 4]
+    assert means.get_ydata().tolist() == [7.5, 7, 6, 5, 4.5]
+    assert "means of 3 steps" in axes.get_title(loc="left")
+
+
+def test_runs_are_told_apart_without_colours():
+    names = ["a", "b", "c", "d", "e", "f", "g"]
+    figure = draw_training([run(name) for name in names])
+    lines = figure.axes[1].lines
+    assert len({line.get_marker() for line in lines[::2]}) == len(names)
+    assert {line.get_linestyle() for line in lines[::2]} == {"-"}
+    assert {line.get_linestyle() for line in lines[1::2]} == {"--"}
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [*names, "forward", "backward"]
+
+
+def test_names_that_matplotlib_would_read_in_its_own_way_stay_names(tmp_path):
+    names = ["_hidden", "$x$", "$5", "x" * 60]
+    figure = draw_training([run(name) for name in names])
+    texts = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert texts[:4] == [" _hidden", "$x$", "$5", "x" * 39 + "…"]
+    save_figure(figure, tmp_path / "picture.svg")
+    svg = (tmp_path / "picture.svg").read_text()
+    assert ">$x$</text>" in svg
+    assert ">$5</text>" in svg
+
+
+def test_runs_may_differ_in_what_they_tell():
+    forward = TrainingRun("forward", np.array([1]), {"forward": np.array([3.0])})
+    bare = TrainingRun("bare", np.array([1]), {"loss": np.array([2.0])})
+    figure = draw_training([forward, bare, run()])
+    assert ends(figure.axes[0])[:2] == [[[1, 3]] * 2, [[1, 2]] * 2]
+    assert len(figure.axes[1].lines) == 2
+
+
+@pytest.mark.parametrize("perplexities", [[100.0, 101.0], [7.0, 7.0], [1e5, 3.0], [np.inf, 5.0]])
+def test_the_axis_of_perplexities_has_numbers_on_it(tmp_path, perplexities):
+    both = {"average": np.array(perplexities)}
+    losses = {"loss": np.array([2.0])}
+    figure = draw_training([TrainingRun("run", np.array([1]), losses, np.array([0, 1]), both)])
+    save_figure(figure, tmp_path / "picture.png")
+    axes = figure.axes[1]
+    low, high = axes.get_ylim()
+    assert any(low <= tick <= high for tick in axes.get_yticks())
+
+
+def test_a_log_of_many_steps_is_drawn_by_few_points():
+    steps = np.arange(1, 200_001)
+    losses = np.random.default_rng(0).normal(size=len(steps))
+    many = TrainingRun("run", steps, {"loss": losses})
+    each, means = draw_training([many]).axes[0].lines
+    assert len(each.get_xdata()) <= 1000
+    assert len(means.get_xdata()) <= 1000
+    assert each.get_ydata().min() == losses.min()
+
+
+@pytest.mark.parametrize("num_steps", [1, 300])
+@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
+def test_pictures_of_one_and_of_four_runs_are_written(tmp_path, num_steps, suffix):
+    for number in (1, 4):
+        runs = [run(f"run {i}", num_steps) for i in range(number)]
+        path = tmp_path / f"{number}{suffix}"
+        with warnings.catch_warnings(action="error"):
+            save_figure(draw_training(runs), path)
+        assert path.stat().st_size > 5000
+
+
+def test_too_few_or_too_many_runs_are_an_error():
+    with pytest.raises(ValueError, match=r"of 1 to 7 runs\. Received: 0"):
+        draw_training([])
+    with pytest.raises(ValueError, match=r"of 1 to 7 runs\. Received: 8"):
+        draw_training([run()] * (MOST_RUNS + 1))
+    with pytest.raises(ValueError, match="`window`"):
+        draw_training([run()], window=0)

@@ -1,0 +1,195 @@
+import numpy as np
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.evaluation import SenseCorpus, SenseScore, evaluate_senses
+from sense_files import word
+
+RIVER, MONEY = "bank%1:17:01::", "bank%1:14:00::"
+METHODS = ["first_sense", "most_frequent", "layer_0", "layer_1", "layer_2"]
+
+
+def bank(*senses):
+    return word("bank", "bank", *senses)
+
+
+RIVERSIDE = ["the", bank(RIVER), "of", "the", "river"]
+SAVINGS = [bank(MONEY), "rates", "rose", word("sharply", "sharply", "sharply%4", pos="adv")]
+
+
+@pytest.fixture
+def senses(inventory):
+    return inventory(f"bank n {MONEY}", f"bank n {RIVER}", "cat n cat%1", "dog n dog%1")
+
+
+@pytest.fixture
+def evaluate(corpus, embedder, senses):
+    """Trains on some sentences and tests on others."""
+
+    def call(train, *tests, embedder=embedder, texts=None, **kwargs):
+        return evaluate_senses(
+            embedder,
+            [SenseCorpus(corpus(train, "train", texts=texts))],
+            [SenseCorpus(corpus(test, f"test{n}")) for n, test in enumerate(tests)],
+            senses,
+            **kwargs,
+        )
+
+    return call
+
+
+def answers(results, occurrence):
+    return {method: given[occurrence] for method, given in results.answers.items()}
+
+
+def test_a_sentence_seen_in_training_gets_the_sense_that_it_had_there(evaluate):
+    report = evaluate([RIVERSIDE, SAVINGS, SAVINGS], [RIVERSIDE, SAVINGS])
+
+    (results,) = report.results
+    # Layer 0 sees no context: both senses are equally near, and one is more frequent.
+    expected = [(MONEY,), (MONEY,), (MONEY,), (RIVER,), (RIVER,)]
+    assert answers(results, "s0.w1") == dict(zip(METHODS, expected, strict=True))
+    assert set(answers(results, "s1.w0").values()) == {(MONEY,)}
+    assert (report.num_sentences, report.num_occurrences) == (3, 5)
+
+
+def test_answers_are_those_of_a_plain_nearest_neighbour(evaluate, embedder):
+    rng = np.random.default_rng(3)
+    keys = [f"bank%1:0{n}" for n in range(4)]
+
+    def sentence():
+        words = list(rng.choice(["to", "Tom", "a", "river", "in", "1.5"], size=rng.integers(2, 7)))
+        return [*words[:2], bank(keys[rng.integers(4)]), *words[2:]]
+
+    train, test = [sentence() for _ in range(40)], [sentence() for _ in range(25)]
+
+    (results,) = evaluate(train, test).results
+
+    def vectors(sentences):
+        plain = [[one if isinstance(one, str) else one[0] for one in line] for line in sentences]
+        return np.stack([array[:, 2] for array in embedder.embed(plain)])  # (sentence, layer, …)
+
+    senses_of = np.array([line[2][3][0] for line in train])
+    trained = vectors(train)
+    means = np.stack([trained[senses_of == key].mean(axis=0) for key in keys])
+    for number, vector in enumerate(vectors(test)):
+        for layer in (1, 2):  # layer 0 is blind to what differs here
+            cosines = [mean[layer] @ vector[layer] / np.linalg.norm(mean[layer]) for mean in means]
+            expected = keys[int(np.argmax(cosines))]
+            assert results.answers[f"layer_{layer}"][f"s{number}.w2"] == (expected,)
+    right = sum(results.answers["layer_1"][f"s{n}.w2"] == line[2][3] for n, line in enumerate(test))
+    assert results.scores["layer_1"]["noun"] == SenseScore(right, 25, 25)
+    assert 0 < right < 25
+
+
+def test_lemmas_without_training_get_the_first_sense_or_no_answer(evaluate):
+    test = [
+        [bank(RIVER), word("cat", "cat", "cat%1"), word("Oslo", "oslo", "oslo%1")],
+        # A lemma is trained with its part of speech.
+        [word("bank", "bank", "bank%2", pos="verb")],
+    ]
+
+    (results,) = evaluate([RIVERSIDE], test).results
+
+    assert results.trained == {"s0.w0"}
+    assert set(answers(results, "s0.w1").values()) == {("cat%1",)}
+    assert (
+        set(answers(results, "s0.w2").values()) == set(answers(results, "s1.w0").values()) == {()}
+    )
+    assert results.scores["layer_2"]["all"] == SenseScore(2.0, 2, 4)
+    assert results.scores["first_sense"]["all"] == SenseScore(1.0, 2, 4)
+    assert results.scores["layer_2"]["verb"] == SenseScore(0.0, 0, 1)
+    assert results.trained_scores["layer_2"]["all"] == SenseScore(1.0, 1, 1)
+    assert results.trained_scores["first_sense"]["all"] == SenseScore(0.0, 1, 1)
+
+
+def test_a_sense_that_the_inventory_lacks_can_be_answered(evaluate):
+    (results,) = evaluate([[bank("bank%new")]], [[bank("bank%new")]]).results
+
+    assert results.scores["layer_0"]["all"].f1 == 1.0
+    assert results.scores["first_sense"]["all"].f1 == 0.0
+
+
+def test_batches_do_not_change_the_answers(evaluate, embedder, bilm):
+    train, test = [RIVERSIDE, SAVINGS] * 9, [RIVERSIDE, [bank(RIVER)], SAVINGS] * 3
+
+    (one,) = evaluate(train, test).results
+    (other,) = evaluate(train, test, embedder=Embedder(bilm, batch_tokens=5)).results
+
+    assert one.answers == other.answers
+
+
+def test_texts_held_out_are_tested_on_and_not_trained_on(evaluate):
+    train = [RIVERSIDE, [word("dog", "dog", "dog%1"), bank(MONEY)]]
+
+    report = evaluate(train, [[bank(RIVER)]], texts=[1, 1], held_out=0.3)
+
+    tested, held_out = report.results
+    assert (tested.name, held_out.name) == ("test0", "held_out")
+    assert (report.num_sentences, report.num_occurrences) == (1, 1)
+    assert [one.id for one in held_out.occurrences] == ["s1.w0", "s1.w1"]
+    assert held_out.trained == {"s1.w1"}
+    assert held_out.answers["layer_2"] == {"s1.w0": ("dog%1",), "s1.w1": (RIVER,)}
+    assert report.together() is None
+
+
+def test_a_share_held_out_may_be_the_only_test(evaluate):
+    report = evaluate([RIVERSIDE, SAVINGS], texts=[1, 1], held_out=0.5)
+
+    assert [results.name for results in report.results] == ["held_out"]
+
+
+def test_several_test_sets_are_scored_together_by_their_occurrences(evaluate):
+    # Both tests have an instance s0.w0; the texts held out are no part of the sum.
+    report = evaluate(
+        [[bank(MONEY)], [bank(MONEY)]],
+        *([[bank(MONEY), bank(RIVER)]], [[bank(MONEY)]]),
+        texts=[1, 1],
+        held_out=0.5,
+    )
+
+    assert list(report.together()) == METHODS
+    assert report.together()["layer_1"]["all"] == SenseScore(2.0, 3, 3)
+    assert report.together()["layer_1"]["verb"] == SenseScore()
+
+
+def test_embedders_of_one_layer_are_refused(evaluate, bilm):
+    with pytest.raises(ValueError, match=r"`embedder` must give all layers .* Received: 'top'"):
+        evaluate([RIVERSIDE], [RIVERSIDE], embedder=Embedder(bilm, layers="top"))
+
+
+def test_there_must_be_something_to_test_on(evaluate):
+    with pytest.raises(ValueError, match="There is nothing to test on: name a test set, or hold"):
+        evaluate([RIVERSIDE])
+
+
+def test_there_must_be_something_to_train_on(embedder, senses, corpus):
+    with pytest.raises(ValueError, match="There is no corpus to train on"):
+        evaluate_senses(embedder, [], [SenseCorpus(corpus([RIVERSIDE]))], senses)
+
+
+def test_a_text_is_not_both_trained_and_tested_on(embedder, senses, corpus):
+    path = corpus([RIVERSIDE])
+
+    with pytest.raises(ValueError, match=r"text\.data\.xml is named twice among the corpora"):
+        evaluate_senses(embedder, [SenseCorpus(path)], [SenseCorpus(path)], senses)
+
+
+def test_test_sets_have_different_names(embedder, senses, corpus, tmp_path):
+    (tmp_path / "other").mkdir()
+    paths = corpus([RIVERSIDE], "one"), corpus([RIVERSIDE], "other/one")
+
+    with pytest.raises(ValueError, match="Two test sets are called 'one', after their files"):
+        evaluate_senses(
+            embedder,
+            [SenseCorpus(corpus([RIVERSIDE], "train"))],
+            [SenseCorpus(path) for path in paths],
+            senses,
+        )
+
+
+def test_instances_held_out_together_have_different_ids(embedder, senses, corpus):
+    train = [SenseCorpus(corpus([RIVERSIDE], name)) for name in ("one", "two", "three")]
+
+    with pytest.raises(ValueError, match=r"Two corpora to train on have an instance 's0\.w1', and"):
+        evaluate_senses(embedder, train, [], senses, held_out=0.6)

@@ -1,0 +1,35 @@
+"""The first-sense baseline on SemEval-2007, beside the published figure."""
+
+from pathlib import Path
+
+import pytest
+
+from elmo_tf.evaluation import SenseCorpus, SenseInventory, sense_scores
+
+# Raganato et al. 2017, table 3: the first sense of WordNet 3.0. The inventory here is another one,
+# which lacks some of its senses.
+PUBLISHED = 0.552
+
+
+@pytest.fixture(scope="module")
+def directory():
+    for parent in Path(__file__).resolve().parents:
+        for folder in (parent / "shared", parent.parent / "shared"):
+            if (folder / "data" / "wsd").is_dir():
+                return folder / "data" / "wsd"
+    return pytest.skip("the text with senses (shared/data/wsd) is not here")
+
+
+def test_the_first_sense_is_as_often_right_as_published(directory):
+    corpus = SenseCorpus(directory / "semeval2007" / "semeval2007.data.xml")
+    inventory = SenseInventory(directory / "wsd_oewn_inventory.tsv")
+
+    occurrences = [one for sentence in corpus for one in sentence.occurrences]
+    gold = {one.id: one.senses for one in occurrences}
+    pos = {one.id: one.pos for one in occurrences}
+    first = {one.id: [inventory.first_sense(*one.lemma_pos)] for one in occurrences}
+    scores = sense_scores(gold, first, pos)
+
+    assert scores["all"].f1 == pytest.approx(PUBLISHED, abs=0.02)
+    assert (scores["noun"].occurrences, scores["verb"].occurrences) == (159, 296)
+    assert sum(scores[part].correct for part in ("noun", "verb")) == scores["all"].correct

@@ -1,0 +1,104 @@
+import shutil
+
+import numpy as np
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.checkpoints.load import load_language_model
+from elmo_tf.checkpoints.save import save_softmax
+from elmo_tf.evaluation.comparison import compare, embedding_speeds, held_out_perplexity, model_size
+from elmo_tf.evaluation.perplexity import perplexity
+
+LINES = ["the cat sat on the mat", "the dog sat", "a cat", "on and on the cat sat"]
+# The vocabulary of `language_model` has 13 of the 17 tokens.
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text.txt"
+    path.write_text("\n".join(LINES) + "\n")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained_directory(tmp_path_factory, checkpoint_directory, language_model):
+    """The shared checkpoint with a vocabulary and a softmax, as training leaves them."""
+    directory = tmp_path_factory.mktemp("trained") / "run"
+    shutil.copytree(checkpoint_directory, directory)
+    language_model.vocabulary.save(directory / "vocab.txt")
+    save_softmax(language_model.softmax, directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def compared(trained_directory, forward_directory, text):
+    return compare(
+        {"both": trained_directory, "forward": forward_directory},
+        [text],
+        {"width": lambda embedder: {"of the mean": embedder.encode("the cat").shape[-1]}},
+        num_turns=2,
+        tokens_per_turn=4,
+    )
+
+
+def test_each_model_gets_its_size(compared, bilm, forward_bilm):
+    for name, model in (("both", bilm), ("forward", forward_bilm)):
+        num_parameters = sum(int(np.prod(weight.shape)) for weight in model.weights)
+        assert compared[name]["size"] == {
+            "parameters": num_parameters,
+            "layers": 3,
+            "dim": model.config.output_dim,
+        }
+
+
+def test_perplexity_is_that_of_the_text_beside_what_it_depends_on(
+    compared, trained_directory, text
+):
+    expected = perplexity(load_language_model(trained_directory), [text])
+
+    assert compared["both"]["perplexity"] == {**expected, "vocabulary": 7, "unknown": 4 / 17}
+
+
+def test_a_model_without_a_softmax_has_no_perplexity(compared, forward_directory, text):
+    assert compared["forward"]["perplexity"] is None
+    assert held_out_perplexity(forward_directory, [text]) is None
+
+
+def test_each_turn_has_a_speed(compared):
+    for name in ("both", "forward"):
+        speeds = compared[name]["tokens_per_second"]
+        assert len(speeds) == 2
+        assert all(speed > 0 for speed in speeds)
+
+
+def test_each_measure_is_given_each_model(compared, bilm, forward_bilm):
+    assert compared["both"]["width"] == {"of the mean": bilm.config.output_dim}
+    assert compared["forward"]["width"] == {"of the mean": forward_bilm.config.output_dim}
+
+
+def test_without_text_neither_perplexity_nor_speed_is_told(trained_directory):
+    result = compare({"both": trained_directory})["both"]
+
+    assert result["perplexity"] is None
+    assert result["tokens_per_second"] is None
+
+
+def test_turns_for_which_there_are_no_sentences_are_left_out(bilm):
+    speeds = embedding_speeds({"a": Embedder(bilm)}, [["one"], ["two"]], num_turns=3)
+
+    assert len(speeds["a"]) == 1
+
+
+def test_a_model_is_timed_on_every_sentence_but_those_of_the_first_turn(bilm):
+    sentences = [["t"] * length for length in (1, 2, 3, 4, 5, 6)]
+    embedder = Embedder(bilm)
+    seen = []
+    embedder.embed = lambda part: seen.append(part) or iter(())
+
+    embedding_speeds({"a": embedder}, sentences, num_turns=2)
+
+    assert [[len(sentence) for sentence in part] for part in seen] == [[1, 4], [2, 5], [3, 6]]
+
+
+def test_the_size_is_told_of_an_embedder(bilm):
+    assert model_size(Embedder(bilm))["dim"] == bilm.config.output_dim

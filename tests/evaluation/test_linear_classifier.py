@@ -1,0 +1,89 @@
+import warnings
+
+import numpy as np
+import pytest
+
+from elmo_tf.evaluation.linear_classifier import LinearClassifier
+
+MEANS = np.array([[0.0, 1.0], [1.5, -0.5], [-1.0, -1.0]])
+
+
+def examples(count, seed=0):
+    """Points of three overlapping clouds, of which one feature is 100 times the other."""
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(0, 3, count)
+    points = MEANS[classes] + rng.normal(0, 0.8, (count, 2))
+    return (points * [1, 100] + [7, -30]).astype(np.float32), classes
+
+
+def reference(points, classes, c, steps=4000):
+    """Weights and bias of the same minimum, by gradient descent in float64."""
+    weights, bias = np.zeros((3, points.shape[1])), np.zeros(3)
+    for _ in range(steps):
+        logits = points @ weights.T + bias
+        errors = np.exp(logits - logits.max(1, keepdims=True))
+        errors /= errors.sum(1, keepdims=True)
+        errors[np.arange(len(classes)), classes] -= 1
+        weights -= (errors.T @ points + weights / c) / len(points)
+        bias -= errors.mean(0)
+    return weights, bias
+
+
+@pytest.mark.parametrize("c", [10.0, 0.01])
+def test_it_finds_the_minimum_on_decorrelated_features(c):
+    points, classes = examples(400)
+    others, _ = examples(3000, seed=1)
+    mean = points.mean(0, np.float64)
+    # One of the ways to decorrelate; all others are turned against it, which changes no minimum.
+    matrix = np.linalg.inv(np.linalg.cholesky(np.cov(points.T, bias=True))).T
+    weights, bias = reference((points - mean) @ matrix, classes, c)
+    expected = ((others - mean) @ matrix @ weights.T + bias).argmax(1)
+
+    classifier = LinearClassifier(points, classes, c, max_iterations=100)
+
+    assert classifier.converged
+    assert 1 < classifier.iterations < 100
+    # Only those that lie between two classes may differ.
+    assert (classifier.predict(others) != expected).mean() < 0.01
+
+
+def test_many_rows_are_taken_in_parts():
+    points, classes = examples(20_001)
+
+    found = LinearClassifier(points, classes, 1.0, 50).predict(points)
+
+    assert found.shape == (20_001,)
+    few = LinearClassifier(points, classes, 1.0, 50).predict(points[-5:])
+    np.testing.assert_array_equal(found[-5:], few)
+    assert 0.75 < (found == classes).mean() < 0.95
+
+
+def test_only_what_the_features_tell_together_matters():
+    points, classes = examples(300)
+    mixed = points @ np.float32([[1000, 3], [-5, 0.1]]) - 5
+    constant = np.full((300, 1), 0.1, np.float32)
+
+    plain = LinearClassifier(points, classes, 1.0, 50).predict(points)
+    other = np.concatenate([mixed, constant, points, mixed], axis=1)
+    found = LinearClassifier(other, classes, 1.0, 50).predict(other)
+
+    assert (found == plain).mean() > 0.99
+
+
+def test_vectors_that_are_all_the_same_get_the_most_frequent_class():
+    vectors = np.full((5, 3), 0.1, np.float16)
+
+    found = LinearClassifier(vectors, np.array([0, 2, 2, 1, 2]), 1.0, 50).predict(vectors)
+
+    assert found.tolist() == [2] * 5
+
+
+def test_an_end_before_the_minimum_is_told_without_a_warning():
+    points, classes = examples(300)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        classifier = LinearClassifier(points, classes, 1.0, max_iterations=2)
+
+    assert not classifier.converged
+    assert classifier.iterations == 2

@@ -1,0 +1,162 @@
+import logging
+import random
+
+import keras
+import pytest
+
+from elmo_tf import BiLM, BiLMConfig, Embedder
+from elmo_tf.embedding.layer_cache import LayerCache
+from elmo_tf.evaluation import probe
+from elmo_tf.text.tagged_sentences import TaggedSentence
+
+TRAIN = [
+    TaggedSentence(["the", "dog", "saw", "a", "saw"], ["D", "N", "V", "D", "N"]),
+    TaggedSentence(["a", "dog", "saw", "cats"], ["D", "N", "V", "N"]),
+]
+TEST = [
+    TaggedSentence(["the", "saw", "saw", "a", "house"], ["D", "N", "V", "D", "N"]),
+    TaggedSentence(["cats", "sleep", "well"], ["N", "V", "ADV"]),
+]
+WORDS = ["one", "two", "three", "four", "stop"]
+
+
+def follows_stop(count, seed):
+    """Sentences of random words; each is tagged with whether `stop` stands before it."""
+    draw = random.Random(seed)
+    sentences = []
+    for _ in range(count):
+        tokens = draw.choices(WORDS, weights=[1, 1, 1, 1, 3], k=draw.randint(1, 9))
+        before = ["", *tokens[:-1]]
+        sentences.append(TaggedSentence(tokens, ["no" if t != "stop" else "yes" for t in before]))
+    return sentences
+
+
+@pytest.fixture(scope="module")
+def embedder(bilm):
+    return Embedder(bilm)
+
+
+@pytest.fixture(scope="module")
+def wide_embedder():
+    """Of a biLM whose vectors hold much of the context, though it learnt nothing."""
+    keras.utils.set_random_seed(0)
+    return Embedder(BiLM(BiLMConfig.preset("tiny")))
+
+
+@pytest.fixture(autouse=True)
+def warnings_of_absl(caplog):
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        yield
+
+
+def test_the_baseline_is_the_most_frequent_tag_of_each_token(embedder):
+    found = probe(embedder, TRAIN, TEST)
+
+    # the/D saw/V saw/V a/D house/N cats/N sleep/N well/N: "saw" was a verb twice, and N leads.
+    assert found.baseline.all == 5 / 8 + 0 / 8
+    assert found.baseline.known == 4 / 5
+    assert found.baseline.unknown == 1 / 3
+
+
+def test_data_are_counted(embedder):
+    found = probe(embedder, TRAIN, TEST)
+
+    assert found.tags == 3
+    assert (found.train_sentences, found.train_tokens) == (2, 9)
+    assert (found.test_sentences, found.test_tokens) == (2, 8)
+    assert found.test_unknown == 3
+    assert found.test_unseen_tags == 1  # ADV
+    assert [one.layer for one in found.layers] == [0, 1, 2]
+    for one in found.layers:
+        assert one.accuracy.unknown <= 2 / 3
+
+
+def test_tokens_and_context_are_told_apart_by_the_layers(wide_embedder):
+    train, test = follows_stop(300, seed=1), follows_stop(100, seed=2)
+
+    found = probe(wide_embedder, train, test, c=10.0, max_iterations=1000)
+
+    tokens_alone, first, _ = (one.accuracy.all for one in found.layers)
+    assert tokens_alone == pytest.approx(found.baseline.all, abs=0.05)
+    assert first > 0.9 > found.baseline.all + 0.2
+    assert all(one.converged and 1 < one.iterations < 1000 for one in found.layers)
+    assert all(one.accuracy.unknown is None for one in found.layers)
+    assert all(one.accuracy.known == one.accuracy.all for one in found.layers)
+    assert found.baseline.unknown is None
+
+
+def test_a_token_that_decides_the_tag_is_learnt_by_every_layer(wide_embedder):
+    train = [
+        TaggedSentence(one.tokens, [token[0] for token in one.tokens])
+        for one in follows_stop(100, seed=1)
+    ]
+
+    found = probe(wide_embedder, train, train[:30], c=10.0)
+
+    assert found.baseline.all == 1
+    assert [one.accuracy.all for one in found.layers] == [1, 1, 1]
+
+
+def test_results_do_not_depend_on_the_cache(embedder, tmp_path):
+    train, test = follows_stop(60, seed=1), follows_stop(20, seed=2)
+
+    results = [
+        probe(embedder, train, test, cache)
+        for cache in (None, LayerCache(tmp_path), LayerCache(tmp_path))
+    ]
+
+    accuracies = [[one.accuracy for one in found.layers] for found in results]
+    assert accuracies[0] == accuracies[1] == accuracies[2]
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
+
+
+def test_classifiers_without_convergence_are_told(embedder, caplog):
+    found = probe(embedder, follows_stop(100, 1), TEST, max_iterations=1)
+
+    assert not any(one.converged for one in found.layers)
+    assert "on the layers 0, 1, 2 did not converge within 1 iterations" in caplog.text
+
+
+def test_of_large_training_data_whole_sentences_are_drawn_by_the_seed(embedder, caplog):
+    train = [TaggedSentence([f"w{i}", "x", "y"], ["A", "B", "C"]) for i in range(40)]
+    # Of those that were drawn, the first half alone has the tag that was trained.
+    test = [TaggedSentence([f"w{i}"], ["A" if i < 20 else "B"]) for i in range(40)]
+
+    drawn = [probe(embedder, train, test, max_train_tokens=20, seed=seed) for seed in (0, 0, 1)]
+
+    assert [(one.train_sentences, one.train_tokens) for one in drawn] == [(6, 18)] * 3
+    # What was not drawn is as unknown as if it were not there.
+    assert [one.test_unknown for one in drawn] == [34] * 3
+    shares = [one.baseline.known for one in drawn]
+    assert shares[0] == shares[1] != shares[2]
+    assert "fitted on 6 of the 40 sentences for training, drawn by the seed 0" in caplog.text
+    assert probe(embedder, train, test, max_train_tokens=1).train_sentences == 1
+
+
+def test_a_report_is_plain_json(embedder):
+    found = probe(embedder, TRAIN, TEST[:1]).to_json()
+
+    assert found["baseline"] == {"all": 4 / 5, "known": 3 / 4, "unknown": 1.0}
+    assert set(found["layers"][2]) == {"layer", "accuracy", "iterations", "converged", "seconds"}
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "settings", "message"),
+    [
+        ([], TEST, {}, r"There is no token to train on"),
+        (TRAIN, [], {}, r"There is no token to test on"),
+        (TRAIN, [TaggedSentence([], [])], {}, r"There is no token to test on"),
+        (
+            [TaggedSentence(["a", "b"], ["_", "_"])],
+            TEST,
+            {},
+            r"All tokens to train on have the tag '_'.*--tag-column",
+        ),
+        (TRAIN, TEST, {"c": 0.0}, r"`c` must be above 0. Received: 0\.0"),
+        (TRAIN, TEST, {"max_iterations": 0}, r"`max_iterations` must be an integer of at least 1"),
+        (TRAIN, TEST, {"max_train_tokens": 0}, r"`max_train_tokens` must be an integer"),
+    ],
+)
+def test_what_cannot_be_probed_is_an_error(embedder, train, test, settings, message):
+    with pytest.raises(ValueError, match=message):
+        probe(embedder, train, test, **settings)

@@ -1,0 +1,22 @@
+import pytest
+
+from elmo_tf.evaluation.visible_text import shortened, visible
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain Äpfel 은행 😀", "plain Äpfel 은행 😀"),
+        ("a\tb\r\nc\x00", r"a\tb\r\nc\x00"),
+        ("\x85\u2028\u2029", r"\x85\u2028\u2029"),
+        ("\udcff", r"\udcff"),
+        ("नि\u200dशा", "नि\u200dशा"),
+    ],
+)
+def test_what_cannot_be_seen_is_written_out(text, shown):
+    assert visible(text) == shown
+
+
+def test_long_texts_end_in_an_ellipsis():
+    assert shortened("abcd", 4) == "abcd"
+    assert shortened("abcde", 4) == "abc…"

@@ -1,0 +1,48 @@
+"""Texts with senses, and inventories, for the tests."""
+
+from xml.sax.saxutils import escape
+
+TAGS = {"noun": "NOUN", "verb": "VERB", "adj": "ADJ", "adv": "ADV"}
+
+
+def word(words, lemma, *senses, pos="noun"):
+    """Words of a sentence that have senses."""
+    return words, lemma, pos, senses
+
+
+def write_corpus(path, sentences, texts=None):
+    """Writes sentences: lists of plain words and of what `word` gives.
+
+    Instances are called after their sentence and their place among its words, `s1.w0`; one without
+    senses gets no gold keys. `texts`: how many sentences each text has; None for a single text.
+    """
+    elements, keys = [], []
+    for number, sentence in enumerate(sentences):
+        lines = []
+        for place, one in enumerate(sentence):
+            if isinstance(one, str):
+                lines.append(f'<wf lemma="{escape(one)}" pos="X">{escape(one)}</wf>')
+                continue
+            words, lemma, pos, senses = one
+            name = f"s{number}.w{place}"
+            lines.append(
+                f'<instance id="{name}" lemma="{escape(lemma)}" pos="{TAGS[pos]}">{escape(words)}'
+                "</instance>"
+            )
+            if senses:
+                keys.append(" ".join([name, *senses]))
+        elements.append("\n".join(["<sentence>", *lines, "</sentence>"]))
+    parts = []
+    for size in texts or [len(elements)]:
+        parts += ["<text>", *elements[:size], "</text>"]
+        elements = elements[size:]
+    path.write_text("\n".join(["<corpus>", *parts, "</corpus>", ""]), "utf-8")
+    gold = path.with_name(path.name.replace(".data.xml", ".gold.key.txt"))
+    gold.write_text("".join(f"{line}\n" for line in keys), "utf-8")
+    return path
+
+
+def write_inventory(path, *lines):
+    """Writes lines of lemma, part of speech and sense, given with spaces between them."""
+    path.write_text("".join("\t".join(line.split()) + "\n" for line in lines), "utf-8")
+    return path
