@@ -8,6 +8,7 @@ ROOT = Path(__file__).parents[1]
 MAPPED = ("saved_models", "trainers")  # imported as elmo_tf.saved_models and elmo_tf.trainers
 # Packages that are imported by another name than they are installed by.
 DISTRIBUTIONS = {
+    "PIL": "pillow",
     "absl": "absl_py",
     "faiss": "faiss_cpu",
     "google": "protobuf",
