@@ -13,7 +13,8 @@ from elmo_tf.commands.reports import (
     report,
 )
 
-_KEY_FILES = ("*.key.txt",)
+# What is written, and no gold keys.
+_KEY_FILES = tuple(f"*.{method}.key.txt" for method in ("first_sense", "most_frequent", "layer_*"))
 
 
 def add_senses(add: Callable) -> None:

@@ -12,6 +12,9 @@ from elmo_tf.commands.reports import (
     report,
 )
 
+_COLUMNS = ("input_format", "token_column", "tag_column")
+_LIMITS = ("max_iterations", "max_train_tokens", "seed")
+
 
 def add_probe(add: Callable) -> None:
     """`elmo-tf probe`."""
@@ -99,20 +102,25 @@ def _probe(arguments: Any) -> None:
 
     require_extra("sklearn", "analysis", "A probe")
     share_cores_for_embedding()
-    columns = arguments.input_format, arguments.token_column, arguments.tag_column
+    cache = LayerCache(
+        arguments.cache, 0 if arguments.no_cache else int(arguments.cache_gb * 2**30)
+    )
+    columns = {name: getattr(arguments, name) for name in _COLUMNS}
+    limits = {name: getattr(arguments, name) for name in _LIMITS}
     train, test = (
-        read_tagged_files(files, *columns) for files in (arguments.train, arguments.test)
+        read_tagged_files(files, *columns.values()) for files in (arguments.train, arguments.test)
     )
-    found = probe(
-        Embedder(arguments.model, "all", arguments.precision),
-        train,
-        test,
-        LayerCache(arguments.cache, 0 if arguments.no_cache else int(arguments.cache_gb * 2**30)),
-        max_iterations=arguments.max_iterations,
-        max_train_tokens=arguments.max_train_tokens,
-        seed=arguments.seed,
-    )
-    report(arguments, found.to_json(), lambda: _markdown(found))
+    embedder = Embedder(arguments.model, "all", arguments.precision)
+    found = probe(embedder, train, test, cache, **limits)
+    settings = {
+        "model": arguments.model,
+        "precision": embedder.precision,
+        "train": arguments.train,
+        "test": arguments.test,
+        **columns,
+        **limits,
+    }
+    report(arguments, {**settings, **found.to_json()}, lambda: _markdown(found))
 
 
 def _markdown(found: Any) -> str:

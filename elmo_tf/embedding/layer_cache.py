@@ -28,15 +28,26 @@ from elmo_tf.text.sentences import encode
 _VERSION = 1
 _LOCK_FILE, _NOTE_FILE = "lock", "note.json"
 # Names of what is kept, and of what is being computed. Nothing else in the folder is touched.
-_ENTRY = re.compile(r"[0-9a-f]{64}")
-_PART = re.compile(r"([0-9a-f]{64}|once-[0-9a-f]{16})\.part")
+_ENTRY = re.compile(r"[0-9a-f]{64}\.layers")
+_PART = re.compile(r"([0-9a-f]{64}|once-[0-9a-f]{16})\.layers\.part")
 
 Sentences = Sequence[Sequence[str]]
 
 
 def default_cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/elmo_tf/layers`, or `~/.cache/elmo_tf/layers`."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "elmo_tf", "layers")
+    """`$XDG_CACHE_HOME/elmo_tf/layers`, or `~/.cache/elmo_tf/layers`.
+
+    Raises:
+        RuntimeError: there is no home folder.
+    """
+    try:
+        caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:
+        raise RuntimeError(
+            "There is no home folder to keep layers in: set XDG_CACHE_HOME, name a folder (folder, "
+            "--cache), or keep none (max_bytes=0, --no-cache)."
+        ) from None
+    return Path(caches, "elmo_tf", "layers")
 
 
 class LayerCache:
@@ -47,7 +58,7 @@ class LayerCache:
     use the folder at once: who wants what another is computing waits for it.
 
     Args:
-        folder: None for `default_cache_folder()`. Made if it is not there.
+        folder: None for `default_cache_folder()`. Made if it is not there, unless nothing is kept.
         max_bytes: int >= 0. What the folder may hold. What was not used for the longest time is
             removed first. Layers that take more are computed anew each time, into files that are
             removed at the end; 0 keeps nothing.
@@ -55,8 +66,9 @@ class LayerCache:
 
     def __init__(self, folder: str | os.PathLike | None = None, max_bytes: int = 20 * 2**30):
         check_int(max_bytes, "max_bytes", least=0)
-        self._folder = default_cache_folder() if folder is None else Path(folder)
         self._max_bytes = max_bytes
+        if max_bytes:
+            self._folder = default_cache_folder() if folder is None else Path(folder)
 
     @contextlib.contextmanager
     def layers(self, embedder: Embedder, sentences: Sentences) -> Iterator[LayerFiles]:
@@ -84,7 +96,7 @@ class LayerCache:
 
     def _opened(self, work: "_Work") -> LayerFiles:
         if not self._max_bytes:
-            # The files are open: without their names, even a kill leaves nothing of them.
+            # When they are written they are open, and can be read without their names.
             with tempfile.TemporaryDirectory(prefix="elmo_tf_layers_") as folder:
                 return work.write(Path(folder))
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -94,8 +106,8 @@ class LayerCache:
 
     def _kept(self, work: "_Work") -> LayerFiles:
         """Layers that are in the folder, now or then."""
-        key = work.key()
-        entry, part = self._folder / key, self._folder / f"{key}.part"
+        entry = self._folder / f"{work.key()}.layers"
+        part = entry.with_suffix(".layers.part")
         while True:
             with self._locked():
                 layers = _whole(entry, work)
@@ -127,7 +139,7 @@ class LayerCache:
             work.shape.num_bytes / 1e9,
             self._max_bytes / 1e9,
         )
-        part = self._folder / f"once-{secrets.token_hex(8)}.part"
+        part = self._folder / f"once-{secrets.token_hex(8)}.layers.part"
         with self._locked():
             lock = _claimed(part)
             self._remove_stale_parts()
@@ -201,7 +213,12 @@ class _Work:
             )
         arrays = self._embedder.embed(self._sentences)
         arrays = progress_over(arrays, len(self._sentences), "embedding", "sentences")
-        num_clipped = write_layers(folder, arrays, self.shape)
+        try:
+            num_clipped = write_layers(folder, arrays, self.shape)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:  # a write does not tell where it failed
+                error.filename = str(folder.parent)
+            raise
         (folder / _NOTE_FILE).write_text(json.dumps({"clipped": num_clipped}), "utf-8")
         for path in folder.iterdir():
             synchronise(path)

@@ -1,6 +1,7 @@
 """Layers of sentences ─► a file of float16 for each, of which only what is asked for is read."""
 
 import contextlib
+import io
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -47,10 +48,10 @@ def write_layers(folder: Path, arrays: Iterable[np.ndarray], shape: LayersShape)
         files = [
             closing.enter_context(open(path, "xb")) for path in _paths(folder, shape.num_layers)
         ]
-        header = {"descr": _DTYPE.str, "fortran_order": False, "shape": shape[1:]}
+        header = _header(shape)
         for file in files:
-            np.lib.format.write_array_header_1_0(file, header)
-            file.truncate(file.tell() + shape.num_bytes // shape.num_layers)
+            file.write(header)
+            file.truncate(len(header) + shape.num_bytes // shape.num_layers)
         for number, array in enumerate(arrays):
             largest = np.abs(array).max(initial=0)
             if not np.isfinite(largest):
@@ -90,7 +91,9 @@ class LayerFiles:
             self._files = [
                 closing.enter_context(open(path, "rb")) for path in _paths(folder, num_layers)
             ]
-            self._starts = [_checked_start(file, self.shape) for file in self._files]
+            self._start = len(_header(self.shape))
+            for file in self._files:
+                _check_file(file, self.shape)
             self._closing = closing.pop_all()
 
     def __len__(self) -> int:
@@ -101,15 +104,15 @@ class LayerFiles:
         shape = self.shape[1:]
         if not self.shape.num_tokens:  # nothing cannot be mapped
             return np.zeros(shape, _DTYPE)
-        return np.memmap(self._files[number], _DTYPE, "r", self._starts[number], shape)
+        return np.memmap(self._files[number], _DTYPE, "r", self._start, shape)
 
     def sentence(self, number: int) -> np.ndarray:
         """All layers of one sentence, float16 (layer, token, feature), read from the disk."""
         first, end = self.offsets[number : number + 2].tolist()
         row = self.shape.dim * _DTYPE.itemsize
         parts = [
-            os.pread(file.fileno(), (end - first) * row, start + first * row)
-            for file, start in zip(self._files, self._starts, strict=True)
+            os.pread(file.fileno(), (end - first) * row, self._start + first * row)
+            for file in self._files
         ]
         vectors = np.frombuffer(b"".join(parts), _DTYPE)
         return vectors.reshape(self.shape.num_layers, end - first, self.shape.dim)
@@ -123,16 +126,19 @@ def _paths(folder: Path, num_layers: int) -> list[Path]:
     return [folder / f"layer_{number}.npy" for number in range(num_layers)]
 
 
-def _checked_start(file: BinaryIO, shape: LayersShape) -> int:
-    """Where the numbers begin in a file, which must be whole."""
-    np.lib.format.read_magic(file)
-    found, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    start = file.tell()
-    size = start + shape.num_bytes // shape.num_layers
-    if (found, is_fortran, dtype) != (shape[1:], False, _DTYPE):
-        raise ValueError(f"{file.name} holds {dtype} {found}, not {_DTYPE} {shape[1:]}.")
-    if os.fstat(file.fileno()).st_size != size:
-        raise ValueError(
-            f"{file.name} has {os.fstat(file.fileno()).st_size:,} bytes, not {size:,}."
-        )
-    return start
+def _header(shape: LayersShape) -> bytes:
+    """What stands before the numbers in a file."""
+    file = io.BytesIO()
+    content = {"descr": _DTYPE.str, "fortran_order": False, "shape": shape[1:]}
+    np.lib.format.write_array_header_1_0(file, content)
+    return file.getvalue()
+
+
+def _check_file(file: BinaryIO, shape: LayersShape) -> None:
+    header = _header(shape)
+    # It is not parsed: there is no end of what a damaged one may raise.
+    if file.read(len(header)) != header:
+        raise ValueError(f"{file.name} does not begin as {_DTYPE} {shape[1:]}.")
+    found, size = os.fstat(file.fileno()).st_size, len(header) + shape.num_bytes // shape.num_layers
+    if found != size:
+        raise ValueError(f"{file.name} has {found:,} bytes, not {size:,}.")

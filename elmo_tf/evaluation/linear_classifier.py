@@ -10,8 +10,9 @@ from elmo_tf.threads import num_cores
 
 # Rows of vectors that are in memory beside the matrix to be fitted.
 _ROWS = 8192
-# As a share of the largest. Below it is what rounding leaves of directions without any.
-_LEAST_VARIANCE = 1e-6
+# Below these is what rounding leaves of features, and of directions, that do not vary: of a feature
+# as a share of its mean, of a direction as a share of the largest variance.
+_LEAST_DEVIATION, _LEAST_VARIANCE = 1e-6, 1e-6
 _PURPOSE = "A linear classifier"
 
 
@@ -64,7 +65,8 @@ class LinearClassifier:
 class _Whitening:
     """Takes mean and covariance out of vectors, (example, feature), as it found them in some.
 
-    Directions in which these do not differ are left out.
+    Directions in which these do not differ are left out. Features are brought to one scale before,
+    so that beside one of large values the others are not taken for such directions.
     """
 
     def __init__(self, vectors: np.ndarray):
@@ -76,11 +78,15 @@ class _Whitening:
         for rows in _parts(len(vectors)):
             centred = vectors[rows] - self._mean
             products += centred.T @ centred
-        variances, directions = np.linalg.eigh(products / len(vectors))  # in rising order
+        deviations = np.sqrt(np.diag(products) / len(vectors))
+        varies = deviations > _LEAST_DEVIATION * np.abs(self._mean)
+        scale = np.where(varies, 1 / np.where(varies, deviations, 1), 0)
+        correlations = products / len(vectors) * scale * scale[:, np.newaxis]
+        variances, directions = np.linalg.eigh(correlations)  # in rising order
         is_kept = variances > _LEAST_VARIANCE * variances[-1]
         is_kept[-1] = True  # even if all vectors are the same
-        deviations = np.sqrt(np.maximum(variances[is_kept], np.finfo(np.float32).tiny))
-        self._matrix = (directions[:, is_kept] / deviations).astype(np.float32)
+        lengths = np.sqrt(np.where(variances > 0, variances, 1)[is_kept])
+        self._matrix = (scale[:, np.newaxis] * directions[:, is_kept] / lengths).astype(np.float32)
 
     def __call__(self, vectors: np.ndarray) -> np.ndarray:
         """float32 (example, direction)."""

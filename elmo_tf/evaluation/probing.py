@@ -103,8 +103,8 @@ def probe(
         seed: of the drawing.
 
     Raises:
-        ValueError: no token to train or to test on, training data with one tag alone, or an
-            argument out of its range.
+        ValueError: no token to train or to test on, a sentence with more or fewer tags than
+            tokens, training data with one tag alone, or an argument out of its range.
         MissingExtraError: scikit-learn is not installed.
 
     Source: Peters et al. 2018, section 5.3 (part-of-speech tagging).
@@ -123,6 +123,11 @@ def probe(
         cache.layers(embedder, [sentence.tokens for sentence in test]) as test_layers,
         progress(train_layers.shape.num_layers, "fitting", "layers") as meter,
     ):
+        # The first line of progress comes only with the first layer.
+        logging.info(
+            "Fitting classifiers of %s tags on %s tokens, layer by layer.",
+            *(f"{len(task.tags):,}", f"{len(task.train_ids):,}"),
+        )
         for number in range(train_layers.shape.num_layers):
             layers = train_layers.layer(number), test_layers.layer(number)
             probes.append(_layer_probe(number, *layers, task, c, max_iterations))
@@ -182,10 +187,16 @@ class _Task:
         for sentences, purpose in ((train, "train"), (test, "test")):
             if not any(sentence.tokens for sentence in sentences):
                 raise ValueError(f"There is no token to {purpose} on.")
+            for tokens, tags in sentences:
+                if len(tokens) != len(tags):
+                    raise ValueError(
+                        f"A sentence to {purpose} on has {len(tokens)} tokens, but {len(tags)} "
+                        f"tags: {' '.join(tokens)[:80]!r}"
+                    )
         counts: collections.defaultdict[str, collections.Counter[str]]
         counts = collections.defaultdict(collections.Counter)
         for sentence in train:
-            for token, tag in zip(sentence.tokens, sentence.tags, strict=True):
+            for token, tag in zip(*sentence, strict=True):
                 counts[token][tag] += 1
         total = sum(counts.values(), collections.Counter())
         self.tags = sorted(total)

@@ -25,7 +25,7 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
     """Gives the rows of each sentence.
 
     Lines are cut at tabs, or where they have none at white space; a line without either ends the
-    sentence. Marks of documents are passed over.
+    sentence, and so does the mark of a document.
 
     Args:
         path: `.gz` is unpacked.
@@ -42,12 +42,12 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
     is_universal = format == "conllu"
     rows: list[Row] = []
     for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
+        if is_universal and line.startswith("#"):
+            continue
+        if not line.strip() or (not is_universal and line.startswith(_DOCUMENT_MARKS)):
             if rows:
                 yield rows
             rows = []
-            continue
-        if line.startswith("#") if is_universal else line.startswith(_DOCUMENT_MARKS):
             continue
         fields = [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
         if is_universal and not fields[0].isdecimal():
@@ -80,20 +80,24 @@ def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: s
     return [row.fields[number - 1] for row in rows]
 
 
-def last_column(path: str | os.PathLike, rows: Sequence[Row]) -> int:
-    """The number of the last column of a sentence, which must be the same in all of its rows.
+def last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> int:
+    """The number of the last column of a sentence, which must be the same in the whole file.
+
+    Args:
+        path: the file, for errors.
+        rows: of the sentence.
+        first: row of the file.
 
     Raises:
         ValueError: a row has more or fewer columns than the first.
     """
-    width = len(rows[0].fields)
+    width = len(first.fields)
     for row in rows:
         if len(row.fields) != width:
             raise ValueError(
                 f"{os.fspath(path)}, line {row.line}: {len(row.fields)} columns, but line "
-                f"{rows[0].line} of the same sentence has {width}, so that none is the last of "
-                f"all: {_shown(row.fields)}. Name the column (tag_column, --tag-column), if this "
-                "is no plain text."
+                f"{first.line} has {width}, so that none is the last of all: {_shown(row.fields)}. "
+                "Name the column (tag_column, --tag-column), if this is no plain text."
             )
     return width
 

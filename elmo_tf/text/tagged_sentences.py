@@ -5,8 +5,11 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from absl import logging
+
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.text.columns import TOKEN_COLUMNS, Row, column, column_sentences, last_column
+from elmo_tf.text.odd_lines import is_utf_8
 from elmo_tf.text.sentence_files import format_of
 
 TAGGED_FORMATS = ("conll", "conllu")
@@ -31,6 +34,8 @@ def read_tagged(
 ) -> list[TaggedSentence]:
     """Reads the sentences of a file with their tags.
 
+    Invalid UTF-8 is kept, byte for byte, and a warning counts the sentences that have it.
+
     Args:
         path: CoNLL columns, a token a line, with an empty line between sentences. `.gz` is
             unpacked.
@@ -45,8 +50,8 @@ def read_tagged(
 
     Raises:
         ValueError: an unknown format; a damaged `.gz` file; a line without one of the columns, or
-            with nothing in it; a sentence without a last column, as of plain text; a file without
-            a sentence.
+            with nothing in it; lines of which none is the last column of all, as of plain text; a
+            file without a sentence.
         OSError: the file cannot be read.
     """
     format = format or ("conllu" if format_of(path) == "conllu" else "conll")
@@ -57,17 +62,25 @@ def read_tagged(
     token_column = token_column or TOKEN_COLUMNS[format]
     if tag_column is None and format == "conllu":
         tag_column = _UNIVERSAL_TAG_COLUMN
-    sentences = []
+    sentences: list[TaggedSentence] = []
+    num_invalid, first = 0, None
     for rows in column_sentences(path, format):
-        number = tag_column or max(last_column(path, rows), token_column + 1)
+        first = first or rows[0]
+        number = tag_column or max(last_column(path, rows, first), token_column + 1)
         tags = column(path, rows, number, "tag")
         if format == "conllu" and number in _NEVER_UNSPECIFIED:
             _refuse_unspecified(path, rows, tags, number)
         tokens = column(path, rows, token_column, "token")
         # There are few tags, and many tokens with each.
         sentences.append(TaggedSentence(tokens, [sys.intern(tag) for tag in tags]))
+        num_invalid += not all(map(is_utf_8, tokens))
     if not sentences:
         raise ValueError(f"{os.fspath(path)}: there is no sentence in it.")
+    if num_invalid:
+        logging.warning(
+            "%s: %s of %s sentences have invalid UTF-8 (read byte for byte; another encoding?).",
+            *(os.fspath(path), f"{num_invalid:,}", f"{len(sentences):,}"),
+        )
     return sentences
 
 

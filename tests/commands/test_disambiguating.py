@@ -65,7 +65,7 @@ def test_it_prints_scores_as_json_and_writes_answers_as_keys(senses, checkpoint_
 
 def test_it_prints_tables_and_replaces_outputs_where_that_is_allowed(senses):
     Path("answers").mkdir()
-    existing = Path("scores.json"), Path("answers/old.key.txt")
+    existing = Path("scores.json"), Path("answers/old.layer_0.key.txt")
     for path in existing:
         path.write_text("earlier")
     call = ("--test", "one.data.xml", "two.data.xml", "--format", "markdown")
@@ -108,15 +108,16 @@ def test_a_share_of_the_training_text_can_be_the_test(senses):
     assert "together" not in content
 
 
-def test_a_folder_with_other_files_is_not_replaced(senses):
+@pytest.mark.parametrize("name", ["thesis.txt", "semcor.gold.key.txt"])
+def test_a_folder_with_other_files_is_not_replaced(senses, name):
     Path("answers").mkdir()
-    Path("answers/thesis.txt").write_text("mine")
+    Path("answers", name).write_text("mine")
 
     status, _, err = senses("--test", "one.data.xml", "--predictions", "answers", "--overwrite")
 
     assert status == 2
     assert "answers will not be replaced, since it holds more than would be written" in err
-    assert Path("answers/thesis.txt").read_text() == "mine"
+    assert Path("answers", name).read_text() == "mine"
 
 
 def test_what_is_wrong_is_told_in_a_line(senses):

@@ -43,7 +43,20 @@ def test_it_tells_what_the_probe_measures(command, checkpoint_directory):
     expected = probe(Embedder(checkpoint_directory), sentences(40, 1), test).to_json()
     for one in (*found["layers"], *expected["layers"]):
         assert one.pop("seconds") > 0
+    settings = {name: found.pop(name) for name in list(found) if name not in expected}
     assert found == expected
+    assert settings == {
+        "model": str(checkpoint_directory),
+        "precision": "float32",
+        "train": ["train.conll"],
+        "test": ["test.conll"],
+        "input_format": None,
+        "token_column": None,
+        "tag_column": None,
+        "max_iterations": 200,
+        "max_train_tokens": 500_000,
+        "seed": 0,
+    }
     assert found["test_unseen_tags"] == found["test_unknown"] == 1
     assert [path.name for path in Path("caches/elmo_tf").iterdir()] == ["layers"]
 

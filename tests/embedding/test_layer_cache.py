@@ -1,3 +1,4 @@
+import errno
 import logging
 import os
 import re
@@ -43,6 +44,12 @@ def embeddings(embedder, monkeypatch):
         Embedder, "embed", lambda self, sentences: calls.append(1) or embed(self, sentences)
     )
     return calls
+
+
+def overwrite(path, place, content):
+    with open(path, "r+b") as file:
+        file.seek(place)
+        file.write(content)
 
 
 def read(cache, embedder, sentences=SENTENCES):
@@ -108,6 +115,7 @@ def test_sentences_without_tokens_have_no_vectors(cache, embedder):
     [
         lambda entry: os.truncate(entry / "layer_1.npy", 300),
         lambda entry: (entry / "layer_1.npy").write_bytes(b"no array"),
+        lambda entry: overwrite(entry / "layer_1.npy", 10, b"(" * 118),
         lambda entry: (entry / "layer_2.npy").unlink(),
         lambda entry: np.save(entry / "layer_0.npy", np.zeros((11, 12), np.float32)),
         lambda entry: os.truncate(entry / "layer_0.npy", 2000),
@@ -154,15 +162,17 @@ def test_the_folder_never_holds_more_than_it_may(tmp_path, embedder):
 
 
 def test_only_its_own_is_removed_from_a_folder(tmp_path, embedder, entries):
-    (tmp_path / "cache/mine").mkdir(parents=True)
-    (tmp_path / "cache/mine/thesis.tex").write_text("x" * 5000)
+    mine = [tmp_path / "cache" / name for name in ("mine", "0" * 64, f"{'1' * 64}.part")]
+    for folder in mine:
+        folder.mkdir(parents=True)
+        (folder / "thesis.tex").write_text("x" * 5000)
     cache = LayerCache(tmp_path / "cache", max_bytes=NUM_BYTES + 1000)
 
     read(cache, embedder)
     read(cache, embedder, SENTENCES[::-1])
 
-    assert (tmp_path / "cache/mine/thesis.tex").exists()
-    assert len(entries()) == 2
+    assert all((folder / "thesis.tex").exists() for folder in mine)
+    assert len(entries()) == len(mine) + 1
 
 
 def test_layers_that_others_drive_out_stay_readable(tmp_path, embedder, entries):
@@ -267,7 +277,7 @@ def test_what_a_killed_process_leaves_is_not_taken_for_whole(
         read(cache, embedder, [["other", "sentences"]])
         assert part in entries()  # its process lives
         process.send_signal(signal.SIGKILL)
-    assert re.fullmatch(r"[0-9a-f]{64}\.part", part.name)
+    assert re.fullmatch(r"[0-9a-f]{64}\.layers\.part", part.name)
 
     read(cache, embedder, [["and", "others"]])
 
@@ -313,6 +323,18 @@ def test_a_full_disk_is_told_before_the_work_begins(tmp_path, embedder, entries)
     assert entries() == []
 
 
+def test_a_disk_that_is_filled_meanwhile_is_named(cache, embedder, entries, monkeypatch, tmp_path):
+    def fill(self, sentences):
+        yield np.zeros((3, 4, 12), np.float32)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Embedder, "embed", fill)
+
+    with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/cache'"):
+        read(cache, embedder)
+    assert entries() == []
+
+
 def test_an_embedder_without_the_layers_is_refused(cache, bilm):
     with pytest.raises(ValueError, match=r"`embedder` must give all layers.*Received: 'top'"):
         read(cache, Embedder(bilm, layers="top"))
@@ -334,6 +356,19 @@ def test_the_folder_is_where_caches_are(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/me")
     assert default_cache_folder() == Path("/home/me/.cache/elmo_tf/layers")
+
+
+def test_without_a_home_another_folder_must_be_named_or_nothing_kept(
+    monkeypatch, embedder, tmp_path
+):
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 2)  # nobody in the table of users
+
+    with pytest.raises(RuntimeError, match="no home folder to keep layers in: set XDG_CACHE_HOME"):
+        LayerCache()
+    for cache in (LayerCache(max_bytes=0), LayerCache(tmp_path)):
+        assert len(read(cache, embedder)) == 4
 
 
 @pytest.fixture(autouse=True)

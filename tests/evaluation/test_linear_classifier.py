@@ -70,6 +70,41 @@ def test_only_what_the_features_tell_together_matters():
     assert (found == plain).mean() > 0.99
 
 
+def test_a_feature_of_large_values_does_not_hide_the_others():
+    points, classes = examples(300)
+    noise = np.random.default_rng(2).normal(0, 1, (300, 1)).astype(np.float32)
+
+    shares = [
+        (LinearClassifier(found, classes, 1.0, 50).predict(found) == classes).mean()
+        for found in (np.hstack([points / [1, 100], noise * size]) for size in (1, 1e5))
+    ]
+
+    assert shares[0] == pytest.approx(shares[1], abs=0.01)
+
+
+def test_features_that_vary_by_rounding_alone_are_left_out():
+    points, classes = examples(300)
+    rounded = np.float32(1000) + np.random.default_rng(2).choice([0, 1e-4], (300, 1))
+
+    found = LinearClassifier(np.hstack([points, rounded]), classes, 1.0, 50)
+
+    others, _ = examples(300, seed=1)
+    expected = LinearClassifier(points, classes, 1.0, 50).predict(others)
+    far = np.hstack([others, np.full((300, 1), 990)])
+    np.testing.assert_array_equal(found.predict(far), expected)
+
+
+def test_there_may_be_fewer_vectors_than_features():
+    rng = np.random.default_rng(4)
+    vectors = rng.normal(size=(10, 50)).astype(np.float16)
+    classes = np.array([0, 1, 2, 1, 0] * 2)
+
+    classifier = LinearClassifier(vectors, classes, 1.0, 100)
+
+    assert classifier.predict(vectors).tolist() == classes.tolist()
+    assert classifier.converged
+
+
 def test_vectors_that_are_all_the_same_get_the_most_frequent_class():
     vectors = np.full((5, 3), 0.1, np.float16)
 

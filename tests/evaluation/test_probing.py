@@ -147,6 +147,12 @@ def test_a_report_is_plain_json(embedder):
         (TRAIN, [], {}, r"There is no token to test on"),
         (TRAIN, [TaggedSentence([], [])], {}, r"There is no token to test on"),
         (
+            TRAIN,
+            [TaggedSentence(["a", "b"], ["D"])],
+            {},
+            r"A sentence to test on has 2 tokens, but 1 tags: 'a b'",
+        ),
+        (
             [TaggedSentence(["a", "b"], ["_", "_"])],
             TEST,
             {},

@@ -62,8 +62,14 @@ def test_columns_are_cut_at_white_space_and_sentences_at_empty_lines(file):
     text = "-DOCSTART- -X- O\n\n\nEU NNP B-ORG\n. . O\n \n# SYM O\n#begin document (x);\nend NN O"
     path = file("a.conll.gz", gzip.compress(text.encode()))
 
-    assert tokens_of(path) == [["EU", "."], ["#", "end"]]
-    assert tokens_of(path, None, 2) == [["NNP", "."], ["SYM", "NN"]]
+    assert tokens_of(path) == [["EU", "."], ["#"], ["end"]]
+    assert tokens_of(path, None, 2) == [["NNP", "."], ["SYM"], ["NN"]]
+
+
+def test_a_document_ends_its_last_sentence(file):
+    path = file("a.conll", "one O\n-DOCSTART- -X-\ntwo O\n#end document\nthree O\n")
+
+    assert tokens_of(path) == [["one"], ["two"], ["three"]]
 
 
 def test_columns_cut_at_tabs_may_hold_spaces(file):

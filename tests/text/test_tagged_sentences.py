@@ -35,7 +35,7 @@ def pairs(*arguments, **options):
 
 
 def test_the_last_column_holds_the_tags(file):
-    text = "-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\n. . O O\n \nend\tNN\tO\n"
+    text = "-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\n. . O O\n \nend\tNN\tI-NP\tO\n"
 
     assert pairs(file("train.conll", text)) == ["EU/B-ORG ./O", "end/O"]
 
@@ -62,8 +62,11 @@ def test_packed_files_are_read(file):
     assert pairs(file("a.conllu.gz", gzip.compress(UNIVERSAL.encode())))[1] == "#/SYM"
 
 
-def test_tokens_that_are_no_utf_8_are_kept(file):
-    assert read_tagged(file("a.conll", b"caf\xe9 NN\n"))[0].tokens == ["caf\udce9"]
+def test_tokens_that_are_no_utf_8_are_kept_and_told_of(file, caplog):
+    sentences = read_tagged(file("a.conll", b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n"))
+
+    assert [sentence.tokens for sentence in sentences] == [["caf\udce9"], ["na\udcefve"], ["café"]]
+    assert "a.conll: 2 of 3 sentences have invalid UTF-8" in caplog.text
 
 
 def test_several_files_follow_each_other(file):
@@ -80,7 +83,8 @@ def test_several_files_follow_each_other(file):
         ("EU\tX\nof\t\n", {}, r"line 2: no column 2, in which the tag should stand: 'of '"),
         ("EU\tX\n\tO\n", {}, r"line 2: no column 1, in which the token should stand: ' O'"),
         ("one\nword\n", {}, r"line 1: no column 2, .* tag .* 'one'\. Name .*--tag-column"),
-        ("some plain text\nof two lines here\n", {}, r"line 2: 4 columns, but line 1 .* has 3"),
+        ("some plain text\nof two lines here\n", {}, r"line 2: 4 columns, but line 1 has 3"),
+        ("EU NNP ORG\n\nEU NNP\n", {}, r"line 3: 2 columns, but line 1 has 3, so that none is the"),
         ("", {}, r"data: there is no sentence in it"),
         ("\n-DOCSTART- O\n\n", {}, r"data: there is no sentence in it"),
         ("# text = a\n", {"format": "conllu"}, r"data: there is no sentence in it"),

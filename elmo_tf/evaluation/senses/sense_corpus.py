@@ -57,16 +57,17 @@ class SenseCorpus:
     Iteration gives a `SenseSentence` for each sentence.
 
     Raises:
-        ValueError: broken XML or another structure, a document type declaration (with its entities
-            a small file can unpack to a huge one), an unknown part of speech, an id given twice,
-            gold keys of an occurrence that is not in the text, or no occurrence at all. Names
-            file and line.
+        ValueError: broken XML, another structure or a rare encoding, a document type declaration
+            (with its entities a small file can unpack to a huge one), an unknown part of speech, an
+            id given twice, gold keys of an occurrence that is not in the text, or no occurrence at
+            all. Names the file, and the line if it is one line that is wrong.
         OSError: a file cannot be read.
     """
 
     def __init__(self, path: str | os.PathLike, gold: str | os.PathLike | None = None):
         self.path = os.fspath(path)
         self.name = name_of(path)
+        os.stat(path)  # a wrong name is told of as that of the text, not of its gold keys
         self._gold_path = gold_beside(path) if gold is None else gold
         self._gold = read_keys(self._gold_path)
         self._warned = False

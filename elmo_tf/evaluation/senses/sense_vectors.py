@@ -29,6 +29,9 @@ def occurrence_vectors(
 
     Yields:
         Each occurrence, with the mean of its tokens' vectors: float32 (layer, feature).
+
+    Raises:
+        ValueError: such a vector is not finite.
     """
     needed = (
         sentence
@@ -40,7 +43,13 @@ def occurrence_vectors(
     for array, sentence in zip(arrays, needed, strict=True):
         for occurrence in sentence.occurrences:
             if occurrence.lemma_pos in lemmas:
-                yield occurrence, array[:, occurrence.first : occurrence.end].mean(axis=1)
+                vectors = array[:, occurrence.first : occurrence.end].mean(axis=1)
+                if not np.isfinite(vectors).all():  # nothing would be near it or far from it
+                    raise ValueError(
+                        f"Vectors of {occurrence.id!r} are not finite (NaN or infinity): the "
+                        "model's weights are damaged, or far too large."
+                    )
+                yield occurrence, vectors
 
 
 class LemmaSenses(NamedTuple):

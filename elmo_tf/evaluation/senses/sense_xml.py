@@ -17,6 +17,8 @@ _PARENTS = {
     "instance": "sentence",
 }
 _HOLDS_WORDS = ("wf", "instance")
+# For others expat asks Python, which fails without a place in the file.
+_ENCODINGS = ("utf-8", "utf-16", "iso-8859-1", "us-ascii")
 
 
 class Mark(NamedTuple):
@@ -63,7 +65,8 @@ class _Reader:
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
-        self._parser.StartDoctypeDeclHandler = self._declaration
+        self._parser.XmlDeclHandler = self._xml_declaration
+        self._parser.StartDoctypeDeclHandler = self._type_declaration
 
     def read(self, piece: bytes, is_last: bool = False) -> list[XMLSentence]:
         """The sentences that are complete with this piece."""
@@ -137,7 +140,11 @@ class _Reader:
                 f"text outside of <wf> and <instance>: {' '.join(found.split())[:60]!r}", line
             )
 
-    def _declaration(self, *_: Any) -> None:
+    def _xml_declaration(self, _version: str, encoding: str | None, _standalone: int) -> None:
+        if encoding and encoding.lower() not in _ENCODINGS:
+            self._fail(f"the encoding {encoding!r}, which is not read. Write the file in UTF-8")
+
+    def _type_declaration(self, *_: Any) -> None:
         self._fail("a document type declaration, which is not read. Remove it")
 
     def _fail(self, message: str, line: int | None = None) -> NoReturn:

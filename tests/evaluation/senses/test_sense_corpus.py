@@ -124,6 +124,14 @@ def test_instances_without_gold_keys_are_words_and_told_of_once(corpus, caplog):
         (inside(INSTANCE.replace(">cat", "> ")), "line 4: the <instance> 'i0' holds no word"),
         (inside(INSTANCE, INSTANCE), "line 5: a second 'i0'"),
         (
+            f'<?xml version="1.0" encoding="UTF-7"?>\n{inside(INSTANCE)}',
+            "line 1: the encoding 'UTF-7', which is not read. Write the file in UTF-8",
+        ),
+        (
+            f'<?xml version="1.0" encoding="none"?>\n{inside(INSTANCE)}',
+            "line 1: the encoding 'none', which is not read",
+        ),
+        (
             f'<!DOCTYPE corpus [<!ENTITY a "aa">]>\n{inside("<wf>&a;</wf>")}',
             "line 1: a document type declaration, which is not read",
         ),
@@ -134,6 +142,15 @@ def test_what_is_wrong_with_a_text_is_told_with_its_line(raw, xml, message):
         list(raw(xml))
 
     assert "raw.data.xml" in str(caught.value)
+
+
+@pytest.mark.parametrize("encoding", ["UTF-8", "utf-16", "ISO-8859-1"])
+def test_a_text_may_be_in_another_encoding(raw, encoding):
+    head = f'<?xml version="1.0" encoding="{encoding}"?>\n'
+
+    (sentence,) = raw((head + inside("<wf>größer</wf>", INSTANCE)).encode(encoding))
+
+    assert sentence.tokens == ["größer", "cat"]
 
 
 def test_gold_keys_of_another_text_are_refused(raw):
@@ -148,4 +165,7 @@ def test_a_missing_file_is_named(corpus, tmp_path):
     (tmp_path / "text.gold.key.txt").unlink()
 
     with pytest.raises(FileNotFoundError, match=r"text\.gold\.key\.txt"):
+        SenseCorpus(path)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"text\.data\.xml"):
         SenseCorpus(path)

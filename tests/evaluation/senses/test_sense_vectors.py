@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from elmo_tf import Embedder
 from elmo_tf.evaluation.senses.sense_corpus import Occurrence, SenseSentence
 from elmo_tf.evaluation.senses.sense_vectors import mean_sense_vectors, occurrence_vectors
 
@@ -102,3 +103,14 @@ def test_sentences_without_a_lemma_that_is_asked_for_are_not_embedded(embedder):
     found = list(occurrence_vectors(embedder, sentences, {("cat", "noun")}))
 
     assert [one for one, _ in found] == [cat]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_vectors_that_are_not_finite_are_an_error(fresh_bilm, value):
+    bilm = fresh_bilm()
+    weight = bilm.trainable_weights[-1]
+    weight.assign(np.full(weight.shape, value))
+    sentence = SenseSentence(0, ["the", "bank"], [occurrence("bank%1", first=1, end=2)])
+
+    with pytest.raises(ValueError, match="Vectors of 'id' are not finite"):
+        list(occurrence_vectors(Embedder(bilm), [sentence], {("bank", "noun")}))
