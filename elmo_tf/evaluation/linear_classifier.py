@@ -5,14 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from elmo_tf.evaluation.whitening import Moments, Whitening
 from elmo_tf.extras import require_extra
 from elmo_tf.threads import num_cores
 
 # Rows of vectors that are in memory beside the matrix to be fitted.
 _ROWS = 8192
-# Below these is what rounding leaves of features, and of directions, that do not vary: of a feature
-# as a share of its mean, of a direction as a share of the largest variance.
-_LEAST_DEVIATION, _LEAST_VARIANCE = 1e-6, 1e-6
 _PURPOSE = "A linear classifier"
 
 
@@ -46,14 +44,21 @@ class LinearClassifier:
         limit = 1 if num_cores() <= 2 else None
         with warnings.catch_warnings(record=True) as caught, threadpoolctl.threadpool_limits(limit):
             warnings.simplefilter("always", exceptions.ConvergenceWarning)
-            self._whiten = _Whitening(vectors)
-            self._model.fit(self._whiten(vectors), classes)
+            self._whiten = _whitening(vectors)
+            self._model.fit(self._features(vectors), classes)
         late = [one for one in caught if issubclass(one.category, exceptions.ConvergenceWarning)]
         for one in caught:
             if one not in late:
                 warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
         self.iterations = int(self._model.n_iter_.max())
         self.converged = not late
+
+    def _features(self, vectors: np.ndarray) -> np.ndarray:
+        """What the model is fitted on, float32 (example, direction)."""
+        features = np.empty((len(vectors), self._whiten.matrix.shape[1]), np.float32)
+        for rows in _parts(len(vectors)):
+            features[rows] = self._whiten(vectors[rows])
+        return features
 
     def predict(self, vectors: np.ndarray) -> np.ndarray:
         """The likeliest class of each vector, (example, feature) → int (example,)."""
@@ -62,38 +67,11 @@ class LinearClassifier:
         )
 
 
-class _Whitening:
-    """Takes mean and covariance out of vectors, (example, feature), as it found them in some.
-
-    Directions in which these do not differ are left out. Features are brought to one scale before,
-    so that beside one of large values the others are not taken for such directions.
-    """
-
-    def __init__(self, vectors: np.ndarray):
-        dim = vectors.shape[1]
-        total, products = np.zeros(dim), np.zeros((dim, dim))
-        for rows in _parts(len(vectors)):
-            total += vectors[rows].sum(0, np.float64)
-        self._mean = (total / len(vectors)).astype(np.float32)
-        for rows in _parts(len(vectors)):
-            centred = vectors[rows] - self._mean
-            products += centred.T @ centred
-        deviations = np.sqrt(np.diag(products) / len(vectors))
-        varies = deviations > _LEAST_DEVIATION * np.abs(self._mean)
-        scale = np.where(varies, 1 / np.where(varies, deviations, 1), 0)
-        correlations = products / len(vectors) * scale * scale[:, np.newaxis]
-        variances, directions = np.linalg.eigh(correlations)  # in rising order
-        is_kept = variances > _LEAST_VARIANCE * variances[-1]
-        is_kept[-1] = True  # even if all vectors are the same
-        lengths = np.sqrt(np.where(variances > 0, variances, 1)[is_kept])
-        self._matrix = (scale[:, np.newaxis] * directions[:, is_kept] / lengths).astype(np.float32)
-
-    def __call__(self, vectors: np.ndarray) -> np.ndarray:
-        """float32 (example, direction)."""
-        features = np.empty((len(vectors), self._matrix.shape[1]), np.float32)
-        for rows in _parts(len(vectors)):
-            features[rows] = (vectors[rows] - self._mean) @ self._matrix
-        return features
+def _whitening(vectors: np.ndarray) -> Whitening:
+    moments = Moments(vectors.shape[1])
+    for rows in _parts(len(vectors)):
+        moments.add(vectors[rows])
+    return Whitening(moments)
 
 
 def _parts(num_rows: int) -> Iterator[slice]:

@@ -11,7 +11,10 @@ from sense_files import word, write_corpus, write_inventory
 RIVERSIDE = ["the", word("bank", "bank", "river%1"), "of", "the", "river"]
 SAVINGS = [word("bank", "bank", "money%1"), "rates", word("rose", "rise", "rise%2", pos="verb")]
 FILES = ("--train", "train.data.xml", "--inventory", "senses.tsv")
-METHODS = ["first_sense", "most_frequent", "layer_0", "layer_1", "layer_2"]
+METHODS = [
+    *("first_sense", "most_frequent", "layer_0", "layer_1", "layer_2"),
+    *("layer_0_mahalanobis", "layer_1_mahalanobis", "layer_2_mahalanobis"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +84,7 @@ def test_it_prints_tables_and_replaces_outputs_where_that_is_allowed(senses):
 
     assert status == 0
     assert list(json.loads(Path("scores.json").read_text("utf-8"))["results"]) == ["one", "two"]
-    assert len(list(Path("answers").iterdir())) == 10  # two sets, five methods
+    assert len(list(Path("answers").iterdir())) == 2 * len(METHODS)
     lines = out.splitlines()
     assert lines[0] == "Learnt from 3 instances in 3 sentences."
     assert [line for line in lines if line.startswith("#")] == [

@@ -9,6 +9,7 @@ from elmo_tf.evaluation.senses.inventory import SenseInventory
 from elmo_tf.evaluation.senses.reports import (
     FIRST_SENSE,
     HELD_OUT,
+    MAHALANOBIS,
     MOST_FREQUENT,
     SenseResults,
     SensesReport,
@@ -16,10 +17,12 @@ from elmo_tf.evaluation.senses.reports import (
 from elmo_tf.evaluation.senses.sense_corpus import LemmaPos, SenseCorpus, SenseSentence
 from elmo_tf.evaluation.senses.sense_vectors import (
     LemmaSenses,
+    OccurrenceMoments,
     mean_sense_vectors,
     occurrence_vectors,
 )
 from elmo_tf.evaluation.senses.training_texts import TrainingTexts
+from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.progress import progress_over
 
 
@@ -34,7 +37,9 @@ def evaluate_senses(
 
     `sense(w) = argmax_s cos(h(w), mean_{occurrences of s} h)`, in each layer by itself, over the
     senses that the lemma of w has in the training text with the same part of speech. If it has
-    none, the first sense of the inventory is answered; if that has none either, nothing.
+    none, the first sense of the inventory is answered; if that has none either, nothing. The same
+    by the least Mahalanobis distance, for which the covariance is that of the training occurrences:
+    a few directions of large variance, which a cosine mostly sees, then count like all others.
 
     The senses that occur in training need not be in the inventory. The paper does not say how near
     is measured; here it is by the cosine.
@@ -71,23 +76,28 @@ def evaluate_senses(
         for occurrence in sentence.occurrences
     }
     training = progress_over(texts.training(), texts.num_sentences, "training", "sentences")
-    senses = mean_sense_vectors(occurrence_vectors(embedder, training, lemmas), inventory)
+    moments = OccurrenceMoments(embedder.bilm.config.lstm.num_layers + 1, embedder.dim)
+    occurrences = moments.of(occurrence_vectors(embedder, training, lemmas))
+    senses = mean_sense_vectors(occurrences, inventory)
+    trained = embedder, senses, moments.whitenings(), inventory
     return SensesReport(
         texts.num_sentences,
         texts.num_occurrences,
-        [_results(embedder, name, sets[name], senses, inventory) for name in sets],
+        [_results(name, sets[name], *trained) for name in sets],
     )
 
 
 def _results(
-    embedder: Embedder,
     name: str,
     sentences: Sequence[SenseSentence],
+    embedder: Embedder,
     senses: Mapping[LemmaPos, LemmaSenses],
+    whitenings: Sequence[Whitening],
     inventory: SenseInventory,
 ) -> SenseResults:
     layers = [f"layer_{layer}" for layer in range(embedder.bilm.config.lstm.num_layers + 1)]
-    methods = [FIRST_SENSE, MOST_FREQUENT, *layers]
+    by_distance = [f"{layer}_{MAHALANOBIS}" for layer in layers]
+    methods = [FIRST_SENSE, MOST_FREQUENT, *layers, *by_distance]
     results = SenseResults(name, [], {method: {} for method in methods}, set())
     shown = progress_over(sentences, len(sentences), f"testing on {name}", "sentences")
     lemmas = {one.lemma_pos for sentence in sentences for one in sentence.occurrences}
@@ -98,7 +108,10 @@ def _results(
         given = [first] * len(methods)
         if known:
             results.trained.add(occurrence.id)
-            given = [first, known.keys[0], *known.nearest(vectors)]
+            given = [
+                *(first, known.keys[0], *known.nearest_by_cosine(vectors)),
+                *known.nearest_by_mahalanobis(vectors, whitenings),
+            ]
         for method, sense in zip(methods, given, strict=True):
             results.answers[method][occurrence.id] = () if sense is None else (sense,)
     return results

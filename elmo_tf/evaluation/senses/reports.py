@@ -8,7 +8,7 @@ from typing import Any
 from elmo_tf.evaluation.senses.scoring import SenseScore, sense_scores
 from elmo_tf.evaluation.senses.sense_corpus import Occurrence
 
-FIRST_SENSE, MOST_FREQUENT = "first_sense", "most_frequent"
+FIRST_SENSE, MOST_FREQUENT, MAHALANOBIS = "first_sense", "most_frequent", "mahalanobis"
 HELD_OUT = "held_out"
 
 Scores = Mapping[str, Mapping[str, SenseScore]]
@@ -22,8 +22,9 @@ class SenseResults:
         name: of the set.
         occurrences: those with gold keys.
         answers: for each method ("first_sense"; "most_frequent", the commonest in training, and
-            "layer_0" and so on, both with the first sense for untrained lemmas) the sense keys
-            answered, by the occurrences' ids; none where there is no answer.
+            "layer_0" and so on, by cosine, and "layer_0_mahalanobis" and so on, all with the first
+            sense for untrained lemmas) the sense keys answered, by the occurrences' ids; none where
+            there is no answer.
         trained: ids of the occurrences whose lemma has senses in training.
     """
 

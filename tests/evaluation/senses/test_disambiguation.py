@@ -6,7 +6,10 @@ from elmo_tf.evaluation import SenseCorpus, SenseScore, evaluate_senses
 from sense_files import word
 
 RIVER, MONEY = "bank%1:17:01::", "bank%1:14:00::"
-METHODS = ["first_sense", "most_frequent", "layer_0", "layer_1", "layer_2"]
+METHODS = [
+    *("first_sense", "most_frequent", "layer_0", "layer_1", "layer_2"),
+    *("layer_0_mahalanobis", "layer_1_mahalanobis", "layer_2_mahalanobis"),
+]
 
 
 def bank(*senses):
@@ -47,7 +50,7 @@ def test_a_sentence_seen_in_training_gets_the_sense_that_it_had_there(evaluate):
 
     (results,) = report.results
     # Layer 0 sees no context: both senses are equally near, and one is more frequent.
-    expected = [(MONEY,), (MONEY,), (MONEY,), (RIVER,), (RIVER,)]
+    expected = [(MONEY,), (MONEY,), *[(MONEY,), (RIVER,), (RIVER,)] * 2]
     assert answers(results, "s0.w1") == dict(zip(METHODS, expected, strict=True))
     assert set(answers(results, "s1.w0").values()) == {(MONEY,)}
     assert (report.num_sentences, report.num_occurrences) == (3, 5)
@@ -77,6 +80,16 @@ def test_answers_are_those_of_a_plain_nearest_neighbour(evaluate, embedder):
             cosines = [mean[layer] @ vector[layer] / np.linalg.norm(mean[layer]) for mean in means]
             expected = keys[int(np.argmax(cosines))]
             assert results.answers[f"layer_{layer}"][f"s{number}.w2"] == (expected,)
+            # 40 vectors of `dim` features: so much of their correlations counts.
+            share = 40 / (40 + trained.shape[2])
+            covariance = np.cov(trained[:, layer].astype(np.float64).T, bias=True)
+            covariance = share * covariance + (1 - share) * np.diag(np.diag(covariance))
+            offsets = [mean[layer] - vector[layer] for mean in means]
+            inverse = np.linalg.pinv(covariance)  # features that do not vary count for nothing
+            distances = [offset @ inverse @ offset for offset in offsets]
+            expected = keys[int(np.argmin(distances))]
+            given = results.answers[f"layer_{layer}_mahalanobis"][f"s{number}.w2"]
+            assert given == (expected,)
     right = sum(results.answers["layer_1"][f"s{n}.w2"] == line[2][3] for n, line in enumerate(test))
     assert results.scores["layer_1"]["noun"] == SenseScore(right, 25, 25)
     assert 0 < right < 25
