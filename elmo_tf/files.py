@@ -64,6 +64,7 @@ def atomic_directory(
     part.mkdir()
     try:
         yield part
+        refuse_directory(path, overwrite, known)  # another process may have written it meanwhile
         put_in_place(part, path)
     finally:
         shutil.rmtree(part, ignore_errors=True)

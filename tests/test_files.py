@@ -174,3 +174,18 @@ def test_a_broken_link_is_in_the_way_too(tmp_path):
         refuse_existing(tmp_path / "link", overwrite=False)
     refuse_existing(tmp_path / "link", overwrite=True)
     refuse_existing(tmp_path / "nowhere", overwrite=False)
+
+
+def test_a_directory_that_another_has_written_meanwhile_stays(tmp_path):
+    path = tmp_path / "directory"
+
+    def write_late():
+        with atomic_directory(path) as part:
+            (part / "content").write_text("late")
+            path.mkdir()
+            (path / "content").write_text("first")
+
+    with pytest.raises(FileExistsError, match="directory exists already"):
+        write_late()
+    assert os.listdir(tmp_path) == ["directory"]
+    assert (path / "content").read_text() == "first"

@@ -113,6 +113,8 @@ def _neighbors(arguments: Any) -> None:
         arguments.refuse_call(
             f"there is no index {folder}: name a model (--model) and text (--corpus) to build it"
         )
+    if arguments.sentence is not None and not arguments.words:
+        arguments.refuse_call("name the WORD of the sentence (--sentence), in front of the options")
     if arguments.sentence is not None:
         _check_sentence(arguments.sentence.split(), arguments.words)
     check_report_options(arguments)

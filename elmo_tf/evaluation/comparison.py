@@ -11,6 +11,7 @@ from absl import logging
 from elmo_tf.checkpoints.load import has_softmax, load_language_model
 from elmo_tf.embedding import Embedder
 from elmo_tf.evaluation.perplexity import perplexity
+from elmo_tf.progress import progress
 from elmo_tf.text.corpus import count_corpus, read_sentences
 
 Measure = Callable[[Embedder], Mapping[str, Any]]
@@ -103,13 +104,16 @@ def embedding_speeds(
     """
     speeds: dict[str, list[float]] = {name: [] for name in embedders}
     parts = [sentences[start :: num_turns + 1] for start in range(num_turns + 1)]
-    for number, part in enumerate(filter(None, parts)):
-        for name, embedder in embedders.items():
-            start = time.perf_counter()
-            for _ in embedder.embed(part):
-                pass
-            if number:
-                speeds[name].append(sum(map(len, part)) / (time.perf_counter() - start))
+    with progress(len(embedders) * sum(map(len, sentences)), "timing", "tokens") as meter:
+        for number, part in enumerate(filter(None, parts)):
+            num_tokens = sum(map(len, part))
+            for name, embedder in embedders.items():
+                start = time.perf_counter()
+                for _ in embedder.embed(part):
+                    pass
+                if number:
+                    speeds[name].append(num_tokens / (time.perf_counter() - start))
+                meter.update(num_tokens)
     return speeds
 
 

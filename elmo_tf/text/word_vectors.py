@@ -9,6 +9,7 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.config_checks import check_int
+from elmo_tf.progress import progress_over
 from elmo_tf.text.vocabulary import read_lines
 
 # Rows that are scaled at once.
@@ -130,7 +131,7 @@ def read_word_vectors(
         raise ValueError(f"{name}, line 1: no token with numbers behind it: {first[1][:80]!r}.")
     rows: dict[str, int] = {}
     numbers, count, doubled = bytearray(), 0, []
-    for number, line in lines:
+    for number, line in progress_over(lines, promised, "reading vectors", "tokens"):
         count += 1
         token, values = _cut(line, dim, f"{name}, line {number}")
         if vocabulary is not None and token not in vocabulary:
@@ -145,6 +146,8 @@ def read_word_vectors(
             f"{name} holds {count:,} vectors, but its first line promises {promised:,}. Is the "
             "file complete?"
         )
+    if not count:
+        raise ValueError(f"{name} holds no vectors: there is nothing behind its first line.")
     if doubled:
         logging.warning(
             "%s: %d lines are of tokens that came before, and were passed over; the first is line "
@@ -193,7 +196,8 @@ def _is_number(text: str) -> bool:
 
 def _vector(values: list[str], place: str) -> np.ndarray:
     try:
-        vector = np.array(values, np.float32)
+        with np.errstate(over="ignore"):  # told below
+            vector = np.array(values, np.float32)
     except ValueError:
         wrong = next(value for value in values if not _is_number(value))
         raise ValueError(f"{place}: {wrong[:80]!r} is not a number.") from None

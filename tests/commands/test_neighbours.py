@@ -144,6 +144,7 @@ def test_people_read_the_word_marked_in_its_context(command, built):
     [
         (("bank", "--index", "none"), "name a model (--model) and text (--corpus)", 2),
         (("bank",), "--index", 2),
+        (("--index", "index", "--sentence", "a bank"), "name the WORD of the sentence", 2),
         (("bank", "--index", "index", "--same-word", "--other-words"), "not allowed with", 2),
         (("bank", "--index", "index", "--sentence", "a b"), "'bank' is no token of the", 1),
         (("bnak", "--index", "index"), "Near it are spelt: bank", 1),

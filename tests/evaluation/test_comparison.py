@@ -89,6 +89,14 @@ def test_turns_for_which_there_are_no_sentences_are_left_out(bilm):
     assert len(speeds["a"]) == 1
 
 
+def test_it_is_shown_how_far_the_timing_is(bilm, capsys):
+    both = {"a": Embedder(bilm), "b": Embedder(bilm)}
+
+    embedding_speeds(both, [["one", "more"], ["two"]], num_turns=1)
+
+    assert "timing: 6.00/6.00 (100%)" in capsys.readouterr().err
+
+
 def test_a_model_is_timed_on_every_sentence_but_those_of_the_first_turn(bilm):
     sentences = [["t"] * length for length in (1, 2, 3, 4, 5, 6)]
     embedder = Embedder(bilm)

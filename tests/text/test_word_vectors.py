@@ -83,6 +83,8 @@ def test_a_token_that_comes_again_keeps_its_first_vector_and_that_is_told(writte
         (["a 1 2", " 3 4"], r"line 2: no token in front of the numbers: ' 3 4'"),
         (["a 1 2", "b 3 x4"], r"vectors\.txt, line 2: 'x4' is not a number"),
         (["a 1 2", "b 3 nan"], r"line 2: a number is infinite, or none"),
+        (["a 1 2", "b 3 1e39"], r"line 2: a number is infinite, or none"),
+        (["0 2"], r"vectors\.txt holds no vectors: there is nothing behind its first line"),
         (["3 2", "a 1 2", "b 3 4"], r"holds 2 vectors, but its first line promises 3"),
         (["1 2", "a 1 2", "b 3 4"], r"holds 2 vectors, but its first line promises 1"),
     ],

@@ -135,12 +135,17 @@ class LayerSearch:
             selector = faiss.IDSelectorBatch(_within(only, part))
         elif without is not None and len(without):
             selector = faiss.IDSelectorNot(faiss.IDSelectorBatch(_within(without, part)))
+        count = min(count, part.end - part.first)
         if isinstance(index, faiss.IndexIVF):
-            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=_CENTRES_READ)
+            # A word's own occurrences may be near any centre.
+            num_read = _CENTRES_READ if only is None else index.nlist
+            parameters = faiss.SearchParametersIVF(sel=selector, nprobe=num_read)
         else:
             parameters = faiss.SearchParameters(sel=selector)
-        count = min(count, part.end - part.first)
         similarities, numbers = index.search(query[None], count, params=parameters)
+        if numbers[0, -1] < 0 and isinstance(index, faiss.IndexIVF):  # too few near those centres
+            parameters.nprobe = index.nlist
+            similarities, numbers = index.search(query[None], count, params=parameters)
         is_found = numbers[0] >= 0
         return similarities[0, is_found], numbers[0, is_found] + part.first
 

@@ -1,6 +1,7 @@
 """An index of occurrences ─► those that are most like one, layer by layer, by exact cosines."""
 
 import difflib
+import functools
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -162,10 +163,14 @@ class OccurrenceIndex:
         Returns:
             Tokens and cosine similarities, within 0.001, the nearest first.
         """
+        vector = tf.cast(self._embedder.bilm.token_embeddings([word]), tf.float32).numpy()[0]
+        return self._types.nearest_to(vector, top_n, without=word)
+
+    @functools.cached_property
+    def _types(self) -> WordVectors:
         types = self._corpus.types
         vectors = np.memmap(self._folder / TYPE_VECTORS, np.float16, "r").reshape(len(types), -1)
-        vector = tf.cast(self._embedder.bilm.token_embeddings([word]), tf.float32).numpy()[0]
-        return WordVectors(types, vectors).nearest_to(vector, top_n, without=word)
+        return WordVectors(types, vectors)
 
     def _layer(self, layer: int) -> int:
         if layer not in self._layers:

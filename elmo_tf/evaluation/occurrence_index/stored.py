@@ -1,12 +1,19 @@
 """The folder of an index ─► its description, checked."""
 
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from elmo_tf.evaluation.occurrence_index.building import FORMAT, META
 from elmo_tf.text.corpus import text_files
+
+# What is read of a description, besides its format and the sizes of its files.
+_KEYS = (
+    *("model", "digest", "precision", "files", "max_tokens"),
+    *("sentences", "tokens", "types", "layers"),
+)
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -31,6 +38,9 @@ def read_description(folder: Path) -> dict[str, Any]:
             f"{folder} is an index of format {version!r}, made by elmo_tf {content.get('elmo_tf')};"
             f" format {FORMAT} is read here. Build the index anew."
         )
+    missing = [key for key in _KEYS if key not in content]
+    if missing:
+        raise ValueError(f"{file} is damaged: no {missing[0]!r} is in it. Build the index anew.")
     for name, size in sizes.items():
         found = (folder / name).stat().st_size if (folder / name).is_file() else None
         if found != size:
@@ -55,7 +65,7 @@ def check_same_text(
         OSError: a file cannot be read.
     """
     if patterns:
-        files = [[str(file.absolute()), file.stat().st_size] for file in text_files(patterns)]
+        files = [[os.path.abspath(file), file.stat().st_size] for file in text_files(patterns)]
         if sorted(files) != sorted(content["files"]):
             raise ValueError(
                 f"The index {folder} is of other files, or they have changed since: it was built "

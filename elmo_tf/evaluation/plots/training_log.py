@@ -70,11 +70,15 @@ class TrainingRun:
             )
         return np.interp(steps, [0, *self.steps], [0, *np.cumsum(seconds) / 3600])
 
-    def tokens_per_second(self) -> np.ndarray | None:
-        """The speed in each step, float (step,); None if the run does not tell it."""
+    def tokens_per_second(self, window: int = 1) -> np.ndarray | None:
+        """The speed around each step, float (step,); None if the run does not tell it.
+
+        It is the tokens of `window` steps by their seconds: the mean of the steps' speeds would
+        hardly show what saving and evaluating take.
+        """
         if self.tokens_per_step is None or "seconds" not in self.values:
             return None
-        seconds = self.values["seconds"]
+        seconds = smoothed(self.values["seconds"], window)
         return self.tokens_per_step / np.where(seconds > 0, seconds, np.nan)
 
 
@@ -91,7 +95,9 @@ def read_runs(paths: Sequence[str | os.PathLike]) -> list[TrainingRun]:
         OSError: a file cannot be read.
     """
     logs = [Path(path) / LOG_FILE if os.path.isdir(path) else Path(path) for path in paths]
-    names = [log.absolute().parent.name if log.name == LOG_FILE else log.stem for log in logs]
+    names = [
+        Path(os.path.abspath(log)).parent.name if log.name == LOG_FILE else log.stem for log in logs
+    ]
     counts = Counter(names)
     return [
         _read_run(log, name if counts[name] == 1 else os.fspath(path))

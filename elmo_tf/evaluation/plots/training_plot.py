@@ -80,13 +80,15 @@ def _panels(runs: Sequence[TrainingRun], window: int) -> list[tuple[str, str, Ca
 
     def losses(axes: "Axes", run: TrainingRun, by: str, looks: Callable) -> None:
         for name in _losses(run):
-            _draw_steps(axes, run, run.values[name], by, window, looks(name))
+            values = run.values[name]
+            _draw_steps(axes, run, by, looks(name), smoothed(values, window), values)
 
     def speeds(axes: "Axes", run: TrainingRun, by: str, looks: Callable) -> None:
         speed = run.tokens_per_second()
         if speed is not None:
-            _draw_steps(axes, run, speed, by, window, looks("speed"))
-        axes.set_ylim(bottom=0)
+            together = run.tokens_per_second(window)
+            _draw_steps(axes, run, by, looks("speed"), together, speed)
+        _from_zero(axes)
         axes.yaxis.set_major_formatter(_numbers())
 
     means = "" if window == 1 else f": each step, and means of {window:,} steps"
@@ -96,7 +98,8 @@ def _panels(runs: Sequence[TrainingRun], window: int) -> list[tuple[str, str, Ca
     if any("learning_rate" in run.values for run in runs):
         panels.append(("Learning rate", "learning rate", _learning_rates))
     if any(run.tokens_per_second() is not None for run in runs):
-        panels.append((f"Speed{means}", "tokens per second", speeds))
+        together = "" if window == 1 else f": each step, and {window:,} steps together"
+        panels.append((f"Speed{together}", "tokens per second", speeds))
     return panels
 
 
@@ -109,17 +112,16 @@ def _losses(run: TrainingRun) -> list[str]:
 def _draw_steps(
     axes: "Axes",
     run: TrainingRun,
-    values: np.ndarray,
     by: str,
-    window: int,
     looks: dict[str, Any],
+    means: np.ndarray,
+    values: np.ndarray,
 ) -> None:
-    """Each step's value, faint, and the means over them."""
+    """Each step's value, faint, and the means over them, if these differ."""
     places = run.places(run.steps, by)
-    if window > 1:
+    if not np.array_equal(means, values, equal_nan=True):
         few = thinned(values, _MOST_POINTS)
         axes.plot(places[few], values[few], color=looks["color"], alpha=0.2, linewidth=0.6)
-    means = smoothed(values, window)
     few = thinned(means, _MOST_POINTS)
     axes.plot(
         places[few],
@@ -167,7 +169,12 @@ def _learning_rates(axes: "Axes", run: TrainingRun, by: str, looks: Callable) ->
             markevery=max(1, len(few) // 8),
             **looks("learning_rate"),
         )
-    axes.set_ylim(bottom=0)
+    _from_zero(axes)
+
+
+def _from_zero(axes: "Axes") -> None:
+    """The axis begins at 0. Lines that come later still move its upper end."""
+    axes.set_ylim(bottom=0, auto=True)
 
 
 def _looks(runs: Sequence[TrainingRun], number: int) -> Callable[[str], dict[str, Any]]:

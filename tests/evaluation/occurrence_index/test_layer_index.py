@@ -75,6 +75,23 @@ def test_tokens_can_be_taken_alone_or_left_out(stored, limit):
     assert expected in found
 
 
+def test_tokens_that_alone_may_come_are_found_near_any_centre(stored):
+    vectors, search, _ = stored
+    farthest = np.sort(np.argsort(vectors @ vectors[3])[:20])
+
+    found = search.nearest(vectors[3], 20, only=farthest)
+
+    assert sorted(found) == farthest.tolist()
+
+
+def test_as_many_come_as_are_asked_for_if_there_are_so_many(stored):
+    vectors, search, _ = stored
+    count = len(vectors) - 100
+
+    assert len(set(search.nearest(vectors[3], count))) == count
+    assert len(set(search.nearest(vectors[3], count, without=np.arange(100)))) == count
+
+
 def test_nothing_more_comes_than_there_is(stored):
     vectors, search, _ = stored
 

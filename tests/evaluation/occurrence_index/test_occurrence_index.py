@@ -6,7 +6,7 @@ import pytest
 
 from elmo_tf import BiLM, BiLMConfig, Embedder
 from elmo_tf.evaluation import Occurrence, OccurrenceIndex, build_occurrence_index
-from elmo_tf.evaluation.occurrence_index import ranking
+from elmo_tf.evaluation.occurrence_index import building, ranking
 from elmo_tf.evaluation.occurrence_index.grouping import group_middles
 from elmo_tf.evaluation.occurrence_index.stored import check_same_text, read_description
 
@@ -217,6 +217,23 @@ def test_a_failed_build_leaves_nothing(embedder, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["empty.txt"]
 
 
+def test_an_index_that_another_built_meanwhile_stays(embedder, text_file, tmp_path, monkeypatch):
+    write_types = building._write_types
+
+    def while_another_builds(*arguments):
+        write_types(*arguments)
+        (tmp_path / "index").mkdir()
+        (tmp_path / "index" / "index.json").write_text("another")
+
+    monkeypatch.setattr(building, "_write_types", while_another_builds)
+
+    with pytest.raises(FileExistsError, match="index exists already"):
+        build_occurrence_index(embedder, [text_file], tmp_path / "index")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["index"]
+    assert (tmp_path / "index" / "index.json").read_text() == "another"
+
+
 def _changed(folder, target, **changes):
     """A copy with other things in its description."""
     shutil.copytree(folder, target)
@@ -248,6 +265,12 @@ def test_damaged_folders_are_told(folder, tmp_path):
         read_description(tmp_path)
     with pytest.raises(ValueError, match=r"is an index of format 99, made by elmo_tf 0"):
         read_description(_changed(folder, tmp_path / "future", format=99))
+    content = json.loads((folder / "index.json").read_text())
+    nameless = shutil.copytree(folder, tmp_path / "nameless")
+    del content["files"]
+    (nameless / "index.json").write_text(json.dumps(content))
+    with pytest.raises(ValueError, match=r"index\.json is damaged: no 'files' is in it\. Build"):
+        read_description(nameless)
     cut = shutil.copytree(folder, tmp_path / "cut")
     (cut / "types.f16").write_bytes(b"12345")
     with pytest.raises(ValueError, match=r"types\.f16 has 5 bytes, not .*Build it anew"):
@@ -264,6 +287,8 @@ def test_other_text_is_refused(folder, text_file, tmp_path):
     content = read_description(folder)
     check_same_text(content, folder, [], None)
     check_same_text(content, folder, [str(text_file)], None)
+    roundabout = text_file.parent / ".." / text_file.parent.name / text_file.name
+    check_same_text(content, folder, [str(roundabout)], None)
     other = tmp_path / "other.txt"
     other.write_text("other")
 

@@ -70,6 +70,15 @@ def test_a_log_of_another_name_gives_its_name_to_the_run(write_run):
     assert run.name == "first try"
 
 
+def test_a_run_that_is_named_from_within_has_its_name(write_run, monkeypatch):
+    folder = write_run()
+    (folder / "best").mkdir()
+    monkeypatch.chdir(folder / "best")
+    assert [run.name for run in read_runs(["..", "../log.jsonl"])] == ["..", "../log.jsonl"]
+    (run,) = read_runs([".."])
+    assert run.name == "run"
+
+
 def test_runs_of_one_name_are_called_as_they_were_given(write_run):
     paths = [write_run(name="a/run"), write_run(name="b/run"), write_run(name="other")]
     assert [run.name for run in read_runs(paths)] == [str(paths[0]), str(paths[1]), "other"]
@@ -155,6 +164,7 @@ def test_places_by_steps_tokens_and_hours():
 
 def test_speed_is_tokens_by_seconds():
     np.testing.assert_allclose(TIMED.tokens_per_second(), [0.5, 0.25, 0.5])
+    np.testing.assert_allclose(TIMED.tokens_per_second(3), [18 / 54, 18 / 48, 18 / 54])
     assert TrainingRun("run", STEPS, {}, tokens_per_step=18).tokens_per_second() is None
 
 

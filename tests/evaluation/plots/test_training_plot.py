@@ -65,6 +65,27 @@ def test_means_are_drawn_over_each_step():
     assert "means of 3 steps" in axes.get_title(loc="left")
 
 
+def test_the_speed_of_several_steps_is_their_tokens_by_their_seconds():
+    seconds = np.array([1.0, 1.0, 98.0, 1.0, 1.0])
+    each, together = draw_training([run(seconds=seconds)], window=3).axes[-1].lines
+    assert each.get_ydata().tolist() == pytest.approx([6, 6, 6 / 98, 6, 6])
+    assert together.get_ydata().tolist() == pytest.approx([6, 0.18, 0.18, 0.18, 6])
+
+
+def test_no_run_is_outside_the_axes():
+    """Each run's lines, whatever those of the runs before reach up to."""
+    few, many = (
+        run(name, learning_rate=np.full(5, rate), seconds=np.full(5, seconds))
+        for name, rate, seconds in (("few", 0.001, 4.0), ("many", 0.2, 0.5))
+    )
+    for runs in ([few, many], [many, few]):
+        _, _, rates, speeds = draw_training(runs).axes
+        for axes, largest in ((rates, 0.2), (speeds, 12)):
+            low, high = axes.get_ylim()
+            assert low == 0
+            assert largest < high < 2 * largest
+
+
 def test_runs_are_told_apart_without_colours():
     names = ["a", "b", "c", "d", "e", "f", "g"]
     figure = draw_training([run(name) for name in names])
