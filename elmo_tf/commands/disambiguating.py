@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.commands.options import add_precision, positive, rate
+from elmo_tf.commands.options import add_model, add_precision, positive, rate
 from elmo_tf.commands.reports import (
     add_report_options,
     check_report_options,
@@ -28,7 +28,7 @@ def add_senses(add: Callable) -> None:
         "--inventory senses.tsv",
     )
     parser.set_defaults(refuse_call=parser.error)
-    parser.add_argument("model", metavar="MODEL", help="a checkpoint: directory, zip or URL")
+    add_model(parser)
     parser.add_argument(
         "--train",
         nargs="+",

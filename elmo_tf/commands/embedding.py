@@ -4,7 +4,14 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_overwrite, add_precision, positive, print_json
+from elmo_tf.commands.options import (
+    add_input_columns,
+    add_model,
+    add_overwrite,
+    add_precision,
+    positive,
+    print_json,
+)
 
 
 def add_embed(add: Callable) -> None:
@@ -15,7 +22,7 @@ def add_embed(add: Callable) -> None:
         "write the vectors of a file's sentences; killed, the same call goes on where it was",
         "elmo-tf embed run text.txt vectors.hdf5",
     )
-    parser.add_argument("model", metavar="MODEL", help="a checkpoint: directory, zip or URL")
+    add_model(parser)
     parser.add_argument(
         "input",
         metavar="INPUT",
@@ -40,23 +47,9 @@ def add_embed(add: Callable) -> None:
         action="store_true",
         help="print what the work would take, by 1,000 of the sentences, and do not do it",
     )
-    _add_input_options(parser.add_argument_group("the input"))
+    add_input_columns(parser.add_argument_group("the input"))
     _add_output_options(parser.add_argument_group("the output"))
     _add_beam_options(parser.add_argument_group("many machines"))
-
-
-def _add_input_options(group: Any) -> None:
-    group.add_argument(
-        "--input-format",
-        choices=("text", "conll", "conllu"),
-        help="instead of what the input's name tells",
-    )
-    group.add_argument(
-        "--token-column",
-        type=positive,
-        metavar="N",
-        help="of CoNLL columns, from 1 (1, or 2 of .conllu)",
-    )
 
 
 def _add_output_options(group: Any) -> None:

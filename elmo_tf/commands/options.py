@@ -21,6 +21,26 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a directory, a zip, or a URL")
 
 
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """The model whose vectors a subcommand uses."""
+    parser.add_argument("model", metavar="MODEL", help="a checkpoint: directory, zip or URL")
+
+
+def add_input_columns(group: Any) -> None:
+    """How a file of sentences is read that may hold CoNLL columns."""
+    group.add_argument(
+        "--input-format",
+        choices=("text", "conll", "conllu"),
+        help="instead of what the input's name tells",
+    )
+    group.add_argument(
+        "--token-column",
+        type=positive,
+        metavar="N",
+        help="of CoNLL columns, from 1 (1, or 2 of .conllu)",
+    )
+
+
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
     """The permission to replace an output."""
     parser.add_argument("--overwrite", action="store_true", help="replace an output that exists")

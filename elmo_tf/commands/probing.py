@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_precision, natural, positive, positive_float
+from elmo_tf.commands.options import add_model, add_precision, natural, positive, positive_float
 from elmo_tf.commands.reports import (
     add_report_options,
     check_report_options,
@@ -24,7 +24,7 @@ def add_probe(add: Callable) -> None:
         "measure how well a linear classifier tells tags by the frozen vectors of each layer",
         "elmo-tf probe run --train train.conllu --test dev.conllu",
     )
-    parser.add_argument("model", metavar="MODEL", help="a checkpoint: directory, zip or URL")
+    add_model(parser)
     for name, purpose in (("train", "to fit the classifiers on"), ("test", "to measure them on")):
         parser.add_argument(
             f"--{name}",

@@ -3,7 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_overwrite, add_precision, positive, print_json
+from elmo_tf.commands.options import (
+    add_input_columns,
+    add_model,
+    add_overwrite,
+    add_precision,
+    positive,
+    print_json,
+)
 
 
 def add_export_projector(add: Callable) -> None:
@@ -15,7 +22,7 @@ def add_export_projector(add: Callable) -> None:
         "elmo-tf export-projector run text.txt projector",
     )
     parser.epilog = "Then: tensorboard --logdir LOGDIR, and there PROJECTOR (among the inactive)."
-    parser.add_argument("model", metavar="MODEL", help="a checkpoint: directory, zip or URL")
+    add_model(parser)
     parser.add_argument(
         "file",
         metavar="FILE",
@@ -40,17 +47,7 @@ def add_export_projector(add: Callable) -> None:
     )
     add_precision(parser)
     group = parser.add_argument_group("the input")
-    group.add_argument(
-        "--input-format",
-        choices=("text", "conll", "conllu"),
-        help="instead of what the input's name tells",
-    )
-    group.add_argument(
-        "--token-column",
-        type=positive,
-        metavar="N",
-        help="of CoNLL columns, from 1 (1, or 2 of .conllu)",
-    )
+    add_input_columns(group)
     group.add_argument(
         "--tag-column",
         type=positive,
