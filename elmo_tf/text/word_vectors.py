@@ -1,6 +1,7 @@
 """Static vectors of words, from text files of GloVe, word2vec or fastText."""
 
 import functools
+import itertools
 import os
 import re
 from collections.abc import Container, Iterator, Sequence
@@ -126,7 +127,7 @@ def read_word_vectors(
         promised, dim = map(int, header.groups())
     else:
         promised, dim = None, first[1].count(" ")
-        lines = _with_first(first, lines)
+        lines = itertools.chain([first], lines)
     if not dim:
         raise ValueError(f"{name}, line 1: no token with numbers behind it: {first[1][:80]!r}.")
     rows: dict[str, int] = {}
@@ -163,13 +164,6 @@ def _numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
         line = line.rstrip(" \r\n")
         if line:
             yield number, line
-
-
-def _with_first(
-    first: tuple[int, str], rest: Iterator[tuple[int, str]]
-) -> Iterator[tuple[int, str]]:
-    yield first
-    yield from rest
 
 
 def _cut(line: str, dim: int, place: str) -> tuple[str, list[str]]:

@@ -19,7 +19,7 @@ from elmo_tf.evaluation.occurrence_index.layer_index import (
     unit_vectors,
 )
 from elmo_tf.extras import require_extra
-from elmo_tf.files import atomic_directory, refuse_directory
+from elmo_tf.files import atomic_directory
 from elmo_tf.progress import progress, progress_over
 
 META, TYPE_VECTORS = "index.json", "types.f16"
@@ -82,7 +82,6 @@ def build_occurrence_index(
             "bytes": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
         }
         (folder / META).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-        refuse_directory(directory)  # Another may have built one there meanwhile.
 
 
 def _write_layers(embedder: Embedder, corpus: StoredCorpus, folder: Path) -> dict[str, Any]:

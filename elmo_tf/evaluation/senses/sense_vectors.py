@@ -89,7 +89,7 @@ class LemmaSenses(NamedTuple):
         return self._first_of_best(
             np.stack(
                 [
-                    -np.mean((whiten(means) - whiten(vector)) ** 2, axis=-1)
+                    -np.mean(((means - vector) @ whiten.matrix) ** 2, axis=-1)
                     for means, vector, whiten in zip(self.means, vectors, whitenings, strict=True)
                 ]
             )

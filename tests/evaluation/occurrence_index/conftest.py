@@ -20,6 +20,12 @@ SENTENCES = [
 
 
 @pytest.fixture(scope="session")
+def lines():
+    """The sentences as an index counts them."""
+    return list(dict.fromkeys(SENTENCES))
+
+
+@pytest.fixture(scope="session")
 def text_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "text.txt"
     lines = ["", *SENTENCES]  # an empty line has a number too

@@ -10,23 +10,11 @@ from elmo_tf.evaluation.occurrence_index import building, ranking
 from elmo_tf.evaluation.occurrence_index.grouping import group_middles
 from elmo_tf.evaluation.occurrence_index.stored import check_same_text, read_description
 
-LINES = [
-    "the bank raised its rates",
-    "they sat on the bank of the river",
-    "a bank lent the money",
-    "caf\udce9 größe",
-    "the play was good",
-    "children play in the park",
-    "they play cards , and play well",
-    "no such word here",
-    "the river rose",
-]
-
 
 @pytest.fixture(scope="module")
-def cosines(bilm):
+def cosines(bilm, lines):
     """Of an occurrence with all tokens of the text: (sentence, position) → similarity."""
-    vectors = [np.array(bilm([line])["layers"][0]) for line in LINES]
+    vectors = [np.array(bilm([line])["layers"][0]) for line in lines]
 
     def cosines(tokens, position, layer):
         query = np.array(bilm([tokens])["layers"][0, layer, position])
@@ -44,7 +32,7 @@ def cosines(bilm):
     ("sentence", "position"), [("they play cards , and play well", 1), ("we play cards", 1)]
 )
 def test_the_nearest_are_those_of_all_tokens_by_exact_cosine(
-    index, cosines, sentence, position, words
+    index, cosines, sentence, position, words, lines
 ):
     tokens = sentence.split()
     [found] = index.nearest([Occurrence(tokens, position)], top_n=4, words=words)
@@ -53,9 +41,9 @@ def test_the_nearest_are_those_of_all_tokens_by_exact_cosine(
     for layer, neighbours in found.items():
         best = {}
         for (number, place), cosine in cosines(tokens, position, layer).items():
-            is_same = LINES[number].split()[place] == tokens[position]
+            is_same = lines[number].split()[place] == tokens[position]
             allowed = {"any": True, "same": is_same, "other": not is_same}[words]
-            if allowed and LINES[number] != sentence:
+            if allowed and lines[number] != sentence:
                 best[number] = max(best.get(number, (-1, 0)), (cosine, place))
         expected = sorted(((c, n, p) for n, (c, p) in best.items()), reverse=True)[:4]
         assert [(one.sentence, one.position) for one in neighbours] == [
@@ -65,8 +53,8 @@ def test_the_nearest_are_those_of_all_tokens_by_exact_cosine(
         np.testing.assert_allclose(similarities, [c for c, _, _ in expected], atol=1e-5)
 
 
-def test_several_occurrences_and_layers_come_in_order(index):
-    occurrences = [Occurrence(line.split(), 1) for line in LINES[:3]]
+def test_several_occurrences_and_layers_come_in_order(index, lines):
+    occurrences = [Occurrence(line.split(), 1) for line in lines[:3]]
 
     together = index.nearest(occurrences, layers=[2, 1], top_n=2)
 
@@ -90,20 +78,20 @@ def test_more_candidates_are_read_where_one_sentence_takes_most(tmp_path, embedd
     assert index.nearest([], layers=[1]) == []
 
 
-def test_sentences_have_their_places_in_the_text(index, text_file):
-    assert [index.tokens(number) for number in range(9)] == [line.split() for line in LINES]
+def test_sentences_have_their_places_in_the_text(index, text_file, lines):
+    assert [index.tokens(number) for number in range(9)] == [line.split() for line in lines]
     assert index.source(0) == (str(text_file), 2)
     assert index.source(2) == (str(text_file), 5)  # behind one that came before
     assert index.num_occurrences("bank") == 3
     assert index.num_occurrences("dog") == 0
 
 
-def test_unlike_occurrences_are_of_the_word_and_of_different_sentences(index):
+def test_unlike_occurrences_are_of_the_word_and_of_different_sentences(index, lines):
     found = index.unlike_occurrences("play", count=3)
 
     assert len({(*one.tokens, one.position) for one in found}) == 3
     assert all(one.tokens[one.position] == "play" for one in found)
-    assert all(LINES[4:7].count(" ".join(one.tokens)) for one in found)
+    assert all(lines[4:7].count(" ".join(one.tokens)) for one in found)
     assert len(index.unlike_occurrences("bank", count=9)) == 3
     [one] = index.unlike_occurrences("rose", count=2, layer=1)
     assert (one.tokens, one.position) == (["the", "river", "rose"], 2)
@@ -117,8 +105,8 @@ def test_the_middles_of_groups_come_with_the_largest_group_first():
     assert len(group_middles(np.ones((5, 3), np.float32), 2)) >= 1
 
 
-def test_the_nearest_types_are_those_of_the_biLM_without_context(index, bilm):  # noqa: N802
-    types = list(dict.fromkeys(token for line in LINES for token in line.split()))
+def test_the_nearest_types_are_those_of_the_biLM_without_context(index, bilm, lines):  # noqa: N802
+    types = list(dict.fromkeys(token for line in lines for token in line.split()))
     for word in ("play", "plays"):
         query = bilm.token_embeddings(word).numpy()
         vectors = bilm.token_embeddings(types).numpy()
