@@ -4,6 +4,11 @@ import os
 
 import tensorflow as tf
 
+# Widths of an LSTM's cell up to which training is faster with one thread per operation: on any
+# machine, and on one with no more cores than a biLM has directions.
+_SMALL_DIM = 256
+_SMALL_DIM_OF_TWO_CORES = 1024
+
 
 def num_cores() -> int:
     """Cores that this process may use."""
@@ -35,3 +40,16 @@ def share_cores_for_embedding() -> bool:
         Whether there are so few cores, and it was in time.
     """
     return num_cores() <= 2 and one_thread_per_operation()
+
+
+def share_cores_for_training(dim: int) -> bool:
+    """Does so where a biLM's operations are too short to be split over this machine's cores.
+
+    Args:
+        dim: width of the cell of an LSTM.
+
+    Returns:
+        Whether they are, and it was in time.
+    """
+    small = _SMALL_DIM_OF_TWO_CORES if num_cores() <= 2 else _SMALL_DIM
+    return dim <= small and one_thread_per_operation()

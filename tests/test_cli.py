@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -128,6 +129,17 @@ def test_train_prints_the_last_perplexity_as_json(command, trained, caplog):
     assert "tokens/s" in err
 
 
+def test_a_run_that_began_with_a_checkpoint_goes_on_without_it(command, trained):
+    shutil.copytree(trained, "first")
+    arguments = (
+        *("train", "--corpus", "text.txt", "--vocab", trained / "vocab.txt", "--workdir", "run"),
+        *("--from", "first", "--batch-size", "2", "--unroll", "3", "--steps", "2"),
+    )
+    assert command(*arguments)[0] == 0
+    shutil.rmtree("first")
+    assert command(*arguments, "--resume")[0] == 0
+
+
 def test_training_goes_on_with_resume_and_begins_again_with_overwrite(command, trained):
     arguments = (
         *("train", "--corpus", "text.txt", "--vocab", trained / "vocab.txt", "--workdir", "run"),
@@ -217,6 +229,16 @@ def test_convert_writes_the_same_weights(command, trained):
     expected = load_bilm(trained).get_weights()
     for array, wanted in zip(load_bilm("again").get_weights(), expected, strict=True):
         np.testing.assert_array_equal(array, wanted)
+
+
+def test_convert_halves_the_file_on_demand(command, trained):
+    assert command("convert", trained, "single")[0] == 0
+    assert command("convert", trained, "half", "--dtype", "float16")[0] == 0
+    sizes = [Path(folder, "weights.hdf5").stat().st_size for folder in ("single", "half")]
+    assert sizes[1] < 0.6 * sizes[0]
+    half, single = (load_bilm(folder)(["the cat"])["layers"] for folder in ("half", "single"))
+    np.testing.assert_allclose(half, single, atol=2e-2)
+    assert not np.array_equal(half, single)
 
 
 def test_convert_keeps_a_warm_start(command, trained):

@@ -85,3 +85,18 @@ def test_beside_other_packages_only_ours_is_ours(path, shown, tmp_path):
     note = logging.LogRecord("absl", logging.INFO, str(tmp_path / path), 1, "a note", (), None)
 
     assert installed._is_ours_or_a_warning(note) == shown
+
+
+def test_what_keras_does_without_can_be_imported_afterwards():
+    code = (
+        "import gc, sys\n"
+        "from elmo_tf.logs import import_tensorflow\n"
+        "import_tensorflow()\n"
+        "print('sklearn' in sys.modules, 'matplotlib' in sys.modules, gc.isenabled())\n"
+        "import matplotlib, sklearn\n"
+        "print(sklearn.__name__, matplotlib.__name__)\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert result.stdout.split() == ["False", "False", "True", "sklearn", "matplotlib"]

@@ -10,13 +10,23 @@ CODE = """
 from elmo_tf import threads
 threads.num_cores = lambda: {cores}
 import tensorflow as tf
-print(threads.share_cores_for_embedding(), tf.config.threading.get_intra_op_parallelism_threads())
+print({call}, tf.config.threading.get_intra_op_parallelism_threads())
 """
 
 
-@pytest.mark.parametrize(("cores", "printed"), [(2, "True 1"), (16, "False 0")])
-def test_few_cores_get_one_thread_per_operation(cores, printed):
-    command = [sys.executable, "-c", CODE.format(cores=cores)]
+@pytest.mark.parametrize(
+    ("cores", "call", "printed"),
+    [
+        (2, "threads.share_cores_for_embedding()", "True 1"),
+        (16, "threads.share_cores_for_embedding()", "False 0"),
+        (2, "threads.share_cores_for_training(1024)", "True 1"),
+        (2, "threads.share_cores_for_training(4096)", "False 0"),
+        (16, "threads.share_cores_for_training(256)", "True 1"),
+        (16, "threads.share_cores_for_training(1024)", "False 0"),
+    ],
+)
+def test_short_operations_get_one_thread_each(cores, call, printed):
+    command = [sys.executable, "-c", CODE.format(cores=cores, call=call)]
     output = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 
     assert output.split() == printed.split()

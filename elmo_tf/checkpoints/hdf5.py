@@ -12,7 +12,7 @@ from elmo_tf.files import atomic_file
 from elmo_tf.layers.large_tables import take_rows
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 
-_NUMBERS_AT_ONCE = 2**24  # 64 MiB
+_NUMBERS_AT_ONCE = 2**24  # 64 MiB of float32
 
 
 def read_weights(
@@ -79,29 +79,52 @@ def fill_variables(
 
 
 def write_weights(
-    path: str | os.PathLike, rules: Sequence[WeightRule], variables: dict[str, keras.Variable]
+    path: str | os.PathLike,
+    rules: Sequence[WeightRule],
+    variables: dict[str, keras.Variable],
+    dtype: str = "float32",
 ) -> None:
-    """Writes variables to an HDF5 file, as float32; it appears when it is complete."""
+    """Writes variables to an HDF5 file; it appears when it is complete.
+
+    Args:
+        path: the file.
+        rules: the table.
+        variables: by their path, see `variables_by_path`.
+        dtype: "float32" or "float16", of the file. `read_weights` reads either.
+
+    Raises:
+        ValueError: a number is beyond the range of `dtype`.
+    """
     with atomic_file(path) as part, h5py.File(part, "w") as file:
         for rule in rules:
             targets = [variables[name] for name in rule.variables]
             if len(targets) == 1 and len(targets[0].shape) == 2 and rule.is_plain:
-                _write_rows(file, rule.dataset, targets[0])
+                _write_rows(file, rule.dataset, targets[0], dtype)
                 continue
-            arrays = [np.asarray(target.numpy(), np.float32) for target in targets]
+            arrays = [_converted(target.numpy(), rule.dataset, dtype) for target in targets]
             if rule.is_optional and not any(map(np.any, arrays)):
                 continue
             file.create_dataset(rule.dataset, data=rule.to_file(arrays))
 
 
-def _write_rows(file: h5py.File, name: str, table: keras.Variable) -> None:
+def _write_rows(file: h5py.File, name: str, table: keras.Variable, dtype: str) -> None:
     """Writes a table some rows at a time: a copy of a large one may not fit beside it."""
     num_rows, width = table.shape
-    dataset = file.create_dataset(name, table.shape, np.float32)
+    dataset = file.create_dataset(name, table.shape, dtype)
     size = max(1, _NUMBERS_AT_ONCE // width)
     for start in range(0, num_rows, size):
         rows = take_rows(table, np.arange(start, min(start + size, num_rows)))
-        dataset[start : start + size] = np.asarray(rows, np.float32)
+        dataset[start : start + size] = _converted(np.asarray(rows), name, dtype)
+
+
+def _converted(array: np.ndarray, name: str, dtype: str) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        converted = array.astype(dtype)
+    if np.any(np.isinf(converted) & np.isfinite(array)):
+        raise ValueError(
+            f"`{name}` holds numbers above {np.finfo(dtype).max:g}, the largest of {dtype}."
+        )
+    return converted
 
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:

@@ -4,17 +4,17 @@ import contextlib
 import dataclasses
 import hashlib
 import os
-import sys
 import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import keras
 import numpy as np
 
+from elmo_tf.checkpoints.downloads import cache_folder, cached_file
 from elmo_tf.checkpoints.hdf5 import read_weights, softmax_variables, variables_by_path
+from elmo_tf.checkpoints.named_models import find_named_model, similar_name
 from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
 from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint, load_tf1_bilm, load_tf1_softmax
 from elmo_tf.config import BiLMConfig
@@ -45,7 +45,10 @@ def load_bilm(
         path: a directory that holds one `*options.json` and one `*weights.hdf5` (or `model.hdf5`);
             a zip of such files; a pair `(options, weights)`; an http(s) URL of a zip, or a pair of
             URLs, which are kept in Keras's cache; a training directory of the original, or the
-            prefix of a checkpoint in one, see `find_tf1_checkpoint`.
+            prefix of a checkpoint in one, see `find_tf1_checkpoint`; the name of a model, unless
+            there is a file or folder of that name: "small-en", which comes with the package, or
+            "original", "small", "medium" or "5.5B", the published ones, which are downloaded into
+            Keras's cache.
         stateful: see `BiLM`.
         token_embeddings: an HDF5 file with the dataset `embedding`, one row a token of
             `vocabulary`. Tokens then come from it instead of from their characters. A directory
@@ -93,6 +96,22 @@ def load_bilm(
             variables = {k: v for k, v in variables.items() if k not in embedding}
         read_weights(weights_file, weight_rules(config), variables, ignore)
     return bilm
+
+
+def load_config(path: Source) -> BiLMConfig:
+    """The shape of a checkpoint's biLM, without its weights.
+
+    Args:
+        path: see `load_bilm`. One on the web is downloaded, weights and all.
+
+    Raises:
+        FileNotFoundError, ValueError: see `load_bilm`.
+    """
+    original = find_tf1_checkpoint(path)
+    if original is not None:
+        return BiLMConfig.from_options(original.options)
+    with _locate(path) as (options_file, _):
+        return BiLMConfig.from_options(options_file)
 
 
 def load_softmax(
@@ -143,8 +162,15 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
     """Reads what training left: a biLM, its softmax and its vocabulary.
 
     Raises:
-        FileNotFoundError, ValueError: see `load_bilm`, `load_softmax` and `Vocabulary.load`.
+        FileNotFoundError, ValueError: see `load_bilm`, `load_softmax` and `Vocabulary.load`. No
+            named model has a softmax.
     """
+    named = find_named_model(directory)
+    if named is not None:
+        raise FileNotFoundError(
+            f"The model {named.name} comes without a softmax, which would tell the probability of "
+            "a word. Training that begins with it (elmo-tf train --from) leaves one."
+        )
     original = find_tf1_checkpoint(directory)
     if original is None:
         _existing(Path(directory))
@@ -167,6 +193,15 @@ def has_softmax(path: Source) -> bool:
     return isinstance(path, str | os.PathLike) and (Path(path) / SOFTMAX_FILE).is_file()
 
 
+def load_vocabulary(path: Source) -> Vocabulary | None:
+    """The vocabulary that lies in a checkpoint directory, or comes with a named model, if any."""
+    named = find_named_model(path)
+    if named is None and not isinstance(path, str | os.PathLike):
+        return None
+    file = Path(path if named is None else named.folder, VOCABULARY_FILE)
+    return Vocabulary.load(file) if file.is_file() else None
+
+
 def _trained_file(directory: str | os.PathLike, name: str) -> Path:
     path = Path(directory) / name
     if not path.is_file():
@@ -183,9 +218,9 @@ def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
     if isinstance(path, tuple | list):
         if len(path) != 2:
             raise ValueError(f"A pair (options, weights) is needed. Received: {path!r}")
-        yield tuple(_existing(_download(part)) for part in path)
+        yield tuple(_existing(_fetched(part)) for part in path)
         return
-    path = _existing(_download(path))
+    path = _existing(_fetched(path))
     if path.is_dir():
         yield _files_of(path)
         return
@@ -205,22 +240,24 @@ def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
         yield _files_of(homes.pop() if len(homes) == 1 else Path(folder), shown=path)
 
 
-def _download(path: str | os.PathLike) -> Path:
+def _fetched(path: str | os.PathLike) -> Path:
+    """The local path of a name, an address, or a path."""
+    named = find_named_model(path)
+    if named is not None:
+        return named.fetch()
     text = os.fspath(path)
     if text.startswith(("http://", "https://")):
         # Files of unlike checkpoints are often called alike: each web folder has its own here.
         folder = hashlib.sha256(text.rpartition("/")[0].encode()).hexdigest()[:16]
-        try:
-            with contextlib.redirect_stdout(sys.stderr):  # Keras shows its progress on stdout
-                text = keras.utils.get_file(origin=text, cache_subdir=f"elmo_tf/{folder}")
-        except Exception as error:  # urllib, Keras and sockets each raise their own
-            raise OSError(f"Cannot download {path}: {error}") from error
-    return Path(text)
+        return cached_file(text, cache_folder(folder))
+    return Path(path)
 
 
 def _existing(path: Path) -> Path:
     if not path.exists():
-        raise FileNotFoundError(f"There is no checkpoint {path}.")
+        name = similar_name(path)
+        hint = "" if name is None else f" Was the model {name} meant?"
+        raise FileNotFoundError(f"There is no checkpoint {path}.{hint}")
     return path
 
 

@@ -15,17 +15,21 @@ from elmo_tf.checkpoints.load import (
     WEIGHTS_FILE,
 )
 from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
+from elmo_tf.config_checks import check_choice
 from elmo_tf.files import atomic_file
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.vocabulary import Vocabulary
 
+# What numbers of `weights.hdf5` may be.
+DTYPES = ("float32", "float16")
+
 # What `save_bilm` may write.
 BILM_FILES = (OPTIONS_FILE, WEIGHTS_FILE, EMBEDDINGS_FILE, VOCABULARY_FILE)
 
 
-def save_bilm(bilm: BiLM, directory: str | os.PathLike) -> None:
+def save_bilm(bilm: BiLM, directory: str | os.PathLike, dtype: str = "float32") -> None:
     """Writes `options.json` and `weights.hdf5`.
 
     A biLM without a character CNN also gets `token_embeddings.hdf5` and, if it has a vocabulary,
@@ -36,15 +40,19 @@ def save_bilm(bilm: BiLM, directory: str | os.PathLike) -> None:
     Args:
         bilm: a `BiLM`.
         directory: made if it is not there.
+        dtype: "float32", or "float16" for files of half the size, which `load_bilm` reads as
+            float32, and not all other implementations read.
 
     Raises:
         OSError: the files cannot be written.
+        ValueError: `dtype` is none of these, or a weight is beyond its range.
     """
+    check_choice(dtype, "dtype", DTYPES)
     directory = Path(directory)
     variables = variables_by_path(bilm)
-    write_weights(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables)
+    write_weights(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables, dtype)
     if bilm.config.char_cnn is None:
-        write_weights(directory / EMBEDDINGS_FILE, token_embedding_rules(), variables)
+        write_weights(directory / EMBEDDINGS_FILE, token_embedding_rules(), variables, dtype)
         if bilm.vocabulary is not None:
             bilm.vocabulary.save(directory / VOCABULARY_FILE)
     write_json(directory / OPTIONS_FILE, bilm.config.to_options())

@@ -23,8 +23,8 @@ def add_convert(add: Callable) -> None:
         "source",
         nargs="+",
         metavar="SOURCE",
-        help="a directory, a zip, a URL of one, options and weights as two files, or the prefix of "
-        "a checkpoint of TensorFlow 1 (run/model.ckpt-1250)",
+        help="a directory, a zip, a URL of one, options and weights as two files, the name of a "
+        "model, or the prefix of a checkpoint of TensorFlow 1 (run/model.ckpt-1250)",
     )
     parser.add_argument("target", metavar="TARGET_DIR", help="the new checkpoint directory")
     parser.add_argument(
@@ -34,6 +34,13 @@ def add_convert(add: Callable) -> None:
         metavar="GLOB",
         help="text to read first: the state it leaves is where every sentence begins, which suits "
         "checkpoints trained with carried state",
+    )
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "float16"),
+        default="float32",
+        help="of the numbers in weights.hdf5; float16 halves the file, and other implementations "
+        "may not read it (float32)",
     )
     add_overwrite(parser)
 
@@ -52,7 +59,7 @@ def _convert(arguments: Any) -> None:
         bilm = load_bilm(source)
         if arguments.warm_start:
             bilm.warm_start(read_sentences(text_files(arguments.warm_start)))
-        save_bilm(bilm, part)
+        save_bilm(bilm, part, arguments.dtype)
         original = find_tf1_checkpoint(source)
         if original is not None:
             _convert_softmax(original, bilm, part)

@@ -3,7 +3,6 @@
 import itertools
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from elmo_tf.commands.options import add_checkpoint, add_overwrite, add_precision, natural
@@ -41,14 +40,12 @@ def add_export(add: Callable) -> None:
 
 
 def _export(arguments: Any) -> None:
-    from elmo_tf.checkpoints.load import VOCABULARY_FILE, load_bilm
+    from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
     from elmo_tf.files import refuse_existing
     from elmo_tf.saved_models.exporting import export
     from elmo_tf.saved_models.tokenizers import PunctuationSplitter
-    from elmo_tf.text.vocabulary import Vocabulary
 
     refuse_existing(os.path.join(arguments.directory, str(arguments.version)), arguments.overwrite)
-    vocabulary = Path(arguments.checkpoint, VOCABULARY_FILE)
     path = export(
         load_bilm(arguments.checkpoint),
         arguments.directory,
@@ -57,7 +54,7 @@ def _export(arguments: Any) -> None:
         arguments.precision,
         arguments.free_characters,
         PunctuationSplitter() if arguments.raw_text else None,
-        Vocabulary.load(vocabulary) if vocabulary.is_file() else None,
+        load_vocabulary(arguments.checkpoint),
         _sentences(arguments.warmup) if arguments.warmup else (),
     )
     print(path)

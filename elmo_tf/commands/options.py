@@ -5,6 +5,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+# The models that go by a name. (What knows their files is slow to import.)
+MODELS = "small-en, which comes with elmo-tf, or the published original, small, medium, 5.5B"
+
 
 def add_files(parser: argparse.ArgumentParser) -> None:
     """The text that a subcommand reads."""
@@ -18,12 +21,16 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     """The checkpoint that a subcommand reads."""
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="a directory, a zip, or a URL")
+    parser.add_argument(
+        "checkpoint", metavar="CHECKPOINT", help=f"a directory, a zip, a URL, or a name: {MODELS}"
+    )
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The model whose vectors a subcommand uses."""
-    parser.add_argument("model", metavar="MODEL", help="a checkpoint: directory, zip or URL")
+    parser.add_argument(
+        "model", metavar="MODEL", help=f"a checkpoint: directory, zip, URL, or a name: {MODELS}"
+    )
 
 
 def add_input_columns(group: Any) -> None:

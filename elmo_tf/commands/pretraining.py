@@ -1,6 +1,7 @@
 """The subcommands `vocab` and `train`: text ─► vocabulary ─► checkpoint."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from absl import logging
@@ -15,11 +16,8 @@ from elmo_tf.commands.options import (
     print_json,
     rate,
 )
-from elmo_tf.config import PRESETS
+from elmo_tf.config import PRESETS, BiLMConfig
 from elmo_tf.trainers.config import OPTIMIZERS, PRECISIONS, SCHEDULES
-
-# Width of an LSTM's state up to which a model counts as small.
-_SMALL_DIM = 256
 
 
 def add_vocab(add: Callable) -> None:
@@ -190,7 +188,7 @@ def _add_keeping(parser: Any) -> None:
 
 
 def _train(arguments: Any) -> None:
-    from elmo_tf.threads import one_thread_per_operation
+    from elmo_tf.threads import share_cores_for_training
     from elmo_tf.trainers.config import PretrainConfig
     from elmo_tf.trainers.pretraining import pretrain
 
@@ -198,8 +196,20 @@ def _train(arguments: Any) -> None:
         name: value for name, value in vars(arguments).items() if name not in ("command", "debug")
     }
     config = PretrainConfig(**settings)
-    if config.start_from is None and config.bilm_config(1).lstm.dim <= _SMALL_DIM:
-        one_thread_per_operation()
+    share_cores_for_training(_shape(config).lstm.dim)
     record = pretrain(config)
     last = record["perplexity"][-1:]
     print_json({"workdir": arguments.workdir, "step": record["step"], "perplexity": last})
+
+
+def _shape(config: Any) -> BiLMConfig:
+    """What will be trained, whatever its vocabulary."""
+    from elmo_tf.checkpoints.load import OPTIONS_FILE, load_config
+
+    if config.start_from is None:
+        return config.bilm_config(1)
+    begun = Path(config.workdir, OPTIONS_FILE)
+    # A run that has begun needs the checkpoint it began with no more.
+    if config.resume and begun.is_file():
+        return BiLMConfig.from_options(begun)
+    return load_config(config.start_from)

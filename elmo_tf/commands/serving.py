@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import logging
 
-from elmo_tf.commands.options import natural, not_negative, positive, print_json
+from elmo_tf.commands.options import MODELS, natural, not_negative, positive, print_json
 
 _EPILOG = (
     "This server is for the desk and for tests. It answers as TF Serving does, which is what to "
@@ -28,7 +28,13 @@ def add_serve(add: Callable) -> None:
     )
     parser.epilog = _EPILOG
     served = parser.add_mutually_exclusive_group(required=True)
-    served.add_argument("directory", nargs="?", metavar="DIR", help="what elmo-tf export wrote")
+    served.add_argument(
+        "directory",
+        nargs="?",
+        metavar="DIR",
+        help="what elmo-tf export wrote; or a checkpoint or the name of a model, which is exported "
+        f"into a temporary folder first: {MODELS}",
+    )
     served.add_argument(
         "--models-config",
         metavar="FILE",

@@ -10,6 +10,7 @@ from absl import logging
 from elmo_tf.saved_models.config_protos import read_models_config
 from elmo_tf.saved_models.serving.batching import DEFAULT_BATCHING, Batching
 from elmo_tf.saved_models.serving.catalogue import Catalogue, Config, config_of
+from elmo_tf.saved_models.serving.checkpoints import exported_models
 from elmo_tf.saved_models.serving.grpc_endpoint import GrpcEndpoint
 from elmo_tf.saved_models.serving.limits import Limits
 from elmo_tf.saved_models.serving.metrics import Metrics
@@ -37,7 +38,9 @@ def serve(
     another version in `directory` gets that one; it is loaded when first asked for.
 
     Args:
-        directory: holds the versions in numbered folders (`directory/1/saved_model.pb`).
+        directory: holds the versions in numbered folders (`directory/1/saved_model.pb`). Or a
+            checkpoint or the name of a model, see `load_bilm`: it is exported into a temporary
+            folder first.
         name: what requests call the model.
         port: of gRPC. 0 picks a free one.
         rest_port: of REST, and of the page at `/`. 0 picks a free one, `None` means no REST.
@@ -60,11 +63,21 @@ def serve(
         ValueError: a port is not in 0 … 65535, or `models_config` cannot be read.
         tf.errors.OpError: a version cannot be loaded.
     """
-    metrics = Metrics()
-    config = _config(directory, name, models_config)
-    catalogue = Catalogue(config, limits, batching, metrics)
+    if (directory is None) == (models_config is None):
+        raise TypeError(
+            "Expected either the directory of a model or models_config, but got "
+            f"{directory!r} and {models_config!r}."
+        )
     _check_ports(host, port, rest_port)
+    metrics = Metrics()
+    folders = contextlib.ExitStack()
     with contextlib.ExitStack() as undo:
+        undo.enter_context(folders)
+        if models_config is None:
+            config = config_of(folders.enter_context(exported_models(directory)), name)
+        else:
+            config = _read_config(models_config)
+        catalogue = Catalogue(config, limits, batching, metrics)
         undo.callback(catalogue.close)
         rest = None
         if rest_port is not None:
@@ -83,7 +96,7 @@ def serve(
     rest_note = "" if rest is None else f", REST and a page on http://{_in_url(host)}:{rest.port}"
     names = ", ".join(catalogue.names)
     logging.info("Serving %s: gRPC on %s:%d%s.", names, host, endpoint.port, rest_note)
-    return Server(catalogue, endpoint, rest)
+    return Server(catalogue, endpoint, rest, folders)
 
 
 class Server:
@@ -94,12 +107,19 @@ class Server:
         rest_port: of REST, or `None`.
     """
 
-    def __init__(self, catalogue: Catalogue, endpoint: GrpcEndpoint, rest: RestEndpoint | None):
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        endpoint: GrpcEndpoint,
+        rest: RestEndpoint | None,
+        folders: contextlib.ExitStack,
+    ):
         self.port = endpoint.port
         self.rest_port = None if rest is None else rest.port
         self._catalogue = catalogue
         self._endpoint = endpoint
         self._rest = rest
+        self._folders = folders
         self._stopped = threading.Event()
 
     def refresh(self) -> None:
@@ -118,6 +138,7 @@ class Server:
             self._rest.stop(grace)
         grpc_stopped.wait()
         self._catalogue.close()
+        self._folders.close()
         self._stopped.set()
 
     def wait(self) -> None:
@@ -131,20 +152,11 @@ class Server:
         self.stop()
 
 
-def _config(
-    directory: str | os.PathLike | None, name: str, models_config: str | os.PathLike | None
-) -> Config:
-    if (directory is None) == (models_config is None):
-        raise TypeError(
-            "Expected either the directory of a model or models_config, but got "
-            f"{directory!r} and {models_config!r}."
-        )
-    if models_config is not None:
-        config = read_models_config(models_config)
-        if not config.model_config_list.config:
-            raise ValueError(f"{os.fspath(models_config)} names no model.")
-        return config
-    return config_of(directory, name)
+def _read_config(path: str | os.PathLike) -> Config:
+    config = read_models_config(path)
+    if not config.model_config_list.config:
+        raise ValueError(f"{os.fspath(path)} names no model.")
+    return config
 
 
 def _check_ports(host: str, port: int, rest_port: int | None) -> None:

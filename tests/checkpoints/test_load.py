@@ -1,8 +1,5 @@
-import functools
-import http.server
 import json
 import shutil
-import threading
 import zipfile
 
 import numpy as np
@@ -23,28 +20,6 @@ def layers(bilm):
 def copied(tmp_path, checkpoint_directory):
     """The checkpoint in a folder of the test's own."""
     return shutil.copytree(checkpoint_directory, tmp_path / "copied")
-
-
-@pytest.fixture
-def website(tmp_path, monkeypatch):
-    """A folder, and the address at which it is served."""
-    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("keras.src.utils.file_utils.config.keras_home", lambda: tmp_path / "home")
-    folder = tmp_path / "website"
-    folder.mkdir()
-    (tmp_path / "home").mkdir()
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *args):
-            pass
-
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
 
 
 def zip_of(path, files, compression=zipfile.ZIP_DEFLATED):

@@ -57,6 +57,38 @@ def test_a_checkpoint_that_was_read_is_written_back_the_same(
         np.testing.assert_array_equal(found[name], weights[name])
 
 
+def test_half_as_many_bytes_hold_the_same_to_the_precision_of_float16(tmp_path, bilm):
+    save_bilm(bilm, tmp_path / "single")
+    save_bilm(bilm, tmp_path / "half", dtype="float16")
+
+    found = checkpoint.read_hdf5(tmp_path / "half" / "weights.hdf5")
+    assert {array.dtype for array in found.values()} == {np.dtype(np.float16)}
+    single = checkpoint.read_hdf5(tmp_path / "single" / "weights.hdf5")
+    loaded = load_bilm(tmp_path / "half")
+    assert {weight.dtype for weight in loaded.weights} == {"float32"}
+    for name, array in found.items():
+        np.testing.assert_array_equal(array, single[name].astype(np.float16))
+    save_bilm(loaded, tmp_path / "again")
+    again = checkpoint.read_hdf5(tmp_path / "again" / "weights.hdf5")
+    for name, array in again.items():
+        np.testing.assert_array_equal(array, found[name].astype(np.float32))
+
+
+def test_numbers_that_float16_does_not_reach_are_refused(tmp_path, fresh_bilm):
+    bilm = fresh_bilm()
+    projection = bilm.token_encoder.projection
+    projection.bias.assign(np.full(projection.bias.shape, 70_000.0))
+
+    with pytest.raises(ValueError, match=r"`CNN_proj/b_proj` holds numbers above 65504"):
+        save_bilm(bilm, tmp_path, dtype="float16")
+    save_bilm(bilm, tmp_path)
+
+
+def test_an_unknown_dtype_is_refused(tmp_path, bilm):
+    with pytest.raises(ValueError, match=r"`dtype` must be one of .*float16.* Received: 'int8'"):
+        save_bilm(bilm, tmp_path, dtype="int8")
+
+
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 def test_what_is_saved_loads_and_gives_the_same(tmp_path, shape):
     options = checkpoint.options(**shape)

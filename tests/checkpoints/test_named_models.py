@@ -1,0 +1,134 @@
+import shutil
+
+import numpy as np
+import pytest
+
+from elmo_tf import load_bilm
+from elmo_tf.checkpoints import named_models
+from elmo_tf.checkpoints.load import has_softmax, load_config, load_language_model, load_vocabulary
+
+SENTENCES = ["the cat sat", "", "한국어"]
+MEDIUM = "elmo_2x2048_256_2048cnn_1xhighway"
+SMALL = "elmo_2x1024_128_2048cnn_1xhighway"
+
+
+@pytest.fixture
+def published(website, monkeypatch, checkpoint_directory):
+    """Puts a little checkpoint on the web under a published one's name; returns the website."""
+    folder, address = website
+    monkeypatch.setattr(named_models, "_ADDRESS", address)
+
+    def put(name):
+        target = folder / name.removeprefix("elmo_")
+        target.mkdir()
+        for file in ("options.json", "weights.hdf5"):
+            shutil.copy(checkpoint_directory / file, target / f"{name}_{file}")
+        return target
+
+    return put
+
+
+@pytest.fixture
+def cache(tmp_path, monkeypatch):
+    """Keras's cache, empty."""
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "elmo_tf"
+
+
+def test_a_published_model_is_downloaded_once(published, cache, bilm):
+    folder = published(MEDIUM)
+
+    first = load_bilm("medium")(SENTENCES)["layers"]
+    shutil.rmtree(folder)
+    again = load_bilm("medium")(SENTENCES)["layers"]
+
+    np.testing.assert_array_equal(first, bilm(SENTENCES)["layers"])
+    np.testing.assert_array_equal(again, first)
+    assert sorted(file.name for file in (cache / "medium").iterdir()) == [
+        f"{MEDIUM}_options.json",
+        f"{MEDIUM}_weights.hdf5",
+    ]
+
+
+def test_without_a_network_the_error_says_which_files_to_put_where(monkeypatch, cache):
+    monkeypatch.setattr(named_models, "_ADDRESS", "http://127.0.0.1:9/elmo")
+    wanted = (
+        rf"Cannot download http.*{MEDIUM}_options.json: .* two files.* "
+        rf"fetch http://127.0.0.1:9/elmo/{MEDIUM[5:]}/{MEDIUM}_options.json and http.*"
+        rf"{MEDIUM}_weights.hdf5, and put both into {cache}/medium, their names unchanged"
+    )
+
+    with pytest.raises(OSError, match=wanted):
+        load_bilm("medium")
+
+
+def test_files_that_were_put_there_by_hand_are_taken(
+    monkeypatch, cache, checkpoint_directory, bilm
+):
+    monkeypatch.setattr(named_models, "_ADDRESS", "http://127.0.0.1:9/elmo")
+    (cache / "medium").mkdir(parents=True)
+    for file in ("options.json", "weights.hdf5"):
+        shutil.copy(checkpoint_directory / file, cache / "medium" / f"{MEDIUM}_{file}")
+
+    assert load_config("medium") == bilm.config
+    np.testing.assert_array_equal(
+        load_bilm("medium")(SENTENCES)["layers"], bilm(SENTENCES)["layers"]
+    )
+
+
+def test_weights_that_are_not_the_published_ones_are_refused_and_kept(published, cache):
+    published(SMALL)
+
+    with pytest.raises(
+        ValueError, match=rf"{SMALL}_weights.hdf5 is not the published file: .*747b"
+    ):
+        load_bilm("small")
+    assert (cache / "small" / f"{SMALL}_weights.hdf5").exists()
+
+
+def test_a_folder_of_that_name_goes_before_the_name(
+    tmp_path, monkeypatch, checkpoint_directory, bilm
+):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(checkpoint_directory, tmp_path / "original")
+
+    np.testing.assert_array_equal(
+        load_bilm("original")(SENTENCES)["layers"], bilm(SENTENCES)["layers"]
+    )
+
+
+def test_a_path_object_is_never_a_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint original"):
+        load_bilm(tmp_path.__class__("original"))
+
+
+def test_a_name_that_is_nearly_right_is_corrected():
+    with pytest.raises(FileNotFoundError, match=r"checkpoint small_en\. Was the model small-en"):
+        load_bilm("small_en")
+
+
+def test_a_path_like_no_name_gets_no_hint():
+    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint /nowhere/run\.$"):
+        load_bilm("/nowhere/run")
+
+
+def test_an_installation_without_the_shipped_files_says_so(monkeypatch):
+    monkeypatch.setattr(named_models, "_SHIPPED", {"small-en": "none"})
+
+    with pytest.raises(
+        FileNotFoundError, match=r"files of small-en are missing in .*none: .*again"
+    ):
+        load_bilm("small-en")
+
+
+@pytest.mark.parametrize("name", named_models.MODEL_NAMES)
+def test_no_model_has_a_softmax(name, cache):
+    assert not has_softmax(name)
+    with pytest.raises(FileNotFoundError, match=rf"model {name} comes without a softmax.*--from"):
+        load_language_model(name)
+
+
+def test_a_published_model_has_no_vocabulary(cache):
+    assert load_vocabulary("original") is None
