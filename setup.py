@@ -18,7 +18,7 @@ setup(
     package_dir={"elmo_tf": "elmo_tf", **MAPPED},
     package_data={
         "elmo_tf": ["py.typed"],
-        "elmo_tf.saved_models": ["templates/*"],
+        "elmo_tf.saved_models": ["templates/*", "small_en/*"],
         "elmo_tf.saved_models.serving": ["page/*"],
     },
 )

@@ -1,11 +1,13 @@
 """What a command writes to stderr: its own plain lines, and of libraries only what matters."""
 
+import contextlib
 import gc
 import importlib
 import io
 import logging as python_logging
 import os
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from absl import flags, logging
@@ -38,26 +40,52 @@ def import_tensorflow() -> None:
 
     It takes half of the time that it would: nothing of what it makes becomes garbage, so that none
     is looked for, and Keras is kept from importing what it needs for wrappers and pictures alone.
+    The process has no other threads yet, and does without `keras.wrappers`.
     """
+    if "keras" in sys.modules:
+        return
+    with _no_stderr(), _no_garbage_collection(), _not_found(_OPTIONAL_OF_KERAS):
+        importlib.import_module("tensorflow")
+        importlib.import_module("keras")
+
+
+@contextlib.contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Drops what is written to stderr, by C++ too."""
     sys.stderr.flush()
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
-    collects = gc.isenabled()
-    gc.disable()
-    left_out = [name for name in _OPTIONAL_OF_KERAS if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(left_out))  # None: an ImportError, which Keras expects
     try:
-        importlib.import_module("tensorflow")
-        importlib.import_module("keras")
+        yield
     finally:
-        for name in left_out:
-            del sys.modules[name]
-        gc.freeze()
-        if collects:
-            gc.enable()
         os.dup2(stderr, 2)
         os.close(stderr)
         os.close(nowhere)
+
+
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Looks for no garbage meanwhile, and never again among what there is afterwards."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if collects:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def _not_found(modules: Iterable[str]) -> Iterator[None]:
+    """Makes an import of these modules an ImportError."""
+    left_out = [name for name in modules if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(left_out))
+    try:
+        yield
+    finally:
+        for name in left_out:
+            sys.modules.pop(name, None)
 
 
 class _AroundBars(io.TextIOBase):

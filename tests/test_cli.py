@@ -329,7 +329,7 @@ def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, argu
         (("convert", "no", "target"), "There is no checkpoint no."),
         (("export", "no", "models"), "There is no checkpoint no."),
         (("embed", "no", "text.txt", "out.hdf5"), "There is no checkpoint no."),
-        (("serve", "no"), "Cannot serve no: no such folder."),
+        (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
         (("query", "localhost:1", "a"), "UNAVAILABLE"),
         (("server-files", "no"), "There is no exported model in no"),
     ],

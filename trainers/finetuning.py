@@ -2,11 +2,13 @@
 
 import dataclasses
 import os
+from pathlib import Path
 
 from absl import logging
 
 from elmo_tf.checkpoints.hdf5 import softmax_variables, variables_by_path
 from elmo_tf.checkpoints.load import has_softmax, load_bilm, load_language_model
+from elmo_tf.checkpoints.named_models import MODEL_NAMES
 from elmo_tf.config import BiLMConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
@@ -81,6 +83,19 @@ class FirstWeights:
         ids = {token: index for index, token in enumerate(before)}
         kept = [(new, ids[token]) for new, token in enumerate(vocabulary.tokens) if token in ids]
         return [new for new, _ in kept], [old for _, old in kept]
+
+
+def check_workdir_hides_no_model(path: str | os.PathLike, workdir: str | os.PathLike) -> None:
+    """Refuses a work directory with the name of the model that its run begins with.
+
+    Raises:
+        ValueError: the folder would be found in place of the model, when the run goes on.
+    """
+    if path in MODEL_NAMES and Path(path) == Path(workdir):
+        raise ValueError(
+            f"`workdir` must not be {path!r} here: a folder of that name hides the model of that "
+            "name, with which the run begins. Choose another."
+        )
 
 
 def check_same_shape(shape: BiLMConfig, told: BiLMConfig, path: str | os.PathLike) -> None:

@@ -21,7 +21,11 @@ from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import RunState, last_save
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, PretrainConfig
-from elmo_tf.trainers.finetuning import FirstWeights, check_same_shape
+from elmo_tf.trainers.finetuning import (
+    FirstWeights,
+    check_same_shape,
+    check_workdir_hides_no_model,
+)
 from elmo_tf.trainers.interrupts import StopRequest
 from elmo_tf.trainers.optimizers import optimizer_named
 from elmo_tf.trainers.schedules import learning_rate_schedule
@@ -127,6 +131,7 @@ def _beginning(config: PretrainConfig, num_tokens: int) -> tuple[BiLMConfig, Fir
     """The shape of the biLM, and the weights that a checkpoint gives it."""
     if config.start_from is None:
         return config.bilm_config(num_tokens), None
+    check_workdir_hides_no_model(config.start_from, config.workdir)
     first_weights = None
     if config.resume and last_save(Path(config.workdir)) is not None:
         # A run that has begun needs the checkpoint it began with no more.

@@ -93,18 +93,34 @@ def write_weights(
         dtype: "float32" or "float16", of the file. `read_weights` reads either.
 
     Raises:
-        ValueError: a number is beyond the range of `dtype`.
+        ValueError: see `check_range`.
     """
+    check_range(variables, dtype)
     with atomic_file(path) as part, h5py.File(part, "w") as file:
         for rule in rules:
             targets = [variables[name] for name in rule.variables]
             if len(targets) == 1 and len(targets[0].shape) == 2 and rule.is_plain:
                 _write_rows(file, rule.dataset, targets[0], dtype)
                 continue
-            arrays = [_converted(target.numpy(), rule.dataset, dtype) for target in targets]
+            arrays = [_converted(target.numpy(), dtype) for target in targets]
             if rule.is_optional and not any(map(np.any, arrays)):
                 continue
             file.create_dataset(rule.dataset, data=rule.to_file(arrays))
+
+
+def check_range(variables: dict[str, keras.Variable], dtype: str) -> None:
+    """Refuses numbers that a dtype does not reach; infinity and not-a-number stay what they are.
+
+    Raises:
+        ValueError: there is such a number.
+    """
+    if dtype == "float32":
+        return
+    largest = np.finfo(dtype).max
+    for name, variable in variables.items():
+        array = np.asarray(variable.numpy(), np.float32)
+        if np.any(np.isfinite(array) & (np.abs(array) > largest)):
+            raise ValueError(f"`{name}` holds numbers beyond ±{largest:g}, the range of {dtype}.")
 
 
 def _write_rows(file: h5py.File, name: str, table: keras.Variable, dtype: str) -> None:
@@ -114,17 +130,12 @@ def _write_rows(file: h5py.File, name: str, table: keras.Variable, dtype: str) -
     size = max(1, _NUMBERS_AT_ONCE // width)
     for start in range(0, num_rows, size):
         rows = take_rows(table, np.arange(start, min(start + size, num_rows)))
-        dataset[start : start + size] = _converted(np.asarray(rows), name, dtype)
+        dataset[start : start + size] = _converted(np.asarray(rows), dtype)
 
 
-def _converted(array: np.ndarray, name: str, dtype: str) -> np.ndarray:
-    with np.errstate(over="ignore"):
-        converted = array.astype(dtype)
-    if np.any(np.isinf(converted) & np.isfinite(array)):
-        raise ValueError(
-            f"`{name}` holds numbers above {np.finfo(dtype).max:g}, the largest of {dtype}."
-        )
-    return converted
+def _converted(array: np.ndarray, dtype: str) -> np.ndarray:
+    with np.errstate(over="ignore", under="ignore"):
+        return np.asarray(array, np.float32).astype(dtype)
 
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:

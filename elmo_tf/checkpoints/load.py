@@ -14,7 +14,7 @@ import numpy as np
 
 from elmo_tf.checkpoints.downloads import cache_folder, cached_file
 from elmo_tf.checkpoints.hdf5 import read_weights, softmax_variables, variables_by_path
-from elmo_tf.checkpoints.named_models import find_named_model, similar_name
+from elmo_tf.checkpoints.named_models import find_named_model, name_hint
 from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
 from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint, load_tf1_bilm, load_tf1_softmax
 from elmo_tf.config import BiLMConfig
@@ -220,7 +220,8 @@ def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
             raise ValueError(f"A pair (options, weights) is needed. Received: {path!r}")
         yield tuple(_existing(_fetched(part)) for part in path)
         return
-    path = _existing(_fetched(path))
+    named = find_named_model(path)
+    path = _existing(_fetched(path)) if named is None else named.fetch()
     if path.is_dir():
         yield _files_of(path)
         return
@@ -241,10 +242,7 @@ def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
 
 
 def _fetched(path: str | os.PathLike) -> Path:
-    """The local path of a name, an address, or a path."""
-    named = find_named_model(path)
-    if named is not None:
-        return named.fetch()
+    """The local path of an address or a path."""
     text = os.fspath(path)
     if text.startswith(("http://", "https://")):
         # Files of unlike checkpoints are often called alike: each web folder has its own here.
@@ -255,9 +253,7 @@ def _fetched(path: str | os.PathLike) -> Path:
 
 def _existing(path: Path) -> Path:
     if not path.exists():
-        name = similar_name(path)
-        hint = "" if name is None else f" Was the model {name} meant?"
-        raise FileNotFoundError(f"There is no checkpoint {path}.{hint}")
+        raise FileNotFoundError(f"There is no checkpoint {path}.{name_hint(path)}")
     return path
 
 

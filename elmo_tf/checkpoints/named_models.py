@@ -88,10 +88,11 @@ def find_named_model(path: Any) -> NamedModel | None:
     return None
 
 
-def similar_name(path: str | os.PathLike) -> str | None:
-    """The name that a path which does not exist may have been meant for."""
-    near = difflib.get_close_matches(os.fspath(path), MODEL_NAMES, n=1, cutoff=0.7)
-    return near[0] if near else None
+def name_hint(path: str | os.PathLike) -> str:
+    """What to add to the message that a path does not exist: the name that may have been meant."""
+    names = {name.lower(): name for name in MODEL_NAMES}
+    near = difflib.get_close_matches(str(path).lower(), names, n=1, cutoff=0.7)
+    return f" Was the model meant, the string {names[near[0]]!r}?" if near else ""
 
 
 def _addresses(name: str) -> tuple[str, str]:
@@ -102,7 +103,8 @@ def _addresses(name: str) -> tuple[str, str]:
 
 def _shipped_folder(name: str) -> Path:
     spec = importlib.util.find_spec("elmo_tf.saved_models")
-    return Path(spec.submodule_search_locations[0], _SHIPPED[name])
+    homes = [] if spec is None else spec.submodule_search_locations
+    return Path(next(iter(homes), "elmo_tf/saved_models"), _SHIPPED[name])
 
 
 def _sha256(file: Path) -> str:

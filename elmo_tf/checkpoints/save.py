@@ -6,7 +6,12 @@ from pathlib import Path
 
 import h5py
 
-from elmo_tf.checkpoints.hdf5 import softmax_variables, variables_by_path, write_weights
+from elmo_tf.checkpoints.hdf5 import (
+    check_range,
+    softmax_variables,
+    variables_by_path,
+    write_weights,
+)
 from elmo_tf.checkpoints.load import (
     EMBEDDINGS_FILE,
     OPTIONS_FILE,
@@ -50,6 +55,7 @@ def save_bilm(bilm: BiLM, directory: str | os.PathLike, dtype: str = "float32") 
     check_choice(dtype, "dtype", DTYPES)
     directory = Path(directory)
     variables = variables_by_path(bilm)
+    check_range(variables, dtype)  # before any file is replaced
     write_weights(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables, dtype)
     if bilm.config.char_cnn is None:
         write_weights(directory / EMBEDDINGS_FILE, token_embedding_rules(), variables, dtype)
@@ -58,21 +64,27 @@ def save_bilm(bilm: BiLM, directory: str | os.PathLike, dtype: str = "float32") 
     write_json(directory / OPTIONS_FILE, bilm.config.to_options())
 
 
-def save_softmax(softmax: SampledSoftmax, directory: str | os.PathLike) -> None:
+def save_softmax(
+    softmax: SampledSoftmax, directory: str | os.PathLike, dtype: str = "float32"
+) -> None:
     """Writes `softmax.hdf5`, the weights that predict words, beside a biLM.
 
-    Both `W` and `b` are in it, though `W` may be the embedding table too.
+    Both `W` and `b` are in it, though `W` may be the embedding table too. `dtype`: see `save_bilm`,
+    which is to be told the same.
     """
-    write_weights(Path(directory) / SOFTMAX_FILE, softmax_rules(), softmax_variables(softmax))
+    path = Path(directory) / SOFTMAX_FILE
+    write_weights(path, softmax_rules(), softmax_variables(softmax), dtype)
 
 
-def save_language_model(model: LanguageModel, directory: str | os.PathLike) -> None:
+def save_language_model(
+    model: LanguageModel, directory: str | os.PathLike, dtype: str = "float32"
+) -> None:
     """Writes all that `load_language_model` reads: a biLM, its softmax and its vocabulary.
 
     See `save_bilm` and `save_softmax`; `vocab.txt` is always among the files.
     """
-    save_bilm(model.bilm, directory)
-    save_softmax(model.softmax, directory)
+    save_bilm(model.bilm, directory, dtype)
+    save_softmax(model.softmax, directory, dtype)
     model.vocabulary.save(Path(directory) / VOCABULARY_FILE)
 
 

@@ -39,7 +39,7 @@ def add_convert(add: Callable) -> None:
         "--dtype",
         choices=("float32", "float16"),
         default="float32",
-        help="of the numbers in weights.hdf5; float16 halves the file, and other implementations "
+        help="of the numbers in the files; float16 halves the file, and other implementations "
         "may not read it (float32)",
     )
     add_overwrite(parser)
@@ -62,17 +62,17 @@ def _convert(arguments: Any) -> None:
         save_bilm(bilm, part, arguments.dtype)
         original = find_tf1_checkpoint(source)
         if original is not None:
-            _convert_softmax(original, bilm, part)
+            _convert_softmax(original, bilm, part, arguments.dtype)
     logging.info("%s is written.", arguments.target)
 
 
-def _convert_softmax(original: Any, bilm: Any, target: os.PathLike) -> None:
+def _convert_softmax(original: Any, bilm: Any, target: os.PathLike, dtype: str) -> None:
     """Writes what a training run of the original predicts words with."""
     from elmo_tf.checkpoints.load import VOCABULARY_FILE
     from elmo_tf.checkpoints.save import save_softmax
     from elmo_tf.checkpoints.tf1 import load_tf1_softmax
 
-    save_softmax(load_tf1_softmax(original, bilm=bilm), target)
+    save_softmax(load_tf1_softmax(original, bilm=bilm), target, dtype)
     vocabulary = original.folder / VOCABULARY_FILE
     if vocabulary.is_file():
         shutil.copy(vocabulary, target)

@@ -8,14 +8,15 @@ from pathlib import Path
 
 from absl import logging
 
-from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
-from elmo_tf.checkpoints.named_models import find_named_model
+from elmo_tf.checkpoints.load import Source, load_bilm, load_vocabulary
+from elmo_tf.checkpoints.named_models import find_named_model, name_hint
+from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
 from elmo_tf.saved_models.exporting import export
 from elmo_tf.saved_models.folders import versions_in
 
 
 @contextlib.contextmanager
-def exported_models(path: str | os.PathLike) -> Iterator[str]:
+def exported_models(path: Source) -> Iterator[str]:
     """Gives the folder of an exported model's versions within the block.
 
     Args:
@@ -23,7 +24,8 @@ def exported_models(path: str | os.PathLike) -> Iterator[str]:
             it, which is exported.
 
     Raises:
-        FileNotFoundError, OSError, ValueError: a checkpoint cannot be read, see `load_bilm`.
+        FileNotFoundError: there is neither.
+        OSError, ValueError: a checkpoint cannot be read, see `load_bilm`.
     """
     if not _is_checkpoint(path):
         yield os.fspath(path)
@@ -35,10 +37,14 @@ def exported_models(path: str | os.PathLike) -> Iterator[str]:
         yield folder
 
 
-def _is_checkpoint(path: str | os.PathLike) -> bool:
-    if find_named_model(path) is not None:
+def _is_checkpoint(path: Source) -> bool:
+    if isinstance(path, tuple | list) or find_named_model(path) is not None:
         return True
-    path = Path(path)
-    if path.is_dir():
-        return any(path.glob("*options.json")) and not versions_in(path)
-    return path.is_file()  # a zip
+    if os.fspath(path).startswith(("http://", "https://")):
+        return True
+    folder = Path(path)
+    if folder.is_dir():
+        return any(folder.glob("*options.json")) and not versions_in(folder)
+    if folder.is_file() or find_tf1_checkpoint(path) is not None:
+        return True
+    raise FileNotFoundError(f"Cannot serve {path}: no such folder or checkpoint.{name_hint(path)}")

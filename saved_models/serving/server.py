@@ -7,6 +7,7 @@ import threading
 
 from absl import logging
 
+from elmo_tf.checkpoints.load import Source
 from elmo_tf.saved_models.config_protos import read_models_config
 from elmo_tf.saved_models.serving.batching import DEFAULT_BATCHING, Batching
 from elmo_tf.saved_models.serving.catalogue import Catalogue, Config, config_of
@@ -20,7 +21,7 @@ METRICS_PATH = "/monitoring/prometheus/metrics"  # TF Serving's
 
 
 def serve(
-    directory: str | os.PathLike | None = None,
+    directory: Source | None = None,
     name: str = "elmo",
     port: int = 8500,
     rest_port: int | None = 8501,

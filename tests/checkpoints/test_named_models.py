@@ -1,4 +1,5 @@
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -101,12 +102,43 @@ def test_a_path_object_is_never_a_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(FileNotFoundError, match=r"There is no checkpoint original"):
-        load_bilm(tmp_path.__class__("original"))
+        load_bilm(Path("original"))
 
 
-def test_a_name_that_is_nearly_right_is_corrected():
-    with pytest.raises(FileNotFoundError, match=r"checkpoint small_en\. Was the model small-en"):
-        load_bilm("small_en")
+@pytest.mark.parametrize("path", ["small_en", "Small-EN", "./small-en", Path("small-en")], ids=str)
+def test_a_name_that_is_nearly_right_is_corrected(path):
+    wanted = r"There is no checkpoint .*\. Was the model meant, the string 'small-en'\?"
+    with pytest.raises(FileNotFoundError, match=wanted):
+        load_bilm(path)
+
+
+def test_a_part_of_a_pair_is_no_name():
+    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint small-en\."):
+        load_bilm(("small-en", "small-en"))
+
+
+def test_what_a_network_answers_in_place_of_a_file_is_not_kept(published, cache, bilm):
+    folder = published(MEDIUM)
+    real = (folder / f"{MEDIUM}_options.json").read_bytes()
+    (folder / f"{MEDIUM}_options.json").write_text("<html>Please log in</html>")
+
+    with pytest.raises(OSError, match=r"Cannot download .*options.json: what came is not JSON"):
+        load_bilm("medium")
+    (folder / f"{MEDIUM}_options.json").write_bytes(real)
+    weights = (folder / f"{MEDIUM}_weights.hdf5").read_bytes()
+    (folder / f"{MEDIUM}_weights.hdf5").write_text("<html>Please log in</html>")
+    with pytest.raises(OSError, match=r"Cannot download .*weights.hdf5: what came is not HDF5"):
+        load_bilm("medium")
+    (folder / f"{MEDIUM}_weights.hdf5").write_bytes(weights)
+    assert load_bilm("medium").config == bilm.config
+
+
+def test_a_cache_that_cannot_be_written_is_an_error_that_names_it(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "file" / "home"))
+
+    with pytest.raises(OSError, match=rf"Cannot write to {tmp_path}/file/home.*: .* KERAS_HOME"):
+        load_bilm("medium")
 
 
 def test_a_path_like_no_name_gets_no_hint():

@@ -8,29 +8,16 @@ import h5py
 import numpy as np
 import pytest
 
+from development_data import shared
 from elmo_tf import load_bilm
 
 NUM_BATCHES, NUM_ROWS = 10, 3
 
 
-def reference_directory():
-    """The folder of the published files, or None where it is not at hand."""
-    named = os.environ.get("ELMO_TF_REFERENCE")
-    if named:
-        return Path(named)
-    for parent in Path(__file__).resolve().parents:
-        for folder in (parent / "shared", parent.parent / "shared"):
-            if (folder / "reference" / "bilm_tf").is_dir():
-                return folder / "reference" / "bilm_tf"
-    return None
-
-
 @pytest.fixture(scope="module")
 def directory():
-    directory = reference_directory()
-    if directory is None:
-        pytest.skip("the published vectors (shared/reference/bilm_tf) are not here")
-    return directory
+    named = os.environ.get("ELMO_TF_REFERENCE")
+    return Path(named) if named else shared("reference", "bilm_tf")
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def test_numbers_that_float16_does_not_reach_are_refused(tmp_path, fresh_bilm):
     projection = bilm.token_encoder.projection
     projection.bias.assign(np.full(projection.bias.shape, 70_000.0))
 
-    with pytest.raises(ValueError, match=r"`CNN_proj/b_proj` holds numbers above 65504"):
+    with pytest.raises(ValueError, match=r"`token_encoder/.*bias` holds numbers beyond ±65504"):
         save_bilm(bilm, tmp_path, dtype="float16")
     save_bilm(bilm, tmp_path)
 
@@ -265,6 +265,17 @@ def test_a_tied_softmax_without_its_bilm_has_a_table_of_its_own(tmp_path):
 
     assert type(softmax) is SampledSoftmax
     np.testing.assert_array_equal(softmax.kernel, model.softmax.kernel)
+
+
+def test_a_tied_softmax_in_float16_still_has_the_table_of_its_bilm(tmp_path):
+    model = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
+    save_language_model(model, tmp_path, dtype="float16")
+
+    loaded = load_language_model(tmp_path)
+
+    wanted = model.softmax.kernel.numpy().astype(np.float16)
+    np.testing.assert_array_equal(loaded.softmax.kernel, wanted)
+    np.testing.assert_array_equal(loaded.bilm.token_encoder.embedding, wanted)
 
 
 def test_a_tied_softmax_with_another_table_than_the_bilm_is_refused(tmp_path):

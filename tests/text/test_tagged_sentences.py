@@ -1,8 +1,8 @@
 import gzip
-from pathlib import Path
 
 import pytest
 
+from development_data import shared
 from elmo_tf.text.tagged_sentences import read_tagged, read_tagged_files
 
 UNIVERSAL = """# text = du bon
@@ -116,16 +116,8 @@ def test_a_damaged_packed_file_is_an_error(file):
     ],
 )
 def test_published_data_is_read(name, sentences, tokens, tags):
-    found = read_tagged(shared_data() / "pos" / name)
+    found = read_tagged(shared("data", "pos") / name)
 
     assert len(found) == sentences
     assert sum(len(sentence.tokens) for sentence in found) == tokens
     assert len({tag for sentence in found for tag in sentence.tags}) == tags
-
-
-def shared_data():
-    for parent in Path(__file__).resolve().parents:
-        for folder in (parent / "shared", parent.parent / "shared"):
-            if (folder / "data").is_dir():
-                return folder / "data"
-    pytest.skip("the development data (shared/data) are not here")

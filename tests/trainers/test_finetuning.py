@@ -49,6 +49,17 @@ def test_tokens_in_both_vocabularies_keep_their_softmax_rows(
         np.testing.assert_array_equal(one.numpy(), other.numpy())
 
 
+def test_a_work_directory_must_not_hide_the_model_that_its_run_begins_with(
+    tmp_path, monkeypatch, settings
+):
+    monkeypatch.chdir(tmp_path)
+    settings = unchanged(settings, start_from="small-en", workdir="small-en")
+
+    with pytest.raises(ValueError, match=r"`workdir` must not be 'small-en' here: .*hides"):
+        pretrain(PretrainConfig(**settings))
+    assert not (tmp_path / "small-en").exists()
+
+
 def test_a_warm_start_ends_with_the_weights_that_it_was_made_for(tmp_path, settings, run):
     shutil.copytree(run.workdir, tmp_path / "warm")
     bilm = load_bilm(run.workdir)

@@ -1,9 +1,8 @@
 """The first-sense baseline on SemEval-2007, beside the published figure."""
 
-from pathlib import Path
-
 import pytest
 
+from development_data import shared
 from elmo_tf.evaluation import SenseCorpus, SenseInventory, sense_scores
 
 # Raganato et al. 2017, table 3: the first sense of WordNet 3.0. The inventory here is another one,
@@ -11,16 +10,8 @@ from elmo_tf.evaluation import SenseCorpus, SenseInventory, sense_scores
 PUBLISHED = 0.552
 
 
-@pytest.fixture(scope="module")
-def directory():
-    for parent in Path(__file__).resolve().parents:
-        for folder in (parent / "shared", parent.parent / "shared"):
-            if (folder / "data" / "wsd").is_dir():
-                return folder / "data" / "wsd"
-    return pytest.skip("the text with senses (shared/data/wsd) is not here")
-
-
-def test_the_first_sense_is_as_often_right_as_published(directory):
+def test_the_first_sense_is_as_often_right_as_published():
+    directory = shared("data", "wsd")
     corpus = SenseCorpus(directory / "semeval2007" / "semeval2007.data.xml")
     inventory = SenseInventory(directory / "wsd_oewn_inventory.tsv")
 

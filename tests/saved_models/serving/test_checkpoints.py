@@ -1,9 +1,12 @@
 import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from elmo_tf.saved_models import Client, serve
+from elmo_tf.saved_models.serving.checkpoints import exported_models
+from reference import tf1_training
 
 SENTENCES = ["the cat sat", "", "한국어 a"]
 
@@ -42,6 +45,22 @@ def test_a_checkpoint_that_cannot_be_read_leaves_nothing(temporary, tmp_path):
     assert list(temporary.glob("elmo_tf-*")) == []
 
 
+def test_a_pair_and_a_prefix_of_tensorflow_1_are_served(tmp_path, checkpoint_directory):
+    options = tf1_training.options()
+    trained = tf1_training.write(tmp_path / "run", options, tf1_training.weights(options))
+    pair = checkpoint_directory / "options.json", checkpoint_directory / "weights.hdf5"
+    for source in (pair, trained / tf1_training.PREFIX):
+        with exported_models(source) as folder:
+            assert Path(folder, "1", "saved_model.pb").is_file()
+
+
+def test_an_address_is_taken_for_a_checkpoint(monkeypatch, tmp_path):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+
+    with pytest.raises(OSError, match=r"Cannot download http://127.0.0.1:9/x.zip"):
+        serve("http://127.0.0.1:9/x.zip", port=0, rest_port=None)
+
+
 def test_what_is_neither_exported_nor_a_checkpoint_is_missing(tmp_path):
-    with pytest.raises(FileNotFoundError, match="small_en"):
+    with pytest.raises(FileNotFoundError, match=r"serve small_en: no such .*meant.*'small-en'"):
         serve("small_en", port=0, rest_port=None)
