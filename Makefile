@@ -12,7 +12,7 @@ DEMO_DIR ?= demo
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo [CORPUS=file] [WORD=word]  install, then pretrain, export, serve and query a tiny biLM"
+	@echo "make demo [CORPUS=file] [WORD=word]  install, then embed, train on, export, serve and query"
 	@echo "make test                install, then lint and all tests that take seconds"
 	@echo "make test-all            the same, with the tests marked slow"
 	@echo "make install             the virtual environment only, in $(VENV)"

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from elmo_tf.commands.options import add_precision, positive
+from elmo_tf.commands.options import MODELS, add_precision, positive
 from elmo_tf.commands.reports import (
     add_report_options,
     check_report_options,
@@ -21,12 +21,15 @@ def add_compare(add: Callable) -> None:
         "compare",
         _compare,
         "measure perplexity, tags, senses, speed and size of several biLMs, and print one table",
-        "elmo-tf compare run converted --text text.txt --probe-train train.conllu "
+        "elmo-tf compare small-en run --text text.txt --probe-train train.conllu "
         "--probe-test dev.conllu",
     )
     parser.set_defaults(refuse_call=parser.error)
     parser.add_argument(
-        "models", nargs="+", metavar="MODEL", help="checkpoints: directories, zips or URLs"
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help=f"checkpoints: directories, zips, URLs, or names: {MODELS}",
     )
     parser.add_argument(
         "--text",

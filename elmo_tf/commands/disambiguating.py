@@ -24,7 +24,7 @@ def add_senses(add: Callable) -> None:
         _senses,
         "disambiguate words by the nearest mean vector of a sense, layer by layer, and print how "
         "often that is right (F1)",
-        "elmo-tf senses run --train semcor.data.xml --test semeval2007.data.xml "
+        "elmo-tf senses small-en --train semcor.data.xml --test semeval2007.data.xml "
         "--inventory senses.tsv",
     )
     parser.set_defaults(refuse_call=parser.error)

@@ -20,7 +20,7 @@ def add_embed(add: Callable) -> None:
         "embed",
         _embed,
         "write the vectors of a file's sentences; killed, the same call goes on where it was",
-        "elmo-tf embed run text.txt vectors.hdf5",
+        "elmo-tf embed small-en text.txt vectors.hdf5",
     )
     add_model(parser)
     parser.add_argument(

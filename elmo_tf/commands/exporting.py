@@ -14,7 +14,7 @@ def add_export(add: Callable) -> None:
         "export",
         _export,
         "write a checked SavedModel for TF Serving",
-        "elmo-tf export run exported",
+        "elmo-tf export small-en exported",
     )
     add_checkpoint(parser)
     parser.add_argument("directory", metavar="DIR", help="gets a folder named by the version")

@@ -8,7 +8,7 @@ from typing import Any
 from absl import logging
 
 from elmo_tf.commands.neighbour_tables import neighbour_tables
-from elmo_tf.commands.options import add_precision, natural, positive
+from elmo_tf.commands.options import CHECKPOINT, add_precision, natural, positive
 from elmo_tf.commands.reports import add_report_options, check_report_options, report
 
 
@@ -19,7 +19,7 @@ def add_neighbors(add: Callable) -> None:
         _neighbors,
         "find the tokens of a text that are most like a word in context, layer by layer, by an "
         "index that is built once",
-        "elmo-tf neighbors string --index index --model run --corpus text.txt",
+        "elmo-tf neighbors string --index index --model small-en --corpus text.txt",
     )
     parser.set_defaults(refuse_call=parser.error)
     parser.add_argument(
@@ -43,8 +43,8 @@ def _add_index(group: Any) -> None:
     group.add_argument(
         "--model",
         metavar="CHECKPOINT",
-        help="a directory, a zip, or a URL; not needed for an index that is there, as long as the "
-        "model is where it was",
+        help=f"{CHECKPOINT}; not needed for an index that is there, as long as the model is where "
+        "it was",
     )
     group.add_argument(
         "--corpus",

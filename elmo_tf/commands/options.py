@@ -7,6 +7,7 @@ from typing import Any
 
 # The models that go by a name. (What knows their files is slow to import.)
 MODELS = "small-en, which comes with elmo-tf, or the published original, small, medium, 5.5B"
+CHECKPOINT = f"a directory, a zip, a URL, or a name: {MODELS}"
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
@@ -21,16 +22,12 @@ def add_files(parser: argparse.ArgumentParser) -> None:
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     """The checkpoint that a subcommand reads."""
-    parser.add_argument(
-        "checkpoint", metavar="CHECKPOINT", help=f"a directory, a zip, a URL, or a name: {MODELS}"
-    )
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT)
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The model whose vectors a subcommand uses."""
-    parser.add_argument(
-        "model", metavar="MODEL", help=f"a checkpoint: directory, zip, URL, or a name: {MODELS}"
-    )
+    parser.add_argument("model", metavar="MODEL", help=CHECKPOINT)
 
 
 def add_input_columns(group: Any) -> None:

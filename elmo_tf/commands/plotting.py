@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_overwrite, add_precision, positive
+from elmo_tf.commands.options import CHECKPOINT, add_overwrite, add_precision, positive
 
 
 def add_plot(add_group: Callable) -> None:
@@ -61,7 +61,7 @@ def _add_similarity(add: Callable) -> None:
         "similarity",
         _plot_similarity,
         "draw how alike the tokens of sentences are, in each layer",
-        "elmo-tf plot similarity 'The bank of the river' 'A bank account' --model run "
+        "elmo-tf plot similarity 'The bank of the river' 'A bank account' --model small-en "
         "--output similarity.png",
     )
     parser.add_argument(
@@ -70,9 +70,7 @@ def _add_similarity(add: Callable) -> None:
         metavar="SENTENCE",
         help="split at white space; at most 60 tokens in all",
     )
-    parser.add_argument(
-        "--model", required=True, metavar="CHECKPOINT", help="a directory, a zip, or a URL"
-    )
+    parser.add_argument("--model", required=True, metavar="CHECKPOINT", help=CHECKPOINT)
     add_precision(parser)
     _add_picture(parser)
 

@@ -22,7 +22,7 @@ def add_probe(add: Callable) -> None:
         "probe",
         _probe,
         "measure how well a linear classifier tells tags by the frozen vectors of each layer",
-        "elmo-tf probe run --train train.conllu --test dev.conllu",
+        "elmo-tf probe small-en --train train.conllu --test dev.conllu",
     )
     add_model(parser)
     for name, purpose in (("train", "to fit the classifiers on"), ("test", "to measure them on")):

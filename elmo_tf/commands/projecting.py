@@ -19,7 +19,7 @@ def add_export_projector(add: Callable) -> None:
         "export-projector",
         _export_projector,
         "write tokens' vectors for the projector of TensorBoard, which draws them in space",
-        "elmo-tf export-projector run text.txt projector",
+        "elmo-tf export-projector small-en text.txt projector",
     )
     parser.epilog = "Then: tensorboard --logdir LOGDIR, and there PROJECTOR (among the inactive)."
     add_model(parser)

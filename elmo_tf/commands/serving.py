@@ -24,7 +24,7 @@ def add_serve(add: Callable) -> None:
         "serve",
         _serve,
         "serve exported models over gRPC and REST, until interrupted",
-        "elmo-tf serve exported",
+        "elmo-tf serve small-en",
     )
     parser.epilog = _EPILOG
     served = parser.add_mutually_exclusive_group(required=True)

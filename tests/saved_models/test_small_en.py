@@ -1,0 +1,150 @@
+"""The English model that comes with the package."""
+
+import json
+import logging
+import re
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from development_data import shared
+from elmo_tf import Elmo, Embedder, Vocabulary, load_bilm
+from elmo_tf.checkpoints.load import load_vocabulary
+from elmo_tf.checkpoints.named_models import find_named_model
+from elmo_tf.evaluation import Occurrences, probe
+from elmo_tf.saved_models import Client, serve
+from elmo_tf.text.tagged_sentences import read_tagged
+from elmo_tf.trainers import PretrainConfig, pretrain
+from reference import bilm as reference
+from reference import checkpoint
+
+MONEY = (
+    "The bank lent them the money for a new house .",
+    "He asked the bank for a loan , but it refused .",
+    "She owed the bank a large sum of money .",
+)
+RIVER = (
+    "They walked along the bank of the river until dark .",
+    "Trees grew on the north bank of the stream .",
+    "The boat was tied up at the bank of the canal .",
+)
+MEGABYTE = 1_000_000
+
+
+@pytest.fixture(scope="module")
+def folder():
+    return find_named_model("small-en").folder
+
+
+@pytest.fixture(scope="module")
+def small_en():
+    return load_bilm("small-en")
+
+
+@pytest.fixture(scope="module")
+def embedder(small_en):
+    return Embedder(small_en)
+
+
+def test_its_weights_take_at_most_16_megabytes_and_are_float32_in_memory(folder, small_en):
+    weights = folder / "weights.hdf5"
+    assert weights.stat().st_size <= 16 * MEGABYTE
+    with h5py.File(weights) as file:
+        found = set()
+        file.visititems(lambda _, item: found.add(getattr(item, "dtype", None)))
+    assert found - {None} == {np.dtype(np.float16)}
+    assert {weight.dtype for weight in small_en.weights} == {"float32"}
+
+
+def test_it_gives_what_the_formulas_give(folder, small_en):
+    options = json.loads((folder / "options.json").read_text())
+    weights = {
+        name: array.astype(np.float64)
+        for name, array in checkpoint.read_hdf5(folder / "weights.hdf5").items()
+    }
+    for sentence in (MONEY[0], "Zürich 서울 !"):
+        wanted, _ = reference.layers(sentence.split(), options, weights)
+        found = small_en([sentence])["layers"][0]
+        np.testing.assert_allclose(found, wanted[:, 1:-1], atol=2e-5)
+
+
+def test_it_brings_its_vocabulary(folder):
+    vocabulary = load_vocabulary("small-en")
+    assert vocabulary == Vocabulary.load(folder / "vocab.txt")
+    assert len(vocabulary) >= 50_000
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+def test_its_contextual_layers_tell_the_banks_apart(embedder, layer):
+    text = [sentence.split() for sentence in (*MONEY, *RIVER)]
+    occurrences = Occurrences(embedder, text, "bank")
+    for occurrence in range(len(text)):
+        (near,) = occurrences.nearest(occurrence, layer, top_n=1)
+        assert (near.sentence < len(MONEY)) == (occurrence < len(MONEY))
+
+
+def test_a_keras_model_takes_it_by_its_name(small_en):
+    layer = Elmo.from_pretrained("small-en", dropout=0.0)
+    vectors = layer([MONEY[0]])
+    wanted = small_en([MONEY[0]])["layers"].numpy().mean(axis=1)
+    np.testing.assert_allclose(vectors, wanted, atol=1e-5)
+
+
+def test_it_is_served_by_its_name(embedder):
+    with (
+        serve("small-en", port=0, rest_port=None) as server,
+        Client(f"localhost:{server.port}") as client,
+    ):
+        answer = client.predict([MONEY[0]], ("elmo",))["elmo"][0]
+    np.testing.assert_allclose(answer, next(embedder.embed([MONEY[0]])).mean(axis=0), atol=1e-5)
+
+
+def test_training_goes_on_from_it_with_a_softmax_begun_afresh(tmp_path, small_en, caplog):
+    (tmp_path / "text.txt").write_text("\n".join(MONEY + RIVER) + "\n")
+    Vocabulary.build([tmp_path / "text.txt"], max_size=20).save(tmp_path / "vocab.txt")
+    with caplog.at_level(logging.WARNING, logger="absl"):
+        pretrain(
+            PretrainConfig(
+                corpus=str(tmp_path / "text.txt"),
+                vocab=tmp_path / "vocab.txt",
+                workdir=tmp_path / "tuned",
+                start_from="small-en",
+                steps=1,
+                batch_size=2,
+                num_sampled=8,
+                learning_rate=1e-30,
+            )
+        )
+    assert "small-en has no softmax: it begins by chance." in caplog.text
+    tuned = load_bilm(tmp_path / "tuned")
+    for ours, theirs in zip(tuned.weights, small_en.weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-7)
+
+
+def test_its_card_tells_the_perplexities_of_its_training(folder):
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    best = min(record["perplexity"], key=lambda one: one["average"])
+    (row,) = re.findall(r"^\| a fifth of it, while training.*$", card, re.MULTILINE)
+    for name in ("forward", "backward", "average"):
+        assert f" {best[name]:.1f} " in row
+
+
+def test_its_card_names_the_sources_and_their_licences(folder):
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    for name in ("Wikipedia", "CC BY-SA", "Project Gutenberg", "public domain"):
+        assert name in card
+
+
+@pytest.mark.slow
+def test_its_first_layer_knows_parts_of_speech_best():
+    treebank = shared("data", "pos", "ewt")
+    train, test = (
+        read_tagged(Path(treebank, f"en_ewt-ud-{part}.conllu")) for part in ("train", "dev")
+    )
+    report = probe(Embedder("small-en"), train, test)
+    errors = [1 - layer.accuracy.all for layer in report.layers]
+    assert errors[1] <= 0.8 * errors[0]
+    assert errors[1] <= errors[2]
