@@ -277,8 +277,9 @@ def test_serve_tells_its_ports_and_ends_with_status_0(exported, end):
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "from elmo_tf import cli; cli.run()"
     )
+    options = ("--port", "0", "--rest-port", "0", "--grace", "5")
     server = subprocess.Popen(
-        [sys.executable, "-c", code, "serve", exported, "--port", "0", "--rest-port", "0"],
+        [sys.executable, "-c", code, "serve", exported, *options],
         stdout=subprocess.PIPE,
         text=True,
     )
