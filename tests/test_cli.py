@@ -220,37 +220,6 @@ def test_substitutes_prints_one_json_object_a_position(command, trained):
         ]
 
 
-def test_convert_writes_the_same_weights(command, trained):
-    status, _, _ = command("convert", trained, "converted")
-    assert status == 0
-    assert {path.name for path in Path("converted").iterdir()} == {"options.json", "weights.hdf5"}
-    pair = ("converted/options.json", "converted/weights.hdf5")
-    assert command("convert", *pair, "again")[0] == 0
-    expected = load_bilm(trained).get_weights()
-    for array, wanted in zip(load_bilm("again").get_weights(), expected, strict=True):
-        np.testing.assert_array_equal(array, wanted)
-
-
-def test_convert_halves_the_file_on_demand(command, trained):
-    assert command("convert", trained, "single")[0] == 0
-    assert command("convert", trained, "half", "--dtype", "float16")[0] == 0
-    sizes = [Path(folder, "weights.hdf5").stat().st_size for folder in ("single", "half")]
-    assert sizes[1] < 0.6 * sizes[0]
-    half, single = (load_bilm(folder)(["the cat"])["layers"] for folder in ("half", "single"))
-    np.testing.assert_allclose(half, single, atol=2e-2)
-    assert not np.array_equal(half, single)
-
-
-def test_convert_keeps_a_warm_start(command, trained):
-    status, _, _ = command("convert", trained, "warm", "--warm-start", "text.*")
-    assert status == 0
-    warm = load_bilm("warm")
-    again = load_bilm(trained)
-    assert np.abs(warm.initial_state).max() > 0
-    again.warm_start([line for line in LINES if line])
-    np.testing.assert_allclose(warm.initial_state, again.initial_state, atol=1e-6)
-
-
 def test_export_prints_the_path_of_the_version(command, trained):
     status, out, _ = command("export", trained, "models", "--version", "3")
     assert (status, out) == (0, f"{Path('models/3')}\n")

@@ -1,0 +1,48 @@
+"""`elmo-tf convert`, as it is called."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_tf import BiLM, BiLMConfig, load_bilm, save_bilm
+
+LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat ."]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("\n".join(LINES) + "\n")
+
+
+def test_convert_writes_the_same_weights(command, checkpoint_directory):
+    status, _, _ = command("convert", checkpoint_directory, "converted")
+    assert status == 0
+    assert {path.name for path in Path("converted").iterdir()} == {"options.json", "weights.hdf5"}
+    pair = ("converted/options.json", "converted/weights.hdf5")
+    assert command("convert", *pair, "again")[0] == 0
+    expected = load_bilm(checkpoint_directory).get_weights()
+    for array, wanted in zip(load_bilm("again").get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(array, wanted)
+
+
+def test_convert_halves_the_file_on_demand(command):
+    save_bilm(BiLM(BiLMConfig.preset("tiny")), "tiny")  # large enough for its numbers to matter
+    assert command("convert", "tiny", "single")[0] == 0
+    assert command("convert", "tiny", "half", "--dtype", "float16")[0] == 0
+    sizes = [Path(folder, "weights.hdf5").stat().st_size for folder in ("single", "half")]
+    assert sizes[1] < 0.6 * sizes[0]
+    half, single = (load_bilm(folder)(["the cat"])["layers"] for folder in ("half", "single"))
+    np.testing.assert_allclose(half, single, atol=2e-2)
+    assert not np.array_equal(half, single)
+
+
+def test_convert_keeps_a_warm_start(command, checkpoint_directory):
+    status, _, _ = command("convert", checkpoint_directory, "warm", "--warm-start", "text.*")
+    assert status == 0
+    warm = load_bilm("warm")
+    again = load_bilm(checkpoint_directory)
+    assert np.abs(warm.initial_state).max() > 0
+    again.warm_start(LINES)
+    np.testing.assert_allclose(warm.initial_state, again.initial_state, atol=1e-6)
