@@ -28,6 +28,7 @@ _SUBPACKAGES = (
     "models",
     "pipelines",
     "saved_models",
+    "tasks",
     "text",
     "trainers",
 )

@@ -252,10 +252,13 @@ def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], f
     if precision not in (None, bilm.compute_dtype):
         bilm = copied_bilm(bilm, PRECISIONS[precision])
     layer_norm = bool(learnt and learnt[0].layer_norm)
+    equal_shares = bool(learnt and learnt[0].equal_shares)
     mixes = []
     for index in range(len(learnt) or 1):
         name = _of_index("aggregation", index)
-        mix = ScalarMix(layer_norm=layer_norm, dtype="float32", name=name)
+        mix = ScalarMix(
+            layer_norm=layer_norm, equal_shares=equal_shares, dtype="float32", name=name
+        )
         mix.build((None, 1 if top_only else bilm.config.lstm.num_layers + 1, None, None))
         mixes.append(mix)
     for mix, source_mix in zip(mixes, learnt, strict=False):

@@ -84,6 +84,7 @@ class BiLM(keras.Model):
         self.stateful = stateful
         self.keep_boundaries = keep_boundaries
         self.vocabulary = vocabulary
+        self.supports_jit = False  # strings
         lstm = config.lstm
         if config.char_cnn is not None:
             self.token_encoder = TokenEncoder.from_char_cnn(

@@ -27,6 +27,7 @@ class Elmo(keras.layers.Layer):
             of this layer's trainable weights; the biLM that was passed is left as it is. Defaults
             to False.
         top_only: bool. Only the top layer, scaled, in place of a mix. Defaults to False.
+        average: bool. All layers alike, scaled, in place of learnt shares. Defaults to False.
 
     Call arguments:
         inputs: see `BiLM`; a symbolic string input too: `keras.Input((None,), dtype="string")` for
@@ -40,7 +41,8 @@ class Elmo(keras.layers.Layer):
 
     Raises:
         TypeError: `bilm` is none.
-        ValueError: an argument out of its range, or a biLM that keeps the boundaries.
+        ValueError: an argument out of its range, `top_only` beside `average`, or a biLM that keeps
+            the boundaries.
 
     Source: Peters et al. 2018, section 3.2 and 3.3.
     """
@@ -54,6 +56,7 @@ class Elmo(keras.layers.Layer):
         l2: float = 0.0,
         trainable_bilm: bool = False,
         top_only: bool = False,
+        average: bool = False,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -71,22 +74,26 @@ class Elmo(keras.layers.Layer):
             raise ValueError(f"`num_mixes` must be at least 1. Received: {num_mixes}")
         if not 0 <= dropout < 1:
             raise ValueError(f"`dropout` must be at least 0 and below 1. Received: {dropout}")
+        if top_only and average:
+            raise ValueError("`top_only` and `average` exclude each other.")
         self.num_mixes = num_mixes
         self.layer_norm = layer_norm
         self.l2 = l2
         self.trainable_bilm = trainable_bilm
         self.top_only = top_only
+        self.average = average
         if trainable_bilm:
             self._trained_bilm = bilm  # tracked by Keras as a part of this layer
         self._below = _Below.of(bilm)
         self.mixes = [
-            ScalarMix(l2, layer_norm, dtype=self.dtype_policy, name=f"mix_{index}")
+            ScalarMix(l2, layer_norm, average, dtype=self.dtype_policy, name=f"mix_{index}")
             for index in range(num_mixes)
         ]
         self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
         # Within a model all layers need names of their own.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self.supports_masking = True
+        self.supports_jit = False  # strings
 
     @classmethod
     def from_pretrained(cls, path: Any, **kwargs) -> "Elmo":
@@ -123,7 +130,16 @@ class Elmo(keras.layers.Layer):
 
     def call(self, inputs, lengths=None, training=False):
         outputs = self.bilm(inputs, lengths=lengths, training=training and self.trainable_bilm)
-        layers, mask = outputs["layers"], outputs["mask"]
+        return self.of_layers(outputs["layers"], outputs["mask"], training)
+
+    def of_layers(self, layers: Any, mask: Any, training: bool = False) -> Any:
+        """What a call gives, from layers of the biLM that are known already.
+
+        Args:
+            layers: float (batch, layer, token, feature), zero at masked tokens.
+            mask: bool (batch, token). True = a real token.
+            training: see the call.
+        """
         if not self.trainable_bilm:
             layers = tf.stop_gradient(layers)
         if self.top_only:
@@ -163,6 +179,7 @@ class Elmo(keras.layers.Layer):
             "l2": self.l2,
             "trainable_bilm": self.trainable_bilm,
             "top_only": self.top_only,
+            "average": self.average,
         }
 
     @classmethod

@@ -47,6 +47,11 @@ class WordVectors:
     def __getitem__(self, token: str) -> np.ndarray:
         return self.vectors[self._rows[token]]
 
+    def get(self, token: str, default: np.ndarray) -> np.ndarray:
+        """A token's vector, or another if it has none."""
+        row = self._rows.get(token)
+        return default if row is None else self.vectors[row]
+
     @property
     def dim(self) -> int:
         """Width of a vector."""

@@ -85,6 +85,35 @@ def test_top_only_is_the_scaled_top_layer(bilm, layers):
     np.testing.assert_allclose(elmo(SENTENCES), 1.7 * layers[:, -1], atol=1e-5)
 
 
+def test_an_average_is_scaled_and_nothing_else(bilm, layers):
+    elmo = Elmo(bilm, average=True)
+    elmo.build()
+    elmo.mixes[0].scaling.assign(1.7)
+
+    np.testing.assert_allclose(elmo(SENTENCES), 1.7 * layers.mean(axis=1), atol=1e-5)
+    assert [weight.path for weight in elmo.trainable_weights] == [elmo.mixes[0].scaling.path]
+    with pytest.raises(ValueError, match="`top_only` and `average` exclude each other"):
+        Elmo(bilm, average=True, top_only=True)
+
+
+@pytest.mark.parametrize("kind", [{}, {"num_mixes": 2}, {"layer_norm": True}, {"top_only": True}])
+def test_layers_that_are_known_already_give_the_same(bilm, kind):
+    elmo = Elmo(bilm, **kind)
+    set_mix(elmo)
+    outputs = bilm(SENTENCES)
+
+    computed, expected = elmo.of_layers(outputs["layers"], outputs["mask"]), elmo(SENTENCES)
+
+    for one, other in zip(tf.nest.flatten(computed), tf.nest.flatten(expected), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
+        np.testing.assert_array_equal(mask_of(one), MASK)
+
+
+def test_it_is_never_compiled_by_xla(bilm):
+    assert not Elmo(bilm).supports_jit
+    assert not bilm.supports_jit
+
+
 def test_all_kinds_of_input_agree(bilm):
     elmo = Elmo(bilm)
     expected = elmo(SENTENCES)

@@ -112,6 +112,21 @@ def test_an_elmo_of_the_top_layer_alone_keeps_its_scale(bilm):
     assert exported.variables[-2].shape == (1,)
 
 
+def test_an_elmo_of_the_average_stays_one(bilm):
+    elmo = Elmo(bilm, average=True)
+    elmo.build()
+    elmo.mixes[0].scaling.assign(1.7)
+    exported = Exported(elmo)
+
+    vectors = exported(tf.constant(SENTENCES))["elmo"]
+
+    expected = 1.7 * bilm(SENTENCES)["layers"].numpy().mean(axis=1)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    trained = {variable.ref() for variable in exported.trainable_variables}
+    assert exported.mixes[0].scaling.value.ref() in trained
+    assert exported.mixes[0].layer_weights.value.ref() not in trained
+
+
 def test_layer_norm_is_that_of_the_formula(bilm):
     exported = Exported(learnt(Elmo(bilm, layer_norm=True)))
 

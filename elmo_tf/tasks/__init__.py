@@ -1,0 +1,12 @@
+"""Task models that read a biLM's vectors: tagging, classification, entailment."""
+
+from elmo_tf.tasks.bcn import BCN as BCN
+from elmo_tf.tasks.bilstm import BiLSTM as BiLSTM
+from elmo_tf.tasks.bilstm_classifier import BiLSTMClassifier as BiLSTMClassifier
+from elmo_tf.tasks.crf import CRF as CRF
+from elmo_tf.tasks.crf_tagger import CRFTagger as CRFTagger
+from elmo_tf.tasks.embeddings import CharacterEmbedding as CharacterEmbedding
+from elmo_tf.tasks.embeddings import WordEmbedding as WordEmbedding
+from elmo_tf.tasks.esim import ESIM as ESIM
+from elmo_tf.tasks.maxout import Maxout as Maxout
+from elmo_tf.tasks.token_vectors import TokenVectors as TokenVectors

@@ -1,0 +1,106 @@
+"""tokens ─► BCN: a sentence's label, by attention of the sentence to itself."""
+
+from collections.abc import Sequence
+
+import keras
+from keras import ops
+
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.tasks.attention import masked_softmax, soft_alignment
+from elmo_tf.tasks.bilstm import BiLSTM
+from elmo_tf.tasks.maxout import Maxout
+from elmo_tf.tasks.pooling import masked_max, masked_mean, masked_min
+from elmo_tf.tasks.task_model import Classifier
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class BCN(Classifier):
+    """The biattentive classification network, for one sentence.
+
+    `x = biLSTM(relu([embeddings; ELMo] · W + b))`, `c = softmax(x · x') · x` (biattention),
+    `y = [biLSTM([x; x - c; x ⊙ c]); ELMo]` (integration), `p = [max y; mean y; min y; sum_t a_t
+    y_t]` with `a = softmax(y · v)` (pooling), and three layers of batch normalisation and maxout.
+
+    For one sentence both sides of the published network are the same one, which is computed once.
+
+    Args:
+        labels: the labels.
+        embeddings, elmo, placement: see `TokenVectors`.
+        units: int >= 1. Width of the first layer and of each direction. Defaults to the published
+            300.
+        reduction: int >= 1. How much narrower than the pooled vector the first maxout is; the
+            second is half as wide. Defaults to 2.
+        dropout: float, 0 to below 1. On the vectors of tokens. Defaults to 0.5.
+        maxout_dropout: float, 0 to below 1. Before each maxout. Defaults to 0.2.
+
+    Call arguments:
+        inputs, training: see `TaskModel`. `fit` takes int (batch,) as `y`, places in `labels`.
+
+    Returns:
+        float (batch, label): scores before the softmax.
+
+    Raises:
+        ValueError: see `TaskModel`.
+
+    Source: McCann et al. 2017, section 4.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        embeddings: Sequence[keras.layers.Layer] = (),
+        elmo: Elmo | None = None,
+        placement: str = "input",
+        units: int = 300,
+        reduction: int = 2,
+        dropout: float = 0.5,
+        maxout_dropout: float = 0.2,
+        **kwargs,
+    ):
+        super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        self.settings = {
+            "units": units,
+            "reduction": reduction,
+            "dropout": dropout,
+            "maxout_dropout": maxout_dropout,
+        }
+        self.input_dropout = keras.layers.Dropout(dropout, name="input_dropout")
+        self.feed_forward = keras.layers.Dense(units, activation="relu", name="feed_forward")
+        self.encoder = BiLSTM(units, name="encoder")
+        self.integrator = BiLSTM(units, name="integrator")
+        self.attention_scores = keras.layers.Dense(1, name="attention_scores")
+        width = 8 * units // reduction  # of four pooled vectors of both directions
+        widths = (width, max(width // 2, 1), len(self.labels))
+        self.maxouts = [Maxout(each, name=f"maxout_{i}") for i, each in enumerate(widths)]
+        # Small data has few steps in which to learn the moments.
+        self.norms = [
+            keras.layers.BatchNormalization(momentum=0.9, name=f"norm_{i}") for i in range(3)
+        ]
+        self.maxout_dropouts = [keras.layers.Dropout(maxout_dropout) for _ in range(3)]
+        self._create_weights()
+
+    def call(self, inputs, training=False):
+        vectors = self._vectors(inputs, "tokens", training)
+        mask = vectors["mask"]
+        hidden = self.feed_forward(self.input_dropout(vectors["input"], training=training))
+        encoded = self.encoder(hidden, mask=mask, training=training)  # (batch, token, feature)
+        context = soft_alignment(encoded, encoded, mask)
+        joined = ops.concatenate([encoded, encoded - context, encoded * context], axis=-1)
+        integrated = self.integrator(joined, mask=mask, training=training)
+        if vectors["output"] is not None:
+            integrated = ops.concatenate([integrated, vectors["output"]], axis=-1)
+        features = self._pooled(integrated, mask)  # (batch, feature)
+        for norm, dropout, maxout in zip(
+            self.norms, self.maxout_dropouts, self.maxouts, strict=True
+        ):
+            features = maxout(dropout(norm(features, training=training), training=training))
+        return features
+
+    def _pooled(self, vectors, mask):
+        shares = masked_softmax(self.attention_scores(vectors)[..., 0], mask)  # (batch, token)
+        attended = ops.sum(shares[..., None] * vectors, axis=1)
+        parts = [pool(vectors, mask) for pool in (masked_max, masked_mean, masked_min)]
+        return ops.concatenate([*parts, attended], axis=-1)
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}

@@ -1,0 +1,66 @@
+"""tokens ─► BiLSTMClassifier: the plainest model of a sentence's label."""
+
+from collections.abc import Sequence
+
+import keras
+from keras import ops
+
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.tasks.bilstm import BiLSTM
+from elmo_tf.tasks.pooling import masked_max
+from elmo_tf.tasks.task_model import Classifier
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class BiLSTMClassifier(Classifier):
+    """Labels sentences: a biLSTM, the greatest of each feature, and a linear layer.
+
+    `[embeddings; ELMo] ─► biLSTM ─► [; ELMo] ─► max over tokens ─► label`, with dropout before the
+    biLSTM and the linear layer.
+
+    Args:
+        labels: the labels.
+        embeddings, elmo, placement: see `TokenVectors`.
+        units: int >= 1. Width of a direction. Defaults to 300.
+        dropout: float, 0 to below 1. Defaults to 0.5.
+
+    Call arguments:
+        inputs, training: see `TaskModel`. `fit` takes int (batch,) as `y`, places in `labels`.
+
+    Returns:
+        float (batch, label): scores before the softmax.
+
+    Raises:
+        ValueError: see `TaskModel`.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        embeddings: Sequence[keras.layers.Layer] = (),
+        elmo: Elmo | None = None,
+        placement: str = "input",
+        units: int = 300,
+        dropout: float = 0.5,
+        **kwargs,
+    ):
+        super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        self.units = units
+        self.dropout_rate = dropout
+        self.input_dropout = keras.layers.SpatialDropout1D(dropout, name="input_dropout")
+        self.lstm = BiLSTM(units, name="bilstm")
+        self.output_dropout = keras.layers.Dropout(dropout, name="output_dropout")
+        self.scores = keras.layers.Dense(len(self.labels), name="scores")
+        self._create_weights()
+
+    def call(self, inputs, training=False):
+        vectors = self._vectors(inputs, "tokens", training)
+        hidden = self.input_dropout(vectors["input"], training=training)
+        hidden = self.lstm(hidden, mask=vectors["mask"], training=training)
+        if vectors["output"] is not None:
+            hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
+        pooled = masked_max(hidden, vectors["mask"])  # (batch, feature)
+        return self.scores(self.output_dropout(pooled, training=training))
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units, "dropout": self.dropout_rate}

@@ -1,0 +1,120 @@
+"""tokens ─► CRFTagger: a label for each token, such as a part of speech or a named entity."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.tasks.bilstm import BiLSTM
+from elmo_tf.tasks.crf import CRF
+from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.inputs import is_token
+from elmo_tf.text.tag_schemes import constraints_of
+
+NO_TAG = -1  # of padding, in what `fit` is given
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class CRFTagger(TaskModel):
+    """Labels tokens: two biLSTMs and a linear-chain CRF.
+
+    `[embeddings; ELMo] ─► biLSTM ─► biLSTM ─► [; ELMo] ─► scores ─► CRF`. Dropout is on the input
+    of each biLSTM and of the scores, the same at all tokens of a sentence.
+
+    Args:
+        labels: the tags.
+        embeddings, elmo, placement: see `TokenVectors`.
+        units: widths of a direction of each biLSTM. Defaults to the published (200, 100).
+        dropout: float, 0 to below 1. Defaults to 0.5.
+        scheme: "BIO", "IOB1" or "BIOUL", by which no tag may stand where it means nothing; None, as
+            of parts of speech, for no scheme. See `text.tag_schemes`.
+
+    Call arguments:
+        inputs, training: see `TaskModel`. `fit` takes int (batch, token) as `y`, places in
+            `labels`, -1 behind a sentence.
+
+    Returns:
+        float (batch, token, label): the emissions of the CRF.
+
+    Raises:
+        ValueError: an argument out of its range, a label that is no tag of the scheme, or see
+            `TaskModel`.
+
+    Source: Peters et al. 2018, section 4 and supplement; Lample et al. 2016.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        embeddings: Sequence[keras.layers.Layer] = (),
+        elmo: Elmo | None = None,
+        placement: str = "input",
+        units: Sequence[int] = (200, 100),
+        dropout: float = 0.5,
+        scheme: str | None = None,
+        **kwargs,
+    ):
+        super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        self.units = tuple(units)
+        self.dropout_rate = dropout
+        self.scheme = scheme
+        self.lstms = [BiLSTM(each, name=f"bilstm_{index}") for index, each in enumerate(self.units)]
+        self.dropouts = [keras.layers.SpatialDropout1D(dropout) for _ in range(len(units) + 1)]
+        self.emissions = keras.layers.Dense(len(self.labels), name="emissions")
+        constraints = None if scheme is None else constraints_of(self.labels, scheme)
+        self.crf = CRF(len(self.labels), constraints, name="crf")
+        self._create_weights()
+
+    def call(self, inputs, training=False):
+        vectors = self._vectors(inputs, "tokens", training)
+        hidden, mask = vectors["input"], vectors["mask"]
+        for lstm, dropout in zip(self.lstms, self.dropouts, strict=False):
+            hidden = lstm(dropout(hidden, training=training), mask=mask, training=training)
+        if vectors["output"] is not None:
+            hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
+        emissions = self.emissions(self.dropouts[-1](hidden, training=training))
+        if not self.crf.built:
+            self.crf.build(emissions.shape)
+            self.crf.built = True
+        return emissions
+
+    def per_example_loss(self, y, outputs):
+        tags = ops.cast(y, "int32")
+        return -self.crf.log_likelihood(outputs, ops.maximum(tags, 0), ops.not_equal(tags, NO_TAG))
+
+    def predictions(self, inputs):
+        """See `TaskModel`.
+
+        Returns:
+            "tags", string (batch, token), `""` behind a sentence; "probabilities", float (batch,
+            token, label), by the allowed sequences, zeros behind a sentence; "sequence_len", int32
+            (batch,).
+        """
+        inputs = self.named_inputs(inputs)
+        emissions, mask = self(inputs), is_token(inputs["tokens"])
+        tags = tf.gather(tf.constant(self.labels), self.crf(emissions, mask=mask))
+        return {
+            "tags": tf.where(mask, tags, ""),
+            "probabilities": self.crf.marginals(emissions, mask),
+            "sequence_len": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1),
+        }
+
+    def tag(self, inputs: Any) -> list[list[str]]:
+        """The label of each token of each sentence; see the call."""
+        found = self.predictions(inputs)
+        lengths = found["sequence_len"].numpy()
+        return [
+            [tag.decode("utf-8") for tag in row[:length]]
+            for row, length in zip(found["tags"].numpy(), lengths, strict=True)
+        ]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": list(self.units),
+            "dropout": self.dropout_rate,
+            "scheme": self.scheme,
+        }

@@ -1,0 +1,161 @@
+"""tokens ─► vectors that do not depend on the sentence: of words, and of their characters."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+from elmo_tf.config_checks import check_int
+from elmo_tf.layers.char_cnn import CharCNN
+from elmo_tf.models.token_encoder import cut_characters
+from elmo_tf.text.char_ids import DEFAULT_MAX_CHARS, char_ids
+from elmo_tf.text.inputs import is_token
+from elmo_tf.text.odd_lines import is_utf_8
+from elmo_tf.text.word_vectors import WordVectors
+
+_LEARNT_STDDEV = 0.1  # about that of published vectors
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class WordEmbedding(keras.layers.Layer):
+    """A vector for each word of a list; all others share one.
+
+    Args:
+        words: distinct strings.
+        dim: int >= 1. Width of a vector.
+        lowercase: bool. Whether tokens are looked up in lower case. Defaults to False.
+
+    Call arguments:
+        tokens: string (batch, token), padded with `""`.
+
+    Returns:
+        float (batch, token, dim), zeros for `""`.
+
+    Raises:
+        ValueError: no words, one that stands twice, or an argument out of its range.
+    """
+
+    def __init__(self, words: Iterable[str], dim: int, lowercase: bool = False, **kwargs):
+        super().__init__(**kwargs)
+        check_int(dim, "dim", least=1)
+        self.words = tuple(words)
+        if not self.words:
+            raise ValueError("`words` is empty: there is nothing to look up.")
+        self.dim = dim
+        self.lowercase = lowercase
+        # 0 is padding, and 1 any other word.
+        self.lookup = keras.layers.StringLookup(
+            vocabulary=list(self.words), mask_token="", oov_token="[UNK]", name="lookup"
+        )
+        self.supports_jit = False  # strings
+
+    @classmethod
+    def from_vectors(
+        cls, vectors: WordVectors, words: Iterable[str] | None = None, **kwargs
+    ) -> "WordEmbedding":
+        """A layer that begins with given vectors.
+
+        Args:
+            vectors: such as `read_word_vectors` gives.
+            words: of the task; those without a vector begin as the mean. None takes all words that
+                have a vector, and no other.
+            **kwargs: arguments of the layer, but `words` and `dim`.
+        """
+        words = [word for word in (vectors.tokens if words is None else words) if is_utf_8(word)]
+        layer = cls(words, vectors.dim, **kwargs)
+        layer.build((None, None))
+        mean = np.mean(vectors.vectors, axis=0)
+        known = [vectors.get(word, mean) for word in words]
+        layer.embedding.assign(np.stack([mean, *known]))
+        return layer
+
+    def build(self, input_shape):
+        self.embedding = self.add_weight(
+            name="embedding",
+            shape=(1 + len(self.words), self.dim),
+            initializer=keras.initializers.RandomNormal(stddev=_LEARNT_STDDEV),
+            autocast=False,
+        )
+
+    def call(self, tokens):
+        if self.lowercase:
+            tokens = tf.strings.lower(tokens, encoding="utf-8")
+        ids = ops.cast(self.lookup(tokens), "int32")
+        rows = tf.gather(ops.convert_to_tensor(self.embedding), ops.maximum(ids - 1, 0))
+        real = ops.not_equal(ids, 0)[..., None]
+        return ops.where(real, ops.cast(rows, self.compute_dtype), 0)
+
+    def compute_output_spec(self, tokens):
+        return keras.KerasTensor((*tokens.shape, self.dim), dtype=self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "words": list(self.words),
+            "dim": self.dim,
+            "lowercase": self.lowercase,
+        }
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class CharacterEmbedding(keras.layers.Layer):
+    """What a task learns of a token's spelling: a character CNN of its own.
+
+    Args:
+        filters, embedding_dim, activation: see `CharCNN`. Default to 128 filters of 3 characters
+            over embeddings of 16, and "relu".
+        max_chars: int >= 3. See `elmo_tf.char_ids`.
+
+    Call arguments:
+        tokens: string (batch, token), padded with `""`.
+
+    Returns:
+        float (batch, token, number of filters), zeros for `""`.
+
+    Raises:
+        ValueError: an argument out of its range.
+
+    Source: Peters et al. 2018, supplement on named entities.
+    """
+
+    def __init__(
+        self,
+        filters: Any = ((3, 128),),
+        embedding_dim: int = 16,
+        activation: str = "relu",
+        max_chars: int = DEFAULT_MAX_CHARS,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.char_cnn = CharCNN(
+            filters, embedding_dim, activation, dtype=self.dtype_policy, name="char_cnn"
+        )
+        self._max_width = max(width for width, _ in self.char_cnn.filters)
+        check_int(max_chars, "max_chars", max(3, self._max_width))
+        self.max_chars = max_chars
+        self.supports_jit = False  # strings
+
+    def build(self, input_shape):
+        self.char_cnn.build((None, self.max_chars))
+
+    def call(self, tokens):
+        # Each distinct token once.
+        distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
+        rows = self.char_cnn(cut_characters(char_ids(distinct, self.max_chars), self._max_width))
+        rows = ops.where(is_token(distinct)[:, None], rows, 0)
+        return tf.gather(rows, tf.reshape(index, tf.shape(tokens)))
+
+    def compute_output_spec(self, tokens):
+        shape = self.char_cnn.compute_output_shape((*tokens.shape, self.max_chars))
+        return keras.KerasTensor(shape, dtype=self.compute_dtype)
+
+    def get_config(self):
+        of_char_cnn = self.char_cnn.get_config()
+        return {
+            **super().get_config(),
+            **{name: of_char_cnn[name] for name in ("filters", "embedding_dim", "activation")},
+            "max_chars": self.max_chars,
+        }

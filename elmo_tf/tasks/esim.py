@@ -1,0 +1,106 @@
+"""premise and hypothesis ─► ESIM: whether one follows from the other."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import keras
+from keras import ops
+
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.tasks.attention import soft_alignment
+from elmo_tf.tasks.bilstm import BiLSTM
+from elmo_tf.tasks.pooling import masked_max, masked_mean
+from elmo_tf.tasks.task_model import Classifier
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class ESIM(Classifier):
+    """The enhanced sequential inference model.
+
+    Each text `a` is encoded by a biLSTM; each of its tokens is aligned with the other text `b`,
+    `ã_i = sum_j softmax_j(a_i · b_j) b_j`; `relu([a; ã; a - ã; a ⊙ ã] · W + b)` is composed by
+    another biLSTM, and its mean and greatest features, of both texts, go through a layer of tanh.
+    Both texts share all weights.
+
+    Args:
+        labels: the labels.
+        embeddings, elmo, placement: see `TokenVectors`; "output" is beside the first biLSTM.
+        units: int >= 1. Width of a direction and of the layers between. Defaults to the published
+            300.
+        dropout: float, 0 to below 1. Before each layer but the alignment. Defaults to 0.5.
+
+    Call arguments:
+        inputs: a pair of batches, premises and hypotheses, or a dict of them by the names "premise"
+            and "hypothesis"; see `TaskModel`. `fit` takes int (batch,) as `y`, places in `labels`.
+        training: bool.
+
+    Returns:
+        float (batch, label): scores before the softmax.
+
+    Raises:
+        ValueError: see `TaskModel`.
+
+    Source: Chen et al. 2017, section 3.
+    """
+
+    texts: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        embeddings: Sequence[keras.layers.Layer] = (),
+        elmo: Elmo | None = None,
+        placement: str = "input",
+        units: int = 300,
+        dropout: float = 0.5,
+        **kwargs,
+    ):
+        super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        self.units = units
+        self.dropout_rate = dropout
+        self.input_dropout = keras.layers.SpatialDropout1D(dropout, name="input_dropout")
+        self.encoder = BiLSTM(units, name="encoder")
+        self.projection = keras.layers.Dense(units, activation="relu", name="projection")
+        self.composition_dropout = keras.layers.SpatialDropout1D(
+            dropout, name="composition_dropout"
+        )
+        self.composition = BiLSTM(units, name="composition")
+        self.hidden_dropout = keras.layers.Dropout(dropout, name="hidden_dropout")
+        self.hidden = keras.layers.Dense(units, activation="tanh", name="hidden")
+        self.score_dropout = keras.layers.Dropout(dropout, name="score_dropout")
+        self.scores = keras.layers.Dense(len(self.labels), name="scores")
+        self._create_weights()
+
+    def call(self, inputs, training=False):
+        premise, hypothesis = (self._encoded(inputs, text, training) for text in self.texts)
+        pooled = ops.concatenate(
+            [
+                self._composed(*premise, *hypothesis, training),
+                self._composed(*hypothesis, *premise, training),
+            ],
+            axis=-1,
+        )  # (batch, feature)
+        hidden = self.hidden(self.hidden_dropout(pooled, training=training))
+        return self.scores(self.score_dropout(hidden, training=training))
+
+    def _encoded(self, inputs, text, training):
+        """The vectors (batch, token, feature) of a text, and their mask."""
+        vectors = self._vectors(inputs, text, training)
+        mask = vectors["mask"]
+        hidden = self.input_dropout(vectors["input"], training=training)
+        hidden = self.encoder(hidden, mask=mask, training=training)
+        if vectors["output"] is not None:
+            hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
+        return hidden, mask
+
+    def _composed(self, vectors, mask, others, others_mask, training):
+        """One text in the light of the other, (batch, feature)."""
+        aligned = soft_alignment(vectors, others, others_mask)
+        parts = [vectors, aligned, vectors - aligned, vectors * aligned]
+        hidden = self.projection(ops.concatenate(parts, axis=-1))
+        hidden = self.composition_dropout(hidden, training=training)
+        hidden = self.composition(hidden, mask=mask, training=training)
+        return ops.concatenate([masked_mean(hidden, mask), masked_max(hidden, mask)], axis=-1)
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units, "dropout": self.dropout_rate}

@@ -1,0 +1,212 @@
+"""What all task models share: texts in, labels out, their own loss, and saving."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.tasks.token_vectors import TokenVectors
+from elmo_tf.text.inputs import checked_inputs, token_batch
+
+_LAYERS = "layers"  # behind the name of a text: its layers of the biLM, if they are known
+
+
+class TaskModel(keras.Model):
+    """A Keras model over the tokens of one or two texts.
+
+    It knows its own loss, so that `compile(optimizer)` is enough before `fit`.
+
+    Args:
+        labels: distinct strings: what it predicts, in the order of its outputs.
+        embeddings, elmo, placement: see `TokenVectors`.
+
+    Call arguments:
+        inputs: a batch of texts; each as `BiLM` takes strings: sentences, lists of tokens, or
+            string (batch, token) padded with `""`. Of a model of two texts a pair of these. Or a
+            dict of them by the names in `texts`, with which the layers of a biLM that is not
+            trained may come, float (batch, layer, token, feature), as `layers` of the only text,
+            or `premise_layers` of the text `premise`.
+        training: bool.
+
+    Raises:
+        ValueError: no labels, one that stands twice, or see `TokenVectors`.
+    """
+
+    texts: ClassVar[tuple[str, ...]] = ("tokens",)
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        embeddings: Sequence[keras.layers.Layer],
+        elmo: Elmo | None,
+        placement: str,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        self.labels = tuple(labels)
+        if not self.labels:
+            raise ValueError("`labels` is empty: there is nothing to predict.")
+        self._label_ids = {label: index for index, label in enumerate(self.labels)}
+        if len(self._label_ids) < len(self.labels):
+            raise ValueError(f"A label stands twice in `labels`: {', '.join(self.labels)}.")
+        self.token_vectors = TokenVectors(embeddings, elmo, placement, name="token_vectors")
+
+    @property
+    def elmo(self) -> Elmo | None:
+        """The `Elmo` that it reads, if there is one."""
+        return self.token_vectors.elmo
+
+    def label_ids(self, labels: Iterable[str]) -> list[int]:
+        """The places of labels among `labels`.
+
+        Raises:
+            ValueError: a label is not known.
+        """
+        try:
+            return [self._label_ids[label] for label in labels]
+        except KeyError as error:
+            raise ValueError(
+                f"The label {error.args[0]!r} is not known to the model. Known: "
+                f"{', '.join(self.labels)}."
+            ) from None
+
+    def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
+        """What is predicted, in words, in a graph or eagerly.
+
+        Args:
+            inputs: see the call.
+        """
+        raise NotImplementedError
+
+    def per_example_loss(self, y: Any, outputs: Any) -> Any:
+        """The loss of each example.
+
+        Args:
+            y: what is true, as `fit` takes it.
+            outputs: of the call.
+
+        Returns:
+            float (batch,).
+        """
+        raise NotImplementedError
+
+    def __call__(self, inputs, training=False, **kwargs):
+        return super().__call__(self.named_inputs(inputs), training=training, **kwargs)
+
+    def named_inputs(self, inputs: Any) -> dict[str, Any]:
+        """The inputs by their names, strings as (batch, token). Raises as a call does."""
+        if not isinstance(inputs, dict):
+            inputs = dict(zip(self.texts, self._split_texts(inputs), strict=True))
+        allowed = {*self.texts, *map(self._layers_name, self.texts)}
+        if not set(self.texts) <= set(inputs) <= allowed:
+            raise ValueError(
+                f"The inputs must have the names {', '.join(self.texts)}, and may have "
+                f"{', '.join(sorted(allowed - set(self.texts)))}. Received: {', '.join(inputs)}."
+            )
+        return {
+            name: _tokens(value) if name in self.texts else value for name, value in inputs.items()
+        }
+
+    def _split_texts(self, inputs: Any) -> Sequence[Any]:
+        if len(self.texts) == 1:
+            return (inputs,)
+        if not isinstance(inputs, tuple | list) or len(inputs) != len(self.texts):
+            raise ValueError(
+                f"The inputs must be {len(self.texts)} batches of texts: {', '.join(self.texts)}. "
+                f"Received: {inputs!r:.80}."
+            )
+        return inputs
+
+    def _vectors(self, inputs: dict[str, Any], text: str, training: bool) -> dict[str, Any]:
+        """What `TokenVectors` gives for one of the texts."""
+        layers = inputs.get(self._layers_name(text))
+        return self.token_vectors(inputs[text], layers=layers, training=training)
+
+    def _layers_name(self, text: str) -> str:
+        return _LAYERS if len(self.texts) == 1 else f"{text}_{_LAYERS}"
+
+    def _create_weights(self) -> None:
+        """Makes all weights, by a call that leaves the biLM out; at the end of the constructor."""
+        inputs = {}
+        for text in self.texts:
+            inputs[text] = tf.constant([["a"]])
+            if self.elmo is not None:
+                config = self.elmo.bilm.config
+                shape = (1, config.lstm.num_layers + 1, 1, config.output_dim)
+                inputs[self._layers_name(text)] = tf.zeros(shape)
+                if not self.elmo.built:
+                    self.elmo.build()
+                    self.elmo.built = True
+        self(inputs)
+
+    def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        if self.loss is not None:  # that of `compile`
+            return super().compute_loss(x, y, y_pred, sample_weight, training)
+        losses = self.per_example_loss(y, y_pred)
+        if sample_weight is not None:
+            losses = losses * tf.cast(sample_weight, losses.dtype)
+        return tf.add_n([tf.reduce_mean(losses), *self.losses])
+
+    # Weights are made by the constructor, and need no shapes of inputs.
+    def get_build_config(self):
+        return None
+
+    def build_from_config(self, config):
+        pass
+
+    def get_config(self):
+        of_tokens = self.token_vectors.get_config()
+        return {
+            **super().get_config(),
+            "labels": list(self.labels),
+            **{name: of_tokens[name] for name in ("embeddings", "elmo", "placement")},
+        }
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        return cls(**TokenVectors.restored(config))
+
+
+class Classifier(TaskModel):
+    """A task model that gives each example one label.
+
+    Call arguments: see `TaskModel`.
+
+    Returns:
+        float (batch, label): scores before the softmax.
+    """
+
+    def per_example_loss(self, y, outputs):
+        return keras.losses.sparse_categorical_crossentropy(y, outputs, from_logits=True)
+
+    def predictions(self, inputs):
+        """See `TaskModel`.
+
+        Returns:
+            "label", string (batch,), and "probabilities", float (batch, label).
+        """
+        probabilities = tf.nn.softmax(self(inputs), axis=-1)
+        names = tf.constant(self.labels)
+        return {
+            "label": tf.gather(names, tf.argmax(probabilities, axis=-1)),
+            "probabilities": probabilities,
+        }
+
+    def classify(self, inputs: Any) -> list[str]:
+        """The label of each example; see the call."""
+        labels = self.predictions(inputs)["label"].numpy()
+        return [label.decode("utf-8") for label in np.asarray(labels, object)]
+
+
+def _tokens(inputs: Any) -> tf.Tensor:
+    """Strings (batch, token) of whatever strings may come as."""
+    inputs, _ = checked_inputs(inputs, None)
+    if inputs.dtype != tf.string:
+        raise TypeError(
+            "A task model reads strings: sentences, or tokens. "
+            f"Received: {tf.as_dtype(inputs.dtype).name} of shape {tuple(inputs.shape)}."
+        )
+    return token_batch(inputs, None)[0]

@@ -1,0 +1,90 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import char_ids
+from elmo_tf.layers import CharCNN
+from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
+from elmo_tf.text.word_vectors import WordVectors
+
+TOKENS = tf.constant([["Die", "Katze", "die"], ["Ärger", "", ""]])
+
+
+def test_a_word_has_its_row_and_all_others_share_one():
+    layer = WordEmbedding(["Katze", "die"], 3)
+
+    vectors = layer(TOKENS).numpy()
+
+    table = layer.embedding.numpy()
+    np.testing.assert_array_equal(vectors[0], table[[0, 1, 2]])
+    np.testing.assert_array_equal(vectors[1], [table[0], np.zeros(3), np.zeros(3)])
+
+
+def test_words_can_be_looked_up_in_lower_case():
+    layer = WordEmbedding(["katze", "die", "ärger"], 3, lowercase=True)
+
+    vectors = layer(TOKENS).numpy()
+
+    table = layer.embedding.numpy()
+    np.testing.assert_array_equal(vectors[0], table[[2, 1, 2]])
+    np.testing.assert_array_equal(vectors[1, 0], table[3])
+
+
+def test_it_can_begin_with_known_vectors():
+    vectors = WordVectors(["die", "Hund"], np.array([[1.0, 2.0], [3.0, 6.0]]))
+
+    of_all = WordEmbedding.from_vectors(vectors)
+    of_task = WordEmbedding.from_vectors(vectors, ["Katze", "die", "\udcff"], lowercase=False)
+
+    assert of_all.words == ("die", "Hund")
+    np.testing.assert_array_equal(of_all.embedding.numpy(), [[2, 4], [1, 2], [3, 6]])
+    # What is no UTF-8 is no word of it; what has no vector begins as the mean.
+    assert of_task.words == ("Katze", "die")
+    np.testing.assert_array_equal(of_task.embedding.numpy(), [[2, 4], [2, 4], [1, 2]])
+
+
+def test_rows_that_a_batch_does_not_read_get_no_gradient():
+    layer = WordEmbedding(["Katze", "die"], 3)
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(tf.constant([["die"]])))
+
+    gradient = tape.gradient(total, layer.embedding.value)
+
+    np.testing.assert_array_equal(tf.convert_to_tensor(gradient).numpy()[:, 0], [0, 0, 1])
+
+
+def test_characters_are_read_by_a_cnn():
+    layer = CharacterEmbedding(((2, 3), (4, 5)), embedding_dim=6, max_chars=11)
+    char_cnn = CharCNN(((2, 3), (4, 5)), 6)
+    char_cnn.build((None, 11))
+
+    vectors = layer(TOKENS).numpy()
+
+    char_cnn.set_weights(layer.get_weights())
+    expected = char_cnn(char_ids(TOKENS, 11)).numpy()
+    np.testing.assert_allclose(vectors[0], expected[0], atol=1e-6)
+    np.testing.assert_allclose(vectors[1, 0], expected[1, 0], atol=1e-6)
+    assert not vectors[1, 1:].any()
+
+
+@pytest.mark.parametrize(
+    "layer", [WordEmbedding(["Katze", "die"], 3), CharacterEmbedding(((2, 3),), 4, "tanh", 9)]
+)
+def test_a_functional_model_with_it_can_be_saved(layer, keras_round_trip):
+    inputs = keras.Input((None,), dtype="string")
+    model = keras.Model(inputs, keras.layers.Dense(2)(layer(inputs)))
+
+    loaded = keras_round_trip(model)
+
+    assert model.output_shape == (None, None, 2)
+    np.testing.assert_array_equal(loaded(TOKENS), model(TOKENS))
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ValueError, match="`words` is empty"):
+        WordEmbedding([], 3)
+    with pytest.raises(ValueError, match="`dim` must be an integer of at least 1"):
+        WordEmbedding(["a"], 0)
+    with pytest.raises(ValueError, match="`max_chars` must be an integer of at least 5"):
+        CharacterEmbedding(((5, 2),), max_chars=4)

@@ -1,0 +1,237 @@
+"""What every task model must do."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import Elmo
+from elmo_tf.tasks import BiLSTMClassifier, CRFTagger
+from task_models import KINDS, new_model, padded, real_outputs, some_inputs
+
+SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat 서울"]
+PLACEMENTS = ("input", "output", "both", "none")
+
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def layers_of(bilm, kind, sentences):
+    """The layers that a model would compute, by the names under which it takes them."""
+    inputs = some_inputs(kind, sentences)
+    if kind != "esim":
+        return {"tokens": padded(inputs), "layers": bilm(inputs)["layers"]}
+    premises, hypotheses = inputs
+    return {
+        "premise": padded(premises),
+        "premise_layers": bilm(premises)["layers"],
+        "hypothesis": padded(hypotheses),
+        "hypothesis_layers": bilm(hypotheses)["layers"],
+    }
+
+
+def truth(kind):
+    if kind == "tagger":
+        return np.array([[0, 1, 2, 2, 0, 1], [1] + [-1] * 5, [-1] * 6, [0, 0, 1] + [-1] * 3])
+    return np.array([0, 1, 1, 0])
+
+
+@every_kind
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_outputs_do_not_depend_on_padding_or_neighbours(kind, placement, bilm):
+    model = new_model(kind, bilm, placement)
+    together = real_outputs(kind, model(some_inputs(kind, SENTENCES)), SENTENCES)
+
+    for index, sentence in enumerate(SENTENCES):
+        pair = [SENTENCES[index - 1], sentence]  # ESIM reads the one before too
+        alone = real_outputs(kind, model(some_inputs(kind, pair)), pair)[1]
+        np.testing.assert_allclose(alone, together[index], atol=1e-5)
+
+
+@every_kind
+def test_all_kinds_of_strings_agree(kind, bilm):
+    model = new_model(kind, bilm)
+    expected = model(some_inputs(kind, SENTENCES))
+
+    lists = [sentence.split() for sentence in SENTENCES]
+    for sentences in (tf.constant(SENTENCES), lists, tf.ragged.constant(lists), padded(SENTENCES)):
+        inputs = sentences
+        if kind == "esim":
+            before = [SENTENCES[index - 1] for index in range(len(SENTENCES))]
+            inputs = (sentences, before)
+        np.testing.assert_allclose(model(inputs), expected, atol=1e-6)
+
+
+@every_kind
+@pytest.mark.parametrize("placement", ["input", "output", "both"])
+def test_layers_that_are_known_already_give_the_same(kind, placement, bilm):
+    model = new_model(kind, bilm, placement)
+
+    computed = model(some_inputs(kind, SENTENCES))
+
+    np.testing.assert_allclose(model(layers_of(bilm, kind, SENTENCES)), computed, atol=1e-5)
+
+
+@every_kind
+def test_every_placement_is_a_model_of_its_own(kind, bilm):
+    outputs = []
+    for placement in PLACEMENTS:
+        keras.utils.set_random_seed(1)
+        model = new_model(kind, bilm, placement)
+        found = real_outputs(kind, model(some_inputs(kind, SENTENCES)), SENTENCES)
+        outputs.append(np.concatenate([np.ravel(one) for one in found]))
+
+    for first, second in itertools.combinations(outputs, 2):
+        assert np.abs(first - second).max() > 1e-4
+
+
+@every_kind
+@pytest.mark.parametrize("placement", ["both", "none"])
+def test_a_model_is_saved_and_loaded_whole(kind, placement, bilm, keras_round_trip):
+    model = new_model(kind, bilm, placement)
+    inputs = some_inputs(kind, SENTENCES)
+
+    loaded = keras_round_trip(model)
+
+    assert loaded.labels == model.labels
+    np.testing.assert_array_equal(loaded(inputs), model(inputs))
+    predictions = model.predictions(inputs)
+    for name, values in loaded.predictions(inputs).items():
+        np.testing.assert_array_equal(values, predictions[name])
+
+
+@every_kind
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_every_weight_but_those_of_the_bilm_gets_a_gradient(kind, placement, bilm):
+    model = new_model(kind, bilm, placement, dropout=0.0)
+
+    with tf.GradientTape() as tape:
+        outputs = model(some_inputs(kind, SENTENCES), training=True)
+        loss = model.compute_loss(y=truth(kind), y_pred=outputs)
+    gradients = tape.gradient(loss, model.trainable_variables)
+
+    assert all(gradient is not None for gradient in gradients)
+    of_bilm = {variable.path for variable in bilm.weights}
+    assert of_bilm.isdisjoint(variable.path for variable in model.trainable_variables)
+
+
+@every_kind
+def test_a_few_sentences_are_learnt_by_heart(kind, bilm):
+    model = new_model(kind, bilm, "both", dropout=0.0)
+    model.compile(keras.optimizers.Adam(0.05))
+    inputs = some_inputs(kind, SENTENCES)
+
+    model.fit(layers_of(bilm, kind, SENTENCES), truth(kind), epochs=40, verbose=0)
+
+    predicted = model.predictions(inputs)
+    if kind == "tagger":
+        wanted = [["O", "B-X", "I-X", "I-X", "O", "B-X"], ["B-X"], [], ["O", "O", "B-X"]]
+        assert model.tag(inputs) == wanted
+    else:
+        known = [0, 1, 3]  # of the empty sentence there is nothing to learn, but of ESIM's pair
+        wanted = [model.labels[index] for index in truth(kind)]
+        assert [model.classify(inputs)[i] for i in known] == [wanted[i] for i in known]
+    probabilities = predicted["probabilities"].numpy()
+    sums = probabilities.sum(axis=-1)
+    np.testing.assert_allclose(sums[sums > 0], 1, rtol=1e-5)
+
+
+@every_kind
+def test_a_bilm_can_be_trained_with_the_task(kind, fresh_bilm):
+    bilm = fresh_bilm()
+    model_class, settings = KINDS[kind]
+    model = model_class(elmo=Elmo(bilm, dropout=0.0, trainable_bilm=True), **settings)
+    model.compile(keras.optimizers.SGD(0.1))
+    before = [weight.numpy() for weight in bilm.trainable_weights]
+
+    model.fit(model.named_inputs(some_inputs(kind, SENTENCES)), truth(kind), verbose=0)
+
+    after = [weight.numpy() for weight in bilm.trainable_weights]
+    assert all(np.abs(a - b).max() > 0 for a, b in zip(before, after, strict=True))
+
+
+@every_kind
+def test_the_mix_is_kept_together_by_its_penalty(kind, bilm):
+    model_class, settings = KINDS[kind]
+    model = model_class(elmo=Elmo(bilm, l2=0.5), **settings)
+    model.elmo.mixes[0].layer_weights.assign([1.0, 2.0, 0.0])
+    outputs = model(some_inputs(kind, SENTENCES))
+
+    loss = model.compute_loss(y=truth(kind), y_pred=outputs)
+
+    task_loss = np.mean(model.per_example_loss(truth(kind), outputs))
+    np.testing.assert_allclose(loss, task_loss + 0.5 * 5, rtol=1e-5)
+
+
+def test_a_loss_that_compile_is_given_takes_the_place_of_the_models_own(bilm):
+    model = new_model("classifier", bilm)
+    model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    outputs = model(SENTENCES)
+
+    own = np.mean(model.per_example_loss(truth("classifier"), outputs))
+
+    np.testing.assert_allclose(
+        model.compute_loss(y=truth("classifier"), y_pred=outputs), own, rtol=1e-5
+    )
+
+
+def test_examples_can_weigh_unlike():
+    model = new_model("classifier")
+    outputs, y = model(SENTENCES), truth("classifier")
+    losses = model.per_example_loss(y, outputs).numpy()
+
+    loss = model.compute_loss(y=y, y_pred=outputs, sample_weight=[1.0, 0.0, 0.0, 3.0])
+
+    np.testing.assert_allclose(loss, (losses[0] + 3 * losses[3]) / 4, rtol=1e-5)
+
+
+def test_the_tags_follow_their_scheme(bilm):
+    tags = new_model("tagger", bilm).tag(SENTENCES)
+
+    assert [len(row) for row in tags] == [6, 1, 0, 3]
+    assert all(row[:1] != ["I-X"] for row in tags)
+
+
+def test_labels_are_told_by_their_places():
+    model = new_model("tagger")
+
+    assert model.label_ids(["I-X", "O"]) == [2, 0]
+    with pytest.raises(ValueError, match=r"'B-Y' is not known to the model. Known: O, B-X, I-X"):
+        model.label_ids(["O", "B-Y"])
+
+
+def test_wrong_arguments_are_refused(bilm):
+    with pytest.raises(ValueError, match="`labels` is empty"):
+        new_model("classifier", labels=[])
+    with pytest.raises(ValueError, match="A label stands twice in `labels`: a, b, a"):
+        new_model("classifier", labels=["a", "b", "a"])
+    with pytest.raises(ValueError, match="`placement` must be one of input, output, both, none"):
+        new_model("classifier", placement="top")
+    with pytest.raises(ValueError, match="There is nothing to read: pass `embeddings`"):
+        BiLSTMClassifier(["a"], elmo=Elmo(bilm), placement="output")
+    with pytest.raises(ValueError, match=r"placement 'input' has 1. Received: 2 mixes"):
+        BiLSTMClassifier(["a"], elmo=Elmo(bilm, num_mixes=2))
+    with pytest.raises(ValueError, match="'X-PER' is no tag of BIO"):
+        CRFTagger(["O", "X-PER"], elmo=Elmo(bilm), scheme="BIO")
+
+
+def test_wrong_inputs_are_refused():
+    classifier, esim = new_model("classifier"), new_model("esim")
+
+    with pytest.raises(TypeError, match=r"reads strings: .* Received: int32 of shape \(2, 3\)"):
+        classifier(np.ones((2, 3), np.int32))
+    with pytest.raises(TypeError, match="not one string"):
+        classifier("the cat")
+    with pytest.raises(ValueError, match="must be 2 batches of texts: premise, hypothesis"):
+        esim(["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"must have the names tokens, .* Received: words"):
+        classifier({"words": ["a"]})
+    with pytest.raises(ValueError, match=r"An empty token .* before a real one"):
+        classifier([["a", "", "b"]])
+
+
+def test_several_models_may_share_a_bilm(bilm):
+    tagger, classifier = new_model("tagger", bilm), new_model("classifier", bilm)
+
+    assert tagger.elmo.bilm is classifier.elmo.bilm
