@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from absl import logging
@@ -11,6 +11,7 @@ from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.text.columns import TOKEN_COLUMNS, Row, column, column_sentences, last_column
 from elmo_tf.text.odd_lines import is_utf_8
 from elmo_tf.text.sentence_files import format_of
+from elmo_tf.text.tag_schemes import SCHEMES, TagError, converted
 
 TAGGED_FORMATS = ("conll", "conllu")
 # UPOS, counted from 1.
@@ -31,6 +32,8 @@ def read_tagged(
     format: str | None = None,
     token_column: int | None = None,
     tag_column: int | None = None,
+    scheme: str | None = None,
+    known: Collection[str] | None = None,
 ) -> list[TaggedSentence]:
     """Reads the sentences of a file with their tags.
 
@@ -44,6 +47,9 @@ def read_tagged(
         token_column: int >= 1. Column of the tokens; None for 1, or 2 of "conllu".
         tag_column: int >= 1. Column of the tags; None for the last, or 4 of "conllu", the universal
             part of speech (5 is the language's own).
+        scheme: of tags that mark spans, see `tag_schemes.spans_of`; they are then read as "BIO",
+            whatever it is. None leaves tags as they are.
+        known: tags that may stand in the file, after that; None allows all.
 
     Returns:
         At least one sentence.
@@ -51,7 +57,8 @@ def read_tagged(
     Raises:
         ValueError: an unknown format; a damaged `.gz` file; a line without one of the columns, or
             with nothing in it; lines of which none is the last column of all, as of plain text; a
-            file without a sentence.
+            tag that its scheme does not allow there, or that is not known; a file without a
+            sentence.
         OSError: the file cannot be read.
     """
     format = format or ("conllu" if format_of(path) == "conllu" else "conll")
@@ -70,6 +77,10 @@ def read_tagged(
         tags = column(path, rows, number, "tag")
         if format == "conllu" and number in _NEVER_UNSPECIFIED:
             _refuse_unspecified(path, rows, tags, number)
+        if scheme is not None:
+            tags = _as_bio(path, rows, tags, scheme)
+        if known is not None:
+            _refuse_unknown(path, rows, tags, known)
         tokens = column(path, rows, token_column, "token")
         # There are few tags, and many tokens with each.
         sentences.append(TaggedSentence(tokens, [sys.intern(tag) for tag in tags]))
@@ -89,13 +100,40 @@ def read_tagged_files(
     format: str | None = None,
     token_column: int | None = None,
     tag_column: int | None = None,
+    scheme: str | None = None,
+    known: Collection[str] | None = None,
 ) -> list[TaggedSentence]:
     """The sentences of several files, one after the other; see `read_tagged`."""
     return [
         sentence
         for path in paths
-        for sentence in read_tagged(path, format, token_column, tag_column)
+        for sentence in read_tagged(path, format, token_column, tag_column, scheme, known)
     ]
+
+
+def _as_bio(
+    path: str | os.PathLike, rows: Sequence[Row], tags: Sequence[str], scheme: str
+) -> list[str]:
+    try:
+        return converted(tags, scheme, "BIO")
+    except TagError as error:
+        others = [other for other in SCHEMES if other != scheme]
+        raise ValueError(
+            f"{os.fspath(path)}, line {rows[error.position].line}: {error} The file's scheme is "
+            f"taken for {scheme}; others are {' and '.join(others)} (scheme, --scheme). IOB1 reads "
+            "broken BIO, too."
+        ) from None
+
+
+def _refuse_unknown(
+    path: str | os.PathLike, rows: Sequence[Row], tags: Sequence[str], known: Collection[str]
+) -> None:
+    for row, tag in zip(rows, tags, strict=True):
+        if tag not in known:
+            raise ValueError(
+                f"{os.fspath(path)}, line {row.line}: the tag {tag!r} is none of those that are "
+                f"known: {', '.join(known)}."
+            )
 
 
 def _refuse_unspecified(

@@ -121,3 +121,25 @@ def test_published_data_is_read(name, sentences, tokens, tags):
     assert len(found) == sentences
     assert sum(len(sentence.tokens) for sentence in found) == tokens
     assert len({tag for sentence in found for tag in sentence.tags}) == tags
+
+
+def test_spans_can_be_read_as_bio_from_any_scheme(file):
+    path = file("ner.conll", "EU I-ORG\nParis I-LOC\nBonn B-LOC\n. O\n")
+
+    (sentence,) = read_tagged(path, scheme="IOB1")
+
+    assert sentence.tags == ["B-ORG", "B-LOC", "B-LOC", "O"]
+
+
+def test_tags_that_a_scheme_or_the_caller_does_not_allow_are_refused_with_their_line(file):
+    path = file("ner.conll", "a O\n\nEU B-ORG\nParis I-LOC\n")
+
+    with pytest.raises(
+        ValueError,
+        match=r"ner\.conll, line 4: I-LOC may not follow B-ORG\. .* taken for BIO.* IOB1 reads",
+    ):
+        read_tagged(path, scheme="BIO")
+    with pytest.raises(ValueError, match=r"line 4: the tag 'B-LOC' is none of .*: O, B-ORG"):
+        read_tagged(path, scheme="IOB1", known=["O", "B-ORG", "I-ORG"])
+    with pytest.raises(ValueError, match="`scheme` must be one of BIO, IOB1, BIOUL"):
+        read_tagged(path, scheme="BILOU")
