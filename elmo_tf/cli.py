@@ -27,6 +27,7 @@ from elmo_tf.commands import (
     projecting,
     querying,
     serving,
+    tasks,
 )
 from elmo_tf.logs import import_tensorflow, plain_logs
 
@@ -119,6 +120,7 @@ def build_parser() -> argparse_flags.ArgumentParser:
     configuring.add_server_files(add)
     querying.add_query(add)
     embedding.add_embed(add)
+    tasks.add_task(add_group)
     plotting.add_plot(add_group)
     projecting.add_export_projector(add)
     return parser

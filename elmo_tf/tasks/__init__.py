@@ -9,4 +9,5 @@ from elmo_tf.tasks.embeddings import CharacterEmbedding as CharacterEmbedding
 from elmo_tf.tasks.embeddings import WordEmbedding as WordEmbedding
 from elmo_tf.tasks.esim import ESIM as ESIM
 from elmo_tf.tasks.maxout import Maxout as Maxout
+from elmo_tf.tasks.task_model import TaskModel as TaskModel
 from elmo_tf.tasks.token_vectors import TokenVectors as TokenVectors

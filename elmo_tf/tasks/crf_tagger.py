@@ -104,7 +104,7 @@ class CRFTagger(TaskModel):
 
     def tag(self, inputs: Any) -> list[list[str]]:
         """The label of each token of each sentence; see the call."""
-        found = self.predictions(inputs)
+        found = self.quick_predictions(inputs)
         lengths = found["sequence_len"].numpy()
         return [
             [tag.decode("utf-8") for tag in row[:length]]

@@ -1,6 +1,7 @@
 """What all task models share: texts in, labels out, their own loss, and saving."""
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -81,6 +82,12 @@ class TaskModel(keras.Model):
         """
         raise NotImplementedError
 
+    @functools.cached_property
+    def quick_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """`predictions`, traced once for all shapes."""
+        traced = tf.function(self.predictions, reduce_retracing=True)
+        return lambda inputs: traced(self.named_inputs(inputs))
+
     def per_example_loss(self, y: Any, outputs: Any) -> Any:
         """The loss of each example.
 
@@ -100,7 +107,7 @@ class TaskModel(keras.Model):
         """The inputs by their names, strings as (batch, token). Raises as a call does."""
         if not isinstance(inputs, dict):
             inputs = dict(zip(self.texts, self._split_texts(inputs), strict=True))
-        allowed = {*self.texts, *map(self._layers_name, self.texts)}
+        allowed = {*self.texts, *map(self.layers_name, self.texts)}
         if not set(self.texts) <= set(inputs) <= allowed:
             raise ValueError(
                 f"The inputs must have the names {', '.join(self.texts)}, and may have "
@@ -122,10 +129,11 @@ class TaskModel(keras.Model):
 
     def _vectors(self, inputs: dict[str, Any], text: str, training: bool) -> dict[str, Any]:
         """What `TokenVectors` gives for one of the texts."""
-        layers = inputs.get(self._layers_name(text))
+        layers = inputs.get(self.layers_name(text))
         return self.token_vectors(inputs[text], layers=layers, training=training)
 
-    def _layers_name(self, text: str) -> str:
+    def layers_name(self, text: str) -> str:
+        """The name under which the layers of a text may come."""
         return _LAYERS if len(self.texts) == 1 else f"{text}_{_LAYERS}"
 
     def _create_weights(self) -> None:
@@ -136,7 +144,7 @@ class TaskModel(keras.Model):
             if self.elmo is not None:
                 config = self.elmo.bilm.config
                 shape = (1, config.lstm.num_layers + 1, 1, config.output_dim)
-                inputs[self._layers_name(text)] = tf.zeros(shape)
+                inputs[self.layers_name(text)] = tf.zeros(shape)
                 if not self.elmo.built:
                     self.elmo.build()
                     self.elmo.built = True
@@ -197,7 +205,7 @@ class Classifier(TaskModel):
 
     def classify(self, inputs: Any) -> list[str]:
         """The label of each example; see the call."""
-        labels = self.predictions(inputs)["label"].numpy()
+        labels = self.quick_predictions(inputs)["label"].numpy()
         return [label.decode("utf-8") for label in np.asarray(labels, object)]
 
 

@@ -8,9 +8,8 @@ from keras import ops
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.placements import PLACEMENTS
 from elmo_tf.text.inputs import is_token
-
-PLACEMENTS = ("input", "output", "both", "none")
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -58,7 +57,7 @@ class TokenVectors(keras.layers.Layer):
         self.supports_jit = False  # strings
 
     def _check(self) -> None:
-        places = {"input": 1, "output": 1, "both": 2, "none": 0}[self.placement]
+        places = PLACEMENTS[self.placement]
         if self.elmo is not None and self.elmo.num_mixes not in (1, places):
             raise ValueError(
                 f"`elmo` must have one mix, or as many as it has places: placement "

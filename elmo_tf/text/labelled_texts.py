@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from absl import logging
@@ -74,7 +74,9 @@ def read_sentiment(
     return _some(path, texts)
 
 
-def read_pairs(path: str | os.PathLike, known: Collection[str] | None = None) -> list[LabelledPair]:
+def read_pairs(
+    path: str | os.PathLike, known: Collection[str] | None = None, is_labelled: bool = True
+) -> list[LabelledPair]:
     """Reads pairs of sentences as the Stanford Natural Language Inference corpus has them.
 
     Tokens are those of the parses `sentence1_binary_parse` and `sentence2_binary_parse` where a
@@ -85,6 +87,8 @@ def read_pairs(path: str | os.PathLike, known: Collection[str] | None = None) ->
         path: lines of JSON objects with `sentence1`, `sentence2` and `gold_label`; if the name ends
             in `.tsv` or `.tsv.gz`, columns with a first line of these names. `.gz` is unpacked.
         known: labels that may stand in the file; None allows all.
+        is_labelled: whether labels are read. If not, they need not be there, no pair is left out,
+            and all labels are `-`.
 
     Returns:
         At least one pair.
@@ -97,12 +101,13 @@ def read_pairs(path: str | os.PathLike, known: Collection[str] | None = None) ->
     name = os.fspath(path)
     rows = _table_rows if name.removesuffix(".gz").endswith(".tsv") else _json_rows
     pairs, num_undecided = [], 0
-    for line, row in rows(path):
-        label = row["gold_label"]
-        if label == NO_GOLD_LABEL:
+    for line, row in rows(path, _PAIR_FIELDS[: 3 if is_labelled else 2]):
+        label = row["gold_label"] if is_labelled else NO_GOLD_LABEL
+        if is_labelled and label == NO_GOLD_LABEL:
             num_undecided += 1
             continue
-        _check_known(path, line, label, known)
+        if is_labelled:
+            _check_known(path, line, label, known)
         premise, hypothesis = (_tokens_of(path, line, row, field) for field in _PAIR_FIELDS[:2])
         pairs.append(LabelledPair(premise, hypothesis, sys.intern(label)))
     if num_undecided:
@@ -119,7 +124,9 @@ def _polarity(path: str | os.PathLike, line: int, label: str) -> str:
     return "negative" if label < "2" else "positive"
 
 
-def _json_rows(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_rows(
+    path: str | os.PathLike, fields: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
@@ -129,7 +136,7 @@ def _json_rows(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
             raise ValueError(f"{os.fspath(path)}, line {number}: no JSON object: {error}") from None
         if not isinstance(row, dict):
             raise ValueError(f"{os.fspath(path)}, line {number}: no JSON object: {line[:80]!r}.")
-        for field in _PAIR_FIELDS:
+        for field in fields:
             if not isinstance(row.get(field), str):
                 raise ValueError(
                     f"{os.fspath(path)}, line {number}: no string `{field}`. It has "
@@ -138,24 +145,26 @@ def _json_rows(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, row
 
 
-def _table_rows(path: str | os.PathLike) -> Iterator[tuple[int, dict[str, Any]]]:
+def _table_rows(
+    path: str | os.PathLike, fields: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
     lines = csv.reader(read_lines(path), delimiter="\t", quoting=csv.QUOTE_NONE)
     header = next(lines, [])
-    missing = [field for field in _PAIR_FIELDS if field not in header]
+    missing = [field for field in fields if field not in header]
     if missing:
         raise ValueError(
             f"{os.fspath(path)}, line 1: no column {', '.join(missing)}. Its columns are "
             f"{', '.join(header) or 'none'}."
         )
-    for number, fields in enumerate(lines, start=2):
-        if not fields:
+    for number, cells in enumerate(lines, start=2):
+        if not cells:
             continue
-        if len(fields) != len(header):
+        if len(cells) != len(header):
             raise ValueError(
-                f"{os.fspath(path)}, line {number}: {len(fields)} columns, not {len(header)} as in "
+                f"{os.fspath(path)}, line {number}: {len(cells)} columns, not {len(header)} as in "
                 "line 1."
             )
-        yield number, dict(zip(header, fields, strict=True))
+        yield number, dict(zip(header, cells, strict=True))
 
 
 def _tokens_of(path: str | os.PathLike, line: int, row: dict[str, Any], field: str) -> list[str]:

@@ -1,0 +1,46 @@
+import pytest
+
+from elmo_tf.evaluation.task_scores import label_scores, span_scores, tag_scores
+
+GOLD = [["B-PER", "I-PER", "O", "B-LOC"], ["O", "O"], ["B-LOC", "B-LOC"]]
+# One right, one with a wrong end, one of the wrong type, one right of two side by side, one more.
+PREDICTED = [["B-PER", "I-PER", "O", "B-PER"], ["B-LOC", "O"], ["B-LOC", "I-LOC"]]
+
+
+def test_spans_are_right_if_both_ends_and_the_type_are():
+    scores = span_scores(GOLD, PREDICTED)
+
+    # 4 true, 4 predicted, and only the first person is right.
+    assert scores["precision"] == scores["recall"] == scores["f1"] == 0.25
+    assert scores["spans"] == 4
+    assert scores["types"]["PER"] == {"precision": 0.5, "recall": 1, "f1": 2 / 3, "spans": 1}
+    assert scores["types"]["LOC"] == {"precision": 0, "recall": 0, "f1": 0, "spans": 3}
+
+
+def test_there_may_be_no_span():
+    scores = span_scores([["O", "O"]], [["O", "O"]])
+
+    assert (scores["f1"], scores["spans"], scores["types"]) == (0, 0, {})
+
+
+def test_tags_are_counted_one_by_one():
+    assert tag_scores(GOLD, PREDICTED) == {"accuracy": 5 / 8, "tokens": 8}
+
+
+def test_labels_are_counted_together_and_by_kind():
+    scores = label_scores(["a", "a", "b", "c"], ["a", "b", "b", "d"])
+
+    assert scores["accuracy"] == 0.5
+    assert scores["examples"] == 4
+    assert scores["labels"]["a"] == {"precision": 1, "recall": 0.5, "f1": 2 / 3, "examples": 2}
+    assert scores["labels"]["d"]["examples"] == 0
+    assert scores["macro_f1"] == pytest.approx((2 / 3 + 2 / 3 + 0 + 0) / 4)
+
+
+def test_other_numbers_are_refused():
+    with pytest.raises(ValueError, match="3 true labels and 2 predicted ones"):
+        span_scores(GOLD, PREDICTED[:2])
+    with pytest.raises(ValueError, match="Sentence 1 has 2 true tags and 1 predicted ones"):
+        tag_scores(GOLD[:2], [PREDICTED[0], ["O"]])
+    with pytest.raises(ValueError, match="1 true labels and 2 predicted ones"):
+        label_scores(["a"], ["a", "b"])

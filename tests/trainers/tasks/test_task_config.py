@@ -1,0 +1,47 @@
+import pytest
+
+from elmo_tf.trainers.tasks.config import TaskConfig
+
+
+def config(**settings):
+    return TaskConfig(**{"task": "ner", "train": "a", "dev": ("b",), "workdir": "w", **settings})
+
+
+def test_files_are_several_and_the_model_is_the_usual_one():
+    one = config()
+
+    assert (one.train, one.dev) == (("a",), ("b",))
+    assert one.model == "crf"
+    assert config(task="sst").model == "bcn"
+    assert one.as_json()["train"] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"task": "qa"}, "`task` must be one of ner, pos, sst, snli. Received: 'qa'"),
+        ({"train": ()}, "`train` must name at least one file"),
+        ({"model": "bcn"}, "`model` must be one of crf. Received: 'bcn'"),
+        ({"placement": "top"}, "`placement` must be one of input, output, both, none"),
+        ({"mix": "sum"}, "`mix` must be one of learnt, top, average"),
+        ({"precision": "float16"}, "`precision` must be one of float32, bfloat16"),
+        ({"scheme": "IO"}, "`scheme` must be one of BIO, IOB1, BIOUL"),
+        ({"epochs": 0}, "`epochs` must be an integer of at least 1"),
+        ({"word_dim": -1}, "`word_dim` must be an integer of at least 0"),
+        ({"units": 1.5}, "`units` must be an integer of at least 1"),
+        ({"dropout": 1}, "`dropout` must be a number from 0 to below 1. Received: 1"),
+        ({"mix_l2": -1}, "`mix_l2` must be a number of at least 0"),
+        ({"learning_rate": 0}, "`learning_rate` must be a number above 0"),
+        ({"clip_norm": "5"}, "`clip_norm` must be a number above 0. Received: '5'"),
+        ({"lowercase": 1}, "`lowercase` must be true or false"),
+        ({"resume": True, "overwrite": True}, "`resume` and `overwrite` exclude each other"),
+        ({"fine_tune": True}, "`fine_tune` needs `elmo`"),
+        ({"freeze_words": True}, "`freeze_words` needs `word_vectors`"),
+        ({"binary": True}, "`phrases` and `binary` are of the task sst alone"),
+    ],
+)
+def test_a_wrong_setting_is_refused(settings, message):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the text is compared below
+        config(**settings)
+
+    assert message in str(error.value)

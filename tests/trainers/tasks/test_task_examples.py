@@ -1,0 +1,60 @@
+import numpy as np
+import pytest
+
+from elmo_tf.tasks.crf_tagger import NO_TAG
+from elmo_tf.trainers.tasks.examples import Batches, DistinctTexts
+from task_models import new_model
+
+TEXTS = [(["the"] * length,) for length in (3, 9, 1, 4, 1, 5, 9, 2)]
+TARGETS = [[place % 3] * len(text[0]) for place, text in enumerate(TEXTS)]
+
+
+@pytest.fixture(scope="module")
+def batches():
+    return Batches(new_model("tagger"), TEXTS, TARGETS, 3)
+
+
+def test_every_example_comes_once_an_epoch_in_another_order(batches):
+    def orders(seed):
+        return [[batch.places for batch in batches.shuffled(seed, epoch)] for epoch in (1, 2)]
+
+    first, second = orders(seed=0)
+
+    for order in (first, second):
+        assert sorted(place for places in order for place in places) == list(range(8))
+        assert len(order) == len(batches) == 3
+    assert first != second
+    assert orders(seed=0) == [first, second]
+    assert orders(seed=1) != [first, second]
+
+
+def test_examples_of_like_length_are_together(batches):
+    lengths = [
+        [len(TEXTS[place][0]) for place in batch.places] for batch in batches.in_order_of_length()
+    ]
+
+    assert lengths == [[1, 1, 2], [3, 4, 5], [9, 9]]
+
+
+def test_a_batch_is_padded(batches):
+    for batch in batches.shuffled(0, 1):
+        tokens = batch.inputs["tokens"].numpy()
+        for row, place in enumerate(batch.places):
+            length = len(TEXTS[place][0])
+            assert (tokens[row, :length] == b"the").all()
+            assert (tokens[row, length:] == b"").all()
+            np.testing.assert_array_equal(batch.targets[row, :length], TARGETS[place])
+            np.testing.assert_array_equal(batch.targets[row, length:], NO_TAG)
+
+
+def test_what_fit_is_given_is_the_same(batches):
+    for (inputs, targets), batch in zip(batches.dataset(5, 2), batches.shuffled(5, 2), strict=True):
+        np.testing.assert_array_equal(inputs["tokens"], batch.inputs["tokens"])
+        np.testing.assert_array_equal(targets, batch.targets)
+
+
+def test_a_text_is_kept_once():
+    texts = DistinctTexts([(["a", "b"], ["c"]), (["c"], ["a b"]), (["a", "b"], [])])
+
+    assert texts.sentences == [("a", "b"), ("c",), ("a b",), ()]
+    assert texts.number(["c"]) == 1

@@ -1,0 +1,243 @@
+"""Task models trained on a few lines, with a biLM of a few weights."""
+
+import json
+
+import pytest
+
+from elmo_tf.tasks import CRFTagger
+from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
+from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks.training import train_task
+from elmo_tf.trainers.tasks.workdir import load_model
+
+NER = """Anna B-PER
+Berg I-PER
+lives O
+in O
+Bonn B-LOC
+
+Bonn B-LOC
+is O
+small O
+
+Berg B-PER
+sings O
+"""
+TREES = "(1 (2 a) (0 (2 bad) (2 film)))\n(3 (2 a) (4 (3 good) (2 film)))\n"
+PAIRS = [
+    {"sentence1": "A man sleeps .", "sentence2": "He rests .", "gold_label": "entailment"},
+    {"sentence1": "A man sleeps .", "sentence2": "He runs .", "gold_label": "contradiction"},
+    {"sentence1": "A dog", "sentence2": "A cat", "gold_label": "-"},
+]
+FILES = {
+    "ner": ("ner.conll", NER),
+    "pos": ("pos.conllu", "1\tthe\t_\tDET\n2\tcat\t_\tNOUN\n\n1\tsat\t_\tVERB\n"),
+    "sst": ("sst.txt", TREES),
+    "snli": ("snli.jsonl", "".join(json.dumps(pair) + "\n" for pair in PAIRS)),
+}
+SMALL = {"units": 6, "word_dim": 5, "learning_rate": 0.03, "dropout": 0.0, "batch_size": 2}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A file of each task."""
+    folder = tmp_path_factory.mktemp("tasks")
+    for name, content in FILES.values():
+        (folder / name).write_text(content, encoding="utf-8")
+    return {task: folder / name for task, (name, _) in FILES.items()}
+
+
+@pytest.fixture(scope="module")
+def run(files, tmp_path_factory, checkpoint_directory):
+    """Trains on a file, and judges by it."""
+    cache = tmp_path_factory.mktemp("cache")
+
+    def train(task, workdir, has_elmo=True, **settings):
+        settings = {**SMALL, "cache": cache, "epochs": 3, **settings}
+        elmo = checkpoint_directory if has_elmo else None
+        return train_task(
+            TaskConfig(task, files[task], files[task], workdir, elmo=elmo, **settings)
+        )
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def ner(run, tmp_path_factory):
+    """A work directory in which named entities were learnt by heart, and its record."""
+    workdir = tmp_path_factory.mktemp("work") / "ner"
+    return workdir, run(
+        "ner", workdir, elmo_dropout=0.0, units=40, learning_rate=0.01, epochs=30, patience=30
+    )
+
+
+def losses(record):
+    return [epoch["loss"] for epoch in record["epochs"]]
+
+
+def test_named_entities_are_learnt(ner):
+    workdir, record = ner
+
+    assert record["best"]["score"] == 1
+    assert record["best"]["epoch"] <= 30
+    assert losses(record)[-1] < losses(record)[0] / 10
+    assert json.loads((workdir / "task.json").read_text()) == record
+    log = (workdir / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in log] == record["epochs"]
+    assert record["labels"][:5] == ["O", "B-LOC", "I-LOC", "U-LOC", "L-LOC"]
+
+
+def test_what_was_kept_is_the_model_of_the_best_epoch(ner, files):
+    workdir, record = ner
+
+    # From the layers of the biLM itself, not from those that were kept in float16.
+    assert evaluate_task(workdir, [files["ner"]]) == record["best"]["dev"]
+    model, _ = load_model(workdir)
+    assert isinstance(model, CRFTagger)
+    assert len(model.elmo.mixes) == 1
+
+
+def test_tags_are_predicted_in_columns_and_follow_their_scheme(ner, tmp_path):
+    (tmp_path / "text.txt").write_text("Anna Berg sings\n\nin Bonn\n")
+
+    number = predict_task(ner[0], tmp_path / "text.txt", tmp_path / "out.conll")
+
+    lines = (tmp_path / "out.conll").read_text().splitlines()
+    assert number == 3  # a place for every line
+    tokens = [line.split("\t")[0] for line in lines]
+    assert tokens == ["Anna", "Berg", "sings", "", "", "in", "Bonn", ""]
+    tags = {line.split("\t")[1] for line in lines if line}
+    assert tags <= {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"}
+    with pytest.raises(FileExistsError, match=r"out\.conll"):
+        predict_task(ner[0], tmp_path / "text.txt", tmp_path / "out.conll")
+
+
+def test_a_run_goes_on_exactly_where_it_ended(run, tmp_path):
+    settings = {"dropout": 0.3, "elmo_dropout": 0.3}
+    whole = run("ner", tmp_path / "whole", **settings)
+    run("ner", tmp_path / "parts", epochs=1, **settings)
+
+    resumed = run("ner", tmp_path / "parts", resume=True, **settings)
+
+    assert losses(resumed) == losses(whole)
+    assert resumed["best"] == whole["best"]
+    again = run("ner", tmp_path / "parts", resume=True, **settings)
+    assert again["epochs"] == resumed["epochs"]
+
+
+def test_results_do_not_depend_on_what_was_kept_before(run, tmp_path):
+    kept = run("ner", tmp_path / "kept")
+    fresh = run("ner", tmp_path / "fresh", cache_gb=0)
+
+    assert losses(kept) == losses(fresh)
+
+
+def test_it_ends_when_nothing_gets_better(run, tmp_path):
+    record = run("ner", tmp_path / "run", has_elmo=False, learning_rate=1e-6, patience=2, epochs=9)
+
+    assert len(record["epochs"]) == record["best"]["epoch"] + 2
+
+
+@pytest.mark.parametrize(
+    ("task", "settings"),
+    [
+        ("pos", {"has_elmo": False, "lowercase": True}),
+        ("sst", {"placement": "both", "mix": "average", "phrases": 1}),
+        ("sst", {"model": "bilstm", "fine_tune": True, "binary": True}),
+        ("snli", {"placement": "output", "layer_norm": True, "characters": True}),
+    ],
+)
+def test_every_task_is_trained_judged_and_answered(task, settings, run, files, tmp_path):
+    record = run(task, tmp_path / "run", epochs=2, **settings)
+
+    scores = evaluate_task(tmp_path / "run", [files[task]])
+    assert scores == record["best"]["dev"]
+    sentences = "a good film\na bad film\n"
+    if task == "snli":
+        sentences = "".join(json.dumps({**pair, "gold_label": 0}) + "\n" for pair in PAIRS)
+    (tmp_path / "in.txt").write_text(sentences)
+    number = predict_task(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.txt")
+    lines = (tmp_path / "out.txt").read_text().splitlines()
+    if task == "snli":
+        assert number == 3  # those without a gold label, too
+        rows = [json.loads(line) for line in lines]
+        assert [row["sentence2"] for row in rows] == ["He rests .", "He runs .", "A cat"]
+        assert {row["label"] for row in rows} <= {"entailment", "contradiction"}
+    elif task == "sst":
+        assert [line.split("\t")[1] for line in lines] == sentences.splitlines()
+        assert {line.split("\t")[0] for line in lines} <= set(record["labels"])
+    else:
+        tokens = [line.split("\t")[0] for line in lines]
+        assert tokens == ["a", "good", "film", "", "a", "bad", "film", ""]
+
+
+def test_word_vectors_can_be_given_and_frozen(run, tmp_path):
+    (tmp_path / "vectors.txt").write_text("Anna 1 2\nfar -1 0\n")
+
+    run(
+        "ner",
+        tmp_path / "run",
+        has_elmo=False,
+        word_vectors=tmp_path / "vectors.txt",
+        freeze_words=True,
+        epochs=1,
+    )
+
+    model, _ = load_model(tmp_path / "run")
+    words = model.token_vectors.embeddings[0]
+    # Those of the file, then those that stand twice in what was trained on.
+    assert words.words == ("Anna", "far", "Berg", "Bonn")
+    assert words.embedding.numpy().tolist() == [[0, 1], [1, 2], [-1, 0], [0, 1], [0, 1]]
+
+
+def test_broken_files_are_refused_with_their_line(run, files, ner, tmp_path, checkpoint_directory):
+    (tmp_path / "dev.conll").write_text("Anna B-PER\n\nRome B-CITY\n")
+    (tmp_path / "broken.conll").write_text("Anna B-PER\nRome I-LOC\n")
+    (tmp_path / "short.conll").write_text("Anna B-PER\nRome\n")
+
+    for name, message in (
+        ("dev.conll", "line 3: the tag 'B-CITY' is none of .* B-PER"),
+        ("broken.conll", "line 2: I-LOC may not follow B-PER"),
+        ("short.conll", "line 2: 1 columns, but line 1 has 2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            train_task(TaskConfig("ner", files["ner"], tmp_path / name, tmp_path / "run"))
+        with pytest.raises(ValueError, match=message):
+            evaluate_task(ner[0], [tmp_path / name])
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_work_directory_in_use_is_left_alone(run, ner, tmp_path):
+    with pytest.raises(FileExistsError, match=r"is in use\. Go on in it"):
+        run("ner", ner[0])
+    with pytest.raises(ValueError, match=r"dropout was 0\.0, is 0\.5"):
+        run("ner", ner[0], dropout=0.5, resume=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").touch()
+    with pytest.raises(FileExistsError, match="is in use"):
+        run("ner", tmp_path / "other", resume=True)
+
+
+def test_other_data_are_not_gone_on_with(run, files, tmp_path):
+    run("ner", tmp_path / "run", has_elmo=False, epochs=1)
+    (tmp_path / "more.conll").write_text(NER + "\nin O\n")
+    settings = {**SMALL, "resume": True}
+
+    with pytest.raises(ValueError, match=r"other data than that .*`examples` was .*'train': 3"):
+        train_task(
+            TaskConfig("ner", tmp_path / "more.conll", files["ner"], tmp_path / "run", **settings)
+        )
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path, ner):
+    with pytest.raises(FileNotFoundError, match=r"no trained task model: there is no model\.keras"):
+        evaluate_task(tmp_path, ["x"])
+    (tmp_path / "model.keras").write_bytes((ner[0] / "model.keras").read_bytes()[:1000])
+    (tmp_path / "task.json").write_bytes((ner[0] / "task.json").read_bytes())
+    with pytest.raises(ValueError, match=r"model\.keras cannot be read"):
+        evaluate_task(tmp_path, ["x"])
+
+
+def test_divergence_ends_a_run(run, tmp_path):
+    with pytest.raises(FloatingPointError, match="training has diverged"):
+        run("sst", tmp_path / "run", has_elmo=False, learning_rate=1e30, epochs=4)

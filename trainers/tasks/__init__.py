@@ -1,0 +1,1 @@
+"""Training of task models: configuration, kinds of tasks, batches, and the main."""

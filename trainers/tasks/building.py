@@ -1,0 +1,99 @@
+"""A configuration ─► the parts of a task model: embeddings, ELMo, and the layers that are kept."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import keras
+
+from elmo_tf.embedding import Embedder
+from elmo_tf.embedding.layer_cache import LayerCache
+from elmo_tf.embedding.layer_files import LayerFiles
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
+from elmo_tf.text.odd_lines import is_utf_8
+from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from elmo_tf.text.word_vectors import read_word_vectors
+from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks.examples import DistinctTexts
+
+# Words that stand less often are read as any other word, so that there are some to learn that from.
+_LEAST_COUNT = 2
+
+
+def new_embeddings(
+    config: TaskConfig, texts: Sequence[tuple[list[str], ...]]
+) -> list[keras.layers.Layer]:
+    """The task's own vectors of tokens.
+
+    Args:
+        config: of the run.
+        texts: what is trained on.
+    """
+    layers: list[keras.layers.Layer] = []
+    words = _words(config, texts)
+    if config.word_vectors is not None:
+        vectors = read_word_vectors(config.word_vectors)
+        words = list(dict.fromkeys([*vectors.tokens, *words]))
+        layers.append(
+            WordEmbedding.from_vectors(
+                vectors,
+                words,
+                lowercase=config.lowercase,
+                trainable=not config.freeze_words,
+                name="words",
+            )
+        )
+    elif config.word_dim and words:
+        layers.append(
+            WordEmbedding(words, config.word_dim, lowercase=config.lowercase, name="words")
+        )
+    if config.characters:
+        layers.append(CharacterEmbedding(name="characters"))
+    return layers
+
+
+def new_elmo(config: TaskConfig, bilm: BiLM | None) -> Elmo | None:
+    """The ELMo of a task model, with a mix for each place where it goes in."""
+    if bilm is None:
+        return None
+    return Elmo(
+        bilm,
+        num_mixes=2 if config.placement == "both" else 1,
+        dropout=config.elmo_dropout,
+        layer_norm=config.layer_norm,
+        l2=config.mix_l2 if config.mix == "learnt" else 0.0,
+        trainable_bilm=config.fine_tune,
+        top_only=config.mix == "top",
+        average=config.mix == "average",
+        name="elmo",
+    )
+
+
+@contextlib.contextmanager
+def kept_layers(
+    config: TaskConfig, bilm: BiLM | None, texts: Sequence[tuple[list[str], ...]]
+) -> Iterator[tuple[DistinctTexts, LayerFiles] | None]:
+    """Gives the layers of all texts within the block, if the biLM is not trained.
+
+    Args:
+        config: of the run.
+        bilm: whose layers.
+        texts: of all examples.
+    """
+    if bilm is None or config.fine_tune or config.placement == "none":
+        yield None
+        return
+    distinct = DistinctTexts(texts)
+    cache = LayerCache(config.cache, int(config.cache_gb * 2**30))
+    with cache.layers(Embedder(bilm, "all", config.precision), distinct.sentences) as layers:
+        yield distinct, layers
+
+
+def _words(config: TaskConfig, texts: Sequence[tuple[list[str], ...]]) -> list[str]:
+    """The words of a text that stand often enough, by falling count."""
+    lines = (" ".join(tokens) for one in texts for tokens in one)
+    if config.lowercase:
+        lines = map(str.lower, lines)
+    vocabulary = Vocabulary.build(lines, min_count=_LEAST_COUNT)
+    return [word for word in vocabulary.tokens[len(SPECIAL_TOKENS) :] if is_utf_8(word)]

@@ -1,0 +1,197 @@
+"""Trains a task model: files of a task, and a biLM ─► the best model, its scores, and a log."""
+
+import json
+import math
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+from absl import logging
+
+from elmo_tf.checkpoints.load import load_bilm
+from elmo_tf.checkpoints.save import write_json
+from elmo_tf.embedding.layer_files import LayerFiles
+from elmo_tf.files import atomic_file
+from elmo_tf.progress import progress
+from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.trainers.tasks.answering import batch_answers
+from elmo_tf.trainers.tasks.building import kept_layers, new_elmo, new_embeddings
+from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks.examples import Batches, DistinctTexts
+from elmo_tf.trainers.tasks.kinds import KINDS, TaskKind
+from elmo_tf.trainers.tasks.workdir import (
+    LOG_FILE,
+    MODEL_FILE,
+    RECORD_FILE,
+    check_workdir,
+    prepare_workdir,
+    read_state,
+    save_model,
+    save_state,
+)
+
+
+def train_task(config: TaskConfig) -> dict[str, Any]:
+    """Trains a task model, and keeps that of the best epoch.
+
+    `config.workdir` gets `model.keras`, the model of the epoch with the best score on `dev`;
+    `task.json`, with the settings, the labels and the scores of each epoch; `log.jsonl`, a line an
+    epoch; and `state.npz`, from which `resume` goes on behind the last epoch, exactly. Sets the
+    seeds of Python, NumPy and TensorFlow.
+
+    The layers of a biLM that is not trained are computed once, and kept, see `LayerCache`.
+
+    Args:
+        config: a `TaskConfig`.
+
+    Returns:
+        What `task.json` holds.
+
+    Raises:
+        FileExistsError: `workdir` is in use, and neither `resume` nor `overwrite` is set.
+        FileNotFoundError: a file or checkpoint is not there.
+        ValueError: a file is broken (the message names the line), or a run is resumed with other
+            settings or data.
+        FloatingPointError: the loss is no longer a number.
+        MissingExtraError: the packages of the extra `tasks` are not installed.
+        OSError: a file cannot be read or written.
+    """
+    kind = KINDS[config.task]
+    workdir = Path(config.workdir)
+    check_workdir(workdir, config)
+    settings = config.as_json()
+    train = kind.read(config.train, settings, known=None)
+    labels = kind.labels(train)
+    dev = kind.read(config.dev, {**settings, "phrases": None}, known=kind.known(labels))
+    logging.info(
+        "%s examples to train on, %s to judge by, %s labels.",
+        *(f"{len(each):,}" for each in (train, dev, labels)),
+    )
+    kind.scores(*[[kind.answer(dev[0])]] * 2)  # which tells now if a package is missing
+
+    keras.utils.set_random_seed(config.seed)
+    bilm = None if config.elmo is None else load_bilm(config.elmo)
+    texts = [kind.texts(example) for example in train]
+    model = kind.new_model(config, labels, new_embeddings(config, texts), new_elmo(config, bilm))
+    model.compile(keras.optimizers.Adam(config.learning_rate, global_clipnorm=config.clip_norm))
+    model.optimizer.build(model.trainable_variables)
+    with kept_layers(config, bilm, [*texts, *map(kind.texts, dev)]) as kept:
+        run = _Run(config, kind, model, train, dev, kept)
+        run.begin()
+        run.train()
+    return run.record
+
+
+class _Run:
+    """A run on its way: what it trains, and what it keeps in its work directory."""
+
+    def __init__(
+        self,
+        config: TaskConfig,
+        kind: TaskKind,
+        model: TaskModel,
+        train: Sequence[Any],
+        dev: Sequence[Any],
+        kept: tuple[DistinctTexts, LayerFiles] | None,
+    ):
+        self._config = config
+        self._kind = kind
+        self._model = model
+        self._workdir = Path(config.workdir)
+        self._gold = [kind.answer(example) for example in dev]
+        targets = [kind.target(model, kind.answer(example)) for example in train]
+        self._train, self._dev = (
+            Batches(model, [kind.texts(one) for one in examples], wanted, config.batch_size, kept)
+            for examples, wanted in ((train, targets), (dev, None))
+        )
+        self.record: dict[str, Any] = {
+            "settings": config.as_json(),
+            "labels": list(model.labels),
+            "examples": {"train": len(train), "dev": len(dev)},
+            "trained_weights": _num_weights(model),
+            "best": None,
+            "epochs": [],
+        }
+
+    def begin(self) -> None:
+        """Makes the work directory, or goes on with what is in it."""
+        before = read_state(self._workdir) if self._config.resume else None
+        prepare_workdir(self._workdir, keep_results=before is not None)
+        if before is not None:
+            self._check_data(before.record)
+            before.give_to(self._model)
+            self.record.update(best=before.record["best"], epochs=before.record["epochs"])
+        self._write_logs()
+
+    def _check_data(self, before: Mapping[str, Any]) -> None:
+        for name in ("labels", "examples"):
+            if before[name] != self.record[name]:
+                raise ValueError(
+                    f"Cannot go on with other data than that in {self._workdir / RECORD_FILE}: "
+                    f"`{name}` was {before[name]}, is {self.record[name]}."
+                )
+
+    def train(self) -> None:
+        """The epochs that are left."""
+        config = self._config
+        for epoch in range(len(self.record["epochs"]) + 1, config.epochs + 1):
+            best = self.record["best"]
+            if best is not None and epoch - 1 - best["epoch"] >= config.patience:
+                logging.info("No better epoch for %d epochs: this is the end.", config.patience)
+                break
+            self._epoch(epoch)
+        best = self.record["best"]
+        logging.info(
+            "Epoch %d was the best: %s %.4f.", best["epoch"], self._kind.metric, best["score"]
+        )
+
+    def _epoch(self, epoch: int) -> None:
+        started = time.monotonic()
+        loss = self._pass(epoch)
+        seconds = time.monotonic() - started
+        scores = self._kind.scores(self._gold, batch_answers(self._kind, self._model, self._dev))
+        score = scores[self._kind.metric]
+        logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, self._kind.metric, score)
+        self.record["epochs"].append(
+            {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
+        )
+        best = self.record["best"]
+        if best is None or score > best["score"]:
+            self.record["best"] = {"epoch": epoch, "score": score, "dev": scores}
+            save_model(self._model, self._workdir / MODEL_FILE)
+        save_state(self._workdir, self._model, self.record)
+        self._write_logs()
+
+    def _pass(self, epoch: int) -> float:
+        """One pass through what is trained on; its mean loss."""
+        with progress(len(self._train), f"epoch {epoch}", "steps") as meter:
+
+            def after(_, logs):
+                meter.note(f"loss {logs['loss']:.4f}")
+                meter.update(1)
+
+            history = self._model.fit(
+                self._train.dataset(self._config.seed, epoch),
+                shuffle=False,  # it is
+                verbose=0,
+                callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=after)],
+            )
+        loss = float(history.history["loss"][0])
+        if not abs(loss) < float("inf"):
+            raise FloatingPointError(
+                f"The loss is {loss} in epoch {epoch}: training has diverged. Lower the learning "
+                "rate, and begin again."
+            )
+        return loss
+
+    def _write_logs(self) -> None:
+        write_json(self._workdir / RECORD_FILE, self.record)
+        with atomic_file(self._workdir / LOG_FILE) as part:
+            lines = [json.dumps(one) + "\n" for one in self.record["epochs"]]
+            part.write_text("".join(lines), encoding="utf-8")
+
+
+def _num_weights(model: TaskModel) -> int:
+    return int(sum(math.prod(weight.shape) for weight in model.trainable_weights))

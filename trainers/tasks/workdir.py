@@ -1,0 +1,153 @@
+"""The work directory of a task: whether it may be used, the best model, and where a run goes on."""
+
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.files import atomic_file
+from elmo_tf.tasks import TaskModel  # and all that a saved model may hold
+from elmo_tf.trainers.tasks.config import FREE, TaskConfig
+
+MODEL_FILE = "model.keras"
+RECORD_FILE = "task.json"
+LOG_FILE = "log.jsonl"
+STATE_FILE = "state.npz"
+_RESULTS = (MODEL_FILE, RECORD_FILE, LOG_FILE, STATE_FILE)
+
+
+def check_workdir(workdir: Path, config: TaskConfig) -> None:
+    """Refuses a directory that a run may neither begin in nor go on in.
+
+    Raises:
+        FileExistsError: it is in use.
+        ValueError: the run in it had other settings.
+    """
+    if config.overwrite or not workdir.exists():
+        return
+    names = {path.name for path in workdir.iterdir()}
+    if config.resume and (STATE_FILE in names or names <= set(_RESULTS)):
+        if STATE_FILE in names:
+            _check_continues(workdir, config)
+        return
+    if names:
+        raise FileExistsError(
+            f"The work directory {workdir} is in use. Go on in it (resume=True, --resume), empty "
+            "it of a run's results (overwrite=True, --overwrite), or choose another."
+        )
+
+
+def _check_continues(workdir: Path, config: TaskConfig) -> None:
+    before = read_state(workdir).record["settings"]
+    changed = [
+        f"{name} was {before.get(name)!r}, is {value!r}"
+        for name, value in config.as_json().items()
+        if name not in FREE and before.get(name) != value
+    ]
+    if changed:
+        raise ValueError(
+            f"Cannot go on with other settings than those in {workdir / RECORD_FILE}: "
+            f"{'; '.join(changed)}. Pass the same ones, or take another workdir."
+        )
+
+
+def prepare_workdir(workdir: Path, keep_results: bool) -> None:
+    """Makes the directory, without results of a run before unless they are kept."""
+    workdir.mkdir(parents=True, exist_ok=True)
+    if not keep_results:
+        for name in _RESULTS:
+            (workdir / name).unlink(missing_ok=True)
+
+
+def save_model(model: TaskModel, path: Path) -> None:
+    """Writes a model as `.keras`; the file is there whole or not at all."""
+    with atomic_file(path) as part:
+        whole = part.with_suffix(".keras")
+        try:
+            model.save(whole)
+            os.replace(whole, part)
+        finally:
+            whole.unlink(missing_ok=True)
+
+
+def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
+    """The best model of a work directory, and its record.
+
+    Raises:
+        FileNotFoundError: there is none.
+        ValueError: it cannot be read.
+    """
+    folder = Path(workdir)
+    for name in (MODEL_FILE, RECORD_FILE):
+        if not (folder / name).is_file():
+            raise FileNotFoundError(
+                f"{folder} holds no trained task model: there is no {name}. "
+                "elmo-tf task train makes one."
+            )
+    record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
+    try:
+        return keras.saving.load_model(folder / MODEL_FILE, compile=False), record
+    except (TypeError, ValueError, zipfile.BadZipFile) as error:
+        # Keras tells the whole configuration, with all words.
+        raise ValueError(
+            f"{folder / MODEL_FILE} cannot be read: {str(error)[:200]} … Is it damaged, or of "
+            "another version of elmo_tf?"
+        ) from None
+
+
+def save_state(workdir: Path, model: TaskModel, record: dict[str, Any]) -> None:
+    """Writes all from which a run goes on behind an epoch."""
+    arrays = {str(i): np.asarray(one) for i, one in enumerate(_state(model))}
+    with atomic_file(workdir / STATE_FILE) as part, open(part, "wb") as file:
+        np.savez(file, record=np.array(json.dumps(record)), **arrays)
+
+
+class SavedState:
+    """What `save_state` wrote. `record` is that of the run then."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        with np.load(path) as saved:
+            self._arrays = {name: saved[name] for name in saved.files}
+        self.record: dict[str, Any] = json.loads(str(self._arrays.pop("record")))
+
+    def give_to(self, model: TaskModel) -> None:
+        """Gives a model its weights, and all else that changes in training.
+
+        Raises:
+            ValueError: the state is of another model.
+        """
+        variables = _state(model)
+        shapes = [self._arrays[str(index)].shape for index in range(len(self._arrays))]
+        if shapes != [tuple(variable.shape) for variable in variables]:
+            raise ValueError(
+                f"Cannot go on from {self._path}: it is the state of another model. Was it trained "
+                "on the same data?"
+            )
+        for index, variable in enumerate(variables):
+            variable.assign(self._arrays[str(index)])
+
+
+def read_state(workdir: Path) -> SavedState | None:
+    """The state from which a run goes on; None if there is none."""
+    path = workdir / STATE_FILE
+    return SavedState(path) if path.is_file() else None
+
+
+def _state(model: TaskModel) -> list[keras.Variable]:
+    """What changes in training: weights, the states of dropout, and the optimizer's numbers."""
+    frozen = set()
+    if model.elmo is not None and not model.elmo.trainable_bilm:
+        frozen = {_memory(variable) for variable in model.elmo.bilm.weights}
+    variables = [one for one in model.variables if _memory(one) not in frozen]
+    return [*variables, *model.optimizer.variables]
+
+
+def _memory(variable: keras.Variable) -> Any:
+    """What two views of the same numbers have in common."""
+    return variable.value.ref() if isinstance(variable.value, tf.Variable) else id(variable.value)
