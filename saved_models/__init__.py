@@ -6,6 +6,7 @@ _HOMES = {
     "Client": "elmo_tf.saved_models.client",
     "PunctuationSplitter": "elmo_tf.saved_models.tokenizers",
     "export": "elmo_tf.saved_models.exporting",
+    "export_task": "elmo_tf.saved_models.task_exporting",
     "load": "elmo_tf.saved_models.layer",
     "serve": "elmo_tf.saved_models.serving.server",
     "write_server_files": "elmo_tf.saved_models.server_files",

@@ -12,7 +12,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
 LENGTHS = "sequence_len"  # by this name an exported biLM takes and tells the tokens of sentences
-_TOKEN_NAMES = ("tokens", "starts", "ends")  # outputs of the signature of raw text
+# Outputs of the signature of raw text, and of task models.
+_TOKEN_NAMES = ("tokens", "starts", "ends", "tags")
 Arrays = dict[str, np.ndarray]
 
 

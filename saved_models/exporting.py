@@ -20,7 +20,7 @@ from elmo_tf.saved_models.warmup import write_warmup
 from elmo_tf.text.vocabulary import Vocabulary
 
 # What stands in the folder of a version.
-_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
+VERSION_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
 
 
 def export(
@@ -64,8 +64,7 @@ def export(
         RuntimeError: the written model differs from the live one.
         OSError: the files cannot be written.
     """
-    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
-        raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
+    check_version(version)
     if isinstance(bilm_or_elmo, Elmo) and bilm_or_elmo.layer_norm:
         logging.warning(
             "This Elmo normalises each layer over the whole batch (layer_norm=True): what the "
@@ -74,15 +73,12 @@ def export(
     path = Path(directory) / str(version)
     refuse_pattern(path)
     with (
-        atomic_directory(path, overwrite, _FILES) as part,
+        atomic_directory(path, overwrite, VERSION_FILES) as part,
         tempfile.TemporaryDirectory() as assets,
     ):
         exported = Exported(bilm_or_elmo, precision, free_characters, tokenizer)
         exported.assets = _assets(Path(assets), exported, vocabulary)
-        try:
-            tf.saved_model.save(exported, os.fspath(part), signatures=exported.signatures)
-        except tf.errors.OpError as error:
-            raise OSError(f"Cannot write {path}: {error.message}") from None
+        write_saved_model(exported, part, path)
         if check:
             verify(part, exported)
         extra = part / "assets.extra"
@@ -91,6 +87,33 @@ def export(
         if warmup:
             write_warmup(part, list(warmup))
     return os.fspath(path)
+
+
+def check_version(version: Any) -> None:
+    """Refuses what cannot be the number of a version.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if isinstance(version, bool) or not isinstance(version, int) or version < 0:
+        raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
+
+
+def write_saved_model(exported: Any, folder: Path, path: Path) -> None:
+    """Writes a SavedModel of an object and its `signatures`.
+
+    Args:
+        exported: the object.
+        folder: to be written to.
+        path: where it will stand, for errors.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    try:
+        tf.saved_model.save(exported, os.fspath(folder), signatures=exported.signatures)
+    except tf.errors.OpError as error:
+        raise OSError(f"Cannot write {path}: {error.message}") from None
 
 
 def _assets(folder: Path, exported: Exported, vocabulary: Vocabulary | None) -> list[Any]:

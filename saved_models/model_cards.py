@@ -1,6 +1,7 @@
 """An exported model ─► its model card, for people who find it on a server."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -35,11 +36,11 @@ def model_card(path: str | os.PathLike, exported: Exported) -> str:
         "that depend on the sentence, from all layers of a language model (Peters et al. 2018, "
         "Deep contextualized word representations).",
         "## Shape",
-        _table(("what", "value"), _shape(exported)),
+        table(("what", "value"), _shape(exported)),
         "## Signatures",
-        _table(("signature", "inputs"), _signatures(exported)),
+        table(("signature", "inputs"), signature_rows(exported.signatures)),
         "All give these outputs:",
-        _table(("output", "dtype and shape", "meaning"), _outputs(exported)),
+        table(("output", "dtype and shape", "meaning"), _outputs(exported)),
         *_of_mixes(exported),
         "## What a server needs",
         _needed(path),
@@ -70,12 +71,15 @@ def _shape(exported: Exported) -> list[tuple[str, Any]]:
     ]
 
 
-def _signatures(exported: Exported) -> list[tuple[str, str]]:
+def signature_rows(signatures: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """For each signature its name, and what it takes."""
     rows = []
-    for name, function in exported.signatures.items():
-        specs = tf.nest.flatten(function.get_concrete_function().structured_input_signature)
+    for name, function in signatures.items():
+        if hasattr(function, "get_concrete_function"):
+            function = function.get_concrete_function()
+        specs = tf.nest.flatten(function.structured_input_signature)
         specs = [spec for spec in specs if isinstance(spec, tf.TensorSpec)]
-        rows.append((f"`{name}`", ", ".join(f"`{spec.name}`: {_type(spec)}" for spec in specs)))
+        rows.append((f"`{name}`", ", ".join(f"`{spec.name}`: {type_name(spec)}" for spec in specs)))
     return rows
 
 
@@ -84,7 +88,8 @@ def _outputs(exported: Exported) -> list[tuple[str, str, str]]:
     name = "text" if "text" in exported.signatures else "default"
     found = exported.signatures[name].get_concrete_function().structured_outputs
     return [
-        (f"`{name}`", _type(spec), _meaning(name, exported)) for name, spec in sorted(found.items())
+        (f"`{name}`", type_name(spec), _meaning(name, exported))
+        for name, spec in sorted(found.items())
     ]
 
 
@@ -105,7 +110,7 @@ def _of_mixes(exported: Exported) -> list[str]:
         weights = tf.nn.softmax(mix.layer_weights).numpy()
         shares = ", ".join(f"{share:.3f}" for share in weights)
         rows.append((index, shares, f"{float(mix.scaling.numpy()):.3f}"))
-    return ["## Mix", _table(("mix", "share of each layer", "scale"), rows)]
+    return ["## Mix", table(("mix", "share of each layer", "scale"), rows)]
 
 
 def _needed(path: str | os.PathLike) -> str:
@@ -119,11 +124,13 @@ def _needed(path: str | os.PathLike) -> str:
     )
 
 
-def _type(spec: Any) -> str:
+def type_name(spec: Any) -> str:
+    """The dtype and shape of a tensor, for people."""
     shape = ", ".join("?" if size is None else str(size) for size in spec.shape)
     return f"{spec.dtype.name} ({shape})"
 
 
-def _table(head: tuple, rows: list[tuple]) -> str:
+def table(head: tuple, rows: list[tuple]) -> str:
+    """A table in Markdown."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

@@ -1,7 +1,7 @@
 """A written SavedModel against the live model: loaded twice, its weights counted, its gradients."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +37,62 @@ def verify(path: str | os.PathLike, exported: Exported) -> None:
         RuntimeError: something differs; the message says what.
     """
     inputs = _inputs(exported)
+    tolerance = TOLERANCES[exported.bilm.compute_dtype]
+    loaded, expected = compare_signatures(path, exported.signatures, inputs, tolerance)
+    outputs = loaded(inputs["serving_default"]["strings"])
+    _compare("the loaded function", outputs, expected["serving_default"], tolerance)
+    check_weights(path, exported.variables)
+    _check_gradients(loaded, inputs["serving_default"]["strings"])
+
+
+def compare_signatures(
+    path: str | os.PathLike,
+    signatures: Mapping[str, Any],
+    inputs: Mapping[str, Mapping[str, tf.Tensor]],
+    tolerance: float,
+) -> tuple[Any, dict[str, dict[str, np.ndarray]]]:
+    """Loads a SavedModel as Python does, and in a session, and asks all its signatures.
+
+    Args:
+        path: the SavedModel.
+        signatures: of the live model.
+        inputs: what each of them is asked.
+        tolerance: relative and absolute.
+
+    Returns:
+        The loaded model, and what the live one answers.
+
+    Raises:
+        RuntimeError: an answer is another; the message says which.
+    """
     expected = {
-        name: {k: v.numpy() for k, v in exported.signatures[name](**arguments).items()}
+        name: {key: value.numpy() for key, value in signatures[name](**arguments).items()}
         for name, arguments in inputs.items()
     }
-    tolerance = TOLERANCES[exported.bilm.compute_dtype]
     loaded = tf.saved_model.load(os.fspath(path))
     for name, arguments in inputs.items():
         outputs = loaded.signatures[name](**arguments)
         _compare(f"signature {name}, loaded by Python", outputs, expected[name], tolerance)
-    outputs = loaded(inputs["serving_default"]["strings"])
-    _compare("the loaded function", outputs, expected["serving_default"], tolerance)
     for name, outputs in _session_outputs(path, inputs):
         _compare(f"signature {name}, loaded in a session", outputs, expected[name], tolerance)
-    _check_weights(path, exported)
-    _check_gradients(loaded, inputs["serving_default"]["strings"])
+    return loaded, expected
+
+
+def check_weights(path: str | os.PathLike, variables: Iterable[tf.Variable]) -> None:
+    """Refuses files that do not hold each weight once.
+
+    Raises:
+        RuntimeError: they do not.
+    """
+    files = tf.train.load_checkpoint(os.fspath(Path(path) / "variables" / "variables"))
+    shapes = files.get_variable_to_shape_map()
+    dtypes = files.get_variable_to_dtype_map()
+    saved = sum(int(np.prod(shape)) for name, shape in shapes.items() if dtypes[name].is_floating)
+    wanted = sum(int(np.prod(variable.shape)) for variable in variables)
+    if saved != wanted:
+        raise RuntimeError(
+            f"The exported model is wrong: its files hold {saved} numbers, its weights {wanted}."
+        )
 
 
 def _inputs(exported: Exported) -> dict[str, dict[str, tf.Tensor]]:
@@ -68,7 +109,7 @@ def _inputs(exported: Exported) -> dict[str, dict[str, tf.Tensor]]:
 
 
 def _session_outputs(
-    path: str | os.PathLike, inputs: dict[str, dict[str, tf.Tensor]]
+    path: str | os.PathLike, inputs: Mapping[str, Mapping[str, tf.Tensor]]
 ) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
         meta_graph = tf.compat.v1.saved_model.load(
@@ -104,18 +145,6 @@ def _compare(
                 f"The exported model is wrong: the output {key} of {what} is not that of the live "
                 "model."
             )
-
-
-def _check_weights(path: str | os.PathLike, exported: Exported) -> None:
-    files = tf.train.load_checkpoint(os.fspath(Path(path) / "variables" / "variables"))
-    shapes = files.get_variable_to_shape_map()
-    dtypes = files.get_variable_to_dtype_map()
-    saved = sum(int(np.prod(shape)) for name, shape in shapes.items() if dtypes[name].is_floating)
-    wanted = sum(int(np.prod(variable.shape)) for variable in exported.variables)
-    if saved != wanted:
-        raise RuntimeError(
-            f"The exported model is wrong: its files hold {saved} numbers, its weights {wanted}."
-        )
 
 
 def _check_gradients(loaded: Any, strings: tf.Tensor) -> None:

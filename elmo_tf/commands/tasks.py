@@ -1,5 +1,6 @@
 """The subcommand `task`: files of a task, and a biLM ─► a task model, its scores, its answers."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +31,7 @@ def add_task(add_group: Callable) -> None:
     _add_train(add)
     _add_evaluate(add)
     _add_predict(add)
+    _add_export(add)
 
 
 def _add_train(add: Callable) -> None:
@@ -240,6 +242,29 @@ def _predict(arguments: Any) -> None:
 
     number = predict_task(arguments.workdir, arguments.input, arguments.output, arguments.overwrite)
     print_json({"output": arguments.output, "examples": number})
+
+
+def _add_export(add: Callable) -> None:
+    parser = add(
+        "export",
+        _export,
+        "write a trained task model whole, as a checked SavedModel: strings in, labels out",
+        "elmo-tf task export ner exported && elmo-tf serve exported --name ner",
+    )
+    _add_workdir(parser)
+    parser.add_argument("directory", metavar="DIR", help="gets a folder named by the version")
+    parser.add_argument("--version", type=natural, default=1, metavar="N", help="(1)")
+    add_overwrite(parser)
+
+
+def _export(arguments: Any) -> None:
+    from elmo_tf.files import refuse_existing
+    from elmo_tf.saved_models.task_exporting import export_task
+    from elmo_tf.trainers.tasks.workdir import load_model
+
+    refuse_existing(os.path.join(arguments.directory, str(arguments.version)), arguments.overwrite)
+    model, _ = load_model(arguments.workdir)
+    print(export_task(model, arguments.directory, arguments.version, arguments.overwrite))
 
 
 def _add_workdir(parser: Any) -> None:

@@ -80,7 +80,7 @@ def test_a_session_answers_for_the_file_whatever_the_live_model_is(elmo, exporte
 
 
 def test_a_weight_that_is_saved_twice_is_found_out(saved):
-    module._check_weights(saved, TwoWeights(True))
+    module.check_weights(saved, TwoWeights(True).variables)
     live = tf.Module()
     live.first = tf.Variable([1.0, 2.0])
     with pytest.raises(RuntimeError, match=r"its files hold 4 numbers, its weights 2"):
