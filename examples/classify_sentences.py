@@ -1,0 +1,48 @@
+"""Sentiment: the biattentive classification network over words and ELMo.
+
+python examples/classify_sentences.py --train train.txt --dev dev.txt
+"""
+
+import argparse
+
+import keras
+import tensorflow as tf
+
+from elmo_tf import Elmo, Vocabulary
+from elmo_tf.evaluation.task_scores import label_scores
+from elmo_tf.tasks import BCN, WordEmbedding
+from elmo_tf.text.labelled_texts import LabelledText, read_sentiment
+
+
+def new_classifier(train: list[LabelledText], elmo: Elmo) -> BCN:
+    """A classifier for the words and labels of some sentences, with ELMo in two places."""
+    words = Vocabulary.build([" ".join(tokens) for tokens, _ in train], min_count=2).tokens[3:]
+    labels = sorted({label for _, label in train})
+    return BCN(labels, [WordEmbedding(words, 50)], elmo, placement="both", units=100)
+
+
+def main() -> None:
+    """Trains a classifier, and tells its score on held-out sentences."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--train", required=True, metavar="FILE", help="a bracketed tree a line")
+    parser.add_argument("--dev", required=True, metavar="FILE", help="the same")
+    parser.add_argument("--elmo", default="small-en", help="a checkpoint (small-en)")
+    parser.add_argument("--epochs", type=int, default=5, help="(5)")
+    arguments = parser.parse_args()
+    train, dev = (read_sentiment(file) for file in (arguments.train, arguments.dev))
+    model = new_classifier(train, Elmo.from_pretrained(arguments.elmo, num_mixes=2, l2=0.001))
+    model.compile(keras.optimizers.Adam(0.001, global_clipnorm=5.0))
+    model.fit(
+        tf.ragged.constant([tokens for tokens, _ in train]).to_tensor(""),
+        tf.constant(model.label_ids(label for _, label in train)),
+        batch_size=32,
+        epochs=arguments.epochs,
+        verbose=2,
+    )
+
+    predicted = model.classify([tokens for tokens, _ in dev])
+    print(label_scores([label for _, label in dev], predicted))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Entailment: ESIM over words and ELMo.
+
+python examples/infer_entailment.py --train train.jsonl --dev dev.jsonl
+"""
+
+import argparse
+
+import keras
+import tensorflow as tf
+
+from elmo_tf import Elmo, Vocabulary
+from elmo_tf.evaluation.task_scores import label_scores
+from elmo_tf.tasks import ESIM, WordEmbedding
+from elmo_tf.text.labelled_texts import LabelledPair, read_pairs
+
+
+def new_model(train: list[LabelledPair], elmo: Elmo) -> ESIM:
+    """A model for the words and labels of some pairs."""
+    texts = [" ".join(tokens) for pair in train for tokens in (pair.premise, pair.hypothesis)]
+    words = Vocabulary.build(texts, min_count=2).tokens[3:]
+    labels = sorted({pair.label for pair in train})
+    return ESIM(labels, [WordEmbedding(words, 50)], elmo, units=100)
+
+
+def as_tensors(pairs: list[LabelledPair]) -> dict[str, tf.Tensor]:
+    """Both texts of all pairs, padded with ""."""
+    return {
+        name: tf.ragged.constant([getattr(pair, name) for pair in pairs]).to_tensor("")
+        for name in ESIM.texts
+    }
+
+
+def main() -> None:
+    """Trains a model, and tells its score on held-out pairs."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--train", required=True, metavar="FILE", help="JSON lines, as SNLI's")
+    parser.add_argument("--dev", required=True, metavar="FILE", help="the same")
+    parser.add_argument("--elmo", default="small-en", help="a checkpoint (small-en)")
+    parser.add_argument("--epochs", type=int, default=5, help="(5)")
+    arguments = parser.parse_args()
+    train, dev = (read_pairs(file) for file in (arguments.train, arguments.dev))
+    model = new_model(train, Elmo.from_pretrained(arguments.elmo, l2=0.001))
+    model.compile(keras.optimizers.Adam(0.0004, global_clipnorm=5.0))
+    labels = tf.constant(model.label_ids(pair.label for pair in train))
+    model.fit(as_tensors(train), labels, batch_size=32, epochs=arguments.epochs, verbose=2)
+
+    predicted = model.classify(as_tensors(dev))
+    print(label_scores([pair.label for pair in dev], predicted))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The examples of task models, each on a few lines and a biLM of a few weights."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+FILES = {
+    "tag_tokens": "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n",
+    "classify_sentences": "(1 (2 a) (0 (2 bad) (2 film)))\n(3 (2 a) (4 (3 good) (2 film)))\n",
+    "infer_entailment": '{"sentence1": "A man sleeps", "sentence2": "A man rests", '
+    '"gold_label": "entailment"}\n'
+    '{"sentence1": "A man sleeps", "sentence2": "A man runs", "gold_label": "contradiction"}\n',
+}
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, checkpoint_directory):
+    """Runs an example as a user does; gives what it prints."""
+
+    def call(name, *arguments):
+        command = [f"{name}.py", "--elmo", str(checkpoint_directory), *map(str, arguments)]
+        monkeypatch.setattr(sys, "argv", command)
+        runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_elmo_goes_into_a_model_of_ones_own(run):
+    lines = run("own_model", "--epochs", 15).splitlines()
+
+    assert [line.partition(":")[0] for line in lines] == ["functional", "Subclassed"]
+    for line in lines:
+        first, last = (float(number) for number in line.split("loss ")[1].split(" → "))
+        assert last < first
+
+
+@pytest.mark.parametrize(
+    ("name", "extra", "score"),
+    [
+        ("tag_tokens", ["--scheme", "BIO"], "'f1'"),
+        ("tag_tokens", [], "'accuracy'"),
+        ("classify_sentences", [], "'accuracy'"),
+        ("infer_entailment", [], "'accuracy'"),
+    ],
+)
+def test_a_task_model_is_trained_and_judged(name, extra, score, run, tmp_path):
+    file = tmp_path / "examples.conll"
+    file.write_text(FILES[name], encoding="utf-8")
+
+    printed = run(name, "--train", file, "--dev", file, "--epochs", 2, *extra)
+
+    assert "Epoch 2/2" in printed
+    assert score in printed.splitlines()[-1]
