@@ -1,5 +1,6 @@
 """The subcommand `plot`: logs and sentences ─► pictures."""
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,7 @@ def add_plot(add_group: Callable) -> None:
     )
     _add_training(add)
     _add_similarity(add)
+    _add_weights(add)
 
 
 def _add_training(add: Callable) -> None:
@@ -90,6 +92,47 @@ def _plot_similarity(arguments: Any) -> None:
     embedder = Embedder(arguments.model, precision=arguments.precision)
     figure = draw_similarities(token_similarities(embedder, sentences))
     save_figure(figure, arguments.output, arguments.overwrite, arguments.dpi)
+
+
+def _add_weights(add: Callable) -> None:
+    parser = add(
+        "weights",
+        _plot_weights,
+        "draw the share of each layer in the mixes that task models have learnt",
+        "elmo-tf plot weights ner pos --output weights.png",
+    )
+    parser.add_argument(
+        "workdirs", nargs="+", metavar="WORKDIR", help="of elmo-tf task train, with ELMo"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the numbers there too")
+    _add_picture(parser)
+
+
+def _plot_weights(arguments: Any) -> None:
+    from elmo_tf.checkpoints.save import write_json
+    from elmo_tf.evaluation.plots.mix_plot import draw_mixes, mixes_of
+    from elmo_tf.evaluation.plots.style import check_picture, save_figure
+    from elmo_tf.files import refuse_file
+    from elmo_tf.trainers.tasks.workdir import load_model
+
+    check_picture(arguments.output, arguments.overwrite)
+    if arguments.json is not None:
+        refuse_file(arguments.json, arguments.overwrite)
+    mixes = []
+    for workdir in arguments.workdirs:
+        model, _ = load_model(workdir)
+        if model.elmo is None:
+            raise ValueError(f"{workdir} holds a model without ELMo: there is no mix to draw.")
+        mixes += mixes_of(os.path.basename(os.path.normpath(workdir)), model.elmo, _places(model))
+    save_figure(draw_mixes(mixes), arguments.output, arguments.overwrite, arguments.dpi)
+    if arguments.json is not None:
+        rows = [{**mix._asdict(), "shares": mix.shares.tolist()} for mix in mixes]
+        write_json(arguments.json, {"mixes": rows})
+
+
+def _places(model: Any) -> list[str]:
+    """Where the mixes of a task model go in."""
+    return ["input", "output"] if len(model.elmo.mixes) == 2 else [model.token_vectors.placement]
 
 
 def _add_picture(parser: Any) -> None:

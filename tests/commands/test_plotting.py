@@ -20,7 +20,7 @@ def run(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("kind", [(), ("training",), ("similarity",)])
+@pytest.mark.parametrize("kind", [(), ("training",), ("similarity",), ("weights",)])
 def test_help_begins_with_a_line_to_paste(command, kind):
     status, out, _ = command("plot", *kind, "--help")
     assert status == 0
@@ -100,3 +100,27 @@ def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, argu
     status, out, err = command("plot", *arguments)
     assert (status, out) == (2, "")
     assert "usage: elmo-tf plot" in err
+
+
+def test_the_mixes_of_task_models_are_drawn(command, checkpoint_directory, tmp_path):
+    (tmp_path / "train.conll").write_text("Anna B-PER\nsings O\n")
+    for name, options in (("ner", ["--elmo", checkpoint_directory]), ("plain", [])):
+        status, _, err = command(
+            *("task", "train", "--task", "ner", "--train", "train.conll", "--dev", "train.conll"),
+            *("--workdir", name, "--epochs", 1, "--units", 4, "--placement", "both"),
+            *("--cache-gb", 0, *options),
+        )
+        assert status == 0, err
+
+    status, _, err = command(
+        *("plot", "weights", "ner/", "--output", "weights.svg", "--json", "weights.json")
+    )
+
+    assert status == 0, err
+    text = (tmp_path / "weights.svg").read_text()
+    assert ">ner, input<" in text
+    mixes = json.loads((tmp_path / "weights.json").read_text())["mixes"]
+    assert [mix["name"] for mix in mixes] == ["ner, input", "ner, output"]
+    assert sum(mixes[0]["shares"]) == pytest.approx(1)
+    status, _, err = command("plot", "weights", "plain", "--output", "plain.svg")
+    assert (status, "plain holds a model without ELMo" in err) == (1, True)
