@@ -56,6 +56,13 @@ def _add_train(add: Callable) -> None:
     parser.add_argument(
         "--workdir", required=True, metavar="DIR", help="gets the model, its scores and a log"
     )
+    parser.add_argument(
+        "--share",
+        type=positive_float,
+        default=1.0,
+        metavar="X",
+        help="of --train that is trained on, drawn by the seed (1)",
+    )
     _add_elmo(parser)
     _add_model(parser)
     _add_files(parser)

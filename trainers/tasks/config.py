@@ -36,6 +36,8 @@ class TaskConfig:
         train: files of the task, see the readers in `elmo_tf.text`.
         dev: files on which it is decided when to stop, and which epoch was the best.
         workdir: where all results go.
+        share: float, above 0 to 1. Of the examples of `train` that are trained on, drawn by the
+            seed; a larger share holds those of a smaller one.
         model: "crf" for tags, "bcn" or "bilstm" for sentiment, "esim" for entailment; None for the
             first of the task's.
         elmo: a checkpoint, see `elmo_tf.load_bilm`; None for a model without ELMo.
@@ -83,6 +85,7 @@ class TaskConfig:
     train: tuple[str, ...]
     dev: tuple[str, ...]
     workdir: str
+    share: float = 1.0
     model: str | None = None
     elmo: Any = None
     placement: str = "input"
@@ -155,6 +158,7 @@ class TaskConfig:
             (_RATES, "a number from 0 to below 1", lambda value: 0 <= value < 1),
             (_NOT_NEGATIVE, "a number of at least 0", lambda value: value >= 0),
             (_POSITIVE, "a number above 0", lambda value: value > 0),
+            (("share",), "a number above 0, at most 1", lambda value: 0 < value <= 1),
         ):
             for name in names:
                 value = getattr(self, name)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 from absl import logging
 
 from elmo_tf.checkpoints.load import load_bilm
@@ -64,6 +65,7 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
     settings = config.as_json()
     train = kind.read(config.train, settings, known=None)
     labels = kind.labels(train)
+    train = _drawn(train, config.share, config.seed)
     dev = kind.read(config.dev, {**settings, "phrases": None}, known=kind.known(labels))
     logging.info(
         "%s examples to train on, %s to judge by, %s labels.",
@@ -82,6 +84,15 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
         run.begin()
         run.train()
     return run.record
+
+
+def _drawn(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
+    """A share of the examples, at least one, in their order."""
+    if share == 1:
+        return examples
+    number = max(1, round(share * len(examples)))
+    places = np.random.default_rng(seed).permutation(len(examples))[:number]
+    return [examples[place] for place in sorted(places.tolist())]
 
 
 class _Run:

@@ -31,6 +31,7 @@ def test_files_are_several_and_the_model_is_the_usual_one():
         ({"units": 1.5}, "`units` must be an integer of at least 1"),
         ({"dropout": 1}, "`dropout` must be a number from 0 to below 1. Received: 1"),
         ({"mix_l2": -1}, "`mix_l2` must be a number of at least 0"),
+        ({"share": 1.5}, "`share` must be a number above 0, at most 1. Received: 1.5"),
         ({"learning_rate": 0}, "`learning_rate` must be a number above 0"),
         ({"clip_norm": "5"}, "`clip_norm` must be a number above 0. Received: '5'"),
         ({"lowercase": 1}, "`lowercase` must be true or false"),

@@ -7,7 +7,7 @@ import pytest
 from elmo_tf.tasks import CRFTagger
 from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.config import TaskConfig
-from elmo_tf.trainers.tasks.training import train_task
+from elmo_tf.trainers.tasks.training import _drawn, train_task
 from elmo_tf.trainers.tasks.workdir import load_model
 
 NER = """Anna B-PER
@@ -130,6 +130,22 @@ def test_results_do_not_depend_on_what_was_kept_before(run, tmp_path):
     fresh = run("ner", tmp_path / "fresh", cache_gb=0)
 
     assert losses(kept) == losses(fresh)
+
+
+def test_a_share_of_the_examples_knows_all_labels(run, tmp_path):
+    record = run("ner", tmp_path / "run", has_elmo=False, share=0.4, epochs=1)
+
+    assert record["examples"] == {"train": 1, "dev": 3}
+    assert "B-PER" in record["labels"]
+    assert "B-LOC" in record["labels"]
+
+
+def test_a_larger_share_holds_a_smaller_one():
+    drawn = [set(_drawn(range(100), share, seed=3)) for share in (0.1, 0.25, 1)]
+
+    assert [len(one) for one in drawn] == [10, 25, 100]
+    assert drawn[0] < drawn[1] < drawn[2]
+    assert set(_drawn(range(100), 0.1, seed=4)) != drawn[0]
 
 
 def test_it_ends_when_nothing_gets_better(run, tmp_path):
