@@ -65,11 +65,8 @@ def export(
         OSError: the files cannot be written.
     """
     check_version(version)
-    if isinstance(bilm_or_elmo, Elmo) and bilm_or_elmo.layer_norm:
-        logging.warning(
-            "This Elmo normalises each layer over the whole batch (layer_norm=True): what the "
-            "exported model answers for a sentence depends on the sentences beside it."
-        )
+    if isinstance(bilm_or_elmo, Elmo):
+        warn_of_layer_norm(bilm_or_elmo)
     path = Path(directory) / str(version)
     refuse_pattern(path)
     with (
@@ -87,6 +84,15 @@ def export(
         if warmup:
             write_warmup(part, list(warmup))
     return os.fspath(path)
+
+
+def warn_of_layer_norm(elmo: Elmo) -> None:
+    """Warns of what an exported model answers, if its layers are normalised."""
+    if elmo.layer_norm:
+        logging.warning(
+            "This Elmo normalises each layer over the whole batch (layer_norm=True): what the "
+            "exported model answers for a sentence depends on the sentences beside it."
+        )
 
 
 def check_version(version: Any) -> None:

@@ -9,7 +9,12 @@ import tensorflow as tf
 
 from elmo_tf import __version__
 from elmo_tf.files import atomic_directory, refuse_pattern
-from elmo_tf.saved_models.exporting import VERSION_FILES, check_version, write_saved_model
+from elmo_tf.saved_models.exporting import (
+    VERSION_FILES,
+    check_version,
+    warn_of_layer_norm,
+    write_saved_model,
+)
 from elmo_tf.saved_models.model_cards import signature_rows, table, type_name
 from elmo_tf.saved_models.task_signatures import PAIR_SEPARATOR, ExportedTask
 from elmo_tf.saved_models.verify import SENTENCES, TOLERANCES, check_weights, compare_signatures
@@ -59,6 +64,8 @@ def export_task(
     path = Path(directory) / str(version)
     refuse_pattern(path)
     exported = ExportedTask(model)
+    if model.elmo is not None:
+        warn_of_layer_norm(model.elmo)
     with (
         atomic_directory(path, overwrite, VERSION_FILES) as part,
         tempfile.TemporaryDirectory() as assets,

@@ -6,6 +6,7 @@ from typing import Any
 
 from elmo_tf.commands.options import (
     CHECKPOINT,
+    add_input_columns,
     add_overwrite,
     natural,
     not_negative,
@@ -241,13 +242,21 @@ def _add_predict(add: Callable) -> None:
         help="text, one tokenised sentence a line, or CoNLL columns; of snli JSON lines",
     )
     parser.add_argument("output", metavar="OUTPUT", help="in the format of the task")
+    add_input_columns(parser)
     add_overwrite(parser)
 
 
 def _predict(arguments: Any) -> None:
     from elmo_tf.trainers.tasks.answering import predict_task
 
-    number = predict_task(arguments.workdir, arguments.input, arguments.output, arguments.overwrite)
+    number = predict_task(
+        arguments.workdir,
+        arguments.input,
+        arguments.output,
+        arguments.input_format,
+        arguments.token_column,
+        arguments.overwrite,
+    )
     print_json({"output": arguments.output, "examples": number})
 
 

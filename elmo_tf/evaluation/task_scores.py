@@ -27,15 +27,21 @@ def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
     metrics = require_extra("seqeval.metrics", _EXTRA, "The score of spans")
     scheme = require_extra("seqeval.scheme", _EXTRA, "The score of spans").IOB2
     _check_lengths(gold, predicted)
+    # seqeval reads a type only in part if there is a dash at its end: it gets numbers.
+    types = sorted({tag[2:] for tags in (*gold, *predicted) for tag in tags if tag != "O"})
+    numbers = {name: f"T{number}" for number, name in enumerate(types)}
     with warnings.catch_warnings():  # of types that are nowhere predicted
         warnings.simplefilter("ignore")
         report = metrics.classification_report(
-            gold, predicted, output_dict=True, mode="strict", scheme=scheme, zero_division=0
+            *(_numbered(sentences, numbers) for sentences in (gold, predicted)),
+            output_dict=True,
+            mode="strict",
+            scheme=scheme,
+            zero_division=0,
         )
-    averages = {name for name in report if name.endswith(" avg")}
     return {
         **_scores(report["micro avg"]),
-        "types": {name: _scores(one) for name, one in report.items() if name not in averages},
+        "types": {name: _scores(report[numbers[name]]) for name in types},
     }
 
 
@@ -72,14 +78,28 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
     """
     _check_lengths(gold, predicted, is_nested=False)
     metrics = require_extra("sklearn.metrics", _EXTRA, "The score of labels")
-    report = metrics.classification_report(gold, predicted, output_dict=True, zero_division=0)
     labels = sorted({*gold, *predicted})
+    names = ("precision", "recall", "f1-score", "support")
+    columns = metrics.precision_recall_fscore_support(
+        gold, predicted, labels=labels, zero_division=0
+    )
+    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     return {
         "accuracy": _accuracy(gold, predicted),
-        "macro_f1": float(report["macro avg"]["f1-score"]),
+        "macro_f1": float(columns[2].mean()),
         "examples": len(gold),
-        "labels": {label: _scores(report[label], "examples") for label in labels},
+        "labels": {
+            label: _scores(row, "examples") for label, row in zip(labels, rows, strict=True)
+        },
     }
+
+
+def _numbered(sentences: Sequence[Sequence[str]], numbers: dict[str, str]) -> list[list[str]]:
+    """BIO with numbers in place of the types."""
+    return [
+        [tag if tag == "O" else f"{tag[:2]}{numbers[tag[2:]]}" for tag in tags]
+        for tags in sentences
+    ]
 
 
 def _accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:

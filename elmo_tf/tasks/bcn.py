@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from elmo_tf.config_checks import check_int
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.attention import masked_softmax, soft_alignment
 from elmo_tf.tasks.bilstm import BiLSTM
@@ -58,6 +59,7 @@ class BCN(Classifier):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        check_int(reduction, "reduction", least=1)
         self.settings = {
             "units": units,
             "reduction": reduction,
@@ -69,7 +71,7 @@ class BCN(Classifier):
         self.encoder = BiLSTM(units, name="encoder")
         self.integrator = BiLSTM(units, name="integrator")
         self.attention_scores = keras.layers.Dense(1, name="attention_scores")
-        width = 8 * units // reduction  # of four pooled vectors of both directions
+        width = max(8 * units // reduction, 1)  # of four pooled vectors of both directions
         widths = (width, max(width // 2, 1), len(self.labels))
         self.maxouts = [Maxout(each, name=f"maxout_{i}") for i, each in enumerate(widths)]
         # Small data has few steps in which to learn the moments.
@@ -87,7 +89,7 @@ class BCN(Classifier):
         context = soft_alignment(encoded, encoded, mask)
         joined = ops.concatenate([encoded, encoded - context, encoded * context], axis=-1)
         integrated = self.integrator(joined, mask=mask, training=training)
-        if vectors["output"] is not None:
+        if "output" in vectors:
             integrated = ops.concatenate([integrated, vectors["output"]], axis=-1)
         features = self._pooled(integrated, mask)  # (batch, feature)
         for norm, dropout, maxout in zip(

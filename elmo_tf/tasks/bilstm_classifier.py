@@ -57,7 +57,7 @@ class BiLSTMClassifier(Classifier):
         vectors = self._vectors(inputs, "tokens", training)
         hidden = self.input_dropout(vectors["input"], training=training)
         hidden = self.lstm(hidden, mask=vectors["mask"], training=training)
-        if vectors["output"] is not None:
+        if "output" in vectors:
             hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
         pooled = masked_max(hidden, vectors["mask"])  # (batch, feature)
         return self.scores(self.output_dropout(pooled, training=training))

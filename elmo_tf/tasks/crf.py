@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 from keras import ops
 
 from elmo_tf.config_checks import check_int
@@ -50,7 +51,8 @@ class CRF(keras.layers.Layer):
         tokens.
 
     Raises:
-        ValueError: an argument out of its range, or emissions of another number of tags.
+        ValueError: an argument out of its range, constraints that allow no sequence of some
+            length, or emissions of another number of tags.
 
     Source: Lafferty et al. 2001; Lample et al. 2016, section 2.2.
     """
@@ -62,6 +64,7 @@ class CRF(keras.layers.Layer):
         self.constraints = None if constraints is None else TagConstraints(*constraints)
         if self.constraints is not None:
             self.constraints.check(num_tags)
+            _check_every_length(self.constraints)
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -140,6 +143,20 @@ class CRF(keras.layers.Layer):
             "num_tags": self.num_tags,
             "constraints": None if constraints is None else [list(one) for one in constraints],
         }
+
+
+def _check_every_length(constraints: TagConstraints) -> None:
+    """Refuses constraints that allow no sequence of some length."""
+    reached = np.asarray(constraints.first, bool)
+    last, between = np.asarray(constraints.last, bool), np.asarray(constraints.between, bool)
+    # Which tags are reached repeats itself, long before twice as many tokens as there are tags.
+    for num_tokens in range(1, 2 * len(reached) + 2):
+        if not (reached & last).any():
+            raise ValueError(
+                f"`constraints` allow no sequence of {num_tokens} tags: is the tag for what is "
+                "outside of any span (O) among the labels?"
+            )
+        reached = reached @ between
 
 
 def sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) -> Any:

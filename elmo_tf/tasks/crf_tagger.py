@@ -73,7 +73,7 @@ class CRFTagger(TaskModel):
         hidden, mask = vectors["input"], vectors["mask"]
         for lstm, dropout in zip(self.lstms, self.dropouts, strict=False):
             hidden = lstm(dropout(hidden, training=training), mask=mask, training=training)
-        if vectors["output"] is not None:
+        if "output" in vectors:
             hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
         emissions = self.emissions(self.dropouts[-1](hidden, training=training))
         if not self.crf.built:

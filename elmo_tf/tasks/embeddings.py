@@ -142,11 +142,11 @@ class CharacterEmbedding(keras.layers.Layer):
         self.char_cnn.build((None, self.max_chars))
 
     def call(self, tokens):
-        # Each distinct token once.
-        distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
+        # Each distinct token once; the first is none, so that there is always a row.
+        distinct, index = tf.unique(tf.concat([[""], tf.reshape(tokens, (-1,))], axis=0))
         rows = self.char_cnn(cut_characters(char_ids(distinct, self.max_chars), self._max_width))
         rows = ops.where(is_token(distinct)[:, None], rows, 0)
-        return tf.gather(rows, tf.reshape(index, tf.shape(tokens)))
+        return tf.gather(rows, tf.reshape(index[1:], tf.shape(tokens)))
 
     def compute_output_spec(self, tokens):
         shape = self.char_cnn.compute_output_shape((*tokens.shape, self.max_chars))

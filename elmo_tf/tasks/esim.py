@@ -89,7 +89,7 @@ class ESIM(Classifier):
         mask = vectors["mask"]
         hidden = self.input_dropout(vectors["input"], training=training)
         hidden = self.encoder(hidden, mask=mask, training=training)
-        if vectors["output"] is not None:
+        if "output" in vectors:
             hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
         return hidden, mask
 

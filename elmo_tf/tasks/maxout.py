@@ -5,6 +5,8 @@ from keras import ops
 
 from elmo_tf.config_checks import check_int
 
+_LEAST = -1e30  # below any number that a layer gives
+
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class Maxout(keras.layers.Layer):
@@ -40,7 +42,8 @@ class Maxout(keras.layers.Layer):
     def call(self, inputs):
         pieces = self.pieces(inputs)
         shape = (*ops.shape(pieces)[:-1], self.units, self.num_pieces)
-        return ops.max(ops.reshape(pieces, shape), axis=-1)
+        # Without `initial` Keras takes no empty batch.
+        return ops.max(ops.reshape(pieces, shape), axis=-1, initial=_LEAST)
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.units)

@@ -16,7 +16,8 @@ def masked_max(vectors: Any, mask: Any) -> Any:
         mask: bool (batch, token).
     """
     real = mask[..., None]
-    greatest = ops.max(ops.where(real, vectors, ops.cast(_NEVER, vectors.dtype)), axis=1)
+    vectors = ops.where(real, vectors, ops.cast(_NEVER, vectors.dtype))
+    greatest = ops.max(vectors, axis=1, initial=_NEVER)  # of no sentence, too
     return ops.where(ops.any(real, axis=1), greatest, ops.zeros_like(greatest))
 
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.inputs import checked_inputs, token_batch
+from elmo_tf.text.odd_lines import is_utf_8
 
 _LAYERS = "layers"  # behind the name of a text: its layers of the biLM, if they are known
 
@@ -33,7 +34,7 @@ class TaskModel(keras.Model):
         training: bool.
 
     Raises:
-        ValueError: no labels, one that stands twice, or see `TokenVectors`.
+        ValueError: no labels, one that stands twice or is no valid UTF-8, or see `TokenVectors`.
     """
 
     texts: ClassVar[tuple[str, ...]] = ("tokens",)
@@ -50,6 +51,9 @@ class TaskModel(keras.Model):
         self.labels = tuple(labels)
         if not self.labels:
             raise ValueError("`labels` is empty: there is nothing to predict.")
+        for label in self.labels:
+            if not is_utf_8(label):
+                raise ValueError(f"A label is no valid UTF-8: {label!r}.")
         self._label_ids = {label: index for index, label in enumerate(self.labels)}
         if len(self._label_ids) < len(self.labels):
             raise ValueError(f"A label stands twice in `labels`: {', '.join(self.labels)}.")
@@ -113,9 +117,16 @@ class TaskModel(keras.Model):
                 f"The inputs must have the names {', '.join(self.texts)}, and may have "
                 f"{', '.join(sorted(allowed - set(self.texts)))}. Received: {', '.join(inputs)}."
             )
-        return {
+        named = {
             name: _tokens(value) if name in self.texts else value for name, value in inputs.items()
         }
+        sizes = {named[text].shape[0] for text in self.texts} - {None}
+        if len(sizes) > 1:
+            raise ValueError(
+                f"There must be as many texts of each kind, {' and '.join(self.texts)}. "
+                f"Received: {' and '.join(str(named[text].shape[0]) for text in self.texts)}."
+            )
+        return named
 
     def _split_texts(self, inputs: Any) -> Sequence[Any]:
         if len(self.texts) == 1:
@@ -129,8 +140,11 @@ class TaskModel(keras.Model):
 
     def _vectors(self, inputs: dict[str, Any], text: str, training: bool) -> dict[str, Any]:
         """What `TokenVectors` gives for one of the texts."""
-        layers = inputs.get(self.layers_name(text))
-        return self.token_vectors(inputs[text], layers=layers, training=training)
+        tokens, layers = inputs[text], inputs.get(self.layers_name(text))
+        if layers is not None:  # of a batch without any token there are none
+            missing = tf.shape(tokens)[1] - tf.shape(layers)[2]
+            layers = tf.pad(layers, [[0, 0], [0, 0], [0, missing], [0, 0]])
+        return self.token_vectors(tokens, layers=layers, training=training)
 
     def layers_name(self, text: str) -> str:
         """The name under which the layers of a text may come."""
@@ -156,7 +170,8 @@ class TaskModel(keras.Model):
         losses = self.per_example_loss(y, y_pred)
         if sample_weight is not None:
             losses = losses * tf.cast(sample_weight, losses.dtype)
-        return tf.add_n([tf.reduce_mean(losses), *self.losses])
+        penalties = [tf.cast(penalty, losses.dtype) for penalty in self.losses]
+        return tf.add_n([tf.reduce_mean(losses), *penalties])
 
     # Weights are made by the constructor, and need no shapes of inputs.
     def get_build_config(self):
@@ -188,7 +203,8 @@ class Classifier(TaskModel):
     """
 
     def per_example_loss(self, y, outputs):
-        return keras.losses.sparse_categorical_crossentropy(y, outputs, from_logits=True)
+        scores = tf.cast(outputs, tf.float32)
+        return keras.losses.sparse_categorical_crossentropy(y, scores, from_logits=True)
 
     def predictions(self, inputs):
         """See `TaskModel`.
@@ -196,7 +212,7 @@ class Classifier(TaskModel):
         Returns:
             "label", string (batch,), and "probabilities", float (batch, label).
         """
-        probabilities = tf.nn.softmax(self(inputs), axis=-1)
+        probabilities = tf.nn.softmax(tf.cast(self(inputs), tf.float32), axis=-1)
         names = tf.constant(self.labels)
         return {
             "label": tf.gather(names, tf.argmax(probabilities, axis=-1)),
@@ -211,10 +227,19 @@ class Classifier(TaskModel):
 
 def _tokens(inputs: Any) -> tf.Tensor:
     """Strings (batch, token) of whatever strings may come as."""
+    if isinstance(inputs, keras.KerasTensor):
+        if len(inputs.shape) != 2:
+            raise ValueError(
+                "A symbolic input must be tokens, keras.Input((None,), dtype='string'). "
+                f"Received: shape {tuple(inputs.shape)}."
+            )
+        return inputs
     inputs, _ = checked_inputs(inputs, None)
     if inputs.dtype != tf.string:
         raise TypeError(
             "A task model reads strings: sentences, or tokens. "
             f"Received: {tf.as_dtype(inputs.dtype).name} of shape {tuple(inputs.shape)}."
         )
-    return token_batch(inputs, None)[0]
+    tokens = token_batch(inputs, None)[0]
+    # At least one place: there is nothing to be computed of none.
+    return tf.pad(tokens, [[0, 0], [0, tf.maximum(1 - tf.shape(tokens)[1], 0)]], constant_values="")

@@ -31,8 +31,8 @@ class TokenVectors(keras.layers.Layer):
         training: bool.
 
     Returns:
-        A dict: "input", float (batch, token, feature); "output", float (batch, token, feature) or
-        None; "mask", bool (batch, token).
+        A dict: "input", float (batch, token, feature); "output", the same, if ELMo goes in there;
+        "mask", bool (batch, token).
 
     Raises:
         ValueError: an unknown placement, one that needs an `elmo`, or another number of mixes than
@@ -58,6 +58,8 @@ class TokenVectors(keras.layers.Layer):
 
     def _check(self) -> None:
         places = PLACEMENTS[self.placement]
+        if self.elmo is None and self.placement in ("output", "both"):
+            raise ValueError(f"placement {self.placement!r} needs an `elmo`, and there is none.")
         if self.elmo is not None and self.elmo.num_mixes not in (1, places):
             raise ValueError(
                 f"`elmo` must have one mix, or as many as it has places: placement "
@@ -78,11 +80,10 @@ class TokenVectors(keras.layers.Layer):
             elmo = self._mixes(tokens, layers, mask, training)
             if self.placement in ("input", "both"):
                 parts.append(elmo[0])
-        return {
-            "input": ops.concatenate(parts, axis=-1),
-            "output": elmo[-1] if elmo and self.placement in ("output", "both") else None,
-            "mask": mask,
-        }
+        vectors = {"input": ops.concatenate(parts, axis=-1), "mask": mask}
+        if elmo is not None and self.placement in ("output", "both"):
+            vectors["output"] = elmo[-1]
+        return vectors
 
     def _mixes(self, tokens, layers, mask, training):
         if layers is None:

@@ -1,6 +1,5 @@
 """Files of sentences or pairs of sentences with a label each ─► their tokens and labels."""
 
-import csv
 import json
 import os
 import re
@@ -132,7 +131,7 @@ def _json_rows(
             continue
         try:
             row = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"{os.fspath(path)}, line {number}: no JSON object: {error}") from None
         if not isinstance(row, dict):
             raise ValueError(f"{os.fspath(path)}, line {number}: no JSON object: {line[:80]!r}.")
@@ -148,16 +147,16 @@ def _json_rows(
 def _table_rows(
     path: str | os.PathLike, fields: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    lines = csv.reader(read_lines(path), delimiter="\t", quoting=csv.QUOTE_NONE)
+    lines = (line.rstrip("\r\n").split("\t") for line in read_lines(path))
     header = next(lines, [])
     missing = [field for field in fields if field not in header]
     if missing:
         raise ValueError(
             f"{os.fspath(path)}, line 1: no column {', '.join(missing)}. Its columns are "
-            f"{', '.join(header) or 'none'}."
+            f"{', '.join(filter(None, header)) or 'none'}."
         )
     for number, cells in enumerate(lines, start=2):
-        if not cells:
+        if cells == [""]:
             continue
         if len(cells) != len(header):
             raise ValueError(

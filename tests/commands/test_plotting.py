@@ -104,10 +104,11 @@ def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, argu
 
 def test_the_mixes_of_task_models_are_drawn(command, checkpoint_directory, tmp_path):
     (tmp_path / "train.conll").write_text("Anna B-PER\nsings O\n")
-    for name, options in (("ner", ["--elmo", checkpoint_directory]), ("plain", [])):
+    elmo = ("--elmo", checkpoint_directory, "--placement", "both")
+    for name, options in (("ner", elmo), ("plain", ())):
         status, _, err = command(
             *("task", "train", "--task", "ner", "--train", "train.conll", "--dev", "train.conll"),
-            *("--workdir", name, "--epochs", 1, "--units", 4, "--placement", "both"),
+            *("--workdir", name, "--epochs", 1, "--units", 4),
             *("--cache-gb", 0, *options),
         )
         assert status == 0, err

@@ -37,6 +37,15 @@ def test_labels_are_counted_together_and_by_kind():
     assert scores["macro_f1"] == pytest.approx((2 / 3 + 2 / 3 + 0 + 0) / 4)
 
 
+def test_types_and_labels_may_have_any_names():
+    scores = span_scores([["B-A-", "O"]], [["B-A", "O"]])
+    assert (scores["f1"], set(scores["types"])) == (0, {"A", "A-"})
+    assert set(span_scores([["B-macro avg"]], [["O"]])["types"]) == {"macro avg"}
+
+    labels = ["accuracy", "macro avg", "weighted avg"]
+    assert set(label_scores(labels, labels)["labels"]) == set(labels)
+
+
 def test_other_numbers_are_refused():
     with pytest.raises(ValueError, match="3 true labels and 2 predicted ones"):
         span_scores(GOLD, PREDICTED[:2])

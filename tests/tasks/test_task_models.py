@@ -64,6 +64,43 @@ def test_all_kinds_of_strings_agree(kind, bilm):
 
 
 @every_kind
+@pytest.mark.parametrize("sentences", [[""], [[]], []])
+def test_a_batch_may_hold_no_token_and_no_sentence(kind, sentences, bilm):
+    model = new_model(kind, bilm, "both")
+
+    found = model.quick_predictions((sentences, sentences) if kind == "esim" else sentences)
+
+    assert found["probabilities"].shape[0] == len(sentences)
+    assert np.isfinite(found["probabilities"]).all()
+
+
+@every_kind
+def test_it_may_be_part_of_a_functional_model(kind, bilm):
+    model = new_model(kind, bilm, "both")
+    inputs = [keras.Input((None,), dtype="string") for _ in model.texts]
+    functional = keras.Model(inputs, model(inputs if kind == "esim" else inputs[0]))
+
+    texts = some_inputs(kind, SENTENCES)
+    tensors = [padded(text) for text in (texts if kind == "esim" else [texts])]
+
+    np.testing.assert_allclose(functional(tensors), model(texts), atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["tagger", "classifier"])
+def test_mixed_precision_trains_with_a_penalty_on_the_mix(kind, bilm):
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        model_class, settings = KINDS[kind]
+        model = model_class(elmo=Elmo(bilm, l2=0.1), **settings)
+        model.compile("sgd")
+        history = model.fit(padded(SENTENCES), truth(kind), verbose=0)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
+    assert np.isfinite(history.history["loss"][0])
+
+
+@every_kind
 @pytest.mark.parametrize("placement", ["input", "output", "both"])
 def test_layers_that_are_known_already_give_the_same(kind, placement, bilm):
     model = new_model(kind, bilm, placement)
@@ -206,6 +243,14 @@ def test_wrong_arguments_are_refused(bilm):
         new_model("classifier", labels=[])
     with pytest.raises(ValueError, match="A label stands twice in `labels`: a, b, a"):
         new_model("classifier", labels=["a", "b", "a"])
+    with pytest.raises(ValueError, match=r"A label is no valid UTF-8: 'caf\\udce9'"):
+        new_model("classifier", labels=["caf\udce9"])
+    with pytest.raises(ValueError, match="placement 'both' needs an `elmo`, and there is none"):
+        new_model("classifier", placement="both")
+    with pytest.raises(ValueError, match="`reduction` must be an integer of at least 1"):
+        new_model("bcn", reduction=0)
+    with pytest.raises(ValueError, match="allow no sequence of 1 tags: is the tag for what is out"):
+        new_model("tagger", labels=["B-X", "L-X"], scheme="BIOUL")
     with pytest.raises(ValueError, match="`placement` must be one of input, output, both, none"):
         new_model("classifier", placement="top")
     with pytest.raises(ValueError, match="There is nothing to read: pass `embeddings`"):
@@ -225,6 +270,10 @@ def test_wrong_inputs_are_refused():
         classifier("the cat")
     with pytest.raises(ValueError, match="must be 2 batches of texts: premise, hypothesis"):
         esim(["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"as many texts of each kind, .* Received: 2 and 1"):
+        esim((["a b", "c"], ["d"]))
+    with pytest.raises(ValueError, match=r"A symbolic input must be tokens, .* shape \(None,\)"):
+        classifier(keras.Input((), dtype="string"))
     with pytest.raises(ValueError, match=r"must have the names tokens, .* Received: words"):
         classifier({"words": ["a"]})
     with pytest.raises(ValueError, match=r"An empty token .* before a real one"):

@@ -146,6 +146,7 @@ def test_pairs_are_read_from_columns(file):
     ("line", "message"),
     [
         ("{", "no JSON object"),
+        ("[" * 100_000, "no JSON object"),
         ("[1]", r"no JSON object: '\[1\]"),
         (json.dumps({"sentence1": "a", "gold_label": "x"}), "no string `sentence2`. It has"),
         (json.dumps({**PAIR, "gold_label": 3}), "no string `gold_label`"),
@@ -158,6 +159,14 @@ def test_what_is_no_pair_is_refused_with_its_line(file, line, message):
 
     with pytest.raises(ValueError, match=rf"pairs\.jsonl, line 2: .*{message}"):
         read_pairs(path, known=["entailment"])
+
+
+def test_cells_may_be_long_and_hold_carriage_returns(file):
+    path = file("pairs.tsv", "sentence1\tsentence2\tgold_label", f"{'a ' * 70_000}\tb\rc\tx\r", "")
+
+    (pair,) = read_pairs(path)
+
+    assert (len(pair.premise), pair.hypothesis, pair.label) == (70_000, ["b", "c"], "x")
 
 
 def test_columns_that_do_not_suit_are_refused(file):

@@ -44,6 +44,8 @@ def predict_task(
     workdir: str | os.PathLike,
     input: str | os.PathLike,
     output: str | os.PathLike,
+    format: str | None = None,
+    token_column: int | None = None,
     overwrite: bool = False,
 ) -> int:
     """Writes what the best model of a work directory says of a file.
@@ -55,8 +57,10 @@ def predict_task(
     Args:
         workdir: of `train_task`.
         input: without labels, or with some that are not read: text, a tokenised sentence a line, or
-            CoNLL columns, by its name; of "snli" as `read_pairs` takes it.
+            CoNLL columns; of "sst" trees too; of "snli" as `read_pairs` takes it.
         output: the file to write.
+        format: "text", "conll" or "conllu"; None to go by the name of the input.
+        token_column: int >= 1 or None. Of CoNLL columns, see `sentence_reader`.
         overwrite: whether it may be replaced.
 
     Returns:
@@ -65,12 +69,14 @@ def predict_task(
     Raises:
         FileExistsError: `output` exists, and `overwrite` is false.
         FileNotFoundError: there is no model, or no input.
-        ValueError: the input is broken; the message names the line.
+        ValueError: the input is broken; the message names the line. Or it is read as text, and
+            looks like columns.
     """
     refuse_file(output, overwrite)
     model, record = load_model(workdir)
     kind = KINDS[record["settings"]["task"]]
-    texts = kind.unlabelled(os.fspath(input), record["settings"])
+    known = kind.known(model.labels)
+    texts = kind.unlabelled(os.fspath(input), format, token_column, known)
     found = batch_answers(kind, model, Batches(model, texts, None, _BATCH_SIZE), shown=True)
     with atomic_file(output, overwrite) as part, open(part, "wb") as file:
         for line in kind.lines(texts, found):

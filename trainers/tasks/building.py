@@ -85,7 +85,7 @@ def kept_layers(
         yield None
         return
     distinct = DistinctTexts(texts)
-    cache = LayerCache(config.cache, int(config.cache_gb * 2**30))
+    cache = LayerCache(config.cache, int(min(config.cache_gb * 2**30, 2**62)))
     with cache.layers(Embedder(bilm, "all", config.precision), distinct.sentences) as layers:
         yield distinct, layers
 

@@ -156,8 +156,9 @@ class TaskConfig:
             check_bool(getattr(self, name), name)
         for names, allowed, is_allowed in (
             (_RATES, "a number from 0 to below 1", lambda value: 0 <= value < 1),
-            (_NOT_NEGATIVE, "a number of at least 0", lambda value: value >= 0),
-            (_POSITIVE, "a number above 0", lambda value: value > 0),
+            (_NOT_NEGATIVE, "a number of at least 0", lambda value: 0 <= value < float("inf")),
+            (_POSITIVE, "a number above 0", lambda value: 0 < value < float("inf")),
+            (("seed",), "an integer below 2³²", lambda value: value < 2**32),
             (("share",), "a number above 0, at most 1", lambda value: 0 < value <= 1),
         ):
             for name in names:
@@ -172,6 +173,14 @@ class TaskConfig:
             raise ValueError("`resume` and `overwrite` exclude each other: pass one of them.")
         if self.fine_tune and self.elmo is None:
             raise ValueError("`fine_tune` needs `elmo`: there is no biLM to train.")
+        if self.elmo is None and self.placement in ("output", "both"):
+            raise ValueError(f"`placement` {self.placement} needs `elmo`: there is none to place.")
+        has_words = self.word_vectors is not None or self.word_dim or self.characters
+        if not has_words and (self.elmo is None or self.placement in ("output", "none")):
+            raise ValueError(
+                "There is nothing to read: no words (`word_dim`, `word_vectors`), no `characters`, "
+                "and no `elmo` at the input."
+            )
         if self.freeze_words and self.word_vectors is None:
             raise ValueError("`freeze_words` needs `word_vectors`: what is learnt must change.")
         if self.task != "sst" and (self.phrases is not None or self.binary):

@@ -12,6 +12,7 @@ from elmo_tf.tasks import BCN, ESIM, BiLSTMClassifier, CRFTagger
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.labelled_texts import LabelledPair, LabelledText, read_pairs, read_sentiment
 from elmo_tf.text.sentence_files import format_of, sentence_reader
+from elmo_tf.text.sentiment_trees import read_trees
 from elmo_tf.text.tag_schemes import converted, scheme_tags
 from elmo_tf.text.tagged_sentences import TaggedSentence, read_tagged_files
 from elmo_tf.trainers.tasks.config import TaskConfig
@@ -68,9 +69,17 @@ class TaskKind:
         """How good the answers are."""
         return label_scores(gold, predicted)
 
-    def unlabelled(self, path: str, settings: Mapping[str, Any]) -> list[tuple[list[str], ...]]:
-        """The texts of a file without labels."""
-        return [(sentence.tokens,) for sentence in sentence_reader(path)()]
+    def unlabelled(
+        self, path: str, format: str | None, token_column: int | None, known: Collection[str]
+    ) -> list[tuple[list[str], ...]]:
+        """The texts of a file whose labels, if it has some, are not read.
+
+        Args:
+            path: the file.
+            format, token_column: see `sentence_reader`.
+            known: labels that would stand in such a file.
+        """
+        raise NotImplementedError
 
     def lines(
         self, texts: Sequence[tuple[list[str], ...]], answers: Sequence[Any]
@@ -117,11 +126,17 @@ class Tagging(TaskKind):
         """See `TaskKind`."""
         return tag_scores(gold, predicted)
 
-    def unlabelled(self, path, settings):
+    def unlabelled(self, path, format, token_column, known):
         """See `TaskKind`."""
-        columns = settings["format"] or format_of(path)
-        column = None if columns == "text" else settings["token_column"]
-        return [(one.tokens,) for one in sentence_reader(path, columns, column)()]
+        sentences = list(sentence_reader(path, format, token_column)())
+        last = [one.tokens[-1] for one in sentences if one.tokens]
+        is_text = (format or format_of(path)) == "text"
+        if format is None and is_text and last and all(token in known for token in last):
+            raise ValueError(
+                f"{path} is read as text by its name, but each line ends in a label of the model: "
+                "are these columns? Name the format (format, --input-format)."
+            )
+        return [(one.tokens,) for one in sentences]
 
     def lines(self, texts, answers):
         """See `TaskKind`."""
@@ -187,6 +202,13 @@ class Sentiment(TaskKind):
             for text in read_sentiment(file, settings["phrases"], settings["binary"], known)
         ]
 
+    def unlabelled(self, path, format, token_column, known):
+        """See `TaskKind`. A file of trees is read as one."""
+        sentences = list(sentence_reader(path, format, token_column)())
+        if format is None and all(one.text.startswith("(") for one in sentences if one.tokens):
+            return [(phrases[0].tokens,) for _, phrases in read_trees(path)]
+        return [(one.tokens,) for one in sentences]
+
     def new_model(self, config, labels, embeddings, elmo):
         """See `TaskKind`."""
         model_class = {"bcn": BCN, "bilstm": BiLSTMClassifier}[config.model]
@@ -206,8 +228,10 @@ class Entailment(TaskKind):
         """See `TaskKind`."""
         return (example.premise, example.hypothesis)
 
-    def unlabelled(self, path, settings):
+    def unlabelled(self, path, format, token_column, known):
         """See `TaskKind`."""
+        if format is not None or token_column is not None:
+            raise ValueError("Pairs have no other format, and no columns of tokens.")
         return [self.texts(pair) for pair in read_pairs(path, is_labelled=False)]
 
     def lines(self, texts, answers):

@@ -1,5 +1,6 @@
 """Trains a task model: files of a task, and a biLM ─► the best model, its scores, and a log."""
 
+import hashlib
 import json
 import math
 import time
@@ -16,7 +17,7 @@ from elmo_tf.checkpoints.save import write_json
 from elmo_tf.embedding.layer_files import LayerFiles
 from elmo_tf.files import atomic_file
 from elmo_tf.progress import progress
-from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks import TaskModel, WordEmbedding
 from elmo_tf.trainers.tasks.answering import batch_answers
 from elmo_tf.trainers.tasks.building import kept_layers, new_elmo, new_embeddings
 from elmo_tf.trainers.tasks.config import TaskConfig
@@ -121,6 +122,7 @@ class _Run:
             "settings": config.as_json(),
             "labels": list(model.labels),
             "examples": {"train": len(train), "dev": len(dev)},
+            "data": _digest(train, dev, model),
             "trained_weights": _num_weights(model),
             "best": None,
             "epochs": [],
@@ -137,11 +139,12 @@ class _Run:
         self._write_logs()
 
     def _check_data(self, before: Mapping[str, Any]) -> None:
-        for name in ("labels", "examples"):
+        for name in ("labels", "examples", "data"):
             if before[name] != self.record[name]:
                 raise ValueError(
-                    f"Cannot go on with other data than that in {self._workdir / RECORD_FILE}: "
-                    f"`{name}` was {before[name]}, is {self.record[name]}."
+                    "Cannot go on with other examples or word vectors than those of "
+                    f"{self._workdir / RECORD_FILE}: `{name}` was {before[name]}, is "
+                    f"{self.record[name]}."
                 )
 
     def train(self) -> None:
@@ -202,6 +205,14 @@ class _Run:
         with atomic_file(self._workdir / LOG_FILE) as part:
             lines = [json.dumps(one) + "\n" for one in self.record["epochs"]]
             part.write_text("".join(lines), encoding="utf-8")
+
+
+def _digest(train: Sequence[Any], dev: Sequence[Any], model: TaskModel) -> str:
+    """A digest of all examples, and of the words that have vectors."""
+    layers = model.token_vectors.embeddings
+    words = [layer.words for layer in layers if isinstance(layer, WordEmbedding)]
+    content = json.dumps([train, dev, words])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def _num_weights(model: TaskModel) -> int:

@@ -89,7 +89,10 @@ def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
                 f"{folder} holds no trained task model: there is no {name}. "
                 "elmo-tf task train makes one."
             )
-    record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
+    try:
+        record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{folder / RECORD_FILE} is damaged: {error}") from None
     try:
         return keras.saving.load_model(folder / MODEL_FILE, compile=False), record
     except (TypeError, ValueError, zipfile.BadZipFile) as error:
@@ -112,9 +115,14 @@ class SavedState:
 
     def __init__(self, path: Path):
         self._path = path
-        with np.load(path) as saved:
-            self._arrays = {name: saved[name] for name in saved.files}
-        self.record: dict[str, Any] = json.loads(str(self._arrays.pop("record")))
+        try:
+            with open(path, "rb") as file, np.load(file) as saved:
+                self._arrays = {name: saved[name] for name in saved.files}
+            self.record: dict[str, Any] = json.loads(str(self._arrays.pop("record")))
+        except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
+            raise ValueError(
+                f"{path} is damaged, so that a run cannot go on from it: {error}"
+            ) from None
 
     def give_to(self, model: TaskModel) -> None:
         """Gives a model its weights, and all else that changes in training.

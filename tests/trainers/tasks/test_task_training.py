@@ -112,6 +112,18 @@ def test_tags_are_predicted_in_columns_and_follow_their_scheme(ner, tmp_path):
         predict_task(ner[0], tmp_path / "text.txt", tmp_path / "out.conll")
 
 
+def test_text_and_columns_are_told_apart(ner, tmp_path):
+    (tmp_path / "in.txt").write_text(NER.replace("lives O", "lives B-LOC"))
+    out = tmp_path / "out.conll"
+
+    with pytest.raises(ValueError, match=r"each line ends in a label .*--input-format"):
+        predict_task(ner[0], tmp_path / "in.txt", out)
+
+    assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
+    assert out.read_text().startswith("Anna\t")
+    assert predict_task(ner[0], tmp_path / "in.txt", out, format="text", overwrite=True) == 12
+
+
 def test_a_run_goes_on_exactly_where_it_ended(run, tmp_path):
     settings = {"dropout": 0.3, "elmo_dropout": 0.3}
     whole = run("ner", tmp_path / "whole", **settings)
@@ -180,6 +192,9 @@ def test_every_task_is_trained_judged_and_answered(task, settings, run, files, t
         assert [row["sentence2"] for row in rows] == ["He rests .", "He runs .", "A cat"]
         assert {row["label"] for row in rows} <= {"entailment", "contradiction"}
     elif task == "sst":
+        predict_task(tmp_path / "run", files[task], tmp_path / "of_trees.txt")
+        trees = (tmp_path / "of_trees.txt").read_text().splitlines()
+        assert [line.split("\t")[1] for line in trees] == ["a bad film", "a good film"]
         assert [line.split("\t")[1] for line in lines] == sentences.splitlines()
         assert {line.split("\t")[0] for line in lines} <= set(record["labels"])
     else:
@@ -239,14 +254,27 @@ def test_other_data_are_not_gone_on_with(run, files, tmp_path):
     (tmp_path / "more.conll").write_text(NER + "\nin O\n")
     settings = {**SMALL, "resume": True}
 
-    with pytest.raises(ValueError, match=r"other data than that .*`examples` was .*'train': 3"):
+    with pytest.raises(ValueError, match=r"other examples .*`examples` was .*'train': 3"):
         train_task(
             TaskConfig("ner", tmp_path / "more.conll", files["ner"], tmp_path / "run", **settings)
         )
+    (tmp_path / "other.conll").write_text(NER.replace("Berg", "Dorf"))
+    with pytest.raises(ValueError, match=r"other examples or word vectors .*`data` was"):
+        train_task(
+            TaskConfig("ner", tmp_path / "other.conll", files["ner"], tmp_path / "run", **settings)
+        )
+    state = tmp_path / "run" / "state.npz"
+    state.write_bytes(state.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"state\.npz is damaged"):
+        run("ner", tmp_path / "run", has_elmo=False, resume=True)
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path, ner):
     with pytest.raises(FileNotFoundError, match=r"no trained task model: there is no model\.keras"):
+        evaluate_task(tmp_path, ["x"])
+    (tmp_path / "task.json").write_text("{")
+    (tmp_path / "model.keras").touch()
+    with pytest.raises(ValueError, match=r"task\.json is damaged"):
         evaluate_task(tmp_path, ["x"])
     (tmp_path / "model.keras").write_bytes((ner[0] / "model.keras").read_bytes()[:1000])
     (tmp_path / "task.json").write_bytes((ner[0] / "task.json").read_bytes())
