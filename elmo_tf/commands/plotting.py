@@ -18,6 +18,7 @@ def add_plot(add_group: Callable) -> None:
     _add_training(add)
     _add_similarity(add)
     _add_weights(add)
+    _add_sample_efficiency(add)
 
 
 def _add_training(add: Callable) -> None:
@@ -133,6 +134,26 @@ def _plot_weights(arguments: Any) -> None:
 def _places(model: Any) -> list[str]:
     """Where the mixes of a task model go in."""
     return ["input", "output"] if len(model.elmo.mixes) == 2 else [model.token_vectors.placement]
+
+
+def _add_sample_efficiency(add: Callable) -> None:
+    parser = add(
+        "sample-efficiency",
+        _plot_sample_efficiency,
+        "draw scores by share of the training data, with and without ELMo, from a sweep",
+        "elmo-tf plot sample-efficiency sweep.json --output sweep.png",
+    )
+    parser.add_argument("sweep", metavar="FILE", help="written by elmo-tf task sweep --json FILE")
+    _add_picture(parser)
+
+
+def _plot_sample_efficiency(arguments: Any) -> None:
+    from elmo_tf.evaluation.plots.sample_efficiency_plot import draw_sample_efficiency, read_sweep
+    from elmo_tf.evaluation.plots.style import check_picture, save_figure
+
+    check_picture(arguments.output, arguments.overwrite)
+    figure = draw_sample_efficiency(read_sweep(arguments.sweep))
+    save_figure(figure, arguments.output, arguments.overwrite, arguments.dpi)
 
 
 def _add_picture(parser: Any) -> None:

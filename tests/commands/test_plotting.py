@@ -20,7 +20,9 @@ def run(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("kind", [(), ("training",), ("similarity",), ("weights",)])
+@pytest.mark.parametrize(
+    "kind", [(), ("training",), ("similarity",), ("weights",), ("sample-efficiency",)]
+)
 def test_help_begins_with_a_line_to_paste(command, kind):
     status, out, _ = command("plot", *kind, "--help")
     assert status == 0

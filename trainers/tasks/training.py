@@ -126,6 +126,7 @@ class _Run:
             "trained_weights": _num_weights(model),
             "best": None,
             "epochs": [],
+            "finished": False,
         }
 
     def begin(self) -> None:
@@ -156,6 +157,8 @@ class _Run:
                 logging.info("No better epoch for %d epochs: this is the end.", config.patience)
                 break
             self._epoch(epoch)
+        self.record["finished"] = True
+        self._write_logs()
         best = self.record["best"]
         logging.info(
             "Epoch %d was the best: %s %.4f.", best["epoch"], self._kind.metric, best["score"]
