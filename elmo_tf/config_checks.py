@@ -59,3 +59,10 @@ def check_int(value: Any, place: str, least: int, reason: str = "") -> None:
             f"`{place}` must be an integer of at least {least}"
             f"{f' ({reason})' if reason else ''}. Received: {value!r}"
         )
+
+
+def check_rate(value: Any, place: str) -> None:
+    """Refuses anything but a number from 0 to below 1."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value < 1:
+        raise ValueError(f"`{place}` must be a number from 0 to below 1. Received: {value!r}")

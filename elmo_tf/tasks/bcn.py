@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
-from elmo_tf.config_checks import check_int
+from elmo_tf.config_checks import check_int, check_rate
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.attention import masked_softmax, soft_alignment
 from elmo_tf.tasks.bilstm import BiLSTM
@@ -59,6 +59,8 @@ class BCN(Classifier):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        check_rate(dropout, "dropout")
+        check_rate(maxout_dropout, "maxout_dropout")
         check_int(reduction, "reduction", least=1)
         self.settings = {
             "units": units,

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import keras
 from keras import ops
 
+from elmo_tf.config_checks import check_rate
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.bilstm import BiLSTM
 from elmo_tf.tasks.pooling import masked_max
@@ -45,6 +46,7 @@ class BiLSTMClassifier(Classifier):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        check_rate(dropout, "dropout")
         self.units = units
         self.dropout_rate = dropout
         self.input_dropout = keras.layers.SpatialDropout1D(dropout, name="input_dropout")

@@ -7,11 +7,12 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from elmo_tf.config_checks import check_rate
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.bilstm import BiLSTM
 from elmo_tf.tasks.crf import CRF
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.inputs import is_token
+from elmo_tf.text.inputs import checked, is_token
 from elmo_tf.text.tag_schemes import constraints_of
 
 NO_TAG = -1  # of padding, in what `fit` is given
@@ -58,6 +59,7 @@ class CRFTagger(TaskModel):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        check_rate(dropout, "dropout")
         self.units = tuple(units)
         self.dropout_rate = dropout
         self.scheme = scheme
@@ -82,8 +84,17 @@ class CRFTagger(TaskModel):
         return emissions
 
     def per_example_loss(self, y, outputs):
-        tags = ops.cast(y, "int32")
+        tags = self._checked_tags(ops.cast(y, "int32"), outputs)
         return -self.crf.log_likelihood(outputs, ops.maximum(tags, 0), ops.not_equal(tags, NO_TAG))
+
+    def _checked_tags(self, tags: tf.Tensor, emissions: tf.Tensor) -> tf.Tensor:
+        """`y`, refused with a message where it does not suit the tokens or the labels."""
+        width, num_tokens = tf.shape(tags)[1], tf.shape(emissions)[1]
+        message = "`y` must have as many places as the padded tokens; it has, and they have"
+        tags = checked(tags, width == num_tokens, message, width, num_tokens)
+        is_place = tf.logical_and(tags >= NO_TAG, tags < len(self.labels))
+        message = f"`y` must hold places in `labels`, 0 to {len(self.labels) - 1}, or -1; it holds"
+        return checked(tags, tf.reduce_all(is_place), message, tags)
 
     def predictions(self, inputs):
         """See `TaskModel`.

@@ -6,6 +6,7 @@ from typing import ClassVar
 import keras
 from keras import ops
 
+from elmo_tf.config_checks import check_rate
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.attention import soft_alignment
 from elmo_tf.tasks.bilstm import BiLSTM
@@ -56,6 +57,7 @@ class ESIM(Classifier):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        check_rate(dropout, "dropout")
         self.units = units
         self.dropout_rate = dropout
         self.input_dropout = keras.layers.SpatialDropout1D(dropout, name="input_dropout")

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.token_vectors import TokenVectors
-from elmo_tf.text.inputs import checked_inputs, token_batch
+from elmo_tf.text.inputs import checked, checked_inputs, token_batch
 from elmo_tf.text.odd_lines import is_utf_8
 
 _LAYERS = "layers"  # behind the name of a text: its layers of the biLM, if they are known
@@ -203,6 +203,10 @@ class Classifier(TaskModel):
     """
 
     def per_example_loss(self, y, outputs):
+        y = tf.cast(y, tf.int32)
+        is_place = tf.reduce_all(tf.logical_and(y >= 0, y < len(self.labels)))
+        message = f"`y` must hold places in `labels`, 0 to {len(self.labels) - 1}; it holds"
+        y = checked(y, is_place, message, y)
         scores = tf.cast(outputs, tf.float32)
         return keras.losses.sparse_categorical_crossentropy(y, scores, from_logits=True)
 

@@ -247,6 +247,9 @@ def test_wrong_arguments_are_refused(bilm):
         new_model("classifier", labels=["caf\udce9"])
     with pytest.raises(ValueError, match="placement 'both' needs an `elmo`, and there is none"):
         new_model("classifier", placement="both")
+    for kind, wrong in (("tagger", {"dropout": 1.0}), ("bcn", {"maxout_dropout": -0.1})):
+        with pytest.raises(ValueError, match="dropout` must be a number from 0 to below 1"):
+            new_model(kind, **wrong)
     with pytest.raises(ValueError, match="`reduction` must be an integer of at least 1"):
         new_model("bcn", reduction=0)
     with pytest.raises(ValueError, match="allow no sequence of 1 tags: is the tag for what is out"):
@@ -278,6 +281,18 @@ def test_wrong_inputs_are_refused():
         classifier({"words": ["a"]})
     with pytest.raises(ValueError, match=r"An empty token .* before a real one"):
         classifier([["a", "", "b"]])
+
+
+def test_targets_that_do_not_suit_are_refused():
+    tagger, classifier = new_model("tagger"), new_model("classifier")
+    outputs = tagger(SENTENCES)
+
+    with pytest.raises(ValueError, match=r"as many places as the padded tokens.*: 5, 6"):
+        tagger.per_example_loss(np.zeros((4, 5)), outputs)
+    with pytest.raises(ValueError, match=r"places in `labels`, 0 to 2, or -1"):
+        tagger.per_example_loss(np.full((4, 6), 3), outputs)
+    with pytest.raises(ValueError, match=r"places in `labels`, 0 to 1; it holds: \[0 1 2 0\]"):
+        classifier.per_example_loss([0, 1, 2, 0], classifier(SENTENCES))
 
 
 def test_several_models_may_share_a_bilm(bilm):

@@ -4,7 +4,7 @@ import dataclasses
 import os
 from typing import Any
 
-from elmo_tf.config_checks import check_bool, check_choice, check_int
+from elmo_tf.config_checks import check_bool, check_choice, check_int, check_rate
 from elmo_tf.placements import PLACEMENTS
 
 # The tasks, and the models for each; the first is the usual one.
@@ -154,8 +154,9 @@ class TaskConfig:
                 check_int(value, name, least=0 if name in ("seed", "word_dim") else 1)
         for name in _FLAGS:
             check_bool(getattr(self, name), name)
+        for name in _RATES:
+            check_rate(getattr(self, name), name)
         for names, allowed, is_allowed in (
-            (_RATES, "a number from 0 to below 1", lambda value: 0 <= value < 1),
             (_NOT_NEGATIVE, "a number of at least 0", lambda value: 0 <= value < float("inf")),
             (_POSITIVE, "a number above 0", lambda value: 0 < value < float("inf")),
             (("seed",), "an integer below 2³²", lambda value: value < 2**32),
