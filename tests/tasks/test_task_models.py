@@ -38,7 +38,7 @@ def truth(kind):
 
 
 @every_kind
-@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("placement", ["both", "none"])
 def test_outputs_do_not_depend_on_padding_or_neighbours(kind, placement, bilm):
     model = new_model(kind, bilm, placement)
     together = real_outputs(kind, model(some_inputs(kind, SENTENCES)), SENTENCES)
@@ -101,7 +101,7 @@ def test_mixed_precision_trains_with_a_penalty_on_the_mix(kind, bilm):
 
 
 @every_kind
-@pytest.mark.parametrize("placement", ["input", "output", "both"])
+@pytest.mark.parametrize("placement", ["input", "both"])
 def test_layers_that_are_known_already_give_the_same(kind, placement, bilm):
     model = new_model(kind, bilm, placement)
 
@@ -139,7 +139,7 @@ def test_a_model_is_saved_and_loaded_whole(kind, placement, bilm, keras_round_tr
 
 
 @every_kind
-@pytest.mark.parametrize("placement", PLACEMENTS)
+@pytest.mark.parametrize("placement", ["both", "none"])
 def test_every_weight_but_those_of_the_bilm_gets_a_gradient(kind, placement, bilm):
     model = new_model(kind, bilm, placement, dropout=0.0)
 
