@@ -1,5 +1,6 @@
 """What all task models share: texts in, labels out, their own loss, and saving."""
 
+import abc
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -16,7 +17,7 @@ from elmo_tf.text.odd_lines import is_utf_8
 _LAYERS = "layers"  # behind the name of a text: its layers of the biLM, if they are known
 
 
-class TaskModel(keras.Model):
+class TaskModel(keras.Model, abc.ABC):
     """A Keras model over the tokens of one or two texts.
 
     It knows its own loss, so that `compile(optimizer)` is enough before `fit`.
@@ -78,13 +79,13 @@ class TaskModel(keras.Model):
                 f"{', '.join(self.labels)}."
             ) from None
 
+    @abc.abstractmethod
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
         """What is predicted, in words, in a graph or eagerly.
 
         Args:
             inputs: see the call.
         """
-        raise NotImplementedError
 
     @functools.cached_property
     def quick_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
@@ -92,6 +93,7 @@ class TaskModel(keras.Model):
         traced = tf.function(self.predictions, reduce_retracing=True)
         return lambda inputs: traced(self.named_inputs(inputs))
 
+    @abc.abstractmethod
     def per_example_loss(self, y: Any, outputs: Any) -> Any:
         """The loss of each example.
 
@@ -102,7 +104,6 @@ class TaskModel(keras.Model):
         Returns:
             float (batch,).
         """
-        raise NotImplementedError
 
     def __call__(self, inputs, training=False, **kwargs):
         return super().__call__(self.named_inputs(inputs), training=training, **kwargs)

@@ -1,5 +1,6 @@
 """What tasks differ in: how their files are read, what model they have, how it is judged."""
 
+import abc
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -21,7 +22,7 @@ from elmo_tf.trainers.tasks.config import TaskConfig
 _MODEL_SCHEME = "BIOUL"
 
 
-class TaskKind:
+class TaskKind(abc.ABC):
     """A kind of task.
 
     metric: the score by which the best epoch is chosen; larger is better.
@@ -29,6 +30,7 @@ class TaskKind:
 
     metric: ClassVar[str] = "accuracy"
 
+    @abc.abstractmethod
     def read(
         self, files: Sequence[str], settings: Mapping[str, Any], known: Collection[str] | None
     ) -> list[Any]:
@@ -39,7 +41,6 @@ class TaskKind:
             settings: those of `TaskConfig`.
             known: labels that may stand in them; None allows all.
         """
-        raise NotImplementedError
 
     def texts(self, example: Any) -> tuple[list[str], ...]:
         """The texts of an example, lists of tokens."""
@@ -69,6 +70,7 @@ class TaskKind:
         """How good the answers are."""
         return label_scores(gold, predicted)
 
+    @abc.abstractmethod
     def unlabelled(
         self, path: str, format: str | None, token_column: int | None, known: Collection[str]
     ) -> list[tuple[list[str], ...]]:
@@ -79,7 +81,6 @@ class TaskKind:
             format, token_column: see `sentence_reader`.
             known: labels that would stand in such a file.
         """
-        raise NotImplementedError
 
     def lines(
         self, texts: Sequence[tuple[list[str], ...]], answers: Sequence[Any]
@@ -88,6 +89,7 @@ class TaskKind:
         for (tokens,), label in zip(texts, answers, strict=True):
             yield f"{label}\t{' '.join(tokens)}"
 
+    @abc.abstractmethod
     def new_model(
         self,
         config: TaskConfig,
@@ -96,7 +98,6 @@ class TaskKind:
         elmo: Elmo | None,
     ) -> TaskModel:
         """A model that has learnt nothing yet."""
-        raise NotImplementedError
 
 
 class Tagging(TaskKind):
