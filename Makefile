@@ -7,14 +7,16 @@ BIN := $(VENV)/bin
 CORPUS ?=
 WORD ?=
 DEMO_DIR ?= demo
+# Processes among which tests are spread, a file to one of them; each takes 2 GiB and more.
+JOBS ?= 2
 
 .PHONY: help demo test test-all lint install clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo [CORPUS=file] [WORD=word]  install, then embed, train on, export, serve and query"
-	@echo "make test                install, then lint and all tests that take seconds"
-	@echo "make test-all            the same, with the tests marked slow"
+	@echo "make test [JOBS=2]       install, then lint and all tests that take seconds, in JOBS processes"
+	@echo "make test-all            the same, then the tests marked slow"
 	@echo "make install             the virtual environment only, in $(VENV)"
 	@echo "make clean               remove what the above made"
 
@@ -41,10 +43,11 @@ lint: install
 	cd $(VENV)/lint && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml --no-cache
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" --numprocesses $(JOBS) --dist loadfile
 
-test-all: lint
-	$(BIN)/python -m pytest
+# One at a time: some of them hold a time against a limit.
+test-all: test
+	$(BIN)/python -m pytest -m slow
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info demo .pytest_cache .ruff_cache
