@@ -174,6 +174,18 @@ def test_a_few_sentences_are_learnt_by_heart(kind, bilm):
     np.testing.assert_allclose(sums[sums > 0], 1, rtol=1e-5)
 
 
+def test_a_bcn_may_normalise_over_the_batch(keras_round_trip):
+    model = new_model("bcn", batch_norm=True)
+    model.compile("adam")
+    sentences = padded(["the cat sat", "ein mat", "on the mat", "Zürich"])
+    model.fit(sentences, tf.constant([0, 1, 0, 1]), batch_size=4, verbose=0)
+    assert all(np.any(norm.moving_mean) for norm in model.norms)
+    together = np.asarray(model(sentences))
+    alone = np.concatenate([model(sentences[row : row + 1]) for row in range(4)])
+    np.testing.assert_allclose(alone, together, atol=1e-5)  # by the moments of training
+    np.testing.assert_allclose(keras_round_trip(model)(sentences), together, atol=1e-6)
+
+
 @every_kind
 def test_a_bilm_can_be_trained_with_the_task(kind, fresh_bilm):
     bilm = fresh_bilm()
