@@ -6,6 +6,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from elmo_tf.text.corpus import sentence_dataset
+from elmo_tf.text.prepared_ahead import prepared_ahead
 from elmo_tf.text.windows import lm_windows
 
 
@@ -18,4 +19,4 @@ def training_windows(
         See `lm_windows`. Its iterator can be saved.
     """
     sentences = sentence_dataset(files, seed)
-    return lm_windows(sentences.repeat(), num_lanes, window).prefetch(4)
+    return prepared_ahead(lm_windows(sentences.repeat(), num_lanes, window), 4)

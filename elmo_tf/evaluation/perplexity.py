@@ -10,6 +10,7 @@ from elmo_tf.evaluation.full_softmax import token_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import count_corpus, sentence_dataset
+from elmo_tf.text.prepared_ahead import prepared_ahead
 from elmo_tf.text.windows import lm_windows
 
 # Text is read in one lane as long as it is short, where the state at its beginning matters.
@@ -59,9 +60,8 @@ class Perplexity:
         self._num_targets = count_corpus(files, model.vocabulary).targets
         num_lanes = max(1, min(_MOST_LANES, self._num_targets // _TOKENS_PER_LANE))
         window = max(1, _TOKENS_PER_WINDOW // num_lanes)
-        self._windows = lm_windows(
-            sentence_dataset(files), num_lanes, window, drop_remainder=False
-        ).prefetch(2)
+        windows = lm_windows(sentence_dataset(files), num_lanes, window, drop_remainder=False)
+        self._windows = prepared_ahead(windows, 2)
         self._states = tf.nest.map_structure(
             lambda state: tf.Variable(state, trainable=False), model.zero_states(num_lanes)
         )
