@@ -67,7 +67,7 @@ def stopped_at(name, instead=stopped):
 
 @formats
 def test_work_goes_on_where_it_was_stopped(bilm, text, tmp_path, suffix, caplog):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", logger="absl")
     whole, parts = tmp_path / f"whole{suffix}", tmp_path / f"parts{suffix}"
     Embedder(bilm, batch_tokens=64).embed_file(text, whole)
 
