@@ -13,6 +13,14 @@ def ctrl_c_interrupts():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(autouse=True)
+def logs_begin_with_warnings():
+    """Whatever a test before has set: which tests share a process is not known."""
+    from absl import logging
+
+    logging.set_verbosity(logging.WARNING)
+
+
 @pytest.fixture(scope="session")
 def options():
     return checkpoint.options()
