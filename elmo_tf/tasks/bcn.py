@@ -64,6 +64,7 @@ class BCN(Classifier):
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
+        dtype = self.dtype_policy
         check_rate(maxout_dropout, "maxout_dropout")
         check_int(reduction, "reduction", least=1)
         check_bool(batch_norm, "batch_norm")
@@ -74,20 +75,24 @@ class BCN(Classifier):
             "maxout_dropout": maxout_dropout,
             "batch_norm": batch_norm,
         }
-        self.input_dropout = keras.layers.Dropout(dropout, name="input_dropout")
-        self.feed_forward = keras.layers.Dense(units, activation="relu", name="feed_forward")
-        self.encoder = BiLSTM(units, name="encoder")
-        self.integrator = BiLSTM(units, name="integrator")
-        self.attention_scores = keras.layers.Dense(1, name="attention_scores")
+        self.input_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="input_dropout")
+        self.feed_forward = keras.layers.Dense(
+            units, activation="relu", dtype=dtype, name="feed_forward"
+        )
+        self.encoder = BiLSTM(units, dtype=dtype, name="encoder")
+        self.integrator = BiLSTM(units, dtype=dtype, name="integrator")
+        self.attention_scores = keras.layers.Dense(1, dtype=dtype, name="attention_scores")
         width = max(8 * units // reduction, 1)  # of four pooled vectors of both directions
         widths = (width, max(width // 2, 1), len(self.labels))
-        self.maxouts = [Maxout(each, name=f"maxout_{i}") for i, each in enumerate(widths)]
+        self.maxouts = [
+            Maxout(each, dtype=dtype, name=f"maxout_{i}") for i, each in enumerate(widths)
+        ]
         # Small data has few steps in which to learn the moments.
         self.norms = [
-            keras.layers.BatchNormalization(momentum=0.9, name=f"norm_{i}")
+            keras.layers.BatchNormalization(momentum=0.9, dtype=dtype, name=f"norm_{i}")
             for i in range(len(widths) if batch_norm else 0)
         ]
-        self.maxout_dropouts = [keras.layers.Dropout(maxout_dropout) for _ in widths]
+        self.maxout_dropouts = [keras.layers.Dropout(maxout_dropout, dtype=dtype) for _ in widths]
         self._create_weights()
 
     def call(self, inputs, training=False):

@@ -47,12 +47,15 @@ class BiLSTMClassifier(Classifier):
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
+        dtype = self.dtype_policy
         self.units = units
         self.dropout_rate = dropout
-        self.input_dropout = keras.layers.SpatialDropout1D(dropout, name="input_dropout")
-        self.lstm = BiLSTM(units, name="bilstm")
-        self.output_dropout = keras.layers.Dropout(dropout, name="output_dropout")
-        self.scores = keras.layers.Dense(len(self.labels), name="scores")
+        self.input_dropout = keras.layers.SpatialDropout1D(
+            dropout, dtype=dtype, name="input_dropout"
+        )
+        self.lstm = BiLSTM(units, dtype=dtype, name="bilstm")
+        self.output_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="output_dropout")
+        self.scores = keras.layers.Dense(len(self.labels), dtype=dtype, name="scores")
         self._create_weights()
 
     def call(self, inputs, training=False):

@@ -63,11 +63,16 @@ class CRFTagger(TaskModel):
         self.units = tuple(units)
         self.dropout_rate = dropout
         self.scheme = scheme
-        self.lstms = [BiLSTM(each, name=f"bilstm_{index}") for index, each in enumerate(self.units)]
-        self.dropouts = [keras.layers.SpatialDropout1D(dropout) for _ in range(len(units) + 1)]
-        self.emissions = keras.layers.Dense(len(self.labels), name="emissions")
+        dtype = self.dtype_policy
+        self.lstms = [
+            BiLSTM(each, dtype=dtype, name=f"bilstm_{index}") for index, each in enumerate(units)
+        ]
+        self.dropouts = [
+            keras.layers.SpatialDropout1D(dropout, dtype=dtype) for _ in range(len(units) + 1)
+        ]
+        self.emissions = keras.layers.Dense(len(self.labels), dtype=dtype, name="emissions")
         constraints = None if scheme is None else constraints_of(self.labels, scheme)
-        self.crf = CRF(len(self.labels), constraints, name="crf")
+        self.crf = CRF(len(self.labels), constraints, dtype=dtype, name="crf")
         self._create_weights()
 
     def call(self, inputs, training=False):
@@ -83,18 +88,24 @@ class CRFTagger(TaskModel):
             self.crf.built = True
         return emissions
 
-    def per_example_loss(self, y, outputs):
-        tags = self._checked_tags(ops.cast(y, "int32"), outputs)
+    def per_example_loss(self, y, outputs, inputs=None):
+        tags = self._checked_tags(ops.cast(y, "int32"), outputs, inputs)
         return -self.crf.log_likelihood(outputs, ops.maximum(tags, 0), ops.not_equal(tags, NO_TAG))
 
-    def _checked_tags(self, tags: tf.Tensor, emissions: tf.Tensor) -> tf.Tensor:
+    def _checked_tags(self, tags: tf.Tensor, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:
         """`y`, refused with a message where it does not suit the tokens or the labels."""
         width, num_tokens = tf.shape(tags)[1], tf.shape(emissions)[1]
         message = "`y` must have as many places as the padded tokens; it has, and they have"
         tags = checked(tags, width == num_tokens, message, width, num_tokens)
         is_place = tf.logical_and(tags >= NO_TAG, tags < len(self.labels))
         message = f"`y` must hold places in `labels`, 0 to {len(self.labels) - 1}, or -1; it holds"
-        return checked(tags, tf.reduce_all(is_place), message, tags)
+        tags = checked(tags, tf.reduce_all(is_place), message, tags)
+        if inputs is None:
+            return tags
+        has_tag, mask = tags != NO_TAG, is_token(self.named_inputs(inputs)["tokens"])
+        message = "`y` must be -1 behind a sentence, and nowhere else; tokens and tags a sentence"
+        counts = (tf.math.count_nonzero(each, axis=1) for each in (mask, has_tag))
+        return checked(tags, tf.reduce_all(has_tag == mask), message, *counts)
 
     def predictions(self, inputs):
         """See `TaskModel`.

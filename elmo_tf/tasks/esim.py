@@ -58,19 +58,24 @@ class ESIM(Classifier):
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
+        dtype = self.dtype_policy
         self.units = units
         self.dropout_rate = dropout
-        self.input_dropout = keras.layers.SpatialDropout1D(dropout, name="input_dropout")
-        self.encoder = BiLSTM(units, name="encoder")
-        self.projection = keras.layers.Dense(units, activation="relu", name="projection")
-        self.composition_dropout = keras.layers.SpatialDropout1D(
-            dropout, name="composition_dropout"
+        self.input_dropout = keras.layers.SpatialDropout1D(
+            dropout, dtype=dtype, name="input_dropout"
         )
-        self.composition = BiLSTM(units, name="composition")
-        self.hidden_dropout = keras.layers.Dropout(dropout, name="hidden_dropout")
-        self.hidden = keras.layers.Dense(units, activation="tanh", name="hidden")
-        self.score_dropout = keras.layers.Dropout(dropout, name="score_dropout")
-        self.scores = keras.layers.Dense(len(self.labels), name="scores")
+        self.encoder = BiLSTM(units, dtype=dtype, name="encoder")
+        self.projection = keras.layers.Dense(
+            units, activation="relu", dtype=dtype, name="projection"
+        )
+        self.composition_dropout = keras.layers.SpatialDropout1D(
+            dropout, dtype=dtype, name="composition_dropout"
+        )
+        self.composition = BiLSTM(units, dtype=dtype, name="composition")
+        self.hidden_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="hidden_dropout")
+        self.hidden = keras.layers.Dense(units, activation="tanh", dtype=dtype, name="hidden")
+        self.score_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="score_dropout")
+        self.scores = keras.layers.Dense(len(self.labels), dtype=dtype, name="scores")
         self._create_weights()
 
     def call(self, inputs, training=False):

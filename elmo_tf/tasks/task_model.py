@@ -58,7 +58,9 @@ class TaskModel(keras.Model, abc.ABC):
         self._label_ids = {label: index for index, label in enumerate(self.labels)}
         if len(self._label_ids) < len(self.labels):
             raise ValueError(f"A label stands twice in `labels`: {', '.join(self.labels)}.")
-        self.token_vectors = TokenVectors(embeddings, elmo, placement, name="token_vectors")
+        self.token_vectors = TokenVectors(
+            embeddings, elmo, placement, dtype=self.dtype_policy, name="token_vectors"
+        )
 
     @property
     def elmo(self) -> Elmo | None:
@@ -94,12 +96,13 @@ class TaskModel(keras.Model, abc.ABC):
         return lambda inputs: traced(self.named_inputs(inputs))
 
     @abc.abstractmethod
-    def per_example_loss(self, y: Any, outputs: Any) -> Any:
+    def per_example_loss(self, y: Any, outputs: Any, inputs: Any = None) -> Any:
         """The loss of each example.
 
         Args:
             y: what is true, as `fit` takes it.
             outputs: of the call.
+            inputs: of the call, to see whether `y` suits them; None leaves that out.
 
         Returns:
             float (batch,).
@@ -168,7 +171,7 @@ class TaskModel(keras.Model, abc.ABC):
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if self.loss is not None:  # that of `compile`
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        losses = self.per_example_loss(y, y_pred)
+        losses = self.per_example_loss(y, y_pred, x)
         if sample_weight is not None:
             losses = losses * tf.cast(sample_weight, losses.dtype)
         penalties = [tf.cast(penalty, losses.dtype) for penalty in self.losses]
@@ -203,7 +206,7 @@ class Classifier(TaskModel):
         float (batch, label): scores before the softmax.
     """
 
-    def per_example_loss(self, y, outputs):
+    def per_example_loss(self, y, outputs, inputs=None):
         y = tf.cast(y, tf.int32)
         is_place = tf.reduce_all(tf.logical_and(y >= 0, y < len(self.labels)))
         message = f"`y` must hold places in `labels`, 0 to {len(self.labels) - 1}; it holds"

@@ -101,6 +101,22 @@ def test_mixed_precision_trains_with_a_penalty_on_the_mix(kind, bilm):
 
 
 @every_kind
+def test_the_precision_of_a_model_is_that_of_its_layers_wherever_it_is_loaded(
+    kind, bilm, keras_round_trip
+):
+    policy = keras.DTypePolicy("mixed_bfloat16")
+    model_class, settings = KINDS[kind]
+    model = model_class(elmo=Elmo(bilm), dtype=policy, **settings)
+    inputs = some_inputs(kind, SENTENCES)
+
+    assert model(inputs).dtype == tf.bfloat16
+    assert {weight.dtype for weight in model.trainable_weights} == {"float32"}
+    loaded = keras_round_trip(model)
+    assert loaded(inputs).dtype == tf.bfloat16
+    np.testing.assert_array_equal(*(tf.cast(each(inputs), "float32") for each in (loaded, model)))
+
+
+@every_kind
 @pytest.mark.parametrize("placement", ["input", "both"])
 def test_layers_that_are_known_already_give_the_same(kind, placement, bilm):
     model = new_model(kind, bilm, placement)
@@ -303,6 +319,18 @@ def test_targets_that_do_not_suit_are_refused():
         tagger.per_example_loss(np.zeros((4, 5)), outputs)
     with pytest.raises(ValueError, match=r"places in `labels`, 0 to 2, or -1"):
         tagger.per_example_loss(np.full((4, 6), 3), outputs)
+    shorter, longer, with_hole = truth("tagger"), truth("tagger"), truth("tagger")
+    shorter[0, -1], longer[1, 1], with_hole[0, 2] = -1, 0, -1
+    for y, counts in (
+        (shorter, r"\[6 1 0 3\], \[5 1 0 3\]"),
+        (longer, r"\[6 1 0 3\], \[6 2 0 3\]"),
+        (with_hole, r"\[6 1 0 3\], \[5 1 0 3\]"),
+    ):
+        with pytest.raises(ValueError, match=f"-1 behind a sentence, and nowhere else.*: {counts}"):
+            tagger.per_example_loss(y, outputs, SENTENCES)
+        tagger.compile("sgd")
+        with pytest.raises(tf.errors.InvalidArgumentError, match="-1 behind a sentence"):
+            tagger.fit(padded(SENTENCES), y, verbose=0)
     with pytest.raises(ValueError, match=r"places in `labels`, 0 to 1; it holds: \[0 1 2 0\]"):
         classifier.per_example_loss([0, 1, 2, 0], classifier(SENTENCES))
 
