@@ -5,7 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from elmo_tf.saved_models.signatures import SENTENCES, SEQUENCE_LEN, TOKENS
-from elmo_tf.tasks import TaskModel, WordEmbedding
+from elmo_tf.tasks import TaskModel
 from elmo_tf.text.inputs import checked, is_token, row_lengths
 
 PAIR_SEPARATOR = "\t"
@@ -85,12 +85,9 @@ class _Untracked:
 
 
 def _tables(model: TaskModel) -> list[Any]:
-    """Where words are looked up."""
-    tables = [
-        layer.lookup.lookup_table
-        for layer in model.token_vectors.embeddings
-        if isinstance(layer, WordEmbedding)
-    ]
+    """Where words are looked up, in layers of whatever kind."""
+    found = (getattr(layer, "lookup_table", None) for layer in model._flatten_layers())
+    tables = [table for table in found if table is not None]
     if model.elmo is not None and model.elmo.bilm.vocabulary is not None:
         tables.append(model.elmo.bilm.vocabulary.table)
     return tables

@@ -1,8 +1,6 @@
 """Sentences ─► vectors: any number of them, in batches of like lengths, in the input's order."""
 
 import collections
-import hashlib
-import json
 import os
 import sys
 import threading
@@ -23,6 +21,7 @@ from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.copies import copied_bilm
+from elmo_tf.models.digests import model_digest
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, NO_TOKEN_ROW
 from elmo_tf.precision import PRECISIONS, usable_precision
@@ -279,11 +278,8 @@ class Embedder:
 
     def settings(self) -> dict[str, Any]:
         """All that vectors depend on: the weights, as a digest, and how they are used."""
-        digest = hashlib.sha256(json.dumps(self.bilm.config.to_options()).encode())
-        for weight in [*self.bilm.weights, *self._choice.mix_weights]:
-            digest.update(weight.numpy().tobytes())
         return {
-            "model": digest.hexdigest(),
+            "model": model_digest(self.bilm, self._choice.mix_weights),
             "layers": self.layers,
             "precision": self.precision,
             "batch_tokens": self.batch_tokens,

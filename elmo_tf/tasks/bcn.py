@@ -22,7 +22,9 @@ class BCN(Classifier):
     `y = [biLSTM([x; x - c; x ⊙ c]); ELMo]` (integration), `p = [max y; mean y; min y; sum_t a_t
     y_t]` with `a = softmax(y · v)` (pooling), and three layers of maxout.
 
-    For one sentence both sides of the published network are the same one, which is computed once.
+    The published network reads two texts, which are one and the same for a single sentence, and
+    integrates and pools each by weights of its own. Here that is done once, as AllenNLP's
+    implementation does.
 
     Args:
         labels: the labels.

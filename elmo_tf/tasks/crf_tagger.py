@@ -1,6 +1,7 @@
 """tokens ─► CRFTagger: a label for each token, such as a part of speech or a named entity."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -11,7 +12,7 @@ from elmo_tf.config_checks import check_rate
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.bilstm import BiLSTM
 from elmo_tf.tasks.crf import CRF
-from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.tasks.task_model import TaskModel, label_places
 from elmo_tf.text.inputs import checked, is_token
 from elmo_tf.text.tag_schemes import constraints_of
 
@@ -89,7 +90,7 @@ class CRFTagger(TaskModel):
         return emissions
 
     def per_example_loss(self, y, outputs, inputs=None):
-        tags = self._checked_tags(ops.cast(y, "int32"), outputs, inputs)
+        tags = self._checked_tags(label_places(y), outputs, inputs)
         return -self.crf.log_likelihood(outputs, ops.maximum(tags, 0), ops.not_equal(tags, NO_TAG))
 
     def _checked_tags(self, tags: tf.Tensor, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:
@@ -115,18 +116,26 @@ class CRFTagger(TaskModel):
             token, label), by the allowed sequences, zeros behind a sentence; "sequence_len", int32
             (batch,).
         """
+        return self._predictions(inputs, has_probabilities=True)
+
+    def _predictions(self, inputs: Any, has_probabilities: bool) -> dict[str, tf.Tensor]:
         inputs = self.named_inputs(inputs)
         emissions, mask = self(inputs), is_token(inputs["tokens"])
         tags = tf.gather(tf.constant(self.labels), self.crf(emissions, mask=mask))
-        return {
-            "tags": tf.where(mask, tags, ""),
-            "probabilities": self.crf.marginals(emissions, mask),
-            "sequence_len": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1),
-        }
+        found = {"tags": tf.where(mask, tags, "")}
+        if has_probabilities:  # which take longer than the tags
+            found["probabilities"] = self.crf.marginals(emissions, mask)
+        return {**found, "sequence_len": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)}
+
+    @functools.cached_property
+    def _traced_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        return tf.function(
+            functools.partial(self._predictions, has_probabilities=False), reduce_retracing=True
+        )
 
     def tag(self, inputs: Any) -> list[list[str]]:
         """The label of each token of each sentence; see the call."""
-        found = self.quick_predictions(inputs)
+        found = self._traced_tags(self.named_inputs(inputs))
         lengths = found["sequence_len"].numpy()
         return [
             [tag.decode("utf-8") for tag in row[:length]]

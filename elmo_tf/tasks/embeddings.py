@@ -26,7 +26,11 @@ class WordEmbedding(keras.layers.Layer):
     Args:
         words: distinct strings.
         dim: int >= 1. Width of a vector.
-        lowercase: bool. Whether tokens are looked up in lower case. Defaults to False.
+        lowercase: bool. Whether tokens are looked up in lower case, by the rules of the process's
+            locale: in Turkish and Lithuanian they are others. Defaults to False.
+        num_trained: int, 0 to the number of words, or None. How many words, from the first, have
+            vectors that are trained, beside the one that others share; those of the rest stay, and
+            cost nothing in training, however many they are. None trains all.
 
     Call arguments:
         tokens: string (batch, token), padded with `""`.
@@ -38,7 +42,14 @@ class WordEmbedding(keras.layers.Layer):
         ValueError: no words, one that stands twice, or an argument out of its range.
     """
 
-    def __init__(self, words: Iterable[str], dim: int, lowercase: bool = False, **kwargs):
+    def __init__(
+        self,
+        words: Iterable[str],
+        dim: int,
+        lowercase: bool = False,
+        num_trained: int | None = None,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         check_int(dim, "dim", least=1)
         self.words = tuple(words)
@@ -46,6 +57,14 @@ class WordEmbedding(keras.layers.Layer):
             raise ValueError("`words` is empty: there is nothing to look up.")
         self.dim = dim
         self.lowercase = lowercase
+        if num_trained is not None:
+            check_int(num_trained, "num_trained", least=0)
+            if num_trained > len(self.words):
+                raise ValueError(
+                    f"`num_trained` must be at most the number of words, {len(self.words)}. "
+                    f"Received: {num_trained}"
+                )
+        self.num_trained = num_trained
         # 0 is padding, and 1 any other word.
         self.lookup = keras.layers.StringLookup(
             vocabulary=list(self.words), mask_token="", oov_token="[UNK]", name="lookup"
@@ -69,24 +88,47 @@ class WordEmbedding(keras.layers.Layer):
         layer.build((None, None))
         mean = np.mean(vectors.vectors, axis=0)
         known = [vectors.get(word, mean) for word in words]
-        layer.embedding.assign(np.stack([mean, *known]))
+        rows = np.stack([mean, *known])
+        num_rows = layer.embedding.shape[0]
+        layer.embedding.assign(rows[:num_rows])
+        if layer.fixed is not None:
+            layer.fixed.assign(rows[num_rows:])
         return layer
 
     def build(self, input_shape):
-        self.embedding = self.add_weight(
-            name="embedding",
-            shape=(1 + len(self.words), self.dim),
+        num_fixed = 0 if self.num_trained is None else len(self.words) - self.num_trained
+        num_trained = len(self.words) - num_fixed
+        self.embedding = self._table("embedding", 1 + num_trained, trainable=True)
+        self.fixed = self._table("fixed", num_fixed, trainable=False) if num_fixed else None
+
+    def _table(self, name: str, num_rows: int, trainable: bool) -> keras.Variable:
+        return self.add_weight(
+            name=name,
+            shape=(num_rows, self.dim),
             initializer=keras.initializers.RandomNormal(stddev=_LEARNT_STDDEV),
+            trainable=trainable,
             autocast=False,
         )
 
     def call(self, tokens):
         if self.lowercase:
-            tokens = tf.strings.lower(tokens, encoding="utf-8")
+            tokens = lowered(tokens)
         ids = ops.cast(self.lookup(tokens), "int32")
-        rows = tf.gather(ops.convert_to_tensor(self.embedding), ops.maximum(ids - 1, 0))
-        real = ops.not_equal(ids, 0)[..., None]
-        return ops.where(real, ops.cast(rows, self.compute_dtype), 0)
+        # Each row once: optimizers square what comes for it, and would not add it up before.
+        distinct, index = tf.unique(tf.reshape(ids, (-1,)))
+        rows = ops.cast(self._rows(distinct), self.compute_dtype)
+        rows = ops.where((distinct > 0)[:, None], rows, 0)
+        return tf.gather(rows, tf.reshape(index, tf.shape(tokens)))
+
+    def _rows(self, ids: tf.Tensor) -> tf.Tensor:
+        table = ops.convert_to_tensor(self.embedding)
+        num_rows = table.shape[0]
+        rows = tf.gather(table, tf.clip_by_value(ids - 1, 0, num_rows - 1))
+        if self.fixed is None:
+            return rows
+        is_fixed = ids > num_rows
+        fixed = tf.gather(self.fixed, tf.where(is_fixed, ids - 1 - num_rows, 0))
+        return tf.where(is_fixed[:, None], fixed, rows)
 
     def compute_output_spec(self, tokens):
         return keras.KerasTensor((*tokens.shape, self.dim), dtype=self.compute_dtype)
@@ -97,7 +139,13 @@ class WordEmbedding(keras.layers.Layer):
             "words": list(self.words),
             "dim": self.dim,
             "lowercase": self.lowercase,
+            "num_trained": self.num_trained,
         }
+
+
+def lowered(tokens: Any) -> tf.Tensor:
+    """Strings as `WordEmbedding` looks them up in lower case."""
+    return tf.strings.lower(tokens, encoding="utf-8")
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")

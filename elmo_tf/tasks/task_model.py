@@ -146,9 +146,21 @@ class TaskModel(keras.Model, abc.ABC):
         """What `TokenVectors` gives for one of the texts."""
         tokens, layers = inputs[text], inputs.get(self.layers_name(text))
         if layers is not None:  # of a batch without any token there are none
+            self._check_layers(layers)
             missing = tf.shape(tokens)[1] - tf.shape(layers)[2]
             layers = tf.pad(layers, [[0, 0], [0, 0], [0, missing], [0, 0]])
         return self.token_vectors(tokens, layers=layers, training=training)
+
+    def _check_layers(self, layers: Any) -> None:
+        if self.elmo is None:
+            raise ValueError("There are `layers`, but the model has no `elmo` to mix them.")
+        config = self.elmo.bilm.config
+        wanted = (None, config.lstm.num_layers + 1, None, config.output_dim)
+        if not tf.TensorShape(wanted).is_compatible_with(layers.shape):
+            raise ValueError(
+                f"The layers must have shape (batch, {wanted[1]}, token, {wanted[3]}). Received: "
+                f"shape {tuple(layers.shape)}"
+            )
 
     def layers_name(self, text: str) -> str:
         """The name under which the layers of a text may come."""
@@ -173,7 +185,7 @@ class TaskModel(keras.Model, abc.ABC):
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         losses = self.per_example_loss(y, y_pred, x)
         if sample_weight is not None:
-            losses = losses * tf.cast(sample_weight, losses.dtype)
+            losses = losses * _example_weights(sample_weight, losses)
         penalties = [tf.cast(penalty, losses.dtype) for penalty in self.losses]
         return tf.add_n([tf.reduce_mean(losses), *penalties])
 
@@ -197,6 +209,25 @@ class TaskModel(keras.Model, abc.ABC):
         return cls(**TokenVectors.restored(config))
 
 
+def _example_weights(sample_weight: Any, losses: tf.Tensor) -> tf.Tensor:
+    weights = tf.reshape(tf.cast(sample_weight, losses.dtype), (-1,))
+    is_one_each = tf.size(weights) == tf.size(losses)
+    message = "`sample_weight` must be one for each example; weights and examples are"
+    return checked(weights, is_one_each, message, tf.size(weights), tf.size(losses))
+
+
+def label_places(y: Any) -> tf.Tensor:
+    """What `fit` is given as `y`, as int32.
+
+    Raises:
+        TypeError: they are labels, and not their places.
+    """
+    y = tf.convert_to_tensor(y)
+    if y.dtype == tf.string:
+        raise TypeError("`y` must hold places in `labels`, not labels: `label_ids` tells them.")
+    return tf.cast(y, tf.int32)
+
+
 class Classifier(TaskModel):
     """A task model that gives each example one label.
 
@@ -207,7 +238,7 @@ class Classifier(TaskModel):
     """
 
     def per_example_loss(self, y, outputs, inputs=None):
-        y = tf.cast(y, tf.int32)
+        y = label_places(y)
         is_place = tf.reduce_all(tf.logical_and(y >= 0, y < len(self.labels)))
         message = f"`y` must hold places in `labels`, 0 to {len(self.labels) - 1}; it holds"
         y = checked(y, is_place, message, y)

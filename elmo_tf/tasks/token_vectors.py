@@ -35,6 +35,7 @@ class TokenVectors(keras.layers.Layer):
         "mask", bool (batch, token).
 
     Raises:
+        TypeError: `elmo` is none.
         ValueError: an unknown placement, one that needs an `elmo`, or another number of mixes than
             there are places; nothing for the input.
 
@@ -57,6 +58,11 @@ class TokenVectors(keras.layers.Layer):
         self.supports_jit = False  # strings
 
     def _check(self) -> None:
+        if self.elmo is not None and not isinstance(self.elmo, Elmo):
+            raise TypeError(
+                '`elmo` must be an Elmo, such as Elmo.from_pretrained("small-en") or Elmo(bilm). '
+                f"Received: {self.elmo!r:.80} (of type {type(self.elmo).__name__})."
+            )
         places = PLACEMENTS[self.placement]
         if self.elmo is None and self.placement in ("output", "both"):
             raise ValueError(f"placement {self.placement!r} needs an `elmo`, and there is none.")

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 from absl import logging
 
-from elmo_tf.text.sentiment_trees import read_trees
+from elmo_tf.text.odd_lines import is_utf_8
+from elmo_tf.text.sentiment_trees import read_trees, unescaped
 from elmo_tf.text.vocabulary import read_lines
 
 # Of a pair on which those who labelled it did not agree.
@@ -68,7 +69,7 @@ def read_sentiment(
                 if label == "2":
                     continue
                 label = _polarity(path, line, label)
-            _check_known(path, line, label, known)
+            _check_label(path, line, label, known)
             texts.append(LabelledText(tokens, sys.intern(label)))
     return _some(path, texts)
 
@@ -79,7 +80,8 @@ def read_pairs(
     """Reads pairs of sentences as the Stanford Natural Language Inference corpus has them.
 
     Tokens are those of the parses `sentence1_binary_parse` and `sentence2_binary_parse` where a
-    line has them, and else what stands between white space. Pairs whose label is `-`, on which
+    line has them, with the escapes undone (`-LRB-` is `(`), and else what stands between white
+    space. Pairs whose label is `-`, on which
     nobody agreed, are left out; their number is logged.
 
     Args:
@@ -106,7 +108,7 @@ def read_pairs(
             num_undecided += 1
             continue
         if is_labelled:
-            _check_known(path, line, label, known)
+            _check_label(path, line, label, known)
         premise, hypothesis = (_tokens_of(path, line, row, field) for field in _PAIR_FIELDS[:2])
         pairs.append(LabelledPair(premise, hypothesis, sys.intern(label)))
     if num_undecided:
@@ -168,16 +170,20 @@ def _table_rows(
 
 def _tokens_of(path: str | os.PathLike, line: int, row: dict[str, Any], field: str) -> list[str]:
     parse = row.get(f"{field}_binary_parse")
-    text = re.sub(r"(?<!\S)[()](?!\S)", " ", parse) if isinstance(parse, str) else row[field]
+    if not isinstance(parse, str):
+        parse = None
+    text = row[field] if parse is None else re.sub(r"(?<!\S)[()](?!\S)", " ", parse)
     tokens = text.split()
     if not tokens:
         raise ValueError(f"{os.fspath(path)}, line {line}: `{field}` holds no token.")
-    return tokens
+    return tokens if parse is None else [unescaped(token) for token in tokens]
 
 
-def _check_known(
+def _check_label(
     path: str | os.PathLike, line: int, label: str, known: Collection[str] | None
 ) -> None:
+    if not is_utf_8(label):
+        raise ValueError(f"{os.fspath(path)}, line {line}: the label is no valid UTF-8: {label!r}.")
     if known is not None and label not in known:
         raise ValueError(
             f"{os.fspath(path)}, line {line}: the label {label!r} is none of those that are known: "

@@ -68,7 +68,7 @@ def _phrases(line: str) -> list[Phrase]:
             if not open_phrases:
                 raise ValueError(f"{part[:40]!r} stands outside of any bracket.")
             for phrase in open_phrases:
-                phrase.tokens.append(_unescaped(part))
+                phrase.tokens.append(unescaped(part))
     if open_phrases:
         raise ValueError(
             f"the tree is not balanced: {len(open_phrases)} brackets are never closed."
@@ -76,5 +76,6 @@ def _phrases(line: str) -> list[Phrase]:
     return phrases
 
 
-def _unescaped(token: str) -> str:
+def unescaped(token: str) -> str:
+    """A token as it stands in a text, of one in a tree of the Penn Treebank."""
     return _ESCAPED.get(token) or token.replace("\\/", "/").replace("\\*", "*")

@@ -79,8 +79,7 @@ def read_tagged(
             _refuse_unspecified(path, rows, tags, number)
         if scheme is not None:
             tags = _as_bio(path, rows, tags, scheme)
-        if known is not None:
-            _refuse_unknown(path, rows, tags, known)
+        _refuse_tags(path, rows, tags, known)
         tokens = column(path, rows, token_column, "token")
         # There are few tags, and many tokens with each.
         sentences.append(TaggedSentence(tokens, [sys.intern(tag) for tag in tags]))
@@ -125,11 +124,15 @@ def _as_bio(
         ) from None
 
 
-def _refuse_unknown(
-    path: str | os.PathLike, rows: Sequence[Row], tags: Sequence[str], known: Collection[str]
+def _refuse_tags(
+    path: str | os.PathLike, rows: Sequence[Row], tags: Sequence[str], known: Collection[str] | None
 ) -> None:
     for row, tag in zip(rows, tags, strict=True):
-        if tag not in known:
+        if not is_utf_8(tag):
+            raise ValueError(
+                f"{os.fspath(path)}, line {row.line}: the tag is no valid UTF-8: {tag!r}."
+            )
+        if known is not None and tag not in known:
             raise ValueError(
                 f"{os.fspath(path)}, line {row.line}: the tag {tag!r} is none of those that are "
                 f"known: {', '.join(known)}."

@@ -1,12 +1,14 @@
 import re
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.saved_models import task_exporting as module
+from elmo_tf.tasks import BiLSTMClassifier
 from task_models import new_model, padded, some_inputs
 
 SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat"]
@@ -50,6 +52,20 @@ def test_the_server_and_the_client_know_them(kind, models, exported):
                 assert _texts(found) == _texts(values.numpy())
             else:
                 np.testing.assert_allclose(found, values, atol=1e-5)
+
+
+def test_an_embedding_of_ones_own_may_look_words_up(tmp_path):
+    words = keras.layers.StringLookup(vocabulary=["cat", "mat"], mask_token="")
+    embedding = keras.Sequential([keras.Input((None,), dtype="string"), words])
+    embedding.add(keras.layers.Embedding(4, 3))
+    model = BiLSTMClassifier(["bad", "good"], [embedding], units=4)
+
+    export_task(model, tmp_path, check=False)
+
+    served = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]
+    expected = model.predictions(SENTENCES)["probabilities"]
+    found = served(strings=tf.constant(SENTENCES))["probabilities"]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 def test_tags_come_without_padding(models, exported):

@@ -44,6 +44,51 @@ def test_it_can_begin_with_known_vectors():
     np.testing.assert_array_equal(of_task.embedding.numpy(), [[2, 4], [2, 4], [1, 2]])
 
 
+def test_the_words_behind_those_that_are_trained_stay_as_they_are(keras_round_trip):
+    vectors = WordVectors(["die", "Hund", "Katze"], np.array([[1.0, 2], [3, 6], [5, 7]]))
+    tokens = tf.constant([["Katze", "die", "Hund", "Maus", ""]])
+    layer = WordEmbedding.from_vectors(vectors, num_trained=1)
+    before = layer(tokens).numpy()
+    np.testing.assert_array_equal(before[0], [[5, 7], [1, 2], [3, 6], [3, 5], [0, 0]])
+    optimizer = keras.optimizers.SGD(1.0)
+
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(tokens))
+    gradients = tape.gradient(total, layer.trainable_variables)
+    optimizer.apply(gradients, layer.trainable_variables)
+
+    change = layer(tokens).numpy() - before
+    np.testing.assert_array_equal(change[0, :, 0], [0, -1, 0, -1, 0])
+    inputs = keras.Input((None,), dtype="string")
+    loaded = keras_round_trip(keras.Model(inputs, layer(inputs)))
+    np.testing.assert_array_equal(loaded(tokens), layer(tokens))
+    assert [variable.shape[0] for variable in layer.trainable_variables] == [2]
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        WordEmbedding(["die", "katze"], 3, lowercase=True),
+        CharacterEmbedding(((2, 3),), 4, "tanh", 9),
+    ],
+)
+def test_what_stands_often_is_learnt_from_as_once(layer):
+    """Adam's first step is the rate, however often a word or a character stands in a batch."""
+    tokens = tf.constant([["Katze", "die", "katze"], ["Maus", "Hund", "Katze"]])
+    layer(tokens)
+    before = [variable.numpy() for variable in layer.trainable_variables]
+
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(tokens) ** 2)
+    gradients = tape.gradient(total, layer.trainable_variables)
+    keras.optimizers.Adam(0.01).apply(gradients, layer.trainable_variables)
+
+    for variable, old in zip(layer.trainable_variables, before, strict=True):
+        steps = np.abs(variable.numpy() - old)
+        assert steps.max() <= 0.01001
+        assert steps.max() > 0.0099
+
+
 def test_rows_that_a_batch_does_not_read_get_no_gradient():
     layer = WordEmbedding(["Katze", "die"], 3)
     with tf.GradientTape() as tape:
@@ -86,5 +131,7 @@ def test_wrong_arguments_are_refused():
         WordEmbedding([], 3)
     with pytest.raises(ValueError, match="`dim` must be an integer of at least 1"):
         WordEmbedding(["a"], 0)
+    with pytest.raises(ValueError, match="`num_trained` must be at most the number of words, 1"):
+        WordEmbedding(["a"], 3, num_trained=2)
     with pytest.raises(ValueError, match="`max_chars` must be an integer of at least 5"):
         CharacterEmbedding(((5, 2),), max_chars=4)

@@ -251,6 +251,21 @@ def test_examples_can_weigh_unlike():
     np.testing.assert_allclose(loss, (losses[0] + 3 * losses[3]) / 4, rtol=1e-5)
 
 
+def test_weights_of_examples_may_come_as_a_column_and_must_be_one_each():
+    model = new_model("classifier")
+    outputs, y = model(SENTENCES), truth("classifier")
+    weights = np.array([1.0, 0.0, 0.0, 3.0])
+
+    row, column = (
+        model.compute_loss(y=y, y_pred=outputs, sample_weight=each)
+        for each in (weights, weights[:, None])
+    )
+
+    assert row == column
+    with pytest.raises(ValueError, match=r"one for each example; weights and examples are: 8, 4"):
+        model.compute_loss(y=y, y_pred=outputs, sample_weight=np.ones((4, 2)))
+
+
 def test_the_tags_follow_their_scheme(bilm):
     tags = new_model("tagger", bilm).tag(SENTENCES)
 
@@ -284,6 +299,8 @@ def test_wrong_arguments_are_refused(bilm):
         new_model("tagger", labels=["B-X", "L-X"], scheme="BIOUL")
     with pytest.raises(ValueError, match="`placement` must be one of input, output, both, none"):
         new_model("classifier", placement="top")
+    with pytest.raises(TypeError, match=r"must be an Elmo, such as Elmo\.from_pretrained"):
+        BiLSTMClassifier(["a"], elmo="small-en")
     with pytest.raises(ValueError, match="There is nothing to read: pass `embeddings`"):
         BiLSTMClassifier(["a"], elmo=Elmo(bilm), placement="output")
     with pytest.raises(ValueError, match=r"placement 'input' has 1. Received: 2 mixes"):
@@ -311,6 +328,15 @@ def test_wrong_inputs_are_refused():
         classifier([["a", "", "b"]])
 
 
+def test_layers_of_another_bilm_are_refused(bilm):
+    tokens, layers = padded(SENTENCES), bilm(SENTENCES)["layers"]
+
+    with pytest.raises(ValueError, match=r"must have shape \(batch, 3, token, .* \(4, 2, 6, "):
+        new_model("tagger", bilm)({"tokens": tokens, "layers": layers[:, :2]})
+    with pytest.raises(ValueError, match="the model has no `elmo` to mix them"):
+        new_model("tagger")({"tokens": tokens, "layers": layers})
+
+
 def test_targets_that_do_not_suit_are_refused():
     tagger, classifier = new_model("tagger"), new_model("classifier")
     outputs = tagger(SENTENCES)
@@ -319,6 +345,9 @@ def test_targets_that_do_not_suit_are_refused():
         tagger.per_example_loss(np.zeros((4, 5)), outputs)
     with pytest.raises(ValueError, match=r"places in `labels`, 0 to 2, or -1"):
         tagger.per_example_loss(np.full((4, 6), 3), outputs)
+    for model in (tagger, classifier):
+        with pytest.raises(TypeError, match="not labels: `label_ids` tells them"):
+            model.per_example_loss(["O"] * 4, outputs)
     shorter, longer, with_hole = truth("tagger"), truth("tagger"), truth("tagger")
     shorter[0, -1], longer[1, 1], with_hole[0, 2] = -1, 0, -1
     for y, counts in (

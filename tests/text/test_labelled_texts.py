@@ -128,7 +128,14 @@ def test_tokens_are_those_of_the_parses_where_there_are_some(file):
 
     (pair,) = read_pairs(file("pairs.jsonl", json.dumps(row)))
 
-    assert pair.premise == ["A", "man", "-LRB-", "old", "-RRB-", "sleeps", "."]
+    assert pair.premise == ["A", "man", "(", "old", ")", "sleeps", "."]
+
+
+def test_labels_must_be_utf_8(file):
+    path = file("pairs.jsonl", json.dumps(PAIR), json.dumps({**PAIR, "gold_label": "no\ud800"}))
+
+    with pytest.raises(ValueError, match=r"pairs\.jsonl, line 2: the label is no valid UTF-8"):
+        read_pairs(path)
 
 
 def test_pairs_are_read_from_columns(file):

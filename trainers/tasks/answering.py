@@ -7,6 +7,7 @@ from typing import Any
 from elmo_tf.files import atomic_file, refuse_file
 from elmo_tf.progress import progress
 from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.sentence_files import format_of
 from elmo_tf.text.sentences import encode
 from elmo_tf.trainers.tasks.examples import Batches
 from elmo_tf.trainers.tasks.kinds import KINDS, TaskKind
@@ -60,7 +61,8 @@ def predict_task(
             CoNLL columns; of "sst" trees too; of "snli" as `read_pairs` takes it.
         output: the file to write.
         format: "text", "conll" or "conllu"; None to go by the name of the input.
-        token_column: int >= 1 or None. Of CoNLL columns, see `sentence_reader`.
+        token_column: int >= 1 or None. Of CoNLL columns, see `sentence_reader`. If it is columns
+            by its name, both are those of training where they are not given.
         overwrite: whether it may be replaced.
 
     Returns:
@@ -74,8 +76,12 @@ def predict_task(
     """
     refuse_file(output, overwrite)
     model, record = load_model(workdir)
-    kind = KINDS[record["settings"]["task"]]
+    settings = record["settings"]
+    kind = KINDS[settings["task"]]
     known = kind.known(model.labels)
+    if (format or format_of(input)) != "text":
+        format = format or settings["format"]
+        token_column = token_column or settings["token_column"]
     texts = kind.unlabelled(os.fspath(input), format, token_column, known)
     found = batch_answers(kind, model, Batches(model, texts, None, _BATCH_SIZE), shown=True)
     with atomic_file(output, overwrite) as part, open(part, "wb") as file:

@@ -1,5 +1,6 @@
 """A configuration ─► the parts of a task model: embeddings, ELMo, and the layers that are kept."""
 
+import collections
 import contextlib
 from collections.abc import Iterator, Sequence
 
@@ -11,8 +12,8 @@ from elmo_tf.embedding.layer_files import LayerFiles
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
+from elmo_tf.tasks.embeddings import lowered
 from elmo_tf.text.odd_lines import is_utf_8
-from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_tf.text.word_vectors import read_word_vectors
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.examples import DistinctTexts
@@ -31,22 +32,13 @@ def new_embeddings(
         texts: what is trained on.
     """
     layers: list[keras.layers.Layer] = []
-    words = _words(config, texts)
+    counts = _counts(config, texts)
+    common = [word for word, count in counts.most_common() if count >= _LEAST_COUNT]
     if config.word_vectors is not None:
-        vectors = read_word_vectors(config.word_vectors)
-        words = list(dict.fromkeys([*vectors.tokens, *words]))
+        layers.append(_given_words(config, counts, common))
+    elif config.word_dim and common:
         layers.append(
-            WordEmbedding.from_vectors(
-                vectors,
-                words,
-                lowercase=config.lowercase,
-                trainable=not config.freeze_words,
-                name="words",
-            )
-        )
-    elif config.word_dim and words:
-        layers.append(
-            WordEmbedding(words, config.word_dim, lowercase=config.lowercase, name="words")
+            WordEmbedding(common, config.word_dim, lowercase=config.lowercase, name="words")
         )
     if config.characters:
         layers.append(CharacterEmbedding(name="characters"))
@@ -90,10 +82,33 @@ def kept_layers(
         yield distinct, layers
 
 
-def _words(config: TaskConfig, texts: Sequence[tuple[list[str], ...]]) -> list[str]:
-    """The words of a text that stand often enough, by falling count."""
-    lines = (" ".join(tokens) for one in texts for tokens in one)
-    if config.lowercase:
-        lines = map(str.lower, lines)
-    vocabulary = Vocabulary.build(lines, min_count=_LEAST_COUNT)
-    return [word for word in vocabulary.tokens[len(SPECIAL_TOKENS) :] if is_utf_8(word)]
+def _counts(config: TaskConfig, texts: Sequence[tuple[list[str], ...]]) -> collections.Counter[str]:
+    """How often each word stands in texts, as it is looked up."""
+    counts = collections.Counter(
+        token for one in texts for tokens in one for token in tokens if is_utf_8(token)
+    )
+    if not config.lowercase or not counts:
+        return counts
+    in_lower_case: collections.Counter[str] = collections.Counter()
+    words = lowered(list(counts)).numpy()
+    for word, count in zip(words, counts.values(), strict=True):
+        in_lower_case[word.decode("utf-8")] += count
+    return in_lower_case
+
+
+def _given_words(
+    config: TaskConfig, counts: collections.Counter[str], common: Sequence[str]
+) -> WordEmbedding:
+    """The words of a file of vectors, and those that are common. Those that are seen come first."""
+    vectors = read_word_vectors(config.word_vectors)
+    seen = [word for word in vectors.tokens if word in counts]
+    unseen = [word for word in vectors.tokens if word not in counts]
+    trained = list(dict.fromkeys([*seen, *common]))
+    return WordEmbedding.from_vectors(
+        vectors,
+        [*trained, *unseen],
+        lowercase=config.lowercase,
+        num_trained=sum(map(is_utf_8, trained)),
+        trainable=not config.freeze_words,
+        name="words",
+    )

@@ -184,8 +184,25 @@ class TaskConfig:
             )
         if self.freeze_words and self.word_vectors is None:
             raise ValueError("`freeze_words` needs `word_vectors`: what is learnt must change.")
+        if self.fine_tune and self.placement == "none":
+            raise ValueError("`fine_tune` needs a `placement`: of the biLM nothing is read.")
+        self._check_of_task()
+
+    def _check_of_task(self) -> None:
+        """Refuses settings that another task has."""
         if self.task != "sst" and (self.phrases is not None or self.binary):
             raise ValueError("`phrases` and `binary` are of the task sst alone.")
+        if self.phrases is not None and self.share < 1:
+            raise ValueError(
+                "`share` draws sentences, and `phrases` takes parts of all of them: pass one."
+            )
+        if self.task != "ner" and self.scheme != "BIO":
+            raise ValueError("`scheme` is of the task ner alone.")
+        columns = (self.format, self.token_column, self.tag_column)
+        if self.task in ("sst", "snli") and any(one is not None for one in columns):
+            raise ValueError(
+                "`format`, `token_column` and `tag_column` are of the tasks ner and pos alone."
+            )
 
     def as_json(self) -> dict[str, Any]:
         """All settings as they were resolved."""

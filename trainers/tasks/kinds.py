@@ -2,6 +2,7 @@
 
 import abc
 import json
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks import BCN, ESIM, BiLSTMClassifier, CRFTagger
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.labelled_texts import LabelledPair, LabelledText, read_pairs, read_sentiment
-from elmo_tf.text.sentence_files import format_of, sentence_reader
+from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader
 from elmo_tf.text.sentiment_trees import read_trees
 from elmo_tf.text.tag_schemes import converted, scheme_tags
 from elmo_tf.text.tagged_sentences import TaggedSentence, read_tagged_files
@@ -20,6 +21,8 @@ from elmo_tf.trainers.tasks.config import TaskConfig
 
 # Of the tags of spans within a model: they say where a span ends, too.
 _MODEL_SCHEME = "BIOUL"
+# A bracket with a label behind it, not a remark in brackets.
+_TREE = re.compile(r"\([^\s()]+ .*\)\s*")
 
 
 class TaskKind(abc.ABC):
@@ -130,9 +133,8 @@ class Tagging(TaskKind):
     def unlabelled(self, path, format, token_column, known):
         """See `TaskKind`."""
         sentences = list(sentence_reader(path, format, token_column)())
-        last = [one.tokens[-1] for one in sentences if one.tokens]
         is_text = (format or format_of(path)) == "text"
-        if format is None and is_text and last and all(token in known for token in last):
+        if format is None and is_text and _look_like_columns(sentences, known):
             raise ValueError(
                 f"{path} is read as text by its name, but each line ends in a label of the model: "
                 "are these columns? Name the format (format, --input-format)."
@@ -157,6 +159,18 @@ class Tagging(TaskKind):
 
     def _model_scheme(self) -> str | None:
         return None
+
+
+def _look_like_columns(sentences: Sequence[Sentence], known: Collection[str]) -> bool:
+    """Whether lines have as many parts each, and end in a tag; not in a full stop alone."""
+    rows = [one.tokens for one in sentences if one.tokens]
+    last = [row[-1] for row in rows]
+    return (
+        len({len(row) for row in rows}) == 1
+        and len(rows[0]) > 1
+        and all(tag in known for tag in last)
+        and any(character.isalnum() for tag in last for character in tag)
+    )
 
 
 class NamedEntities(Tagging):
@@ -206,7 +220,7 @@ class Sentiment(TaskKind):
     def unlabelled(self, path, format, token_column, known):
         """See `TaskKind`. A file of trees is read as one."""
         sentences = list(sentence_reader(path, format, token_column)())
-        if format is None and all(one.text.startswith("(") for one in sentences if one.tokens):
+        if format is None and all(_TREE.fullmatch(one.text) for one in sentences if one.tokens):
             return [(phrases[0].tokens,) for _, phrases in read_trees(path)]
         return [(one.tokens,) for one in sentences]
 

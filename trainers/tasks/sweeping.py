@@ -1,7 +1,6 @@
 """A configuration ─► many trainings of it: with and without ELMo, by seed and by share of data."""
 
 import dataclasses
-import json
 import os
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +11,9 @@ import keras
 from absl import logging
 
 from elmo_tf.config_checks import check_int
-from elmo_tf.trainers.tasks.config import FREE, TaskConfig
+from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.kinds import KINDS
 from elmo_tf.trainers.tasks.training import train_task
-from elmo_tf.trainers.tasks.workdir import RECORD_FILE
 
 
 def sweep_task(
@@ -24,7 +22,8 @@ def sweep_task(
     """Trains the same model without and with ELMo, for each share of the data and each seed.
 
     Each training has a folder of its own in `config.workdir`. Called again, it goes on where it
-    ended; what is done is taken as it is, without another look at the files.
+    ended; what is done is taken as it is, if it was done with these settings and files. `epochs`
+    and `patience` may be others: what they leave to do is done.
 
     Args:
         config: with `elmo`. Its `share` is not read, its `seed` is the first.
@@ -33,8 +32,9 @@ def sweep_task(
 
     Returns:
         "metric", what the scores are; "settings"; "runs", a dict for each training, with "share",
-        "seed", "elmo" (whether), "score" (on `dev`, of the best epoch), "epoch" and "seconds" (the
-        median of an epoch); and "summary", for each share the mean and the standard deviation of
+        "seed", "elmo" (whether), "score" (on `dev`, of the best epoch), "epoch" (that one),
+        "epochs" (how many there were) and "seconds" (the median of an epoch); and "summary", for
+        each share the mean and the standard deviation of
         both, and "error_reduction", the part of the errors (1 - score) without ELMo that are gone
         with it.
 
@@ -47,11 +47,13 @@ def sweep_task(
         raise ValueError("With ELMo is compared with without: `elmo` and a placement are needed.")
     if not shares:
         raise ValueError("`shares` is empty: there is nothing to train on.")
+    if len({_share_name(share) for share in shares}) < len(shares):
+        raise ValueError(f"A share stands twice in `shares`: {', '.join(map(str, shares))}.")
     configs = list(_configs(config, shares, num_seeds))
     runs = []
     for number, one in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", number, len(configs), Path(one.workdir).name)
-        record = _finished(one) or train_task(one)
+        record = train_task(one, keeps_all_layers=True)
         runs.append(_run(one, record))
         keras.utils.clear_session()  # of the model before
     return {
@@ -67,7 +69,9 @@ def _configs(config: TaskConfig, shares: Sequence[float], num_seeds: int) -> Ite
     for share in shares:
         for seed in range(config.seed, config.seed + num_seeds):
             for name, changes in (("without", without), ("with", {})):
-                folder = os.path.join(config.workdir, f"share_{share:g}_seed_{seed}_{name}_elmo")
+                folder = os.path.join(
+                    config.workdir, f"{_share_name(share)}_seed_{seed}_{name}_elmo"
+                )
                 yield dataclasses.replace(
                     config,
                     **changes,
@@ -79,16 +83,8 @@ def _configs(config: TaskConfig, shares: Sequence[float], num_seeds: int) -> Ite
                 )
 
 
-def _finished(config: TaskConfig) -> dict[str, Any] | None:
-    """The record of a training that is done, if it was of the same settings."""
-    path = Path(config.workdir, RECORD_FILE)
-    if not path.is_file():
-        return None
-    record = json.loads(path.read_text(encoding="utf-8"))
-    settings = config.as_json()
-    compared = [name for name in settings if name not in FREE]
-    is_same = all(record["settings"].get(name) == settings[name] for name in compared)
-    return record if record.get("finished") and is_same else None
+def _share_name(share: float) -> str:
+    return f"share_{share:g}"
 
 
 def _run(config: TaskConfig, record: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,6 +94,7 @@ def _run(config: TaskConfig, record: Mapping[str, Any]) -> dict[str, Any]:
         "elmo": config.elmo is not None,
         "score": record["best"]["score"],
         "epoch": record["best"]["epoch"],
+        "epochs": len(record["epochs"]),
         "seconds": statistics.median(epoch["seconds"] for epoch in record["epochs"]),
     }
 

@@ -16,8 +16,9 @@ from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.checkpoints.save import write_json
 from elmo_tf.embedding.layer_files import LayerFiles
 from elmo_tf.files import atomic_file
+from elmo_tf.models.digests import model_digest
 from elmo_tf.progress import progress
-from elmo_tf.tasks import TaskModel, WordEmbedding
+from elmo_tf.tasks import TaskModel
 from elmo_tf.trainers.tasks.answering import batch_answers
 from elmo_tf.trainers.tasks.building import kept_layers, new_elmo, new_embeddings
 from elmo_tf.trainers.tasks.config import TaskConfig
@@ -27,7 +28,9 @@ from elmo_tf.trainers.tasks.workdir import (
     LOG_FILE,
     MODEL_FILE,
     RECORD_FILE,
+    SavedState,
     check_workdir,
+    claimed_workdir,
     prepare_workdir,
     read_state,
     save_model,
@@ -35,7 +38,7 @@ from elmo_tf.trainers.tasks.workdir import (
 )
 
 
-def train_task(config: TaskConfig) -> dict[str, Any]:
+def train_task(config: TaskConfig, keeps_all_layers: bool = False) -> dict[str, Any]:
     """Trains a task model, and keeps that of the best epoch.
 
     `config.workdir` gets `model.keras`, the model of the epoch with the best score on `dev`;
@@ -47,15 +50,18 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
 
     Args:
         config: a `TaskConfig`.
+        keeps_all_layers: whether those of all of `train` are, where a share of it is trained on:
+            runs of other shares find them then.
 
     Returns:
         What `task.json` holds.
 
     Raises:
-        FileExistsError: `workdir` is in use, and neither `resume` nor `overwrite` is set.
+        FileExistsError: `workdir` is in use, and neither `resume` nor `overwrite` is set; or
+            another process trains in it.
         FileNotFoundError: a file or checkpoint is not there.
         ValueError: a file is broken (the message names the line), or a run is resumed with other
-            settings or data.
+            settings, data, or another biLM.
         FloatingPointError: the loss is no longer a number.
         MissingExtraError: the packages of the extra `tasks` are not installed.
         OSError: a file cannot be read or written.
@@ -64,9 +70,9 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
     workdir = Path(config.workdir)
     check_workdir(workdir, config)
     settings = config.as_json()
-    train = kind.read(config.train, settings, known=None)
-    labels = kind.labels(train)
-    train = _drawn(train, config.share, config.seed)
+    examples = kind.read(config.train, settings, known=None)
+    labels = kind.labels(examples)
+    train = _drawn(examples, config.share, config.seed)
     dev = kind.read(config.dev, {**settings, "phrases": None}, known=kind.known(labels))
     logging.info(
         "%s examples to train on, %s to judge by, %s labels.",
@@ -75,16 +81,35 @@ def train_task(config: TaskConfig) -> dict[str, Any]:
     kind.scores(*[[kind.answer(dev[0])]] * 2)  # which tells now if a package is missing
 
     keras.utils.set_random_seed(config.seed)
-    bilm = None if config.elmo is None else load_bilm(config.elmo)
-    texts = [kind.texts(example) for example in train]
-    model = kind.new_model(config, labels, new_embeddings(config, texts), new_elmo(config, bilm))
-    model.compile(keras.optimizers.Adam(config.learning_rate, global_clipnorm=config.clip_norm))
-    model.optimizer.build(model.trainable_variables)
-    with kept_layers(config, bilm, [*texts, *map(kind.texts, dev)]) as kept:
-        run = _Run(config, kind, model, train, dev, kept)
-        run.begin()
-        run.train()
-    return run.record
+    has_elmo = config.elmo is not None and config.placement != "none"
+    bilm = load_bilm(config.elmo) if has_elmo else None
+    record: dict[str, Any] = {
+        "settings": settings,
+        "labels": labels,
+        "examples": {"train": len(train), "dev": len(dev)},
+        "data": _digest(train, dev, config.word_vectors),
+        "bilm": None if bilm is None else model_digest(bilm),
+    }
+    with claimed_workdir(workdir):
+        before = read_state(workdir) if config.resume else None
+        if before is not None:
+            _check_same(workdir, before.record, record)
+            if _is_over(config, before.record):
+                return _finished(workdir, {**before.record, "settings": settings})
+        prepare_workdir(workdir, keep_results=before is not None)
+        texts = [kind.texts(example) for example in train]
+        parts = new_embeddings(config, texts), new_elmo(config, bilm)
+        model = kind.new_model(config, labels, *parts)
+        model.compile(keras.optimizers.Adam(config.learning_rate, global_clipnorm=config.clip_norm))
+        model.optimizer.build(model.trainable_variables)
+        if keeps_all_layers:
+            texts = [kind.texts(example) for example in examples]
+        with kept_layers(config, bilm, [*texts, *map(kind.texts, dev)]) as kept:
+            run = _Run(config, kind, model, train, dev, kept, record)
+            if before is not None:
+                run.go_on(before)
+            run.train()
+        return _finished(workdir, run.record)
 
 
 def _drawn(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
@@ -94,6 +119,44 @@ def _drawn(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
     number = max(1, round(share * len(examples)))
     places = np.random.default_rng(seed).permutation(len(examples))[:number]
     return [examples[place] for place in sorted(places.tolist())]
+
+
+def _check_same(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    for name in ("labels", "examples", "data", "bilm"):
+        if before.get(name) != now[name]:
+            raise ValueError(
+                "Cannot go on with another biLM, or with other examples or word vectors, than "
+                f"those of {workdir / RECORD_FILE}: `{name}` was {before.get(name)}, is "
+                f"{now[name]}."
+            )
+
+
+def _is_over(config: TaskConfig, record: Mapping[str, Any]) -> bool:
+    """Whether there is no further epoch."""
+    num_epochs, best = len(record["epochs"]), record["best"]
+    if best is not None and num_epochs - best["epoch"] >= config.patience:
+        logging.info("No better epoch for %d epochs: this is the end.", config.patience)
+        return True
+    return num_epochs >= config.epochs
+
+
+def _finished(workdir: Path, record: dict[str, Any]) -> dict[str, Any]:
+    """Writes and tells how a run has ended."""
+    record["finished"] = True
+    _write_logs(workdir, record)
+    best = record["best"]
+    metric = KINDS[record["settings"]["task"]].metric
+    logging.info("Epoch %d was the best: %s %.4f.", best["epoch"], metric, best["score"])
+    if not best["score"]:
+        logging.warning("Nothing was learnt that scores: more epochs may help (epochs, patience).")
+    return record
+
+
+def _write_logs(workdir: Path, record: Mapping[str, Any]) -> None:
+    write_json(workdir / RECORD_FILE, record)
+    with atomic_file(workdir / LOG_FILE) as part:
+        lines = [json.dumps(one) + "\n" for one in record["epochs"]]
+        part.write_text("".join(lines), encoding="utf-8")
 
 
 class _Run:
@@ -107,6 +170,7 @@ class _Run:
         train: Sequence[Any],
         dev: Sequence[Any],
         kept: tuple[DistinctTexts, LayerFiles] | None,
+        record: Mapping[str, Any],
     ):
         self._config = config
         self._kind = kind
@@ -119,50 +183,23 @@ class _Run:
             for examples, wanted in ((train, targets), (dev, None))
         )
         self.record: dict[str, Any] = {
-            "settings": config.as_json(),
-            "labels": list(model.labels),
-            "examples": {"train": len(train), "dev": len(dev)},
-            "data": _digest(train, dev, model),
+            **record,
             "trained_weights": _num_weights(model),
             "best": None,
             "epochs": [],
             "finished": False,
         }
 
-    def begin(self) -> None:
-        """Makes the work directory, or goes on with what is in it."""
-        before = read_state(self._workdir) if self._config.resume else None
-        prepare_workdir(self._workdir, keep_results=before is not None)
-        if before is not None:
-            self._check_data(before.record)
-            before.give_to(self._model)
-            self.record.update(best=before.record["best"], epochs=before.record["epochs"])
-        self._write_logs()
-
-    def _check_data(self, before: Mapping[str, Any]) -> None:
-        for name in ("labels", "examples", "data"):
-            if before[name] != self.record[name]:
-                raise ValueError(
-                    "Cannot go on with other examples or word vectors than those of "
-                    f"{self._workdir / RECORD_FILE}: `{name}` was {before[name]}, is "
-                    f"{self.record[name]}."
-                )
+    def go_on(self, before: SavedState) -> None:
+        """Takes over what a run before had come to."""
+        before.give_to(self._model)
+        self.record.update(best=before.record["best"], epochs=before.record["epochs"])
 
     def train(self) -> None:
         """The epochs that are left."""
-        config = self._config
-        for epoch in range(len(self.record["epochs"]) + 1, config.epochs + 1):
-            best = self.record["best"]
-            if best is not None and epoch - 1 - best["epoch"] >= config.patience:
-                logging.info("No better epoch for %d epochs: this is the end.", config.patience)
-                break
-            self._epoch(epoch)
-        self.record["finished"] = True
-        self._write_logs()
-        best = self.record["best"]
-        logging.info(
-            "Epoch %d was the best: %s %.4f.", best["epoch"], self._kind.metric, best["score"]
-        )
+        _write_logs(self._workdir, self.record)
+        while not _is_over(self._config, self.record):
+            self._epoch(len(self.record["epochs"]) + 1)
 
     def _epoch(self, epoch: int) -> None:
         started = time.monotonic()
@@ -174,12 +211,18 @@ class _Run:
         self.record["epochs"].append(
             {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
         )
-        best = self.record["best"]
-        if best is None or score > best["score"]:
+        if self._is_better(score, loss):
             self.record["best"] = {"epoch": epoch, "score": score, "dev": scores}
             save_model(self._model, self._workdir / MODEL_FILE)
         save_state(self._workdir, self._model, self.record)
-        self._write_logs()
+        _write_logs(self._workdir, self.record)
+
+    def _is_better(self, score: float, loss: float) -> bool:
+        """By the score; as long as that is 0, as of spans at first, by the loss."""
+        best = self.record["best"]
+        if best is None or score > best["score"]:
+            return True
+        return score == 0 and loss < self.record["epochs"][best["epoch"] - 1]["loss"]
 
     def _pass(self, epoch: int) -> float:
         """One pass through what is trained on; its mean loss."""
@@ -203,19 +246,14 @@ class _Run:
             )
         return loss
 
-    def _write_logs(self) -> None:
-        write_json(self._workdir / RECORD_FILE, self.record)
-        with atomic_file(self._workdir / LOG_FILE) as part:
-            lines = [json.dumps(one) + "\n" for one in self.record["epochs"]]
-            part.write_text("".join(lines), encoding="utf-8")
 
-
-def _digest(train: Sequence[Any], dev: Sequence[Any], model: TaskModel) -> str:
-    """A digest of all examples, and of the words that have vectors."""
-    layers = model.token_vectors.embeddings
-    words = [layer.words for layer in layers if isinstance(layer, WordEmbedding)]
-    content = json.dumps([train, dev, words])
-    return hashlib.sha256(content.encode()).hexdigest()
+def _digest(train: Sequence[Any], dev: Sequence[Any], word_vectors: str | None) -> str:
+    """A digest of all examples, and of the file of word vectors."""
+    digest = hashlib.sha256(json.dumps([train, dev]).encode())
+    if word_vectors is not None:
+        with open(word_vectors, "rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()
 
 
 def _num_weights(model: TaskModel) -> int:

@@ -1,8 +1,13 @@
 """The work directory of a task: whether it may be used, the best model, and where a run goes on."""
 
+import contextlib
+import dataclasses
+import fcntl
 import json
 import os
+import re
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +24,8 @@ RECORD_FILE = "task.json"
 LOG_FILE = "log.jsonl"
 STATE_FILE = "state.npz"
 _RESULTS = (MODEL_FILE, RECORD_FILE, LOG_FILE, STATE_FILE)
+# What a process leaves that is killed while it writes one of them.
+_PART = re.compile(rf"\.({'|'.join(map(re.escape, _RESULTS))})\.[0-9a-f]{{8}}\.(part|keras)")
 
 
 def check_workdir(workdir: Path, config: TaskConfig) -> None:
@@ -30,7 +37,7 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
     """
     if config.overwrite or not workdir.exists():
         return
-    names = {path.name for path in workdir.iterdir()}
+    names = {path.name for path in workdir.iterdir() if not _PART.fullmatch(path.name)}
     if config.resume and (STATE_FILE in names or names <= set(_RESULTS)):
         if STATE_FILE in names:
             _check_continues(workdir, config)
@@ -43,11 +50,13 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
 
 
 def _check_continues(workdir: Path, config: TaskConfig) -> None:
-    before = read_state(workdir).record["settings"]
+    # A setting that was not there yet had the value that it has by default.
+    defaults = {field.name: field.default for field in dataclasses.fields(TaskConfig)}
+    before = {**defaults, **read_state(workdir).record["settings"]}
     changed = [
-        f"{name} was {before.get(name)!r}, is {value!r}"
+        f"{name} was {before[name]!r}, is {value!r}"
         for name, value in config.as_json().items()
-        if name not in FREE and before.get(name) != value
+        if name not in FREE and before[name] != value
     ]
     if changed:
         raise ValueError(
@@ -56,12 +65,32 @@ def _check_continues(workdir: Path, config: TaskConfig) -> None:
         )
 
 
-def prepare_workdir(workdir: Path, keep_results: bool) -> None:
-    """Makes the directory, without results of a run before unless they are kept."""
+@contextlib.contextmanager
+def claimed_workdir(workdir: Path) -> Iterator[None]:
+    """Makes the directory, and keeps other runs out of it for the time of a block.
+
+    Raises:
+        FileExistsError: another process trains in it.
+    """
     workdir.mkdir(parents=True, exist_ok=True)
-    if not keep_results:
-        for name in _RESULTS:
-            (workdir / name).unlink(missing_ok=True)
+    descriptor = os.open(workdir, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileExistsError(
+                f"Another process trains in {workdir}: wait for it, or choose another."
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def prepare_workdir(workdir: Path, keep_results: bool) -> None:
+    """Removes what a killed run has left, and results of a run before unless they are kept."""
+    for path in list(workdir.iterdir()):
+        if _PART.fullmatch(path.name) or (path.name in _RESULTS and not keep_results):
+            path.unlink()
 
 
 def save_model(model: TaskModel, path: Path) -> None:
@@ -91,6 +120,8 @@ def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
             )
     try:
         record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
+        if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
+            raise ValueError("it tells no settings.")
     except ValueError as error:
         raise ValueError(f"{folder / RECORD_FILE} is damaged: {error}") from None
     try:

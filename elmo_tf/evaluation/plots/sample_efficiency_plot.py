@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 5.5, 3.6
 _LINES = (("with", "with ELMo"), ("without", "without ELMo"))
-_PARTS = ("metric", "summary")
 
 
 def read_sweep(path: str | os.PathLike) -> dict[str, Any]:
@@ -25,11 +24,34 @@ def read_sweep(path: str | os.PathLike) -> dict[str, Any]:
     try:
         with open(path, encoding="utf-8") as file:
             sweep = json.load(file)
-        if isinstance(sweep, dict) and all(part in sweep for part in _PARTS):
+        if isinstance(sweep, dict) and _is_sweep(sweep):
             return sweep
     except ValueError as error:
         raise ValueError(f"{os.fspath(path)} is no sweep: {error}") from None
     raise ValueError(f"{os.fspath(path)} is no sweep, which elmo-tf task sweep --json FILE writes.")
+
+
+def _is_sweep(found: Mapping[str, Any]) -> bool:
+    rows = found.get("summary")
+    return (
+        isinstance(found.get("metric"), str)
+        and isinstance(rows, list)
+        and bool(rows)
+        and all(isinstance(row, dict) and _is_number(row.get("share")) for row in rows)
+        and all(_is_spread(row.get(name)) for row in rows for name, _ in _LINES)
+    )
+
+
+def _is_spread(found: Any) -> bool:
+    return (
+        isinstance(found, dict)
+        and _is_number(found.get("mean"))
+        and (found.get("deviation") is None or _is_number(found["deviation"]))
+    )
+
+
+def _is_number(found: Any) -> bool:
+    return isinstance(found, int | float) and not isinstance(found, bool)
 
 
 def draw_sample_efficiency(sweep: Mapping[str, Any]) -> "Figure":

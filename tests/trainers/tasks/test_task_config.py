@@ -42,6 +42,13 @@ def test_files_are_several_and_the_model_is_the_usual_one():
         ({"resume": True, "overwrite": True}, "`resume` and `overwrite` exclude each other"),
         ({"fine_tune": True}, "`fine_tune` needs `elmo`"),
         ({"freeze_words": True}, "`freeze_words` needs `word_vectors`"),
+        (
+            {"fine_tune": True, "elmo": "x", "placement": "none"},
+            "`fine_tune` needs a `placement`: of the biLM nothing is read",
+        ),
+        ({"task": "pos", "scheme": "IOB1"}, "`scheme` is of the task ner alone"),
+        ({"task": "sst", "tag_column": 2}, "are of the tasks ner and pos alone"),
+        ({"task": "sst", "phrases": 3, "share": 0.5}, "`share` draws sentences, and `phrases`"),
         ({"binary": True}, "`phrases` and `binary` are of the task sst alone"),
     ],
 )

@@ -3,7 +3,7 @@ import statistics
 
 import pytest
 
-from elmo_tf.trainers.tasks import sweeping
+from elmo_tf.trainers.tasks import sweeping, training
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.sweeping import sweep_task
 
@@ -56,9 +56,31 @@ def test_each_seed_is_trained_with_and_without(found, folder):
 
 
 def test_what_is_done_is_not_trained_again(found, sweep, monkeypatch):
-    monkeypatch.setattr(sweeping, "train_task", lambda config: pytest.fail("trained again"))
+    monkeypatch.setattr(training, "new_embeddings", lambda *_: pytest.fail("trained again"))
 
     assert sweep() == found
+
+
+def test_called_again_it_does_what_is_left_and_refuses_other_data(
+    folder, tmp_path, checkpoint_directory
+):
+    file = tmp_path / "train.conll"
+    file.write_text(COLUMNS)
+    settings = {**SMALL, "elmo": checkpoint_directory, "cache_gb": 1, "cache": tmp_path / "cache"}
+
+    def epochs(number, shares):
+        config = TaskConfig(
+            "ner", file, file, tmp_path / "runs", **{**settings, "epochs": number, "patience": 9}
+        )
+        return [run["epochs"] for run in sweep_task(config, shares, 1)["runs"]]
+
+    assert epochs(1, [0.5]) == [1] * 2
+    assert epochs(2, [0.5, 1.0]) == [2] * 4
+    # Layers are computed once, whatever is drawn of them.
+    assert len(list((tmp_path / "cache").glob("*.layers"))) == 1
+    file.write_text(COLUMNS.replace("sings", "sleeps"))
+    with pytest.raises(ValueError, match=r"other examples .*: `data` was"):
+        epochs(2, [0.5])
 
 
 def test_means_and_deviations_and_the_errors_that_are_gone(monkeypatch, folder, tmp_path):
@@ -67,7 +89,7 @@ def test_means_and_deviations_and_the_errors_that_are_gone(monkeypatch, folder, 
     monkeypatch.setattr(
         sweeping,
         "train_task",
-        lambda config: {**record, "best": {"epoch": 1, "score": next(scores)}},
+        lambda *_, **__: {**record, "best": {"epoch": 1, "score": next(scores)}},
     )
     config = TaskConfig(
         "ner", folder / "ner.conll", folder / "ner.conll", tmp_path, elmo="small-en"
@@ -89,6 +111,8 @@ def test_what_cannot_be_compared_is_refused(folder, tmp_path):
         sweep_task(TaskConfig("ner", file, file, tmp_path))
     with pytest.raises(ValueError, match="`shares` is empty"):
         sweep_task(TaskConfig("ner", file, file, tmp_path, elmo="small-en"), [])
+    with pytest.raises(ValueError, match=r"A share stands twice in `shares`: 0\.5, 1, 0\.5"):
+        sweep_task(TaskConfig("ner", file, file, tmp_path, elmo="small-en"), [0.5, 1, 0.5])
     with pytest.raises(ValueError, match="`num_seeds` must be an integer of at least 1"):
         sweep_task(TaskConfig("ner", file, file, tmp_path, elmo="small-en"), [1], 0)
 
@@ -113,8 +137,10 @@ def test_the_command_tells_a_table_and_draws_it(command, found, folder, checkpoi
     text = (folder / "efficiency.svg").read_text()
     for part in ("share of the training data (%)", ">with ELMo<", ">without ELMo<", "f1 (%)"):
         assert part in text
-    (folder / "other.json").write_text("[]")
-    status, _, err = command(
-        "plot", "sample-efficiency", folder / "other.json", "--output", folder / "other.svg"
-    )
-    assert (status, "is no sweep" in err) == (1, True)
+    row = {"share": 1, "with": {"mean": 0.5, "deviation": None}}
+    for other in ([], {"metric": "f1", "summary": [{}]}, {"metric": "f1", "summary": []}, row):
+        (folder / "other.json").write_text(json.dumps(other))
+        status, _, err = command(
+            "plot", "sample-efficiency", folder / "other.json", "--output", folder / "other.svg"
+        )
+        assert (status, "is no sweep" in err) == (1, True)

@@ -1,14 +1,18 @@
 """Task models trained on a few lines, with a biLM of a few weights."""
 
 import json
+from contextlib import nullcontext
 
 import pytest
 
 from elmo_tf.tasks import CRFTagger
 from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
+from elmo_tf.trainers.tasks.building import new_embeddings
 from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks.kinds import KINDS
 from elmo_tf.trainers.tasks.training import _drawn, train_task
-from elmo_tf.trainers.tasks.workdir import load_model
+from elmo_tf.trainers.tasks.workdir import claimed_workdir, load_model
+from reference import checkpoint
 
 NER = """Anna B-PER
 Berg I-PER
@@ -79,7 +83,6 @@ def test_named_entities_are_learnt(ner):
     workdir, record = ner
 
     assert record["best"]["score"] == 1
-    assert record["best"]["epoch"] <= 30
     assert losses(record)[-1] < losses(record)[0] / 10
     assert json.loads((workdir / "task.json").read_text()) == record
     log = (workdir / "log.jsonl").read_text().splitlines()
@@ -118,10 +121,62 @@ def test_text_and_columns_are_told_apart(ner, tmp_path):
 
     with pytest.raises(ValueError, match=r"each line ends in a label .*--input-format"):
         predict_task(ner[0], tmp_path / "in.txt", out)
+    known = ["NN", ".", "O"]
+    for text, is_refused in (
+        ("cat NN\n. .\n", True),
+        ("the cat .\na dog .\n", False),
+        ("cat O\nthe cat is O\n", False),
+    ):
+        (tmp_path / "text.txt").write_text(text)
+        with pytest.raises(ValueError, match="are these columns") if is_refused else nullcontext():
+            KINDS["pos"].unlabelled(str(tmp_path / "text.txt"), None, None, known)
 
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
     assert out.read_text().startswith("Anna\t")
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="text", overwrite=True) == 12
+
+
+def test_a_sentence_in_brackets_is_no_tree(tmp_path):
+    (tmp_path / "text.txt").write_text("( great movie )\n( bad ) but true\n")
+    (tmp_path / "trees.txt").write_text(TREES)
+
+    text, trees = (
+        KINDS["sst"].unlabelled(str(tmp_path / name), None, None, ["0", "1"])
+        for name in ("text.txt", "trees.txt")
+    )
+
+    assert text[0] == (["(", "great", "movie", ")"],)
+    assert trees == [(["a", "bad", "film"],), (["a", "good", "film"],)]
+
+
+def test_columns_to_be_tagged_are_read_as_those_of_training(tmp_path):
+    file = tmp_path / "numbered.conll"
+    file.write_text("0 Anna B-PER\n1 lives O\n\n")
+    settings = {**SMALL, "token_column": 2, "epochs": 1}
+    train_task(TaskConfig("ner", file, file, tmp_path / "run", **settings))
+
+    predict_task(tmp_path / "run", file, tmp_path / "out.conll")
+
+    lines = (tmp_path / "out.conll").read_text().splitlines()
+    assert [line.split("\t")[0] for line in lines] == ["Anna", "lives", ""]
+    (tmp_path / "text.txt").write_text("Anna lives\n")
+    assert predict_task(tmp_path / "run", tmp_path / "text.txt", tmp_path / "of_text.conll") == 1
+
+
+def test_the_command_scores_tags_and_exports(ner, files, tmp_path, command):
+    status, out, err = command("task", "evaluate", ner[0], files["ner"])
+    assert (status, json.loads(out)["f1"]) == (0, 1.0), err
+
+    (tmp_path / "text.txt").write_text("Anna Berg sings\n")
+    output = tmp_path / "out.conll"
+    status, out, err = command("task", "predict", ner[0], tmp_path / "text.txt", output)
+    assert (status, json.loads(out)) == (0, {"output": str(output), "examples": 1}), err
+    assert output.read_text().startswith("Anna\t")
+
+    status, out, err = command("task", "export", ner[0], tmp_path / "exported", "--version", 3)
+    assert (status, out.strip()) == (0, str(tmp_path / "exported" / "3")), err
+    labels = (tmp_path / "exported" / "3" / "assets" / "labels.txt").read_text().split()
+    assert labels == ner[1]["labels"]
 
 
 def test_a_run_goes_on_exactly_where_it_ended(run, tmp_path):
@@ -163,7 +218,20 @@ def test_a_larger_share_holds_a_smaller_one():
 def test_it_ends_when_nothing_gets_better(run, tmp_path):
     record = run("ner", tmp_path / "run", has_elmo=False, learning_rate=1e-6, patience=2, epochs=9)
 
-    assert len(record["epochs"]) == record["best"]["epoch"] + 2
+    assert len(record["epochs"]) == record["best"]["epoch"] + 2 < 9
+
+
+def test_before_a_score_the_loss_tells_what_is_better(files, tmp_path):
+    (tmp_path / "dev.conll").write_text("lives O\nin O\n")  # without a span to be found
+    settings = {**SMALL, "learning_rate": 0.003, "patience": 1, "epochs": 4}
+
+    record = train_task(
+        TaskConfig("ner", files["ner"], tmp_path / "dev.conll", tmp_path / "run", **settings)
+    )
+
+    assert [epoch["dev"]["f1"] for epoch in record["epochs"]] == [0, 0, 0, 0]
+    assert losses(record) == sorted(losses(record), reverse=True)
+    assert record["best"]["epoch"] == 4
 
 
 @pytest.mark.parametrize(
@@ -216,9 +284,10 @@ def test_word_vectors_can_be_given_and_frozen(run, tmp_path):
 
     model, _ = load_model(tmp_path / "run")
     words = model.token_vectors.embeddings[0]
-    # Those of the file, then those that stand twice in what was trained on.
-    assert words.words == ("Anna", "far", "Berg", "Bonn")
-    assert words.embedding.numpy().tolist() == [[0, 1], [1, 2], [-1, 0], [0, 1], [0, 1]]
+    # Those that are read in training, of the file and such as stand twice; then others of the file.
+    assert words.words == ("Anna", "Berg", "Bonn", "far")
+    assert words.embedding.numpy().tolist() == [[0, 1], [1, 2], [0, 1], [0, 1]]
+    assert words.fixed.numpy().tolist() == [[-1, 0]]
 
 
 def test_broken_files_are_refused_with_their_line(run, files, ner, tmp_path, checkpoint_directory):
@@ -254,12 +323,12 @@ def test_other_data_are_not_gone_on_with(run, files, tmp_path):
     (tmp_path / "more.conll").write_text(NER + "\nin O\n")
     settings = {**SMALL, "resume": True}
 
-    with pytest.raises(ValueError, match=r"other examples .*`examples` was .*'train': 3"):
+    with pytest.raises(ValueError, match=r"with other examples .*`examples` was .*'train': 3"):
         train_task(
             TaskConfig("ner", tmp_path / "more.conll", files["ner"], tmp_path / "run", **settings)
         )
     (tmp_path / "other.conll").write_text(NER.replace("Berg", "Dorf"))
-    with pytest.raises(ValueError, match=r"other examples or word vectors .*`data` was"):
+    with pytest.raises(ValueError, match=r"other examples or word vectors, .*`data` was"):
         train_task(
             TaskConfig("ner", tmp_path / "other.conll", files["ner"], tmp_path / "run", **settings)
         )
@@ -269,13 +338,62 @@ def test_other_data_are_not_gone_on_with(run, files, tmp_path):
         run("ner", tmp_path / "run", has_elmo=False, resume=True)
 
 
+def test_another_bilm_under_the_same_name_is_not_gone_on_with(files, tmp_path, options, weights):
+    elmo = checkpoint.write(tmp_path / "elmo", options, weights)
+    settings = {**SMALL, "elmo": elmo, "cache_gb": 0, "epochs": 1}
+    train_task(TaskConfig("ner", files["ner"], files["ner"], tmp_path / "run", **settings))
+    others = {name: array * 1.5 for name, array in weights.items()}
+    checkpoint.write(tmp_path / "other", options, others)
+    (tmp_path / "other" / "weights.hdf5").replace(tmp_path / "elmo" / "weights.hdf5")
+
+    again = TaskConfig("ner", files["ner"], files["ner"], tmp_path / "run", resume=True, **settings)
+    with pytest.raises(ValueError, match=r"another biLM, .*: `bilm` was [0-9a-f]{64}, is "):
+        train_task(again)
+
+
+def test_what_a_killed_run_has_left_is_no_hindrance_and_goes(run, tmp_path):
+    workdir = tmp_path / "run"
+    run("ner", workdir, has_elmo=False, epochs=1)
+    left = [".model.keras.0123abcd.part", ".model.keras.0123abcd.keras", ".state.npz.89abcdef.part"]
+    for name in left:
+        (workdir / name).touch()
+    for name in ("model.keras", "state.npz"):
+        (workdir / name).unlink()
+
+    record = run("ner", workdir, has_elmo=False, epochs=1, resume=True)
+
+    assert record["finished"]
+    names = {path.name for path in workdir.iterdir()}
+    assert names == {"model.keras", "task.json", "log.jsonl", "state.npz"}
+
+
+def test_two_runs_do_not_share_a_work_directory(run, tmp_path):
+    with (
+        claimed_workdir(tmp_path / "run"),
+        pytest.raises(FileExistsError, match="Another process trains in"),
+    ):
+        run("ner", tmp_path / "run", has_elmo=False, epochs=1)
+
+    assert run("ner", tmp_path / "run", has_elmo=False, epochs=1)["finished"]
+
+
+def test_words_are_counted_as_they_are_looked_up(files):
+    texts = [(["IT", "it", "10 000", "ÄR"],), (["10 000", "är", "\udcff", "\udcff", "once"],)]
+    config = TaskConfig("ner", files["ner"], files["ner"], "unused", lowercase=True)
+
+    words, _ = new_embeddings(config, texts)
+
+    assert words.words == ("it", "10 000", "är")
+
+
 def test_a_folder_without_a_model_is_refused(tmp_path, ner):
     with pytest.raises(FileNotFoundError, match=r"no trained task model: there is no model\.keras"):
         evaluate_task(tmp_path, ["x"])
-    (tmp_path / "task.json").write_text("{")
     (tmp_path / "model.keras").touch()
-    with pytest.raises(ValueError, match=r"task\.json is damaged"):
-        evaluate_task(tmp_path, ["x"])
+    for content in ("{", "{}", "[]"):
+        (tmp_path / "task.json").write_text(content)
+        with pytest.raises(ValueError, match=r"task\.json is damaged"):
+            evaluate_task(tmp_path, ["x"])
     (tmp_path / "model.keras").write_bytes((ner[0] / "model.keras").read_bytes()[:1000])
     (tmp_path / "task.json").write_bytes((ner[0] / "task.json").read_bytes())
     with pytest.raises(ValueError, match=r"model\.keras cannot be read"):
