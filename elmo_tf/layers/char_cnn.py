@@ -92,11 +92,11 @@ class CharCNN(keras.layers.Layer):
         ids = ops.reshape(char_ids, (-1, ops.shape(char_ids)[-1]))  # (token, char)
         table = ops.convert_to_tensor(self.char_embedding)
         table = ops.concatenate([ops.zeros_like(table[:1]), table], axis=0)  # (262, embedding)
-        if keras.config.backend() == "tensorflow":
+        # A reshape adds up what comes back for a row; optimizers would square each part of it.
+        table = ops.reshape(table, table.shape)
+        if keras.config.backend() == "tensorflow" and self._num_features() >= _MANY_FILTERS:
             from elmo_tf.layers import char_cnn_tf
 
-            table = char_cnn_tf.with_whole_gradient(table)
-        if keras.config.backend() == "tensorflow" and self._num_features() >= _MANY_FILTERS:
             kernels = [ops.convert_to_tensor(kernel) for kernel in self.kernels]
             maxima = char_cnn_tf.maxima(ids, table, kernels)  # (token, feature)
         else:

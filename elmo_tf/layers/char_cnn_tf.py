@@ -4,7 +4,7 @@ All filters become one matrix product, and tokens of like length are computed to
 form, for every backend, is in `char_cnn`; a test holds that both agree, and so do their gradients.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
@@ -41,15 +41,6 @@ def maxima(char_ids: tf.Tensor, table: tf.Tensor, kernels: Sequence[tf.Tensor]) 
     embedded = tf.gather(table, tf.boolean_mask(char_ids, fills))
     long = [_maxima(embedded, _as_matrix(one, one.shape[0]), one.shape[0]) for one in kernels]
     return tf.tensor_scatter_nd_update(short, places, tf.concat(long, axis=-1))
-
-
-@tf.custom_gradient
-def with_whole_gradient(table: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-    """A small table, whose gradient is not a part for each time that a row is read.
-
-    Optimizers and norms would square the parts, and not what they add up to.
-    """
-    return tf.identity(table), tf.convert_to_tensor
 
 
 def _maxima_by_length(
