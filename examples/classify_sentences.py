@@ -8,7 +8,7 @@ import argparse
 import keras
 import tensorflow as tf
 
-from elmo_tf import Elmo, Vocabulary
+from elmo_tf import Elmo
 from elmo_tf.evaluation.task_scores import label_scores
 from elmo_tf.tasks import BCN, WordEmbedding
 from elmo_tf.text.labelled_texts import LabelledText, read_sentiment
@@ -16,9 +16,9 @@ from elmo_tf.text.labelled_texts import LabelledText, read_sentiment
 
 def new_classifier(train: list[LabelledText], elmo: Elmo) -> BCN:
     """A classifier for the words and labels of some sentences, with ELMo in two places."""
-    words = Vocabulary.build([" ".join(tokens) for tokens, _ in train], min_count=2).tokens[3:]
+    words = WordEmbedding.from_texts((tokens for tokens, _ in train), 50)
     labels = sorted({label for _, label in train})
-    return BCN(labels, [WordEmbedding(words, 50)], elmo, placement="both", units=100)
+    return BCN(labels, [words], elmo, placement="both", units=100)
 
 
 def main() -> None:

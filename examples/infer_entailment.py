@@ -8,7 +8,7 @@ import argparse
 import keras
 import tensorflow as tf
 
-from elmo_tf import Elmo, Vocabulary
+from elmo_tf import Elmo
 from elmo_tf.evaluation.task_scores import label_scores
 from elmo_tf.tasks import ESIM, WordEmbedding
 from elmo_tf.text.labelled_texts import LabelledPair, read_pairs
@@ -16,10 +16,10 @@ from elmo_tf.text.labelled_texts import LabelledPair, read_pairs
 
 def new_model(train: list[LabelledPair], elmo: Elmo) -> ESIM:
     """A model for the words and labels of some pairs."""
-    texts = [" ".join(tokens) for pair in train for tokens in (pair.premise, pair.hypothesis)]
-    words = Vocabulary.build(texts, min_count=2).tokens[3:]
+    texts = (tokens for pair in train for tokens in (pair.premise, pair.hypothesis))
+    words = WordEmbedding.from_texts(texts, 50)
     labels = sorted({pair.label for pair in train})
-    return ESIM(labels, [WordEmbedding(words, 50)], elmo, units=100)
+    return ESIM(labels, [words], elmo, units=100)
 
 
 def as_tensors(pairs: list[LabelledPair]) -> dict[str, tf.Tensor]:

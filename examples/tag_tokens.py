@@ -11,7 +11,7 @@ import argparse
 import keras
 import tensorflow as tf
 
-from elmo_tf import Elmo, Vocabulary
+from elmo_tf import Elmo
 from elmo_tf.evaluation.task_scores import span_scores, tag_scores
 from elmo_tf.tasks import CharacterEmbedding, CRFTagger, WordEmbedding
 from elmo_tf.text.tagged_sentences import TaggedSentence, read_tagged
@@ -19,9 +19,9 @@ from elmo_tf.text.tagged_sentences import TaggedSentence, read_tagged
 
 def new_tagger(train: list[TaggedSentence], elmo: Elmo, scheme: str | None) -> CRFTagger:
     """A tagger for the words and tags of some sentences."""
-    words = Vocabulary.build([" ".join(tokens) for tokens, _ in train], min_count=2).tokens[3:]
     tags = sorted({tag for _, tags in train for tag in tags})
-    embeddings = [WordEmbedding(words, 50, lowercase=False), CharacterEmbedding()]
+    words = WordEmbedding.from_texts((tokens for tokens, _ in train), 50)
+    embeddings = [words, CharacterEmbedding()]
     return CRFTagger(tags, embeddings, elmo, scheme=scheme)
 
 

@@ -1,6 +1,7 @@
 """tokens ─► vectors that do not depend on the sentence: of words, and of their characters."""
 
-from collections.abc import Iterable
+import collections
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
@@ -72,6 +73,27 @@ class WordEmbedding(keras.layers.Layer):
         self.supports_jit = False  # strings
 
     @classmethod
+    def from_texts(
+        cls, texts: Iterable[Sequence[str]], dim: int, min_count: int = 2, **kwargs
+    ) -> "WordEmbedding":
+        """A layer for the words of a text, by falling count.
+
+        Args:
+            texts: lists of tokens.
+            dim: int >= 1. Width of a vector.
+            min_count: int >= 1. How often a word must stand. Others are read as any other word,
+                whose vector is learnt from those that stand once.
+            **kwargs: further arguments of the layer.
+
+        Raises:
+            ValueError: no word stands so often, or see the layer.
+        """
+        check_int(min_count, "min_count", least=1)
+        counts = word_counts(texts, kwargs.get("lowercase", False))
+        words = [word for word, count in counts.most_common() if count >= min_count]
+        return cls(words, dim, **kwargs)
+
+    @classmethod
     def from_vectors(
         cls, vectors: WordVectors, words: Iterable[str] | None = None, **kwargs
     ) -> "WordEmbedding":
@@ -112,7 +134,7 @@ class WordEmbedding(keras.layers.Layer):
 
     def call(self, tokens):
         if self.lowercase:
-            tokens = lowered(tokens)
+            tokens = _lowered(tokens)
         ids = ops.cast(self.lookup(tokens), "int32")
         # Each row once: optimizers square what comes for it, and would not add it up before.
         distinct, index = tf.unique(tf.reshape(ids, (-1,)))
@@ -143,8 +165,27 @@ class WordEmbedding(keras.layers.Layer):
         }
 
 
-def lowered(tokens: Any) -> tf.Tensor:
-    """Strings as `WordEmbedding` looks them up in lower case."""
+def word_counts(
+    texts: Iterable[Sequence[str]], lowercase: bool = False
+) -> collections.Counter[str]:
+    """How often each word stands, as `WordEmbedding` looks it up; without invalid UTF-8.
+
+    Args:
+        texts: lists of tokens.
+        lowercase: see `WordEmbedding`.
+    """
+    counts = collections.Counter(token for tokens in texts for token in tokens)
+    counts = collections.Counter({word: counts[word] for word in counts if is_utf_8(word)})
+    if not lowercase or not counts:
+        return counts
+    in_lower_case: collections.Counter[str] = collections.Counter()
+    words = _lowered(list(counts)).numpy()
+    for word, count in zip(words, counts.values(), strict=True):
+        in_lower_case[word.decode("utf-8")] += count
+    return in_lower_case
+
+
+def _lowered(tokens: Any) -> tf.Tensor:
     return tf.strings.lower(tokens, encoding="utf-8")
 
 

@@ -31,6 +31,20 @@ def test_words_can_be_looked_up_in_lower_case():
     np.testing.assert_array_equal(vectors[1, 0], table[3])
 
 
+def test_words_are_counted_as_they_are_looked_up():
+    texts = [["IT", "it", "10 000", "ÄR", "\udcff"], ["10 000", "är", "är", "\udcff", "once"]]
+
+    as_they_are = WordEmbedding.from_texts(texts, 3)
+    in_lower_case = WordEmbedding.from_texts(texts, 3, lowercase=True)
+    all_of_them = WordEmbedding.from_texts(texts, 3, min_count=1)
+
+    assert as_they_are.words == ("10 000", "är")
+    assert in_lower_case.words == ("är", "it", "10 000")
+    assert len(all_of_them.words) == 6
+    with pytest.raises(ValueError, match="`words` is empty"):
+        WordEmbedding.from_texts(texts, 3, min_count=9)
+
+
 def test_it_can_begin_with_known_vectors():
     vectors = WordVectors(["die", "Hund"], np.array([[1.0, 2.0], [3.0, 6.0]]))
 

@@ -12,7 +12,7 @@ from elmo_tf.embedding.layer_files import LayerFiles
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
-from elmo_tf.tasks.embeddings import lowered
+from elmo_tf.tasks.embeddings import word_counts
 from elmo_tf.text.odd_lines import is_utf_8
 from elmo_tf.text.word_vectors import read_word_vectors
 from elmo_tf.trainers.tasks.config import TaskConfig
@@ -32,7 +32,7 @@ def new_embeddings(
         texts: what is trained on.
     """
     layers: list[keras.layers.Layer] = []
-    counts = _counts(config, texts)
+    counts = word_counts((tokens for one in texts for tokens in one), config.lowercase)
     common = [word for word, count in counts.most_common() if count >= _LEAST_COUNT]
     if config.word_vectors is not None:
         layers.append(_given_words(config, counts, common))
@@ -80,20 +80,6 @@ def kept_layers(
     cache = LayerCache(config.cache, int(min(config.cache_gb * 2**30, 2**62)))
     with cache.layers(Embedder(bilm, "all", config.precision), distinct.sentences) as layers:
         yield distinct, layers
-
-
-def _counts(config: TaskConfig, texts: Sequence[tuple[list[str], ...]]) -> collections.Counter[str]:
-    """How often each word stands in texts, as it is looked up."""
-    counts = collections.Counter(
-        token for one in texts for tokens in one for token in tokens if is_utf_8(token)
-    )
-    if not config.lowercase or not counts:
-        return counts
-    in_lower_case: collections.Counter[str] = collections.Counter()
-    words = lowered(list(counts)).numpy()
-    for word, count in zip(words, counts.values(), strict=True):
-        in_lower_case[word.decode("utf-8")] += count
-    return in_lower_case
 
 
 def _given_words(

@@ -7,7 +7,6 @@ import pytest
 
 from elmo_tf.tasks import CRFTagger
 from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
-from elmo_tf.trainers.tasks.building import new_embeddings
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.kinds import KINDS
 from elmo_tf.trainers.tasks.training import _drawn, train_task
@@ -375,15 +374,6 @@ def test_two_runs_do_not_share_a_work_directory(run, tmp_path):
         run("ner", tmp_path / "run", has_elmo=False, epochs=1)
 
     assert run("ner", tmp_path / "run", has_elmo=False, epochs=1)["finished"]
-
-
-def test_words_are_counted_as_they_are_looked_up(files):
-    texts = [(["IT", "it", "10 000", "ÄR"],), (["10 000", "är", "\udcff", "\udcff", "once"],)]
-    config = TaskConfig("ner", files["ner"], files["ner"], "unused", lowercase=True)
-
-    words, _ = new_embeddings(config, texts)
-
-    assert words.words == ("it", "10 000", "är")
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path, ner):
