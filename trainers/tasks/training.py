@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -16,6 +16,7 @@ from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.checkpoints.save import write_json
 from elmo_tf.embedding.layer_files import LayerFiles
 from elmo_tf.files import atomic_file
+from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.digests import model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks import TaskModel
@@ -69,6 +70,44 @@ def train_task(config: TaskConfig, keeps_all_layers: bool = False) -> dict[str, 
     kind = KINDS[config.task]
     workdir = Path(config.workdir)
     check_workdir(workdir, config)
+    examples = _read_examples(config, kind)
+    keras.utils.set_random_seed(config.seed)
+    has_elmo = config.elmo is not None and config.placement != "none"
+    bilm = load_bilm(config.elmo) if has_elmo else None
+    record: dict[str, Any] = {
+        "settings": config.as_json(),
+        "labels": examples.labels,
+        "examples": {"train": len(examples.train), "dev": len(examples.dev)},
+        "data": _digest(examples, config.word_vectors),
+        "bilm": None if bilm is None else model_digest(bilm),
+    }
+    with claimed_workdir(workdir):
+        before = read_state(workdir) if config.resume else None
+        if before is not None:
+            _check_same(workdir, before.record, record)
+            if _is_over(config, before.record):
+                return _finished(workdir, {**before.record, "settings": record["settings"]})
+        prepare_workdir(workdir, keep_results=before is not None)
+        model = _new_model(config, kind, examples, bilm)
+        read = examples.all if keeps_all_layers else examples.train
+        with kept_layers(config, bilm, [kind.texts(one) for one in (*read, *examples.dev)]) as kept:
+            run = _Run(config, kind, model, examples, kept, record)
+            if before is not None:
+                run.go_on(before)
+            run.train()
+        return _finished(workdir, run.record)
+
+
+class _Examples(NamedTuple):
+    """What a run reads: `train` is a share of `all` that its files hold."""
+
+    all: Sequence[Any]
+    train: Sequence[Any]
+    dev: Sequence[Any]
+    labels: list[str]
+
+
+def _read_examples(config: TaskConfig, kind: TaskKind) -> _Examples:
     settings = config.as_json()
     examples = kind.read(config.train, settings, known=None)
     labels = kind.labels(examples)
@@ -79,37 +118,17 @@ def train_task(config: TaskConfig, keeps_all_layers: bool = False) -> dict[str, 
         *(f"{len(each):,}" for each in (train, dev, labels)),
     )
     kind.scores(*[[kind.answer(dev[0])]] * 2)  # which tells now if a package is missing
+    return _Examples(examples, train, dev, labels)
 
-    keras.utils.set_random_seed(config.seed)
-    has_elmo = config.elmo is not None and config.placement != "none"
-    bilm = load_bilm(config.elmo) if has_elmo else None
-    record: dict[str, Any] = {
-        "settings": settings,
-        "labels": labels,
-        "examples": {"train": len(train), "dev": len(dev)},
-        "data": _digest(train, dev, config.word_vectors),
-        "bilm": None if bilm is None else model_digest(bilm),
-    }
-    with claimed_workdir(workdir):
-        before = read_state(workdir) if config.resume else None
-        if before is not None:
-            _check_same(workdir, before.record, record)
-            if _is_over(config, before.record):
-                return _finished(workdir, {**before.record, "settings": settings})
-        prepare_workdir(workdir, keep_results=before is not None)
-        texts = [kind.texts(example) for example in train]
-        parts = new_embeddings(config, texts), new_elmo(config, bilm)
-        model = kind.new_model(config, labels, *parts)
-        model.compile(keras.optimizers.Adam(config.learning_rate, global_clipnorm=config.clip_norm))
-        model.optimizer.build(model.trainable_variables)
-        if keeps_all_layers:
-            texts = [kind.texts(example) for example in examples]
-        with kept_layers(config, bilm, [*texts, *map(kind.texts, dev)]) as kept:
-            run = _Run(config, kind, model, train, dev, kept, record)
-            if before is not None:
-                run.go_on(before)
-            run.train()
-        return _finished(workdir, run.record)
+
+def _new_model(
+    config: TaskConfig, kind: TaskKind, examples: _Examples, bilm: BiLM | None
+) -> TaskModel:
+    embeddings = new_embeddings(config, [kind.texts(example) for example in examples.train])
+    model = kind.new_model(config, examples.labels, embeddings, new_elmo(config, bilm))
+    model.compile(keras.optimizers.Adam(config.learning_rate, global_clipnorm=config.clip_norm))
+    model.optimizer.build(model.trainable_variables)
+    return model
 
 
 def _drawn(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
@@ -167,8 +186,7 @@ class _Run:
         config: TaskConfig,
         kind: TaskKind,
         model: TaskModel,
-        train: Sequence[Any],
-        dev: Sequence[Any],
+        examples: _Examples,
         kept: tuple[DistinctTexts, LayerFiles] | None,
         record: Mapping[str, Any],
     ):
@@ -176,11 +194,11 @@ class _Run:
         self._kind = kind
         self._model = model
         self._workdir = Path(config.workdir)
-        self._gold = [kind.answer(example) for example in dev]
-        targets = [kind.target(model, kind.answer(example)) for example in train]
+        self._gold = [kind.answer(example) for example in examples.dev]
+        targets = [kind.target(model, kind.answer(example)) for example in examples.train]
         self._train, self._dev = (
-            Batches(model, [kind.texts(one) for one in examples], wanted, config.batch_size, kept)
-            for examples, wanted in ((train, targets), (dev, None))
+            Batches(model, [kind.texts(one) for one in several], wanted, config.batch_size, kept)
+            for several, wanted in ((examples.train, targets), (examples.dev, None))
         )
         self.record: dict[str, Any] = {
             **record,
@@ -247,9 +265,9 @@ class _Run:
         return loss
 
 
-def _digest(train: Sequence[Any], dev: Sequence[Any], word_vectors: str | None) -> str:
-    """A digest of all examples, and of the file of word vectors."""
-    digest = hashlib.sha256(json.dumps([train, dev]).encode())
+def _digest(examples: _Examples, word_vectors: str | None) -> str:
+    """A digest of the examples, and of the file of word vectors."""
+    digest = hashlib.sha256(json.dumps([examples.train, examples.dev]).encode())
     if word_vectors is not None:
         with open(word_vectors, "rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
