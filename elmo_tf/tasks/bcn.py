@@ -66,10 +66,10 @@ class BCN(Classifier):
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
-        dtype = self.dtype_policy
         check_rate(maxout_dropout, "maxout_dropout")
         check_int(reduction, "reduction", least=1)
         check_bool(batch_norm, "batch_norm")
+        dtype = self.dtype_policy
         self.settings = {
             "units": units,
             "reduction": reduction,
