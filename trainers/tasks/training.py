@@ -224,23 +224,17 @@ class _Run:
         loss = self._pass(epoch)
         seconds = time.monotonic() - started
         scores = self._kind.scores(self._gold, batch_answers(self._kind, self._model, self._dev))
-        score = scores[self._kind.metric]
-        logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, self._kind.metric, score)
-        self.record["epochs"].append(
-            {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
-        )
-        if self._is_better(score, loss):
+        metric = self._kind.metric
+        score = scores[metric]
+        logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, metric, score)
+        now = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
+        epochs, best = self.record["epochs"], self.record["best"]
+        epochs.append(now)
+        if best is None or _is_better(now, epochs[best["epoch"] - 1], metric):
             self.record["best"] = {"epoch": epoch, "score": score, "dev": scores}
             save_model(self._model, self._workdir / MODEL_FILE)
         save_state(self._workdir, self._model, self.record)
         _write_logs(self._workdir, self.record)
-
-    def _is_better(self, score: float, loss: float) -> bool:
-        """By the score; as long as that is 0, as of spans at first, by the loss."""
-        best = self.record["best"]
-        if best is None or score > best["score"]:
-            return True
-        return score == 0 and loss < self.record["epochs"][best["epoch"] - 1]["loss"]
 
     def _pass(self, epoch: int) -> float:
         """One pass through what is trained on; its mean loss."""
@@ -263,6 +257,12 @@ class _Run:
                 "rate, and begin again."
             )
         return loss
+
+
+def _is_better(one: Mapping[str, Any], other: Mapping[str, Any], metric: str) -> bool:
+    """Whether an epoch is: by the score; where both have 0, as of spans at first, by the loss."""
+    score, other_score = one["dev"][metric], other["dev"][metric]
+    return score > other_score or (score == other_score == 0 and one["loss"] < other["loss"])
 
 
 def _digest(examples: _Examples, word_vectors: str | None) -> str:

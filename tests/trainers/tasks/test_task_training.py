@@ -9,7 +9,7 @@ from elmo_tf.tasks import CRFTagger
 from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.kinds import KINDS
-from elmo_tf.trainers.tasks.training import _drawn, train_task
+from elmo_tf.trainers.tasks.training import _drawn, _is_better, train_task
 from elmo_tf.trainers.tasks.workdir import claimed_workdir, load_model
 from reference import checkpoint
 
@@ -231,6 +231,23 @@ def test_before_a_score_the_loss_tells_what_is_better(files, tmp_path):
     assert [epoch["dev"]["f1"] for epoch in record["epochs"]] == [0, 0, 0, 0]
     assert losses(record) == sorted(losses(record), reverse=True)
     assert record["best"]["epoch"] == 4
+
+
+@pytest.mark.parametrize(
+    ("score", "loss", "best_score", "best_loss", "is_better"),
+    [
+        (0.4, 2.0, 0.3, 1.0, True),
+        (0.3, 1.0, 0.3, 2.0, False),
+        (0.0, 1.0, 0.0, 2.0, True),
+        (0.0, 2.0, 0.0, 2.0, False),
+        (0.0, 1.0, 0.3, 2.0, False),  # back to nothing, whatever the loss
+    ],
+)
+def test_the_better_epoch_is_that_of_the_score(score, loss, best_score, best_loss, is_better):
+    one = {"loss": loss, "dev": {"f1": score}}
+    best = {"loss": best_loss, "dev": {"f1": best_score}}
+
+    assert _is_better(one, best, "f1") == is_better
 
 
 @pytest.mark.parametrize(
