@@ -1,6 +1,8 @@
 """Sentiment: the biattentive classification network over words and ELMo.
 
 python examples/classify_sentences.py --train train.txt --dev dev.txt
+
+The extra `tasks` of elmo_tf brings what keeps the score.
 """
 
 import argparse

@@ -1,6 +1,8 @@
 """Entailment: ESIM over words and ELMo.
 
 python examples/infer_entailment.py --train train.jsonl --dev dev.jsonl
+
+The extra `tasks` of elmo_tf brings what keeps the score.
 """
 
 import argparse

@@ -3,7 +3,8 @@
     python examples/tag_tokens.py --train train.conll --dev dev.conll --scheme BIO
     python examples/tag_tokens.py --train train.conllu --dev dev.conllu
 
-`elmo-tf task train` does more: batches of like length, layers that are kept, restart.
+The extra `tasks` of elmo_tf brings what keeps the score. `elmo-tf task train` does more: batches of
+like length, layers that are kept, restart.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """The subcommand `plot`: logs and sentences ─► pictures."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from elmo_tf.commands.options import CHECKPOINT, add_overwrite, add_precision, positive
@@ -120,15 +120,22 @@ def _plot_weights(arguments: Any) -> None:
     if arguments.json is not None:
         refuse_file(arguments.json, arguments.overwrite)
     mixes = []
-    for workdir in arguments.workdirs:
+    for workdir, name in zip(arguments.workdirs, _names(arguments.workdirs), strict=True):
         model, _ = load_model(workdir)
         if model.elmo is None:
             raise ValueError(f"{workdir} holds a model without ELMo: there is no mix to draw.")
-        mixes += mixes_of(os.path.basename(os.path.normpath(workdir)), model.elmo, _places(model))
+        mixes += mixes_of(name, model.elmo, _places(model))
     save_figure(draw_mixes(mixes), arguments.output, arguments.overwrite, arguments.dpi)
     if arguments.json is not None:
         rows = [{**mix._asdict(), "shares": mix.shares.tolist()} for mix in mixes]
         write_json(arguments.json, {"mixes": rows})
+
+
+def _names(folders: Sequence[str]) -> list[str]:
+    """Their last parts, or all of them where these are not distinct."""
+    whole = [os.path.normpath(folder) for folder in folders]
+    last = [os.path.basename(folder) for folder in whole]
+    return last if len(set(last)) == len(last) else whole
 
 
 def _places(model: Any) -> list[str]:

@@ -70,7 +70,7 @@ def _add_elmo(parser: Any) -> None:
         default="float32",
         help="of the biLM where it is not trained (float32)",
     )
-    group.add_argument("--cache", metavar="DIR", help="for the layers (that of your system)")
+    group.add_argument("--cache", metavar="DIR", help="for the layers (~/.cache/elmo_tf/layers)")
     group.add_argument(
         "--cache-gb",
         type=not_negative,
@@ -98,9 +98,7 @@ def _add_model(parser: Any) -> None:
         help="of word vectors that are learnt; 0 for none (50)",
     )
     group.add_argument("--lowercase", action="store_true", help="look words up in lower case")
-    group.add_argument(
-        "--freeze-words", action="store_true", help="leave --word-vectors as they are"
-    )
+    group.add_argument("--freeze-words", action="store_true", help="train none of --word-vectors")
     group.add_argument(
         "--no-characters",
         dest="characters",
@@ -108,7 +106,10 @@ def _add_model(parser: Any) -> None:
         help="leave out the task's own character CNN",
     )
     group.add_argument(
-        "--units", type=positive, metavar="N", help="of its LSTMs (the published number)"
+        "--units",
+        type=positive,
+        metavar="N",
+        help="of its LSTMs; the second of ner and pos has half (the published number)",
     )
     group.add_argument("--dropout", type=rate, default=0.5, metavar="X", help="rate (0.5)")
 

@@ -101,9 +101,14 @@ def _add_predict(add: Callable) -> None:
     parser.add_argument(
         "input",
         metavar="INPUT",
-        help="text, one tokenised sentence a line, or CoNLL columns; of snli JSON lines",
+        help="text, one tokenised sentence a line, or a file of the task, whose labels are not "
+        "read; of snli JSON lines or .tsv",
     )
-    parser.add_argument("output", metavar="OUTPUT", help="in the format of the task")
+    parser.add_argument(
+        "output",
+        metavar="OUTPUT",
+        help="columns of tokens and tags; of sst labels and sentences; of snli JSON lines",
+    )
     add_input_columns(parser)
     add_overwrite(parser)
 

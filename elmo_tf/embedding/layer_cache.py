@@ -70,6 +70,10 @@ class LayerCache:
         if max_bytes:
             self._folder = default_cache_folder() if folder is None else Path(folder)
 
+    def has_room(self, embedder: Embedder, sentences: Sentences) -> bool:
+        """Whether the layers of all sentences would be kept; see `layers`."""
+        return _Work(embedder, sentences).shape.num_bytes <= self._max_bytes
+
     @contextlib.contextmanager
     def layers(self, embedder: Embedder, sentences: Sentences) -> Iterator[LayerFiles]:
         """Gives the layers of all sentences, for the time of a block.

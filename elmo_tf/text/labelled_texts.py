@@ -170,7 +170,7 @@ def _table_rows(
 
 def _tokens_of(path: str | os.PathLike, line: int, row: dict[str, Any], field: str) -> list[str]:
     parse = row.get(f"{field}_binary_parse")
-    if not isinstance(parse, str):
+    if not isinstance(parse, str) or not parse.strip():
         parse = None
     text = row[field] if parse is None else re.sub(r"(?<!\S)[()](?!\S)", " ", parse)
     tokens = text.split()

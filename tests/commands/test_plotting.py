@@ -1,6 +1,7 @@
 """`elmo-tf plot`, as it is called."""
 
 import json
+import shutil
 
 import pytest
 
@@ -125,5 +126,9 @@ def test_the_mixes_of_task_models_are_drawn(command, checkpoint_directory, tmp_p
     mixes = json.loads((tmp_path / "weights.json").read_text())["mixes"]
     assert [mix["name"] for mix in mixes] == ["ner, input", "ner, output"]
     assert sum(mixes[0]["shares"]) == pytest.approx(1)
+    shutil.copytree(tmp_path / "ner", tmp_path / "again" / "ner")
+    status, _, err = command("plot", "weights", "ner", "again/ner", "--output", "two.svg")
+    assert status == 0, err
+    assert ">again/ner, input<" in (tmp_path / "two.svg").read_text()
     status, _, err = command("plot", "weights", "plain", "--output", "plain.svg")
     assert (status, "plain holds a model without ELMo" in err) == (1, True)

@@ -129,6 +129,8 @@ def test_tokens_are_those_of_the_parses_where_there_are_some(file):
     (pair,) = read_pairs(file("pairs.jsonl", json.dumps(row)))
 
     assert pair.premise == ["A", "man", "(", "old", ")", "sleeps", "."]
+    (pair,) = read_pairs(file("blank.jsonl", json.dumps({**row, "sentence1_binary_parse": " "})))
+    assert pair.premise == ["A", "man", "(old)", "sleeps."]
 
 
 def test_labels_must_be_utf_8(file):

@@ -64,7 +64,10 @@ def new_elmo(config: TaskConfig, bilm: BiLM | None) -> Elmo | None:
 
 @contextlib.contextmanager
 def kept_layers(
-    config: TaskConfig, bilm: BiLM | None, texts: Sequence[tuple[list[str], ...]]
+    config: TaskConfig,
+    bilm: BiLM | None,
+    texts: Sequence[tuple[list[str], ...]],
+    more: Sequence[tuple[list[str], ...]] = (),
 ) -> Iterator[tuple[DistinctTexts, LayerFiles] | None]:
     """Gives the layers of all texts within the block, if the biLM is not trained.
 
@@ -72,29 +75,35 @@ def kept_layers(
         config: of the run.
         bilm: whose layers.
         texts: of all examples.
+        more: texts that other runs will read. Their layers are kept for these, if there is room.
     """
     if bilm is None or config.fine_tune or config.placement == "none":
         yield None
         return
-    distinct = DistinctTexts(texts)
     cache = LayerCache(config.cache, int(min(config.cache_gb * 2**30, 2**62)))
-    with cache.layers(Embedder(bilm, "all", config.precision), distinct.sentences) as layers:
+    embedder = Embedder(bilm, "all", config.precision)
+    distinct = DistinctTexts(more, texts)
+    if more and not cache.has_room(embedder, distinct.sentences):
+        distinct = DistinctTexts(texts)
+    with cache.layers(embedder, distinct.sentences) as layers:
         yield distinct, layers
 
 
 def _given_words(
     config: TaskConfig, counts: collections.Counter[str], common: Sequence[str]
 ) -> WordEmbedding:
-    """The words of a file of vectors, and those that are common. Those that are seen come first."""
+    """The words of a file of vectors, and those that are common; first those that are trained."""
     vectors = read_word_vectors(config.word_vectors)
-    seen = [word for word in vectors.tokens if word in counts]
-    unseen = [word for word in vectors.tokens if word not in counts]
-    trained = list(dict.fromkeys([*seen, *common]))
+    if config.freeze_words:
+        given = set(vectors.tokens)
+        trained = [word for word in common if word not in given]
+    else:
+        seen = [word for word in vectors.tokens if word in counts]
+        trained = list(dict.fromkeys([*seen, *common]))
     return WordEmbedding.from_vectors(
         vectors,
-        [*trained, *unseen],
+        list(dict.fromkeys([*trained, *vectors.tokens])),
         lowercase=config.lowercase,
         num_trained=sum(map(is_utf_8, trained)),
-        trainable=not config.freeze_words,
         name="words",
     )

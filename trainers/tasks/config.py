@@ -54,7 +54,8 @@ class TaskConfig:
             the words that stand twice in `train`.
         word_dim: int >= 1. Width of learnt vectors; 0 for none.
         lowercase: whether words are looked up in lower case.
-        freeze_words: whether the vectors of `word_vectors` stay as they are.
+        freeze_words: whether the vectors of `word_vectors` stay as they are; those of other words
+            that stand twice in `train` are learnt.
         characters: whether the task has a character CNN of its own.
         units: int >= 1. Width of the task's LSTMs; None for the published one.
         dropout: float, 0 to below 1. Of the task model.

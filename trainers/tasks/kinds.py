@@ -21,8 +21,9 @@ from elmo_tf.trainers.tasks.config import TaskConfig
 
 # Of the tags of spans within a model: they say where a span ends, too.
 _MODEL_SCHEME = "BIOUL"
-# A bracket with a label behind it, not a remark in brackets.
-_TREE = re.compile(r"\([^\s()]+ .*\)\s*")
+# A bracket, with what may be the label of a tree behind it.
+_TREE = re.compile(r"\(([^\s()]+) .*\)\s*")
+_TREE_LABELS = "01234"
 
 
 class TaskKind(abc.ABC):
@@ -220,7 +221,7 @@ class Sentiment(TaskKind):
     def unlabelled(self, path, format, token_column, known):
         """See `TaskKind`. A file of trees is read as one."""
         sentences = list(sentence_reader(path, format, token_column)())
-        if format is None and all(_TREE.fullmatch(one.text) for one in sentences if one.tokens):
+        if format is None and _look_like_trees(sentences, {*known, *_TREE_LABELS}):
             return [(phrases[0].tokens,) for _, phrases in read_trees(path)]
         return [(one.tokens,) for one in sentences]
 
@@ -230,6 +231,12 @@ class Sentiment(TaskKind):
         return model_class(
             *(labels, embeddings, elmo, config.placement), dropout=config.dropout, **_units(config)
         )
+
+
+def _look_like_trees(sentences: Sequence[Sentence], known: Collection[str]) -> bool:
+    """Whether lines are trees with such labels, and not in brackets for another reason."""
+    found = [_TREE.fullmatch(one.text) for one in sentences if one.tokens]
+    return bool(found) and all(tree and tree[1] in known for tree in found)
 
 
 class Entailment(TaskKind):

@@ -51,8 +51,8 @@ def train_task(config: TaskConfig, keeps_all_layers: bool = False) -> dict[str, 
 
     Args:
         config: a `TaskConfig`.
-        keeps_all_layers: whether those of all of `train` are, where a share of it is trained on:
-            runs of other shares find them then.
+        keeps_all_layers: whether those of all of `train` are, where a share of it is trained on
+            and the cache can hold them all: runs of other shares find them then.
 
     Returns:
         What `task.json` holds.
@@ -89,8 +89,9 @@ def train_task(config: TaskConfig, keeps_all_layers: bool = False) -> dict[str, 
                 return _finished(workdir, {**before.record, "settings": record["settings"]})
         prepare_workdir(workdir, keep_results=before is not None)
         model = _new_model(config, kind, examples, bilm)
-        read = examples.all if keeps_all_layers else examples.train
-        with kept_layers(config, bilm, [kind.texts(one) for one in (*read, *examples.dev)]) as kept:
+        texts = [kind.texts(one) for one in (*examples.train, *examples.dev)]
+        more = [kind.texts(one) for one in examples.all] if keeps_all_layers else []
+        with kept_layers(config, bilm, texts, more) as kept:
             run = _Run(config, kind, model, examples, kept, record)
             if before is not None:
                 run.go_on(before)

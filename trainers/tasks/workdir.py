@@ -35,17 +35,35 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
         FileExistsError: it is in use.
         ValueError: the run in it had other settings.
     """
-    if config.overwrite or not workdir.exists():
+    if not workdir.exists():
         return
     names = {path.name for path in workdir.iterdir() if not _PART.fullmatch(path.name)}
-    if config.resume and (STATE_FILE in names or names <= set(_RESULTS)):
-        if STATE_FILE in names:
-            _check_continues(workdir, config)
-        return
-    if names:
+    results = names & set(_RESULTS)
+    if config.overwrite:
+        if results and RECORD_FILE not in names:  # such as the log of another kind of training
+            raise FileExistsError(
+                f"{workdir} is no work directory of a task: there is {', '.join(sorted(results))}, "
+                f"and no {RECORD_FILE}. Nothing in it is deleted; choose another."
+            )
+    elif config.resume and STATE_FILE in names:
+        _check_continues(workdir, config)
+    elif config.resume and names == results:
+        _check_has_no_epoch(workdir)
+    elif names:
         raise FileExistsError(
             f"The work directory {workdir} is in use. Go on in it (resume=True, --resume), empty "
             "it of a run's results (overwrite=True, --overwrite), or choose another."
+        )
+
+
+def _check_has_no_epoch(workdir: Path) -> None:
+    """A run that was killed before its first epoch ended has nothing to be lost."""
+    path = workdir / RECORD_FILE
+    if path.is_file() and _read_record(path).get("epochs"):
+        raise ValueError(
+            f"Cannot go on in {workdir}: {STATE_FILE} is missing, which tells where the run was. "
+            "Delete its results and begin anew (overwrite=True, --overwrite), or take another "
+            "workdir."
         )
 
 
@@ -118,12 +136,7 @@ def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
                 f"{folder} holds no trained task model: there is no {name}. "
                 "elmo-tf task train makes one."
             )
-    try:
-        record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
-        if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
-            raise ValueError("it tells no settings.")
-    except ValueError as error:
-        raise ValueError(f"{folder / RECORD_FILE} is damaged: {error}") from None
+    record = _read_record(folder / RECORD_FILE)
     try:
         return keras.saving.load_model(folder / MODEL_FILE, compile=False), record
     except (TypeError, ValueError, zipfile.BadZipFile) as error:
@@ -132,6 +145,16 @@ def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
             f"{folder / MODEL_FILE} cannot be read: {str(error)[:200]} … Is it damaged, or of "
             "another version of elmo_tf?"
         ) from None
+
+
+def _read_record(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
+            raise ValueError("it tells no settings.")
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    return record
 
 
 def save_state(workdir: Path, model: TaskModel, record: dict[str, Any]) -> None:

@@ -3,7 +3,9 @@ import statistics
 
 import pytest
 
+from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.trainers.tasks import sweeping, training
+from elmo_tf.trainers.tasks.building import kept_layers
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.sweeping import sweep_task
 
@@ -81,6 +83,20 @@ def test_called_again_it_does_what_is_left_and_refuses_other_data(
     file.write_text(COLUMNS.replace("sings", "sleeps"))
     with pytest.raises(ValueError, match=r"other examples .*: `data` was"):
         epochs(2, [0.5])
+
+
+@pytest.mark.parametrize(("cache_gb", "num_kept"), [(1, 3), (1e-7, 2), (0, 2)])
+def test_layers_that_another_share_needs_are_kept_where_there_is_room(
+    cache_gb, num_kept, folder, tmp_path, checkpoint_directory
+):
+    file = folder / "ner.conll"
+    config = TaskConfig("ner", file, file, tmp_path, cache=tmp_path / "cache", cache_gb=cache_gb)
+    first, second, dev = [(["Anna", "sings"],), (["Berg"],), (["in", "Bonn"],)]
+
+    bilm = load_bilm(checkpoint_directory)
+    with kept_layers(config, bilm, [first, dev], more=[first, second]) as (distinct, layers):
+        assert len(distinct.sentences) == num_kept
+        assert layers.sentence(distinct.number(*dev)).shape[1] == 2
 
 
 def test_means_and_deviations_and_the_errors_that_are_gone(monkeypatch, folder, tmp_path):

@@ -3,6 +3,7 @@
 import json
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 
 from elmo_tf.tasks import CRFTagger
@@ -135,17 +136,24 @@ def test_text_and_columns_are_told_apart(ner, tmp_path):
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="text", overwrite=True) == 12
 
 
-def test_a_sentence_in_brackets_is_no_tree(tmp_path):
-    (tmp_path / "text.txt").write_text("( great movie )\n( bad ) but true\n")
-    (tmp_path / "trees.txt").write_text(TREES)
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (TREES, ["a bad film", "a good film"]),
+        (TREES.replace("\n", "\n\n"), ["a bad film", "a good film"]),
+        ("(negative (2 bad) (2 film))\n", ["bad film"]),
+        ("( great movie )\n( bad ) but true\n", ["( great movie )", "( bad ) but true"]),
+        ("(not bad at all)\n", ["(not bad at all)"]),
+        (TREES + "(not bad at all)\n", [*TREES.splitlines(), "(not bad at all)"]),
+        ("\n\n", ["", ""]),
+    ],
+)
+def test_a_sentence_in_brackets_is_no_tree(content, texts, tmp_path):
+    (tmp_path / "in.txt").write_text(content)
 
-    text, trees = (
-        KINDS["sst"].unlabelled(str(tmp_path / name), None, None, ["0", "1"])
-        for name in ("text.txt", "trees.txt")
-    )
+    found = KINDS["sst"].unlabelled(str(tmp_path / "in.txt"), None, None, ["negative", "positive"])
 
-    assert text[0] == (["(", "great", "movie", ")"],)
-    assert trees == [(["a", "bad", "film"],), (["a", "good", "film"],)]
+    assert [" ".join(tokens) for (tokens,) in found] == texts
 
 
 def test_columns_to_be_tagged_are_read_as_those_of_training(tmp_path):
@@ -286,7 +294,15 @@ def test_every_task_is_trained_judged_and_answered(task, settings, run, files, t
         assert tokens == ["a", "good", "film", "", "a", "bad", "film", ""]
 
 
-def test_word_vectors_can_be_given_and_frozen(run, tmp_path):
+@pytest.mark.parametrize(
+    ("freeze_words", "words", "fixed"),
+    [
+        # Those that are read in training, of the file and such as stand twice; then others of it.
+        (False, ("Anna", "Berg", "Bonn", "far"), [[-1, 0]]),
+        (True, ("Berg", "Bonn", "Anna", "far"), [[1, 2], [-1, 0]]),
+    ],
+)
+def test_word_vectors_can_be_given_and_frozen(freeze_words, words, fixed, run, tmp_path):
     (tmp_path / "vectors.txt").write_text("Anna 1 2\nfar -1 0\n")
 
     run(
@@ -294,16 +310,16 @@ def test_word_vectors_can_be_given_and_frozen(run, tmp_path):
         tmp_path / "run",
         has_elmo=False,
         word_vectors=tmp_path / "vectors.txt",
-        freeze_words=True,
+        freeze_words=freeze_words,
         epochs=1,
     )
 
     model, _ = load_model(tmp_path / "run")
-    words = model.token_vectors.embeddings[0]
-    # Those that are read in training, of the file and such as stand twice; then others of the file.
-    assert words.words == ("Anna", "Berg", "Bonn", "far")
-    assert words.embedding.numpy().tolist() == [[0, 1], [1, 2], [0, 1], [0, 1]]
-    assert words.fixed.numpy().tolist() == [[-1, 0]]
+    embedding = model.token_vectors.embeddings[0]
+    assert embedding.words == words
+    assert embedding.fixed.numpy().tolist() == fixed
+    begun = [[0, 1] if word != "Anna" else [1, 2] for word in ("", *words[: -len(fixed)])]
+    assert np.all(embedding.embedding.numpy() != begun)  # all are learnt further
 
 
 def test_broken_files_are_refused_with_their_line(run, files, ner, tmp_path, checkpoint_directory):
@@ -373,14 +389,38 @@ def test_what_a_killed_run_has_left_is_no_hindrance_and_goes(run, tmp_path):
     left = [".model.keras.0123abcd.part", ".model.keras.0123abcd.keras", ".state.npz.89abcdef.part"]
     for name in left:
         (workdir / name).touch()
-    for name in ("model.keras", "state.npz"):
-        (workdir / name).unlink()
+    (workdir / "state.npz").unlink()
+    record = json.loads((workdir / "task.json").read_text())
+    as_it_began = {**record, "best": None, "epochs": [], "finished": False}
+    (workdir / "task.json").write_text(json.dumps(as_it_began))
 
     record = run("ner", workdir, has_elmo=False, epochs=1, resume=True)
 
     assert record["finished"]
     names = {path.name for path in workdir.iterdir()}
     assert names == {"model.keras", "task.json", "log.jsonl", "state.npz"}
+
+
+def test_results_are_deleted_by_overwrite_alone_and_only_those_of_a_task(run, tmp_path):
+    workdir = tmp_path / "run"
+    run("ner", workdir, has_elmo=False, epochs=2)
+    (workdir / "state.npz").unlink()
+    (workdir / "tagged.conll").touch()
+
+    with pytest.raises(FileExistsError, match="is in use"):
+        run("ner", workdir, has_elmo=False, epochs=2, resume=True)
+    (workdir / "tagged.conll").rename(tmp_path / "tagged.conll")
+    with pytest.raises(ValueError, match=r"state\.npz is missing, .*\(overwrite=True"):
+        run("ner", workdir, has_elmo=False, epochs=2, resume=True)
+    (tmp_path / "tagged.conll").rename(workdir / "tagged.conll")
+    record = run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
+
+    assert len(record["epochs"]) == len((workdir / "log.jsonl").read_text().splitlines()) == 1
+    assert (workdir / "tagged.conll").exists()
+    (workdir / "task.json").unlink()
+    with pytest.raises(FileExistsError, match=r"no work directory of a task: there is log\.jsonl"):
+        run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
+    assert (workdir / "log.jsonl").exists()
 
 
 def test_two_runs_do_not_share_a_work_directory(run, tmp_path):
