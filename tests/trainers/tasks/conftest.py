@@ -1,0 +1,38 @@
+import pytest
+
+from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks.training import train_task
+from task_files import FILES, SMALL
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory):
+    """A file of each task."""
+    folder = tmp_path_factory.mktemp("tasks")
+    for name, content in FILES.values():
+        (folder / name).write_text(content, encoding="utf-8")
+    return {task: folder / name for task, (name, _) in FILES.items()}
+
+
+@pytest.fixture(scope="session")
+def run(files, tmp_path_factory, checkpoint_directory):
+    """Trains on a file, and judges by it."""
+    cache = tmp_path_factory.mktemp("cache")
+
+    def train(task, workdir, has_elmo=True, **settings):
+        settings = {**SMALL, "cache": cache, "epochs": 3, **settings}
+        elmo = checkpoint_directory if has_elmo else None
+        return train_task(
+            TaskConfig(task, files[task], files[task], workdir, elmo=elmo, **settings)
+        )
+
+    return train
+
+
+@pytest.fixture(scope="session")
+def ner(run, tmp_path_factory):
+    """A work directory in which named entities were learnt by heart, and its record."""
+    workdir = tmp_path_factory.mktemp("work") / "ner"
+    return workdir, run(
+        "ner", workdir, elmo_dropout=0.0, units=40, learning_rate=0.01, epochs=30, patience=30
+    )

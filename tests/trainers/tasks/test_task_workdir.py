@@ -1,0 +1,137 @@
+"""Runs that are broken off, gone on with, or begun where something is already."""
+
+import json
+
+import pytest
+
+from elmo_tf.trainers.tasks.answering import evaluate_task
+from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks.training import train_task
+from elmo_tf.trainers.tasks.workdir import claimed_workdir
+from reference import checkpoint
+from task_files import NER, SMALL
+
+
+def losses(record):
+    return [epoch["loss"] for epoch in record["epochs"]]
+
+
+def test_a_run_goes_on_exactly_where_it_ended(run, tmp_path):
+    settings = {"dropout": 0.3, "elmo_dropout": 0.3}
+    whole = run("ner", tmp_path / "whole", **settings)
+    run("ner", tmp_path / "parts", epochs=1, **settings)
+
+    resumed = run("ner", tmp_path / "parts", resume=True, **settings)
+
+    assert losses(resumed) == losses(whole)
+    assert resumed["best"] == whole["best"]
+    again = run("ner", tmp_path / "parts", resume=True, **settings)
+    assert again["epochs"] == resumed["epochs"]
+
+
+def test_a_work_directory_in_use_is_left_alone(run, ner, tmp_path):
+    with pytest.raises(FileExistsError, match=r"is in use\. Go on in it"):
+        run("ner", ner[0])
+    with pytest.raises(ValueError, match=r"dropout was 0\.0, is 0\.5"):
+        run("ner", ner[0], dropout=0.5, resume=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").touch()
+    with pytest.raises(FileExistsError, match="is in use"):
+        run("ner", tmp_path / "other", resume=True)
+
+
+def test_other_data_are_not_gone_on_with(run, files, tmp_path):
+    run("ner", tmp_path / "run", has_elmo=False, epochs=1)
+    (tmp_path / "more.conll").write_text(NER + "\nin O\n")
+    settings = {**SMALL, "resume": True}
+
+    with pytest.raises(ValueError, match=r"with other examples .*`examples` was .*'train': 3"):
+        train_task(
+            TaskConfig("ner", tmp_path / "more.conll", files["ner"], tmp_path / "run", **settings)
+        )
+    (tmp_path / "other.conll").write_text(NER.replace("Berg", "Dorf"))
+    with pytest.raises(ValueError, match=r"other examples or word vectors, .*`data` was"):
+        train_task(
+            TaskConfig("ner", tmp_path / "other.conll", files["ner"], tmp_path / "run", **settings)
+        )
+    state = tmp_path / "run" / "state.npz"
+    state.write_bytes(state.read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"state\.npz is damaged"):
+        run("ner", tmp_path / "run", has_elmo=False, resume=True)
+
+
+def test_another_bilm_under_the_same_name_is_not_gone_on_with(files, tmp_path, options, weights):
+    elmo = checkpoint.write(tmp_path / "elmo", options, weights)
+    settings = {**SMALL, "elmo": elmo, "cache_gb": 0, "epochs": 1}
+    train_task(TaskConfig("ner", files["ner"], files["ner"], tmp_path / "run", **settings))
+    others = {name: array * 1.5 for name, array in weights.items()}
+    checkpoint.write(tmp_path / "other", options, others)
+    (tmp_path / "other" / "weights.hdf5").replace(tmp_path / "elmo" / "weights.hdf5")
+
+    again = TaskConfig("ner", files["ner"], files["ner"], tmp_path / "run", resume=True, **settings)
+    with pytest.raises(ValueError, match=r"another biLM, .*: `bilm` was [0-9a-f]{64}, is "):
+        train_task(again)
+
+
+def test_what_a_killed_run_has_left_is_no_hindrance_and_goes(run, tmp_path):
+    workdir = tmp_path / "run"
+    run("ner", workdir, has_elmo=False, epochs=1)
+    left = [".model.keras.0123abcd.part", ".model.keras.0123abcd.keras", ".state.npz.89abcdef.part"]
+    for name in left:
+        (workdir / name).touch()
+    (workdir / "state.npz").unlink()
+    record = json.loads((workdir / "task.json").read_text())
+    as_it_began = {**record, "best": None, "epochs": [], "finished": False}
+    (workdir / "task.json").write_text(json.dumps(as_it_began))
+
+    record = run("ner", workdir, has_elmo=False, epochs=1, resume=True)
+
+    assert record["finished"]
+    names = {path.name for path in workdir.iterdir()}
+    assert names == {"model.keras", "task.json", "log.jsonl", "state.npz"}
+
+
+def test_results_are_deleted_by_overwrite_alone_and_only_those_of_a_task(run, tmp_path):
+    workdir = tmp_path / "run"
+    run("ner", workdir, has_elmo=False, epochs=2)
+    (workdir / "state.npz").unlink()
+    (workdir / "tagged.conll").touch()
+
+    with pytest.raises(FileExistsError, match="is in use"):
+        run("ner", workdir, has_elmo=False, epochs=2, resume=True)
+    (workdir / "tagged.conll").rename(tmp_path / "tagged.conll")
+    with pytest.raises(ValueError, match=r"state\.npz is missing, .*\(overwrite=True"):
+        run("ner", workdir, has_elmo=False, epochs=2, resume=True)
+    (tmp_path / "tagged.conll").rename(workdir / "tagged.conll")
+    record = run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
+
+    assert len(record["epochs"]) == len((workdir / "log.jsonl").read_text().splitlines()) == 1
+    assert (workdir / "tagged.conll").exists()
+    (workdir / "task.json").unlink()
+    with pytest.raises(FileExistsError, match=r"no work directory of a task: there is log\.jsonl"):
+        run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
+    assert (workdir / "log.jsonl").exists()
+
+
+def test_two_runs_do_not_share_a_work_directory(run, tmp_path):
+    with (
+        claimed_workdir(tmp_path / "run"),
+        pytest.raises(FileExistsError, match="Another process trains in"),
+    ):
+        run("ner", tmp_path / "run", has_elmo=False, epochs=1)
+
+    assert run("ner", tmp_path / "run", has_elmo=False, epochs=1)["finished"]
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path, ner):
+    with pytest.raises(FileNotFoundError, match=r"no trained task model: there is no model\.keras"):
+        evaluate_task(tmp_path, ["x"])
+    (tmp_path / "model.keras").touch()
+    for content in ("{", "{}", "[]"):
+        (tmp_path / "task.json").write_text(content)
+        with pytest.raises(ValueError, match=r"task\.json is damaged"):
+            evaluate_task(tmp_path, ["x"])
+    (tmp_path / "model.keras").write_bytes((ner[0] / "model.keras").read_bytes()[:1000])
+    (tmp_path / "task.json").write_bytes((ner[0] / "task.json").read_bytes())
+    with pytest.raises(ValueError, match=r"model\.keras cannot be read"):
+        evaluate_task(tmp_path, ["x"])
