@@ -32,8 +32,8 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
     """Refuses a directory that a run may neither begin in nor go on in.
 
     Raises:
-        FileExistsError: it is in use.
-        ValueError: the run in it had other settings.
+        FileExistsError: it is in use, or holds what is no result of a task's and may not go.
+        ValueError: the run in it had other settings, or left nothing to go on from.
     """
     if not workdir.exists():
         return
