@@ -116,26 +116,26 @@ class CRFTagger(TaskModel):
             token, label), by the allowed sequences, zeros behind a sentence; "sequence_len", int32
             (batch,).
         """
-        return self._predictions(inputs, has_probabilities=True)
-
-    def _predictions(self, inputs: Any, has_probabilities: bool) -> dict[str, tf.Tensor]:
         inputs = self.named_inputs(inputs)
         emissions, mask = self(inputs), is_token(inputs["tokens"])
+        probabilities = self.crf.marginals(emissions, mask)
+        return {**self._best_tags(emissions, mask), "probabilities": probabilities}
+
+    def _best_tags(self, emissions: Any, mask: tf.Tensor) -> dict[str, tf.Tensor]:
         tags = tf.gather(tf.constant(self.labels), self.crf(emissions, mask=mask))
-        found = {"tags": tf.where(mask, tags, "")}
-        if has_probabilities:  # which take longer than the tags
-            found["probabilities"] = self.crf.marginals(emissions, mask)
-        return {**found, "sequence_len": tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)}
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+        return {"tags": tf.where(mask, tags, ""), "sequence_len": lengths}
 
     @functools.cached_property
-    def _traced_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
-        return tf.function(
-            functools.partial(self._predictions, has_probabilities=False), reduce_retracing=True
+    def _quick_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """`predictions` without the probabilities, which take longer than the tags."""
+        return self._traced(
+            lambda inputs: self._best_tags(self(inputs), is_token(inputs["tokens"]))
         )
 
     def tag(self, inputs: Any) -> list[list[str]]:
         """The label of each token of each sentence; see the call."""
-        found = self._traced_tags(self.named_inputs(inputs))
+        found = self._quick_tags(inputs)
         lengths = found["sequence_len"].numpy()
         return [
             [tag.decode("utf-8") for tag in row[:length]]

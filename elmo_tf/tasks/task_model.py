@@ -92,8 +92,24 @@ class TaskModel(keras.Model, abc.ABC):
     @functools.cached_property
     def quick_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
         """`predictions`, traced once for all shapes."""
-        traced = tf.function(self.predictions, reduce_retracing=True)
-        return lambda inputs: traced(self.named_inputs(inputs))
+        return self._traced(self.predictions)
+
+    def _traced(self, of_inputs: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A function of inputs by their names, traced once for all shapes; and the layers' once."""
+        traced = tf.function(of_inputs, autograph=False)
+
+        def call(inputs):
+            inputs = self.named_inputs(inputs)
+            specs = {name: self._spec(name, value) for name, value in inputs.items()}
+            return traced.get_concrete_function(specs)(inputs)
+
+        return call
+
+    def _spec(self, name: str, value: Any) -> tf.TensorSpec:
+        shape = list(value.shape)
+        for axis in (0, 1) if name in self.texts else (0, 2):  # batch and token
+            shape[axis] = None
+        return tf.TensorSpec(shape, value.dtype)
 
     @abc.abstractmethod
     def per_example_loss(self, y: Any, outputs: Any, inputs: Any = None) -> Any:
@@ -178,7 +194,16 @@ class TaskModel(keras.Model, abc.ABC):
                 if not self.elmo.built:
                     self.elmo.build()
                     self.elmo.built = True
+        self.built = True  # or Keras traces the call to build it, before it makes it
         self(inputs)
+        self.build(None)  # which ends it: no weights can come any more
+
+    def make_train_function(self, force=False):
+        # An optimizer that is built in the first step has the whole step traced twice.
+        if self.optimizer is not None and not self.optimizer.built:
+            with self.distribute_strategy.scope():
+                self.optimizer.build(self.trainable_variables)
+        super().make_train_function(force)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         if self.loss is not None:  # that of `compile`
