@@ -1,6 +1,7 @@
 """A corpus of a few hundred sentences with a simple grammar, and a run over it."""
 
 import random
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -80,13 +81,19 @@ def bilm_options():
     return OPTIONS
 
 
-@pytest.fixture
-def interrupted(tmp_path, settings, run):
+@pytest.fixture(scope="session")
+def killed(tmp_path_factory, settings, run):
     """What a run leaves that is killed while it writes its 41st line; the last save is at 25."""
     from elmo_tf.trainers import PretrainConfig, pretrain
 
-    workdir = tmp_path / "interrupted"
+    workdir = tmp_path_factory.mktemp("runs") / "killed"
     pretrain(PretrainConfig(**{**settings, "steps": 25}, workdir=workdir))
     lines = (run.workdir / "log.jsonl").read_text().splitlines(keepends=True)
     (workdir / "log.jsonl").write_text("".join(lines[:40]) + lines[40][:17])
     return workdir
+
+
+@pytest.fixture
+def interrupted(tmp_path, killed):
+    """A copy of `killed`, of a test's own."""
+    return shutil.copytree(killed, tmp_path / "interrupted")

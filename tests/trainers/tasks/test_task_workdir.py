@@ -1,6 +1,7 @@
 """Runs that are broken off, gone on with, or begun where something is already."""
 
 import json
+import shutil
 
 import pytest
 
@@ -10,6 +11,20 @@ from elmo_tf.trainers.tasks.training import train_task
 from elmo_tf.trainers.tasks.workdir import claimed_workdir
 from reference import checkpoint
 from task_files import NER, SMALL
+
+
+@pytest.fixture(scope="module")
+def one_epoch(run, tmp_path_factory):
+    """The work directory of a run of one epoch, without ELMo."""
+    workdir = tmp_path_factory.mktemp("work") / "one_epoch"
+    run("ner", workdir, has_elmo=False, epochs=1)
+    return workdir
+
+
+@pytest.fixture
+def begun(one_epoch, tmp_path):
+    """A copy of it, of a test's own."""
+    return shutil.copytree(one_epoch, tmp_path / "run")
 
 
 def losses(record):
@@ -40,24 +55,19 @@ def test_a_work_directory_in_use_is_left_alone(run, ner, tmp_path):
         run("ner", tmp_path / "other", resume=True)
 
 
-def test_other_data_are_not_gone_on_with(run, files, tmp_path):
-    run("ner", tmp_path / "run", has_elmo=False, epochs=1)
+def test_other_data_are_not_gone_on_with(run, files, tmp_path, begun):
     (tmp_path / "more.conll").write_text(NER + "\nin O\n")
     settings = {**SMALL, "resume": True}
 
     with pytest.raises(ValueError, match=r"with other examples .*`examples` was .*'train': 3"):
-        train_task(
-            TaskConfig("ner", tmp_path / "more.conll", files["ner"], tmp_path / "run", **settings)
-        )
+        train_task(TaskConfig("ner", tmp_path / "more.conll", files["ner"], begun, **settings))
     (tmp_path / "other.conll").write_text(NER.replace("Berg", "Dorf"))
     with pytest.raises(ValueError, match=r"other examples or word vectors, .*`data` was"):
-        train_task(
-            TaskConfig("ner", tmp_path / "other.conll", files["ner"], tmp_path / "run", **settings)
-        )
-    state = tmp_path / "run" / "state.npz"
+        train_task(TaskConfig("ner", tmp_path / "other.conll", files["ner"], begun, **settings))
+    state = begun / "state.npz"
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(ValueError, match=r"state\.npz is damaged"):
-        run("ner", tmp_path / "run", has_elmo=False, resume=True)
+        run("ner", begun, has_elmo=False, resume=True)
 
 
 def test_another_bilm_under_the_same_name_is_not_gone_on_with(files, tmp_path, options, weights):
@@ -73,54 +83,50 @@ def test_another_bilm_under_the_same_name_is_not_gone_on_with(files, tmp_path, o
         train_task(again)
 
 
-def test_what_a_killed_run_has_left_is_no_hindrance_and_goes(run, tmp_path):
-    workdir = tmp_path / "run"
-    run("ner", workdir, has_elmo=False, epochs=1)
+def test_what_a_killed_run_has_left_is_no_hindrance_and_goes(run, begun):
     left = [".model.keras.0123abcd.part", ".model.keras.0123abcd.keras", ".state.npz.89abcdef.part"]
     for name in left:
-        (workdir / name).touch()
-    (workdir / "state.npz").unlink()
-    record = json.loads((workdir / "task.json").read_text())
+        (begun / name).touch()
+    (begun / "state.npz").unlink()
+    record = json.loads((begun / "task.json").read_text())
     as_it_began = {**record, "best": None, "epochs": [], "finished": False}
-    (workdir / "task.json").write_text(json.dumps(as_it_began))
+    (begun / "task.json").write_text(json.dumps(as_it_began))
 
-    record = run("ner", workdir, has_elmo=False, epochs=1, resume=True)
+    record = run("ner", begun, has_elmo=False, epochs=1, resume=True)
 
     assert record["finished"]
-    names = {path.name for path in workdir.iterdir()}
+    names = {path.name for path in begun.iterdir()}
     assert names == {"model.keras", "task.json", "log.jsonl", "state.npz"}
 
 
-def test_results_are_deleted_by_overwrite_alone_and_only_those_of_a_task(run, tmp_path):
-    workdir = tmp_path / "run"
-    run("ner", workdir, has_elmo=False, epochs=2)
-    (workdir / "state.npz").unlink()
-    (workdir / "tagged.conll").touch()
+def test_results_are_deleted_by_overwrite_alone_and_only_those_of_a_task(run, begun, tmp_path):
+    (begun / "state.npz").unlink()
+    (begun / "tagged.conll").touch()
 
     with pytest.raises(FileExistsError, match="is in use"):
-        run("ner", workdir, has_elmo=False, epochs=2, resume=True)
-    (workdir / "tagged.conll").rename(tmp_path / "tagged.conll")
+        run("ner", begun, has_elmo=False, epochs=2, resume=True)
+    (begun / "tagged.conll").rename(tmp_path / "tagged.conll")
     with pytest.raises(ValueError, match=r"state\.npz is missing, .*\(overwrite=True"):
-        run("ner", workdir, has_elmo=False, epochs=2, resume=True)
-    (tmp_path / "tagged.conll").rename(workdir / "tagged.conll")
-    record = run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
+        run("ner", begun, has_elmo=False, epochs=2, resume=True)
+    (tmp_path / "tagged.conll").rename(begun / "tagged.conll")
+    record = run("ner", begun, has_elmo=False, epochs=1, overwrite=True)
 
-    assert len(record["epochs"]) == len((workdir / "log.jsonl").read_text().splitlines()) == 1
-    assert (workdir / "tagged.conll").exists()
-    (workdir / "task.json").unlink()
+    assert len(record["epochs"]) == len((begun / "log.jsonl").read_text().splitlines()) == 1
+    assert (begun / "tagged.conll").exists()
+    (begun / "task.json").unlink()
     with pytest.raises(FileExistsError, match=r"no work directory of a task: there is log\.jsonl"):
-        run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
-    assert (workdir / "log.jsonl").exists()
+        run("ner", begun, has_elmo=False, epochs=1, overwrite=True)
+    assert (begun / "log.jsonl").exists()
 
 
-def test_two_runs_do_not_share_a_work_directory(run, tmp_path):
+def test_two_runs_do_not_share_a_work_directory(run, begun):
     with (
-        claimed_workdir(tmp_path / "run"),
+        claimed_workdir(begun),
         pytest.raises(FileExistsError, match="Another process trains in"),
     ):
-        run("ner", tmp_path / "run", has_elmo=False, epochs=1)
+        run("ner", begun, has_elmo=False, epochs=1, resume=True)
 
-    assert run("ner", tmp_path / "run", has_elmo=False, epochs=1)["finished"]
+    assert run("ner", begun, has_elmo=False, epochs=1, resume=True)["finished"]
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path, ner):
