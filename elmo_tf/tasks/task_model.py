@@ -106,9 +106,8 @@ class TaskModel(keras.Model, abc.ABC):
         return call
 
     def _spec(self, name: str, value: Any) -> tf.TensorSpec:
-        shape = list(value.shape)
-        for axis in (0, 1) if name in self.texts else (0, 2):  # batch and token
-            shape[axis] = None
+        free = (0, 1) if name in self.texts else (0, 2)  # batch and token
+        shape = [None if axis in free else size for axis, size in enumerate(value.shape)]
         return tf.TensorSpec(shape, value.dtype)
 
     @abc.abstractmethod
