@@ -95,7 +95,7 @@ class TaskModel(keras.Model, abc.ABC):
         return self._traced(self.predictions)
 
     def _traced(self, of_inputs: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """A function of inputs by their names, traced once for all shapes; and the layers' once."""
+        """A function of inputs, traced once for all shapes, and once for those with layers."""
         traced = tf.function(of_inputs, autograph=False)
 
         def call(inputs):

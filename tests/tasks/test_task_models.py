@@ -207,8 +207,7 @@ def test_a_bilm_can_be_trained_with_the_task(kind, fresh_bilm):
     bilm = fresh_bilm()
     model_class, settings = KINDS[kind]
     model = model_class(elmo=Elmo(bilm, dropout=0.0, trainable_bilm=True), **settings)
-    in_a_graph = kind == "classifier"  # whose trace takes the shortest
-    model.compile(keras.optimizers.SGD(0.1), run_eagerly=not in_a_graph)
+    model.compile(keras.optimizers.SGD(0.1))
     before = [weight.numpy() for weight in bilm.trainable_weights]
 
     model.fit(model.named_inputs(some_inputs(kind, SENTENCES)), truth(kind), verbose=0)
@@ -242,6 +241,23 @@ def test_a_step_is_traced_once_before_the_first():
     model.compile("adam")
 
     model.fit(padded(SENTENCES), truth("classifier"), epochs=3, verbose=0)
+
+    assert len(traced) == 1
+
+
+def test_answers_of_all_shapes_are_traced_once():
+    traced = []
+
+    class Traced(BiLSTMClassifier):
+        def call(self, inputs, training=False):
+            traced.append(inputs)
+            return super().call(inputs, training=training)
+
+    model = Traced(["bad", "good"], embeddings(), units=6)
+    traced.clear()  # of the call that made its weights
+
+    for sentences in (["the cat sat"], ["ein", "the mat on the mat"], ["", "cat", "mat"]):
+        assert len(model.classify(sentences)) == len(sentences)
 
     assert len(traced) == 1
 

@@ -14,17 +14,17 @@ from task_files import NER, SMALL
 
 
 @pytest.fixture(scope="module")
-def one_epoch(run, tmp_path_factory):
-    """The work directory of a run of one epoch, without ELMo."""
-    workdir = tmp_path_factory.mktemp("work") / "one_epoch"
-    run("ner", workdir, has_elmo=False, epochs=1)
+def two_epochs(run, tmp_path_factory):
+    """The work directory of a run of two epochs, without ELMo."""
+    workdir = tmp_path_factory.mktemp("work") / "two_epochs"
+    run("ner", workdir, has_elmo=False, epochs=2)
     return workdir
 
 
 @pytest.fixture
-def begun(one_epoch, tmp_path):
+def begun(two_epochs, tmp_path):
     """A copy of it, of a test's own."""
-    return shutil.copytree(one_epoch, tmp_path / "run")
+    return shutil.copytree(two_epochs, tmp_path / "run")
 
 
 def losses(record):
@@ -124,9 +124,9 @@ def test_two_runs_do_not_share_a_work_directory(run, begun):
         claimed_workdir(begun),
         pytest.raises(FileExistsError, match="Another process trains in"),
     ):
-        run("ner", begun, has_elmo=False, epochs=1, resume=True)
+        run("ner", begun, has_elmo=False, epochs=3, resume=True)
 
-    assert run("ner", begun, has_elmo=False, epochs=1, resume=True)["finished"]
+    assert run("ner", begun, has_elmo=False, epochs=3, resume=True)["finished"]
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path, ner):
