@@ -2,11 +2,11 @@
 
 def _built_in_rules(context):
     context.file("python/BUILD")
-    context.file("python/defs.bzl", "py_library = native.py_library\npy_test = native.py_test\n")
+    context.file("python/defs.bzl", "py_binary = native.py_binary\npy_library = native.py_library\npy_test = native.py_test\n")
 
 built_in_rules = repository_rule(
     implementation = _built_in_rules,
-    doc = "Gives the built-in `py_library` and `py_test` the address of rules_python's.",
+    doc = "Makes the built-in Python rules available under the address of rules_python's.",
 )
 
 def _installed_packages(context):
