@@ -9,7 +9,6 @@ from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.models.token_rows import distinct_rows
 from elmo_tf.precision import PRECISIONS
 from elmo_tf.text.char_ids import BEGIN_WORD
 from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch
@@ -78,7 +77,7 @@ class Exported(tf.train.Checkpoint):
         if bilm.vocabulary is not None:
             self.vocabulary = bilm.vocabulary.table
         self._held = _Untracked(bilm, mixes, top_only, tokenizer)
-        self._held.outputs_of_rows = self._of_rows()
+        self._held.outputs_of_vectors = self._of_vectors()
         for training in (False, True):
             self.__call__.get_concrete_function(SENTENCES, training=training)
         self._held.signatures = self._signatures(free_characters)
@@ -174,27 +173,30 @@ class Exported(tf.train.Checkpoint):
 
     def _outputs(self, inputs: tf.Tensor, lengths: tf.Tensor) -> dict[str, tf.Tensor]:
         inputs, lengths = checked_inputs(inputs, lengths)
-        rows = distinct_rows(inputs, lengths, self.bilm.config, self.bilm.vocabulary)
-        return self._held.outputs_of_rows(*rows)
+        return self._held.outputs_of_vectors(*self.bilm.token_vectors(inputs, lengths))
 
-    def _of_rows(self) -> Any:
-        """All outputs from what `distinct_rows` gives: one graph for all signatures."""
-        char_cnn = self.bilm.config.char_cnn
-        row = (None,) if char_cnn is None else (None, char_cnn.max_chars)
-        specs = [tf.TensorSpec(shape, tf.int32) for shape in (row, (None, None), (None,))]
-        return tf.function(self._outputs_of_rows, specs)
+    def _of_vectors(self) -> Any:
+        """All outputs from the result of `BiLM.token_vectors`: one graph for all signatures."""
+        specs = [
+            tf.TensorSpec(
+                (None, None, self.bilm.config.lstm.projection_dim), self.bilm.compute_dtype
+            ),
+            tf.TensorSpec((None, None), tf.bool),
+        ]
+        return tf.function(self._outputs_of_vectors, specs)
 
-    def _outputs_of_rows(self, rows, index, lengths):
-        outputs = self.bilm.layers_of_rows(rows, index, lengths)
+    def _outputs_of_vectors(self, vectors, mask):
+        outputs = self.bilm.layers_of_vectors(vectors, mask)
         layers, mask = outputs["layers"], outputs["mask"]  # (batch, layer, token, feature)
         layers = tf.cast(layers, tf.float32)
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         # Every padded position of the mix is zero, so the sum is over real tokens.
         count = tf.cast(tf.maximum(lengths, 1), tf.float32)[:, tf.newaxis]
         lstm = self.bilm.config.lstm
         found = {
             "word_emb": layers[:, 0, :, : lstm.projection_dim],
             **{f"lstm_outputs{j}": layers[:, j] for j in range(1, lstm.num_layers + 1)},
-            "sequence_len": tf.identity(lengths),
+            "sequence_len": lengths,
         }
         for index, mix in enumerate(self.mixes):
             elmo = mix(layers[:, -1:] if self.top_only else layers, mask=mask)
@@ -221,7 +223,7 @@ class _Untracked:
         self.top_only = top_only
         self.tokenizer = tokenizer
         self.signatures: dict[str, Any] = {}
-        self.outputs_of_rows: Any = None
+        self.outputs_of_vectors: Any = None
 
 
 def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], float, bool]:

@@ -63,7 +63,7 @@ class TrainStep:
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
         lanes = num_lanes // self.cluster.num_replicas
-        self.states = tf.nest.map_structure(_of_each_replica, model.zero_states(lanes))
+        self.states = tf.nest.map_structure(_of_each_replica, model.bilm.zero_states(lanes))
         self.trainable = model.trainable_weights
         optimizer.build(self.trainable)
 

@@ -23,7 +23,7 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.digests import model_digest
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, NO_TOKEN_ROW
+from elmo_tf.models.token_rows import sentence_index
 from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import read_ahead, rounded_length, rounded_rows, sentence_batches
@@ -294,9 +294,13 @@ class Embedder:
     def _vectors(self, batch: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
         """The vectors of a batch of sentences, of which the rows of the tokens are known."""
         if len(batch[-1]) > max(_WINDOW, self.batch_tokens) and self._choice.is_sum:
-            yield from self._read_windows(batch, self._table)
+            (rows,) = batch  # a sentence longer than a batch has one of its own
+            yield self._read_windows(self._table.vectors(sentence_index(batch, 1, len(rows))[0]))
             return
-        index, lengths = _padded(batch)
+        num_rows, width = rounded_rows(len(batch)), rounded_length(len(batch[-1]))
+        lengths = np.zeros(num_rows, np.int32)
+        lengths[: len(batch)] = [len(rows) for rows in batch]
+        index = sentence_index(batch, num_rows, width)
         found = self._batch_vectors(self._table.vectors(index), lengths).numpy()
         for rows, vectors in zip(batch, found, strict=False):
             yield np.ascontiguousarray(vectors[..., : len(rows), :])
@@ -332,16 +336,3 @@ def _tokens(number: int, sentence: Any) -> list[bytes]:
     if b"" in tokens:
         raise ValueError(f"Sentence {number} holds an empty token: {sentence!r}.")
     return tokens
-
-
-def _padded(batch: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Rows of the tokens between their boundaries, and lengths; both axes rounded up."""
-    lengths = np.zeros(rounded_rows(len(batch)), np.int32)
-    lengths[: len(batch)] = [len(rows) for rows in batch]
-    width = rounded_length(int(lengths.max()))
-    index = np.full((len(lengths), width + 2), NO_TOKEN_ROW, np.int32)
-    index[:, 0] = BOS_ROW
-    index[np.arange(len(lengths)), lengths + 1] = EOS_ROW
-    for row, rows in zip(index, batch, strict=False):
-        row[1 : len(rows) + 1] = rows
-    return index, lengths

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.token_rows import FIRST_ROW
+from elmo_tf.models.token_rows import NUM_SPECIAL_ROWS
 
 # Tokens that are encoded together: enough to keep all cores busy, and few enough for any memory.
 _TOKENS_AT_ONCE = 4096
@@ -40,7 +40,7 @@ class TokenTable:
 
     def forget(self) -> None:
         """Encodes the boundaries and the pinned tokens anew, and forgets all others."""
-        self._vectors[:FIRST_ROW] = self._encode([])
+        self._vectors[:NUM_SPECIAL_ROWS] = self._encode([])
         self._rows = {}
         self._add(self._pinned)
 
@@ -62,7 +62,7 @@ class TokenTable:
 
     def _add(self, tokens: Iterable[bytes]) -> None:
         tokens = list(tokens)
-        first = FIRST_ROW + len(self._rows)
+        first = NUM_SPECIAL_ROWS + len(self._rows)
         size = first + len(tokens)
         if size > len(self._vectors):
             grown = np.zeros(
@@ -72,13 +72,13 @@ class TokenTable:
             self._vectors = grown
         for start in range(0, len(tokens), _TOKENS_AT_ONCE):
             part = tokens[start : start + _TOKENS_AT_ONCE]
-            self._vectors[first + start :][: len(part)] = self._encode(part)[FIRST_ROW:]
+            self._vectors[first + start :][: len(part)] = self._encode(part)[NUM_SPECIAL_ROWS:]
         self._rows.update(zip(tokens, range(first, size), strict=True))
 
     def _encode(self, tokens: list[bytes]) -> np.ndarray:
         filled = [*tokens, *[b"<S>"] * (_LEAST_TOKENS - len(tokens))]
         vectors = self._encode_rows(tf.constant(filled, tf.string, shape=(len(filled),)))
-        return vectors[: FIRST_ROW + len(tokens)].numpy()
+        return vectors[: NUM_SPECIAL_ROWS + len(tokens)].numpy()
 
     @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)], autograph=False)
     def _encode_rows(self, tokens: tf.Tensor) -> tf.Tensor:

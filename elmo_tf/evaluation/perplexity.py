@@ -63,7 +63,7 @@ class Perplexity:
         windows = lm_windows(sentence_dataset(files), num_lanes, window, drop_remainder=False)
         self._windows = prepared_ahead(windows, 2)
         self._states = tf.nest.map_structure(
-            lambda state: tf.Variable(state, trainable=False), model.zero_states(num_lanes)
+            lambda state: tf.Variable(state, trainable=False), model.bilm.zero_states(num_lanes)
         )
 
     def __call__(self, shown: bool = True) -> dict[str, float | int]:

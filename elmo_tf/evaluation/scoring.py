@@ -131,7 +131,7 @@ class SentenceScorer:
     def _log_probs_of_window(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """Log probabilities of the targets, float (direction, lane, token); 0 at padding."""
         mask = targets[0] != ""  # (lane, token)
-        tops, _ = self._model.tops(inputs, self._model.zero_states(tf.shape(inputs)[1]))
+        tops, _ = self._model.tops(inputs, self._model.bilm.zero_states(tf.shape(inputs)[1]))
         places = tf.where(mask)  # (real token, 2)
         log_probs = []
         for top, ids in zip(tops, self._model.targets(targets), strict=True):

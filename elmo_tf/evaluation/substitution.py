@@ -84,7 +84,7 @@ def position_log_probs(
         For each position float32 (direction, vocabulary), natural logarithm.
     """
     inputs, _ = sentence_window([tokens], 1, rounded_length(len(tokens) + 1))
-    tops, _ = model.tops(inputs, model.zero_states(1))
+    tops, _ = model.tops(inputs, model.bilm.zero_states(1))
     # What predicts a token stands beside it: the backward direction comes from the other end.
     indices = {"forward": positions, "backward": [len(tokens) - 1 - place for place in positions]}
     chunk = tokens_at_once(model.softmax)

@@ -1,6 +1,6 @@
 """TokenEncoder ─► BiLM: a language model in each direction, and all its layers as vectors."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
@@ -12,7 +12,7 @@ from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
 from elmo_tf.models.token_rows import (
-    FIRST_ROW,
+    NUM_SPECIAL_ROWS,
     add_boundaries,
     distinct_rows,
     rows_of_strings,
@@ -152,38 +152,100 @@ class BiLM(keras.Model):
         return super().__call__(inputs, lengths=lengths, training=training, **kwargs)
 
     def call(self, inputs, lengths=None, training=False):
-        rows = distinct_rows(inputs, lengths, self.config, self.vocabulary)
-        return self.layers_of_rows(*rows, training=training)
+        return self.layers_of_vectors(*self.token_vectors(inputs, lengths), training)
 
-    def layers_of_rows(
-        self, rows: Any, index: Any, lengths: Any, training: bool = False
-    ) -> dict[str, Any]:
-        """What a call gives, from what `distinct_rows` gives.
+    def token_vectors(self, inputs: Any, lengths: Any = None) -> tuple[Any, Any]:
+        """Stage 1, tokens → token vectors: each sentence's own, between those of its boundaries.
 
         Args:
-            rows: int32 (distinct token, char), or (distinct token,) without a character CNN.
-            index: int32 (batch, token), places in `rows` when three rows are put before them.
-            lengths: int32 (batch,).
-            training: see the call.
+            inputs, lengths: see the call, as `checked_inputs` returns them.
+
+        Returns:
+            float (batch, token + 2, projection_dim), and the mask, bool (batch, token + 2): True =
+            a real token or a boundary.
         """
-        return self.layers_of_vectors(*self._vectors_of_rows(rows, index, lengths), training)
+        rows, index, lengths = distinct_rows(inputs, lengths, self.config, self.vocabulary)
+        index, mask = add_boundaries(index, lengths)
+        return tf.gather(self._encode(rows), index), mask
+
+    def read(
+        self,
+        vectors: Sequence[Any],
+        masks: Sequence[Any],
+        states: Sequence[Any],
+        dropout_fn: Callable[[Any], Any] | None = None,
+        training: bool = False,
+    ) -> tuple[list[list[Any]], list[Any]]:
+        """Stage 2, (token vectors, masks, states) → (layers, states), of each direction by itself.
+
+        Every use of the LSTMs is a call of this method: whole sentences, windows of long
+        sentences, and running text in training.
+
+        Args:
+            vectors: for each direction float (batch, token, projection_dim), in the order in which
+                the direction reads.
+            masks: for each direction bool (batch, token), or None. A masked token leaves the state
+                as it is, wherever it stands.
+            states: for each direction, for each layer, `[h, c]`; see `initial_states`.
+            dropout_fn: applied to the input of every LSTM layer, or None.
+            training: see the call.
+
+        Returns:
+            For each direction the outputs of its layers, float (batch, token, projection_dim), in
+            reading order; and the new states.
+        """
+        layers, new_states = [], []
+        directions = zip(self.lstm_stacks, vectors, masks, states, strict=True)
+        for stack, direction, mask, state in directions:
+            outputs, state = stack(
+                direction,
+                mask=mask,
+                initial_states=state,
+                dropout_fn=dropout_fn,
+                training=training,
+            )
+            layers.append(outputs)
+            new_states.append(state)
+        return layers, new_states
 
     def layers_of_vectors(self, vectors: Any, mask: Any, training: bool = False) -> dict[str, Any]:
-        """What a call gives, from token vectors that are known already.
+        """What a call returns, from the result of `token_vectors`.
 
         Args:
             vectors: float (batch, token + 2, projection_dim), each sentence between `<S>` and
-                `</S>`; see `encode_rows`.
+                `</S>`.
             mask: bool (batch, token + 2). True = a real token or a boundary.
             training: see the call.
         """
-        layers = ops.stack(
-            self._representations(vectors, mask, training), axis=1
-        )  # (batch, layer, …)
+        states = self.initial_states(ops.shape(vectors)[0])
+        if self._carried is not None:
+            states = self._carried.read(states)
+        directions, states = self._read_sentences(vectors, mask, states, training)
+        if self._carried is not None:
+            self._carried.write(states)
+        layers = [[vectors] * len(directions), *zip(*directions, strict=True)]
+        layers = [ops.concatenate(layer, axis=-1) for layer in layers]
+        layers = ops.stack(layers, axis=1)  # (batch, layer, token + 2, feature)
         if not self.keep_boundaries:
             layers, mask = layers[:, :, 1:-1], mask[:, 2:]
         layers = ops.where(mask[:, None, :, None], layers, ops.zeros_like(layers))
         return {"layers": layers, "mask": mask}
+
+    def _read_sentences(self, vectors, mask, states, training=False):
+        """Reads whole sentences; all layers come in the order of the text.
+
+        For the backward direction they are reversed together with their padding, which then comes
+        first and leaves the initial state untouched.
+        """
+        num_directions = self.config.num_directions
+        directions, states = self.read(
+            [vectors, ops.flip(vectors, axis=1)][:num_directions],
+            [mask, ops.flip(mask, axis=1)][:num_directions],
+            states,
+            training=training,
+        )
+        directions[1:] = [[ops.flip(layer, axis=1) for layer in one] for one in directions[1:]]
+        return directions, states
 
     def token_embeddings(self, tokens: Any) -> Any:
         """The vectors of tokens by themselves, before any LSTM.
@@ -201,8 +263,8 @@ class BiLM(keras.Model):
         tokens = string_tensor(tokens)
         if isinstance(tokens, tf.RaggedTensor):
             return tf.ragged.map_flat_values(self.token_embeddings, tokens)
-        # Behind the boundaries' rows, so that no token at all is a batch too.
-        vectors = self.encode_rows(tf.reshape(tokens, (-1,)))[FIRST_ROW:]
+        # The special rows make a batch of no tokens possible.
+        vectors = self.encode_rows(tf.reshape(tokens, (-1,)))[NUM_SPECIAL_ROWS:]
         shape = tf.concat([tf.shape(tokens), [self.config.lstm.projection_dim]], axis=0)
         vectors = tf.reshape(vectors, shape)
         return ops.where(is_token(tokens)[..., None], vectors, ops.zeros_like(vectors))
@@ -240,62 +302,29 @@ class BiLM(keras.Model):
             TypeError, ValueError: there is no sentence, or one that a call would refuse. The state
                 is then what it was.
         """
-        states = None  # zeros
+        states = zeros = self.zero_states(1)
         for sentence in sentences:
-            vectors, mask = self._vectors(as_tensor([sentence]), None)
-            _, states = self._read(vectors, mask, states)
-        if states is None:
+            vectors, mask = self.token_vectors(as_tensor([sentence]))
+            _, states = self._read_sentences(vectors, mask, states)
+        if states is zeros:
             raise ValueError("`sentences` is empty: there is nothing to start from.")
         flat = [[ops.concatenate(state, axis=-1)[0] for state in stack] for stack in states]
         self.initial_state.assign(ops.stack([ops.stack(stack) for stack in flat]))
-
-    def _vectors(self, inputs, lengths):
-        """Each sentence's token vectors between its boundaries.
-
-        Returns:
-            float (batch, token + 2, feature) and the mask, bool (batch, token + 2).
-        """
-        rows = distinct_rows(inputs, lengths, self.config, self.vocabulary)
-        return self._vectors_of_rows(*rows)
-
-    def _vectors_of_rows(self, rows, index, lengths):
-        index, mask = add_boundaries(index, lengths)
-        return tf.gather(self._encode(rows), index), mask
 
     def _encode(self, rows: tf.Tensor) -> tf.Tensor:
         vectors = self.token_encoder(with_boundary_rows(rows, self.config))  # (2 + token, feature)
         return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
 
-    def _representations(self, vectors, mask, training):
-        initial = self.initial_states(ops.shape(vectors)[0])
-        if self._carried is not None:
-            initial = self._carried.read(initial)
-        directions, states = self._read(vectors, mask, initial, training)
-        if self._carried is not None:
-            self._carried.write(states)
-        layers = [[vectors] * len(directions), *zip(*directions, strict=True)]
-        return [ops.concatenate(layer, axis=-1) for layer in layers]
-
-    def _read(self, vectors, mask, initial, training=False):
-        """Each direction's layers, in the order of the text, and their last states.
-
-        Reversed as a whole, padding comes first; it leaves the initial state untouched, so each
-        sentence is read from its own end.
-        """
-        initial = initial or [None] * self.config.num_directions
-        forward, forward_states = self.forward_lstm(
-            vectors, mask=mask, initial_states=initial[0], training=training
-        )
-        if self.backward_lstm is None:
-            return [forward], [forward_states]
-        backward, backward_states = self.backward_lstm(
-            ops.flip(vectors, axis=1),
-            mask=ops.flip(mask, axis=1),
-            initial_states=initial[1],
-            training=training,
-        )
-        backward = [ops.flip(layer, axis=1) for layer in backward]
-        return [forward, backward], [forward_states, backward_states]
+    def zero_states(self, batch_size: Any) -> list[list[list[Any]]]:
+        """States of zeros: for each direction, for each layer, `[h, c]`."""
+        lstm = self.config.lstm
+        return [
+            [
+                [ops.zeros((batch_size, size), self.compute_dtype) for size in lstm.state_sizes]
+                for _ in range(lstm.num_layers)
+            ]
+            for _ in range(self.config.num_directions)
+        ]
 
     def initial_states(self, batch_size: Any) -> list[list[list[Any]]]:
         """`[h, c]` of every layer of each direction, with which each sentence begins."""

@@ -9,11 +9,9 @@ import tensorflow as tf
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.token_rows import BOS_ROW, EOS_ROW, FIRST_ROW
+from elmo_tf.models.token_rows import window_rows
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.text.windows import boundary_or, target_ids
-
-_TOKENS_ROUNDED_TO = 64
+from elmo_tf.text.windows import target_ids
 
 
 class LanguageModel:
@@ -79,17 +77,6 @@ class LanguageModel:
         """The weights that training changes, in the same order."""
         return _each_once([*self.bilm.trainable_weights, *self.softmax.trainable_weights])
 
-    def zero_states(self, num_lanes: int) -> list:
-        """States of a text's beginning: for each direction, for each layer, `[h, c]`."""
-        lstm = self.bilm.config.lstm
-        return [
-            [
-                [tf.zeros((num_lanes, size), self.bilm.compute_dtype) for size in lstm.state_sizes]
-                for _ in range(lstm.num_layers)
-            ]
-            for _ in range(self.bilm.config.num_directions)
-        ]
-
     def tops(
         self,
         inputs: tf.Tensor,
@@ -102,7 +89,7 @@ class LanguageModel:
         Args:
             inputs: string (direction, lane, token), see `lm_windows`. Of a biLM that reads forward
                 alone, the other direction is passed over.
-            states: as `zero_states` or the last call gave them.
+            states: as `BiLM.zero_states` or the last call returned them.
             dropout_fn: applied to the input of every LSTM layer and to the last output, or None.
             training: bool. Whether gradients will be taken.
 
@@ -110,22 +97,14 @@ class LanguageModel:
             For each direction float (lane, token, projection_dim); and the new states.
         """
         inputs = inputs[: self.bilm.config.num_directions]
-        distinct, index = tf.unique(tf.reshape(inputs, (-1,)))
-        # Few distinct sizes: kernels are prepared for every shape that comes.
-        distinct = tf.pad(distinct, [[0, -tf.size(distinct) % _TOKENS_ROUNDED_TO]])
-        index = tf.reshape(index, tf.shape(inputs))
-        index = boundary_or(inputs, BOS_ROW, EOS_ROW, index + FIRST_ROW)
-        index = tf.ensure_shape(index, inputs.shape)
+        distinct, index = window_rows(inputs)
         vectors = tf.gather(self.bilm.encode_rows(distinct), index)  # (direction, lane, token, …)
-        tops, new_states = [], []
-        directions = zip(self.bilm.lstm_stacks, tf.unstack(vectors), states, strict=True)
-        for stack, direction, state in directions:
-            layers, state = stack(
-                direction, initial_states=state, dropout_fn=dropout_fn, training=training
-            )
-            tops.append(layers[-1] if dropout_fn is None else dropout_fn(layers[-1]))
-            new_states.append(state)
-        return tops, new_states
+        num_directions = len(self.bilm.lstm_stacks)
+        layers, states = self.bilm.read(
+            tf.unstack(vectors), [None] * num_directions, states, dropout_fn, training
+        )
+        tops = [one[-1] for one in layers]
+        return tops if dropout_fn is None else [*map(dropout_fn, tops)], states
 
     def targets(self, targets: tf.Tensor) -> list[tf.Tensor]:
         """Ids of a window's targets: for each direction int32 (lane · token,)."""

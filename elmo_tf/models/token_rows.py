@@ -1,5 +1,8 @@
 """tokens ─► rows: each distinct token of a batch once, as ids, and where in the batch it stands."""
 
+from collections.abc import Sequence
+
+import numpy as np
 import tensorflow as tf
 
 from elmo_tf.config import BiLMConfig
@@ -7,9 +10,12 @@ from elmo_tf.models.token_encoder import cut_characters
 from elmo_tf.text.char_ids import PAD, boundary_char_ids, char_ids
 from elmo_tf.text.inputs import checked, is_token, row_lengths, token_batch
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
+from elmo_tf.text.windows import boundary_or
 
-# Rows in front of the encoded tokens of a batch: no token, <S>, </S>.
-NO_TOKEN_ROW, BOS_ROW, EOS_ROW, FIRST_ROW = range(4)
+# Rows before the encoded tokens of a batch: no token, <S>, </S>. No other module knows their order.
+_NO_TOKEN_ROW, _BOS_ROW, _EOS_ROW, NUM_SPECIAL_ROWS = range(4)
+
+_WINDOW_TOKENS_ROUNDED_TO = 64
 
 
 def distinct_rows(
@@ -33,13 +39,13 @@ def distinct_rows(
     if inputs.dtype == tf.string:
         tokens, lengths = token_batch(inputs, lengths)
         distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
-        index = tf.reshape(index, tf.shape(tokens)) + FIRST_ROW
+        index = tf.reshape(index, tf.shape(tokens)) + NUM_SPECIAL_ROWS
         return rows_of_strings(distinct, config, vocabulary), index, lengths
     check = _checked_token_ids if config.char_cnn is None else _checked_char_ids
     ids = check(inputs, config)
     real = is_token(ids)
     lengths = row_lengths(real, lengths)
-    index = tf.reshape(tf.range(tf.size(real)), tf.shape(real)) + FIRST_ROW
+    index = tf.reshape(tf.range(tf.size(real)), tf.shape(real)) + NUM_SPECIAL_ROWS
     if config.char_cnn is None:
         return tf.reshape(ids, (-1,)), index, lengths
     return _padded(tf.reshape(ids, (-1, tf.shape(ids)[-1])), config), index, lengths
@@ -78,12 +84,49 @@ def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.
     Returns:
         int (batch, token + 2), and the mask, bool of the same shape.
     """
-    index = tf.pad(index, [[0, 0], [1, 1]], constant_values=BOS_ROW)  # (batch, token + 2)
+    index = tf.pad(index, [[0, 0], [1, 1]], constant_values=_BOS_ROW)  # (batch, token + 2)
     position = tf.range(tf.shape(index)[1])
     end = lengths[:, tf.newaxis] + 1
-    index = tf.where(position == end, EOS_ROW, index)
+    index = tf.where(position == end, _EOS_ROW, index)
     mask = position <= end
-    return tf.where(mask, index, NO_TOKEN_ROW), mask
+    return tf.where(mask, index, _NO_TOKEN_ROW), mask
+
+
+def sentence_index(sentences: Sequence[np.ndarray], num_rows: int, width: int) -> np.ndarray:
+    """The rows of whole sentences, each between its boundaries, in NumPy.
+
+    Args:
+        sentences: each the rows of its tokens, int (token,).
+        num_rows: int >= the number of sentences. Further rows are sentences without tokens.
+        width: int >= the tokens of each sentence.
+
+    Returns:
+        int32 (num_rows, width + 2).
+    """
+    index = np.full((num_rows, width + 2), _NO_TOKEN_ROW, np.int32)
+    index[:, 0], index[:, 1] = _BOS_ROW, _EOS_ROW
+    for row, tokens in zip(index, sentences, strict=False):
+        row[1 : len(tokens) + 1] = tokens
+        row[len(tokens) + 1] = _EOS_ROW
+    return index
+
+
+def window_rows(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The distinct tokens of windows of running text, which hold boundaries among their tokens.
+
+    Args:
+        inputs: string of any shape, see `lm_windows`.
+
+    Returns:
+        string (distinct token,), filled up with `""` to few distinct sizes: TensorFlow prepares
+        its kernels anew for every shape; and int32 of the shape of `inputs`, the row of each token
+        after the special rows.
+    """
+    distinct, index = tf.unique(tf.reshape(inputs, (-1,)))
+    distinct = tf.pad(distinct, [[0, -tf.size(distinct) % _WINDOW_TOKENS_ROUNDED_TO]])
+    index = tf.reshape(index, tf.shape(inputs)) + NUM_SPECIAL_ROWS
+    index = boundary_or(inputs, _BOS_ROW, _EOS_ROW, index)
+    return distinct, tf.ensure_shape(index, inputs.shape)
 
 
 def _checked_token_ids(ids: tf.Tensor, config: BiLMConfig) -> tf.Tensor:

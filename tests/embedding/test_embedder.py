@@ -49,15 +49,15 @@ def test_the_size_of_a_batch_changes_nothing(bilm, embedder):
 def test_no_batch_is_larger_than_asked_but_for_a_single_sentence(bilm, monkeypatch):
     embedder = Embedder(bilm, batch_tokens=64)
     shapes, tokens = [], []
-    padded = module._padded
+    index_of = module.sentence_index
 
-    def watched(batch):
+    def watched(batch, *size):
         tokens.append(sum(len(rows) + 2 for rows in batch))
-        index, lengths = padded(batch)
+        index = index_of(batch, *size)
         shapes.append(index.shape)
-        return index, lengths
+        return index
 
-    monkeypatch.setattr(module, "_padded", watched)
+    monkeypatch.setattr(module, "sentence_index", watched)
     list(embedder.embed([*mixed_lengths(count=40), ["a"] * 100]))
 
     assert max(tokens[:-1]) <= 64

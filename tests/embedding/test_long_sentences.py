@@ -36,7 +36,7 @@ def test_windows_give_what_one_piece_gives(elmo, windows, layers, length):
 
     (found,) = Embedder(elmo, layers, batch_tokens=16).embed([tokens])
 
-    assert {shape[2] for shape in windows} == {8}
+    assert {shape[1] for shape in windows} == {8}
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, atol=1e-5)
 

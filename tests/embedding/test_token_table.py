@@ -4,7 +4,7 @@ import pytest
 from elmo_tf import Embedder, Vocabulary
 from elmo_tf.embedding import token_table
 from elmo_tf.embedding.token_table import TokenTable
-from elmo_tf.models.token_rows import FIRST_ROW
+from elmo_tf.models.token_rows import NUM_SPECIAL_ROWS
 
 SENTENCES = [[b"the", b"cat"], [], ["서울".encode(), b"the", b"\xff"], [b"cat", b"x" * 60, b"on"]]
 NUM_TOKENS = 6
@@ -39,7 +39,7 @@ def test_rows_hold_what_the_bilm_gives_each_token(bilm):
 
 
 def test_the_first_rows_are_no_token_and_the_boundaries(bilm):
-    vectors = TokenTable(bilm, 100).vectors(np.arange(FIRST_ROW))
+    vectors = TokenTable(bilm, 100).vectors(np.arange(NUM_SPECIAL_ROWS))
 
     np.testing.assert_array_equal(vectors[0], np.zeros(6))
     np.testing.assert_allclose(vectors[1:], bilm.boundary_embeddings(), atol=1e-6)

@@ -34,7 +34,7 @@ def test_the_tops_of_a_sentence_are_those_of_the_formula(language_model, options
     layers, _ = reference.layers(SENTENCE, options, weights)
 
     (forward, backward), _ = language_model.tops(
-        window_of(SENTENCE)["inputs"], language_model.zero_states(1)
+        window_of(SENTENCE)["inputs"], language_model.bilm.zero_states(1)
     )
 
     # Forward reads <S> w1 … wn, backward </S> wn … w1; the formula has all n + 2 in text order.
@@ -54,7 +54,7 @@ def test_the_probability_of_a_sentence_is_that_of_the_formula(language_model, op
     layers, _ = reference.layers(SENTENCE, options, weights)
     window = window_of(SENTENCE)
     softmax = language_model.softmax
-    tops, _ = language_model.tops(window["inputs"], language_model.zero_states(1))
+    tops, _ = language_model.tops(window["inputs"], language_model.bilm.zero_states(1))
     targets = language_model.targets(window["targets"])
 
     losses = [softmax.full_loss(top[0], ids) for top, ids in zip(tops, targets, strict=True)]
@@ -71,8 +71,8 @@ def test_the_probability_of_a_sentence_is_that_of_the_formula(language_model, op
 def test_two_windows_with_carried_state_equal_one_long_window(language_model, cut):
     inputs = window_of(SENTENCE, lanes=2)["inputs"]
 
-    whole, last = language_model.tops(inputs, language_model.zero_states(2))
-    first, states = language_model.tops(inputs[:, :, :cut], language_model.zero_states(2))
+    whole, last = language_model.tops(inputs, language_model.bilm.zero_states(2))
+    first, states = language_model.tops(inputs[:, :, :cut], language_model.bilm.zero_states(2))
     second, end = language_model.tops(inputs[:, :, cut:], states)
 
     for direction in range(2):
@@ -85,10 +85,10 @@ def test_two_windows_with_carried_state_equal_one_long_window(language_model, cu
 def test_a_token_named_like_a_boundary_is_a_token(language_model):
     inputs = window_of(["the", "<S>", "</S>"])["inputs"]
 
-    tops, _ = language_model.tops(inputs, language_model.zero_states(1))
+    tops, _ = language_model.tops(inputs, language_model.bilm.zero_states(1))
 
     swapped = tf.where(inputs == "<S>", " <S>", inputs)
-    other, _ = language_model.tops(swapped, language_model.zero_states(1))
+    other, _ = language_model.tops(swapped, language_model.bilm.zero_states(1))
     assert np.abs(tops[0] - other[0])[0, 2:].max() > 1e-3
 
 
@@ -104,7 +104,7 @@ def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
         return 0.5 * tensor
 
     inputs = window_of(SENTENCE)["inputs"]
-    dropped, _ = model.tops(inputs, model.zero_states(1), dropout_fn)
+    dropped, _ = model.tops(inputs, model.bilm.zero_states(1), dropout_fn)
 
     assert calls == [(1, 8, 6)] * 6
     halved = {
@@ -122,7 +122,7 @@ def test_all_weights_get_gradients(language_model):
     window = window_of(SENTENCE)
     with tf.GradientTape() as tape:
         tops, _ = language_model.tops(
-            window["inputs"], language_model.zero_states(1), training=True
+            window["inputs"], language_model.bilm.zero_states(1), training=True
         )
         targets = language_model.targets(window["targets"])
         loss = sum(
@@ -167,13 +167,13 @@ def test_forward_alone_is_the_forward_half(language_model, forward_bilm):
     model = LanguageModel(forward_bilm, language_model.softmax, VOCABULARY)
     window = window_of(SENTENCE, lanes=2)
 
-    tops, states = model.tops(window["inputs"], model.zero_states(2))
+    tops, states = model.tops(window["inputs"], model.bilm.zero_states(2))
     targets = model.targets(window["targets"])
 
-    both, both_states = language_model.tops(window["inputs"], language_model.zero_states(2))
+    both, both_states = language_model.tops(window["inputs"], language_model.bilm.zero_states(2))
     assert len(tops) == len(states) == len(targets) == 1
     np.testing.assert_allclose(tops[0], both[0], atol=1e-6)
     for new, old in zip(tf.nest.flatten(states), tf.nest.flatten(both_states[0]), strict=True):
         np.testing.assert_allclose(new, old, atol=1e-6)
     np.testing.assert_array_equal(targets[0], language_model.targets(window["targets"])[0])
-    tf.nest.assert_same_structure(states, model.zero_states(2))
+    tf.nest.assert_same_structure(states, model.bilm.zero_states(2))

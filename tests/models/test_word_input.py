@@ -62,7 +62,7 @@ def loss_and_gradients(model):
     @tf.function(autograph=False)
     def compute(inputs, targets):
         with tf.GradientTape() as tape:
-            tops, _ = model.tops(inputs, model.zero_states(2), training=True)
+            tops, _ = model.tops(inputs, model.bilm.zero_states(2), training=True)
             loss = sum(
                 tf.reduce_mean(model.softmax(tf.reshape(top, (-1, WIDTH)), ids, seed=[1, 2]))
                 for top, ids in zip(tops, model.targets(targets), strict=True)
@@ -90,7 +90,7 @@ def test_the_probability_of_a_sentence_is_that_of_the_formula(tmp_path):
     softmax.kernel.assign(kernel)
     softmax.bias.assign(bias)
 
-    tops, _ = model.tops(window()["inputs"], model.zero_states(2))
+    tops, _ = model.tops(window()["inputs"], model.bilm.zero_states(2))
     targets = model.targets(window()["targets"])
 
     layers, _ = reference.layers_of_vectors(table[ROWS], options, weights)
@@ -125,7 +125,7 @@ def test_mixed_precision_keeps_float32_weights_and_is_close(policy, kind):
     policy("mixed_bfloat16")
     mixed = model_of(**kind)
 
-    tops, states = mixed.tops(window()["inputs"], mixed.zero_states(2))
+    tops, states = mixed.tops(window()["inputs"], mixed.bilm.zero_states(2))
 
     assert {weight.dtype for weight in mixed.weights} == {"float32"}
     assert {tensor.dtype for tensor in tf.nest.flatten([tops, states])} == {tf.bfloat16}
