@@ -289,6 +289,23 @@ def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, argu
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ("vocab", "text.txt", "--output", "v.txt", "--unknown"),
+        ("evaluate", "run", "text.txt", "--unknown"),
+        ("plot", "training", "run", "--output", "training.png", "--unknown"),
+        ("task", "evaluate", "run", "text.txt", "--unknown"),
+    ],
+)
+def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments):
+    name = " ".join(arguments[: 2 if arguments[0] in ("plot", "task") else 1])
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"usage: elmo-tf {name} ")
+    assert err.endswith(f"elmo-tf {name}: error: unrecognized arguments: --unknown\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("vocab", "no.txt", "--output", "v.txt"), "There is no text file no.txt."),
