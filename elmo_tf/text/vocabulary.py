@@ -6,6 +6,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -17,6 +18,7 @@ EOS_TOKEN = "</S>"
 UNKNOWN_TOKEN = "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
 SPECIAL_TOKENS = (BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN)
+_MOST_QUOTED = 60  # characters of a value in a message
 
 
 class Vocabulary:
@@ -30,7 +32,7 @@ class Vocabulary:
             surrogates that stand for the bytes of a character become that character.
 
     Raises:
-        ValueError: the first three are others, a token stands twice, is empty, or holds white
+        ValueError: the first three are others, or a token occurs twice, is empty or contains white
             space.
 
     Source: Peters et al. 2018; the vocabulary files of the original.
@@ -69,7 +71,7 @@ class Vocabulary:
         if isinstance(lines_or_paths, str | os.PathLike):
             raise TypeError(
                 "`lines_or_paths` must be several lines or paths, not one alone. "
-                f"Received: {lines_or_paths!r}. Put it in a list."
+                f"Received: {_quoted(lines_or_paths)}. Put it in a list."
             )
         if min_count < 1:
             raise ValueError(f"`min_count` must be at least 1. Received: {min_count}")
@@ -199,8 +201,8 @@ def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:
         return (_as_read(item),)
     raise TypeError(
         "Each item of `lines_or_paths` must be a line (str) or a file (os.PathLike). "
-        f"Item {index} is {item!r} (of type {type(item).__name__}). Join lists of tokens with "
-        "spaces."
+        f"Item {index} is {_quoted(item)} (of type {type(item).__name__}). Join lists of tokens "
+        "with spaces."
     )
 
 
@@ -209,18 +211,25 @@ def _as_read(string: str) -> str:
     return string if string.isascii() else encode(string).decode("utf-8", "surrogateescape")
 
 
+def _quoted(value: Any) -> str:
+    """A value for a message, cut off: a line of a file that is no vocabulary may be long."""
+    text = repr(value)
+    return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…"
+
+
 def _check(tokens: tuple[str, ...]) -> None:
     if tokens[:3] != SPECIAL_TOKENS:
         raise ValueError(
             f"A vocabulary must begin with the lines {', '.join(SPECIAL_TOKENS)}. "
-            f"Received: {', '.join(tokens[:3]) or 'nothing'}."
+            f"Received: {', '.join(map(_quoted, tokens[:3])) or 'nothing'}."
         )
     lines: dict[str, int] = {}
     for line, token in enumerate(tokens, start=1):
         if not token or token.split() != [token]:
-            raise ValueError(f"Line {line} of the vocabulary is not one token: {token!r}.")
+            raise ValueError(f"Line {line} of the vocabulary is not one token: {_quoted(token)}.")
         if token in lines:
             raise ValueError(
-                f"Token {token!r} stands twice in the vocabulary: lines {lines[token]} and {line}."
+                f"Token {_quoted(token)} is in the vocabulary twice: lines {lines[token]} and "
+                f"{line}."
             )
         lines[token] = line
