@@ -330,6 +330,25 @@ def test_what_fails_ends_with_status_1_and_one_line(command, arguments, message)
     assert {path.name for path in Path().iterdir()} == {"text.txt"}
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("vocab", "mac.txt", "--output", "v.txt"),
+        ("train", "--corpus", "mac.txt", "--vocab", "{run}/vocab.txt", "--workdir", "r"),
+        ("evaluate", "{run}", "mac.txt"),
+        ("score", "{run}", "mac.txt"),
+        ("embed", "{run}", "mac.txt", "v.hdf5"),
+        ("neighbors", "cat", "--index", "i", "--model", "{run}", "--corpus", "mac.txt"),
+    ],
+)
+def test_a_carriage_return_between_two_tokens_is_refused_by_all(command, trained, arguments):
+    Path("mac.txt").write_bytes(b"the cat\n" + b"a dog\rthe cat\r")
+    status, out, err = command(*(argument.format(run=trained) for argument in arguments))
+    assert (status, out) == (1, "")
+    assert "mac.txt, line 2: a carriage return between two tokens." in err
+    assert {path.name for path in Path().iterdir()} == {"text.txt", "mac.txt"}
+
+
 def test_a_position_outside_the_sentence_ends_with_status_1(command, trained):
     status, out, err = command("substitutes", trained, "the cat", "--position", "2")
     assert (status, out) == (1, "")

@@ -59,10 +59,11 @@ def read_sentences(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
     A line is held in memory whole, and nothing else of the text.
 
     Raises:
-        ValueError: a `.gz` file is damaged, or only a carriage return stands between two tokens.
+        ValueError: see `read_lines`.
     """
     for file in files:
-        for _, tokens in _token_lines(file):
+        for line in read_lines(file):
+            tokens = line.split()
             for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                 yield tokens[start : start + MAX_SENTENCE_TOKENS]
 
@@ -169,22 +170,6 @@ def report_corpus(count: CorpusCount) -> None:
         logging.log(logging.WARNING if doubtful else logging.INFO, "%s", count.oddities())
 
 
-def _token_lines(file: str | os.PathLike) -> Iterator[tuple[str, list[str]]]:
-    """Each line, and its tokens."""
-    for number, line in enumerate(read_lines(file), start=1):
-        tokens = line.split()
-        # TensorFlow's reader drops carriage returns wherever they are.
-        if "\r" in line and line.replace("\r", "").split() != tokens:
-            remedy = "Put a newline or a space in its place."
-            if "\0" in line:
-                remedy = "It holds NUL bytes too: is it UTF-16? Convert it to UTF-8."
-            raise ValueError(
-                f"{os.fspath(file)}, line {number}: a carriage return stands between two "
-                f"tokens. {remedy}"
-            )
-        yield line, tokens
-
-
 def _lines(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
     """The lines of a file, without the byte order mark in front of the text."""
     lines = tf.data.TextLineDataset(name, compression_type=compression)
@@ -210,7 +195,8 @@ def _count(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> Corpus
     sentences = longest = 0
     with progress(None, "counting the corpus", "sentences") as meter:
         for file in files:
-            for line, tokens in _token_lines(file):
+            for line in read_lines(file):
+                tokens = line.split()
                 types.update(tokens)
                 odd.update(_oddities(line, tokens))
                 parts = -(-len(tokens) // MAX_SENTENCE_TOKENS)

@@ -65,7 +65,7 @@ class Vocabulary:
         Raises:
             TypeError: one line or path alone, or an item that is neither, such as a list of
                 tokens.
-            ValueError: no token in it, a damaged `.gz` file, or an argument out of its range.
+            ValueError: no token in it, an argument out of its range, or see `read_lines`.
             OSError: a file cannot be read.
         """
         if isinstance(lines_or_paths, str | os.PathLike):
@@ -167,26 +167,39 @@ class Vocabulary:
         return {**self.__dict__, "_eager_table": None}
 
 
-def read_lines(path: str | os.PathLike) -> Iterable[str]:
+def read_lines(path: str | os.PathLike) -> Iterator[str]:
     """Lines of a text file, cut at newlines alone; `.gz` is unpacked.
 
     Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). The byte order mark that some
-    editors put in front of the text is dropped.
+    editors put in front of the text is dropped. Every reader of text reads it with this function,
+    so that all of them refuse the same files.
 
     Raises:
-        ValueError: a `.gz` file is damaged.
+        ValueError: a `.gz` file is damaged, or nothing but a carriage return separates two tokens.
         OSError: the file cannot be read.
     """
     opener = gzip.open if is_packed(path) else open
     try:
         with opener(path, "rt", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-            for first in file:
-                # TensorFlow's reader drops carriage returns, so it finds a mark behind them too.
-                yield re.sub("^\r*\ufeff", "", first)
-                break
-            yield from file
+            for number, line in enumerate(file, start=1):
+                if number == 1:
+                    # TensorFlow's reader drops carriage returns, so it finds a mark behind them
+                    # too.
+                    line = re.sub("^\r*\ufeff", "", line)
+                if "\r" in line:
+                    _refuse_lone_carriage_return(line, f"{os.fspath(path)}, line {number}")
+                yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"Cannot unpack {os.fspath(path)}: {error}") from None
+
+
+def _refuse_lone_carriage_return(line: str, place: str) -> None:
+    # `str.split` cuts there, and TensorFlow's reader drops carriage returns wherever they are.
+    if line.replace("\r", "").split() != line.split():
+        remedy = "Replace it with a newline or a space."
+        if "\0" in line:
+            remedy = "The line also contains NUL bytes. If it is UTF-16, convert it to UTF-8."
+        raise ValueError(f"{place}: a carriage return between two tokens. {remedy}")
 
 
 def is_packed(path: str | os.PathLike) -> bool:

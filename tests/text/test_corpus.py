@@ -159,23 +159,6 @@ def test_carriage_returns_beside_white_space_change_nothing(tmp_path):
     assert list(read_sentences(files)) == [["a", "b"], ["c", "d"], ["e"]]
 
 
-def test_a_carriage_return_alone_between_tokens_is_refused_with_its_line(tmp_path):
-    # The dataset would read one token, where `str.split()` finds two.
-    (tmp_path / "text.txt").write_bytes(b"a b\nc\rd\n")
-
-    with pytest.raises(
-        ValueError, match=r"text\.txt, line 2: a carriage return stands between two"
-    ):
-        list(read_sentences([tmp_path / "text.txt"]))
-
-
-def test_text_in_utf_16_with_carriage_returns_is_refused_with_a_hint(tmp_path):
-    (tmp_path / "text.txt").write_text("a b\r\n", encoding="utf-16")
-
-    with pytest.raises(ValueError, match=r"line 1: .* NUL bytes too: is it UTF-16\? Convert it"):
-        list(read_sentences([tmp_path / "text.txt"]))
-
-
 def test_a_dataset_in_another_order_holds_the_same_and_repeats_it_from_its_seed(tmp_path):
     names = [f"{i}.txt" for i in range(8)]
     for name in names:

@@ -172,6 +172,26 @@ def test_lines_end_at_newlines_alone(tmp_path):
     assert list(read_lines(path)) == ["a\x0bb\r\n", "\x85\u2028\n", "\udcff"]
 
 
+def test_a_carriage_return_between_two_tokens_is_refused_with_its_line(tmp_path):
+    # Python would read two tokens, and TensorFlow's reader one.
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"a b\nc\rd\n")
+
+    with pytest.raises(
+        ValueError,
+        match=r"text\.txt, line 2: a carriage return between two tokens\. Replace it with",
+    ):
+        list(read_lines(path))
+
+
+def test_text_in_utf_16_with_carriage_returns_is_refused_with_a_hint(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a b\r\n", encoding="utf-16")
+
+    with pytest.raises(ValueError, match=r"line 1: .* NUL bytes\. If it is UTF-16, convert it to"):
+        list(read_lines(path))
+
+
 @pytest.mark.parametrize(
     ("lines", "kwargs", "message"),
     [
