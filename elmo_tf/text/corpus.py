@@ -47,10 +47,27 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
             raise FileNotFoundError(f"No text file matches {pattern}.")
         files.update(dict.fromkeys(found))
     for file in files:
-        if not file.is_fifo():  # which opens when somebody writes
-            with open(file, "rb"):
-                pass
+        check_text_file(file)
     return list(files)
+
+
+def check_text_file(path: str | os.PathLike) -> None:
+    """Raises `OSError` if a text file cannot be read."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{os.fspath(path)} is a directory; a text file is needed.")
+    if not Path(path).is_fifo():  # which opens only when another process writes to it
+        with open(path, "rb"):
+            pass
+
+
+def check_regular_file(path: str | os.PathLike) -> None:
+    """Raises `OSError` or `ValueError` if a text file cannot be read more than once."""
+    check_text_file(path)
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"{os.fspath(path)} is not a regular file: the text is read more than once, which a "
+            "pipe does not allow. Write it to a file first."
+        )
 
 
 def read_sentences(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
@@ -145,14 +162,10 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
     """Counts text files, or recalls what they counted before; see `CountCache`.
 
     Raises:
-        ValueError: there is no token in them, or one is no file on a disk; or see `read_sentences`.
+        ValueError: there is no token in them; or see `check_regular_file` and `read_lines`.
     """
     for file in files:
-        if not os.path.isfile(file):
-            raise ValueError(
-                f"{os.fspath(file)} is no file on a disk: text is read more than once, which a "
-                "pipe does not allow. Write it to a file first."
-            )
+        check_regular_file(file)
     cache = CountCache(files, vocabulary)
     kept = cache.load(CorpusCount._fields)
     if kept is not None:

@@ -311,8 +311,11 @@ def test_a_pattern_without_a_file_is_named(tmp_path, pattern, message):
 
 
 def test_a_folder_is_no_text_file(tmp_path):
-    with pytest.raises(IsADirectoryError, match=tmp_path.name):
+    message = rf"{tmp_path.name} is a directory; a text file is needed\."
+    with pytest.raises(IsADirectoryError, match=message):
         text_files([tmp_path])
+    with pytest.raises(IsADirectoryError, match=message):
+        count_corpus([tmp_path], Vocabulary.build(["a"]))
 
 
 @pytest.mark.parametrize("damage", ["cut short", "changed"])
@@ -328,7 +331,7 @@ def test_a_damaged_packed_file_is_named(files, damage):
 def test_a_pipe_is_refused_before_it_is_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(ValueError, match=r"pipe is no file on a disk: .* more than once"):
+    with pytest.raises(ValueError, match=r"pipe is not a regular file: .* more than once"):
         count_corpus([tmp_path / "pipe"], Vocabulary.build(["a"]))
 
 
