@@ -350,9 +350,11 @@ def test_a_carriage_return_between_two_tokens_is_refused_by_all(command, trained
 
 
 def test_a_position_outside_the_sentence_ends_with_status_1(command, trained):
-    status, out, err = command("substitutes", trained, "the cat", "--position", "2")
+    status, out, err = command(
+        "substitutes", trained, "the cat", "--position", "0", "--position", "5"
+    )
     assert (status, out) == (1, "")
-    assert "the sentence has 2 tokens. Received: 2" in err
+    assert err == "elmo-tf: --position 5: the sentence has 2 tokens (0 to 1).\n"
 
 
 def test_what_exists_is_not_overwritten_unless_told(command, trained):

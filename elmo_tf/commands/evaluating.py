@@ -103,12 +103,13 @@ def add_substitutes(add: Callable) -> None:
 
 def _substitutes(arguments: Any) -> None:
     from elmo_tf.checkpoints.load import load_language_model
-    from elmo_tf.evaluation.substitution import substitutes
+    from elmo_tf.evaluation.substitution import check_position, substitutes
 
+    tokens, positions = arguments.sentence.split(), arguments.position
+    for position in positions:
+        check_position("--position", position, len(tokens))
     model = load_language_model(arguments.checkpoint)
-    positions = arguments.position
-    found = substitutes(model, arguments.sentence, positions, arguments.top)
-    tokens = arguments.sentence.split()
+    found = substitutes(model, tokens, positions, arguments.top)
     for position, best in zip(positions, found, strict=True):
         rows = [
             {"token": substitute.token, **substitute.log_probs, "total": substitute.total}
