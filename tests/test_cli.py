@@ -172,7 +172,7 @@ def test_score_prints_one_json_object_a_line(command, trained):
     results = [json.loads(line) for line in out.splitlines()]
     scores = sentence_scores(load_language_model(trained), LINES)
     for result, score in zip(results, scores, strict=True):
-        assert set(result) == {"tokens", "forward", "backward"}
+        assert set(result) == {"tokens", "forward", "backward", "unknown_tokens", "known"}
         assert result["tokens"] == len(score.tokens) + 1
         assert result["forward"] == pytest.approx(score.log_probs["forward"], rel=1e-5)
         assert result["backward"] == pytest.approx(score.log_probs["backward"], rel=1e-5)
@@ -192,6 +192,20 @@ def test_the_words_of_score_add_up_to_the_sentence(command, trained):
         assert sum(values) == pytest.approx(sentence[direction], rel=1e-6)
     assert [word["token"] for word in empty["words"]] == ["<S>", "</S>"]
     assert empty["tokens"] == 1
+
+
+def test_score_marks_unknown_words_and_prints_the_sum_without_them(command, trained):
+    Path("one.txt").write_text("the zyx cat\n")
+    status, out, _ = command("score", trained, "one.txt", "--per-token")
+    assert status == 0
+    sentence = json.loads(out)
+    words = sentence["words"]
+    assert [word["token"] for word in words if word.get("unknown")] == ["zyx"]
+    assert sentence["unknown_tokens"] == 1
+    for direction in ("forward", "backward"):
+        known = sum(word.get(direction, 0) for word in words if "unknown" not in word)
+        assert sentence["known"][direction] == pytest.approx(known, rel=1e-6)
+        assert sentence["known"][direction] > sentence[direction]
 
 
 def test_score_escapes_the_bytes_that_are_no_text(command, trained):

@@ -39,7 +39,9 @@ def add_score(add: Callable) -> None:
     _add_trained(parser)
     add_files(parser)
     parser.add_argument(
-        "--per-token", action="store_true", help="each token's log probabilities too"
+        "--per-token",
+        action="store_true",
+        help="print the log probabilities of each token too; unknown words are marked",
     )
     parser.add_argument(
         "--batch-tokens", type=positive, default=4096, metavar="N", help="in a batch (4096)"
@@ -59,8 +61,9 @@ def _score(arguments: Any) -> None:
     # On a terminal the results themselves show how far it is.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
         for score in sentence_scores(model, lines, arguments.batch_tokens):
+            unknown = {"unknown_tokens": score.num_unknown, "known": score.known_log_probs}
             words = {"words": _words(score)} if arguments.per_token else {}
-            print_json({"tokens": score.num_targets, **score.log_probs, **words})
+            print_json({"tokens": score.num_targets, **score.log_probs, **unknown, **words})
             meter.update(1)
 
 
@@ -75,6 +78,9 @@ def _words(score: Any) -> list[dict[str, Any]]:
     for direction, values in score.token_log_probs.items():
         for word, value in zip(words[first[direction] :], values.tolist(), strict=False):
             word[direction] = value
+    for word, is_unknown in zip(words[1:-1], score.is_unknown, strict=True):
+        if is_unknown:
+            word["unknown"] = True
     return [word for word in words if len(word) > 1]
 
 
