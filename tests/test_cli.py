@@ -125,7 +125,11 @@ def test_train_prints_the_last_perplexity_as_json(command, trained, caplog):
     result = json.loads(out)
     assert result["step"] == 2
     assert result["perplexity"][0]["step"] == 2
+    share = result["perplexity"][0]["unknown"]
+    assert 0.05 < share < 1
     assert "Step 1: held-out perplexity" in caplog.text
+    assert f"tokens, {share:.1%} unknown)." in caplog.text
+    assert caplog.text.count(f"{share:.1%} of the targets are not in the vocabulary") == 1
     assert "tokens/s" in err
 
 
@@ -155,15 +159,19 @@ def test_training_goes_on_with_resume_and_begins_again_with_overwrite(command, t
     assert len(Path("run/log.jsonl").read_text().splitlines()) == 1
 
 
-def test_evaluate_prints_one_json_object(command, trained):
+def test_evaluate_prints_one_json_object(command, trained, caplog):
     status, out, _ = command("evaluate", trained, "text.txt")
     assert status == 0
     result = json.loads(out)
-    assert set(result) == {"forward", "backward", "average", "tokens"}
+    assert set(result) == {"forward", "backward", "average", "tokens", "unknown"}
     assert result["tokens"] == sum(len(line.split()) + 1 for line in LINES if line)
     assert result["average"] == pytest.approx(
         np.sqrt(result["forward"] * result["backward"]), rel=1e-6
     )
+    known = (trained / "vocab.txt").read_text().split()
+    unknown = [word for line in LINES for word in line.split() if word not in known]
+    assert result["unknown"] == len(unknown) / result["tokens"] > 0.05
+    assert f"{result['unknown']:.1%} of the targets are not in the vocabulary" in caplog.text
 
 
 def test_score_prints_one_json_object_a_line(command, trained):

@@ -14,7 +14,7 @@ from elmo_tf.progress import progress
 from elmo_tf.text.count_cache import CountCache
 from elmo_tf.text.odd_lines import is_utf_8, odd_lines
 from elmo_tf.text.sentences import split_tokens
-from elmo_tf.text.vocabulary import Vocabulary, is_packed, read_lines
+from elmo_tf.text.vocabulary import UNKNOWN_ID, Vocabulary, is_packed, read_lines
 
 # Tokens of a sentence at most. Windows are cut from whole sentences held in memory, at a cost that
 # grows with the square of their length.
@@ -114,7 +114,7 @@ class CorpusCount(NamedTuple):
     sentences: as `read_sentences` gives them.
     tokens: without boundaries.
     types: distinct tokens.
-    unknown: tokens that are not in a vocabulary.
+    unknown: tokens that are `<UNK>` to a vocabulary.
     longest: tokens of the longest sentence.
     invalid_lines, nul_lines: those with bytes that are no UTF-8, or are zero.
     cut_lines: those of more than 10,000 tokens, read as several sentences.
@@ -218,7 +218,8 @@ def _count(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> Corpus
                 meter.update(parts)
     if not types:
         raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
-    unknown = sum(count for token, count in types.items() if token not in vocabulary)
+    ids = vocabulary.ids(list(types))
+    unknown = sum(count for id, count in zip(ids, types.values(), strict=True) if id == UNKNOWN_ID)
     return CorpusCount(sentences, types.total(), len(types), unknown, longest, **odd)
 
 

@@ -205,6 +205,12 @@ def test_what_is_counted_is_what_is_read(tmp_path, content):
     assert count.longest == max(map(len, expected))
 
 
+def test_a_token_spelt_as_the_unknown_one_is_unknown(tmp_path):
+    (tmp_path / "text.txt").write_text("a <UNK> b")
+
+    assert count_corpus([tmp_path / "text.txt"], Vocabulary.build(["a"])).unknown == 2
+
+
 ODD_LINES = {
     "invalid_lines": b"caf\xe9 \xe9\n\xed\xa0\x80\n",
     "nul_lines": b"\0 \0\na\0\n",
