@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -377,6 +378,47 @@ def test_a_position_outside_the_sentence_ends_with_status_1(command, trained):
     )
     assert (status, out) == (1, "")
     assert err == "elmo-tf: --position 5: the sentence has 2 tokens (0 to 1).\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "{run}", "{text}"),
+        ("score", "{run}", "{text}"),
+    ],
+)
+def test_a_dash_is_stdin(command, trained, stdin, monkeypatch, arguments):
+    Path("temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", "temporary")
+    wanted = command(*(argument.format(run=trained, text="text.txt") for argument in arguments))
+    stdin(Path("text.txt").read_bytes())
+    found = command(*(argument.format(run=trained, text="-") for argument in arguments))
+    assert wanted[0] == found[0] == 0
+    assert found[1] == wanted[1]
+    assert not list(Path("temporary").iterdir())
+
+
+def test_vocab_counts_the_tokens_of_stdin(command, stdin):
+    stdin(Path("text.txt").read_bytes())
+    for text, output in (("text.txt", "file.txt"), ("-", "stdin.txt")):
+        assert command("vocab", text, "--output", output)[0] == 0
+    assert Path("stdin.txt").read_text() == Path("file.txt").read_text()
+
+
+def test_files_and_stdin_are_read_in_the_order_of_the_call(command, trained, stdin):
+    Path("one.txt").write_text("the cat\n")
+    stdin(b"the\n")
+    _, out, _ = command("score", trained, "one.txt", "-", "text.txt")
+    sizes = [json.loads(line)["tokens"] for line in out.splitlines()]
+    assert sizes == [3, 2, *(len(line.split()) + 1 for line in LINES)]
+
+
+@pytest.mark.parametrize("name", ["score", "evaluate"])
+def test_an_error_in_the_text_of_stdin_names_it(command, trained, stdin, name):
+    stdin(b"the\ncat\rdog\n")
+    status, out, err = command(name, trained, "-")
+    assert (status, out) == (1, "")
+    assert re.search("stdin>?, line 2: a carriage return between two tokens", err)
 
 
 def test_what_exists_is_not_overwritten_unless_told(command, trained):

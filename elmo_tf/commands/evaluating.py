@@ -4,7 +4,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_files, natural, positive, print_json
+from elmo_tf.commands.options import (
+    add_files,
+    natural,
+    positive,
+    print_json,
+    stdin_in_a_file,
+    text_sources,
+)
 
 
 def add_evaluate(add: Callable) -> None:
@@ -24,8 +31,9 @@ def _evaluate(arguments: Any) -> None:
     from elmo_tf.evaluation.perplexity import perplexity
     from elmo_tf.text.corpus import text_files
 
-    files = text_files(arguments.files)
-    print_json(perplexity(load_language_model(arguments.checkpoint), files))
+    with stdin_in_a_file(arguments.files) as patterns:
+        files = text_files(patterns)
+        print_json(perplexity(load_language_model(arguments.checkpoint), files))
 
 
 def add_score(add: Callable) -> None:
@@ -52,12 +60,11 @@ def _score(arguments: Any) -> None:
     from elmo_tf.checkpoints.load import load_language_model
     from elmo_tf.evaluation.scoring import sentence_scores
     from elmo_tf.progress import progress
-    from elmo_tf.text.corpus import text_files
     from elmo_tf.text.vocabulary import read_lines
 
-    files = text_files(arguments.files)
+    sources = text_sources(arguments.files)
     model = load_language_model(arguments.checkpoint)
-    lines = (line for file in files for line in read_lines(file))
+    lines = (line for source in sources for line in read_lines(source))
     # On a terminal the results themselves show how far it is.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
         for score in sentence_scores(model, lines, arguments.batch_tokens):

@@ -14,7 +14,7 @@ from elmo_tf.progress import progress
 from elmo_tf.text.count_cache import CountCache
 from elmo_tf.text.odd_lines import is_utf_8, odd_lines
 from elmo_tf.text.sentences import split_tokens
-from elmo_tf.text.vocabulary import UNKNOWN_ID, Vocabulary, is_packed, read_lines
+from elmo_tf.text.vocabulary import UNKNOWN_ID, TextSource, Vocabulary, is_packed, read_lines
 
 # Tokens of a sentence at most. Windows are cut from whole sentences held in memory, at a cost that
 # grows with the square of their length.
@@ -70,7 +70,7 @@ def check_regular_file(path: str | os.PathLike) -> None:
         )
 
 
-def read_sentences(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
+def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
     """The tokens of each line that has any; of a line of more than 10,000, several sentences.
 
     A line is held in memory whole, and nothing else of the text.

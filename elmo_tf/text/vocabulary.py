@@ -1,12 +1,13 @@
 """tokens ─► ids of the softmax: the vocabulary file, and its lookup in the graph."""
 
 import collections
+import contextlib
 import gzip
 import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, BinaryIO
 
 import tensorflow as tf
 
@@ -18,6 +19,8 @@ EOS_TOKEN = "</S>"
 UNKNOWN_TOKEN = "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
 SPECIAL_TOKENS = (BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN)
+# A file, or a stream such as `sys.stdin.buffer`.
+TextSource = str | os.PathLike | BinaryIO
 _MOST_QUOTED = 60  # characters of a value in a message
 
 
@@ -167,30 +170,40 @@ class Vocabulary:
         return {**self.__dict__, "_eager_table": None}
 
 
-def read_lines(path: str | os.PathLike) -> Iterator[str]:
-    """Lines of a text file, cut at newlines alone; `.gz` is unpacked.
+def read_lines(source: TextSource) -> Iterator[str]:
+    """Lines of a text, cut at newlines alone.
 
     Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). The byte order mark that some
     editors put in front of the text is dropped. Every reader of text reads it with this function,
     so that all of them refuse the same files.
 
+    Args:
+        source: a file, unpacked if its name ends in `.gz`; or a binary stream, which stays open.
+
     Raises:
         ValueError: a `.gz` file is damaged, or nothing but a carriage return separates two tokens.
         OSError: the file cannot be read.
     """
-    opener = gzip.open if is_packed(path) else open
+    name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
     try:
-        with opener(path, "rt", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-            for number, line in enumerate(file, start=1):
+        with _opened(source) as lines:
+            for number, line in enumerate(lines, start=1):
+                line = line.decode("utf-8", "surrogateescape")
                 if number == 1:
                     # TensorFlow's reader drops carriage returns, so it finds a mark behind them
                     # too.
                     line = re.sub("^\r*\ufeff", "", line)
                 if "\r" in line:
-                    _refuse_lone_carriage_return(line, f"{os.fspath(path)}, line {number}")
+                    _refuse_lone_carriage_return(line, f"{name}, line {number}")
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"Cannot unpack {os.fspath(path)}: {error}") from None
+        raise ValueError(f"Cannot unpack {name}: {error}") from None
+
+
+def _opened(source: TextSource) -> contextlib.AbstractContextManager[BinaryIO]:
+    if not isinstance(source, str | os.PathLike):
+        return contextlib.nullcontext(source)
+    return gzip.open(source) if is_packed(source) else open(source, "rb")
 
 
 def _refuse_lone_carriage_return(line: str, place: str) -> None:
