@@ -1,8 +1,8 @@
 """LanguageModel ─► perplexity of held-out text, by the full softmax."""
 
 import math
+import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import tensorflow as tf
 from absl import logging
@@ -23,7 +23,7 @@ _LARGEST_EXPONENT = 709  # of a Python float
 
 
 def perplexity(
-    model: LanguageModel, files: Sequence[Path], shown: bool = True
+    model: LanguageModel, files: Sequence[str | os.PathLike], shown: bool = True
 ) -> dict[str, float | int]:
     """Perplexity per token, the boundary at a sentence's end included.
 
@@ -59,7 +59,7 @@ class Perplexity:
     Call arguments, Returns, Raises: see `perplexity`.
     """
 
-    def __init__(self, model: LanguageModel, files: Sequence[Path]):
+    def __init__(self, model: LanguageModel, files: Sequence[str | os.PathLike]):
         self._model = model
         count = count_corpus(files, model.vocabulary)
         self._num_targets = count.targets

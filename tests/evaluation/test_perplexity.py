@@ -115,7 +115,7 @@ def test_a_text_in_several_files_and_packed_is_the_same_text(model, text, tmp_pa
     (tmp_path / "1.txt").write_bytes(b"".join(lines[:2]))
     (tmp_path / "2.txt.gz").write_bytes(gzip.compress(b"".join(lines[2:])))
 
-    files = [tmp_path / "1.txt", tmp_path / "2.txt.gz"]
+    files = [tmp_path / "1.txt", str(tmp_path / "2.txt.gz")]
     assert perplexity(model, files) == pytest.approx(measured, rel=1e-6)
 
 
