@@ -17,6 +17,7 @@ _HOMES = {
     "Vocabulary": "elmo_tf.text.vocabulary",
     "char_ids": "elmo_tf.text.char_ids",
     "load_bilm": "elmo_tf.checkpoints.load",
+    "load_language_model": "elmo_tf.checkpoints.load",
     "save_bilm": "elmo_tf.checkpoints.save",
 }
 _SUBPACKAGES = (

@@ -29,6 +29,7 @@ BACKEND_FREE = [
         ("Vocabulary", "elmo_tf.text"),
         ("char_ids", "elmo_tf.text"),
         ("load_bilm", "elmo_tf.checkpoints"),
+        ("load_language_model", "elmo_tf.checkpoints"),
         ("save_bilm", "elmo_tf.checkpoints"),
     ],
 )

@@ -15,6 +15,7 @@ from elmo_tf.commands.options import (
     positive_float,
     print_json,
     rate,
+    text_sources,
 )
 from elmo_tf.config import PRESETS, BiLMConfig
 from elmo_tf.trainers.config import OPTIMIZERS, PRECISIONS, SCHEDULES
@@ -46,11 +47,11 @@ def add_vocab(add: Callable) -> None:
 def _vocab(arguments: Any) -> None:
     from elmo_tf.files import refuse_existing
     from elmo_tf.progress import progress_over
-    from elmo_tf.text.corpus import read_sentences, text_files
+    from elmo_tf.text.corpus import read_sentences
     from elmo_tf.text.vocabulary import Vocabulary
 
     refuse_existing(arguments.output, arguments.overwrite)
-    sentences = read_sentences(text_files(arguments.files))
+    sentences = read_sentences(text_sources(arguments.files))
     lines = (" ".join(tokens) for tokens in sentences)
     vocabulary = Vocabulary.build(
         progress_over(lines, None, "counting", "sentences"),
