@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import elmo_tf
 from elmo_tf import Elmo, char_ids
 from reference import scalar_mix as reference
 
@@ -209,6 +212,73 @@ def test_a_task_trains_and_survives_saving_without_the_checkpoint(
     assert len(loaded.trainable_weights) == len(model.trainable_weights)
     for old, new in zip(bilm.weights, loaded_elmo.bilm.weights, strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_the_bilm_is_frozen_and_unfrozen_at_any_time(fresh_bilm, built):
+    elmo = Elmo(fresh_bilm())
+    if built:
+        elmo(SENTENCES)
+    bilm, num_all = elmo.bilm, len(elmo.bilm.trainable_weights)
+
+    for trainable in (True, False, True, True, False):
+        elmo.trainable_bilm = trainable
+        assert elmo.trainable_bilm == elmo.get_config()["trainable_bilm"] == trainable
+        elmo(SENTENCES)
+        assert len(elmo.trainable_weights) == 2 + (num_all if trainable else 0)
+        assert len(elmo.weights) == len(elmo.variables) - 1 == 2 + len(bilm.weights)
+        assert len(bilm.trainable_weights) == num_all
+    elmo.trainable = False
+    elmo.trainable_bilm = True
+    assert keras.Sequential([elmo]).trainable_weights == []
+
+
+def test_the_bilm_is_trained_in_a_second_phase(fresh_bilm, keras_round_trip):
+    bilm = fresh_bilm()
+    model, elmo = task_model(bilm, keras.Input((None,), dtype="string"), dropout=0.0)
+    targets = tf.ones((4, 5, 2))
+
+    def changed_by_training(expected_before):
+        before = [weight.numpy() for weight in bilm.weights]
+        np.testing.assert_array_equal(model(TOKENS), expected_before)
+        model.compile("sgd", "mse")
+        model.fit(TOKENS, targets, verbose=0)
+        return [(old != new.numpy()).any() for old, new in zip(before, bilm.weights, strict=True)]
+
+    for trainable in (False, True, False):
+        outputs = model(TOKENS).numpy()
+        elmo.trainable_bilm = trainable
+        assert any(changed_by_training(outputs)) == trainable
+        loaded = keras_round_trip(model)
+        np.testing.assert_array_equal(loaded(TOKENS), model(TOKENS))
+        assert loaded.get_layer("elmo").trainable_bilm == trainable
+        assert len(loaded.trainable_weights) == len(model.trainable_weights)
+
+
+def test_weights_of_a_first_phase_are_those_of_the_second(fresh_bilm, tmp_path):
+    path = tmp_path / "first.weights.h5"
+    inputs = keras.Input((None,), dtype="string")
+    first, elmo = task_model(fresh_bilm(), inputs)
+    elmo.bilm.weights[0].assign_add(tf.ones(elmo.bilm.weights[0].shape))
+    first.save_weights(path)
+    second, elmo = task_model(fresh_bilm(), inputs)
+
+    elmo.trainable_bilm = True
+    second.load_weights(path)
+
+    np.testing.assert_array_equal(second(TOKENS), first(TOKENS))
+
+
+def test_the_two_phases_of_the_guide_run():
+    guide = (Path(elmo_tf.__file__).parents[1] / "docs" / "tasks.md").read_text(encoding="utf-8")
+    section = guide.partition("### First the task, then the biLM")[2]
+    code = section.partition("```python\n")[2].partition("```")[0]
+    names = {}
+
+    exec(code, names)
+
+    assert names["elmo"].trainable_bilm
+    assert len(names["model"].optimizer.variables) > 2 * len(names["elmo"].bilm.trainable_weights)
 
 
 def test_the_mask_reaches_the_layers_above(bilm):
