@@ -111,6 +111,16 @@ class Elmo(keras.layers.Layer):
         """The biLM below."""
         return self._below.bilm
 
+    # A `Sequential` without an `Input` gives its first layer inputs of these types, as Keras's own
+    # `TextVectorization` knows. The parts of this layer compute by its `dtype_policy`.
+    @property
+    def compute_dtype(self) -> str:
+        return "string"
+
+    @property
+    def variable_dtype(self) -> str:
+        return "string"
+
     @property
     def trainable_bilm(self) -> bool:
         """Whether the task trains the biLM too."""

@@ -294,6 +294,28 @@ def test_the_mask_reaches_the_layers_above(bilm):
     np.testing.assert_allclose(mean[0], vectors[0, :3].mean(axis=0), atol=1e-5)
 
 
+@pytest.mark.parametrize("inputs", [np.array(SENTENCES), tf.constant(SENTENCES), TOKENS])
+def test_a_sequential_model_needs_no_input_layer(bilm, keras_round_trip, inputs):
+    lstm = keras.layers.LSTM(3)
+    model = keras.Sequential([Elmo(bilm), lstm])
+
+    outputs = model(inputs)
+
+    expected = lstm(Elmo(bilm)(SENTENCES))
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+    np.testing.assert_allclose(model(inputs[:2]), expected[:2], atol=1e-5)
+    np.testing.assert_array_equal(keras_round_trip(model)(inputs), outputs)
+
+
+def test_a_sequential_model_over_sentences_is_trained_without_an_input_layer(bilm):
+    model = keras.Sequential([Elmo(bilm), keras.layers.LSTM(3)])
+    model.compile("sgd", "mse")
+
+    model.fit(np.array(SENTENCES, object), np.ones((4, 3)), batch_size=3, verbose=0)
+
+    assert model.predict(tf.constant(SENTENCES), verbose=0).shape == (4, 3)
+
+
 def test_char_ids_and_lengths_may_be_symbolic(bilm, keras_round_trip):
     ids = keras.Input((None, 14), dtype="int32")
     lengths = keras.Input((), dtype="int32")
@@ -381,7 +403,7 @@ def test_the_dtype_policy_is_that_of_all_parts(bilm, keras_round_trip, dtype):
 
     for part in (elmo, elmo.mixes[0], elmo.dropout):
         assert part.dtype_policy.name == dtype
-    assert model(TOKENS).dtype == model.output.dtype == elmo.compute_dtype
+    assert model(TOKENS).dtype == model.output.dtype == elmo.dtype_policy.compute_dtype
     np.testing.assert_allclose(tf.cast(model(TOKENS), tf.float32), Elmo(bilm)(TOKENS), atol=0.02)
     assert keras_round_trip(model).get_layer("elmo").mixes[0].dtype_policy.name == dtype
 
