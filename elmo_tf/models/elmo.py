@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.text.inputs import checked_inputs, is_token, token_batch
+from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, token_batch
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -226,6 +226,7 @@ class TokenMask(keras.layers.Layer):
     """
 
     def call(self, inputs, lengths=None):
+        inputs = as_tensor(inputs)  # Keras hands ragged tensors on
         if inputs.dtype == tf.string:
             tokens, lengths = token_batch(inputs, lengths)
             return tf.sequence_mask(lengths, tf.shape(tokens)[1])

@@ -316,6 +316,22 @@ def test_a_sequential_model_over_sentences_is_trained_without_an_input_layer(bil
     assert model.predict(tf.constant(SENTENCES), verbose=0).shape == (4, 3)
 
 
+@pytest.mark.parametrize("kind", ["tokens", "char ids"])
+def test_ragged_inputs_reach_the_layers_above_with_their_mask(bilm, kind):
+    ragged = tf.RaggedTensor.from_tensor(TOKENS, lengths=MASK.sum(axis=1))
+    inputs = keras.Input((None,), dtype="string")
+    if kind == "char ids":
+        ragged, inputs = char_ids(ragged, 14), keras.Input((None, 14), dtype="int32")
+    lstm = keras.layers.LSTM(3)
+    model = keras.Model(inputs, lstm(Elmo(bilm)(inputs)))
+    expected = lstm(Elmo(bilm)(TOKENS))
+
+    np.testing.assert_allclose(model(ragged), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict(ragged, verbose=0), expected, atol=1e-6)
+    model.compile("sgd", "mse")
+    model.fit(ragged, tf.ones((4, 3)), verbose=0)
+
+
 def test_char_ids_and_lengths_may_be_symbolic(bilm, keras_round_trip):
     ids = keras.Input((None, 14), dtype="int32")
     lengths = keras.Input((), dtype="int32")
