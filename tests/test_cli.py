@@ -148,7 +148,9 @@ def test_training_goes_on_with_resume_and_begins_again_with_overwrite(command, t
     assert command(*arguments, "--steps", "2")[0] == 0
     status, out, err = command(*arguments, "--steps", "3")
     assert (status, out) == (2, "")
-    assert err.splitlines()[-1].startswith("elmo-tf: The work directory run is in use.")
+    assert err.splitlines()[-1].startswith(
+        "elmo-tf: run already holds a training run. Add --resume"
+    )
     assert command(*arguments, "--steps", "3", "--resume")[0] == 0
     assert len(Path("run/log.jsonl").read_text().splitlines()) == 3
     assert command(*arguments, "--steps", "1", "--overwrite")[0] == 0

@@ -18,6 +18,7 @@ import tensorflow as tf
 from elmo_tf.files import atomic_file
 from elmo_tf.tasks import TaskModel  # and all that a saved model may hold
 from elmo_tf.trainers.tasks.config import FREE, TaskConfig
+from elmo_tf.trainers.workdir import refuse_used_workdir
 
 MODEL_FILE = "model.keras"
 RECORD_FILE = "task.json"
@@ -50,10 +51,7 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
     elif config.resume and names == results:
         _check_has_no_epoch(workdir)
     elif names:
-        raise FileExistsError(
-            f"The work directory {workdir} is in use. Go on in it (resume=True, --resume), empty "
-            "it of a run's results (overwrite=True, --overwrite), or choose another."
-        )
+        refuse_used_workdir(workdir, names, RECORD_FILE, config.resume)
 
 
 def _check_has_no_epoch(workdir: Path) -> None:
