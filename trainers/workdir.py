@@ -17,11 +17,10 @@ from elmo_tf.config import BiLMConfig
 from elmo_tf.files import atomic_file, refuse_pattern
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
-from elmo_tf.trainers.config import PretrainConfig
+from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig, read_record
 from elmo_tf.trainers.watching import LOG_FILE, TENSORBOARD_FOLDER
 
 BEST_FOLDER = "best"
-RECORD_FILE = "training.json"
 _RESULTS = (
     OPTIONS_FILE,
     WEIGHTS_FILE,
@@ -52,7 +51,7 @@ def check_workdir(
     if config.resume:
         record = workdir / RECORD_FILE
         if last_save(workdir) is not None:
-            config.check_continues(shape, read_record(workdir)["settings"], record)
+            config.check_continues(shape, read_record(record)["settings"], record)
             if Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary:
                 raise ValueError(
                     f"Cannot go on with another vocabulary than {workdir / VOCABULARY_FILE}: "
@@ -110,7 +109,7 @@ def check_corpus(workdir: Path, config: PretrainConfig, corpus: dict[str, Any]) 
         corpus: what the record is to tell of the text.
     """
     if config.resume and last_save(workdir) is not None:
-        before = read_record(workdir)["corpus"]
+        before = read_record(workdir / RECORD_FILE)["corpus"]
         if before != corpus:
             raise ValueError(
                 f"The corpus changed: {_corpus_change(before, corpus)}. Pass the text with which "
@@ -123,11 +122,6 @@ def _corpus_change(before: dict[str, Any], now: dict[str, Any]) -> str:
         if before[name] != now[name]:
             return f"{before[name]:,} {unit} before, {now[name]:,} now"
     return "it has as many sentences and tokens as before, but its files differ"
-
-
-def read_record(workdir: Path) -> dict[str, Any]:
-    """What `training.json` holds."""
-    return json.loads((workdir / RECORD_FILE).read_text(encoding="utf-8"))
 
 
 def prepare_workdir(
@@ -149,7 +143,7 @@ def begin_record(
     """The record of the run. It and the log are cut back to the step from which it goes on."""
     record = {"settings": config.as_json(shape), "corpus": corpus, "step": first, "perplexity": []}
     if first > 0:
-        before = read_record(workdir)
+        before = read_record(workdir / RECORD_FILE)
         record["perplexity"] = [part for part in before["perplexity"] if part["step"] <= first]
         # A run killed right after it saved its state has not recorded that step's loss.
         if before["step"] == first and "loss" in before:

@@ -22,6 +22,11 @@ def test_a_run_in_two_parts_equals_one_without_a_break(tmp_path, settings, run, 
     assert record["perplexity"][-1] == run.record["perplexity"][-1]
 
 
+def test_a_work_directory_has_all_that_is_needed_to_go_on(run, interrupted):
+    pretrain(PretrainConfig.resumed(interrupted, steps=60))
+    assert_same_run(interrupted, run)
+
+
 def test_a_run_killed_between_its_state_and_its_record_may_be_resumed_twice(
     settings, run, interrupted
 ):

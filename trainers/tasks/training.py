@@ -22,13 +22,12 @@ from elmo_tf.progress import progress
 from elmo_tf.tasks import TaskModel
 from elmo_tf.trainers.tasks.answering import batch_answers
 from elmo_tf.trainers.tasks.building import kept_layers, new_elmo, new_embeddings
-from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
 from elmo_tf.trainers.tasks.examples import Batches, DistinctTexts
 from elmo_tf.trainers.tasks.kinds import KINDS, TaskKind
 from elmo_tf.trainers.tasks.workdir import (
     LOG_FILE,
     MODEL_FILE,
-    RECORD_FILE,
     SavedState,
     check_workdir,
     claimed_workdir,

@@ -44,6 +44,20 @@ def test_a_run_goes_on_exactly_where_it_ended(run, tmp_path):
     assert again["epochs"] == resumed["epochs"]
 
 
+def test_resume_and_a_work_directory_are_enough_to_go_on(run, begun, tmp_path, command):
+    whole = run("ner", tmp_path / "whole", has_elmo=False, epochs=3)
+
+    resumed = train_task(TaskConfig.resumed(begun, epochs=3))
+
+    assert losses(resumed) == losses(whole)
+    status, out, err = command("task", "train", "--workdir", begun, "--resume")
+    assert (status, json.loads(out)["score"]) == (0, whole["best"]["score"]), err
+    for arguments in (("--workdir", begun), ("--workdir", tmp_path / "new", "--resume")):
+        status, out, err = command("task", "train", *arguments)
+        assert (status, out) == (2, "")
+        assert "required: --task, --train, --dev" in err.splitlines()[-1]
+
+
 def test_a_work_directory_in_use_is_left_alone(run, ner, tmp_path):
     with pytest.raises(FileExistsError, match=r"ner already holds a training run\. Add --resume"):
         run("ner", ner[0])
