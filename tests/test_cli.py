@@ -153,11 +153,36 @@ def test_training_goes_on_with_resume_and_begins_again_with_overwrite(command, t
     assert command(*arguments, "--steps", "2")[0] == 0
     status, out, err = command(*arguments, "--steps", "3")
     assert (status, out) == (2, "")
-    assert err.splitlines()[-1].startswith("elmo-tf: The work directory run is in use.")
+    assert err.splitlines()[-1].startswith(
+        "elmo-tf: run already holds a training run. Add --resume"
+    )
     assert command(*arguments, "--steps", "3", "--resume")[0] == 0
     assert len(Path("run/log.jsonl").read_text().splitlines()) == 3
     assert command(*arguments, "--steps", "1", "--overwrite")[0] == 0
     assert len(Path("run/log.jsonl").read_text().splitlines()) == 1
+
+
+def test_resume_and_a_work_directory_are_enough_to_go_on(command, trained):
+    shutil.copytree(trained, "run")
+    status, out, err = command("train", "--workdir", "run", "--resume", "--steps", "5")
+    assert (status, json.loads(out)["step"]) == (0, 5), err
+    status, out, err = command("train", "--workdir", "run", "--resume")
+    assert (status, json.loads(out)["step"]) == (0, 5), err
+    status, _, err = command("train", "--workdir", "run", "--resume", "--seed", "6")
+    assert (status, "seed was 5, is 6" in err) == (1, True)
+
+
+def test_without_a_run_to_resume_train_names_the_options_that_are_missing(command, trained):
+    for arguments, missing in (
+        (("--workdir", trained), "required: --corpus, --vocab"),
+        (("--workdir", "new", "--vocab", "v.txt"), "required: --corpus"),
+        (("--workdir", "new", "--resume"), "required: --corpus, --vocab (new holds no run to res"),
+    ):
+        status, out, err = command("train", *arguments)
+        assert (status, out) == (2, "")
+        assert "usage: elmo-tf train" in err
+        assert missing in err.splitlines()[-1]
+    assert not Path("new").exists()
 
 
 def test_evaluate_prints_one_json_object(command, trained, caplog):

@@ -83,7 +83,9 @@ def test_a_work_directory_in_use_is_refused(tmp_path, settings):
     workdir = tmp_path / "used"
     workdir.mkdir()
     (workdir / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"work directory .*used is in use"):
+    with pytest.raises(
+        FileExistsError, match=r"used is not empty.* it holds notes\.txt\. Choose another"
+    ):
         pretrain(PretrainConfig(**settings, workdir=workdir))
     assert [path.name for path in workdir.iterdir()] == ["notes.txt"]
 
