@@ -1,9 +1,10 @@
 """ELMo for today's TensorFlow: deep contextual word vectors as Keras layers.
 
-The public names are resolved on first use, so that `import elmo_tf` is quick.
+The public names are resolved on first use, so that `import elmo_tf` is quick. Keras nevertheless
+finds all classes in saved models after it.
 """
 
-from elmo_tf.lazy import lazy_names
+from elmo_tf.lazy import lazy_names, register_lazily
 
 __version__ = "0.1.0"
 
@@ -17,6 +18,7 @@ _HOMES = {
     "Vocabulary": "elmo_tf.text.vocabulary",
     "char_ids": "elmo_tf.text.char_ids",
     "load_bilm": "elmo_tf.checkpoints.load",
+    "load_language_model": "elmo_tf.checkpoints.load",
     "save_bilm": "elmo_tf.checkpoints.save",
 }
 _SUBPACKAGES = (
@@ -33,11 +35,45 @@ _SUBPACKAGES = (
     "trainers",
 )
 
+# The classes that saved Keras models may hold.
+_REGISTERED = {
+    "Adagrad": "elmo_tf.trainers.optimizers",
+    "AdamW": "elmo_tf.trainers.optimizers",
+    "BCN": "elmo_tf.tasks.bcn",
+    "BiLM": "elmo_tf.models.bilm",
+    "BiLSTM": "elmo_tf.tasks.bilstm",
+    "BiLSTMClassifier": "elmo_tf.tasks.bilstm_classifier",
+    "CRF": "elmo_tf.tasks.crf",
+    "CRFTagger": "elmo_tf.tasks.crf_tagger",
+    "CharCNN": "elmo_tf.layers.char_cnn",
+    "CharacterEmbedding": "elmo_tf.tasks.embeddings",
+    "ConstantWithWarmup": "elmo_tf.trainers.schedules",
+    "CosineWithWarmup": "elmo_tf.trainers.schedules",
+    "ESIM": "elmo_tf.tasks.esim",
+    "Elmo": "elmo_tf.models.elmo",
+    "ExportedElmo": "elmo_tf.saved_models.layer",
+    "HighwayStack": "elmo_tf.layers.highway",
+    "InverseSqrtWithWarmup": "elmo_tf.trainers.schedules",
+    "LSTMStack": "elmo_tf.models.lstm_stack",
+    "Maxout": "elmo_tf.tasks.maxout",
+    "ProjectedLSTM": "elmo_tf.layers.projected_lstm",
+    "ProjectedLSTMCell": "elmo_tf.layers.projected_lstm",
+    "SampledSoftmax": "elmo_tf.layers.sampled_softmax",
+    "ScalarMix": "elmo_tf.layers.scalar_mix",
+    "TiedSoftmax": "elmo_tf.layers.sampled_softmax",
+    "TokenEmbedding": "elmo_tf.models.token_encoder",
+    "TokenEncoder": "elmo_tf.models.token_encoder",
+    "TokenMask": "elmo_tf.models.elmo",
+    "TokenVectors": "elmo_tf.tasks.token_vectors",
+    "WordEmbedding": "elmo_tf.tasks.embeddings",
+}
+
 _NAMES = {**_HOMES, **{name: f"elmo_tf.{name}" for name in _SUBPACKAGES}}
 
 __all__ = [*_NAMES, "__version__"]
 
 __getattr__, _public_names = lazy_names(__name__, _NAMES)
+register_lazily(__name__, _REGISTERED)
 
 
 def __dir__() -> list[str]:

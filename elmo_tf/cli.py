@@ -79,11 +79,18 @@ def _fail(message: str, status: int) -> int:
 
 
 class _Parser(argparse_flags.ArgumentParser):
-    """Help that begins with a line to paste."""
+    """Begins its help with a line to paste, and refuses unknown arguments itself."""
 
     def __init__(self, *args: Any, example: str = "", **kwargs: Any):
         super().__init__(*args, inherited_absl_flags=None, **kwargs)
         self._example = example
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        # argparse hands what a subcommand does not know to the root, which prints its own usage.
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return namespace, unknown
 
     def format_help(self) -> str:
         return (

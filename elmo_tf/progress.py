@@ -92,7 +92,7 @@ class _PlainLines:
             postfix=self._note,
             bar_format="{desc}: {n_fmt}"
             + ("/{total_fmt} ({percentage:.0f}%)" if self._total else "")
-            + ", {rate_fmt}, {elapsed} gone"
+            + ", {rate_fmt}, {elapsed} elapsed"
             + (", {remaining} left{postfix}" if self._total else "{postfix}"),
         )
         print(line, file=self._file, flush=True)

@@ -1,5 +1,6 @@
 """A tiny checkpoint with random weights, the biLM that it gives, and how to save and load."""
 
+import io
 import signal
 
 import pytest
@@ -109,3 +110,15 @@ def command(capsys):
         return status, captured.out, captured.err
 
     return call
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    """Gives the command some bytes to read."""
+
+    def set_to(content):
+        stream = io.BytesIO(content)
+        stream.name = "<stdin>"
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
+
+    return set_to

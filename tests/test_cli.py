@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -125,7 +126,11 @@ def test_train_prints_the_last_perplexity_as_json(command, trained, caplog):
     result = json.loads(out)
     assert result["step"] == 2
     assert result["perplexity"][0]["step"] == 2
+    share = result["perplexity"][0]["unknown"]
+    assert 0.05 < share < 1
     assert "Step 1: held-out perplexity" in caplog.text
+    assert f"tokens, {share:.1%} unknown)." in caplog.text
+    assert caplog.text.count(f"{share:.1%} of the targets are not in the vocabulary") == 1
     assert "tokens/s" in err
 
 
@@ -148,22 +153,51 @@ def test_training_goes_on_with_resume_and_begins_again_with_overwrite(command, t
     assert command(*arguments, "--steps", "2")[0] == 0
     status, out, err = command(*arguments, "--steps", "3")
     assert (status, out) == (2, "")
-    assert err.splitlines()[-1].startswith("elmo-tf: The work directory run is in use.")
+    assert err.splitlines()[-1].startswith(
+        "elmo-tf: run already holds a training run. Add --resume"
+    )
     assert command(*arguments, "--steps", "3", "--resume")[0] == 0
     assert len(Path("run/log.jsonl").read_text().splitlines()) == 3
     assert command(*arguments, "--steps", "1", "--overwrite")[0] == 0
     assert len(Path("run/log.jsonl").read_text().splitlines()) == 1
 
 
-def test_evaluate_prints_one_json_object(command, trained):
+def test_resume_and_a_work_directory_are_enough_to_go_on(command, trained):
+    shutil.copytree(trained, "run")
+    status, out, err = command("train", "--workdir", "run", "--resume", "--steps", "5")
+    assert (status, json.loads(out)["step"]) == (0, 5), err
+    status, out, err = command("train", "--workdir", "run", "--resume")
+    assert (status, json.loads(out)["step"]) == (0, 5), err
+    status, _, err = command("train", "--workdir", "run", "--resume", "--seed", "6")
+    assert (status, "seed was 5, is 6" in err) == (1, True)
+
+
+def test_without_a_run_to_resume_train_names_the_options_that_are_missing(command, trained):
+    for arguments, missing in (
+        (("--workdir", trained), "required: --corpus, --vocab"),
+        (("--workdir", "new", "--vocab", "v.txt"), "required: --corpus"),
+        (("--workdir", "new", "--resume"), "required: --corpus, --vocab (new holds no run to res"),
+    ):
+        status, out, err = command("train", *arguments)
+        assert (status, out) == (2, "")
+        assert "usage: elmo-tf train" in err
+        assert missing in err.splitlines()[-1]
+    assert not Path("new").exists()
+
+
+def test_evaluate_prints_one_json_object(command, trained, caplog):
     status, out, _ = command("evaluate", trained, "text.txt")
     assert status == 0
     result = json.loads(out)
-    assert set(result) == {"forward", "backward", "average", "tokens"}
+    assert set(result) == {"forward", "backward", "average", "tokens", "unknown"}
     assert result["tokens"] == sum(len(line.split()) + 1 for line in LINES if line)
     assert result["average"] == pytest.approx(
         np.sqrt(result["forward"] * result["backward"]), rel=1e-6
     )
+    known = (trained / "vocab.txt").read_text().split()
+    unknown = [word for line in LINES for word in line.split() if word not in known]
+    assert result["unknown"] == len(unknown) / result["tokens"] > 0.05
+    assert f"{result['unknown']:.1%} of the targets are not in the vocabulary" in caplog.text
 
 
 def test_score_prints_one_json_object_a_line(command, trained):
@@ -172,7 +206,7 @@ def test_score_prints_one_json_object_a_line(command, trained):
     results = [json.loads(line) for line in out.splitlines()]
     scores = sentence_scores(load_language_model(trained), LINES)
     for result, score in zip(results, scores, strict=True):
-        assert set(result) == {"tokens", "forward", "backward"}
+        assert set(result) == {"tokens", "forward", "backward", "unknown_tokens", "known"}
         assert result["tokens"] == len(score.tokens) + 1
         assert result["forward"] == pytest.approx(score.log_probs["forward"], rel=1e-5)
         assert result["backward"] == pytest.approx(score.log_probs["backward"], rel=1e-5)
@@ -192,6 +226,20 @@ def test_the_words_of_score_add_up_to_the_sentence(command, trained):
         assert sum(values) == pytest.approx(sentence[direction], rel=1e-6)
     assert [word["token"] for word in empty["words"]] == ["<S>", "</S>"]
     assert empty["tokens"] == 1
+
+
+def test_score_marks_unknown_words_and_prints_the_sum_without_them(command, trained):
+    Path("one.txt").write_text("the zyx cat\n")
+    status, out, _ = command("score", trained, "one.txt", "--per-token")
+    assert status == 0
+    sentence = json.loads(out)
+    words = sentence["words"]
+    assert [word["token"] for word in words if word.get("unknown")] == ["zyx"]
+    assert sentence["unknown_tokens"] == 1
+    for direction in ("forward", "backward"):
+        known = sum(word.get(direction, 0) for word in words if "unknown" not in word)
+        assert sentence["known"][direction] == pytest.approx(known, rel=1e-6)
+        assert sentence["known"][direction] > sentence[direction]
 
 
 def test_score_escapes_the_bytes_that_are_no_text(command, trained):
@@ -289,6 +337,23 @@ def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, argu
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ("vocab", "text.txt", "--output", "v.txt", "--unknown"),
+        ("evaluate", "run", "text.txt", "--unknown"),
+        ("plot", "training", "run", "--output", "training.png", "--unknown"),
+        ("task", "evaluate", "run", "text.txt", "--unknown"),
+    ],
+)
+def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments):
+    name = " ".join(arguments[: 2 if arguments[0] in ("plot", "task") else 1])
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith(f"usage: elmo-tf {name} ")
+    assert err.endswith(f"elmo-tf {name}: error: unrecognized arguments: --unknown\n")
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("vocab", "no.txt", "--output", "v.txt"), "There is no text file no.txt."),
@@ -313,10 +378,72 @@ def test_what_fails_ends_with_status_1_and_one_line(command, arguments, message)
     assert {path.name for path in Path().iterdir()} == {"text.txt"}
 
 
-def test_a_position_outside_the_sentence_ends_with_status_1(command, trained):
-    status, out, err = command("substitutes", trained, "the cat", "--position", "2")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("vocab", "mac.txt", "--output", "v.txt"),
+        ("train", "--corpus", "mac.txt", "--vocab", "{run}/vocab.txt", "--workdir", "r"),
+        ("evaluate", "{run}", "mac.txt"),
+        ("score", "{run}", "mac.txt"),
+        ("embed", "{run}", "mac.txt", "v.hdf5"),
+        ("neighbors", "cat", "--index", "i", "--model", "{run}", "--corpus", "mac.txt"),
+    ],
+)
+def test_a_carriage_return_between_two_tokens_is_refused_by_all(command, trained, arguments):
+    Path("mac.txt").write_bytes(b"the cat\n" + b"a dog\rthe cat\r")
+    status, out, err = command(*(argument.format(run=trained) for argument in arguments))
     assert (status, out) == (1, "")
-    assert "the sentence has 2 tokens. Received: 2" in err
+    assert "mac.txt, line 2: a carriage return between two tokens." in err
+    assert {path.name for path in Path().iterdir()} == {"text.txt", "mac.txt"}
+
+
+def test_a_position_outside_the_sentence_ends_with_status_1(command, trained):
+    status, out, err = command(
+        "substitutes", trained, "the cat", "--position", "0", "--position", "5"
+    )
+    assert (status, out) == (1, "")
+    assert err == "elmo-tf: --position 5: the sentence has 2 tokens (0 to 1).\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("evaluate", "{run}", "{text}"),
+        ("score", "{run}", "{text}"),
+    ],
+)
+def test_a_dash_is_stdin(command, trained, stdin, monkeypatch, arguments):
+    Path("temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", "temporary")
+    wanted = command(*(argument.format(run=trained, text="text.txt") for argument in arguments))
+    stdin(Path("text.txt").read_bytes())
+    found = command(*(argument.format(run=trained, text="-") for argument in arguments))
+    assert wanted[0] == found[0] == 0
+    assert found[1] == wanted[1]
+    assert not list(Path("temporary").iterdir())
+
+
+def test_vocab_counts_the_tokens_of_stdin(command, stdin):
+    stdin(Path("text.txt").read_bytes())
+    for text, output in (("text.txt", "file.txt"), ("-", "stdin.txt")):
+        assert command("vocab", text, "--output", output)[0] == 0
+    assert Path("stdin.txt").read_text() == Path("file.txt").read_text()
+
+
+def test_files_and_stdin_are_read_in_the_order_of_the_call(command, trained, stdin):
+    Path("one.txt").write_text("the cat\n")
+    stdin(b"the\n")
+    _, out, _ = command("score", trained, "one.txt", "-", "text.txt")
+    sizes = [json.loads(line)["tokens"] for line in out.splitlines()]
+    assert sizes == [3, 2, *(len(line.split()) + 1 for line in LINES)]
+
+
+@pytest.mark.parametrize("name", ["score", "evaluate"])
+def test_an_error_in_the_text_of_stdin_names_it(command, trained, stdin, name):
+    stdin(b"the\ncat\rdog\n")
+    status, out, err = command(name, trained, "-")
+    assert (status, out) == (1, "")
+    assert re.search("stdin>?, line 2: a carriage return between two tokens", err)
 
 
 def test_what_exists_is_not_overwritten_unless_told(command, trained):

@@ -1,9 +1,12 @@
+import importlib.util
 import json
 import json.decoder
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from elmo_tf.lazy import lazy_names
+from elmo_tf.lazy import lazy_names, register_lazily
 
 get_attribute, names = lazy_names("json", {"decoder": "json.decoder", "loads": "json"})
 
@@ -23,3 +26,48 @@ def test_names_are_listed_in_order():
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="module 'json' has no attribute 'nothing'"):
         get_attribute("nothing")
+
+
+KERAS = "class saving:\n    objects = {}\n    get_custom_objects = lambda: saving.objects\n"
+PART = "class Part:\n    from_config = dict\n"
+
+
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """A fresh path with a small `keras`, and `parts`, a module with a class that it may save."""
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
+    for name, code in (("keras", KERAS), ("parts", PART)):
+        (tmp_path / f"{name}.py").write_text(code)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield
+    for name in ("keras", "parts"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("keras_is_first", [True, False])
+@pytest.mark.usefixtures("modules")
+def test_a_registered_class_is_imported_when_a_saved_model_needs_it(keras_is_first):
+    if keras_is_first:
+        importlib.import_module("keras")
+    num_finders = len(sys.meta_path)
+
+    register_lazily("some", {"Part": "parts"})
+
+    assert importlib.util.find_spec("keras") is not None  # a look does not count as the import
+    stand_in = importlib.import_module("keras").saving.objects["some>Part"]
+    assert "parts" not in sys.modules
+    assert stand_in.from_config({"units": 3}) == {"units": 3}
+    assert "parts" in sys.modules
+    assert len(sys.meta_path) == num_finders
+
+
+def test_a_class_that_is_registered_already_stays(monkeypatch):
+    keras = ModuleType("keras")
+    keras.saving = SimpleNamespace(get_custom_objects=lambda: objects)
+    objects = {"some>Part": int}
+    monkeypatch.setitem(sys.modules, "keras", keras)
+
+    register_lazily("some", {"Part": "parts"})
+
+    assert objects == {"some>Part": int}

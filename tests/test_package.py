@@ -1,5 +1,6 @@
 import ast
 import importlib
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,8 +8,16 @@ from pathlib import Path
 import pytest
 
 import elmo_tf
+from task_models import KINDS, new_model
 
 ROOT = Path(elmo_tf.__file__).parent
+FOLDERS = {
+    "elmo_tf": ROOT,
+    **{
+        name: Path(importlib.import_module(name).__file__).parent
+        for name in ("elmo_tf.saved_models", "elmo_tf.trainers")
+    },
+}
 # Written with `keras.ops`, so that they run on Keras's other backends too.
 BACKEND_FREE = [
     ROOT / "config.py",
@@ -29,6 +38,7 @@ BACKEND_FREE = [
         ("Vocabulary", "elmo_tf.text"),
         ("char_ids", "elmo_tf.text"),
         ("load_bilm", "elmo_tf.checkpoints"),
+        ("load_language_model", "elmo_tf.checkpoints"),
         ("save_bilm", "elmo_tf.checkpoints"),
     ],
 )
@@ -77,6 +87,55 @@ def test_layers_are_registered_under_the_package(name):
     layer = getattr(elmo_tf.layers, name)
 
     assert keras.saving.get_registered_name(layer) == f"elmo_tf>{name}"
+
+
+def test_every_registered_class_is_known_before_it_is_imported():
+    registered = {}
+    for package, folder in FOLDERS.items():
+        for path in folder.rglob("*.py"):
+            module = ".".join([package, *path.relative_to(folder).with_suffix("").parts])
+            pattern = r'register_keras_serializable\(package="elmo_tf"\)\nclass (\w+)'
+            for name in re.findall(pattern, path.read_text(encoding="utf-8")):
+                registered[name] = module
+
+    assert registered == elmo_tf._REGISTERED
+
+
+@pytest.fixture(scope="module")
+def keras_files(tmp_path_factory, bilm):
+    """Models as users save them, with all classes that a user names."""
+    import keras
+
+    folder = tmp_path_factory.mktemp("keras_files")
+    exported = elmo_tf.saved_models.export(bilm, folder / "exported")
+    inputs = keras.Input((None,), dtype="string")
+    models = {
+        "elmo": keras.Model(inputs, elmo_tf.Elmo(bilm)(inputs)),
+        "exported": keras.Model(inputs, elmo_tf.saved_models.load(exported)(inputs)),
+        "optimizer": keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)]),
+        **{kind: new_model(kind, bilm) for kind in KINDS},
+    }
+    optimizers = importlib.import_module("elmo_tf.trainers.optimizers")
+    models["optimizer"].compile(optimizers.Adagrad(0.1), "mse")
+    for name, model in models.items():
+        model.save(folder / f"{name}.keras")
+    return [folder / f"{name}.keras" for name in models]
+
+
+@pytest.mark.parametrize("modules", ["elmo_tf, keras", "keras, elmo_tf"])
+def test_a_fresh_process_loads_models_after_importing_the_package(modules, keras_files):
+    code = (
+        f"import sys, {modules}\n"
+        "for path in sys.argv[1:]:\n"
+        "    print(type(keras.models.load_model(path)).__name__)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code, *keras_files], capture_output=True, text=True, check=False
+    )
+
+    assert result.returncode == 0, result.stderr
+    names = [model_class.__name__ for model_class, _ in KINDS.values()]
+    assert result.stdout.split() == ["Functional", "Functional", "Sequential", *names]
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -24,7 +24,7 @@ def test_plain_lines_come_now_and_then_and_at_the_end(clock, capsys):
         "reading: 400/400 (100%)",
     ]
     assert "16.7 tokens/s" in lines[0]
-    assert "00:12 gone" in lines[0]
+    assert "00:12 elapsed" in lines[0]
     assert "00:12 left" in lines[0]
 
 

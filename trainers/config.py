@@ -1,12 +1,15 @@
 """What a pretraining run is told: one dataclass, checked, and written beside its results."""
 
 import dataclasses
+import json
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from elmo_tf.config import BiLMConfig
 
+RECORD_FILE = "training.json"
 # What may differ between a run and its continuation. The content of corpus and vocabulary may not,
 # and is compared apart; what says the shape is compared as the shape.
 _FREE = frozenset(
@@ -182,6 +185,26 @@ class PretrainConfig:
                 "tie the softmax to."
             )
 
+    @classmethod
+    def resumed(cls, workdir: str | os.PathLike, **changes: Any) -> "PretrainConfig":
+        """The configuration that resumes the run in a work directory.
+
+        Args:
+            workdir: holds `training.json`, from which the settings are read. Paths in it are
+                relative to the current directory.
+            **changes: settings that replace those of the run. `pretrain` refuses those that must
+                not change.
+
+        Raises:
+            FileNotFoundError: there is no `training.json`.
+            ValueError: it is damaged, or see `PretrainConfig`.
+        """
+        changes["workdir"] = workdir
+        settings = resumed_settings(cls, Path(workdir, RECORD_FILE), changes, _EXCLUSIVE)
+        if settings.get("preset"):  # the recorded options are its shape
+            settings["options"] = changes.get("options")
+        return cls(**settings)
+
     def bilm_config(self, num_tokens: int) -> BiLMConfig:
         """The shape of the biLM.
 
@@ -229,6 +252,52 @@ class PretrainConfig:
                 f"Cannot go on with other settings than those in {path}: {'; '.join(changed)}. "
                 "Pass the same ones, or take another workdir."
             )
+
+
+def resumed_settings(
+    config_class: type, path: Path, changes: Mapping[str, Any], exclusive: Iterable[tuple[str, str]]
+) -> dict[str, Any]:
+    """The settings that resume a run.
+
+    Args:
+        config_class: the dataclass of the settings.
+        path: the record of the run, see `read_record`.
+        changes: settings that replace recorded ones.
+        exclusive: pairs of settings of which only one can be set. A change of one of them drops
+            what is recorded of the other.
+
+    Raises:
+        FileNotFoundError: there is no record.
+        ValueError: it is damaged.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"{path.parent} holds no run to resume: there is no {path.name}.")
+    changes = {**changes, "resume": True}
+    pairs = [pair for both in exclusive for pair in (both, both[::-1])]
+    dropped = {other for name, other in pairs if changes.get(name)}
+    names = {field.name for field in dataclasses.fields(config_class)} - dropped
+    recorded = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in read_record(path)["settings"].items()
+        if name in names
+    }
+    return {**recorded, **changes}
+
+
+def read_record(path: Path) -> dict[str, Any]:
+    """The record of a run: its `settings`, and its results.
+
+    Raises:
+        ValueError: the file is damaged.
+        OSError: it cannot be read.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
+            raise ValueError("it has no settings.")
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: {error}") from None
+    return record
 
 
 def _as_patterns(patterns: Any) -> tuple[str, ...]:

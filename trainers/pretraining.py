@@ -20,7 +20,7 @@ from elmo_tf.text.corpus import CorpusCount, count_corpus, report_corpus, text_f
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import RunState, last_save
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
-from elmo_tf.trainers.config import DEFAULT_EPOCHS, PretrainConfig
+from elmo_tf.trainers.config import DEFAULT_EPOCHS, RECORD_FILE, PretrainConfig
 from elmo_tf.trainers.finetuning import (
     FirstWeights,
     check_same_shape,
@@ -34,7 +34,6 @@ from elmo_tf.trainers.streams import training_windows
 from elmo_tf.trainers.watching import Watch, check_tensorboard
 from elmo_tf.trainers.workdir import (
     BEST_FOLDER,
-    RECORD_FILE,
     begin_record,
     check_corpus,
     check_workdir,
@@ -214,7 +213,9 @@ class _Run:
                 self.save()
                 saved_at = time.monotonic()
             if signal > _SAVE and step < num_steps:
-                logging.info("Stopped and saved at step %d. --resume (resume=True) goes on.", step)
+                logging.info(
+                    "Stopped and saved at step %d. --resume (resume=True) continues.", step
+                )
                 stop.end(signal)
 
     def _take_step(

@@ -101,11 +101,12 @@ class Watch:
             f"{name} {result[name]:.1f}" for name in ("forward", "backward") if name in result
         ]
         logging.info(
-            "Step %d: held-out perplexity %.1f (%s; %d tokens).",
+            "Step %d: held-out perplexity %.1f (%s; %d tokens, %s unknown).",
             step,
             result["average"],
             ", ".join(directions),
             result["tokens"],
+            f"{result['unknown']:.1%}",
         )
         if self._board is not None:
             self._board.evaluation(step, result)
@@ -138,9 +139,9 @@ class _Board:
 
     def evaluation(self, step: int, result: dict[str, Any]) -> None:
         with self._writer.as_default(step=step):
-            for name, value in result.items():
-                if name != "tokens":
-                    tf.summary.scalar(f"held_out_perplexity/{name}", value)
+            for name in ("forward", "backward", "average"):
+                if name in result:
+                    tf.summary.scalar(f"held_out_perplexity/{name}", result[name])
 
 
 def check_tensorboard() -> None:

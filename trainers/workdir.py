@@ -3,7 +3,7 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from elmo_tf.checkpoints.load import (
     EMBEDDINGS_FILE,
@@ -17,11 +17,10 @@ from elmo_tf.config import BiLMConfig
 from elmo_tf.files import atomic_file, refuse_pattern
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
-from elmo_tf.trainers.config import PretrainConfig
+from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig, read_record
 from elmo_tf.trainers.watching import LOG_FILE, TENSORBOARD_FOLDER
 
 BEST_FOLDER = "best"
-RECORD_FILE = "training.json"
 _RESULTS = (
     OPTIONS_FILE,
     WEIGHTS_FILE,
@@ -52,7 +51,7 @@ def check_workdir(
     if config.resume:
         record = workdir / RECORD_FILE
         if last_save(workdir) is not None:
-            config.check_continues(shape, read_record(workdir)["settings"], record)
+            config.check_continues(shape, read_record(record)["settings"], record)
             if Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary:
                 raise ValueError(
                     f"Cannot go on with another vocabulary than {workdir / VOCABULARY_FILE}: "
@@ -61,15 +60,34 @@ def check_workdir(
             return
         if _is_left_before_first_save(workdir, shape, vocabulary):
             return
-    others = [path.name for path in workdir.iterdir() if path.name != VOCABULARY_FILE]
-    if others or (
-        (workdir / VOCABULARY_FILE).exists()
-        and Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary
+    names = {path.name for path in workdir.iterdir()}
+    if names - {VOCABULARY_FILE} or (
+        names and Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary
     ):
+        refuse_used_workdir(workdir, names, RECORD_FILE, config.resume)
+
+
+def refuse_used_workdir(workdir: Path, names: set[str], record: str, resume: bool) -> NoReturn:
+    """Refuses a work directory in which a run may neither begin nor be resumed.
+
+    Args:
+        workdir: the directory.
+        names: of its files.
+        record: name of the file with which a run of this kind leaves its settings.
+        resume: whether it was to be resumed.
+
+    Raises:
+        FileExistsError: always. It says what the directory holds, and how to proceed.
+    """
+    if record in names and not resume:
         raise FileExistsError(
-            f"The work directory {workdir} is in use. Go on in it (resume=True, --resume), empty "
-            "it of a run's results (overwrite=True, --overwrite), or choose another."
+            f"{workdir} already holds a training run. Add --resume (resume=True) to continue it, "
+            "or choose another --workdir. --overwrite (overwrite=True) deletes its results."
         )
+    raise FileExistsError(
+        f"{workdir} is not empty, and holds no run that can be resumed: it holds "
+        f"{', '.join(sorted(names)[:5])}. Choose another --workdir."
+    )
 
 
 def _is_left_before_first_save(workdir: Path, shape: BiLMConfig, vocabulary: Vocabulary) -> bool:
@@ -91,17 +109,19 @@ def check_corpus(workdir: Path, config: PretrainConfig, corpus: dict[str, Any]) 
         corpus: what the record is to tell of the text.
     """
     if config.resume and last_save(workdir) is not None:
-        before = read_record(workdir)["corpus"]
+        before = read_record(workdir / RECORD_FILE)["corpus"]
         if before != corpus:
             raise ValueError(
-                f"Cannot go on with another corpus than that in {workdir / RECORD_FILE}: it was "
-                f"{before}, is {corpus}."
+                f"The corpus changed: {_corpus_change(before, corpus)}. Pass the text with which "
+                f"{workdir} was trained, or choose another --workdir."
             )
 
 
-def read_record(workdir: Path) -> dict[str, Any]:
-    """What `training.json` holds."""
-    return json.loads((workdir / RECORD_FILE).read_text(encoding="utf-8"))
+def _corpus_change(before: dict[str, Any], now: dict[str, Any]) -> str:
+    for name, unit in (("sentences",) * 2, ("tokens",) * 2, ("types", "distinct tokens")):
+        if before[name] != now[name]:
+            return f"{before[name]:,} {unit} before, {now[name]:,} now"
+    return "it has as many sentences and tokens as before, but its files differ"
 
 
 def prepare_workdir(
@@ -123,7 +143,7 @@ def begin_record(
     """The record of the run. It and the log are cut back to the step from which it goes on."""
     record = {"settings": config.as_json(shape), "corpus": corpus, "step": first, "perplexity": []}
     if first > 0:
-        before = read_record(workdir)
+        before = read_record(workdir / RECORD_FILE)
         record["perplexity"] = [part for part in before["perplexity"] if part["step"] <= first]
         # A run killed right after it saved its state has not recorded that step's loss.
         if before["step"] == first and "loss" in before:

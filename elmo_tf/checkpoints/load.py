@@ -159,17 +159,31 @@ def _load_tied_softmax(path: Path, bilm: BiLM, **kwargs) -> TiedSoftmax:
 
 
 def load_language_model(directory: str | os.PathLike) -> LanguageModel:
-    """Reads what training left: a biLM, its softmax and its vocabulary.
+    """Reads a language model from a checkpoint that training left: biLM, softmax and vocabulary.
+
+    It gives probabilities of words, which a biLM alone does not. `elmo_tf.evaluation` uses it:
+    `perplexity(model, files)` measures text, `sentence_scores(model, sentences)` gives the log
+    probability of each sentence and token, and `substitutes(model, sentence, positions)` the tokens
+    that fit a position best.
+
+    Args:
+        directory: a directory with the biLM's files (see `load_bilm`), `softmax.hdf5` and
+            `vocab.txt`, as `elmo-tf train` leaves it; or a training directory of the original that
+            also has `vocab.txt`, or the prefix of a checkpoint in one.
+
+    Returns:
+        A `LanguageModel`, with the attributes `bilm`, `softmax` and `vocabulary`.
 
     Raises:
-        FileNotFoundError, ValueError: see `load_bilm`, `load_softmax` and `Vocabulary.load`. No
-            named model has a softmax.
+        FileNotFoundError: a file is missing, or `directory` is the name of a model: `small-en` and
+            the published ones have no softmax.
+        ValueError: a file is damaged, or does not fit the others. The message names it.
     """
     named = find_named_model(directory)
     if named is not None:
         raise FileNotFoundError(
-            f"The model {named.name} comes without a softmax, which would tell the probability of "
-            "a word. Training that begins with it (elmo-tf train --from) leaves one."
+            f"The model {named.name} has no softmax, so it gives no probabilities of words. "
+            "Training that begins with it (elmo-tf train --from) adds one."
         )
     original = find_tf1_checkpoint(directory)
     if original is None:

@@ -171,7 +171,7 @@ def _perplexity_rows(perplexity: Mapping[str, float]) -> Iterator[tuple[str, str
         if name in perplexity:
             yield f"perplexity per token, {name}", f"{perplexity[name]:,.1f}"
     yield "vocabulary (tokens)", f"{perplexity['vocabulary']:,}"
-    yield "unknown to it (%)", percent(perplexity["unknown"])
+    yield "unknown targets (%)", percent(perplexity["unknown"])
 
 
 def _probe_rows(probe: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:

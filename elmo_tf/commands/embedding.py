@@ -11,6 +11,7 @@ from elmo_tf.commands.options import (
     add_precision,
     positive,
     print_json,
+    stdin_in_a_file,
 )
 
 
@@ -26,7 +27,8 @@ def add_embed(add: Callable) -> None:
     parser.add_argument(
         "input",
         metavar="INPUT",
-        help="one tokenised sentence a line, or CoNLL columns (.conll, .conllu, …); .gz too",
+        help="one tokenised sentence a line, or CoNLL columns (.conll, .conllu, …); .gz too; - is "
+        "stdin, from which work cannot be resumed",
     )
     parser.add_argument(
         "output",
@@ -117,23 +119,25 @@ def _embed_file(arguments: Any, options: Any) -> None:
     from elmo_tf.threads import share_cores_for_embedding
 
     share_cores_for_embedding()
-    read = sentence_reader(arguments.input, arguments.input_format, arguments.token_column)
     how = arguments.layers, arguments.precision, arguments.batch_tokens
-    if arguments.plan:
-        print_json(plan(arguments.model, read, arguments.output, options, *how), indent=2)
-        return
-    # Before the model is read, which takes longer than to see that it will not be needed.
-    kind = output_format(arguments.output)
-    kind.check(options)
-    kind.refuse(arguments.output, arguments.overwrite)
-    Embedder(arguments.model, *how).embed_file(
-        arguments.input,
-        arguments.output,
-        arguments.overwrite,
-        format=arguments.input_format,
-        token_column=arguments.token_column,
-        **vars(options),
-    )
+    if not arguments.plan:
+        # Before the model is read, which takes longer than to see that it will not be needed.
+        kind = output_format(arguments.output)
+        kind.check(options)
+        kind.refuse(arguments.output, arguments.overwrite)
+    with stdin_in_a_file([arguments.input]) as (input,):
+        read = sentence_reader(input, arguments.input_format, arguments.token_column)
+        if arguments.plan:
+            print_json(plan(arguments.model, read, arguments.output, options, *how), indent=2)
+            return
+        Embedder(arguments.model, *how).embed_file(
+            input,
+            arguments.output,
+            arguments.overwrite,
+            format=arguments.input_format,
+            token_column=arguments.token_column,
+            **vars(options),
+        )
 
 
 def _embed_with_beam(arguments: Any, options: Any) -> None:

@@ -4,7 +4,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_files, natural, positive, print_json
+from elmo_tf.commands.options import (
+    add_files,
+    natural,
+    positive,
+    print_json,
+    stdin_in_a_file,
+    text_sources,
+)
 
 
 def add_evaluate(add: Callable) -> None:
@@ -24,8 +31,9 @@ def _evaluate(arguments: Any) -> None:
     from elmo_tf.evaluation.perplexity import perplexity
     from elmo_tf.text.corpus import text_files
 
-    files = text_files(arguments.files)
-    print_json(perplexity(load_language_model(arguments.checkpoint), files))
+    with stdin_in_a_file(arguments.files) as patterns:
+        files = text_files(patterns)
+        print_json(perplexity(load_language_model(arguments.checkpoint), files))
 
 
 def add_score(add: Callable) -> None:
@@ -39,7 +47,9 @@ def add_score(add: Callable) -> None:
     _add_trained(parser)
     add_files(parser)
     parser.add_argument(
-        "--per-token", action="store_true", help="each token's log probabilities too"
+        "--per-token",
+        action="store_true",
+        help="print the log probabilities of each token too; unknown words are marked",
     )
     parser.add_argument(
         "--batch-tokens", type=positive, default=4096, metavar="N", help="in a batch (4096)"
@@ -50,17 +60,17 @@ def _score(arguments: Any) -> None:
     from elmo_tf.checkpoints.load import load_language_model
     from elmo_tf.evaluation.scoring import sentence_scores
     from elmo_tf.progress import progress
-    from elmo_tf.text.corpus import text_files
     from elmo_tf.text.vocabulary import read_lines
 
-    files = text_files(arguments.files)
+    sources = text_sources(arguments.files)
     model = load_language_model(arguments.checkpoint)
-    lines = (line for file in files for line in read_lines(file))
+    lines = (line for source in sources for line in read_lines(source))
     # On a terminal the results themselves show how far it is.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
         for score in sentence_scores(model, lines, arguments.batch_tokens):
+            unknown = {"unknown_tokens": score.num_unknown, "known": score.known_log_probs}
             words = {"words": _words(score)} if arguments.per_token else {}
-            print_json({"tokens": score.num_targets, **score.log_probs, **words})
+            print_json({"tokens": score.num_targets, **score.log_probs, **unknown, **words})
             meter.update(1)
 
 
@@ -75,6 +85,9 @@ def _words(score: Any) -> list[dict[str, Any]]:
     for direction, values in score.token_log_probs.items():
         for word, value in zip(words[first[direction] :], values.tolist(), strict=False):
             word[direction] = value
+    for word, is_unknown in zip(words[1:-1], score.is_unknown, strict=True):
+        if is_unknown:
+            word["unknown"] = True
     return [word for word in words if len(word) > 1]
 
 
@@ -103,12 +116,13 @@ def add_substitutes(add: Callable) -> None:
 
 def _substitutes(arguments: Any) -> None:
     from elmo_tf.checkpoints.load import load_language_model
-    from elmo_tf.evaluation.substitution import substitutes
+    from elmo_tf.evaluation.substitution import check_position, substitutes
 
+    tokens, positions = arguments.sentence.split(), arguments.position
+    for position in positions:
+        check_position("--position", position, len(tokens))
     model = load_language_model(arguments.checkpoint)
-    positions = arguments.position
-    found = substitutes(model, arguments.sentence, positions, arguments.top)
-    tokens = arguments.sentence.split()
+    found = substitutes(model, tokens, positions, arguments.top)
     for position, best in zip(positions, found, strict=True):
         rows = [
             {"token": substitute.token, **substitute.log_probs, "total": substitute.total}

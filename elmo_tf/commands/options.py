@@ -1,10 +1,17 @@
 """What the options of several subcommands have in common."""
 
 import argparse
+import contextlib
+import dataclasses
 import json
-from collections.abc import Callable
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
+STDIN = "-"  # in place of a text file
 # The models that go by a name. (What knows their files is slow to import.)
 MODELS = "small-en, which comes with elmo-tf, or the published original, small, medium, 5.5B"
 CHECKPOINT = f"a directory, a zip, a URL, or a name: {MODELS}"
@@ -16,8 +23,32 @@ def add_files(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="+",
         metavar="FILES",
-        help="text, one tokenised sentence a line; .gz is unpacked",
+        help=f"text, one tokenised sentence a line; .gz is unpacked; {STDIN} is stdin",
     )
+
+
+def text_sources(patterns: Iterable[str]) -> list[Any]:
+    """The text files that some patterns name, see `text_files`; `-` is stdin, to be read once."""
+    from elmo_tf.text.corpus import text_files
+
+    sources: dict[Any, None] = {}
+    for pattern in patterns:
+        found = [sys.stdin.buffer] if pattern == STDIN else text_files([pattern])
+        sources.update(dict.fromkeys(found))
+    return list(sources)
+
+
+@contextlib.contextmanager
+def stdin_in_a_file(paths: Sequence[str]) -> Iterator[list[str]]:
+    """Gives `-` the path of a temporary copy of stdin, for text that is read more than once."""
+    with contextlib.ExitStack() as stack:
+        copy = None
+        if STDIN in paths:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="elmo-tf-"))
+            copy = os.path.join(folder, "stdin")
+            with open(copy, "wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        yield [copy if path == STDIN else path for path in paths]
 
 
 def add_checkpoint(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +89,29 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
         default="float32",
         help="of products; bfloat16 is faster where the processor has it, and less exact (float32)",
     )
+
+
+def given_config(
+    parser: argparse.ArgumentParser, config_class: Any, settings: dict[str, Any]
+) -> Any:
+    """The configuration of a run, or of one that is resumed, to which only changes must be given.
+
+    Args:
+        parser: of the call; it ends the call with status 2 if an option is missing.
+        config_class: the dataclass of the settings, with `resumed`.
+        settings: those that are given.
+    """
+    reason = ""
+    if settings.get("resume"):
+        with contextlib.suppress(FileNotFoundError):
+            return config_class.resumed(**settings)
+        reason = f" ({settings['workdir']} holds no run to resume)"
+    fields = dataclasses.fields(config_class)
+    needed = [field.name for field in fields if field.default is dataclasses.MISSING]
+    missing = ", ".join(f"--{name}" for name in needed if name not in settings)
+    if missing:
+        parser.error(f"the following arguments are required: {missing}{reason}")
+    return config_class(**settings)
 
 
 def print_json(content: Any, indent: int | None = None) -> None:

@@ -1,5 +1,6 @@
 """The subcommands `vocab` and `train`: text ─► vocabulary ─► checkpoint."""
 
+import argparse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,14 @@ from absl import logging
 from elmo_tf.commands.options import (
     add_files,
     add_overwrite,
+    given_config,
     natural,
     not_negative,
     positive,
     positive_float,
     print_json,
     rate,
+    text_sources,
 )
 from elmo_tf.config import PRESETS, BiLMConfig
 from elmo_tf.trainers.config import OPTIMIZERS, PRECISIONS, SCHEDULES
@@ -46,11 +49,11 @@ def add_vocab(add: Callable) -> None:
 def _vocab(arguments: Any) -> None:
     from elmo_tf.files import refuse_existing
     from elmo_tf.progress import progress_over
-    from elmo_tf.text.corpus import read_sentences, text_files
+    from elmo_tf.text.corpus import read_sentences
     from elmo_tf.text.vocabulary import Vocabulary
 
     refuse_existing(arguments.output, arguments.overwrite)
-    sentences = read_sentences(text_files(arguments.files))
+    sentences = read_sentences(text_sources(arguments.files))
     lines = (" ".join(tokens) for tokens in sentences)
     vocabulary = Vocabulary.build(
         progress_over(lines, None, "counting", "sentences"),
@@ -65,19 +68,19 @@ def add_train(add: Callable) -> None:
     """`elmo-tf train`."""
     parser = add(
         "train",
-        _train,
+        lambda arguments: _train(parser, arguments),
         "pretrain a biLM on text",
         "elmo-tf train --corpus text.txt --vocab vocab.txt --workdir run --preset tiny --steps 200 "
         "--batch-size 8",
     )
+    parser.argument_default = argparse.SUPPRESS  # they are those of PretrainConfig
     parser.add_argument(
         "--corpus",
         nargs="+",
-        required=True,
         metavar="GLOB",
         help="text files, one tokenised sentence a line; .gz is unpacked",
     )
-    parser.add_argument("--vocab", required=True, metavar="FILE", help="made by elmo-tf vocab")
+    parser.add_argument("--vocab", metavar="FILE", help="made by elmo-tf vocab")
     parser.add_argument(
         "--workdir", required=True, metavar="DIR", help="gets all results; a checkpoint directory"
     )
@@ -119,39 +122,29 @@ def _add_course(parser: Any) -> None:
         ("--accumulate", 1, "parts of a batch computed one after the other, to need less memory"),
         ("--num-sampled", 8192, "negatives of the sampled softmax"),
     ):
-        group.add_argument(
-            option, type=positive, default=default, metavar="N", help=f"{text} ({default})"
-        )
+        group.add_argument(option, type=positive, metavar="N", help=f"{text} ({default})")
     group.add_argument(
         "--precision",
         choices=PRECISIONS,
-        default="float32",
         help="mixed_bfloat16 is faster where the processor has bfloat16 (float32)",
     )
-    group.add_argument("--seed", type=natural, default=0, metavar="N", help="of all chance (0)")
+    group.add_argument("--seed", type=natural, metavar="N", help="of all chance (0)")
 
 
 def _add_optimizer(parser: Any) -> None:
     group = parser.add_argument_group("optimizer")
-    group.add_argument(
-        "--optimizer", choices=tuple(OPTIMIZERS), default="adagrad", help="(adagrad)"
-    )
+    group.add_argument("--optimizer", choices=tuple(OPTIMIZERS), help="(adagrad)")
     usual = ", ".join(f"{name} {rate}" for name, rate in OPTIMIZERS.items())
     group.add_argument("--learning-rate", type=positive_float, metavar="X", help=f"({usual})")
+    group.add_argument("--schedule", choices=SCHEDULES, help="of the learning rate (constant)")
     group.add_argument(
-        "--schedule", choices=SCHEDULES, default="constant", help="of the learning rate (constant)"
+        "--warmup-steps", type=natural, metavar="N", help="during which it rises (0)"
     )
-    group.add_argument(
-        "--warmup-steps", type=natural, default=0, metavar="N", help="during which it rises (0)"
-    )
-    group.add_argument(
-        "--weight-decay", type=not_negative, default=0.0, metavar="X", help="of adamw (0)"
-    )
-    group.add_argument("--dropout", type=rate, default=0.1, metavar="X", help="rate (0.1)")
+    group.add_argument("--weight-decay", type=not_negative, metavar="X", help="of adamw (0)")
+    group.add_argument("--dropout", type=rate, metavar="X", help="rate (0.1)")
     group.add_argument(
         "--clip-norm",
         type=positive_float,
-        default=10.0,
         metavar="X",
         help="bound of the gradient's global norm (10)",
     )
@@ -159,15 +152,11 @@ def _add_optimizer(parser: Any) -> None:
 
 def _add_keeping(parser: Any) -> None:
     group = parser.add_argument_group("saving and watching")
-    group.add_argument(
-        "--valid", nargs="+", default=(), metavar="GLOB", help="held-out text, for perplexity"
-    )
+    group.add_argument("--valid", nargs="+", metavar="GLOB", help="held-out text, for perplexity")
     group.add_argument(
         "--eval-every", type=positive, metavar="N", help="steps between two looks at --valid"
     )
-    group.add_argument(
-        "--save-every", type=positive, default=1000, metavar="STEPS", help="between saves (1000)"
-    )
+    group.add_argument("--save-every", type=positive, metavar="STEPS", help="between saves (1000)")
     group.add_argument(
         "--save-minutes",
         type=positive_float,
@@ -182,12 +171,14 @@ def _add_keeping(parser: Any) -> None:
     )
     again = group.add_mutually_exclusive_group()
     again.add_argument(
-        "--resume", action="store_true", help="go on from the last save in --workdir"
+        "--resume",
+        action="store_true",
+        help="continue from the last save in --workdir, with its settings where none are given",
     )
     again.add_argument("--overwrite", action="store_true", help="delete the results in --workdir")
 
 
-def _train(arguments: Any) -> None:
+def _train(parser: Any, arguments: Any) -> None:
     from elmo_tf.threads import share_cores_for_training
     from elmo_tf.trainers.config import PretrainConfig
     from elmo_tf.trainers.pretraining import pretrain
@@ -195,7 +186,7 @@ def _train(arguments: Any) -> None:
     settings = {
         name: value for name, value in vars(arguments).items() if name not in ("command", "debug")
     }
-    config = PretrainConfig(**settings)
+    config = given_config(parser, PretrainConfig, settings)
     share_cores_for_training(_shape(config).lstm.dim)
     record = pretrain(config)
     last = record["perplexity"][-1:]

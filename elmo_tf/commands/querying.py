@@ -1,8 +1,8 @@
 """The subcommand `query`: sentences ─► server ─► vectors."""
 
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from collections.abc import Callable
+from typing import Any
 
 from elmo_tf.commands.options import natural, positive_float, print_json
 
@@ -48,6 +48,7 @@ def add_query(add: Callable) -> None:
 
 def _query(arguments: Any) -> None:
     from elmo_tf.saved_models.client import Client
+    from elmo_tf.text.vocabulary import read_lines
 
     outputs = arguments.output or ("elmo",)
     reads_stdin = arguments.sentences in ([], ["-"])
@@ -66,15 +67,10 @@ def _query(arguments: Any) -> None:
             print_json(_jsonable(answer))
             return
         in_flight = {"in_flight": 1} if is_typed else {}
-        lines = _lines(sys.stdin.buffer)
+        lines = (line.rstrip("\r\n") for line in read_lines(sys.stdin.buffer))
         for answer in client.stream(lines, outputs, arguments.signature, **in_flight):
             print_json(_jsonable(answer))
             sys.stdout.flush()
-
-
-def _lines(file: BinaryIO) -> Iterator[bytes]:
-    for line in file:
-        yield line.rstrip(b"\r\n")
 
 
 def _jsonable(answer: dict[str, Any]) -> dict[str, Any]:

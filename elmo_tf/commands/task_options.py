@@ -1,5 +1,6 @@
 """What the subcommands that train task models are told."""
 
+import argparse
 import dataclasses
 from typing import Any
 
@@ -15,11 +16,17 @@ from elmo_tf.placements import PLACEMENTS
 from elmo_tf.trainers.tasks.config import MIXES, MODELS, PRECISIONS
 
 
-def add_task_settings(parser: Any) -> None:
-    """Adds what a task model is trained on, and how."""
+def add_task_settings(parser: Any, required: bool) -> None:
+    """Adds the options that become a `TaskConfig`, of which only those given are set.
+
+    Args:
+        parser: of a subcommand.
+        required: whether argparse refuses a call without the task and its files.
+    """
+    parser.argument_default = argparse.SUPPRESS  # they are those of TaskConfig
     parser.add_argument(
         "--task",
-        required=True,
+        required=required,
         choices=tuple(MODELS),
         help="named entities or parts of speech (CoNLL columns), sentiment (bracketed trees), "
         "entailment (JSON lines)",
@@ -28,7 +35,7 @@ def add_task_settings(parser: Any) -> None:
         ("--train", "to train on"),
         ("--dev", "by which the best epoch is chosen"),
     ):
-        parser.add_argument(option, required=True, nargs="+", metavar="FILE", help=text)
+        parser.add_argument(option, required=required, nargs="+", metavar="FILE", help=text)
     parser.add_argument(
         "--workdir", required=True, metavar="DIR", help="gets the model, its scores and a log"
     )
@@ -36,6 +43,7 @@ def add_task_settings(parser: Any) -> None:
     _add_model(parser)
     _add_files(parser)
     _add_course(parser)
+    parser.argument_default = None
 
 
 def _add_elmo(parser: Any) -> None:
@@ -44,20 +52,16 @@ def _add_elmo(parser: Any) -> None:
     group.add_argument(
         "--placement",
         choices=tuple(PLACEMENTS),
-        default="input",
         help="beside the words, beside the output of the task's LSTM, or both (input)",
     )
-    group.add_argument("--mix", choices=MIXES, default="learnt", help="of layers (learnt)")
+    group.add_argument("--mix", choices=MIXES, help="of layers (learnt)")
     group.add_argument(
         "--mix-l2",
         type=not_negative,
-        default=0.001,
         metavar="X",
         help="penalty on the weights of the mix: 1 keeps them alike (0.001)",
     )
-    group.add_argument(
-        "--elmo-dropout", type=rate, default=0.5, metavar="X", help="on its vectors (0.5)"
-    )
+    group.add_argument("--elmo-dropout", type=rate, metavar="X", help="on its vectors (0.5)")
     group.add_argument(
         "--layer-norm", action="store_true", help="normalise layers over the batch before the mix"
     )
@@ -67,14 +71,12 @@ def _add_elmo(parser: Any) -> None:
     group.add_argument(
         "--precision",
         choices=PRECISIONS,
-        default="float32",
         help="of the biLM where it is not trained (float32)",
     )
     group.add_argument("--cache", metavar="DIR", help="for the layers (~/.cache/elmo_tf/layers)")
     group.add_argument(
         "--cache-gb",
         type=not_negative,
-        default=20.0,
         metavar="GB",
         help="that it may hold; 0 keeps nothing (20)",
     )
@@ -93,7 +95,6 @@ def _add_model(parser: Any) -> None:
     group.add_argument(
         "--word-dim",
         type=natural,
-        default=50,
         metavar="N",
         help="of word vectors that are learnt; 0 for none (50)",
     )
@@ -111,7 +112,7 @@ def _add_model(parser: Any) -> None:
         metavar="N",
         help="of its LSTMs; the second of ner and pos has half (the published number)",
     )
-    group.add_argument("--dropout", type=rate, default=0.5, metavar="X", help="rate (0.5)")
+    group.add_argument("--dropout", type=rate, metavar="X", help="rate (0.5)")
 
 
 def _add_files(parser: Any) -> None:
@@ -127,7 +128,6 @@ def _add_files(parser: Any) -> None:
     group.add_argument(
         "--scheme",
         choices=("BIO", "IOB1", "BIOUL"),
-        default="BIO",
         help="of the tags of ner; IOB1 reads broken BIO too (BIO)",
     )
     group.add_argument(
@@ -143,13 +143,10 @@ def _add_files(parser: Any) -> None:
 
 def _add_course(parser: Any) -> None:
     group = parser.add_argument_group("training")
-    group.add_argument(
-        "--learning-rate", type=positive_float, default=0.001, metavar="X", help="of Adam (0.001)"
-    )
+    group.add_argument("--learning-rate", type=positive_float, metavar="X", help="of Adam (0.001)")
     group.add_argument(
         "--clip-norm",
         type=positive_float,
-        default=5.0,
         metavar="X",
         help="bound of the gradient's global norm (5)",
     )
@@ -158,16 +155,16 @@ def _add_course(parser: Any) -> None:
         ("--epochs", 50, "passes at most"),
         ("--patience", 5, "epochs without a better score, after which it ends"),
     ):
-        group.add_argument(
-            option, type=positive, default=default, metavar="N", help=f"{text} ({default})"
-        )
-    group.add_argument("--seed", type=natural, default=0, metavar="N", help="of all chance (0)")
+        group.add_argument(option, type=positive, metavar="N", help=f"{text} ({default})")
+    group.add_argument("--seed", type=natural, metavar="N", help="of all chance (0)")
 
 
 def task_settings(arguments: Any) -> dict[str, Any]:
-    """What the options say of a `TaskConfig`."""
+    """The settings of a `TaskConfig` that are given."""
     from elmo_tf.trainers.tasks.config import TaskConfig
 
     names = {field.name for field in dataclasses.fields(TaskConfig)} - {"format"}
     settings = {name: value for name, value in vars(arguments).items() if name in names}
-    return {**settings, "format": arguments.input_format}
+    if "input_format" in arguments:
+        settings["format"] = arguments.input_format
+    return settings

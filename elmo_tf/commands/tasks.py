@@ -1,5 +1,6 @@
 """The subcommand `task`: files of a task, and a biLM ─► a task model, its scores, its answers."""
 
+import argparse
 import os
 from collections.abc import Callable
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from elmo_tf.commands.options import (
     add_input_columns,
     add_overwrite,
+    given_config,
     natural,
     positive,
     positive_float,
@@ -42,15 +44,15 @@ def add_task(add_group: Callable) -> None:
 def _add_train(add: Callable) -> None:
     parser = add(
         "train",
-        _train,
+        lambda arguments: _train(parser, arguments),
         "train a task model, and keep that of the epoch that was best on held-out examples",
         f"{_EXAMPLE} --elmo small-en --word-vectors glove.6B.50d.txt --lowercase",
     )
-    add_task_settings(parser)
+    add_task_settings(parser, required=False)
     parser.add_argument(
         "--share",
         type=positive_float,
-        default=1.0,
+        default=argparse.SUPPRESS,
         metavar="X",
         help="of --train that is trained on, drawn by the seed (1)",
     )
@@ -60,16 +62,18 @@ def _add_train(add: Callable) -> None:
 def _add_again(parser: Any) -> None:
     again = parser.add_mutually_exclusive_group()
     again.add_argument(
-        "--resume", action="store_true", help="go on behind the last epoch in --workdir"
+        "--resume",
+        action="store_true",
+        help="continue after the last epoch in --workdir, with its settings where none are given",
     )
     again.add_argument("--overwrite", action="store_true", help="delete the results in --workdir")
 
 
-def _train(arguments: Any) -> None:
+def _train(parser: Any, arguments: Any) -> None:
     from elmo_tf.trainers.tasks.config import TaskConfig
     from elmo_tf.trainers.tasks.training import train_task
 
-    record = train_task(TaskConfig(**task_settings(arguments)))
+    record = train_task(given_config(parser, TaskConfig, task_settings(arguments)))
     print_json({"workdir": arguments.workdir, **record["best"]})
 
 
@@ -158,7 +162,7 @@ def _add_sweep(add: Callable) -> None:
         "elmo-tf task sweep --task ner --train train.conll --dev dev.conll --workdir sweep --elmo "
         "small-en --shares 0.1 1 --seeds 3 --json sweep.json",
     )
-    add_task_settings(parser)
+    add_task_settings(parser, required=True)
     group = parser.add_argument_group("the sweep")
     group.add_argument(
         "--shares",

@@ -19,6 +19,7 @@ from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, VectorOutput
 from elmo_tf.files import atomic_file, put_in_place, synchronise
 from elmo_tf.progress import progress
+from elmo_tf.text.corpus import check_regular_file
 from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
 
 _JOB_FILE, _LOCK_FILE = "job.json", "lock"
@@ -56,7 +57,8 @@ class FileJob:
     Raises:
         FileExistsError: the output is there already, or unfinished work that does not fit, and
             `overwrite` is false; or somebody else is at work on it.
-        ValueError: the input is no file on a disk, or the format has no such option.
+        OSError, ValueError: the input cannot be read more than once, or the format has no such
+            option.
     """
 
     def __init__(
@@ -75,13 +77,7 @@ class FileJob:
         self._format.refuse(self._output, overwrite)
         self._embedder = embedder
         self._input = Path(input)
-        if self._input.exists() and not self._input.is_file():
-            raise ValueError(
-                f"{self._input} is no file on a disk: text is read more than once, which a pipe "
-                "does not allow. Write it to a file first."
-            )
-        with open(self._input, "rb"):
-            pass
+        check_regular_file(self._input)
         self._read, self._reading = read, reading
         self._options = options
         self._overwrite = overwrite

@@ -12,7 +12,7 @@ from elmo_tf.checkpoints.load import has_softmax, load_language_model
 from elmo_tf.embedding import Embedder
 from elmo_tf.evaluation.perplexity import perplexity
 from elmo_tf.progress import progress
-from elmo_tf.text.corpus import count_corpus, read_sentences
+from elmo_tf.text.corpus import read_sentences
 
 Measure = Callable[[Embedder], Mapping[str, Any]]
 
@@ -72,21 +72,16 @@ def model_size(embedder: Embedder) -> dict[str, int]:
 def held_out_perplexity(
     source: str | os.PathLike, files: Sequence[Path]
 ) -> dict[str, float | int] | None:
-    """Perplexity of text, with what it depends on: the vocabulary, and the share outside of it.
+    """Perplexity of text, with the size of the vocabulary, on which it depends.
 
     Returns:
-        What `perplexity` does, "vocabulary" (its size) and "unknown" (share of the tokens); None
-        for a model without a softmax, which tells no probabilities.
+        What `perplexity` does, and "vocabulary" (its size); None for a model without a softmax,
+        which gives no probabilities.
     """
     if not has_softmax(source):
         return None
     model = load_language_model(source)
-    count = count_corpus(files, model.vocabulary)
-    return {
-        **perplexity(model, files),
-        "vocabulary": len(model.vocabulary),
-        "unknown": count.unknown / count.tokens,
-    }
+    return {**perplexity(model, files), "vocabulary": len(model.vocabulary)}
 
 
 def embedding_speeds(

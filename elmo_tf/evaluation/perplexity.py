@@ -1,10 +1,11 @@
 """LanguageModel ─► perplexity of held-out text, by the full softmax."""
 
 import math
+import os
 from collections.abc import Sequence
-from pathlib import Path
 
 import tensorflow as tf
+from absl import logging
 
 from elmo_tf.evaluation.full_softmax import token_losses
 from elmo_tf.models.language_model import LanguageModel
@@ -17,11 +18,12 @@ from elmo_tf.text.windows import lm_windows
 _TOKENS_PER_LANE = 2_000
 _MOST_LANES = 32
 _TOKENS_PER_WINDOW = 640
+_MOST_UNKNOWN = 0.05  # share of the targets above which the perplexity misleads
 _LARGEST_EXPONENT = 709  # of a Python float
 
 
 def perplexity(
-    model: LanguageModel, files: Sequence[Path], shown: bool = True
+    model: LanguageModel, files: Sequence[str | os.PathLike], shown: bool = True
 ) -> dict[str, float | int]:
     """Perplexity per token, the boundary at a sentence's end included.
 
@@ -35,8 +37,10 @@ def perplexity(
 
     Returns:
         "forward" and "backward", the exponential of the mean negative log-likelihood of each
-        direction; "average", that of both means' mean; "tokens", the targets of one direction. A
-        model that reads forward alone has no "backward", and its "average" is "forward".
+        direction; "average", that of both means' mean; "tokens", the targets of one direction;
+        "unknown", the share of them that are `<UNK>`, whose probability is that of all unknown
+        words together. A share above 5 % is warned of. A model that reads forward alone has no
+        "backward", and its "average" is "forward".
 
     Raises:
         ValueError: there is no token in the files.
@@ -55,9 +59,17 @@ class Perplexity:
     Call arguments, Returns, Raises: see `perplexity`.
     """
 
-    def __init__(self, model: LanguageModel, files: Sequence[Path]):
+    def __init__(self, model: LanguageModel, files: Sequence[str | os.PathLike]):
         self._model = model
-        self._num_targets = count_corpus(files, model.vocabulary).targets
+        count = count_corpus(files, model.vocabulary)
+        self._num_targets = count.targets
+        self._unknown = count.unknown / count.targets
+        if self._unknown > _MOST_UNKNOWN:
+            logging.warning(
+                "%s of the targets are not in the vocabulary and count as <UNK>: the perplexity "
+                "does not measure how well these words are predicted.",
+                f"{self._unknown:.1%}",
+            )
         num_lanes = max(1, min(_MOST_LANES, self._num_targets // _TOKENS_PER_LANE))
         window = max(1, _TOKENS_PER_WINDOW // num_lanes)
         windows = lm_windows(sentence_dataset(files), num_lanes, window, drop_remainder=False)
@@ -78,6 +90,7 @@ class Perplexity:
             **dict(zip(("forward", "backward"), map(_exp, means), strict=False)),
             "average": _exp(sum(means) / len(means)),
             "tokens": self._num_targets,
+            "unknown": self._unknown,
         }
 
     @tf.function(reduce_retracing=True, autograph=False)

@@ -15,6 +15,7 @@ from elmo_tf.evaluation.whole_sentences import (
 )
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
+from elmo_tf.text.vocabulary import UNKNOWN_ID
 
 # Batches that are read ahead, so that sentences of like length can be put together.
 _BATCHES_AHEAD = 16
@@ -28,10 +29,13 @@ class SentenceScore(NamedTuple):
         token_log_probs: for each direction float64 (n + 1,), in the order of the text: "forward"
             holds `log P(w_i | w_1 … w_i-1)` for `w1 … wn </S>`, "backward" holds
             `log P(w_i | w_i+1 … w_n)` for `<S> w1 … wn`.
+        is_unknown: for each of `tokens`, whether it is scored as `<UNK>`: its log probability is
+            that of all unknown words together.
     """
 
     tokens: list[str]
     token_log_probs: dict[str, np.ndarray]
+    is_unknown: list[bool]
 
     @property
     def num_targets(self) -> int:
@@ -42,6 +46,21 @@ class SentenceScore(NamedTuple):
     def log_probs(self) -> dict[str, float]:
         """For each direction the log probability of the whole sentence, the tokens' sum."""
         return {name: float(values.sum()) for name, values in self.token_log_probs.items()}
+
+    @property
+    def num_unknown(self) -> int:
+        """Targets of one direction that are scored as `<UNK>`."""
+        return sum(self.is_unknown)
+
+    @property
+    def known_log_probs(self) -> dict[str, float]:
+        """For each direction the sum without the targets that are scored as `<UNK>`."""
+        is_known = ~np.array(self.is_unknown, bool)
+        targets = {"forward": [*is_known, True], "backward": [True, *is_known]}  # the boundary
+        return {
+            name: float(values[targets[name]].sum())
+            for name, values in self.token_log_probs.items()
+        }
 
 
 def sentence_scores(
@@ -55,6 +74,7 @@ def sentence_scores(
     Every sentence starts from zero state, so its score does not depend on the sentences beside it;
     `perplexity` carries the state through the text instead. A token that is not in the vocabulary
     is read as it is spelt, but scored as `<UNK>`: sentences with many such tokens score too well.
+    `SentenceScore.known_log_probs` leaves those targets out.
     A sentence without tokens has the boundary as its only target.
 
     Args:
@@ -126,7 +146,8 @@ class SentenceScorer:
             )
             if "backward" in by_direction:
                 by_direction["backward"] = by_direction["backward"][::-1]
-            yield SentenceScore(tokens, by_direction)
+            ids = self._model.vocabulary.ids(tokens)
+            yield SentenceScore(tokens, by_direction, [index == UNKNOWN_ID for index in ids])
 
     def _log_probs_of_window(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """Log probabilities of the targets, float (direction, lane, token); 0 at padding."""

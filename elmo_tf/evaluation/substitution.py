@@ -70,6 +70,22 @@ def substitutes(
     ]
 
 
+def check_position(argument: str, position: int, num_tokens: int) -> None:
+    """Raises `ValueError` if a position is outside of a sentence.
+
+    Args:
+        argument: the argument that holds it, as the message is to name it.
+        position: counted from 0.
+        num_tokens: of the sentence.
+    """
+    if 0 <= position < num_tokens:
+        return
+    tokens = {0: "no tokens", 1: "1 token (0)"}.get(
+        num_tokens, f"{num_tokens} tokens (0 to {num_tokens - 1})"
+    )
+    raise ValueError(f"{argument} {position}: the sentence has {tokens}.")
+
+
 def position_log_probs(
     model: LanguageModel, tokens: Sequence[str], positions: Sequence[int]
 ) -> Iterator[np.ndarray]:
@@ -128,9 +144,5 @@ def _checked_positions(positions: Iterable[int], num_tokens: int) -> list[int]:
     for place in places:
         if not isinstance(place, int | np.integer):
             raise TypeError(f"`positions` must be integers. Received: {place!r}")
-        if not 0 <= place < num_tokens:
-            raise ValueError(
-                "`positions` must be those of tokens, from 0, and the sentence has "
-                f"{num_tokens} tokens. Received: {place}"
-            )
+        check_position("`positions`", place, num_tokens)
     return places

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.text.inputs import checked_inputs, is_token, token_batch
+from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, token_batch
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -24,8 +24,9 @@ class Elmo(keras.layers.Layer):
             paper's code offers; a sentence's vectors then depend on its batch. Defaults to False.
         l2: float >= 0. Penalty on the weights of the mix. Defaults to 0.
         trainable_bilm: bool. Whether the task trains the biLM too. If False, its weights stay out
-            of this layer's trainable weights; the biLM that was passed is left as it is. Defaults
-            to False.
+            of this layer's trainable weights; the biLM that was passed is left as it is. The
+            attribute of this name can be set at any time; compile the model again afterwards.
+            Defaults to False.
         top_only: bool. Only the top layer, scaled, in place of a mix. Defaults to False.
         average: bool. All layers alike, scaled, in place of learnt shares. Defaults to False.
 
@@ -79,12 +80,10 @@ class Elmo(keras.layers.Layer):
         self.num_mixes = num_mixes
         self.layer_norm = layer_norm
         self.l2 = l2
-        self.trainable_bilm = trainable_bilm
         self.top_only = top_only
         self.average = average
-        if trainable_bilm:
-            self._trained_bilm = bilm  # tracked by Keras as a part of this layer
         self._below = _Below.of(bilm)
+        self.trainable_bilm = trainable_bilm
         self.mixes = [
             ScalarMix(l2, layer_norm, average, dtype=self.dtype_policy, name=f"mix_{index}")
             for index in range(num_mixes)
@@ -111,6 +110,32 @@ class Elmo(keras.layers.Layer):
     def bilm(self) -> BiLM:
         """The biLM below."""
         return self._below.bilm
+
+    # A `Sequential` without an `Input` gives its first layer inputs of these types, as Keras's own
+    # `TextVectorization` knows. The parts of this layer compute by its `dtype_policy`.
+    @property
+    def compute_dtype(self) -> str:
+        return "string"
+
+    @property
+    def variable_dtype(self) -> str:
+        return "string"
+
+    @property
+    def trainable_bilm(self) -> bool:
+        """Whether the task trains the biLM too."""
+        return self._trained_bilm is not None
+
+    @trainable_bilm.setter
+    def trainable_bilm(self, value: bool) -> None:
+        was_locked = self._tracker.locked
+        self._tracker.unlock()  # Keras adds no parts to a layer that is built
+        self._tracker.untrack(self.bilm)
+        self._trained_bilm = self.bilm if value else None  # tracked by Keras as a part
+        if was_locked:
+            self._tracker.lock()
+        if value and not self.trainable:
+            self.bilm.trainable = False
 
     def build(self, input_shape=None):
         config = self.bilm.config
@@ -201,6 +226,7 @@ class TokenMask(keras.layers.Layer):
     """
 
     def call(self, inputs, lengths=None):
+        inputs = as_tensor(inputs)  # Keras hands ragged tensors on
         if inputs.dtype == tf.string:
             tokens, lengths = token_batch(inputs, lengths)
             return tf.sequence_mask(lengths, tf.shape(tokens)[1])

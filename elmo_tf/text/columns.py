@@ -36,7 +36,7 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
         At least one row.
 
     Raises:
-        ValueError: a damaged `.gz` file, or a line of "conllu" that has no number in front.
+        ValueError: a line of "conllu" does not begin with a number, or see `read_lines`.
         OSError: the file cannot be read.
     """
     is_universal = format == "conllu"

@@ -14,7 +14,7 @@ from elmo_tf.progress import progress
 from elmo_tf.text.count_cache import CountCache
 from elmo_tf.text.odd_lines import is_utf_8, odd_lines
 from elmo_tf.text.sentences import split_tokens
-from elmo_tf.text.vocabulary import Vocabulary, is_packed, read_lines
+from elmo_tf.text.vocabulary import UNKNOWN_ID, TextSource, Vocabulary, is_packed, read_lines
 
 # Tokens of a sentence at most. Windows are cut from whole sentences held in memory, at a cost that
 # grows with the square of their length.
@@ -47,22 +47,40 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
             raise FileNotFoundError(f"No text file matches {pattern}.")
         files.update(dict.fromkeys(found))
     for file in files:
-        if not file.is_fifo():  # which opens when somebody writes
-            with open(file, "rb"):
-                pass
+        check_text_file(file)
     return list(files)
 
 
-def read_sentences(files: Sequence[str | os.PathLike]) -> Iterator[list[str]]:
+def check_text_file(path: str | os.PathLike) -> None:
+    """Raises `OSError` if a text file cannot be read."""
+    if os.path.isdir(path):
+        raise IsADirectoryError(f"{os.fspath(path)} is a directory; a text file is needed.")
+    if not Path(path).is_fifo():  # which opens only when another process writes to it
+        with open(path, "rb"):
+            pass
+
+
+def check_regular_file(path: str | os.PathLike) -> None:
+    """Raises `OSError` or `ValueError` if a text file cannot be read more than once."""
+    check_text_file(path)
+    if not os.path.isfile(path):
+        raise ValueError(
+            f"{os.fspath(path)} is not a regular file: the text is read more than once, which a "
+            "pipe does not allow. Write it to a file first."
+        )
+
+
+def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
     """The tokens of each line that has any; of a line of more than 10,000, several sentences.
 
     A line is held in memory whole, and nothing else of the text.
 
     Raises:
-        ValueError: a `.gz` file is damaged, or only a carriage return stands between two tokens.
+        ValueError: see `read_lines`.
     """
     for file in files:
-        for _, tokens in _token_lines(file):
+        for line in read_lines(file):
+            tokens = line.split()
             for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                 yield tokens[start : start + MAX_SENTENCE_TOKENS]
 
@@ -96,7 +114,7 @@ class CorpusCount(NamedTuple):
     sentences: as `read_sentences` gives them.
     tokens: without boundaries.
     types: distinct tokens.
-    unknown: tokens that are not in a vocabulary.
+    unknown: tokens that are `<UNK>` to a vocabulary.
     longest: tokens of the longest sentence.
     invalid_lines, nul_lines: those with bytes that are no UTF-8, or are zero.
     cut_lines: those of more than 10,000 tokens, read as several sentences.
@@ -144,14 +162,10 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
     """Counts text files, or recalls what they counted before; see `CountCache`.
 
     Raises:
-        ValueError: there is no token in them, or one is no file on a disk; or see `read_sentences`.
+        ValueError: there is no token in them; or see `check_regular_file` and `read_lines`.
     """
     for file in files:
-        if not os.path.isfile(file):
-            raise ValueError(
-                f"{os.fspath(file)} is no file on a disk: text is read more than once, which a "
-                "pipe does not allow. Write it to a file first."
-            )
+        check_regular_file(file)
     cache = CountCache(files, vocabulary)
     kept = cache.load(CorpusCount._fields)
     if kept is not None:
@@ -167,22 +181,6 @@ def report_corpus(count: CorpusCount) -> None:
     if count.oddities():
         doubtful = count.invalid_lines or count.nul_lines or count.cut_lines
         logging.log(logging.WARNING if doubtful else logging.INFO, "%s", count.oddities())
-
-
-def _token_lines(file: str | os.PathLike) -> Iterator[tuple[str, list[str]]]:
-    """Each line, and its tokens."""
-    for number, line in enumerate(read_lines(file), start=1):
-        tokens = line.split()
-        # TensorFlow's reader drops carriage returns wherever they are.
-        if "\r" in line and line.replace("\r", "").split() != tokens:
-            remedy = "Put a newline or a space in its place."
-            if "\0" in line:
-                remedy = "It holds NUL bytes too: is it UTF-16? Convert it to UTF-8."
-            raise ValueError(
-                f"{os.fspath(file)}, line {number}: a carriage return stands between two "
-                f"tokens. {remedy}"
-            )
-        yield line, tokens
 
 
 def _lines(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
@@ -210,7 +208,8 @@ def _count(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> Corpus
     sentences = longest = 0
     with progress(None, "counting the corpus", "sentences") as meter:
         for file in files:
-            for line, tokens in _token_lines(file):
+            for line in read_lines(file):
+                tokens = line.split()
                 types.update(tokens)
                 odd.update(_oddities(line, tokens))
                 parts = -(-len(tokens) // MAX_SENTENCE_TOKENS)
@@ -219,7 +218,8 @@ def _count(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> Corpus
                 meter.update(parts)
     if not types:
         raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
-    unknown = sum(count for token, count in types.items() if token not in vocabulary)
+    ids = vocabulary.ids(list(types))
+    unknown = sum(count for id, count in zip(ids, types.values(), strict=True) if id == UNKNOWN_ID)
     return CorpusCount(sentences, types.total(), len(types), unknown, longest, **odd)
 
 

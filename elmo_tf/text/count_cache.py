@@ -21,7 +21,7 @@ MAX_ENTRIES = 20
 # could change once more without a trace.
 _COARSEST_TIME_NS = 2_000_000_000
 # To be raised when the same text is to be counted otherwise.
-_VERSION = 1
+_VERSION = 2
 
 
 class CountCache:

@@ -53,8 +53,8 @@ def sentence_reader(
         token_column: int >= 1. Column of the tokens; None for 1, or 2 of "conllu".
 
     Raises:
-        ValueError: an unknown format, or a column where there are none. While reading: a damaged
-            `.gz` file, a line without that column, or one of "conllu" without a number in front.
+        ValueError: an unknown format, or a column where there are none. While reading: a line
+            without that column, or one of "conllu" without a number in front; or see `read_lines`.
     """
     format = format or format_of(path)
     check_choice(format, "format", FORMATS)

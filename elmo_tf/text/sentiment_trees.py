@@ -33,7 +33,7 @@ def read_trees(path: str | os.PathLike) -> Iterator[tuple[int, list[Phrase]]]:
         before its parts.
 
     Raises:
-        ValueError: a line is no tree, or more than one; a damaged `.gz` file.
+        ValueError: a line is no tree, or more than one; or see `read_lines`.
         OSError: the file cannot be read.
     """
     for number, line in enumerate(read_lines(path), start=1):

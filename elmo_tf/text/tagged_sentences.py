@@ -55,7 +55,7 @@ def read_tagged(
         At least one sentence.
 
     Raises:
-        ValueError: an unknown format; a damaged `.gz` file; a line without one of the columns, or
+        ValueError: see `read_lines`; an unknown format; a line without one of the columns, or
             with nothing in it; lines of which none is the last column of all, as of plain text; a
             tag that its scheme does not allow there, or that is not known; a file without a
             sentence.

@@ -1,11 +1,13 @@
 """tokens ─► ids of the softmax: the vocabulary file, and its lookup in the graph."""
 
 import collections
+import contextlib
 import gzip
 import os
 import re
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, BinaryIO
 
 import tensorflow as tf
 
@@ -17,6 +19,9 @@ EOS_TOKEN = "</S>"
 UNKNOWN_TOKEN = "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
 SPECIAL_TOKENS = (BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN)
+# A file, or a stream such as `sys.stdin.buffer`.
+TextSource = str | os.PathLike | BinaryIO
+_MOST_QUOTED = 60  # characters of a value in a message
 
 
 class Vocabulary:
@@ -30,7 +35,7 @@ class Vocabulary:
             surrogates that stand for the bytes of a character become that character.
 
     Raises:
-        ValueError: the first three are others, a token stands twice, is empty, or holds white
+        ValueError: the first three are others, or a token occurs twice, is empty or contains white
             space.
 
     Source: Peters et al. 2018; the vocabulary files of the original.
@@ -63,13 +68,13 @@ class Vocabulary:
         Raises:
             TypeError: one line or path alone, or an item that is neither, such as a list of
                 tokens.
-            ValueError: no token in it, a damaged `.gz` file, or an argument out of its range.
+            ValueError: no token in it, an argument out of its range, or see `read_lines`.
             OSError: a file cannot be read.
         """
         if isinstance(lines_or_paths, str | os.PathLike):
             raise TypeError(
                 "`lines_or_paths` must be several lines or paths, not one alone. "
-                f"Received: {lines_or_paths!r}. Put it in a list."
+                f"Received: {_quoted(lines_or_paths)}. Put it in a list."
             )
         if min_count < 1:
             raise ValueError(f"`min_count` must be at least 1. Received: {min_count}")
@@ -165,26 +170,49 @@ class Vocabulary:
         return {**self.__dict__, "_eager_table": None}
 
 
-def read_lines(path: str | os.PathLike) -> Iterable[str]:
-    """Lines of a text file, cut at newlines alone; `.gz` is unpacked.
+def read_lines(source: TextSource) -> Iterator[str]:
+    """Lines of a text, cut at newlines alone.
 
     Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). The byte order mark that some
-    editors put in front of the text is dropped.
+    editors put in front of the text is dropped. Every reader of text reads it with this function,
+    so that all of them refuse the same files.
+
+    Args:
+        source: a file, unpacked if its name ends in `.gz`; or a binary stream, which stays open.
 
     Raises:
-        ValueError: a `.gz` file is damaged.
+        ValueError: a `.gz` file is damaged, or nothing but a carriage return separates two tokens.
         OSError: the file cannot be read.
     """
-    opener = gzip.open if is_packed(path) else open
+    name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
     try:
-        with opener(path, "rt", encoding="utf-8", errors="surrogateescape", newline="\n") as file:
-            for first in file:
-                # TensorFlow's reader drops carriage returns, so it finds a mark behind them too.
-                yield re.sub("^\r*\ufeff", "", first)
-                break
-            yield from file
+        with _opened(source) as lines:
+            for number, line in enumerate(lines, start=1):
+                line = line.decode("utf-8", "surrogateescape")
+                if number == 1:
+                    # TensorFlow's reader drops carriage returns, so it finds a mark behind them
+                    # too.
+                    line = re.sub("^\r*\ufeff", "", line)
+                if "\r" in line:
+                    _refuse_lone_carriage_return(line, f"{name}, line {number}")
+                yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"Cannot unpack {os.fspath(path)}: {error}") from None
+        raise ValueError(f"Cannot unpack {name}: {error}") from None
+
+
+def _opened(source: TextSource) -> contextlib.AbstractContextManager[BinaryIO]:
+    if not isinstance(source, str | os.PathLike):
+        return contextlib.nullcontext(source)
+    return gzip.open(source) if is_packed(source) else open(source, "rb")
+
+
+def _refuse_lone_carriage_return(line: str, place: str) -> None:
+    # `str.split` cuts there, and TensorFlow's reader drops carriage returns wherever they are.
+    if line.replace("\r", "").split() != line.split():
+        remedy = "Replace it with a newline or a space."
+        if "\0" in line:
+            remedy = "The line also contains NUL bytes. If it is UTF-16, convert it to UTF-8."
+        raise ValueError(f"{place}: a carriage return between two tokens. {remedy}")
 
 
 def is_packed(path: str | os.PathLike) -> bool:
@@ -199,8 +227,8 @@ def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:
         return (_as_read(item),)
     raise TypeError(
         "Each item of `lines_or_paths` must be a line (str) or a file (os.PathLike). "
-        f"Item {index} is {item!r} (of type {type(item).__name__}). Join lists of tokens with "
-        "spaces."
+        f"Item {index} is {_quoted(item)} (of type {type(item).__name__}). Join lists of tokens "
+        "with spaces."
     )
 
 
@@ -209,18 +237,25 @@ def _as_read(string: str) -> str:
     return string if string.isascii() else encode(string).decode("utf-8", "surrogateescape")
 
 
+def _quoted(value: Any) -> str:
+    """A value for a message, cut off: a line of a file that is no vocabulary may be long."""
+    text = repr(value)
+    return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…"
+
+
 def _check(tokens: tuple[str, ...]) -> None:
     if tokens[:3] != SPECIAL_TOKENS:
         raise ValueError(
             f"A vocabulary must begin with the lines {', '.join(SPECIAL_TOKENS)}. "
-            f"Received: {', '.join(tokens[:3]) or 'nothing'}."
+            f"Received: {', '.join(map(_quoted, tokens[:3])) or 'nothing'}."
         )
     lines: dict[str, int] = {}
     for line, token in enumerate(tokens, start=1):
         if not token or token.split() != [token]:
-            raise ValueError(f"Line {line} of the vocabulary is not one token: {token!r}.")
+            raise ValueError(f"Line {line} of the vocabulary is not one token: {_quoted(token)}.")
         if token in lines:
             raise ValueError(
-                f"Token {token!r} stands twice in the vocabulary: lines {lines[token]} and {line}."
+                f"Token {_quoted(token)} is in the vocabulary twice: lines {lines[token]} and "
+                f"{line}."
             )
         lines[token] = line

@@ -158,7 +158,7 @@ def test_an_installation_without_the_shipped_files_says_so(monkeypatch):
 @pytest.mark.parametrize("name", named_models.MODEL_NAMES)
 def test_no_model_has_a_softmax(name, cache):
     assert not has_softmax(name)
-    with pytest.raises(FileNotFoundError, match=rf"model {name} comes without a softmax.*--from"):
+    with pytest.raises(FileNotFoundError, match=rf"model {name} has no softmax.*--from"):
         load_language_model(name)
 
 

@@ -53,7 +53,7 @@ def test_the_table_has_a_column_a_model_and_a_row_a_measure():
         ["perplexity per token, backward", "99.0", "-"],
         ["perplexity per token, average", "100.0", "-"],
         ["vocabulary (tokens)", "50,000", "-"],
-        ["unknown to it (%)", "2.1", "-"],
+        ["unknown targets (%)", "2.1", "-"],
     ]
 
 

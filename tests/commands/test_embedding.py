@@ -44,6 +44,45 @@ def test_it_writes_what_the_embedder_gives(command, model):
     assert index == {line: str(number) for number, line in enumerate(LINES)}
 
 
+def test_a_dash_is_stdin(command, model, stdin):
+    stdin("\n".join(LINES).encode())
+
+    status, _, err = command("embed", model, "-", "v.npz", "--layers", "top")
+
+    assert status == 0, err
+    assert command("embed", model, "text.txt", "w.npz", "--layers", "top")[0] == 0
+    found, wanted = read_vectors(Path("v.npz")), read_vectors(Path("w.npz"))
+    assert found.keys() == wanted.keys()
+    for number, vectors in wanted.items():
+        np.testing.assert_array_equal(found[number], vectors)
+    stdin(b"the cat\n")
+    status, _, err = command("embed", model, "-", "v.npz")
+    assert (status, "v.npz exists" in err) == (2, True)
+
+
+def test_unfinished_work_on_stdin_is_refused(command, model, stdin, monkeypatch):
+    def interrupted(job):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_tf.embedding.file_jobs.FileJob._refuse_changes", interrupted)
+        stdin("\n".join(LINES).encode())
+        assert command("embed", model, "-", "v.hdf5")[0] == 130
+    for options, expected in (((), 2), (("--overwrite",), 0)):
+        stdin("\n".join(LINES).encode())
+        status, _, err = command("embed", model, "-", "v.hdf5", *options)
+        assert status == expected
+        assert ("v.hdf5.unfinished holds unfinished work that does not fit" in err) == (status == 2)
+    assert len(read_vectors(Path("v.hdf5"))) == len(LINES)
+
+
+def test_columns_on_stdin_are_told_by_the_option(command, model, stdin):
+    stdin(b"the D\ncat N\n\na D\n")
+
+    assert command("embed", model, "-", "v.npz", "--input-format", "conll")[0] == 0
+    assert [len(v[0]) for v in read_vectors(Path("v.npz")).values()] == [2, 1]
+
+
 def test_it_takes_a_precision(command, model):
     status, _, _ = command("embed", model, "text.txt", "v.npz", "--precision", "bfloat16")
 

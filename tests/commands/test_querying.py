@@ -1,6 +1,5 @@
 """`elmo-tf query` against a server of a small exported model."""
 
-import io
 import json
 import os
 import pty
@@ -19,14 +18,6 @@ def server(bilm, tmp_path_factory):
     export(bilm, directory, tokenizer=PunctuationSplitter())
     with serve(directory, port=0, rest_port=0) as server:
         yield server
-
-
-@pytest.fixture
-def stdin(monkeypatch):
-    def set_to(content):
-        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
-
-    return set_to
 
 
 @pytest.mark.parametrize("way", ["localhost:{0.port}", "http://localhost:{0.rest_port}"])
@@ -56,6 +47,13 @@ def test_lines_of_stdin_are_answered_line_by_line(command, server, stdin, senten
     answers = [json.loads(line) for line in out.splitlines()]
     assert [answer["sequence_len"] for answer in answers] == [3, 0, 3, 1] * 30
     assert [len(answer["elmo"]) for answer in answers] == [3, 0, 3, 1] * 30
+
+
+def test_a_carriage_return_between_two_tokens_of_stdin_is_refused(command, server, stdin):
+    stdin(b"the cat\na\rdog\n")
+    status, _, err = command("query", f"localhost:{server.port}", "-")
+    assert status == 1
+    assert "stdin>, line 2: a carriage return between two tokens" in err
 
 
 def test_who_types_a_line_gets_its_answer_before_the_next(server):

@@ -201,11 +201,13 @@ def test_a_failure_before_the_first_vectors_leaves_nothing(embedder, tmp_path):
     assert os.listdir(tmp_path) == ["text.txt.gz"]
 
 
-def test_a_pipe_is_refused(embedder, tmp_path):
+def test_a_pipe_and_a_directory_are_refused(embedder, tmp_path):
     os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(ValueError, match="pipe is no file on a disk"):
+    with pytest.raises(ValueError, match="pipe is not a regular file"):
         embedder.embed_file(tmp_path / "pipe", tmp_path / "vectors.hdf5")
+    with pytest.raises(IsADirectoryError, match="is a directory; a text file is needed"):
+        embedder.embed_file(tmp_path, tmp_path / "vectors.hdf5")
 
 
 @pytest.mark.parametrize(

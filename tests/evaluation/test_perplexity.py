@@ -19,6 +19,7 @@ VOCABULARY = Vocabulary.build(["the the cat cat sat on"])
 LINES = ["the cat sat", "", "on the mat 한국어 the cat", "  ", "cat", "sat on on sat"]
 SENTENCES = [line.split() for line in LINES if line.split()]
 NUM_TARGETS = sum(len(sentence) + 1 for sentence in SENTENCES)
+UNKNOWN = 2 / NUM_TARGETS  # "mat" and "한국어"
 # The ids of all targets, for each direction.
 FORWARD = [i for sentence in SENTENCES for i in [*VOCABULARY.ids(sentence), 1]]
 BACKWARD = [i for sentence in SENTENCES for i in [*VOCABULARY.ids(sentence)[::-1], 0]]
@@ -61,6 +62,7 @@ def expected(model, options, weights):
         "backward": np.exp(backward),
         "average": np.exp((forward + backward) / 2),
         "tokens": NUM_TARGETS,
+        "unknown": UNKNOWN,
     }
 
 
@@ -87,7 +89,7 @@ def test_a_short_text_has_the_perplexity_of_the_formula(measured, expected):
 def test_forward_alone_has_one_perplexity(forward_model, text, measured):
     result = perplexity(forward_model, [text])
 
-    assert result.keys() == {"forward", "average", "tokens"}
+    assert result.keys() == {"forward", "average", "tokens", "unknown"}
     assert result["average"] == result["forward"]
     assert result["forward"] == pytest.approx(measured["forward"], rel=1e-6)
     assert result["tokens"] == NUM_TARGETS
@@ -113,7 +115,7 @@ def test_a_text_in_several_files_and_packed_is_the_same_text(model, text, tmp_pa
     (tmp_path / "1.txt").write_bytes(b"".join(lines[:2]))
     (tmp_path / "2.txt.gz").write_bytes(gzip.compress(b"".join(lines[2:])))
 
-    files = [tmp_path / "1.txt", tmp_path / "2.txt.gz"]
+    files = [tmp_path / "1.txt", str(tmp_path / "2.txt.gz")]
     assert perplexity(model, files) == pytest.approx(measured, rel=1e-6)
 
 
@@ -149,6 +151,20 @@ def test_a_long_text_is_read_in_several_lanes(model, text, tmp_path, monkeypatch
         Perplexity(model, [path])
 
     assert lanes == [(1, 640), (2, 320)]
+
+
+@pytest.mark.parametrize(("num_unknown", "warns"), [(2, False), (3, True)])
+def test_many_unknown_targets_are_warned_of(model, tmp_path, caplog, num_unknown, warns):
+    # 40 targets; a token that is spelt <UNK> is one of the unknown.
+    words = ["한국어", "<UNK>", "mat"][:num_unknown]
+    (tmp_path / "text.txt").write_text(" ".join([*words, *["cat"] * (39 - num_unknown)]))
+
+    measure = Perplexity(model, [tmp_path / "text.txt"])
+
+    assert ("of the targets are not in the vocabulary" in caplog.text) == warns
+    if warns:
+        assert "7.5% of the targets" in caplog.text
+    assert measure(shown=False)["unknown"] == num_unknown / 40
 
 
 def test_progress_is_shown_if_asked_for(measure, capsys):

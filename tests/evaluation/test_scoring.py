@@ -99,6 +99,30 @@ def test_an_unknown_word_is_scored_as_unk_and_read_as_it_is_spelt(scorer):
     assert abs(values[0][1] - values[1][1]) > 1e-4
 
 
+def test_unknown_targets_are_marked_and_can_be_left_out_of_the_sum(scorer, forward_model):
+    tokens = ["zyx", "the", "<UNK>", "cat"]
+    (score,) = scorer([tokens])
+    (forward,) = sentence_scores(forward_model, [tokens])
+
+    assert score.is_unknown == [True, False, True, False]
+    assert score.num_unknown == 2
+    values = score.token_log_probs
+    assert score.known_log_probs == pytest.approx(
+        {
+            "forward": values["forward"][[1, 3, 4]].sum(),  # the last one is </S>
+            "backward": values["backward"][[0, 2, 4]].sum(),  # the first one is <S>
+        }
+    )
+    assert forward.known_log_probs.keys() == {"forward"}
+
+
+def test_without_unknown_targets_both_sums_are_the_same(scorer):
+    (score,) = scorer(["the cat"])
+
+    assert (score.is_unknown, score.num_unknown) == ([False, False], 0)
+    assert score.known_log_probs == score.log_probs
+
+
 def test_a_sentence_without_tokens_has_the_boundary_as_its_only_target(scores):
     empty = scores[1]
 

@@ -105,8 +105,13 @@ def test_a_model_without_a_backward_direction_judges_by_what_stands_before(forwa
 
 @pytest.mark.parametrize("position", [-1, 7])
 def test_a_position_outside_the_sentence_is_an_error(language_model, position):
-    with pytest.raises(ValueError, match=rf"has 7 tokens\. Received: {position}$"):
+    message = rf"`positions` {position}: the sentence has 7 tokens \(0 to 6\)\.$"
+    with pytest.raises(ValueError, match=message):
         substitutes(language_model, TOKENS, [0, position])
+    with pytest.raises(ValueError, match=r"the sentence has 1 token \(0\)\.$"):
+        substitutes(language_model, "the", [7])
+    with pytest.raises(ValueError, match=r"the sentence has no tokens\.$"):
+        substitutes(language_model, "", [0])
 
 
 def test_a_position_that_is_no_integer_is_an_error(language_model):

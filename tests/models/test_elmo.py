@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import elmo_tf
 from elmo_tf import Elmo, char_ids
 from reference import scalar_mix as reference
 
@@ -211,6 +214,73 @@ def test_a_task_trains_and_survives_saving_without_the_checkpoint(
         np.testing.assert_array_equal(old, new)
 
 
+@pytest.mark.parametrize("built", [False, True])
+def test_the_bilm_is_frozen_and_unfrozen_at_any_time(fresh_bilm, built):
+    elmo = Elmo(fresh_bilm())
+    if built:
+        elmo(SENTENCES)
+    bilm, num_all = elmo.bilm, len(elmo.bilm.trainable_weights)
+
+    for trainable in (True, False, True, True, False):
+        elmo.trainable_bilm = trainable
+        assert elmo.trainable_bilm == elmo.get_config()["trainable_bilm"] == trainable
+        elmo(SENTENCES)
+        assert len(elmo.trainable_weights) == 2 + (num_all if trainable else 0)
+        assert len(elmo.weights) == len(elmo.variables) - 1 == 2 + len(bilm.weights)
+        assert len(bilm.trainable_weights) == num_all
+    elmo.trainable = False
+    elmo.trainable_bilm = True
+    assert keras.Sequential([elmo]).trainable_weights == []
+
+
+def test_the_bilm_is_trained_in_a_second_phase(fresh_bilm, keras_round_trip):
+    bilm = fresh_bilm()
+    model, elmo = task_model(bilm, keras.Input((None,), dtype="string"), dropout=0.0)
+    targets = tf.ones((4, 5, 2))
+
+    def changed_by_training(expected_before):
+        before = [weight.numpy() for weight in bilm.weights]
+        np.testing.assert_array_equal(model(TOKENS), expected_before)
+        model.compile("sgd", "mse")
+        model.fit(TOKENS, targets, verbose=0)
+        return [(old != new.numpy()).any() for old, new in zip(before, bilm.weights, strict=True)]
+
+    for trainable in (False, True, False):
+        outputs = model(TOKENS).numpy()
+        elmo.trainable_bilm = trainable
+        assert any(changed_by_training(outputs)) == trainable
+        loaded = keras_round_trip(model)
+        np.testing.assert_array_equal(loaded(TOKENS), model(TOKENS))
+        assert loaded.get_layer("elmo").trainable_bilm == trainable
+        assert len(loaded.trainable_weights) == len(model.trainable_weights)
+
+
+def test_weights_of_a_first_phase_are_those_of_the_second(fresh_bilm, tmp_path):
+    path = tmp_path / "first.weights.h5"
+    inputs = keras.Input((None,), dtype="string")
+    first, elmo = task_model(fresh_bilm(), inputs)
+    elmo.bilm.weights[0].assign_add(tf.ones(elmo.bilm.weights[0].shape))
+    first.save_weights(path)
+    second, elmo = task_model(fresh_bilm(), inputs)
+
+    elmo.trainable_bilm = True
+    second.load_weights(path)
+
+    np.testing.assert_array_equal(second(TOKENS), first(TOKENS))
+
+
+def test_the_two_phases_of_the_guide_run():
+    guide = (Path(elmo_tf.__file__).parents[1] / "docs" / "tasks.md").read_text(encoding="utf-8")
+    section = guide.partition("### First the task, then the biLM")[2]
+    code = section.partition("```python\n")[2].partition("```")[0]
+    names = {}
+
+    exec(code, names)
+
+    assert names["elmo"].trainable_bilm
+    assert len(names["model"].optimizer.variables) > 2 * len(names["elmo"].bilm.trainable_weights)
+
+
 def test_the_mask_reaches_the_layers_above(bilm):
     inputs = keras.Input((None,), dtype="string")
     lstm = keras.layers.LSTM(3)
@@ -222,6 +292,44 @@ def test_the_mask_reaches_the_layers_above(bilm):
     mean = keras.Model(inputs, pooled)(TOKENS)
     vectors = Elmo(bilm)(TOKENS).numpy()
     np.testing.assert_allclose(mean[0], vectors[0, :3].mean(axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("inputs", [np.array(SENTENCES), tf.constant(SENTENCES), TOKENS])
+def test_a_sequential_model_needs_no_input_layer(bilm, keras_round_trip, inputs):
+    lstm = keras.layers.LSTM(3)
+    model = keras.Sequential([Elmo(bilm), lstm])
+
+    outputs = model(inputs)
+
+    expected = lstm(Elmo(bilm)(SENTENCES))
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+    np.testing.assert_allclose(model(inputs[:2]), expected[:2], atol=1e-5)
+    np.testing.assert_array_equal(keras_round_trip(model)(inputs), outputs)
+
+
+def test_a_sequential_model_over_sentences_is_trained_without_an_input_layer(bilm):
+    model = keras.Sequential([Elmo(bilm), keras.layers.LSTM(3)])
+    model.compile("sgd", "mse")
+
+    model.fit(np.array(SENTENCES, object), np.ones((4, 3)), batch_size=3, verbose=0)
+
+    assert model.predict(tf.constant(SENTENCES), verbose=0).shape == (4, 3)
+
+
+@pytest.mark.parametrize("kind", ["tokens", "char ids"])
+def test_ragged_inputs_reach_the_layers_above_with_their_mask(bilm, kind):
+    ragged = tf.RaggedTensor.from_tensor(TOKENS, lengths=MASK.sum(axis=1))
+    inputs = keras.Input((None,), dtype="string")
+    if kind == "char ids":
+        ragged, inputs = char_ids(ragged, 14), keras.Input((None, 14), dtype="int32")
+    lstm = keras.layers.LSTM(3)
+    model = keras.Model(inputs, lstm(Elmo(bilm)(inputs)))
+    expected = lstm(Elmo(bilm)(TOKENS))
+
+    np.testing.assert_allclose(model(ragged), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict(ragged, verbose=0), expected, atol=1e-6)
+    model.compile("sgd", "mse")
+    model.fit(ragged, tf.ones((4, 3)), verbose=0)
 
 
 def test_char_ids_and_lengths_may_be_symbolic(bilm, keras_round_trip):
@@ -311,7 +419,7 @@ def test_the_dtype_policy_is_that_of_all_parts(bilm, keras_round_trip, dtype):
 
     for part in (elmo, elmo.mixes[0], elmo.dropout):
         assert part.dtype_policy.name == dtype
-    assert model(TOKENS).dtype == model.output.dtype == elmo.compute_dtype
+    assert model(TOKENS).dtype == model.output.dtype == elmo.dtype_policy.compute_dtype
     np.testing.assert_allclose(tf.cast(model(TOKENS), tf.float32), Elmo(bilm)(TOKENS), atol=0.02)
     assert keras_round_trip(model).get_layer("elmo").mixes[0].dtype_policy.name == dtype
 
@@ -349,6 +457,20 @@ def test_bad_inputs_are_refused_as_the_bilm_does(bilm):
         Elmo(bilm)([["", "a"]])
     with pytest.raises(ValueError, match=r"reads strings of shape.*Received: string"):
         Elmo(bilm)(keras.Input((2, 3), dtype="string"))
+
+
+@pytest.mark.parametrize("width", [None, 1])
+def test_a_column_of_sentences_is_refused(bilm, width):
+    column = np.array([["the cat sat"], ["a"]], object)
+    inputs = keras.Input((width,), dtype="string")
+    model = keras.Model(inputs, Elmo(bilm)(inputs))
+
+    for call in (bilm, Elmo(bilm)):
+        with pytest.raises(ValueError, match=r"Pass sentences as strings of shape \(batch,\)"):
+            call(column)
+    for call in (model, model.predict):
+        with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="Pass sentences"):
+            call(tf.constant(column), **({"verbose": 0} if call == model.predict else {}))
 
 
 def test_a_bilm_that_keeps_the_boundaries_is_refused(fresh_bilm):

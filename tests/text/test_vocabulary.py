@@ -140,7 +140,7 @@ def test_a_lone_surrogate_is_the_same_token_everywhere(tmp_path, token):
 
 def test_two_spellings_of_the_same_bytes_are_one_token():
     assert list(Vocabulary.build(["é \udcc3\udca9 b"]).tokens) == [*SPECIAL, "é", "b"]
-    with pytest.raises(ValueError, match="'é' stands twice"):
+    with pytest.raises(ValueError, match="'é' is in the vocabulary twice"):
         Vocabulary([*SPECIAL, "é", "\udcc3\udca9"])
 
 
@@ -170,6 +170,26 @@ def test_lines_end_at_newlines_alone(tmp_path):
     path.write_bytes(b"a\x0bb\r\n\xc2\x85\xe2\x80\xa8\n\xff")
 
     assert list(read_lines(path)) == ["a\x0bb\r\n", "\x85\u2028\n", "\udcff"]
+
+
+def test_a_carriage_return_between_two_tokens_is_refused_with_its_line(tmp_path):
+    # Python would read two tokens, and TensorFlow's reader one.
+    path = tmp_path / "text.txt"
+    path.write_bytes(b"a b\nc\rd\n")
+
+    with pytest.raises(
+        ValueError,
+        match=r"text\.txt, line 2: a carriage return between two tokens\. Replace it with",
+    ):
+        list(read_lines(path))
+
+
+def test_text_in_utf_16_with_carriage_returns_is_refused_with_a_hint(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("a b\r\n", encoding="utf-16")
+
+    with pytest.raises(ValueError, match=r"line 1: .* NUL bytes\. If it is UTF-16, convert it to"):
+        list(read_lines(path))
 
 
 @pytest.mark.parametrize(
@@ -202,9 +222,9 @@ def test_a_missing_file_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (["a", "b", "c"], "must begin with the lines <S>, </S>, <UNK>. Received: a, b, c"),
+        (["a", "b", "c"], "must begin with the lines <S>, </S>, <UNK>. Received: 'a', 'b', 'c'"),
         ([], "Received: nothing"),
-        (["<S>", "</S>", "<UNK>", "a", "b", "a"], "'a' stands twice.*lines 4 and 6"),
+        (["<S>", "</S>", "<UNK>", "a", "b", "a"], "'a' is in the vocabulary twice: lines 4 and 6"),
         (["<S>", "</S>", "<UNK>", "", "b"], "Line 4 of the vocabulary is not one token: ''"),
         (["<S>", "</S>", "<UNK>", "a", "b c"], "Line 5 of the vocabulary is not one token: 'b c'"),
     ],
@@ -217,3 +237,25 @@ def test_a_faulty_vocabulary_is_refused_and_its_line_named(tmp_path, tokens, mes
         Vocabulary(tokens)
     with pytest.raises(ValueError, match=rf"vocab\.txt: .*{message}"):
         Vocabulary.load(path)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ["x" * 2_000_000],
+        [*SPECIAL, "x" * 2_000_000, "x" * 2_000_000],
+        [*SPECIAL, "x " * 1_000_000],
+    ],
+)
+def test_a_message_quotes_only_the_beginning_of_a_long_line(tokens):
+    with pytest.raises(ValueError, match="vocabulary") as error:
+        Vocabulary(tokens)
+    assert len(str(error.value)) < 300
+    assert "x…" in str(error.value) or "x …" in str(error.value)
+
+
+@pytest.mark.parametrize("lines", ["x " * 1_000_000, [["x"] * 1_000_000]])
+def test_a_message_quotes_only_the_beginning_of_a_long_argument(lines):
+    with pytest.raises(TypeError, match="`lines_or_paths` must") as error:
+        Vocabulary.build(lines)
+    assert len(str(error.value)) < 300

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 
 import pytest
@@ -98,3 +99,52 @@ def test_settings_that_change_the_losses_may_not_change_in_a_run(tmp_path):
             config.check_continues(tiny, before, tmp_path)
     with pytest.raises(ValueError, match=r"Cannot go on with other settings.*options was"):
         PretrainConfig(**NEEDED).check_continues(small, before, tmp_path)
+
+
+def recorded(workdir, **settings):
+    """Settings of a run, and the record that it leaves."""
+    config = PretrainConfig(**{**NEEDED, "workdir": workdir, **settings})
+    record = {"settings": config.as_json(config.bilm_config(9))}
+    (workdir / "training.json").write_text(json.dumps(record))
+    return config
+
+
+def test_a_resumed_run_has_the_settings_of_its_record(tmp_path):
+    settings = {"preset": "tiny", "forward_only": True, "valid": "v.txt", "batch_size": 3}
+    begun = recorded(tmp_path, **settings, steps=7, overwrite=True)
+
+    resumed = PretrainConfig.resumed(tmp_path)
+
+    assert resumed == dataclasses.replace(begun, resume=True, overwrite=False)
+
+
+def test_a_resumed_run_has_the_shape_of_its_record(tmp_path):
+    options = BiLMConfig.preset("medium").to_options()
+    begun = recorded(tmp_path, options=options, word_input=True, tie_softmax=True)
+
+    assert PretrainConfig.resumed(tmp_path).bilm_config(9) == begun.bilm_config(9)
+
+
+def test_what_a_resumed_run_is_given_replaces_what_is_recorded(tmp_path):
+    (tmp_path / "old").mkdir()
+    recorded(tmp_path / "old", preset="tiny", steps=7)
+    workdir = (tmp_path / "old").rename(tmp_path / "moved")
+
+    assert PretrainConfig.resumed(workdir, steps=9).steps == 9
+    longer = PretrainConfig.resumed(workdir, epochs=2, corpus="moved.txt")
+    assert (longer.steps, longer.epochs) == (None, 2)
+    assert (longer.corpus, longer.workdir) == (("moved.txt",), str(workdir))
+    options = BiLMConfig.preset("small").to_options()
+    other = PretrainConfig.resumed(workdir, options=options)
+    assert (other.preset, other.options) == (None, options)
+    with pytest.raises(ValueError, match="`resume` and `overwrite` exclude each other"):
+        PretrainConfig.resumed(workdir, overwrite=True)
+
+
+def test_what_is_no_run_cannot_be_resumed(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no run to resume: there is no training\.json"):
+        PretrainConfig.resumed(tmp_path)
+    for content in ("{", "[]", "{}"):
+        (tmp_path / "training.json").write_text(content)
+        with pytest.raises(ValueError, match=r"training\.json is damaged"):
+            PretrainConfig.resumed(tmp_path)

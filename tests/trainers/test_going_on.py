@@ -22,6 +22,11 @@ def test_a_run_in_two_parts_equals_one_without_a_break(tmp_path, settings, run, 
     assert record["perplexity"][-1] == run.record["perplexity"][-1]
 
 
+def test_a_work_directory_has_all_that_is_needed_to_go_on(run, interrupted):
+    pretrain(PretrainConfig.resumed(interrupted, steps=60))
+    assert_same_run(interrupted, run)
+
+
 def test_a_run_killed_between_its_state_and_its_record_may_be_resumed_twice(
     settings, run, interrupted
 ):
@@ -106,11 +111,23 @@ def test_a_run_does_not_go_on_with_another_vocabulary(tmp_path, settings, interr
         pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
 
 
-def test_a_run_does_not_go_on_with_another_text(tmp_path, settings, interrupted, text):
-    lines = (text / "train_1.txt").read_text().splitlines()
-    (tmp_path / "other.txt").write_text("\n".join(lines[::-1]) + "\n")
-    settings = {**settings, "corpus": tmp_path / "other.txt"}
-    with pytest.raises(ValueError, match="Cannot go on with another corpus"):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda line: "", "240 sentences before, 239 now"),
+        (lambda line: line + " .", "1,550 tokens before, 1,551 now"),
+        (lambda line: line + " ", "files differ"),
+    ],
+)
+def test_a_run_does_not_go_on_with_another_text(
+    tmp_path, settings, interrupted, text, change, message
+):
+    for name in ("train_1.txt", "train_2.txt"):
+        first, *lines = (text / name).read_text().splitlines()
+        first = change(first) if name == "train_1.txt" else first
+        (tmp_path / name).write_text("\n".join([first, *lines]) + "\n")
+    settings = {**settings, "corpus": str(tmp_path / "train_*.txt")}
+    with pytest.raises(ValueError, match=f"The corpus changed: .*{message}"):
         pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
 
 
@@ -147,7 +164,7 @@ def test_a_directory_that_this_run_has_not_begun_is_not_overwritten_by_resume(
         "vocab.txt": "<S>\n</S>\n<UNK>\nmine\n",
     }
     (workdir / name).write_text(contents[name])
-    with pytest.raises(FileExistsError, match="is in use"):
+    with pytest.raises(FileExistsError, match="foreign is not empty, and holds no run that"):
         pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert {path.name: path.read_text() for path in workdir.iterdir()} == {name: contents[name]}
 
@@ -166,7 +183,7 @@ def test_a_checkpoint_that_no_run_has_left_is_not_overwritten_by_resume(tmp_path
     workdir.mkdir()
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(run.workdir / name, workdir)
-    with pytest.raises(FileExistsError, match="is in use"):
+    with pytest.raises(FileExistsError, match="foreign is not empty, and holds no run that"):
         pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert {path.name for path in workdir.iterdir()} == {"options.json", "weights.hdf5"}
 

@@ -83,7 +83,9 @@ def test_a_work_directory_in_use_is_refused(tmp_path, settings):
     workdir = tmp_path / "used"
     workdir.mkdir()
     (workdir / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"work directory .*used is in use"):
+    with pytest.raises(
+        FileExistsError, match=r"used is not empty.* it holds notes\.txt\. Choose another"
+    ):
         pretrain(PretrainConfig(**settings, workdir=workdir))
     assert [path.name for path in workdir.iterdir()] == ["notes.txt"]
 
@@ -114,8 +116,8 @@ def test_overwriting_leaves_nothing_of_the_run_before_and_spares_other_files(
         ({"vocab": "nowhere.txt"}, FileNotFoundError, "nowhere.txt"),
         ({"batch_size": 400}, ValueError, "too few for one step of batch_size 400 by unroll 5"),
         ({"options": {"lstm": {"dims": 3}}}, ValueError, "Unknown key `dims`"),
-        ({"valid": "/dev/null"}, ValueError, "/dev/null is no file on a disk"),
-        ({"corpus": "/dev/null"}, ValueError, "/dev/null is no file on a disk"),
+        ({"valid": "/dev/null"}, ValueError, "/dev/null is not a regular file"),
+        ({"corpus": "/dev/null"}, ValueError, "/dev/null is not a regular file"),
     ],
 )
 def test_bad_input_is_an_error_before_anything_is_written(

@@ -57,6 +57,8 @@ def test_tensorboard_shows_held_out_perplexity(watched):
     _, record, board = watched
     expected = {one["step"]: pytest.approx(one["average"]) for one in record["perplexity"]}
     assert board["held_out_perplexity/average"] == expected
+    names = {tag.partition("/")[2] for tag in board if tag.startswith("held_out_perplexity/")}
+    assert names == {"forward", "backward", "average"}
 
 
 def test_histograms_and_norms_of_the_weights_come_on_demand(watched):

@@ -2,11 +2,14 @@
 
 import dataclasses
 import os
+from pathlib import Path
 from typing import Any
 
 from elmo_tf.config_checks import check_bool, check_choice, check_int, check_rate
 from elmo_tf.placements import PLACEMENTS
+from elmo_tf.trainers.config import resumed_settings
 
+RECORD_FILE = "task.json"
 # The tasks, and the models for each; the first is the usual one.
 MODELS = {"ner": ("crf",), "pos": ("crf",), "sst": ("bcn", "bilstm"), "snli": ("esim",)}
 MIXES = ("learnt", "top", "average")
@@ -16,6 +19,7 @@ FREE = frozenset(
     ("train", "dev", "workdir", "epochs", "patience", "cache", "cache_gb", "resume", "overwrite")
 )
 
+_EXCLUSIVE = (("resume", "overwrite"),)
 _COUNTS = ("units", "word_dim", "batch_size", "epochs", "patience", "token_column", "tag_column")
 _RATES = ("dropout", "elmo_dropout")
 _NOT_NEGATIVE = ("mix_l2", "cache_gb")
@@ -136,6 +140,23 @@ class TaskConfig:
         self._check_values()
         self._check_together()
 
+    @classmethod
+    def resumed(cls, workdir: str | os.PathLike, **changes: Any) -> "TaskConfig":
+        """The configuration that resumes the run in a work directory.
+
+        Args:
+            workdir: holds `task.json`, from which the settings are read. Paths in it are relative
+                to the current directory.
+            **changes: settings that replace those of the run. `train_task` refuses those that must
+                not change.
+
+        Raises:
+            FileNotFoundError: there is no `task.json`.
+            ValueError: it is damaged, or see `TaskConfig`.
+        """
+        changes["workdir"] = workdir
+        return cls(**resumed_settings(cls, Path(workdir, RECORD_FILE), changes, _EXCLUSIVE))
+
     def _check_values(self) -> None:
         # Slow to import: the command's help needs this module too.
         from elmo_tf.text.tag_schemes import SCHEMES
@@ -171,8 +192,9 @@ class TaskConfig:
                     raise ValueError(f"`{name}` must be {allowed}. Received: {value!r}")
 
     def _check_together(self) -> None:
-        if self.resume and self.overwrite:
-            raise ValueError("`resume` and `overwrite` exclude each other: pass one of them.")
+        for first, second in _EXCLUSIVE:
+            if getattr(self, first) and getattr(self, second):
+                raise ValueError(f"`{first}` and `{second}` exclude each other: pass one of them.")
         if self.fine_tune and self.elmo is None:
             raise ValueError("`fine_tune` needs `elmo`: there is no biLM to train.")
         if self.elmo is None and self.placement in ("output", "both"):

@@ -22,13 +22,12 @@ from elmo_tf.progress import progress
 from elmo_tf.tasks import TaskModel
 from elmo_tf.trainers.tasks.answering import batch_answers
 from elmo_tf.trainers.tasks.building import kept_layers, new_elmo, new_embeddings
-from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
 from elmo_tf.trainers.tasks.examples import Batches, DistinctTexts
 from elmo_tf.trainers.tasks.kinds import KINDS, TaskKind
 from elmo_tf.trainers.tasks.workdir import (
     LOG_FILE,
     MODEL_FILE,
-    RECORD_FILE,
     SavedState,
     check_workdir,
     claimed_workdir,
@@ -142,13 +141,21 @@ def _drawn(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
 
 
 def _check_same(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    for name in ("labels", "examples", "data", "bilm"):
+    for name, change in (
+        ("examples", f"examples changed: {_sizes(before)} before, {_sizes(now)} now"),
+        ("labels", "labels changed"),
+        ("data", "examples or word vectors changed"),
+        ("bilm", "biLM changed"),
+    ):
         if before.get(name) != now[name]:
             raise ValueError(
-                "Cannot go on with another biLM, or with other examples or word vectors, than "
-                f"those of {workdir / RECORD_FILE}: `{name}` was {before.get(name)}, is "
-                f"{now[name]}."
+                f"The {change}. Pass the data and the biLM with which {workdir} was trained, or "
+                "choose another --workdir."
             )
+
+
+def _sizes(record: Mapping[str, Any]) -> str:
+    return "{train:,} to train on and {dev:,} held out".format(**record["examples"])
 
 
 def _is_over(config: TaskConfig, record: Mapping[str, Any]) -> bool:
@@ -168,7 +175,8 @@ def _finished(workdir: Path, record: dict[str, Any]) -> dict[str, Any]:
     metric = KINDS[record["settings"]["task"]].metric
     logging.info("Epoch %d was the best: %s %.4f.", best["epoch"], metric, best["score"])
     if not best["score"]:
-        logging.warning("Nothing was learnt that scores: more epochs may help (epochs, patience).")
+        name = {"f1": "F1"}.get(metric, metric)
+        logging.warning("Best %s is 0; train for more epochs.", name)
     return record
 
 

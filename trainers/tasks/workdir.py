@@ -17,10 +17,11 @@ import tensorflow as tf
 
 from elmo_tf.files import atomic_file
 from elmo_tf.tasks import TaskModel  # and all that a saved model may hold
-from elmo_tf.trainers.tasks.config import FREE, TaskConfig
+from elmo_tf.trainers.config import read_record
+from elmo_tf.trainers.tasks.config import FREE, RECORD_FILE, TaskConfig
+from elmo_tf.trainers.workdir import refuse_used_workdir
 
 MODEL_FILE = "model.keras"
-RECORD_FILE = "task.json"
 LOG_FILE = "log.jsonl"
 STATE_FILE = "state.npz"
 _RESULTS = (MODEL_FILE, RECORD_FILE, LOG_FILE, STATE_FILE)
@@ -50,16 +51,13 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
     elif config.resume and names == results:
         _check_has_no_epoch(workdir)
     elif names:
-        raise FileExistsError(
-            f"The work directory {workdir} is in use. Go on in it (resume=True, --resume), empty "
-            "it of a run's results (overwrite=True, --overwrite), or choose another."
-        )
+        refuse_used_workdir(workdir, names, RECORD_FILE, config.resume)
 
 
 def _check_has_no_epoch(workdir: Path) -> None:
     """A run that was killed before its first epoch ended has nothing to be lost."""
     path = workdir / RECORD_FILE
-    if path.is_file() and _read_record(path).get("epochs"):
+    if path.is_file() and read_record(path).get("epochs"):
         raise ValueError(
             f"Cannot go on in {workdir}: {STATE_FILE} is missing, which tells where the run was. "
             "Delete its results and begin anew (overwrite=True, --overwrite), or take another "
@@ -136,7 +134,7 @@ def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
                 f"{folder} holds no trained task model: there is no {name}. "
                 "elmo-tf task train makes one."
             )
-    record = _read_record(folder / RECORD_FILE)
+    record = read_record(folder / RECORD_FILE)
     try:
         return keras.saving.load_model(folder / MODEL_FILE, compile=False), record
     except (TypeError, ValueError, zipfile.BadZipFile) as error:
@@ -145,16 +143,6 @@ def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
             f"{folder / MODEL_FILE} cannot be read: {str(error)[:200]} … Is it damaged, or of "
             "another version of elmo_tf?"
         ) from None
-
-
-def _read_record(path: Path) -> dict[str, Any]:
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-        if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
-            raise ValueError("it tells no settings.")
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: {error}") from None
-    return record
 
 
 def save_state(workdir: Path, model: TaskModel, record: dict[str, Any]) -> None:

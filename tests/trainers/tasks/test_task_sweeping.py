@@ -81,7 +81,7 @@ def test_called_again_it_does_what_is_left_and_refuses_other_data(
     # Layers are computed once, whatever is drawn of them.
     assert len(list((tmp_path / "cache").glob("*.layers"))) == 1
     file.write_text(COLUMNS.replace("sings", "sleeps"))
-    with pytest.raises(ValueError, match=r"other examples .*: `data` was"):
+    with pytest.raises(ValueError, match=r"The examples or word vectors changed\."):
         epochs(2, [0.5])
 
 

@@ -155,14 +155,16 @@ def test_it_ends_when_nothing_gets_better(run, tmp_path):
     assert len(record["epochs"]) == record["best"]["epoch"] + 2 < 9
 
 
-def test_before_a_score_the_loss_tells_what_is_better(files, tmp_path):
+def test_before_a_score_the_loss_tells_what_is_better(files, tmp_path, caplog):
     (tmp_path / "dev.conll").write_text("lives O\nin O\n")  # without a span to be found
     settings = {**SMALL, "learning_rate": 0.003, "patience": 1, "epochs": 4}
 
-    record = train_task(
-        TaskConfig("ner", files["ner"], tmp_path / "dev.conll", tmp_path / "run", **settings)
-    )
+    with caplog.at_level("WARNING", logger="absl"):
+        record = train_task(
+            TaskConfig("ner", files["ner"], tmp_path / "dev.conll", tmp_path / "run", **settings)
+        )
 
+    assert "Best F1 is 0; train for more epochs." in caplog.text
     assert [epoch["dev"]["f1"] for epoch in record["epochs"]] == [0, 0, 0, 0]
     assert losses(record) == sorted(losses(record), reverse=True)
     assert record["best"]["epoch"] == 4
