@@ -18,7 +18,8 @@ setup(
     package_dir={"elmo_tf": "elmo_tf", **MAPPED},
     package_data={
         "elmo_tf": ["py.typed"],
-        "elmo_tf.saved_models": ["templates/*", "small_en/*"],
-        "elmo_tf.saved_models.serving": ["page/*"],
+        "elmo_tf.saved_models": ["small_en/*"],
+        "elmo_tf.saved_models.deploy": ["templates/*"],
+        "elmo_tf.saved_models.server": ["page/*"],
     },
 )

@@ -51,7 +51,7 @@ _REGISTERED = {
     "CosineWithWarmup": "elmo_tf.trainers.schedules",
     "ESIM": "elmo_tf.tasks.esim",
     "Elmo": "elmo_tf.models.elmo",
-    "ExportedElmo": "elmo_tf.saved_models.layer",
+    "ExportedElmo": "elmo_tf.saved_models.exporting.layer",
     "HighwayStack": "elmo_tf.layers.highway",
     "InverseSqrtWithWarmup": "elmo_tf.trainers.schedules",
     "LSTMStack": "elmo_tf.models.lstm_stack",

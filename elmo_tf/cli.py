@@ -13,23 +13,49 @@ from absl.flags import argparse_flags
 
 import elmo_tf
 from elmo_tf.commands import (
-    comparing,
-    configuring,
-    converting,
-    disambiguating,
-    embedding,
-    evaluating,
-    exporting,
-    neighbours,
-    plotting,
-    pretraining,
-    probing,
-    projecting,
-    querying,
-    serving,
-    tasks,
+    compare,
+    convert,
+    embed,
+    evaluate,
+    export,
+    export_projector,
+    neighbors,
+    plot,
+    probe,
+    query,
+    score,
+    senses,
+    serve,
+    server_files,
+    substitutes,
+    task,
+    train,
+    vocab,
 )
 from elmo_tf.logs import import_tensorflow, plain_logs
+
+# In the order of the help; those with subcommands of their own are groups.
+_SUBCOMMANDS = (
+    vocab,
+    train,
+    evaluate,
+    score,
+    substitutes,
+    probe,
+    senses,
+    neighbors,
+    compare,
+    convert,
+    export,
+    serve,
+    server_files,
+    query,
+    embed,
+    task,
+    plot,
+    export_projector,
+)
+_GROUPS = (task, plot)
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
@@ -112,24 +138,8 @@ def build_parser() -> argparse_flags.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"elmo_tf {elmo_tf.__version__}")
     parser.set_defaults(command=None)
     add, add_group = _adders(parser, "subcommands", "SUBCOMMAND")
-    pretraining.add_vocab(add)
-    pretraining.add_train(add)
-    evaluating.add_evaluate(add)
-    evaluating.add_score(add)
-    evaluating.add_substitutes(add)
-    probing.add_probe(add)
-    disambiguating.add_senses(add)
-    neighbours.add_neighbors(add)
-    comparing.add_compare(add)
-    converting.add_convert(add)
-    exporting.add_export(add)
-    serving.add_serve(add)
-    configuring.add_server_files(add)
-    querying.add_query(add)
-    embedding.add_embed(add)
-    tasks.add_task(add_group)
-    plotting.add_plot(add_group)
-    projecting.add_export_projector(add)
+    for module in _SUBCOMMANDS:
+        module.add_command(add_group if module in _GROUPS else add)
     return parser
 
 

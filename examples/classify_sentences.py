@@ -13,7 +13,7 @@ import tensorflow as tf
 from elmo_tf import Elmo
 from elmo_tf.evaluation.task_scores import label_scores
 from elmo_tf.tasks import BCN, WordEmbedding
-from elmo_tf.text.labelled_texts import LabelledText, read_sentiment
+from elmo_tf.tasks.data.labelled_texts import LabelledText, read_sentiment
 
 
 def new_classifier(train: list[LabelledText], elmo: Elmo) -> BCN:

@@ -13,7 +13,7 @@ import tensorflow as tf
 from elmo_tf import Elmo
 from elmo_tf.evaluation.task_scores import label_scores
 from elmo_tf.tasks import ESIM, WordEmbedding
-from elmo_tf.text.labelled_texts import LabelledPair, read_pairs
+from elmo_tf.tasks.data.labelled_texts import LabelledPair, read_pairs
 
 
 def new_model(train: list[LabelledPair], elmo: Elmo) -> ESIM:

@@ -3,13 +3,13 @@
 from elmo_tf.lazy import lazy_names
 
 _HOMES = {
-    "Client": "elmo_tf.saved_models.client",
-    "PunctuationSplitter": "elmo_tf.saved_models.tokenizers",
-    "export": "elmo_tf.saved_models.exporting",
-    "export_task": "elmo_tf.saved_models.task_exporting",
-    "load": "elmo_tf.saved_models.layer",
-    "serve": "elmo_tf.saved_models.serving.server",
-    "write_server_files": "elmo_tf.saved_models.server_files",
+    "Client": "elmo_tf.saved_models.client.client",
+    "PunctuationSplitter": "elmo_tf.saved_models.exporting.tokenizers",
+    "export": "elmo_tf.saved_models.exporting.export",
+    "export_task": "elmo_tf.saved_models.exporting.task_exporting",
+    "load": "elmo_tf.saved_models.exporting.layer",
+    "serve": "elmo_tf.saved_models.server.server",
+    "write_server_files": "elmo_tf.saved_models.deploy.server_files",
 }
 
 __all__ = [*_HOMES]

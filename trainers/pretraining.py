@@ -31,7 +31,7 @@ from elmo_tf.trainers.optimizers import optimizer_named
 from elmo_tf.trainers.schedules import learning_rate_schedule
 from elmo_tf.trainers.steps import TrainStep
 from elmo_tf.trainers.streams import training_windows
-from elmo_tf.trainers.watching import Watch, check_tensorboard
+from elmo_tf.trainers.training_logger import Watch, check_tensorboard
 from elmo_tf.trainers.workdir import (
     BEST_FOLDER,
     begin_record,

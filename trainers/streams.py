@@ -6,7 +6,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from elmo_tf.text.corpus import sentence_dataset
-from elmo_tf.text.prepared_ahead import prepared_ahead
+from elmo_tf.text.prefetch import prepared_ahead
 from elmo_tf.text.windows import lm_windows
 
 

@@ -18,7 +18,7 @@ from elmo_tf.files import atomic_file, refuse_pattern
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
 from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig, read_record
-from elmo_tf.trainers.watching import LOG_FILE, TENSORBOARD_FOLDER
+from elmo_tf.trainers.training_logger import LOG_FILE, TENSORBOARD_FOLDER
 
 BEST_FOLDER = "best"
 _RESULTS = (

@@ -2,14 +2,14 @@
 
 import difflib
 import hashlib
-import importlib.util
 import os
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from elmo_tf.checkpoints.downloads import cache_folder, cached_file
 
-# Folders of `elmo_tf.saved_models`. That package is found, not imported: imports run the other way.
+# Folders of the package data of `elmo_tf.saved_models`.
 _SHIPPED = {"small-en": "small_en"}
 
 # Peters et al. 2018 and AllenNLP, Apache-2.0: the web folder of each.
@@ -102,9 +102,7 @@ def _addresses(name: str) -> tuple[str, str]:
 
 
 def _shipped_folder(name: str) -> Path:
-    spec = importlib.util.find_spec("elmo_tf.saved_models")
-    homes = [] if spec is None else spec.submodule_search_locations
-    return Path(next(iter(homes), "elmo_tf/saved_models"), _SHIPPED[name])
+    return Path(str(resources.files("elmo_tf.saved_models") / _SHIPPED[name]))
 
 
 def _sha256(file: Path) -> str:

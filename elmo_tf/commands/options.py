@@ -56,6 +56,11 @@ def add_checkpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT)
 
 
+def add_language_model(parser: Any) -> None:
+    """The language model that a subcommand reads."""
+    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="work directory of elmo-tf train")
+
+
 def add_model(parser: argparse.ArgumentParser) -> None:
     """The model whose vectors a subcommand uses."""
     parser.add_argument("model", metavar="MODEL", help=CHECKPOINT)

@@ -11,7 +11,7 @@ from elmo_tf.evaluation.full_softmax import token_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import count_corpus, sentence_dataset
-from elmo_tf.text.prepared_ahead import prepared_ahead
+from elmo_tf.text.prefetch import prepared_ahead
 from elmo_tf.text.windows import lm_windows
 
 # Text is read in one lane as long as it is short, where the state at its beginning matters.

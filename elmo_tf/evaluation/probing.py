@@ -15,7 +15,7 @@ from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation.linear_classifier import LinearClassifier
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
-from elmo_tf.text.tagged_sentences import TaggedSentence
+from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
 
 # Stands for a tag that the training data lack: no classifier answers it.
 _UNSEEN = -1

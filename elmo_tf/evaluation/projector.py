@@ -19,9 +19,9 @@ from elmo_tf.evaluation.visible_text import visible
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_directory, refuse_directory, refuse_pattern
 from elmo_tf.progress import progress
-from elmo_tf.text.odd_lines import is_utf_8, odd_lines
+from elmo_tf.tasks.data.tagged_sentences import read_tagged
+from elmo_tf.text.data_warnings import is_utf_8, odd_lines
 from elmo_tf.text.sentence_files import format_of, sentence_reader
-from elmo_tf.text.tagged_sentences import read_tagged
 
 MAX_TOKENS = 10_000
 METADATA_FILE = "metadata.tsv"

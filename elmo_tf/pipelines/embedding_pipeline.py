@@ -20,7 +20,7 @@ from elmo_tf.pipelines.beam_names import (
 )
 from elmo_tf.pipelines.local_copies import is_remote, local_file, matching_paths
 from elmo_tf.pipelines.model_handler import EmbeddingHandler, KeyedEmbeddingHandler
-from elmo_tf.text.odd_lines import is_utf_8
+from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader
 from elmo_tf.text.sentences import encode
 

@@ -8,7 +8,7 @@ import numpy as np
 from keras import ops
 
 from elmo_tf.config_checks import check_int
-from elmo_tf.text.tag_schemes import TagConstraints
+from elmo_tf.tasks.data.tag_schemes import TagConstraints
 
 # Stands for what is forbidden: beyond any sum of scores, and finite, so that sums of it are no nan.
 _FORBIDDEN = -1e30

@@ -12,9 +12,9 @@ from elmo_tf.config_checks import check_rate
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.bilstm import BiLSTM
 from elmo_tf.tasks.crf import CRF
+from elmo_tf.tasks.data.tag_schemes import constraints_of
 from elmo_tf.tasks.task_model import TaskModel, label_places
 from elmo_tf.text.inputs import checked, is_token
-from elmo_tf.text.tag_schemes import constraints_of
 
 NO_TAG = -1  # of padding, in what `fit` is given
 
@@ -32,7 +32,7 @@ class CRFTagger(TaskModel):
         units: widths of a direction of each biLSTM. Defaults to the published (200, 100).
         dropout: float, 0 to below 1. Defaults to 0.5.
         scheme: "BIO", "IOB1" or "BIOUL", by which no tag may stand where it means nothing; None, as
-            of parts of speech, for no scheme. See `text.tag_schemes`.
+            of parts of speech, for no scheme. See `tasks.data.tag_schemes`.
 
     Call arguments:
         inputs, training: see `TaskModel`. `fit` takes int (batch, token) as `y`, places in

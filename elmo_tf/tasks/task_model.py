@@ -11,8 +11,8 @@ import tensorflow as tf
 
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.token_vectors import TokenVectors
+from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch
-from elmo_tf.text.odd_lines import is_utf_8
 
 _LAYERS = "layers"  # behind the name of a text: its layers of the biLM, if they are known
 

@@ -12,7 +12,7 @@ from absl import logging
 
 from elmo_tf.progress import progress
 from elmo_tf.text.count_cache import CountCache
-from elmo_tf.text.odd_lines import is_utf_8, odd_lines
+from elmo_tf.text.data_warnings import is_utf_8, odd_lines
 from elmo_tf.text.sentences import split_tokens
 from elmo_tf.text.vocabulary import UNKNOWN_ID, TextSource, Vocabulary, is_packed, read_lines
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
-from elmo_tf.text.odd_lines import is_utf_8, odd_lines
+from elmo_tf.text.data_warnings import is_utf_8, odd_lines
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.vocabulary import read_lines
 

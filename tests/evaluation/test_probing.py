@@ -7,7 +7,7 @@ import pytest
 from elmo_tf import BiLM, BiLMConfig, Embedder
 from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation import probe
-from elmo_tf.text.tagged_sentences import TaggedSentence
+from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
 
 TRAIN = [
     TaggedSentence(["the", "dog", "saw", "a", "saw"], ["D", "N", "V", "D", "N"]),

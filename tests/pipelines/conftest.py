@@ -27,7 +27,7 @@ def save_exported(source, directory):
     """What `elmo_tf.saved_models.export` does, without its check."""
     import tensorflow as tf
 
-    from elmo_tf.saved_models.signatures import Exported
+    from elmo_tf.saved_models.exporting.signatures import Exported
 
     exported = Exported(source)
     tf.saved_model.save(exported, str(directory), exported.signatures)

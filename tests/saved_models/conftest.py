@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from elmo_tf.saved_models.serving.server import serve
+from elmo_tf.saved_models.server.server import serve
 
 PROJECTION_DIM = 3
 

@@ -15,7 +15,7 @@ from elmo_tf.checkpoints.load import load_vocabulary
 from elmo_tf.checkpoints.named_models import find_named_model
 from elmo_tf.evaluation import Occurrences, probe
 from elmo_tf.saved_models import Client, serve
-from elmo_tf.text.tagged_sentences import read_tagged
+from elmo_tf.tasks.data.tagged_sentences import read_tagged
 from elmo_tf.trainers import PretrainConfig, pretrain
 from reference import bilm as reference
 from reference import checkpoint

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.tasks.crf import CRF
-from elmo_tf.text.tag_schemes import TagConstraints, constraints_of, scheme_tags, spans_of
+from elmo_tf.tasks.data.tag_schemes import TagConstraints, constraints_of, scheme_tags, spans_of
 from reference import crf as reference
 
 NUM_TAGS = 3

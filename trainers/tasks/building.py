@@ -12,9 +12,9 @@ from elmo_tf.embedding.layer_files import LayerFiles
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
+from elmo_tf.tasks.data.word_vectors import read_word_vectors
 from elmo_tf.tasks.embeddings import word_counts
-from elmo_tf.text.odd_lines import is_utf_8
-from elmo_tf.text.word_vectors import read_word_vectors
+from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.examples import DistinctTexts
 

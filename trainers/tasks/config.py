@@ -63,8 +63,9 @@ class TaskConfig:
         characters: whether the task has a character CNN of its own.
         units: int >= 1. Width of the task's LSTMs; None for the published one.
         dropout: float, 0 to below 1. Of the task model.
-        format, token_column, tag_column: of files of tags, see `text.tagged_sentences.read_tagged`.
-        scheme: of the files of "ner", see `text.tag_schemes`.
+        format, token_column, tag_column: of files of tags, see
+            `tasks.data.tagged_sentences.read_tagged`.
+        scheme: of the files of "ner", see `tasks.data.tag_schemes`.
         phrases: int >= 1 or None. Tokens that phrases must have to be examples of "sst", of
             training alone; None trains on whole sentences.
         binary: whether "sst" has two labels, without what is neutral.
@@ -159,7 +160,7 @@ class TaskConfig:
 
     def _check_values(self) -> None:
         # Slow to import: the command's help needs this module too.
-        from elmo_tf.text.tag_schemes import SCHEMES
+        from elmo_tf.tasks.data.tag_schemes import SCHEMES
 
         choices = {
             "model": MODELS[self.task],

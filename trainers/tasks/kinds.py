@@ -11,12 +11,12 @@ import keras
 from elmo_tf.evaluation.task_scores import label_scores, span_scores, tag_scores
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks import BCN, ESIM, BiLSTMClassifier, CRFTagger
+from elmo_tf.tasks.data.labelled_texts import LabelledPair, LabelledText, read_pairs, read_sentiment
+from elmo_tf.tasks.data.sentiment_trees import read_trees
+from elmo_tf.tasks.data.tag_schemes import converted, scheme_tags
+from elmo_tf.tasks.data.tagged_sentences import TaggedSentence, read_tagged_files
 from elmo_tf.tasks.task_model import TaskModel
-from elmo_tf.text.labelled_texts import LabelledPair, LabelledText, read_pairs, read_sentiment
 from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader
-from elmo_tf.text.sentiment_trees import read_trees
-from elmo_tf.text.tag_schemes import converted, scheme_tags
-from elmo_tf.text.tagged_sentences import TaggedSentence, read_tagged_files
 from elmo_tf.trainers.tasks.config import TaskConfig
 
 # Of the tags of spans within a model: they say where a span ends, too.

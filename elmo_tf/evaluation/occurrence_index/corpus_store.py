@@ -15,7 +15,7 @@ from absl import logging
 
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS
-from elmo_tf.text.odd_lines import is_utf_8, odd_lines
+from elmo_tf.text.data_warnings import is_utf_8, odd_lines
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.vocabulary import read_lines
 

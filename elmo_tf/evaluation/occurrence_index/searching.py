@@ -20,7 +20,7 @@ from elmo_tf.evaluation.occurrence_index.layer_index import LayerSearch, Part, u
 from elmo_tf.evaluation.occurrence_index.ranking import Query, Search
 from elmo_tf.evaluation.occurrence_index.stored import read_description
 from elmo_tf.extras import require_extra
-from elmo_tf.text.word_vectors import WordVectors
+from elmo_tf.tasks.data.word_vectors import WordVectors
 
 WORDS = ("any", "same", "other")
 

@@ -37,9 +37,9 @@ def write_run(tmp_path):
 
 
 def test_the_files_are_those_that_the_trainer_writes():
-    from elmo_tf.trainers import watching, workdir
+    from elmo_tf.trainers import training_logger, workdir
 
-    assert (LOG_FILE, RECORD_FILE) == (watching.LOG_FILE, workdir.RECORD_FILE)
+    assert (LOG_FILE, RECORD_FILE) == (training_logger.LOG_FILE, workdir.RECORD_FILE)
 
 
 def test_a_log_and_its_record_are_read(write_run):

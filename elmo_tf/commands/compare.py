@@ -1,0 +1,188 @@
+"""The subcommand `compare`: several biLMs ─► one table of perplexity, tests, speed and size."""
+
+import os
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from elmo_tf.commands.options import MODELS, add_precision, positive
+from elmo_tf.commands.reports import (
+    add_report_options,
+    check_report_options,
+    markdown_table,
+    percent,
+    report,
+)
+
+
+def add_command(add: Callable) -> None:
+    """`elmo-tf compare`."""
+    parser = add(
+        "compare",
+        _compare,
+        "measure perplexity, tags, senses, speed and size of several biLMs, and print one table",
+        "elmo-tf compare small-en run --text text.txt --probe-train train.conllu "
+        "--probe-test dev.conllu",
+    )
+    parser.set_defaults(refuse_call=parser.error)
+    parser.add_argument(
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help=f"checkpoints: directories, zips, URLs, or names: {MODELS}",
+    )
+    parser.add_argument(
+        "--text",
+        nargs="+",
+        default=[],
+        metavar="GLOB",
+        help="one tokenised sentence a line, for perplexity (of models with a softmax) and speed",
+    )
+    tags = parser.add_argument_group("tags, as elmo-tf probe measures them")
+    tags.add_argument("--probe-train", nargs="+", default=[], metavar="FILE", help="CoNLL columns")
+    tags.add_argument("--probe-test", nargs="+", default=[], metavar="FILE", help="the same")
+    tags.add_argument(
+        "--tag-column", type=positive, metavar="N", help="from 1 (the last; of conllu 4)"
+    )
+    senses = parser.add_argument_group("senses, as elmo-tf senses measures them")
+    senses.add_argument(
+        "--senses-train", nargs="+", default=[], metavar="X.data.xml", help="text with senses"
+    )
+    senses.add_argument(
+        "--senses-test", nargs="+", default=[], metavar="Y.data.xml", help="the same"
+    )
+    senses.add_argument("--inventory", metavar="FILE", help="lemma, part of speech, sense key")
+    speed = parser.add_argument_group("speed")
+    speed.add_argument(
+        "--turns",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="in which each model embeds other sentences, one model after the other (3)",
+    )
+    speed.add_argument(
+        "--tokens-per-turn", type=positive, default=10_000, metavar="N", help="of --text (10,000)"
+    )
+    add_precision(parser)
+    add_report_options(parser)
+
+
+def _compare(arguments: Any) -> None:
+    _refuse_wrong_calls(arguments)
+    check_report_options(arguments)
+    from elmo_tf.evaluation.comparison import compare
+    from elmo_tf.text.corpus import text_files
+    from elmo_tf.threads import share_cores_for_embedding
+
+    share_cores_for_embedding()
+    measures = {}
+    if arguments.probe_train:
+        measures["probe"] = _probe_measure(arguments)
+    if arguments.senses_train:
+        measures["senses"] = _senses_measure(arguments)
+    found = compare(
+        dict(zip(_names(arguments.models), arguments.models, strict=True)),
+        text_files(arguments.text) if arguments.text else (),
+        measures,
+        arguments.precision,
+        arguments.turns,
+        arguments.tokens_per_turn,
+    )
+    report(arguments, {"models": found}, lambda: _table(found))
+
+
+def _refuse_wrong_calls(arguments: Any) -> None:
+    if len(set(map(os.path.abspath, arguments.models))) < len(arguments.models):
+        arguments.refuse_call(f"a model is named twice: {' '.join(arguments.models)}")
+    if bool(arguments.probe_train) != bool(arguments.probe_test):
+        arguments.refuse_call("--probe-train and --probe-test go together")
+    senses = arguments.senses_train, arguments.senses_test, arguments.inventory
+    if any(senses) and not all(senses):
+        arguments.refuse_call("--senses-train, --senses-test and --inventory go together")
+
+
+def _names(paths: Sequence[str]) -> list[str]:
+    """The last parts of paths that differ, as many as tell them apart."""
+    parts = [os.path.abspath(path).split(os.sep) for path in paths]
+    length = 1
+    while len({tuple(part[-length:]) for part in parts}) < len(parts):
+        length += 1
+    return ["/".join(part[-length:]) for part in parts]
+
+
+def _probe_measure(arguments: Any) -> Callable:
+    from elmo_tf.embedding.layer_cache import LayerCache
+    from elmo_tf.evaluation.probing import probe
+    from elmo_tf.tasks.data.tagged_sentences import read_tagged_files
+
+    train, test = (
+        read_tagged_files(files, tag_column=arguments.tag_column)
+        for files in (arguments.probe_train, arguments.probe_test)
+    )
+    return lambda embedder: probe(embedder, train, test, LayerCache()).to_json()
+
+
+def _senses_measure(arguments: Any) -> Callable:
+    from elmo_tf.evaluation.senses import SenseCorpus, SenseInventory, evaluate_senses
+
+    train, tests = (
+        [SenseCorpus(path) for path in paths]
+        for paths in (arguments.senses_train, arguments.senses_test)
+    )
+    inventory = SenseInventory(arguments.inventory)
+    return lambda embedder: evaluate_senses(embedder, train, tests, inventory).to_json()
+
+
+def _table(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """A row a measure, a column a model."""
+    rows = []
+    for parts in zip(*map(_sections, found.values()), strict=True):
+        # The model with most rows tells their order: others may have fewer layers.
+        names = dict.fromkeys(name for part in sorted(parts, key=len)[::-1] for name in part)
+        rows += [[name, *(part.get(name) for part in parts)] for name in names]
+    return markdown_table(["measure", *found], rows)
+
+
+def _sections(result: Mapping[str, Any]) -> list[dict[str, str | None]]:
+    """What is told of a model, by kinds; nothing of a kind that was not measured."""
+    kinds = (
+        ("size", _size_rows),
+        ("tokens_per_second", _speed_rows),
+        ("perplexity", _perplexity_rows),
+        ("probe", _probe_rows),
+        ("senses", _senses_rows),
+    )
+    return [dict(rows(result[kind])) if result.get(kind) else {} for kind, rows in kinds]
+
+
+def _size_rows(size: Mapping[str, int]) -> Iterator[tuple[str, str]]:
+    yield "parameters (millions)", f"{size['parameters'] / 1e6:.1f}"
+    yield "layers", str(size["layers"])
+    yield "width of a vector", f"{size['dim']:,}"
+
+
+def _speed_rows(speeds: Sequence[float]) -> Iterator[tuple[str, str]]:
+    spread = f" ({min(speeds):,.0f} to {max(speeds):,.0f})"
+    yield "tokens per second", f"{statistics.median(speeds):,.0f}{spread}"
+
+
+def _perplexity_rows(perplexity: Mapping[str, float]) -> Iterator[tuple[str, str | None]]:
+    for name in ("forward", "backward", "average"):
+        if name in perplexity:
+            yield f"perplexity per token, {name}", f"{perplexity[name]:,.1f}"
+    yield "vocabulary (tokens)", f"{perplexity['vocabulary']:,}"
+    yield "unknown targets (%)", percent(perplexity["unknown"])
+
+
+def _probe_rows(probe: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    for part, words in (("all", "tags (%)"), ("unknown", "tags of unknown words (%)")):
+        yield f"{words}, most frequent", percent(probe["baseline"][part])
+        for layer in probe["layers"]:
+            yield f"{words}, layer {layer['layer']}", percent(layer["accuracy"][part])
+
+
+def _senses_rows(senses: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    for name, results in senses["results"].items():
+        for method, scores in results["scores"].items():
+            score = scores["all"]
+            yield f"{name} (F1), {method.replace('_', ' ')}", score and percent(score["f1"])

@@ -1,0 +1,68 @@
+"""The subcommand `score`: the log probability of each sentence."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from elmo_tf.commands.options import (
+    add_files,
+    add_language_model,
+    positive,
+    print_json,
+    text_sources,
+)
+
+
+def add_command(add: Callable) -> None:
+    """`elmo-tf score`."""
+    parser = add(
+        "score",
+        _score,
+        "print the log probability of each line by itself, one JSON object a line",
+        "elmo-tf score run text.txt --per-token",
+    )
+    add_language_model(parser)
+    add_files(parser)
+    parser.add_argument(
+        "--per-token",
+        action="store_true",
+        help="print the log probabilities of each token too; unknown words are marked",
+    )
+    parser.add_argument(
+        "--batch-tokens", type=positive, default=4096, metavar="N", help="in a batch (4096)"
+    )
+
+
+def _score(arguments: Any) -> None:
+    from elmo_tf.checkpoints.load import load_language_model
+    from elmo_tf.evaluation.scoring import sentence_scores
+    from elmo_tf.progress import progress
+    from elmo_tf.text.vocabulary import read_lines
+
+    sources = text_sources(arguments.files)
+    model = load_language_model(arguments.checkpoint)
+    lines = (line for source in sources for line in read_lines(source))
+    # On a terminal the results themselves show how far it is.
+    with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
+        for score in sentence_scores(model, lines, arguments.batch_tokens):
+            unknown = {"unknown_tokens": score.num_unknown, "known": score.known_log_probs}
+            words = {"words": _words(score)} if arguments.per_token else {}
+            print_json({"tokens": score.num_targets, **score.log_probs, **unknown, **words})
+            meter.update(1)
+
+
+def _words(score: Any) -> list[dict[str, Any]]:
+    """What a `SentenceScore` holds for each word, in the order of the text, boundaries too."""
+    from elmo_tf.text.vocabulary import BOS_TOKEN, EOS_TOKEN
+
+    words: list[dict[str, Any]] = [
+        {"token": token} for token in (BOS_TOKEN, *score.tokens, EOS_TOKEN)
+    ]
+    first = {"forward": 1, "backward": 0}
+    for direction, values in score.token_log_probs.items():
+        for word, value in zip(words[first[direction] :], values.tolist(), strict=False):
+            word[direction] = value
+    for word, is_unknown in zip(words[1:-1], score.is_unknown, strict=True):
+        if is_unknown:
+            word["unknown"] = True
+    return [word for word in words if len(word) > 1]

@@ -1,0 +1,211 @@
+"""The subcommand `task`: files of a task, and a biLM ─► a task model, its scores, its answers."""
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import Any
+
+from elmo_tf.commands.options import (
+    add_input_columns,
+    add_overwrite,
+    given_config,
+    natural,
+    positive,
+    positive_float,
+    print_json,
+)
+from elmo_tf.commands.reports import (
+    add_report_options,
+    check_report_options,
+    markdown_table,
+    percent,
+    report,
+)
+from elmo_tf.commands.task_options import add_task_settings, task_settings
+
+_EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --workdir ner"
+
+
+def add_command(add_group: Callable) -> None:
+    """`elmo-tf task`, and what can be done with one."""
+    add = add_group(
+        "task",
+        "train a task model on a biLM's vectors, judge it, and ask it",
+        f"{_EXAMPLE} --elmo small-en",
+        "ACTION",
+    )
+    _add_train(add)
+    _add_evaluate(add)
+    _add_predict(add)
+    _add_export(add)
+    _add_sweep(add)
+
+
+def _add_train(add: Callable) -> None:
+    parser = add(
+        "train",
+        lambda arguments: _train(parser, arguments),
+        "train a task model, and keep that of the epoch that was best on held-out examples",
+        f"{_EXAMPLE} --elmo small-en --word-vectors glove.6B.50d.txt --lowercase",
+    )
+    add_task_settings(parser, required=False)
+    parser.add_argument(
+        "--share",
+        type=positive_float,
+        default=argparse.SUPPRESS,
+        metavar="X",
+        help="of --train that is trained on, drawn by the seed (1)",
+    )
+    _add_again(parser)
+
+
+def _add_again(parser: Any) -> None:
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue after the last epoch in --workdir, with its settings where none are given",
+    )
+    again.add_argument("--overwrite", action="store_true", help="delete the results in --workdir")
+
+
+def _train(parser: Any, arguments: Any) -> None:
+    from elmo_tf.trainers.tasks.config import TaskConfig
+    from elmo_tf.trainers.tasks.training import train_task
+
+    record = train_task(given_config(parser, TaskConfig, task_settings(arguments)))
+    print_json({"workdir": arguments.workdir, **record["best"]})
+
+
+def _add_evaluate(add: Callable) -> None:
+    parser = add(
+        "evaluate",
+        _evaluate,
+        "score a trained task model on files with labels",
+        "elmo-tf task evaluate ner test.conll",
+    )
+    _add_workdir(parser)
+    parser.add_argument("files", nargs="+", metavar="FILE", help="as those it was trained on")
+
+
+def _evaluate(arguments: Any) -> None:
+    from elmo_tf.trainers.tasks.answering import evaluate_task
+
+    print_json(evaluate_task(arguments.workdir, arguments.files))
+
+
+def _add_predict(add: Callable) -> None:
+    parser = add(
+        "predict",
+        _predict,
+        "write what a trained task model says of a file",
+        "elmo-tf task predict ner text.txt predicted.conll",
+    )
+    _add_workdir(parser)
+    parser.add_argument(
+        "input",
+        metavar="INPUT",
+        help="text, one tokenised sentence a line, or a file of the task, whose labels are not "
+        "read; of snli JSON lines or .tsv",
+    )
+    parser.add_argument(
+        "output",
+        metavar="OUTPUT",
+        help="columns of tokens and tags; of sst labels and sentences; of snli JSON lines",
+    )
+    add_input_columns(parser)
+    add_overwrite(parser)
+
+
+def _predict(arguments: Any) -> None:
+    from elmo_tf.trainers.tasks.answering import predict_task
+
+    number = predict_task(
+        arguments.workdir,
+        arguments.input,
+        arguments.output,
+        arguments.input_format,
+        arguments.token_column,
+        arguments.overwrite,
+    )
+    print_json({"output": arguments.output, "examples": number})
+
+
+def _add_export(add: Callable) -> None:
+    parser = add(
+        "export",
+        _export,
+        "write a trained task model whole, as a checked SavedModel: strings in, labels out",
+        "elmo-tf task export ner exported && elmo-tf serve exported --name ner",
+    )
+    _add_workdir(parser)
+    parser.add_argument("directory", metavar="DIR", help="gets a folder named by the version")
+    parser.add_argument("--version", type=natural, default=1, metavar="N", help="(1)")
+    add_overwrite(parser)
+
+
+def _export(arguments: Any) -> None:
+    from elmo_tf.files import refuse_existing
+    from elmo_tf.saved_models.exporting.task_exporting import export_task
+    from elmo_tf.trainers.tasks.workdir import load_model
+
+    refuse_existing(os.path.join(arguments.directory, str(arguments.version)), arguments.overwrite)
+    model, _ = load_model(arguments.workdir)
+    print(export_task(model, arguments.directory, arguments.version, arguments.overwrite))
+
+
+def _add_sweep(add: Callable) -> None:
+    parser = add(
+        "sweep",
+        _sweep,
+        "train the same model with and without ELMo, by seed and by share of the data",
+        "elmo-tf task sweep --task ner --train train.conll --dev dev.conll --workdir sweep --elmo "
+        "small-en --shares 0.1 1 --seeds 3 --json sweep.json",
+    )
+    add_task_settings(parser, required=True)
+    group = parser.add_argument_group("the sweep")
+    group.add_argument(
+        "--shares",
+        type=positive_float,
+        nargs="+",
+        default=[1.0],
+        metavar="X",
+        help="of --train, each trained on by itself (1)",
+    )
+    group.add_argument(
+        "--seeds", type=positive, default=5, metavar="N", help="from --seed on, for each (5)"
+    )
+    add_report_options(parser)
+
+
+def _sweep(arguments: Any) -> None:
+    from elmo_tf.trainers.tasks.config import TaskConfig
+    from elmo_tf.trainers.tasks.sweeping import sweep_task
+
+    check_report_options(arguments)
+    # What --overwrite may replace is the file of numbers; trainings go on where they ended.
+    config = TaskConfig(**{**task_settings(arguments), "overwrite": False})
+    found = sweep_task(config, arguments.shares, arguments.seeds)
+    report(arguments, found, lambda: _markdown(found))
+
+
+def _markdown(found: dict[str, Any]) -> str:
+    rows = [
+        [
+            f"{row['share']:g}",
+            *(_spread(row[name]) for name in ("without", "with")),
+            percent(row["error_reduction"]),
+        ]
+        for row in found["summary"]
+    ]
+    head = ["share", f"{found['metric']} without ELMo", "with ELMo", "errors gone (%)"]
+    return markdown_table(head, rows)
+
+
+def _spread(one: dict[str, Any]) -> str:
+    deviation = percent(one["deviation"])
+    return percent(one["mean"]) + (f" ± {deviation}" if deviation is not None else "")
+
+
+def _add_workdir(parser: Any) -> None:
+    parser.add_argument("workdir", metavar="WORKDIR", help="of elmo-tf task train")

@@ -1,0 +1,1 @@
+"""Readers of task files: tagged sentences, labelled texts, word vectors."""

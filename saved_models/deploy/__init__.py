@@ -1,0 +1,1 @@
+"""Configuration files for TF Serving, Docker Compose and Kubernetes."""

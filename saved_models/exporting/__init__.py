@@ -1,0 +1,1 @@
+"""Writing SavedModels, verifying them, and loading one as a Keras layer."""

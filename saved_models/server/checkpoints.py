@@ -1,0 +1,50 @@
+"""A checkpoint ─► an exported model in a temporary folder, for as long as it is served."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from absl import logging
+
+from elmo_tf.checkpoints.load import Source, load_bilm, load_vocabulary
+from elmo_tf.checkpoints.named_models import find_named_model, name_hint
+from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
+from elmo_tf.saved_models.exporting.export import export
+from elmo_tf.saved_models.folders import versions_in
+
+
+@contextlib.contextmanager
+def exported_models(path: Source) -> Iterator[str]:
+    """Gives the folder of an exported model's versions within the block.
+
+    Args:
+        path: such a folder, which is given back as it is; or a checkpoint, as `load_bilm` takes
+            it, which is exported.
+
+    Raises:
+        FileNotFoundError: there is neither.
+        OSError, ValueError: a checkpoint cannot be read, see `load_bilm`.
+    """
+    if not _is_checkpoint(path):
+        yield os.fspath(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
+        logging.info("%s is a checkpoint: it is exported to be served, which takes a while.", path)
+        # Each request is computed by what was written, so that a comparison would only cost time.
+        export(load_bilm(path), folder, vocabulary=load_vocabulary(path), check=False)
+        yield folder
+
+
+def _is_checkpoint(path: Source) -> bool:
+    if isinstance(path, tuple | list) or find_named_model(path) is not None:
+        return True
+    if os.fspath(path).startswith(("http://", "https://")):
+        return True
+    folder = Path(path)
+    if folder.is_dir():
+        return any(folder.glob("*options.json")) and not versions_in(folder)
+    if folder.is_file() or find_tf1_checkpoint(path) is not None:
+        return True
+    raise FileNotFoundError(f"Cannot serve {path}: no such folder or checkpoint.{name_hint(path)}")

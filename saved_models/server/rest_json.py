@@ -1,0 +1,185 @@
+"""JSON ↔ tensors, by the rules of TF Serving's REST interface (`rest.py`).
+
+A request holds `instances`, one value per row, or `inputs`, whole tensors. A value is an object of
+named tensors; a signature with one input takes the plain tensor too. Strings are UTF-8, or bytes as
+{"b64": "…"}. Bytes that are not UTF-8 pass through in both directions (`surrogateescape`).
+"""
+
+import base64
+import contextlib
+import itertools
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from elmo_tf.saved_models.nested_lists import shape_of
+from elmo_tf.saved_models.server.errors import invalid
+from elmo_tf.saved_models.server.limits import Limits
+
+
+def parse(body: bytes) -> dict[str, Any]:
+    """Returns the document of a request, with its keys checked."""
+    try:
+        document = json.loads(body.decode("utf-8", "surrogateescape"))
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"JSON Parse error: {error}") from error
+    if not isinstance(document, dict):
+        raise invalid(f"Expected a JSON object, but received {_shown(document)}")
+    if not isinstance(document.get("signature_name", ""), str):
+        raise invalid("'signature_name' key must be a string value.")
+    _check_unicode(document.get("signature_name", ""))
+    if ("instances" in document) == ("inputs" in document):
+        raise invalid("Expected one of the keys 'instances' and 'inputs'")
+    return document
+
+
+def input_tensors(
+    document: dict[str, Any], infos: Mapping[str, meta_graph_pb2.TensorInfo], limits: Limits
+) -> dict[str, tensor_pb2.TensorProto]:
+    """Returns the tensors of a request, for the inputs that `infos` describes."""
+    if "instances" in document:
+        for name, info in infos.items():
+            _check_size(name, info.dtype, shape_of(document["instances"])[:1], limits)
+        columns = _columns_of_rows(document["instances"], list(infos))
+    else:
+        columns = _named(document["inputs"], list(infos), "'inputs'")
+    tensors = {}
+    for name, info in infos.items():
+        dtype = tf.as_dtype(info.dtype)
+        shape, rank = shape_of(columns[name]), tf.TensorShape(info.tensor_shape).rank
+        if rank not in (None, len(shape)):
+            raise invalid(f"Expected {name} to have {rank} axes, but got {len(shape)}")
+        _check_size(name, info.dtype, shape, limits)
+        values = _flat(columns[name], shape, name, dtype)
+        array = np.array(values, dtype.as_numpy_dtype).reshape(shape)
+        tensors[name] = tf.make_tensor_proto(array, dtype, shape)
+    return tensors
+
+
+def rows(outputs: dict[str, np.ndarray]) -> list[Any]:
+    """Returns one value per row: an object, or the value itself if there is only one output."""
+    shapes = {name: array.shape for name, array in outputs.items()}
+    if () in shapes.values() or len({shape[0] for shape in shapes.values()}) > 1:
+        raise invalid(
+            f"The outputs do not have one row for each instance: their shapes are {shapes}. "
+            f"Ask with 'inputs' instead."
+        )
+    values = {name: _jsonable(name, array) for name, array in outputs.items()}
+    if len(values) == 1:
+        return next(iter(values.values()))
+    return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
+
+
+def columns(outputs: dict[str, np.ndarray]) -> Any:
+    """Returns an object of whole tensors, or the tensor itself if there is only one output."""
+    values = {name: _jsonable(name, array) for name, array in outputs.items()}
+    return next(iter(values.values())) if len(values) == 1 else values
+
+
+def _check_unicode(signature_name: str) -> None:
+    try:
+        signature_name.encode()
+    except UnicodeEncodeError as error:
+        raise invalid(f"'signature_name' is not Unicode: {_shown(signature_name)}") from error
+
+
+def _check_size(name: str, dtype: int, shape: list[int], limits: Limits) -> None:
+    """Refuses what is too large while it is still JSON. Lists of nothing take time too."""
+    tensor_shape = tf.TensorShape([max(1, size) for size in shape]).as_proto()
+    limits.check_size(name, tensor_pb2.TensorProto(dtype=dtype, tensor_shape=tensor_shape))
+
+
+def _columns_of_rows(instances: Any, names: list[str]) -> dict[str, list[Any]]:
+    if not isinstance(instances, list) or not instances:
+        raise invalid(f"Expected 'instances' to be a list of rows, but got {_shown(instances)}")
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for i, row in enumerate(instances):
+        for name, value in _named(row, names, f"row {i} of 'instances'").items():
+            columns[name].append(value)
+    return columns
+
+
+def _named(value: Any, names: list[str], where: str) -> dict[str, Any]:
+    """Returns the value of each input. A plain value is that of the only one."""
+    if not isinstance(value, dict) or set(value) == {"b64"}:
+        if len(names) == 1:
+            return {names[0]: value}
+    elif set(value) == set(names):
+        return value
+    raise invalid(f"Expected {where} to be an object with {sorted(names)}, but got {_shown(value)}")
+
+
+def _flat(value: Any, shape: list[int], name: str, dtype: tf.DType) -> list[Any]:
+    """Returns the elements of nested lists in one list, and checks that `shape` is theirs."""
+    if not shape:
+        return [_scalar(value, name, dtype)]
+    if not isinstance(value, list) or len(value) != shape[0]:
+        raise invalid(
+            f"The lists of {name} are ragged: expected {shape[0]} elements, but got {_shown(value)}"
+        )
+    return [scalar for element in value for scalar in _flat(element, shape[1:], name, dtype)]
+
+
+def _scalar(value: Any, name: str, dtype: tf.DType) -> Any:
+    is_int = isinstance(value, int) and not isinstance(value, bool)
+    if dtype == tf.string:
+        if isinstance(value, dict):
+            return _decode_base64(value, name)
+        if isinstance(value, str):
+            return _encode(value, name)
+    elif dtype == tf.bool:
+        if isinstance(value, bool):
+            return value
+    elif dtype.is_integer:
+        if is_int and dtype.min <= value <= dtype.max:
+            return value
+    elif is_int or isinstance(value, float):
+        with contextlib.suppress(OverflowError):
+            return float(value)
+    raise invalid(f"Expected {name} to hold {dtype.name}, but got {_shown(value)}")
+
+
+def _encode(value: str, name: str) -> bytes:
+    try:
+        return value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as error:
+        raise invalid(f"A string of {name} is not Unicode: {_shown(value)}") from error
+
+
+def _decode_base64(value: dict[str, Any], name: str) -> bytes:
+    try:
+        return base64.b64decode(value["b64"], validate=True)
+    except (KeyError, TypeError, ValueError) as error:
+        raise invalid(
+            f'Expected {name} to hold strings or {{"b64": "…"}}, but got {_shown(value)}'
+        ) from error
+
+
+def _shown(value: Any) -> str:
+    # No more of it than is shown: it may be large, or so deep that it could just be parsed.
+    text = "".join(itertools.islice(json.JSONEncoder().iterencode(value), 201))
+    return text if len(text) <= 200 else text[:200] + "…"
+
+
+def _jsonable(name: str, array: np.ndarray) -> Any:
+    if array.dtype == object:
+        # TF Serving's rule: the name of an output says whether it is text or bytes.
+        encode = _encode_base64 if name.endswith("_bytes") else _decode
+        return np.vectorize(encode, otypes=[object])(array).tolist()
+    if np.issubdtype(array.dtype, np.floating):
+        # By way of text, so that 0.1 is written as 0.1 and not as the double nearest to it.
+        return array.astype(str).astype(np.float64).tolist()
+    return array.tolist()
+
+
+def _encode_base64(value: bytes) -> dict[str, str]:
+    return {"b64": base64.b64encode(value).decode("ascii")}
+
+
+def _decode(value: bytes) -> str:
+    return value.decode("utf-8", "surrogateescape")

@@ -1,0 +1,209 @@
+"""One version of an exported model, in a session: requests in, answers out.
+
+A model is loaded and run as TF Serving does it, in a TF1-style session, so that what fails there
+fails here. Requests and answers are TF Serving's protos.
+"""
+
+import copy
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow_serving.apis import predict_pb2
+
+from elmo_tf.saved_models.exporting.warmup import read_warmup
+from elmo_tf.saved_models.operations import register_operations
+from elmo_tf.saved_models.server.batch_rows import Call
+from elmo_tf.saved_models.server.batching import Batcher, Batching
+from elmo_tf.saved_models.server.errors import braces, invalid, shortened
+from elmo_tf.saved_models.server.limits import Limits
+from elmo_tf.saved_models.server.metrics import Metrics
+from elmo_tf.saved_models.server.tensors import array_of, proto_of
+from elmo_tf.threads import num_cores
+
+DEFAULT_SIGNATURE = "serving_default"
+
+_NO_LIMITS = Limits(2**62, 2**62, 2**62)  # of requests to warm up
+_MOST_FETCHES = 16  # choices of outputs that a session is prepared for, beside that of all
+# What a signature may be called for and still be asked for a prediction.
+_METHOD_NAMES = tuple(
+    f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress")
+)
+
+
+class LoadedVersion:
+    """A version of a model. Requests that lie beside it to warm it up are answered first.
+
+    Args:
+        number: of the version.
+        path: its folder.
+        limits: of a request.
+        batching: how requests are computed together; `None` means each by itself.
+        metrics: are told of batches.
+
+    Raises:
+        Exception: what TensorFlow raises, or a warm-up request does, if it cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        path: Path,
+        limits: Limits | None = None,
+        batching: Batching | None = None,
+        metrics: Metrics | None = None,
+    ):
+        self.number = number
+        self._limits = _NO_LIMITS
+        self._fetches: dict[str, set[tuple[str, ...]]] = {}  # of each signature, those known
+        # As many at the same time as TF Serving's.
+        self._free = threading.BoundedSemaphore(4 * num_cores())
+        # Short operations take longer when two cores share each: see `elmo_tf.threads`.
+        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
+        self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
+        self._batcher = None
+        try:
+            register_operations(path)
+            with self._session.graph.as_default():
+                meta_graph = tf.compat.v1.saved_model.load(
+                    self._session, [tf.saved_model.SERVING], os.fspath(path)
+                )
+            # A copy, so that the graph that came with it need not stay in memory.
+            self.signatures = copy.deepcopy(dict(meta_graph.signature_def))
+            for request in read_warmup(path):
+                self.answer(request)
+            self._limits = limits or Limits()
+            if batching is not None:
+                self._batcher = Batcher(self._run, batching, metrics)
+        except BaseException:
+            self._session.close()
+            raise
+
+    def answer(
+        self,
+        request: predict_pb2.PredictRequest,
+        is_awaited: Callable[[], bool] = lambda: True,
+    ) -> predict_pb2.PredictResponse:
+        """The outputs for a request, whatever model it names.
+
+        Args:
+            request: as TF Serving takes it.
+            is_awaited: whether who asked still waits. Asked before the work begins.
+
+        Raises:
+            tf.errors.OpError: the request is refused, or fails.
+        """
+        call = self._call(request, is_awaited)
+        if self._batcher is None:
+            with self._free:
+                arrays = self._run(call.name, call.inputs, call.aliases)
+        else:
+            arrays = self._batcher.run(call)
+        response = predict_pb2.PredictResponse()
+        response.model_spec.signature_name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+        for alias, array in zip(call.aliases, arrays, strict=True):
+            info = call.signature.outputs[alias]
+            response.outputs[alias].CopyFrom(proto_of(array, info.dtype))
+        return response
+
+    def inputs_of(
+        self, request: predict_pb2.PredictRequest
+    ) -> Mapping[str, meta_graph_pb2.TensorInfo]:
+        """The inputs of the signature that a request asks for, by their names.
+
+        Raises:
+            tf.errors.InvalidArgumentError: there is no such signature.
+        """
+        name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+        if name not in self.signatures:
+            message = f'Serving signature name: "{shortened(name)}" not found in signature def'
+            raise invalid(message)
+        return self.signatures[name].inputs
+
+    def close(self) -> None:
+        """Closes the session. No request may be running."""
+        if self._batcher is not None:
+            self._batcher.close()
+        self._session.close()
+
+    def _call(self, request: predict_pb2.PredictRequest, is_awaited: Callable[[], bool]) -> Call:
+        name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+        if name not in self.signatures:
+            message = f'Serving signature key "{name}" not found.'
+            raise tf.errors.FailedPreconditionError(None, None, message)
+        signature = self.signatures[name]
+        if signature.method_name not in _METHOD_NAMES:
+            message = (
+                "Expected prediction signature method_name to be one of "
+                f"{braces(_METHOD_NAMES)}. Was: {signature.method_name}"
+            )
+            raise tf.errors.InternalError(None, None, message)
+        inputs = _inputs(signature, request.inputs, self._limits)
+        aliases = _output_aliases(signature, request.output_filter)
+        num_tokens = self._limits.check_tokens(signature, inputs)
+        return Call(name, signature, inputs, aliases, num_tokens, is_awaited)
+
+    def _run(
+        self, name: str, inputs: Mapping[str, np.ndarray], aliases: Sequence[str]
+    ) -> list[np.ndarray]:
+        signature = self.signatures[name]
+        feeds = {signature.inputs[alias].name: array for alias, array in inputs.items()}
+        fetched = self._fetched(name, tuple(sorted(aliases)))
+        try:
+            found = self._session.run([signature.outputs[alias].name for alias in fetched], feeds)
+        except ValueError as error:  # The shape of what is fed does not fit.
+            raise invalid(str(error)) from error
+        arrays = dict(zip(fetched, found, strict=True))
+        return [arrays[alias] for alias in aliases]
+
+    def _fetched(self, name: str, aliases: tuple[str, ...]) -> Sequence[str]:
+        """What to fetch for these outputs: a session keeps what it has prepared for each choice."""
+        known = self._fetches.setdefault(name, set())
+        if aliases not in known:
+            if len(known) >= _MOST_FETCHES:
+                return sorted(self.signatures[name].outputs)
+            known.add(aliases)
+        return aliases
+
+
+def _inputs(
+    signature: meta_graph_pb2.SignatureDef,
+    inputs: Mapping[str, tensor_pb2.TensorProto],
+    limits: Limits,
+) -> dict[str, np.ndarray]:
+    """Checks the inputs of a request; returns them as arrays."""
+    given, wanted = set(inputs), set(signature.inputs)
+    if given != wanted:
+        raise invalid(
+            f"inputs do not match signature: {braces(given)} != {braces(wanted)}. "
+            f"Sent extra: {braces(given - wanted)}. "
+            f"Missing but required: {braces(wanted - given)}."
+        )
+    arrays = {}
+    for alias, info in signature.inputs.items():
+        limits.check_size(alias, inputs[alias])
+        arrays[alias] = array_of(alias, inputs[alias])
+        # A session fed from Python would convert it; TF Serving does not.
+        if inputs[alias].dtype != info.dtype:
+            expected, received = (tf.as_dtype(one.dtype).name for one in (info, inputs[alias]))
+            raise invalid(f"Expects {alias} to be {expected} but {received} is provided")
+    return arrays
+
+
+def _output_aliases(signature: meta_graph_pb2.SignatureDef, output_filter: list[str]) -> list[str]:
+    seen = set()
+    for alias in output_filter:
+        if alias not in signature.outputs:
+            raise invalid(
+                f"output tensor alias not found in signature: {alias} "
+                f"Outputs expected to be in the set {braces(signature.outputs)}."
+            )
+        if alias in seen:
+            raise invalid(f"duplicate output tensor alias: {alias}")
+        seen.add(alias)
+    return list(output_filter) or sorted(signature.outputs)

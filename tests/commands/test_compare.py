@@ -1,0 +1,140 @@
+"""The table itself; tests/test_cli.py compares what the command trains and converts."""
+
+import json
+
+import pytest
+
+from elmo_tf.commands.compare import _names, _table
+
+SIZE = {"parameters": 13_600_000, "layers": 3, "dim": 256}
+
+
+def cells(table):
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
+    assert set("".join(rows[1])) <= set(":-")
+    return [rows[0], *rows[2:]]
+
+
+def result(**changes):
+    return {"size": SIZE, "perplexity": None, "tokens_per_second": None, **changes}
+
+
+def probed(*accuracies):
+    layers = [
+        {"layer": number, "accuracy": {"all": share, "unknown": None}}
+        for number, share in enumerate(accuracies)
+    ]
+    return {"baseline": {"all": 0.5, "unknown": 0.25}, "layers": layers}
+
+
+def test_the_table_has_a_column_a_model_and_a_row_a_measure():
+    found = {
+        "one": result(
+            tokens_per_second=[900.0, 1100.4, 2000.0],
+            perplexity={
+                "forward": 101.04,
+                "backward": 99.0,
+                "average": 100.0,
+                "tokens": 7,
+                "vocabulary": 50000,
+                "unknown": 0.0213,
+            },
+        ),
+        "two": result(size={"parameters": 93_600_000, "layers": 2, "dim": 1024}),
+    }
+
+    assert cells(_table(found)) == [
+        ["measure", "one", "two"],
+        ["parameters (millions)", "13.6", "93.6"],
+        ["layers", "3", "2"],
+        ["width of a vector", "256", "1,024"],
+        ["tokens per second", "1,100 (900 to 2,000)", "-"],
+        ["perplexity per token, forward", "101.0", "-"],
+        ["perplexity per token, backward", "99.0", "-"],
+        ["perplexity per token, average", "100.0", "-"],
+        ["vocabulary (tokens)", "50,000", "-"],
+        ["unknown targets (%)", "2.1", "-"],
+    ]
+
+
+def test_models_may_have_fewer_layers_than_others():
+    found = {"few": result(probe=probed(0.9)), "more": result(probe=probed(0.8, 0.95))}
+
+    assert cells(_table(found))[4:] == [
+        ["tags (%), most frequent", "50.0", "50.0"],
+        ["tags (%), layer 0", "90.0", "80.0"],
+        ["tags (%), layer 1", "-", "95.0"],
+        ["tags of unknown words (%), most frequent", "25.0", "25.0"],
+        ["tags of unknown words (%), layer 0", "-", "-"],
+        ["tags of unknown words (%), layer 1", "-", "-"],
+    ]
+
+
+def test_senses_are_told_for_each_test_set_and_method():
+    scores = {"first_sense": {"all": {"f1": 0.552}}, "layer_0": {"all": None}}
+    found = {"one": result(senses={"results": {"se07": {"scores": scores}}})}
+
+    assert cells(_table(found))[4:] == [
+        ["se07 (F1), first sense", "55.2"],
+        ["se07 (F1), layer 0", "-"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["run", "other/"], ["run", "other"]),
+        (["a/run", "b/run"], ["a/run", "b/run"]),
+        (["a/run", "b/run", "a/x/best"], ["a/run", "b/run", "x/best"]),
+    ],
+)
+def test_models_are_called_by_as_much_of_their_paths_as_tells_them_apart(paths, names):
+    assert _names(paths) == names
+
+
+def test_a_model_that_is_named_twice_is_a_wrong_call(command):
+    status, _, err = command("compare", "run", "./run")
+
+    assert status == 2
+    assert "a model is named twice: run ./run" in err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--probe-test", "dev.conllu"], "--probe-train and --probe-test go together"),
+        (
+            ["--senses-train", "a.data.xml", "--senses-test", "b.data.xml"],
+            "--senses-train, --senses-test and --inventory go together",
+        ),
+    ],
+)
+def test_half_of_a_measure_is_a_wrong_call(command, options, message):
+    status, _, err = command("compare", "run", *options)
+
+    assert status == 2
+    assert message in err
+
+
+def test_models_are_compared_by_text_and_tags(
+    command, checkpoint_directory, forward_directory, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "text.txt").write_text("the cat sat .\na dog\nthe dog sat\nthe cat\n")
+    (tmp_path / "tags.conll").write_text("the D\ncat N\nsat V\n\na D\ndog N\n")
+
+    status, out, err = command(
+        *("compare", checkpoint_directory, forward_directory, "--turns", "1"),
+        *("--text", tmp_path / "text.txt", "--json", tmp_path / "results.json"),
+        *("--probe-train", tmp_path / "tags.conll", "--probe-test", tmp_path / "tags.conll"),
+    )
+
+    assert status == 0, err
+    assert json.loads((tmp_path / "results.json").read_text()) == json.loads(out)
+    models = json.loads(out)["models"]
+    assert len(models) == 2
+    for found in models.values():
+        assert found["probe"]["test_tokens"] == 5
+        assert [layer["layer"] for layer in found["probe"]["layers"]] == [0, 1, 2]
+        assert len(found["tokens_per_second"]) == 1
+        assert found["perplexity"] is None

@@ -1,0 +1,133 @@
+"""`elmo-tf probe` on small files."""
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.evaluation import probe
+from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
+
+TAGS = {"the": "D", "a": "D", "cat": "N", "dog": "N", "saw": "V", ".": "P"}
+
+
+def sentences(count, seed):
+    draw = random.Random(seed)
+    chosen = [draw.choices(list(TAGS), k=draw.randint(1, 7)) for _ in range(count)]
+    return [TaggedSentence(tokens, [TAGS[token] for token in tokens]) for tokens in chosen]
+
+
+def write(path, tagged):
+    rows = ["".join(f"{token} {tag}\n" for token, tag in zip(*one, strict=True)) for one in tagged]
+    Path(path).write_text("\n".join(rows))
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    write("train.conll", sentences(40, 1))
+    write("test.conll", [*sentences(10, 2), TaggedSentence(["a", "mouse"], ["D", "new"])])
+
+
+def test_it_tells_what_the_probe_measures(command, checkpoint_directory):
+    status, out, err = command(
+        *("probe", checkpoint_directory, "--train", "train.conll", "--test", "test.conll"),
+    )
+
+    assert status == 0, err
+    found = json.loads(out)
+    test = [*sentences(10, 2), TaggedSentence(["a", "mouse"], ["D", "new"])]
+    expected = probe(Embedder(checkpoint_directory), sentences(40, 1), test).to_json()
+    for one in (*found["layers"], *expected["layers"]):
+        assert one.pop("seconds") > 0
+    settings = {name: found.pop(name) for name in list(found) if name not in expected}
+    assert found == expected
+    assert settings == {
+        "model": str(checkpoint_directory),
+        "precision": "float32",
+        "train": ["train.conll"],
+        "test": ["test.conll"],
+        "input_format": None,
+        "token_column": None,
+        "tag_column": None,
+        "max_iterations": 200,
+        "max_train_tokens": 500_000,
+        "seed": 0,
+    }
+    assert found["test_unseen_tags"] == found["test_unknown"] == 1
+    assert [path.name for path in Path("caches/elmo_tf").iterdir()] == ["layers"]
+
+
+def test_people_get_a_table(command, checkpoint_directory):
+    status, out, err = command(
+        *("probe", checkpoint_directory, "--train", "train.conll", "--test", "train.conll"),
+        *("--format", "markdown", "--no-cache", "--max-iterations", 1),
+    )
+
+    assert status == 0, err
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in out.splitlines()]
+    assert rows[0] == ["accuracy (%)", "all", "known", "unknown", "iterations"]
+    assert rows[2] == ["most frequent tag", "100.0", "100.0", "-", "-"]
+    assert [row[0] for row in rows[3:6]] == ["layer 0", "layer 1", "layer 2"]
+    assert rows[3][4] == "1, not converged"
+    tokens = sum(len(one.tokens) for one in sentences(40, 1))
+    assert out.endswith(
+        f"Trained on {tokens} tokens of 40 sentences with 4 tags, tested on {tokens} tokens of 40 "
+        "sentences: 0 of them unknown, 0 with a tag that was not trained.\n"
+    )
+    assert "did not converge" in " ".join(err.split())
+    assert not Path("caches").exists()
+
+
+def test_several_files_and_columns_are_read(command, checkpoint_directory):
+    rows = "1\tthe\tthe\tDET\tDT\n2\tcat\tcat\tNOUN\tNN\n\n"
+    Path("a.conllu").write_text(rows)
+    Path("b.txt").write_text(rows.replace("NN", "NNS"))
+
+    status, out, err = command(
+        *("probe", checkpoint_directory, "--train", "a.conllu", "b.txt", "--test", "a.conllu"),
+        *("--input-format", "conllu", "--tag-column", 5, "--cache", "here", "--json", "out.json"),
+        *("--token-column", 3, "--max-train-tokens", 3, "--seed", 4, "--cache-gb", 0.5),
+        *("--precision", "bfloat16"),
+    )
+
+    assert status == 0, err
+    found = json.loads(out)
+    assert found == json.loads(Path("out.json").read_text())
+    assert (found["tags"], found["train_sentences"]) == (2, 1)
+    assert "fitted on 1 of the 2 sentences" in " ".join(err.split())
+    assert Path("here/lock").exists()
+
+
+def test_a_result_is_not_replaced(command, checkpoint_directory):
+    Path("out.json").write_text("{}")
+
+    status, out, err = command(
+        *("probe", checkpoint_directory, "--train", "train.conll", "--test", "test.conll"),
+        *("--json", "out.json"),
+    )
+
+    assert (status, out) == (2, "")
+    assert "out.json exists already" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (["--test", "text.txt"], 1, "text.txt, line 2: 4 columns, but line 1"),
+        (["--test", "missing.conll"], 1, "missing.conll"),
+        (["--test", "test.conll", "--tag-column", "3"], 1, "train.conll, line 1: no column 3"),
+        (["--test", "test.conll", "--no-cache", "--cache", "x"], 2, "not allowed with argument"),
+        ([], 2, "required: --test"),
+    ],
+)
+def test_a_wrong_call_is_told_in_a_line(command, checkpoint_directory, arguments, status, message):
+    Path("text.txt").write_text("plain text here\nis no tagged sentence\n")
+
+    found, out, err = command("probe", checkpoint_directory, "--train", "train.conll", *arguments)
+
+    assert (found, out) == (status, "")
+    assert message in " ".join(err.split())

@@ -1,0 +1,256 @@
+"""What both ways to a server have in common: the same questions get the same answers."""
+
+from concurrent import futures
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import predict_pb2
+
+from elmo_tf.saved_models import serve
+from elmo_tf.saved_models.client.calls import Deadline, run
+from elmo_tf.saved_models.client.client import Client, ServerError
+
+
+@pytest.fixture(scope="module", params=["grpc", "rest"])
+def address(request, server):
+    if request.param == "grpc":
+        return f"127.0.0.1:{server.port}"
+    return f"http://127.0.0.1:{server.rest_port}"
+
+
+@pytest.fixture(scope="module")
+def client(address):
+    with Client(address) as client:
+        yield client
+
+
+def assert_refused(code, message, function, *args, **kwargs):
+    with pytest.raises(ServerError, match=message) as caught:
+        function(*args, **kwargs)
+    assert caught.value.code() == code
+
+
+def test_strings_give_the_elmo_vectors(client):
+    answer = client.predict(["a bb", "", "ccc"])
+    lengths = np.array([[1, 2], [0, 0], [3, 0]], np.float32)
+    assert list(answer) == ["elmo"]
+    assert answer["elmo"].dtype == np.float32
+    np.testing.assert_allclose(answer["elmo"], 100 * lengths[..., None] * np.arange(1, 7))
+
+
+def test_lists_of_tokens_give_what_strings_give(client):
+    outputs = ["elmo", "default", "sequence_len"]
+    of_strings = client.predict(["a bb", "", "ccc"], outputs)
+    of_tokens = client.predict([["a", "bb"], [], ["ccc"]], outputs)
+    for name in outputs:
+        np.testing.assert_array_equal(of_tokens[name], of_strings[name])
+
+
+def test_a_token_may_hold_white_space(client):
+    assert client.predict([["New York"]], "word_emb")["word_emb"][0, :, 0].tolist() == [8]
+
+
+def test_empty_tokens_at_the_end_are_padding(client):
+    answer = client.predict(np.array([["a", "bb"], ["ccc", ""]]), "sequence_len")
+    assert answer["sequence_len"].tolist() == [2, 1]
+
+
+def test_the_outputs_are_those_asked_for(client):
+    answer = client.predict(["a bb"], outputs=("default", "sequence_len"))
+    assert {name: array.shape for name, array in answer.items()} == {
+        "default": (1, 6),
+        "sequence_len": (1,),
+    }
+
+
+def test_no_outputs_named_means_all(client):
+    answer = client.predict(["a bb"], outputs=())
+    assert list(answer) == ["default", "elmo", "sequence_len", "word_emb"]
+
+
+def test_no_sentences_give_no_rows(client):
+    answer = client.predict([], outputs=["elmo", "default"])
+    assert (len(answer["elmo"]), answer["default"].shape) == (0, (0, 6))
+
+
+def test_sentences_without_tokens_give_vectors_without_tokens(client):
+    assert client.predict([[], []])["elmo"].shape == (2, 0, 6)
+
+
+def test_any_iterable_of_sentences_will_do(client):
+    assert client.predict(sentence for sentence in ("a", "b"))["elmo"].shape == (2, 1, 6)
+
+
+def test_surrogates_stand_for_the_bytes_that_they_came_from(client):
+    sentence = b"\xff\xfe".decode("utf-8", "surrogateescape")
+    answer = client.predict([sentence, b"\xff\xfe"], "word_emb")
+    assert answer["word_emb"][:, 0, 0].tolist() == [2, 2]
+
+
+def test_a_surrogate_that_stands_for_no_byte_is_three_bytes(client):
+    assert client.predict(["\ud83d"], "word_emb")["word_emb"][0, 0, 0] == 3
+
+
+def test_a_line_break_and_a_quote_travel_unharmed(client):
+    assert client.predict([['"\n\\', "\0é"]], "word_emb")["word_emb"][0, :, 0].tolist() == [3, 3]
+
+
+def test_the_signature_may_be_named(client):
+    assert client.predict(["a"], signature="serving_default")["elmo"].shape == (1, 1, 6)
+
+
+def test_a_request_larger_than_grpcs_usual_limit_is_sent(address):
+    sentences = [f"{'a' * 3000} " * 10] * 200
+    assert sum(map(len, sentences)) > 4 * 1024 * 1024
+    with Client(address, batch_size=200) as client:
+        assert client.predict(sentences)["elmo"][199, 9, 0] == 300_000
+
+
+def test_a_version_may_be_asked_for(address):
+    with Client(address, version=1) as client:
+        assert client.predict(["a"])["elmo"][0, 0, 0] == 10
+        assert client.metadata()["version"] == 1
+        assert list(client.status()) == [1]
+
+
+def test_one_string_is_not_a_list_of_sentences(client):
+    with pytest.raises(TypeError, match="Expected a list of sentences, but got one string: 'a b'"):
+        client.predict("a b")
+
+
+def test_strings_and_lists_of_tokens_do_not_mix(client):
+    message = r"either strings or lists of tokens, but sentence 1 is \['b'\] and those before"
+    with pytest.raises(TypeError, match=message):
+        client.predict(["a", ["b"]])
+
+
+@pytest.mark.parametrize(("sentences", "position"), [([5], 0), ([["a"], ["b", 5]], 1)])
+def test_what_is_not_text_is_not_a_sentence(client, sentences, position):
+    with pytest.raises(TypeError, match=rf"Expected sentence {position} to be .*it holds 5\."):
+        client.predict(sentences)
+
+
+def test_an_empty_token_before_a_real_one_is_an_error(client):
+    with pytest.raises(ValueError, match="Sentence 1 has an empty token before a real one"):
+        client.predict([["a"], ["", "b"]])
+
+
+def test_an_unknown_model_is_not_found(address):
+    with Client(address, model="bert") as client:
+        message = r"NOT_FOUND: Servable not found for request: Latest\(bert\)"
+        assert_refused(grpc.StatusCode.NOT_FOUND, message, client.predict, ["a"])
+        assert_refused(grpc.StatusCode.NOT_FOUND, message, client.metadata)
+        message = "NOT_FOUND: Could not find any versions of model bert"
+        assert_refused(grpc.StatusCode.NOT_FOUND, message, client.status)
+
+
+def test_an_unknown_signature_is_refused(client):
+    message = 'Serving signature (key|name:) "images" not found'
+    code = grpc.StatusCode.FAILED_PRECONDITION
+    if client.address.startswith("http"):  # Both are 400 there.
+        code = grpc.StatusCode.INVALID_ARGUMENT
+    assert_refused(code, message, client.predict, ["a"], signature="images")
+
+
+def test_an_unknown_output_is_an_invalid_argument_that_names_the_others(client):
+    message = "not found in signature: layers .* in the set {default,elmo,sequence_len,word_emb}"
+    code = grpc.StatusCode.INVALID_ARGUMENT
+    assert_refused(code, message, client.predict, ["a"], outputs="layers")
+
+
+def test_the_error_keeps_the_details_and_is_one_of_grpc():
+    error = ServerError(grpc.StatusCode.INTERNAL, "no memory")
+    assert isinstance(error, grpc.RpcError)
+    assert (error.details(), str(error)) == ("no memory", "INTERNAL: no memory")
+
+
+def test_the_status_names_the_versions(client):
+    client.predict(["a"])
+    assert client.status()[2] == "AVAILABLE"
+
+
+def test_the_metadata_describes_the_signatures(client):
+    metadata = client.metadata()
+    assert metadata["version"] == 2
+    assert sorted(metadata["signatures"]) == ["other_types", "serving_default", "tokens"]
+    assert metadata["signatures"]["tokens"]["inputs"] == {
+        "sequence_len": {"dtype": "int32", "shape": [None]},
+        "tokens": {"dtype": "string", "shape": [None, None]},
+    }
+    outputs = metadata["signatures"]["serving_default"]["outputs"]
+    assert outputs["default"]["dtype"] == "float32"
+
+
+def test_a_closed_client_does_not_ask(address):
+    client = Client(address)
+    client.close()
+    for function in (client.predict, client.stream):
+        with pytest.raises(ValueError, match="The client is closed"):
+            function(["a"])
+    with pytest.raises(ValueError, match="The client is closed"):
+        client.status()
+
+
+@pytest.mark.parametrize("limits", [{"batch_size": 2}, {"batch_tokens": 3}])
+def test_many_sentences_are_asked_in_several_requests_and_joined_in_order(address, limits):
+    sentences = ["a bb", "", "ccc", "d e f g", "h"]
+    outputs = ["elmo", "default", "sequence_len"]
+    with Client(address, batch_size=99) as client:
+        whole = client.predict(sentences, outputs)
+    with Client(address, **limits) as client:
+        for split in (sentences, [sentence.split() for sentence in sentences]):
+            joined = client.predict(split, outputs)
+            assert list(joined) == outputs
+            for name in outputs:
+                np.testing.assert_array_equal(joined[name], whole[name])
+                assert joined[name].dtype == whole[name].dtype
+
+
+def test_text_bytes_and_numbers_of_any_type_keep_their_type(address, server):
+    """The signature has other inputs than sentences: it is asked below the public interface."""
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = "elmo"
+    request.model_spec.signature_name = "other_types"
+    request.inputs["number"].CopyFrom(tf.make_tensor_proto(0.5))
+    request.inputs["flags"].CopyFrom(tf.make_tensor_proto([True, False]))
+    with Client(address) as client:
+        infos = run(client._predictor._known_signatures(Deadline(60)))["other_types"].outputs
+        call = client._transport.predict(request, infos, Deadline(60))
+        call.wait()
+        answer = call.result()
+    assert {name: (array.dtype, array.tolist()) for name, array in answer.items()} == {
+        "scalar": (np.float32, 50.0),
+        "half": (np.float16, [0.5, 0.5]),
+        "large": (np.int64, [2**40, 2**40]),
+        "flags": (np.bool_, [False, True]),
+        "text": (object, "Jürgen".encode()),
+        "some_bytes": (object, [b"\xff"]),
+    }
+
+
+def test_threads_share_a_client(client):
+    def lengths(number):
+        return client.predict([f"{'a ' * number}"] * number, "sequence_len")["sequence_len"]
+
+    with futures.ThreadPoolExecutor(8) as pool:
+        for number, answer in enumerate(pool.map(lengths, range(1, 20)), start=1):
+            assert answer.tolist() == [number] * number
+
+
+def test_the_vectors_of_an_exported_model_are_the_same_by_both_ways(exported_elmo, elmo):
+    sentences = ["the cat sat on it", "한국어 \udcff", "", "the end"]
+    outputs = ["elmo", "default", "lstm_outputs1", "sequence_len"]
+    with serve(Path(exported_elmo).parent, port=0, rest_port=0) as server:
+        addresses = f"localhost:{server.port}", f"http://localhost:{server.rest_port}"
+        answers = []
+        for address in addresses:
+            with Client(address, batch_size=2) as client:
+                answers.append(client.predict(sentences, outputs))
+    of_grpc, of_rest = answers
+    assert of_grpc["elmo"].shape[1] == 5
+    for name in outputs:
+        np.testing.assert_array_equal(of_rest[name], of_grpc[name])
+    np.testing.assert_allclose(of_grpc["elmo"], elmo(sentences).numpy(), atol=1e-5)

@@ -1,0 +1,331 @@
+"""Servers that are away for a while, too slow, or no model servers."""
+
+import json
+import socket
+import threading
+import time
+
+import grpc
+import numpy as np
+import pytest
+from tensorflow_serving.apis import get_model_metadata_pb2
+
+from elmo_tf.saved_models.client.client import Client, ServerError
+
+ANSWER = json.dumps({"outputs": [[[1.0]]]}).encode()
+JSON = {"Content-Type": "application/json"}
+
+
+def assert_refused(code, message, function, *args, **kwargs):
+    with pytest.raises(ServerError, match=message) as caught:
+        function(*args, **kwargs)
+    assert caught.value.code() == code
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+def failing(code, times, predict):
+    """A method that fails `times` times; its attribute `calls` counts."""
+
+    def method(request, context):
+        method.calls += 1
+        if method.calls <= times:
+            context.abort(code, "not now")
+        return predict(request)
+
+    method.calls = 0
+    return method
+
+
+def failing_http(status, times, headers=None):
+    def answer(method, path, headers_in, body):
+        if path.endswith("/metadata"):
+            return 501, JSON, b'{"error": "no metadata here"}'
+        answer.calls += 1
+        if answer.calls <= times:
+            return status, {**JSON, **(headers or {})}, b'{"error": "not now"}'
+        return 200, JSON, ANSWER
+
+    answer.calls = 0
+    return answer
+
+
+def test_a_server_that_was_unavailable_twice_is_asked_a_third_time(grpc_server, lengths):
+    method = failing(grpc.StatusCode.UNAVAILABLE, 2, lengths)
+    with Client(f"127.0.0.1:{grpc_server(method)}") as client:
+        assert client.predict(["a b"])["elmo"].shape == (1, 2, 1)
+    assert method.calls == 3
+
+
+def test_a_rest_server_that_was_unavailable_twice_is_asked_a_third_time(http_server):
+    answer = failing_http(503, 2)
+    with Client(f"http://127.0.0.1:{http_server(answer)}") as client:
+        assert client.predict(["a"])["elmo"].tolist() == [[[1.0]]]
+    assert answer.calls == 3
+
+
+@pytest.mark.parametrize(("retries", "calls"), [(0, 1), (1, 2), (4, 5)])
+def test_retries_come_to_an_end(grpc_server, http_server, lengths, retries, calls):
+    method = failing(grpc.StatusCode.UNAVAILABLE, 99, lengths)
+    with Client(f"127.0.0.1:{grpc_server(method)}", retries=retries) as client:
+        message = "UNAVAILABLE: not now"
+        assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.predict, ["a"])
+    assert method.calls == calls
+    answer = failing_http(503, 99)
+    with Client(f"http://127.0.0.1:{http_server(answer)}", retries=retries) as client:
+        assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.predict, ["a"])
+    assert answer.calls == calls
+
+
+@pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "INTERNAL", "RESOURCE_EXHAUSTED"])
+def test_what_may_not_be_repeated_is_raised_at_once(grpc_server, lengths, code):
+    code = grpc.StatusCode[code]
+    method = failing(code, 1, lengths)
+    with Client(f"127.0.0.1:{grpc_server(method)}") as client:
+        assert_refused(code, "not now", client.predict, ["a"])
+    assert method.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "INVALID_ARGUMENT"),
+        (401, "UNAUTHENTICATED"),
+        (403, "PERMISSION_DENIED"),
+        (404, "NOT_FOUND"),
+        (418, "UNKNOWN"),
+        (429, "RESOURCE_EXHAUSTED"),
+        (500, "INTERNAL"),
+        (501, "UNIMPLEMENTED"),
+    ],
+)
+def test_a_refusal_of_http_has_the_code_that_fits(http_server, status, code):
+    answer = failing_http(status, 1)
+    with Client(f"http://127.0.0.1:{http_server(answer)}") as client:
+        assert_refused(grpc.StatusCode[code], f"{code}: not now", client.predict, ["a"])
+    assert answer.calls == 1
+
+
+def test_a_large_request_is_repeated_too(grpc_server, lengths):
+    method = failing(grpc.StatusCode.UNAVAILABLE, 1, lengths)
+    with Client(f"127.0.0.1:{grpc_server(method)}") as client:
+        answer = client.predict(["a" * 5_000_000], "sequence_len")
+    assert (answer["sequence_len"].tolist(), method.calls) == ([1], 2)
+
+
+def test_an_answer_larger_than_grpcs_usual_limit_is_received(grpc_server, response):
+    vectors = np.random.default_rng(0).random((1, 700, 2048), np.float32)
+    with Client(f"127.0.0.1:{grpc_server(lambda *request: response(elmo=vectors))}") as client:
+        np.testing.assert_array_equal(client.predict(["a"])["elmo"], vectors)
+    assert vectors.nbytes > 4 * 1024 * 1024
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_a_server_that_comes_up_while_it_is_asked_is_reached(
+    grpc_server, http_server, lengths, scheme
+):
+    port = free_port()
+
+    def start():
+        time.sleep(0.3)
+        if scheme:
+            http_server(failing_http(503, 0), port=port)
+        else:
+            grpc_server(lengths, port=port)
+
+    threading.Thread(target=start, daemon=True).start()
+    with Client(f"{scheme}127.0.0.1:{port}") as client:
+        assert client.predict(["a"])["elmo"].tolist() == [[[1.0]]]
+
+
+def test_a_server_may_say_when_to_come_again(http_server):
+    answer = failing_http(503, 1, {"Retry-After": "1"})
+    with Client(f"http://127.0.0.1:{http_server(answer)}") as client:
+        start = time.monotonic()
+        client.predict(["a"])
+    assert time.monotonic() - start >= 1
+
+
+@pytest.mark.parametrize("again", ["30", "soon"])
+def test_a_pause_that_is_too_long_or_senseless_is_not_made(http_server, again):
+    answer = failing_http(503, 99, {"Retry-After": again})
+    with Client(f"http://127.0.0.1:{http_server(answer)}", timeout=5) as client:
+        start = time.monotonic()
+        assert_refused(grpc.StatusCode.UNAVAILABLE, "not now", client.predict, ["a"])
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_a_server_that_is_not_there_is_unavailable(scheme):
+    address = f"{scheme}127.0.0.1:{free_port()}"
+    with Client(address, retries=1) as client:
+        message = (
+            f"UNAVAILABLE: Cannot reach a model server at {address}: .*refused.* Is it running"
+        )
+        for function, arguments in ((client.predict, [["a"]]), (client.status, [])):
+            assert_refused(grpc.StatusCode.UNAVAILABLE, message, function, *arguments)
+
+
+def test_the_port_of_rest_is_not_that_of_grpc(server):
+    with Client(f"127.0.0.1:{server.rest_port}", retries=0) as client:
+        message = "and is this the port of its gRPC"
+        assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.status)
+    with Client(f"http://127.0.0.1:{server.port}", retries=0) as client:
+        message = "and is this the port of its REST"
+        assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.status)
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_a_server_that_takes_too_long_is_an_error(scheme):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        Client(f"{scheme}127.0.0.1:{silent.getsockname()[1]}", timeout=0.1) as client,
+    ):
+        message = r"did not answer within 0\.1 s\. Send fewer sentences"
+        assert_refused(grpc.StatusCode.DEADLINE_EXCEEDED, message, client.predict, ["a"])
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_the_time_limit_is_that_of_all_requests_together(grpc_server, http_server, lengths, scheme):
+    def predict(request, context):
+        time.sleep(0.2)
+        return lengths(request)
+
+    def answer(method, path, headers, body):
+        time.sleep(0.2)
+        return 200, JSON, ANSWER
+
+    port = http_server(answer) if scheme else grpc_server(predict)
+    with Client(f"{scheme}127.0.0.1:{port}", timeout=0.5, batch_size=1) as client:
+        client.predict(["a"])
+        start = time.monotonic()
+        message = r"did not answer within 0\.5 s"
+        code = grpc.StatusCode.DEADLINE_EXCEEDED
+        assert_refused(code, message, client.predict, ["a"] * 40)
+    assert time.monotonic() - start < 1.5
+
+
+def test_an_answer_that_trickles_is_too_slow():
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def trickle():
+        connection, _ = listener.accept()
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        try:
+            while True:
+                connection.sendall(b" ")
+                time.sleep(0.05)
+        except OSError:
+            connection.close()
+
+    threading.Thread(target=trickle, daemon=True).start()
+    with listener, Client(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.4) as client:
+        start = time.monotonic()
+        assert_refused(grpc.StatusCode.DEADLINE_EXCEEDED, "did not answer", client.status)
+    assert time.monotonic() - start < 1.2
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (200, b"<html>Welcome</html>", "INTERNAL: http.* does not answer as a model server does"),
+        (200, b"[1]", "does not answer as a model server does: there is no key 'outputs'"),
+        (302, b"<html>\nMoved </html>", "UNKNOWN: HTTP 302 Found: <html> Moved </html>"),
+        (404, b'"lost"', 'NOT_FOUND: HTTP 404 Not Found: "lost"'),
+    ],
+)
+def test_what_is_no_model_server_is_told(http_server, status, body, message):
+    port = http_server(lambda *request: (status, {}, body))
+    with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(ServerError, match=message):
+        client.predict(["a"])
+
+
+def test_metadata_that_is_none_is_told(http_server):
+    port = http_server(lambda *request: (200, JSON, b"{}"))
+    with Client(f"http://127.0.0.1:{port}") as client:
+        with pytest.raises(ServerError, match="there is no key 'metadata'"):
+            client.metadata()
+        assert client.status() == {}
+
+
+def test_without_metadata_answers_come_as_they_are(grpc_server, http_server, lengths):
+    with Client(f"127.0.0.1:{grpc_server(lengths)}", batch_size=1) as client:
+        answer = client.predict(["a", "b c"])
+    np.testing.assert_array_equal(answer["elmo"], [[[1], [0]], [[1], [1]]])
+
+    outputs = {"elmo": [[[1.0], [0.0]]], "n": [1], "b": [{"b64": "/w=="}], "t": ["é"]}
+    body = json.dumps({"outputs": outputs}).encode()
+    port = http_server(lambda method, *request: (200 if method == "POST" else 404, JSON, body))
+    with Client(f"http://127.0.0.1:{port}") as client:
+        answer = client.predict(["a"], outputs=())
+        (row,) = client.stream(["a"], outputs="elmo")
+    assert {name: array.dtype for name, array in answer.items()} == {
+        "elmo": np.float32,
+        "n": np.int64,
+        "b": object,
+        "t": object,
+    }
+    assert (answer["b"].tolist(), answer["t"].tolist()) == ([b"\xff"], ["é".encode()])
+    assert row["elmo"].shape == (2, 1)
+
+
+def test_metadata_that_cannot_be_read_is_as_none(grpc_server, lengths):
+    def metadata(request, context):
+        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        url = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
+        response.metadata["signature_def"].type_url = url
+        response.metadata["signature_def"].value = b"\xff\xff"
+        return response
+
+    with Client(f"127.0.0.1:{grpc_server(lengths, metadata)}") as client:
+        assert client.predict(["a b"])["elmo"].shape == (1, 2, 1)
+
+
+def test_after_a_refusal_the_signatures_are_asked_for_again(grpc_server, lengths):
+    asked = []
+
+    def metadata(request, context):
+        asked.append(request)
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, "none")
+
+    predict = failing(grpc.StatusCode.NOT_FOUND, 1, lengths)
+    with Client(f"127.0.0.1:{grpc_server(predict, metadata)}") as client:
+        with pytest.raises(ServerError, match="NOT_FOUND: not now"):
+            client.predict(["a"])
+        for _ in range(3):
+            client.predict(["a"])
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("scheme", ["", "http://"])
+def test_headers_go_with_every_request(grpc_server, http_server, lengths, scheme):
+    seen = []
+
+    def predict(request, context):
+        seen.append(dict(context.invocation_metadata())["authorization"])
+        return lengths(request)
+
+    def answer(method, path, headers, body):
+        seen.append(headers["authorization"])
+        return 200, JSON, ANSWER
+
+    port = http_server(answer) if scheme else grpc_server(predict)
+    headers = {"Authorization": "Bearer key"}
+    with Client(f"{scheme}127.0.0.1:{port}", headers=headers) as client:
+        client.predict(["a"])
+    assert set(seen) == {"Bearer key"}
+
+
+def test_a_proxy_may_have_a_path_before_that_of_the_server(http_server):
+    paths = []
+
+    def answer(method, path, headers, body):
+        paths.append(path)
+        return 200, JSON, ANSWER
+
+    with Client(f"http://127.0.0.1:{http_server(answer)}/nlp/", "my model", version=3) as client:
+        client.predict(["a"])
+    assert paths[-1] == "/nlp/v1/models/my%20model/versions/3:predict"

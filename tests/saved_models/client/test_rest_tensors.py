@@ -1,0 +1,61 @@
+"""Tensors in JSON, where TF Serving's rules leave something out."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from elmo_tf.saved_models.client.rest_tensors import answer_arrays
+
+
+def infos(**kinds):
+    return {
+        name: meta_graph_pb2.TensorInfo(
+            dtype=tf.as_dtype(dtype).as_datatype_enum,
+            tensor_shape=tf.TensorShape(shape).as_proto(),
+        )
+        for name, (dtype, shape) in kinds.items()
+    }
+
+
+@pytest.mark.parametrize(("value", "shape"), [([], (0, 0, 4)), ([[], []], (2, 0, 4))])
+def test_axes_behind_one_of_no_size_come_from_the_signature(value, shape):
+    known = infos(elmo=("float32", [None, None, 4]), n=("int32", [None]))
+    array = answer_arrays({"outputs": {"elmo": value, "n": []}}, ["elmo"], known)["elmo"]
+    assert (array.shape, array.dtype) == (shape, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "known", "name"),
+    [
+        ([], infos(y=("float32", [None])), "y"),
+        (["y"], {}, "y"),
+        ([], {}, "outputs"),
+    ],
+)
+def test_the_only_output_comes_without_its_name(wanted, known, name):
+    (pair,) = answer_arrays({"outputs": [1.5, 2.0]}, wanted, known).items()
+    assert (pair[0], pair[1].tolist(), pair[1].dtype) == (name, [1.5, 2.0], np.float32)
+
+
+def test_the_only_output_may_be_bytes():
+    known = infos(y=("string", []))
+    assert answer_arrays({"outputs": {"b64": "/w=="}}, [], known)["y"].tolist() == b"\xff"
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int8", "uint64", "bool"])
+def test_types_come_from_the_signature(dtype):
+    known = infos(y=(dtype, [None]), z=("int32", []))
+    array = answer_arrays({"outputs": {"y": [0, 1], "z": 5}}, ["y"], known)["y"]
+    assert array.dtype == tf.as_dtype(dtype).as_numpy_dtype
+    np.testing.assert_array_equal(array.astype(np.float32), [0, 1])
+
+
+def test_an_output_that_is_not_there_is_named_with_those_that_are():
+    with pytest.raises(KeyError, match=r"signature: c Outputs expected to be in the set \{a,b\}"):
+        answer_arrays({"outputs": {"b": [1], "a": [2]}}, ["c"], {})
+
+
+def test_what_is_no_number_is_an_error_of_the_values():
+    with pytest.raises(ValueError, match="could not convert string to float"):
+        answer_arrays({"outputs": [["x"]]}, ["y"], infos(y=("float32", [None, 1])))

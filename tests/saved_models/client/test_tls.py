@@ -1,0 +1,83 @@
+"""Servers and callers that show certificates."""
+
+import shutil
+import ssl
+import subprocess
+
+import grpc
+import numpy as np
+import pytest
+
+from elmo_tf.saved_models.client.client import Client, ServerError
+
+if shutil.which("openssl") is None:
+    pytest.skip("certificates are made by the command openssl", allow_module_level=True)
+
+ANSWER = 200, {}, b'{"outputs": [[[1.0]]]}'
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """`key.pem` and `cert.pem` of localhost, which vouches for itself."""
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+            *("-keyout", folder / "key.pem", "-out", folder / "cert.pem"),
+            *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    return folder / "key.pem", folder / "cert.pem"
+
+
+@pytest.fixture
+def secure_address(files, grpc_server, http_server, lengths):
+    """`secure_address(scheme, asks_back)` gives the address of a new server."""
+
+    def start(scheme, asks_back=False):
+        key, certificate = files
+        if scheme == "grpcs":
+            credentials = grpc.ssl_server_credentials(
+                [(key.read_bytes(), certificate.read_bytes())],
+                certificate.read_bytes() if asks_back else None,
+                asks_back,
+            )
+            return f"grpcs://localhost:{grpc_server(lengths, credentials=credentials)}"
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(certificate, key)
+        if asks_back:
+            tls.load_verify_locations(certificate)
+            tls.verify_mode = ssl.CERT_REQUIRED
+        return f"https://localhost:{http_server(lambda *request: ANSWER, tls)}"
+
+    return start
+
+
+@pytest.mark.parametrize("scheme", ["grpcs", "https"])
+def test_a_server_that_is_vouched_for_is_asked(secure_address, files, scheme):
+    with Client(secure_address(scheme), root_certificates=files[1]) as client:
+        np.testing.assert_array_equal(client.predict(["a"])["elmo"], [[[1.0]]])
+
+
+@pytest.mark.parametrize("scheme", ["grpcs", "https"])
+def test_a_server_that_nobody_vouches_for_is_not_asked(secure_address, scheme):
+    with Client(secure_address(scheme), retries=0) as client:
+        with pytest.raises(ServerError, match=r"(?i)certificate.?verify.?failed") as caught:
+            client.predict(["a"])
+        assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("scheme", ["grpcs", "https"])
+def test_a_caller_may_have_to_show_a_certificate(secure_address, files, scheme):
+    key, certificate = files
+    address = secure_address(scheme, asks_back=True)
+    identity = {"client_key": key, "client_certificate": certificate}
+    with Client(address, root_certificates=certificate, **identity) as client:
+        assert client.predict(["a"])["elmo"].shape == (1, 1, 1)
+    with (
+        Client(address, root_certificates=certificate, retries=0) as client,
+        pytest.raises(ServerError, match="UNAVAILABLE"),
+    ):
+        client.predict(["a"])

@@ -1,0 +1,360 @@
+"""Exported models as they lie on disk, loaded by Python and in a session, and served."""
+
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, Vocabulary, char_ids
+from elmo_tf.saved_models import Client, export, exporting, serve
+from elmo_tf.saved_models.exporting.verify import verify
+from reference import scalar_mix as reference
+
+SENTENCES = [
+    "the cat sat on it",
+    "",
+    "x" * 60,
+    "한국어 \N{GRINNING FACE} \N{THUMBS UP SIGN}\N{EMOJI MODIFIER FITZPATRICK TYPE-4}",
+    b"\xff\xfe a\xc3",
+]
+ROWS = [sentence.split() for sentence in SENTENCES]
+LENGTHS = np.array([len(row) for row in ROWS], np.int32)
+TOKENS = tf.ragged.constant(ROWS, dtype=tf.string).to_tensor("")
+MIX = [0.4, -1.1, 0.9], 1.7  # that of the fixture `elmo`
+INPUTS = {
+    "default": {"strings": np.array(SENTENCES, object)},
+    "serving_default": {"strings": np.array(SENTENCES, object)},
+    "tokens": {"tokens": TOKENS.numpy(), "sequence_len": LENGTHS},
+    "char_ids": {"char_ids": char_ids(TOKENS, 14).numpy()},
+}
+signatures = pytest.mark.parametrize("name", INPUTS)
+
+
+def asked_in_python(path):
+    loaded = tf.saved_model.load(path)
+
+    def ask(name, **inputs):
+        outputs = loaded.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()})
+        return {key: value.numpy() for key, value in outputs.items()}
+
+    return ask
+
+
+def asked_in_a_session(path):
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        found = tf.compat.v1.saved_model.load(session, ["serve"], path).signature_def
+
+    def ask(name, **inputs):
+        feeds = {found[name].inputs[key].name: value for key, value in inputs.items()}
+        return session.run({key: info.name for key, info in found[name].outputs.items()}, feeds)
+
+    return ask
+
+
+@pytest.fixture(scope="module")
+def loaded(exported_elmo):
+    return tf.saved_model.load(exported_elmo)
+
+
+@pytest.fixture(scope="module", params=[asked_in_python, asked_in_a_session])
+def ask(request, exported_elmo):
+    """Asks a signature of the exported Elmo."""
+    return request.param(exported_elmo)
+
+
+@pytest.fixture(scope="module")
+def live(bilm):
+    """What the outputs must be, from the biLM's layers and the formula of the mix."""
+    outputs = bilm(SENTENCES)
+    layers = outputs["layers"].numpy()
+    mix = reference.scalar_mix(layers, *MIX)
+    counts = np.maximum(LENGTHS, 1)[:, np.newaxis]
+    return {
+        "word_emb": layers[:, 0, :, :6],
+        "lstm_outputs1": layers[:, 1],
+        "lstm_outputs2": layers[:, 2],
+        "elmo": mix,
+        "default": mix.sum(axis=1) / counts,
+        "sequence_len": LENGTHS,
+    }
+
+
+@pytest.fixture(scope="module")
+def vocabulary_bilm():
+    """Reads whole tokens: `a` is token 3, `b` is token 4."""
+    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
+    return BiLM(config, vocabulary=Vocabulary.build(["a a b"]))
+
+
+@pytest.fixture(scope="module")
+def exported_over_another(tmp_path_factory, vocabulary_bilm):
+    """Version 0 of `vocabulary_bilm`, in the place of an older one."""
+    directory = tmp_path_factory.mktemp("words")
+    (directory / "0").mkdir()
+    (directory / "0" / "assets.extra").touch()
+    return export(vocabulary_bilm, directory, version=0, overwrite=True)
+
+
+def graph_variables(path):
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        tf.compat.v1.saved_model.load(session, ["serve"], path)
+        handles = [op for op in graph.get_operations() if op.type == "VarHandleOp"]
+    return [op.get_attr("shared_name").decode() for op in handles]
+
+
+def contents(directory):
+    return {path: path.is_dir() or path.read_bytes() for path in Path(directory).rglob("*")}
+
+
+@signatures
+def test_every_signature_gives_what_the_live_model_gives(ask, live, name):
+    outputs = ask(name, **INPUTS[name])
+
+    assert set(outputs) == set(live)
+    for key, expected in live.items():
+        assert outputs[key].shape == expected.shape
+        np.testing.assert_allclose(outputs[key], expected, rtol=1e-5, atol=1e-5, err_msg=key)
+
+
+def test_padding_with_any_token_changes_nothing(ask, live):
+    # A server that batches pads with the first element, not with the empty token.
+    padded = np.where(TOKENS.numpy() == b"", b"the", TOKENS.numpy())
+    wider = np.pad(padded, ((0, 0), (0, 2)), constant_values=b"the")
+
+    outputs = ask("tokens", tokens=wider, sequence_len=LENGTHS)
+
+    np.testing.assert_allclose(outputs["elmo"][:, :5], live["elmo"], atol=1e-5)
+    assert not outputs["elmo"][:, 5:].any()
+    np.testing.assert_allclose(outputs["default"], live["default"], atol=1e-5)
+
+
+def test_an_empty_sentence_has_the_vector_zero(ask):
+    outputs = ask("default", strings=np.array(["", " \t"], object))
+
+    assert outputs["elmo"].shape == (2, 0, 12)
+    np.testing.assert_array_equal(outputs["default"], np.zeros((2, 12)))
+
+
+@signatures
+def test_an_empty_batch_has_an_empty_answer(ask, name):
+    outputs = ask(name, **{key: value[:0] for key, value in INPUTS[name].items()})
+
+    assert outputs["default"].shape == (0, 12)
+    assert outputs["elmo"].shape[::2] == (0, 12)
+    assert outputs["sequence_len"].shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "sequence_len", "message"),
+    [
+        ([["a", "b"]], [3], r"`lengths` must be between 0 and the number of token positions"),
+        ([["a", "b"]], [-1], r"`lengths` must be between 0 and the number of token positions"),
+        ([["", "b"]], [2], r"empty token .* stands before a real one"),
+        ([["a", ""]], [2], r"empty token .* within `lengths`"),
+    ],
+)
+def test_wrong_tokens_are_refused_with_what_is_wrong(ask, tokens, sequence_len, message):
+    sequence_len = np.array(sequence_len, np.int32)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        ask("tokens", tokens=np.array(tokens, object), sequence_len=sequence_len)
+
+
+@pytest.mark.parametrize(
+    ("ids", "message"),
+    [
+        (np.full((1, 2, 14), 262), r"Ids must be between 0 and 261, not"),
+        (np.array([[[0] * 14, [1] * 14]]), r"empty token .* stands before a real one"),
+    ],
+)
+def test_wrong_char_ids_are_refused_with_what_is_wrong(ask, ids, message):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        ask("char_ids", char_ids=ids.astype(np.int32))
+
+
+def test_each_weight_is_once_on_disk(elmo, bilm, exported_elmo):
+    reader = tf.train.load_checkpoint(f"{exported_elmo}/variables/variables")
+    shapes = reader.get_variable_to_shape_map()
+    saved = [shape for name, shape in shapes.items() if name.startswith("variables/")]
+
+    weights = [*bilm.weights, *elmo.mixes[0].weights]
+    assert sorted(saved) == sorted(list(weight.shape) for weight in weights)
+    assert set(shapes) - {name for name in shapes if name.startswith("variables/")} <= {
+        "_CHECKPOINTABLE_OBJECT_GRAPH",
+        "save_counter/.ATTRIBUTES/VARIABLE_VALUE",
+    }
+
+
+def test_the_mix_is_two_variables_of_known_names(exported_elmo, loaded):
+    names = graph_variables(exported_elmo)
+
+    assert names.count("aggregation/weights") == names.count("aggregation/scaling") == 1
+    values = {variable.name: variable.numpy() for variable in loaded.variables}
+    np.testing.assert_allclose(values["aggregation/weights:0"], MIX[0])
+    np.testing.assert_allclose(values["aggregation/scaling:0"], MIX[1])
+
+
+def test_a_gradient_reaches_every_trainable_weight(loaded, bilm):
+    with tf.GradientTape() as tape:
+        vectors = loaded(tf.constant(SENTENCES), training=True)["elmo"]
+        loss = tf.reduce_sum(vectors**2) + tf.add_n([f() for f in loaded.regularization_losses])
+
+    gradients = tape.gradient(loss, loaded.trainable_variables)
+
+    assert len(gradients) == len(bilm.trainable_weights) + 2
+    for variable, gradient in zip(loaded.trainable_variables, gradients, strict=True):
+        assert gradient is not None, variable.name
+        assert np.abs(tf.convert_to_tensor(gradient)).max() > 0, variable.name
+
+
+def test_the_penalty_of_the_mix_is_exported(loaded):
+    (loss,) = loaded.regularization_losses
+
+    assert loss().numpy() == pytest.approx(0.3 * np.sum(np.square(MIX[0])))
+
+
+def test_a_bilm_alone_is_mixed_evenly(bilm, exported_bilm):
+    loaded = tf.saved_model.load(exported_bilm)
+
+    outputs = loaded(tf.constant(SENTENCES))
+
+    layers = bilm(SENTENCES)["layers"].numpy()
+    np.testing.assert_allclose(outputs["elmo"], layers.mean(axis=1), atol=1e-5)
+    assert len(loaded.regularization_losses) == 0
+
+
+def test_a_bilm_of_whole_tokens_is_exported_with_its_vocabulary(
+    vocabulary_bilm, exported_over_another
+):
+    sentences = np.array(["a b unknown", "", "b"], object)
+    layers = vocabulary_bilm(sentences)["layers"]
+
+    for ask in (asked_in_python(exported_over_another), asked_in_a_session(exported_over_another)):
+        outputs = ask("serving_default", strings=sentences)
+        np.testing.assert_allclose(outputs["lstm_outputs1"], layers[:, 1], atol=1e-5)
+    assert "char_ids" not in tf.saved_model.load(exported_over_another).signatures
+
+
+def test_forward_alone_is_exported_as_the_forward_half(tmp_path, bilm, forward_bilm):
+    path = export(forward_bilm, tmp_path)
+
+    sentences = np.array(SENTENCES, object)
+    expected = bilm(sentences)["layers"]
+    for ask in (asked_in_python(path), asked_in_a_session(path)):
+        outputs = ask("serving_default", strings=sentences)
+        np.testing.assert_allclose(outputs["word_emb"], expected[:, 0, :, :6], atol=1e-5)
+        np.testing.assert_allclose(outputs["lstm_outputs2"], expected[:, 2, :, :6], atol=1e-5)
+        assert outputs["elmo"].shape[-1] == outputs["default"].shape[-1] == 6
+
+
+def test_a_warm_start_is_exported(tmp_path, fresh_bilm):
+    bilm = fresh_bilm()
+    bilm.warm_start(["the cat sat", "on a mat"])
+
+    path = export(bilm, tmp_path)
+
+    expected = bilm(np.array(SENTENCES, object))["layers"]
+    for ask in (asked_in_python(path), asked_in_a_session(path)):
+        outputs = ask("serving_default", strings=np.array(SENTENCES, object))
+        np.testing.assert_allclose(outputs["lstm_outputs2"], expected[:, 2], atol=1e-5)
+
+
+def test_a_version_is_replaced_as_a_whole_if_that_is_allowed(exported_over_another):
+    path = Path(exported_over_another)
+
+    assert path.name == "0"
+    assert (path / "saved_model.pb").is_file()
+    assert (path / "assets.extra").is_dir()  # it was a file
+    assert [folder.name for folder in path.parent.iterdir()] == ["0"]
+
+
+def test_an_existing_version_is_refused_and_stays_as_it_is(bilm, exported_bilm):
+    before = contents(exported_bilm)
+
+    with pytest.raises(FileExistsError, match=r"1 exists already.*overwrite=True"):
+        export(bilm, Path(exported_bilm).parent, version=1)
+
+    assert contents(Path(exported_bilm).parent) == {Path(exported_bilm): True, **before}
+
+
+def test_an_export_that_differs_from_the_live_model_leaves_nothing(bilm, tmp_path, monkeypatch):
+    def changed_between(path, exported):
+        exported.variables[-1].assign(2.0)  # aggregation/scaling
+        verify(path, exported)
+
+    monkeypatch.setattr(exporting, "verify", changed_between)
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "saved_model.pb").write_bytes(b"kept")
+
+    with pytest.raises(RuntimeError, match=r"exported model is wrong: the output \w+ of signature"):
+        export(bilm, tmp_path, version=1, overwrite=True)
+
+    assert contents(tmp_path) == {tmp_path / "1": True, tmp_path / "1" / "saved_model.pb": b"kept"}
+
+
+def test_a_folder_that_cannot_be_written_is_named(bilm, tmp_path, monkeypatch):
+    def full_disk(*arguments, **keywords):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
+
+    monkeypatch.setattr(tf.saved_model, "save", full_disk)
+
+    with pytest.raises(OSError, match=r"Cannot write .*1: No space left on device"):
+        export(bilm, tmp_path)
+
+    assert contents(tmp_path) == {}
+
+
+@pytest.mark.parametrize("version", [-1, 1.0, "1", True, None])
+def test_a_version_must_be_a_number(bilm, tmp_path, version):
+    with pytest.raises(ValueError, match=r"`version` must be an integer of at least 0. Received: "):
+        export(bilm, tmp_path, version=version)
+
+
+@pytest.mark.parametrize(("layer_norm", "num_warnings"), [(True, 1), (False, 0)])
+def test_layer_norm_is_warned_of(bilm, exported_bilm, caplog, layer_norm, num_warnings):
+    with pytest.raises(FileExistsError):
+        export(Elmo(bilm, layer_norm=layer_norm), Path(exported_bilm).parent)
+
+    assert caplog.text.count("depends on the sentences beside it") == num_warnings
+
+
+def test_it_answers_over_the_network_as_the_live_model_does(exported_elmo, live):
+    sentences = [
+        s.decode("utf-8", "surrogateescape") if isinstance(s, bytes) else s for s in SENTENCES
+    ]
+
+    with (
+        serve(Path(exported_elmo).parent, port=0, rest_port=None) as server,
+        Client(f"127.0.0.1:{server.port}") as client,
+    ):
+        of_sentences = client.predict(sentences, outputs=())
+        of_tokens = client.predict([sentence.split() for sentence in sentences], outputs=())
+
+    for outputs in (of_sentences, of_tokens):
+        assert set(outputs) == set(live)
+        for key, expected in live.items():
+            np.testing.assert_allclose(outputs[key], expected, rtol=1e-5, atol=1e-5, err_msg=key)
+
+
+def test_keras_loads_it_as_a_layer_of_its_own(exported_elmo, live):
+    layer = keras.layers.TFSMLayer(exported_elmo, call_endpoint="serving_default")
+
+    outputs = layer(tf.constant(SENTENCES))
+
+    np.testing.assert_allclose(outputs["elmo"], live["elmo"], atol=1e-5)
+
+
+def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(bilm, tmp_path):
+    with pytest.raises(ValueError, match=r"cannot write to .*: it takes \[ for a part"):
+        export(bilm, tmp_path / "models[1]")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_no_version_is_not_replaced(bilm, tmp_path):
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1" / "letters").touch()
+    with pytest.raises(FileExistsError, match=r"holds more than would be written: letters"):
+        export(bilm, tmp_path, overwrite=True)

@@ -1,0 +1,131 @@
+"""Programs that others wrote, or that are not Python, on an exported model."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+from elmo_tf import char_ids
+
+TOKENS = [["the", "cat", "한국어"]]
+LIBRARY = Path(tf.__file__).parent
+PROGRAM = Path(__file__).resolve().parents[3] / "examples" / "embed.c"
+
+
+@pytest.fixture
+def ids():
+    return char_ids(TOKENS, 14).numpy()
+
+
+@pytest.fixture
+def expected(bilm):
+    """The mix of a biLM alone is the mean of its layers."""
+    return bilm(TOKENS)["layers"].numpy().mean(axis=1)
+
+
+def saved_model_cli(*arguments):
+    """TensorFlow's own tool."""
+    tool = Path(sys.executable).with_name("saved_model_cli")
+    result = subprocess.run(
+        [tool, *map(str, arguments)], capture_output=True, text=True, timeout=240, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def test_saved_model_cli_shows_the_signatures(exported_bilm):
+    shown = saved_model_cli("show", "--dir", exported_bilm, "--all")
+
+    for name in ("default", "serving_default", "tokens", "char_ids"):
+        assert f"signature_def['{name}']:" in shown
+    assert "inputs['sequence_len'] tensor_info:\n        dtype: DT_INT32" in shown
+    assert "outputs['lstm_outputs2'] tensor_info:\n        dtype: DT_FLOAT" in shown
+
+
+def test_saved_model_cli_runs_a_signature(exported_bilm, tmp_path, ids, expected):
+    np.save(tmp_path / "ids.npy", ids)
+
+    saved_model_cli(
+        *("run", "--dir", exported_bilm, "--tag_set", "serve", "--signature_def", "char_ids"),
+        *("--inputs", f"char_ids={tmp_path / 'ids.npy'}", "--outdir", tmp_path),
+    )
+
+    np.testing.assert_allclose(np.load(tmp_path / "elmo.npy"), expected, atol=1e-5)
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
+def test_a_c_program_runs_it(exported_bilm, tmp_path, ids, expected):
+    libraries = [f"-l:{file.name}" for file in sorted(LIBRARY.glob("libtensorflow_*.so.2"))]
+    folders = [f"-I{LIBRARY}/include", f"-L{LIBRARY}", f"-Wl,-rpath,{LIBRARY}"]
+    compiled = ["gcc", PROGRAM, *folders, *libraries, "-o", tmp_path / "embed"]
+    subprocess.run(compiled, check=True, timeout=240)
+    content = saved_model_pb2.SavedModel()
+    content.ParseFromString((Path(exported_bilm) / "saved_model.pb").read_bytes())
+    signature = content.meta_graphs[0].signature_def["char_ids"]
+    asked = signature.inputs["char_ids"].name.split(":")[0]
+    numbers = f"{ids.shape[1]} {ids.shape[2]} {' '.join(map(str, ids.ravel()))}"
+
+    result = subprocess.run(
+        [tmp_path / "embed", exported_bilm, asked, *signature.outputs["elmo"].name.split(":")],
+        input=numbers,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+    assert result.returncode == 0, result.stderr
+    vectors = np.array(result.stdout.split(), np.float32).reshape(expected.shape)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+HUB_CODE = """
+import sys
+import numpy as np
+import tensorflow as tf
+import tensorflow_hub as hub
+import tf_keras
+
+path, sentences = sys.argv[1], sys.argv[2:]
+loaded = hub.load(path)
+np.save("loaded.npy", loaded(tf.constant(sentences))["elmo"])
+layer = hub.KerasLayer(path, output_key="default", trainable=True)
+inputs = tf_keras.Input((), dtype=tf.string)
+model = tf_keras.Model(inputs, tf_keras.layers.Dense(1)(layer(inputs)))
+np.save("layer.npy", layer(tf.constant(sentences)))
+before = [weight.numpy() for weight in layer.trainable_weights]
+model.compile(tf_keras.optimizers.Adam(0.01), "mse")
+losses = model.fit(tf.constant(sentences), tf.constant([[1.0], [-1.0]]), epochs=5, verbose=0)
+losses = losses.history["loss"]
+assert losses[-1] < losses[0], losses
+for weight, old in zip(layer.trainable_weights, before, strict=True):
+    assert np.any(weight.numpy() != old), weight.name
+print(len(before))
+"""
+
+
+def test_the_hub_loads_it_and_trains_it_under_legacy_keras(exported_elmo, elmo, bilm, tmp_path):
+    sentences = ["the cat", "한국어 x y"]
+
+    result = subprocess.run(
+        [sys.executable, "-c", HUB_CODE, exported_elmo, *sentences],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "TF_USE_LEGACY_KERAS": "1"},
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert int(result.stdout) == len(bilm.trainable_weights) + 2
+    expected = elmo(sentences).numpy()
+    np.testing.assert_allclose(np.load(tmp_path / "loaded.npy"), expected, atol=1e-5)
+    means = expected.sum(axis=1) / [[2], [3]]
+    np.testing.assert_allclose(np.load(tmp_path / "layer.npy"), means, atol=1e-5)

@@ -1,0 +1,185 @@
+"""What `Exported` computes and holds, before anything is written."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, char_ids
+from elmo_tf.saved_models.exporting.signatures import Exported
+from reference import scalar_mix as reference
+
+SENTENCES = ["the cat sat", "", "one two three four"]
+LENGTHS = np.array([3, 0, 4])
+MASK = np.arange(4) < LENGTHS[:, np.newaxis]
+MIX = [0.4, -1.1, 0.9], 1.7  # that of the fixture `elmo`
+
+
+@pytest.fixture(scope="module")
+def exported(elmo):
+    return Exported(elmo)
+
+
+@pytest.fixture(scope="module")
+def outputs(exported):
+    return exported(tf.constant(SENTENCES))
+
+
+def learnt(elmo):
+    """Gives the mix of an Elmo weights of its own."""
+    elmo.build()
+    weights = elmo.mixes[0].layer_weights
+    weights.assign(MIX[0][: weights.shape[0]])
+    elmo.mixes[0].scaling.assign(MIX[1])
+    return elmo
+
+
+def test_outputs_are_the_layers_their_mix_and_its_mean(bilm, outputs):
+    layers = bilm(SENTENCES)["layers"].numpy()
+    mix = reference.scalar_mix(layers, *MIX)
+
+    assert set(outputs) == {
+        "word_emb",
+        "lstm_outputs1",
+        "lstm_outputs2",
+        "elmo",
+        "default",
+        "sequence_len",
+    }
+    np.testing.assert_allclose(outputs["word_emb"], layers[:, 0, :, :6], atol=1e-5)
+    np.testing.assert_allclose(outputs["lstm_outputs1"], layers[:, 1], atol=1e-5)
+    np.testing.assert_allclose(outputs["lstm_outputs2"], layers[:, 2], atol=1e-5)
+    np.testing.assert_allclose(outputs["elmo"], mix, atol=1e-5)
+    np.testing.assert_array_equal(outputs["sequence_len"], LENGTHS)
+    assert outputs["sequence_len"].dtype == tf.int32
+
+
+def test_the_sentence_vector_is_the_mean_over_real_tokens(outputs):
+    elmo = outputs["elmo"].numpy()
+
+    np.testing.assert_allclose(outputs["default"][0], elmo[0, :3].mean(axis=0), atol=1e-6)
+    np.testing.assert_allclose(outputs["default"][2], elmo[2].mean(axis=0), atol=1e-6)
+    assert not outputs["default"][1].numpy().any()
+
+
+def test_training_changes_nothing_as_no_dropout_is_exported(exported, outputs):
+    trained = exported(tf.constant(SENTENCES), training=True)
+
+    np.testing.assert_array_equal(trained["elmo"], outputs["elmo"])
+
+
+def test_the_interface_of_reusable_models_lists_each_weight_once(bilm, exported):
+    assert len(exported.variables) == len(bilm.weights) + 2
+    assert len({variable.ref() for variable in exported.variables}) == len(exported.variables)
+    assert len(exported.trainable_variables) == len(bilm.trainable_weights) + 2
+    assert all(isinstance(variable, tf.Variable) for variable in exported.variables)
+    assert [variable.name for variable in exported.variables][-2:] == [
+        "aggregation/weights:0",
+        "aggregation/scaling:0",
+    ]
+
+
+def test_the_penalty_of_the_mix_is_a_loss(elmo, exported):
+    (loss,) = exported.regularization_losses
+
+    assert loss().numpy() == pytest.approx(0.3 * np.sum(np.square(MIX[0])))
+    assert sum(elmo.losses).numpy() == pytest.approx(loss().numpy())
+
+
+def test_a_bilm_alone_is_mixed_evenly_and_without_a_penalty(bilm):
+    exported = Exported(bilm)
+
+    elmo = exported(tf.constant(SENTENCES))["elmo"]
+
+    np.testing.assert_allclose(elmo, bilm(SENTENCES)["layers"].numpy().mean(axis=1), atol=1e-5)
+    assert list(exported.regularization_losses) == []
+
+
+def test_what_is_trained_after_the_export_does_not_change_it(bilm):
+    elmo = learnt(Elmo(bilm))
+    exported = Exported(elmo)
+
+    elmo.mixes[0].scaling.assign(0.0)
+
+    np.testing.assert_allclose(exported.variables[-1], MIX[1])
+
+
+def test_an_elmo_of_the_top_layer_alone_keeps_its_scale(bilm):
+    exported = Exported(learnt(Elmo(bilm, top_only=True)))
+
+    outputs = exported(tf.constant(SENTENCES))
+
+    np.testing.assert_allclose(outputs["elmo"], 1.7 * outputs["lstm_outputs2"], atol=1e-5)
+    assert exported.variables[-2].shape == (1,)
+
+
+def test_an_elmo_of_the_average_stays_one(bilm):
+    elmo = Elmo(bilm, average=True)
+    elmo.build()
+    elmo.mixes[0].scaling.assign(1.7)
+    exported = Exported(elmo)
+
+    vectors = exported(tf.constant(SENTENCES))["elmo"]
+
+    expected = 1.7 * bilm(SENTENCES)["layers"].numpy().mean(axis=1)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    trained = {variable.ref() for variable in exported.trainable_variables}
+    assert exported.mixes[0].scaling.value.ref() in trained
+    assert exported.mixes[0].layer_weights.value.ref() not in trained
+
+
+def test_layer_norm_is_that_of_the_formula(bilm):
+    exported = Exported(learnt(Elmo(bilm, layer_norm=True)))
+
+    elmo = exported(tf.constant(SENTENCES))["elmo"]
+
+    layers = bilm(SENTENCES)["layers"].numpy().astype(np.float64)
+    expected = reference.scalar_mix(reference.normalised(layers, MASK), *MIX)
+    np.testing.assert_allclose(elmo, expected, atol=1e-4)
+
+
+def test_an_elmo_that_was_never_called_can_be_exported(bilm):
+    exported = Exported(Elmo(bilm))
+
+    np.testing.assert_array_equal(exported.variables[-2], np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"stateful": True}, r"stateful biLM cannot be exported.*stateful=False"),
+        ({"keep_boundaries": True}, r"keeps the boundaries cannot be.*keep_boundaries=False"),
+    ],
+)
+def test_a_bilm_whose_answers_have_another_meaning_is_refused(fresh_bilm, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Exported(fresh_bilm(**arguments))
+    with pytest.raises(ValueError, match=r"stateful=False|keep_boundaries=False"):
+        Exported(Elmo(fresh_bilm(**arguments)))
+
+
+@pytest.mark.parametrize("source", ["checkpoint", None, tf.Module()])
+def test_other_objects_are_refused(source):
+    with pytest.raises(TypeError, match=r"A BiLM or an Elmo can be exported. Received: .*of type"):
+        Exported(source)
+
+
+def test_a_bilm_of_whole_tokens_needs_its_vocabulary():
+    bilm = BiLM(BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5))
+
+    with pytest.raises(ValueError, match=r"looks tokens up in a vocabulary, and was given none"):
+        Exported(bilm)
+
+
+@pytest.mark.parametrize("sentences", [[["one", "two"], ["b"]], [[], ["one"]]])
+def test_what_a_batching_server_pads_char_ids_with_is_no_token(exported, sentences):
+    ids = char_ids(tf.ragged.constant(sentences, dtype=tf.string), 14).to_tensor(
+        shape=(len(sentences), 2, 14)
+    )
+    of_char_ids = exported.signatures["char_ids"]
+    expected = of_char_ids(char_ids=ids)
+    first = tf.reshape(ids, [-1])[0]
+    padded = tf.pad(ids, [(0, 0), (0, 3), (0, 0)], constant_values=first)
+    outputs = of_char_ids(char_ids=padded)
+    np.testing.assert_array_equal(outputs["sequence_len"], expected["sequence_len"])
+    np.testing.assert_allclose(outputs["elmo"][:, :2], expected["elmo"], atol=1e-5)
+    np.testing.assert_allclose(outputs["elmo"][:, 2:], 0)

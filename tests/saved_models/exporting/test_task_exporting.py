@@ -1,0 +1,156 @@
+import re
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.saved_models import Client, export_task, serve
+from elmo_tf.saved_models.exporting import task_exporting as module
+from elmo_tf.tasks import BiLSTMClassifier
+from task_models import new_model, padded, some_inputs
+
+SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat"]
+
+
+@pytest.fixture(scope="module")
+def models(bilm):
+    return {kind: new_model(kind, bilm, "both") for kind in ("tagger", "bcn", "esim")}
+
+
+@pytest.fixture(scope="module")
+def exported(models, tmp_path_factory):
+    """Folders of exported models. None may change them."""
+    folders = {}
+    for kind, model in models.items():
+        folders[kind] = tmp_path_factory.mktemp(kind)
+        export_task(model, folders[kind], check=kind == "tagger")
+    return folders
+
+
+def strings(kind):
+    """What an exported model of a kind is asked."""
+    inputs = some_inputs(kind, SENTENCES)
+    return SENTENCES if kind != "esim" else ["\t".join(pair) for pair in zip(*inputs, strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["tagger", "bcn", "esim"])
+def test_the_server_and_the_client_know_them(kind, models, exported):
+    expected = models[kind].predictions(some_inputs(kind, SENTENCES))
+
+    with serve(exported[kind], name="task", port=0, rest_port=0) as server:
+        with Client(f"localhost:{server.port}", "task") as client:
+            answer = client.predict(strings(kind), outputs=())
+        with Client(f"http://localhost:{server.rest_port}", "task") as client:
+            by_rest = client.predict(strings(kind), outputs=())
+
+    assert set(answer) == set(by_rest) == set(expected)
+    for name, values in expected.items():
+        for found in (answer[name], by_rest[name]):
+            if values.dtype == tf.string:
+                assert _texts(found) == _texts(values.numpy())
+            else:
+                np.testing.assert_allclose(found, values, atol=1e-5)
+
+
+def test_an_embedding_of_ones_own_may_look_words_up(tmp_path):
+    words = keras.layers.StringLookup(vocabulary=["cat", "mat"], mask_token="")
+    embedding = keras.Sequential([keras.Input((None,), dtype="string"), words])
+    embedding.add(keras.layers.Embedding(4, 3))
+    model = BiLSTMClassifier(["bad", "good"], [embedding], units=4)
+
+    export_task(model, tmp_path, check=False)
+
+    served = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]
+    expected = model.predictions(SENTENCES)["probabilities"]
+    found = served(strings=tf.constant(SENTENCES))["probabilities"]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_tags_come_without_padding(models, exported):
+    with (
+        serve(exported["tagger"], name="task", port=0, rest_port=0) as server,
+        Client(f"localhost:{server.port}", "task") as client,
+    ):
+        rows = list(client.stream([sentence.split() for sentence in SENTENCES], "tags"))
+
+    assert [_texts(row["tags"]) for row in rows] == models["tagger"].tag(SENTENCES)
+
+
+def test_what_stands_behind_a_sentence_is_not_read(exported):
+    signature = tf.saved_model.load(str(exported["tagger"] / "1")).signatures["tokens"]
+    tokens, lengths = padded(SENTENCES), tf.constant([6, 1, 0, 2])
+    junk = tf.where(tokens == "", "junk", tokens)
+
+    found = signature(tokens=junk, sequence_len=lengths)
+
+    for name, values in signature(tokens=tokens, sequence_len=lengths).items():
+        np.testing.assert_array_equal(found[name], values)
+
+
+def test_two_texts_come_in_one_string_or_apart(exported):
+    loaded = tf.saved_model.load(str(exported["esim"] / "1"))
+    premises, hypotheses = some_inputs("esim", SENTENCES)
+
+    apart = loaded.signatures["pair"](
+        premise=tf.constant(premises), hypothesis=tf.constant(hypotheses)
+    )
+    together = loaded.signatures["default"](tf.constant(strings("esim")))
+
+    for name, values in together.items():
+        np.testing.assert_array_equal(apart[name], values)
+    for wrong in ("no tab", "one\ttab\ttoo many"):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="premise and a hypothesis with one tab"
+        ):
+            loaded.signatures["default"](tf.constant([wrong]))
+
+
+def test_labels_and_a_card_lie_beside_it(exported):
+    labels = (exported["tagger"] / "1" / "assets" / "labels.txt").read_text()
+    card = (exported["esim"] / "1" / "assets.extra" / "README.md").read_text()
+
+    assert labels == "O\nB-X\nI-X\n"
+    assert "| labels | no, maybe, yes |" in card
+    assert "at the input and the output" in card
+    assert re.search(r"`probabilities` \| float32 \(\?, 3\)", card)
+    assert "a premise and a hypothesis, with a tab between them" in card
+
+
+def test_another_version_needs_another_number(models, exported, tmp_path):
+    with pytest.raises(FileExistsError):
+        export_task(models["bcn"], exported["bcn"])
+    with pytest.raises(ValueError, match="`version` must be an integer of at least 0"):
+        export_task(models["bcn"], tmp_path, version=-1)
+    with pytest.raises(TypeError, match="A task model can be exported"):
+        export_task("ner", tmp_path)
+
+
+def test_a_model_that_would_answer_otherwise_is_not_written(models, tmp_path, monkeypatch):
+    write = module.write_saved_model
+
+    def changed_between(exported, *paths):
+        write(exported, *paths)
+        bias = exported.variables[-1]  # of the labels' scores: each gets another change
+        bias.assign_add(tf.range(bias.shape[0], dtype=bias.dtype))
+
+    monkeypatch.setattr(module, "write_saved_model", changed_between)
+    model = models["bcn"]
+    before = model.get_weights()
+
+    with pytest.raises(RuntimeError, match="The exported model is wrong"):
+        export_task(model, tmp_path)
+
+    model.set_weights(before)
+    assert list(Path(tmp_path).iterdir()) == []
+
+
+def _texts(array):
+    return [
+        _texts(one) if isinstance(one, np.ndarray | list) else _text(one) for one in list(array)
+    ]
+
+
+def _text(value):
+    return value.decode() if isinstance(value, bytes) else str(value)

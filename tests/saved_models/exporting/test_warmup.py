@@ -1,0 +1,79 @@
+"""Requests that TF Serving answers for itself when it loads a model."""
+
+import shutil
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow_serving.apis import prediction_log_pb2, prediction_service_pb2_grpc
+
+from elmo_tf.checkpoints.save import save_bilm
+from elmo_tf.saved_models import export, serve
+from elmo_tf.saved_models.exporting.warmup import WARMUP_FILE, read_warmup
+
+SENTENCES = ["the cat sat", "한국어 \udcff", ""]
+
+
+@pytest.fixture(scope="module")
+def warm(tmp_path_factory, bilm):
+    return export(bilm, tmp_path_factory.mktemp("warm"), warmup=SENTENCES)
+
+
+def test_a_server_answers_every_request_as_the_live_model_does(warm, bilm):
+    requests = read_warmup(warm)
+
+    sizes = [(request.model_spec.signature_name, num_sentences(request)) for request in requests]
+    assert sizes == [(name, n) for n in (1, 8, 32) for name in ("serving_default", "tokens")]
+    layers = bilm(SENTENCES)["layers"].numpy()
+    with (
+        serve(Path(warm).parent, port=0, rest_port=None) as server,
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        predict = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict
+        for request in requests:
+            request.model_spec.name = "elmo"
+            answer = tf.make_ndarray(predict(request, timeout=60).outputs["lstm_outputs2"])
+            places = np.arange(num_sentences(request)) % len(SENTENCES)
+            np.testing.assert_allclose(answer, layers[places, 2], atol=1e-5)
+
+
+def num_sentences(request):
+    (shape,) = {value.tensor_shape.dim[0].size for value in request.inputs.values()}
+    return shape
+
+
+def test_without_sentences_there_is_no_file(exported_bilm):
+    assert read_warmup(exported_bilm) == []
+    assert not list(Path(exported_bilm).rglob("tf_serving_warmup_requests"))
+
+
+def test_the_command_takes_the_first_sentences_of_a_file(tmp_path, bilm, command):
+    save_bilm(bilm, tmp_path / "run")
+    (tmp_path / "text.txt").write_text("\nthe cat\n \non it\n")
+    (tmp_path / "empty.txt").write_text("\n \n")
+
+    status, out, err = command(
+        *("export", tmp_path / "run", tmp_path / "out", "--warmup", tmp_path / "text.txt")
+    )
+    assert status == 0, err
+    _, of_tokens, *_ = read_warmup(out.strip())
+    assert list(tf.make_ndarray(of_tokens.inputs["tokens"])[0]) == [b"the", b"cat"]
+
+    again = "export", tmp_path / "run", tmp_path / "out", "--overwrite", "--warmup"
+    status, _, err = command(*again, tmp_path / "empty.txt")
+    assert status != 0
+    assert "holds no sentence to warm up with" in err
+
+
+def test_a_version_that_fails_its_warm_up_is_not_served(warm, tmp_path):
+    shutil.copytree(warm, tmp_path / "1")
+    (request, *_) = read_warmup(warm)
+    request.inputs["strings"].CopyFrom(tf.make_tensor_proto([1.0]))
+    log = prediction_log_pb2.PredictLog(request=request)
+    with tf.io.TFRecordWriter(str(tmp_path / "1" / WARMUP_FILE)) as writer:
+        writer.write(prediction_log_pb2.PredictionLog(predict_log=log).SerializeToString())
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expects strings to be string"):
+        serve(tmp_path, port=0, rest_port=None)

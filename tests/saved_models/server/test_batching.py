@@ -1,0 +1,319 @@
+import re
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.saved_models.server.batch_rows import Call
+from elmo_tf.saved_models.server.batching import Batcher, Batching
+from elmo_tf.saved_models.server.metrics import Metrics
+from elmo_tf.saved_models.server.sessions import LoadedVersion
+
+
+@pytest.fixture(scope="module")
+def version(model_directory):
+    version = LoadedVersion(2, model_directory / "2")
+    yield version
+    version.close()
+
+
+class Held:
+    """Runs of a model, the first of which waits until `go_on`; the others queue behind it."""
+
+    def __init__(self, version):
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.num_rows = []
+        self._run = version._run
+
+    def __call__(self, name, inputs, aliases):
+        self.begun.set()
+        assert self.go_on.wait(10)
+        self.num_rows.append(max(len(array) for array in inputs.values() if array.ndim))
+        return self._run(name, inputs, aliases)
+
+
+@pytest.fixture
+def held(version):
+    return Held(version)
+
+
+@pytest.fixture
+def call_of(version):
+    """A call for sentences, as strings or as lists of tokens."""
+
+    def make(sentences, aliases=("default", "elmo", "sequence_len"), **changes):
+        if sentences and isinstance(sentences[0], list):
+            name, longest = "tokens", max(map(len, sentences))
+            padded = [tokens + ["?"] * (longest - len(tokens)) for tokens in sentences]
+            inputs = {
+                "tokens": np.array(padded, object),
+                "sequence_len": np.array([len(tokens) for tokens in sentences], np.int32),
+            }
+        else:
+            name, inputs = "serving_default", {"strings": np.array(sentences, object)}
+        inputs |= changes.pop("inputs", {})
+        longest = max((len(str(sentence).split()) for sentence in sentences), default=0)
+        num_tokens = len(sentences) * longest
+        return Call(name, version.signatures[name], inputs, aliases, num_tokens, **changes)
+
+    return make
+
+
+def together(held, calls, options=None, metrics=None):
+    """What each call gives when all of them wait behind a first one; errors too."""
+    batcher = Batcher(held, options or Batching(), metrics)
+    first = Call(calls[0].name, calls[0].signature, calls[0].inputs, calls[0].aliases)
+    with ThreadPoolExecutor(len(calls) + 1) as pool:
+        running = pool.submit(batcher.run, first)
+        assert held.begun.wait(10)
+        futures = []
+        for number, call in enumerate(calls, 1):
+            futures.append(pool.submit(batcher.run, call))
+            while not (futures[-1].done() or len(batcher_queue(batcher)) == number):
+                time.sleep(0.001)
+        held.go_on.set()
+        running.exception(10)
+        results = [future.exception(10) or future.result() for future in futures]
+    batcher.close()
+    return results
+
+
+def batcher_queue(batcher):
+    with batcher._changed:
+        return [task for tasks in batcher._waiting.values() for task in tasks]
+
+
+def assert_as_alone(version, call, arrays):
+    for got, wanted in zip(arrays, version._run(call.name, call.inputs, call.aliases), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_calls_that_wait_are_computed_together_and_get_what_they_would_get_alone(
+    version, held, call_of
+):
+    calls = [
+        call_of(["a bb", "ccc"]),
+        call_of(["d e f g h i"]),
+        call_of([""]),
+        call_of(["jj", "", "k l m"]),
+    ]
+    for call, arrays in zip(calls, together(held, calls), strict=True):
+        assert_as_alone(version, call, arrays)
+    assert held.num_rows == [2, 7]
+
+
+def test_tokens_of_different_lengths_share_a_batch(version, held, call_of):
+    calls = [call_of([["a", "bb"], ["c"]]), call_of([["d"] * 5]), call_of([["e", "f", "g"]])]
+    for call, arrays in zip(calls, together(held, calls), strict=True):
+        assert_as_alone(version, call, arrays)
+    assert held.num_rows == [2, 4]
+
+
+def test_each_call_gets_the_outputs_that_it_asked_for_in_its_order(version, held, call_of):
+    calls = [call_of(["a b"], ["word_emb"]), call_of(["c"], ["sequence_len", "default"])]
+    results = together(held, calls)
+    assert [len(arrays) for arrays in results] == [1, 2]
+    for call, arrays in zip(calls, results, strict=True):
+        assert_as_alone(version, call, arrays)
+
+
+def test_a_call_that_is_wrong_fails_alone(version, held, call_of):
+    def refusing(name, inputs, aliases):
+        if "bad" in inputs["strings"]:
+            raise tf.errors.InvalidArgumentError(None, None, "a bad word")
+        return version._run(name, inputs, aliases)
+
+    held._run = refusing
+    calls = [call_of(["c"]), call_of(["bad"]), call_of(["d e f g"])]
+    first, error, last = together(held, calls)
+    assert isinstance(error, tf.errors.InvalidArgumentError)
+    assert error.message == "a bad word"
+    assert_as_alone(version, calls[0], first)
+    assert_as_alone(version, calls[2], last)
+
+
+def test_lengths_beyond_the_calls_own_tokens_are_left_for_the_model_to_refuse(held, call_of):
+    held.go_on.set()
+    batcher = Batcher(held, Batching())
+    wrong = call_of([["a", "b"]], inputs={"sequence_len": np.array([3], np.int32)})
+    with ThreadPoolExecutor(2) as pool:
+        longer = pool.submit(batcher.run, call_of([["d", "e", "f", "g"]]))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="longer than the sentence"):
+            batcher.run(wrong)
+        assert longer.result(10)[2].tolist() == [4]
+    batcher.close()
+
+
+def test_signatures_have_batches_of_their_own(version, held, call_of):
+    calls = [call_of(["a"]), call_of([["b"]]), call_of(["c d"])]
+    for call, arrays in zip(calls, together(held, calls), strict=True):
+        assert_as_alone(version, call, arrays)
+    assert held.num_rows == [1, 2, 1]
+
+
+def test_what_has_no_rows_is_computed_by_itself(version, held):
+    signature = version.signatures["other_types"]
+    inputs = {"number": np.array(2, np.float32), "flags": np.array([True])}
+    calls = [Call("other_types", signature, inputs, ["scalar"])] * 2
+    held.go_on.set()
+    batcher = Batcher(held, Batching())
+    assert [batcher.run(call)[0] for call in calls] == [200.0, 200.0]
+    batcher.close()
+
+
+def test_rows_of_different_numbers_are_left_for_the_model_to_judge(version, held, call_of):
+    held.go_on.set()
+    batcher = Batcher(held, Batching())
+    call = call_of([["a"], ["b"]], inputs={"sequence_len": np.array([1], np.int32)})
+    assert_as_alone(version, call, batcher.run(call))
+    batcher.close()
+
+
+def test_no_sentences_give_no_rows(version, held, call_of):
+    held.go_on.set()
+    batcher = Batcher(held, Batching())
+    assert batcher.run(call_of([], ["default"]))[0].shape == (0, 6)
+    batcher.close()
+
+
+def test_a_batch_has_no_more_than_its_most_sentences(held, call_of):
+    calls = [call_of(["a"] * size) for size in (3, 2, 1, 7, 1)]
+    together(held, calls, Batching(max_batch_size=5))
+    assert held.num_rows == [3, 5, 1, 7, 1]
+
+
+def test_a_batch_has_no_more_than_its_most_tokens(held, call_of):
+    calls = [call_of(["a"]), call_of(["b"]), call_of(["c " * 10]), call_of(["d"])]
+    together(held, calls, Batching(max_batch_tokens=20))
+    assert held.num_rows == [1, 2, 2]
+
+
+def test_too_many_that_wait_are_refused(held, call_of):
+    calls = [call_of(["a", "b"]), call_of(["c", "d"]), call_of(["e"]), call_of(["f"])]
+    results = together(held, calls, Batching(max_batch_size=2, max_enqueued_batches=2))
+    refused = [result for result in results if isinstance(result, Exception)]
+    assert held.num_rows == [2, 2, 2]
+    assert len(refused) == 2
+    for error in refused:
+        assert isinstance(error, tf.errors.UnavailableError)
+        assert "queue to which this task was submitted is full" in error.message
+
+
+def test_a_call_waits_for_others_as_long_as_it_is_told_to(version, held, call_of):
+    held.go_on.set()
+    batcher = Batcher(held, Batching(batch_timeout_micros=500_000))
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(batcher.run, [call_of(["a"]), call_of(["b"])]))
+    batcher.close()
+    assert held.num_rows == [2]
+
+
+def test_a_full_batch_does_not_wait(version, held, call_of):
+    held.go_on.set()
+    batcher = Batcher(held, Batching(max_batch_size=2, batch_timeout_micros=60_000_000))
+    batcher.run(call_of(["a", "b"]))
+    batcher.close()
+    assert held.num_rows == [2]
+
+
+def test_a_call_whose_caller_has_gone_is_not_computed(held, call_of):
+    gone = call_of(["a", "b"], is_awaited=lambda: False)
+    error, arrays = together(held, [gone, call_of(["c"])])
+    assert isinstance(error, tf.errors.CancelledError)
+    assert "The caller has gone" in error.message
+    assert arrays[2].tolist() == [1]
+    assert held.num_rows == [2, 1]
+
+
+def test_outputs_that_are_not_one_row_for_each_input_are_computed_one_by_one(version, call_of):
+    sizes = []
+
+    def shortened(name, inputs, aliases):
+        sizes.append(len(inputs["strings"]))
+        return [array[:1] for array in version._run(name, inputs, aliases)]
+
+    held = Held(version)
+    held._run = shortened
+    arrays = together(held, [call_of(["a"]), call_of(["b c"])])
+    assert [one[2].tolist() for one in arrays] == [[1], [2]]
+    assert sizes == [1, 2, 1, 1]
+
+
+def test_an_output_whose_axis_1_is_not_the_tokens_is_computed_one_by_one(version, call_of):
+    sizes = []
+
+    def with_another_width(name, inputs, aliases):
+        sizes.append(len(inputs["strings"]))
+        found = dict(zip(aliases, version._run(name, inputs, aliases), strict=True))
+        longest = max(len(text) for text in inputs["strings"])
+        found["word_emb"] = np.ones((len(inputs["strings"]), longest, 3), np.float32)
+        return [found[alias] for alias in aliases]
+
+    held = Held(version)
+    held._run = with_another_width
+    arrays = together(held, [call_of(["abc"], ["word_emb"]), call_of(["b cdefg"], ["word_emb"])])
+    assert [one[0].shape for one in arrays] == [(1, 3, 3), (1, 7, 3)]
+    assert sizes == [1, 2, 1, 1]
+
+
+def test_a_full_batch_does_not_wait_for_another_signature(held, call_of):
+    held.go_on.set()
+    options = Batching(max_batch_size=2, batch_timeout_micros=60_000_000)
+    batcher = Batcher(held, options)
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(batcher.run, call_of([["a"]]))
+        while not batcher_queue(batcher):
+            time.sleep(0.001)
+        assert pool.submit(batcher.run, call_of(["b", "c"])).result(10)[2].tolist() == [1, 1]
+        assert not waiting.done()
+        batcher.close()
+        assert waiting.result(10)[2].tolist() == [1]
+
+
+def test_closing_answers_what_waits_and_refuses_the_rest(version, held, call_of):
+    batcher = Batcher(held, Batching(batch_timeout_micros=60_000_000))
+    with ThreadPoolExecutor(2) as pool:
+        waiting = pool.submit(batcher.run, call_of(["a"]))
+        while not batcher_queue(batcher):
+            time.sleep(0.001)
+        closing = pool.submit(batcher.close)
+        held.go_on.set()
+        assert waiting.result(10)[2].tolist() == [1]
+        closing.result(10)
+    with pytest.raises(tf.errors.UnavailableError, match="The server is shutting down"):
+        batcher.run(call_of(["b"]))
+
+
+def test_batches_are_counted(held, call_of):
+    metrics = Metrics()
+    together(held, [call_of(["a"]), call_of(["b", "c"])], metrics=metrics)
+    text = metrics.as_text().decode()
+    name = ":tensorflow:serving:batching_session:"
+    assert f'{name}processed_batch_size_sum{{signature_name="serving_default"}} 4.0' in text
+    assert f'{name}processed_batch_size_count{{signature_name="serving_default"}} 2.0' in text
+    assert f'{name}queuing_latency_count{{signature_name="serving_default"}} 3.0' in text
+
+
+@pytest.mark.parametrize("name", ["max_batch_size", "num_batch_threads", "max_enqueued_batches"])
+def test_a_size_below_one_is_an_error(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, but is 0"):
+        Batching(**{name: 0})
+
+
+def test_a_time_below_zero_is_an_error():
+    with pytest.raises(ValueError, match="batch_timeout_micros must be at least 0, but is -1"):
+        Batching(batch_timeout_micros=-1)
+
+
+def test_parameters_come_from_tf_servings_file(tmp_path):
+    path = tmp_path / "batching_parameters.txt"
+    path.write_text("max_batch_size { value: 7 }\nbatch_timeout_micros { value: 300 }\n")
+    batching = Batching.of_file(path)
+    assert (batching.max_batch_size, batching.batch_timeout_micros) == (7, 300)
+    assert batching.max_enqueued_batches == 10  # TF Serving's own
+    path.write_text("max_batch_sizes { value: 7 }\n")
+    with pytest.raises(ValueError, match=re.escape(f"{path}, line 1")):
+        Batching.of_file(path)

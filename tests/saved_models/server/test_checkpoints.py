@@ -1,0 +1,66 @@
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_tf.saved_models import Client, serve
+from elmo_tf.saved_models.server.checkpoints import exported_models
+from reference import tf1_training
+
+SENTENCES = ["the cat sat", "", "한국어 a"]
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """Where temporary folders are made."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_a_checkpoint_is_exported_for_as_long_as_it_is_served(
+    temporary, checkpoint_directory, bilm
+):
+    with (
+        serve(checkpoint_directory, port=0, rest_port=None) as server,
+        Client(f"localhost:{server.port}") as client,
+    ):
+        answer = client.predict(SENTENCES, ("lstm_outputs1", "lstm_outputs2"))
+        assert len(list(temporary.glob("elmo_tf-*/1/saved_model.pb"))) == 1
+
+    layers = bilm(SENTENCES)["layers"]
+    for layer in (1, 2):
+        np.testing.assert_allclose(answer[f"lstm_outputs{layer}"], layers[:, layer], 1e-5, 1e-5)
+    assert list(temporary.glob("elmo_tf-*")) == []
+
+
+def test_a_checkpoint_that_cannot_be_read_leaves_nothing(temporary, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "options.json").write_text("{}")
+
+    with pytest.raises(FileNotFoundError, match=r"no \*weights.hdf5 or model.hdf5 in .*run"):
+        serve(tmp_path / "run", port=0, rest_port=None)
+    assert list(temporary.glob("elmo_tf-*")) == []
+
+
+def test_a_pair_and_a_prefix_of_tensorflow_1_are_served(tmp_path, checkpoint_directory):
+    options = tf1_training.options()
+    trained = tf1_training.write(tmp_path / "run", options, tf1_training.weights(options))
+    pair = checkpoint_directory / "options.json", checkpoint_directory / "weights.hdf5"
+    for source in (pair, trained / tf1_training.PREFIX):
+        with exported_models(source) as folder:
+            assert Path(folder, "1", "saved_model.pb").is_file()
+
+
+def test_an_address_is_taken_for_a_checkpoint(monkeypatch, tmp_path):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+
+    with pytest.raises(OSError, match=r"Cannot download http://127.0.0.1:9/x.zip"):
+        serve("http://127.0.0.1:9/x.zip", port=0, rest_port=None)
+
+
+def test_what_is_neither_exported_nor_a_checkpoint_is_missing(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"serve small_en: no such .*meant.*'small-en'"):
+        serve("small_en", port=0, rest_port=None)

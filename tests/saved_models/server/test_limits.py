@@ -1,0 +1,125 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
+
+from elmo_tf.saved_models.server.limits import Limits
+from elmo_tf.saved_models.server.sessions import LoadedVersion
+
+
+@pytest.fixture(scope="module")
+def signatures(model_directory):
+    version = LoadedVersion(2, model_directory / "2")
+    yield version.signatures
+    version.close()
+
+
+def of_shape(dtype, *shape):
+    """One value that stands for a whole tensor."""
+    return tensor_pb2.TensorProto(
+        dtype=dtype.as_datatype_enum, tensor_shape=tf.TensorShape(shape).as_proto()
+    )
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        of_shape(tf.float32, 251),
+        of_shape(tf.string, 63),
+        of_shape(tf.float32, 2**40, 2**40),
+        of_shape(tf.int64, 5, 26),
+        of_shape(tf.string, 0, 2**50),
+        tensor_pb2.TensorProto(
+            dtype=tf.string.as_datatype_enum,
+            tensor_shape=tf.TensorShape([10]).as_proto(),
+            string_val=[b"", b"a" * 120],
+        ),
+    ],
+)
+def test_a_tensor_that_one_value_would_blow_up_is_refused(proto):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"error: x has the shape .* 1000 by"):
+        Limits(max_request_bytes=1000).check_size("x", proto)
+
+
+@pytest.mark.parametrize("proto", [of_shape(tf.float32, 250), of_shape(tf.string, 0, 62)])
+def test_a_tensor_within_the_limit_passes(proto):
+    Limits(max_request_bytes=1000).check_size("x", proto)
+
+
+@pytest.mark.parametrize("shape", [None, [None], [-2]])
+def test_a_tensor_of_unknown_shape_is_refused(shape):
+    proto = tensor_pb2.TensorProto(dtype=tf.float32.as_datatype_enum)
+    if shape == [-2]:
+        proto.tensor_shape.dim.add(size=-2)
+    else:
+        proto.tensor_shape.CopyFrom(tf.TensorShape(shape).as_proto())
+    with pytest.raises(tf.errors.InvalidArgumentError, match="tensor parsing error: x"):
+        Limits().check_size("x", proto)
+
+
+def strings(*sentences):
+    return {"strings": np.array([sentence.encode() for sentence in sentences], object)}
+
+
+@pytest.mark.parametrize(
+    ("sentences", "num_tokens"),
+    [
+        ([], 0),
+        (["", " "], 0),
+        (["a b", "c"], 4),
+        (["a\u3000b\x1cc\x85d"], 4),
+        (["a"] * 10, 10),
+    ],
+)
+def test_tokens_are_counted_as_the_answer_is_padded(signatures, sentences, num_tokens):
+    limits = Limits(max_tokens=10)
+    assert limits.check_tokens(signatures["serving_default"], strings(*sentences)) == num_tokens
+
+
+@pytest.mark.parametrize("sentences", [["a " * 11], ["a b", "", "", "", "", ""], ["a"] * 11])
+def test_more_tokens_than_a_request_may_have_are_refused(signatures, sentences):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="product must be at most 10"):
+        Limits(max_tokens=10).check_tokens(signatures["serving_default"], strings(*sentences))
+
+
+def test_padding_counts_as_tokens(signatures):
+    inputs = {
+        "tokens": np.full((2, 6), b"a", object),
+        "sequence_len": np.array([1, 1], np.int32),
+    }
+    assert Limits(max_tokens=12).check_tokens(signatures["tokens"], inputs) == 12
+    with pytest.raises(tf.errors.InvalidArgumentError, match="2 sentences, the longest with 6"):
+        Limits(max_tokens=11).check_tokens(signatures["tokens"], inputs)
+
+
+def test_tokens_count_without_sentences_too(signatures):
+    inputs = {"tokens": np.full((0, 6), b"", object), "sequence_len": np.array([], np.int32)}
+    with pytest.raises(tf.errors.InvalidArgumentError, match="product must be at most 5"):
+        Limits(max_tokens=5).check_tokens(signatures["tokens"], inputs)
+
+
+def test_of_raw_text_each_byte_may_be_a_token(signatures):
+    raw = meta_graph_pb2.SignatureDef()
+    raw.CopyFrom(signatures["serving_default"])
+    raw.outputs["starts"].dtype = tf.int64.as_datatype_enum
+    assert Limits(max_tokens=10).check_tokens(raw, strings("!!!!", "a")) == 8
+    with pytest.raises(tf.errors.InvalidArgumentError, match="2 sentences, the longest with 6"):
+        Limits(max_tokens=10).check_tokens(raw, strings("!!!!!!", "a"))
+
+
+def test_more_sentences_than_a_request_may_have_are_refused(signatures):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has 3 sentences, more than 2"):
+        Limits(max_sentences=2).check_tokens(signatures["serving_default"], strings("", "", ""))
+
+
+def test_a_signature_that_is_not_for_text_has_no_such_limit(signatures):
+    inputs = {"number": np.float32(1), "flags": np.zeros(100, bool)}
+    limits = Limits(max_sentences=2, max_tokens=2)
+    assert limits.check_tokens(signatures["other_types"], inputs) == 0
+
+
+@pytest.mark.parametrize("name", ["max_request_bytes", "max_sentences", "max_tokens"])
+def test_a_limit_below_one_is_an_error(name):
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, but is 0"):
+        Limits(**{name: 0})

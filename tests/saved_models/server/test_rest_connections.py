@@ -1,0 +1,101 @@
+import http.client
+import json
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from elmo_tf.saved_models.server.catalogue import Catalogue
+from elmo_tf.saved_models.server.server import serve
+from rest_requests import predict
+
+
+def test_a_request_that_must_ask_first_is_answered(server):
+    body = json.dumps({"inputs": ["a"]})
+    with socket.create_connection(("127.0.0.1", server.rest_port), timeout=10) as connection:
+        head = f"POST /v1/models/elmo:predict HTTP/1.1\r\nContent-Length: {len(body)}\r\n"
+        connection.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100")
+        connection.sendall(body.encode())
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"\x16\x03\x01", b"GET", b"GET / HTTP/x", b"GET http://[ HTTP/1.1", b"POST http://[ HTTP/1.1"],
+)
+def test_a_first_line_that_is_not_http_is_refused_in_http(server, line):
+    with socket.create_connection(("127.0.0.1", server.rest_port), timeout=10) as connection:
+        connection.sendall(line + b"\r\n\r\n")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
+
+
+def test_a_connection_is_kept_for_the_next_request(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    for number in range(3):
+        if number:
+            assert connection.sock is not None
+        connection.request("POST", "/v1/models/elmo:predict", json.dumps({"inputs": ["a"]}))
+        assert connection.getresponse().read()
+    connection.request("GET", "/v1/models/elmo", headers={"Connection": "close"})
+    response = connection.getresponse()
+    assert response.headers["Connection"] == "close"
+    response.read()
+    assert connection.sock is None
+
+
+def test_stopping_ends_connections_on_which_nothing_is_asked(model_directory):
+    server = serve(model_directory, port=0, rest_port=0)
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    connection.request("GET", "/v1/models/elmo")
+    connection.getresponse().read()
+    begun = time.monotonic()
+    server.stop(grace=20)
+    assert time.monotonic() - begun < 10
+    connection.close()
+
+
+def test_stopping_answers_what_had_come_in_by_then(model_directory):
+    server = serve(model_directory, port=0, rest_port=0)
+    body = json.dumps({"inputs": ["a"]}).encode()
+    head = f"POST /v1/models/elmo:predict HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
+    connections = []
+    for _ in range(30):
+        connections.append(socket.create_connection(("127.0.0.1", server.rest_port), timeout=10))
+        connections[-1].sendall(head.encode() + body)
+    server.stop()
+    for connection in connections:
+        with connection:
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+def test_stopping_answers_the_requests_that_are_running(model_directory, monkeypatch):
+    begun, go_on = threading.Event(), threading.Event()
+    original = Catalogue.predict
+
+    def slow_predict(self, *arguments, **named):
+        begun.set()
+        assert go_on.wait(10)
+        return original(self, *arguments, **named)
+
+    monkeypatch.setattr(Catalogue, "predict", slow_predict)
+    server = serve(model_directory, port=0, rest_port=0)
+    with ThreadPoolExecutor(2) as pool:
+        answer = pool.submit(predict, server, {"inputs": ["a"]})
+        assert begun.wait(10)
+        stopping = pool.submit(server.stop)
+        with pytest.raises(TimeoutError):
+            stopping.result(0.2)
+        with pytest.raises(ConnectionRefusedError):
+            predict(server, {"inputs": ["a"]})
+        go_on.set()
+        assert answer.result(10)[0] == 200
+        stopping.result(10)
+
+
+def test_a_client_that_hangs_up_does_not_stop_the_server(server):
+    with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
+        connection.sendall(b"POST /v1/models/elmo:predict HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
+    assert predict(server, {"inputs": ["a"]})[0] == 200

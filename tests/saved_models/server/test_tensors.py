@@ -1,0 +1,63 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorflow.core.framework import tensor_pb2
+
+from elmo_tf.saved_models.server.tensors import array_of, proto_of
+
+NUMBERS = np.arange(70_000).reshape(7, 100, 100)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "field"),
+    [
+        (tf.float32, "float_val"),
+        (tf.float64, "double_val"),
+        (tf.int32, "int_val"),
+        (tf.int64, "int64_val"),
+    ],
+)
+def test_numbers_lie_in_the_field_of_their_type(dtype, field):
+    array = NUMBERS.astype(dtype.as_numpy_dtype)
+    proto = proto_of(array, dtype.as_datatype_enum)
+    assert len(getattr(proto, field)) == array.size
+    assert not proto.tensor_content
+    np.testing.assert_array_equal(tf.make_ndarray(proto), array)
+
+
+@pytest.mark.parametrize("size", [0, 1, 31, 32, 4095, 4096])
+def test_floats_of_any_number_are_sent_exactly(size):
+    array = np.linspace(-1, 1, size, dtype=np.float32)
+    np.testing.assert_array_equal(tf.make_ndarray(proto_of(array, 1)), array)
+
+
+def test_rows_that_were_cut_out_are_sent_as_they_are():
+    array = NUMBERS.astype(np.float32)[2:5, :7]
+    np.testing.assert_array_equal(tf.make_ndarray(proto_of(array, 1)), array)
+
+
+@pytest.mark.parametrize("value", [b"a", np.array([b"a", b"\xff"], object)])
+def test_bytes_are_sent(value):
+    proto = proto_of(value, tf.string.as_datatype_enum)
+    assert tf.make_ndarray(proto).tolist() == np.array(value, object).tolist()
+
+
+def test_what_is_no_tensor_is_refused():
+    proto = tf.make_tensor_proto([1.0, 2.0])
+    proto.tensor_content = b"123"
+    with pytest.raises(tf.errors.InvalidArgumentError, match="tensor parsing error: x"):
+        array_of("x", proto)
+
+
+@pytest.mark.parametrize(
+    "proto",
+    [
+        tensor_pb2.TensorProto(dtype=tf.variant.as_datatype_enum),
+        tensor_pb2.TensorProto(dtype=tf.resource.as_datatype_enum),
+        tensor_pb2.TensorProto(dtype=tf.uint8.as_datatype_enum, int_val=[256]),
+        tensor_pb2.TensorProto(dtype=9999),
+    ],
+)
+def test_a_type_without_values_and_a_value_beyond_its_type_are_refused(proto):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="tensor parsing error: x"):
+        array_of("x", proto)

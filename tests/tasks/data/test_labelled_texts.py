@@ -1,0 +1,200 @@
+import collections
+import gzip
+import json
+
+import pytest
+
+from development_data import shared
+from elmo_tf.tasks.data.labelled_texts import LabelledPair, LabelledText, read_pairs, read_sentiment
+from elmo_tf.tasks.data.sentiment_trees import Phrase, read_trees
+
+TREE = r"(3 (2 (2 The) (1 -LRB-)) (4 (3 co-writer\/director) (2 2\*2)))"
+PAIR = {"sentence1": "A man sleeps .", "sentence2": "He rests", "gold_label": "entailment"}
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(name, *lines):
+        path = tmp_path / name
+        opener = gzip.open if name.endswith(".gz") else open
+        with opener(path, "wt", encoding="utf-8") as opened:
+            opened.writelines(f"{line}\n" for line in lines)
+        return path
+
+    return write
+
+
+def test_a_tree_has_all_its_phrases_the_whole_first(file):
+    trees = list(read_trees(file("trees.txt", "", TREE, "(0 bad)")))
+
+    assert trees == [
+        (
+            2,
+            [
+                Phrase("3", ["The", "(", "co-writer/director", "2*2"]),
+                Phrase("2", ["The", "("]),
+                Phrase("2", ["The"]),
+                Phrase("1", ["("]),
+                Phrase("4", ["co-writer/director", "2*2"]),
+                Phrase("3", ["co-writer/director"]),
+                Phrase("2", ["2*2"]),
+            ],
+        ),
+        (3, [Phrase("0", ["bad"])]),
+    ]
+
+
+def test_a_tree_may_be_as_deep_as_its_sentence_is_long(file):
+    depth = 5000
+    tree = "(2 " * depth + "end" + ")" * depth
+
+    ((_, phrases),) = read_trees(file("deep.txt", tree))
+
+    assert len(phrases) == depth
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("(3 (2 a) (2 b)", "not balanced: 1 brackets are never closed"),
+        ("(3 a))", "not balanced: a bracket closes that never opened"),
+        ("a line of text", "'a' stands outside of any bracket"),
+        ("(3 a) (2 b)", "a second tree begins behind the first"),
+        ("(3 a) b", "'b' stands outside of any bracket"),
+        ("((3 a))", "a bracket opens without a label"),
+        ("(", "a bracket opens without a label"),
+        ("(3 )", "a phrase has no token"),
+        ("(3 (2 ) a)", "a phrase has no token"),
+    ],
+)
+def test_what_is_no_tree_is_refused_with_its_line(file, line, message):
+    with pytest.raises(ValueError, match=r"trees\.txt, line 2: ") as error:
+        list(read_trees(file("trees.txt", "(2 fine)", line)))
+
+    assert message in str(error.value)
+
+
+def test_sentences_of_trees_have_labels(file):
+    path = file("trees.txt.gz", TREE, "(0 bad)")
+
+    assert read_sentiment(path) == [
+        LabelledText(["The", "(", "co-writer/director", "2*2"], "3"),
+        LabelledText(["bad"], "0"),
+    ]
+
+
+def test_phrases_of_some_length_can_be_examples_too(file):
+    texts = read_sentiment(file("trees.txt", TREE, "(0 bad)"), least_phrase_tokens=2)
+
+    # A whole sentence is one, however short.
+    assert [text.label for text in texts] == ["3", "2", "4", "0"]
+    assert texts[1].tokens == ["The", "("]
+
+
+def test_five_labels_can_become_two(file):
+    path = file("trees.txt", "(0 a)", "(1 b)", "(2 c)", "(3 d)", "(4 e)")
+
+    texts = read_sentiment(path, is_binary=True)
+
+    assert ["".join(text.tokens) for text in texts] == ["a", "b", "d", "e"]
+    assert [text.label for text in texts] == ["negative"] * 2 + ["positive"] * 2
+
+
+def test_labels_of_sentiment_that_do_not_suit_are_refused_with_their_line(file):
+    path = file("trees.txt", "(2 fine)", "(5 great)")
+
+    with pytest.raises(ValueError, match="line 2: the label '5' is none of 0 to 4"):
+        read_sentiment(path, is_binary=True)
+    with pytest.raises(ValueError, match=r"line 2: the label '5' .* known: 1, 2\."):
+        read_sentiment(path, known=["1", "2"])
+    with pytest.raises(ValueError, match=r"empty\.txt: there is no example in it"):
+        read_sentiment(file("empty.txt", ""))
+
+
+def test_pairs_are_read_from_json_lines(file):
+    undecided = {**PAIR, "gold_label": "-"}
+
+    pairs = read_pairs(file("pairs.jsonl", json.dumps(PAIR), "", json.dumps(undecided)))
+
+    assert pairs == [LabelledPair(["A", "man", "sleeps", "."], ["He", "rests"], "entailment")]
+
+
+def test_tokens_are_those_of_the_parses_where_there_are_some(file):
+    row = {
+        **PAIR,
+        "sentence1": "A man (old) sleeps.",
+        "sentence1_binary_parse": "( ( A ( man ( -LRB- ( old -RRB- ) ) ) ) ( sleeps . ) )",
+    }
+
+    (pair,) = read_pairs(file("pairs.jsonl", json.dumps(row)))
+
+    assert pair.premise == ["A", "man", "(", "old", ")", "sleeps", "."]
+    (pair,) = read_pairs(file("blank.jsonl", json.dumps({**row, "sentence1_binary_parse": " "})))
+    assert pair.premise == ["A", "man", "(old)", "sleeps."]
+
+
+def test_labels_must_be_utf_8(file):
+    path = file("pairs.jsonl", json.dumps(PAIR), json.dumps({**PAIR, "gold_label": "no\ud800"}))
+
+    with pytest.raises(ValueError, match=r"pairs\.jsonl, line 2: the label is no valid UTF-8"):
+        read_pairs(path)
+
+
+def test_pairs_are_read_from_columns(file):
+    path = file(
+        "pairs.tsv.gz",
+        "id\tsentence1\tsentence2\tgold_label",
+        '1\tA "quoted man\tNobody\tcontradiction',
+        "2\tA\tB\t-",
+    )
+
+    assert read_pairs(path) == [LabelledPair(["A", '"quoted', "man"], ["Nobody"], "contradiction")]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "no JSON object"),
+        ("[" * 100_000, "no JSON object"),
+        ("[1]", r"no JSON object: '\[1\]"),
+        (json.dumps({"sentence1": "a", "gold_label": "x"}), "no string `sentence2`. It has"),
+        (json.dumps({**PAIR, "gold_label": 3}), "no string `gold_label`"),
+        (json.dumps({**PAIR, "sentence2": " "}), "`sentence2` holds no token"),
+        (json.dumps({**PAIR, "gold_label": "perhaps"}), "'perhaps' is none of those .* entailment"),
+    ],
+)
+def test_what_is_no_pair_is_refused_with_its_line(file, line, message):
+    path = file("pairs.jsonl", json.dumps(PAIR), line)
+
+    with pytest.raises(ValueError, match=rf"pairs\.jsonl, line 2: .*{message}"):
+        read_pairs(path, known=["entailment"])
+
+
+def test_cells_may_be_long_and_lines_end_in_carriage_returns(file):
+    path = file("pairs.tsv", "sentence1\tsentence2\tgold_label", f"{'a ' * 70_000}\tb c\tx\r", "")
+
+    (pair,) = read_pairs(path)
+
+    assert (len(pair.premise), pair.hypothesis, pair.label) == (70_000, ["b", "c"], "x")
+
+
+def test_columns_that_do_not_suit_are_refused(file):
+    with pytest.raises(ValueError, match=r"line 1: no column sentence2, gold_label. Its columns"):
+        read_pairs(file("a.tsv", "sentence1\tlabel"))
+    with pytest.raises(ValueError, match="line 3: 2 columns, not 3 as in line 1"):
+        read_pairs(file("b.tsv", "sentence1\tsentence2\tgold_label", "a\tb\tx", "a\tb"))
+    with pytest.raises(ValueError, match=r"line 1: no column .* Its columns are none"):
+        read_pairs(file("c.tsv"))
+    with pytest.raises(ValueError, match=r"d\.jsonl: there is no example in it"):
+        read_pairs(file("d.jsonl", json.dumps({**PAIR, "gold_label": "-"})))
+
+
+def test_real_trees_and_pairs():
+    texts = read_sentiment(shared("data", "sst", "dev.txt"))
+    pairs = read_pairs(shared("data", "nli", "snli", "dev.jsonl"))
+    table = read_pairs(shared("data", "nli", "snli_cad", "train.tsv"))
+
+    assert len(texts) == 1101
+    assert set(collections.Counter(text.label for text in texts)) == set("01234")
+    assert len(pairs) == 983
+    assert len(table) == 1666

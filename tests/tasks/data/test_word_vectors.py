@@ -1,0 +1,127 @@
+import gzip
+
+import numpy as np
+import pytest
+
+from elmo_tf import Vocabulary
+from elmo_tf.tasks.data.word_vectors import WordVectors, read_word_vectors
+
+LINES = ["the 0.5 -1 2e-1", "cat 1 2 3", ". . . 4 5 6", "größe 0 0 1"]
+
+
+@pytest.fixture
+def written(tmp_path):
+    """Writes lines into a file."""
+
+    def write(*lines, end="\n", name="vectors.txt"):
+        path = tmp_path / name
+        path.write_bytes("".join(line + end for line in lines).encode())
+        return path
+
+    return write
+
+
+def test_glove_begins_at_once_and_tokens_may_hold_spaces(written):
+    vectors = read_word_vectors(written(*LINES))
+
+    assert vectors.tokens == ("the", "cat", ". . .", "größe")
+    assert vectors.vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors["the"], [0.5, -1, 0.2], rtol=1e-6)
+    np.testing.assert_array_equal(vectors[". . ."], [4, 5, 6])
+    assert (len(vectors), vectors.dim) == (4, 3)
+
+
+def test_word2vec_begins_with_a_header_and_ends_lines_in_spaces(written):
+    plain = read_word_vectors(written(*LINES))
+    word2vec = read_word_vectors(written("4 3", *LINES, end=" \r\n"))
+
+    assert word2vec.tokens == plain.tokens
+    np.testing.assert_array_equal(word2vec.vectors, plain.vectors)
+
+
+def test_packed_files_are_unpacked(written):
+    path = written("", name="vectors.txt.gz")
+    path.write_bytes(gzip.compress("\n".join(LINES).encode()))
+
+    assert read_word_vectors(path).tokens == ("the", "cat", ". . .", "größe")
+
+
+@pytest.mark.parametrize(
+    "vocabulary", [{"cat", ". . .", "dog"}, Vocabulary.build(["cat", ". . dog"])]
+)
+def test_a_vocabulary_keeps_its_tokens_alone(written, vocabulary):
+    vectors = read_word_vectors(written(*LINES, "spoilt 1 2 x"), vocabulary)
+
+    assert list(vectors.tokens) == [t for t in ("cat", ". . .") if t in vocabulary]
+    np.testing.assert_array_equal(vectors["cat"], [1, 2, 3])
+    assert "the" not in vectors
+
+
+def test_a_vocabulary_without_any_of_the_tokens_leaves_no_vector(written):
+    assert read_word_vectors(written(*LINES), {"dog"}).vectors.shape == (0, 3)
+
+
+def test_a_token_that_comes_again_keeps_its_first_vector_and_that_is_told(written, caplog):
+    path = written("a 1 2", "b 3 4", "a 5 6", "b 7 8", "c 9 0")
+
+    vectors = read_word_vectors(path)
+
+    assert vectors.tokens == ("a", "b", "c")
+    np.testing.assert_array_equal(vectors.vectors, [[1, 2], [3, 4], [9, 0]])
+    assert "2 lines are of tokens that came before" in caplog.text
+    assert "line 3, 'a'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], r"vectors\.txt holds no vectors: it is empty"),
+        (["", "  "], r"it is empty"),
+        (["cat"], r"vectors\.txt, line 1: no token with numbers behind it: 'cat'"),
+        (["a 1 2", "b 1"], r"vectors\.txt, line 2: 1 numbers behind the token, not 2 as before"),
+        (["a 1 2", "", "b 1 2 3"], r"line 3: 3 numbers behind the token, not 2 as before: 'b 1 2"),
+        (["a 1 2", " 3 4"], r"line 2: no token in front of the numbers: ' 3 4'"),
+        (["a 1 2", "b 3 x4"], r"vectors\.txt, line 2: 'x4' is not a number"),
+        (["a 1 2", "b 3 nan"], r"line 2: a number is infinite, or none"),
+        (["a 1 2", "b 3 1e39"], r"line 2: a number is infinite, or none"),
+        (["0 2"], r"vectors\.txt holds no vectors: there is nothing behind its first line"),
+        (["3 2", "a 1 2", "b 3 4"], r"holds 2 vectors, but its first line promises 3"),
+        (["1 2", "a 1 2", "b 3 4"], r"holds 2 vectors, but its first line promises 1"),
+    ],
+)
+def test_damaged_files_are_errors_that_name_the_line(written, lines, message):
+    with pytest.raises(ValueError, match=message):
+        read_word_vectors(written(*lines))
+
+
+def test_the_nearest_are_those_of_the_largest_cosine():
+    tokens = [f"t{number}" for number in range(40)]
+    matrix = np.random.default_rng(0).normal(size=(40, 7)).astype(np.float32)
+    matrix[5] = 0
+
+    found = WordVectors(tokens, matrix).nearest("t3", top_n=6)
+
+    norms = np.linalg.norm(matrix, axis=1)
+    norms[5] = 1
+    cosines = matrix @ matrix[3] / (norms * norms[3])
+    order = [row for row in np.argsort(-cosines) if row != 3][:6]
+    assert [token for token, _ in found] == [tokens[row] for row in order]
+    np.testing.assert_allclose([near for _, near in found], cosines[order], atol=1e-6)
+
+
+def test_no_more_come_than_there_are_others():
+    vectors = WordVectors(["a", "b", "c"], np.eye(3)[:, :2])
+
+    assert vectors.nearest("a", top_n=9) == [("b", 0.0), ("c", 0.0)]
+    assert vectors.nearest_to([0, 2], top_n=1) == [("b", 1.0)]
+
+
+def test_a_token_without_a_vector_is_an_error():
+    with pytest.raises(ValueError, match=r"There is no vector of the token 'dog'"):
+        WordVectors(["cat"], np.ones((1, 2))).nearest("dog")
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (1,)])
+def test_there_is_one_vector_a_token(shape):
+    with pytest.raises(ValueError, match=r"One vector a token is needed.*1 tokens and an array"):
+        WordVectors(["cat"], np.ones(shape))

@@ -1,0 +1,30 @@
+"""Elements that are prepared ahead."""
+
+import threading
+
+import tensorflow as tf
+
+from elmo_tf.text.prefetch import prepared_ahead
+
+
+def test_the_next_elements_are_made_while_one_is_worked_on():
+    made = []
+    is_made = threading.Semaphore(0)
+
+    def numbers():
+        for number in range(6):
+            made.append(number)
+            is_made.release()
+            yield number
+
+    dataset = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int32))
+    iterator = iter(prepared_ahead(dataset, 2))
+    first = next(iterator)
+    for _ in range(3):  # the first and two more, without another asked for
+        assert is_made.acquire(timeout=10)
+    assert [int(one) for one in (first, *iterator)] == made == list(range(6))
+
+
+def test_no_tuner_holds_up_the_end():
+    dataset = prepared_ahead(tf.data.Dataset.range(3), 1)
+    assert dataset.options().autotune.enabled is False
