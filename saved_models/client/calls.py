@@ -1,15 +1,10 @@
-"""Calls under way: how they fail, how long they may take, how one waits for them.
+"""Requests to a server: their errors, their deadline, and several of them at once."""
 
-What a client does is written once, as a generator that yields each call it must wait for and
-returns its result. `run` waits in the thread, `run_async` in an event loop.
-"""
-
-import asyncio
-import contextlib
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Generic, Protocol, TypeVar
 
 import grpc
 
@@ -84,72 +79,51 @@ class Call(Protocol[T]):
     def done(self) -> bool:
         """Whether there is an answer, or an error."""
 
-    def wait(self) -> None:
-        """Blocks until it is done."""
-
-    def notify(self, function: Callable[[], None]) -> None:
-        """Calls `function` when it is done, in any thread."""
-
     def result(self) -> T:
-        """Returns the answer of a call that is done. Raises ServerError if there is none."""
+        """Waits for the answer. Raises ServerError if there is none."""
 
     def cancel(self) -> None:
-        """Says that nobody wants the answer any more."""
+        """Gives up the request."""
 
 
-# What has to be waited for, and at last the result.
-Steps = Generator[Call[Any], None, T]
+class Calls(Generic[T]):
+    """The requests of one prediction: sent in order, several at once, and cancelled together."""
 
+    def __init__(self):
+        self._pending: deque[tuple[Call, T]] = deque()
+        self._is_cancelled = False
+        self._lock = threading.Lock()  # of the above
 
-def run(steps: Steps[T]) -> T:
-    """Waits in this thread for each call in turn; returns the result."""
-    with contextlib.closing(steps):
+    def in_order(
+        self, batches: Iterable[T], start: Callable[[T], Call], in_flight: int
+    ) -> Iterator[tuple[Call, T]]:
+        """Starts a call for each batch, and yields the calls in their order, with the batches.
+
+        Args:
+            batches: may be endless: a batch is taken when its call is started.
+            start: starts a call.
+            in_flight: int >= 1. The most calls at a time. Calls that are not finished when the
+                iterator is closed are cancelled.
+        """
+        pending = self._pending
         try:
-            while True:
-                next(steps).wait()
-        except StopIteration as stop:
-            return stop.value
-
-
-async def run_async(steps: Steps[T]) -> T:
-    """Awaits each call in turn; returns the result. Cancelled, it cancels the calls."""
-    loop = asyncio.get_running_loop()
-    with contextlib.closing(steps):
-        try:
-            while True:
-                call, done = next(steps), asyncio.Event()
-                call.notify(lambda done=done: _tell(loop, done))
-                await done.wait()
-        except StopIteration as stop:
-            return stop.value
-
-
-def _tell(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
-    with contextlib.suppress(RuntimeError):  # The loop is closed: nobody waits any more.
-        loop.call_soon_threadsafe(done.set)
-
-
-def in_turn(
-    batches: Iterable[T], start: Callable[[T], Call], in_flight: int
-) -> Iterator[tuple[Call, T]]:
-    """Starts a call for each of `batches`, and yields the calls in their order, with the batches.
-
-    Args:
-        batches: may be endless: taken only as calls are started.
-        start: starts a call.
-        in_flight: int >= 1. Calls under way at most. Those that are left when the iterator is
-            closed are cancelled.
-    """
-    pending: deque[tuple[Call, T]] = deque()
-    try:
-        for batch in batches:
-            pending.append((start(batch), batch))
-            while pending and (len(pending) >= in_flight or pending[0][0].done()):
+            for batch in batches:
+                with self._lock:
+                    if self._is_cancelled:
+                        return
+                    pending.append((start(batch), batch))
+                while pending and (len(pending) >= in_flight or pending[0][0].done()):
+                    yield pending[0]
+                    pending.popleft()
+            while pending:
                 yield pending[0]
                 pending.popleft()
-        while pending:
-            yield pending[0]
-            pending.popleft()
-    finally:
-        for call, _ in pending:
-            call.cancel()
+        finally:
+            self.cancel()
+
+    def cancel(self) -> None:
+        """Cancels the calls that are not finished; no more are started. Any thread may call it."""
+        with self._lock:
+            self._is_cancelled = True
+            for call, _ in list(self._pending):
+                call.cancel()

@@ -1,21 +1,40 @@
-"""The arrow back from a model server: sentences in, arrays out, from any TF Serving server."""
+"""The client of a model server: sentences in, arrays out, from any TF Serving server."""
 
+import asyncio
+import contextlib
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import grpc
 import numpy as np
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import get_model_status_pb2, model_pb2
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
+from elmo_tf.saved_models.answers import Arrays, OutputPlan, joined, output_plan, rows
 from elmo_tf.saved_models.client.addresses import open_transport
-from elmo_tf.saved_models.client.calls import Deadline, ServerError, run, run_async
+from elmo_tf.saved_models.client.calls import Call, Calls, Deadline, ServerError
 from elmo_tf.saved_models.client.options import MAX_RETRIES, TLS, TransportOptions
-from elmo_tf.saved_models.client.predicting import Predictor, signatures_in
-from elmo_tf.saved_models.requests import Sentence
+from elmo_tf.saved_models.requests import (
+    Sentence,
+    checked_sentences,
+    default_signature,
+    predict_request,
+    sentence_batches,
+)
 
-__all__ = ["Client", "ServerError"]
+Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
+
+_IN_FLIGHT = 4  # requests of one prediction
+# Errors that a prediction would meet too.
+_UNREACHABLE = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+)
 
 
 class Client:
@@ -55,6 +74,11 @@ class Client:
         client_certificate: str | os.PathLike | None = None,
         headers: Mapping[str, str] | None = None,
     ):
+        if batch_size < 1 or batch_tokens < 1:
+            raise ValueError(
+                f"`batch_size` and `batch_tokens` must be at least 1, but are {batch_size} and "
+                f"{batch_tokens}."
+            )
         self.address = address
         self.timeout = timeout
         self._spec = model_pb2.ModelSpec(name=model)
@@ -62,7 +86,8 @@ class Client:
             self._spec.version.value = version
         tls = TLS(root_certificates, client_key, client_certificate)
         self._transport = open_transport(address, TransportOptions(retries, tls, headers or {}))
-        self._predictor = Predictor(self._transport, self._spec, batch_size, batch_tokens)
+        self._limits = batch_size, batch_tokens
+        self._signatures: Signatures | None = None  # of the server; empty if it returns none
         self._closed = False
 
     def predict(
@@ -90,8 +115,7 @@ class Client:
             ValueError: an empty token stands before a real one, or the client is closed.
             ServerError: there was no answer, or a refusal.
         """
-        deadline = Deadline(self.timeout)
-        return run(self._asking().predicting(sentences, outputs, signature, deadline))
+        return self._predict(sentences, outputs, signature, Calls())
 
     async def predict_async(
         self,
@@ -100,8 +124,34 @@ class Client:
         signature: str | None = None,
     ) -> dict[str, np.ndarray]:
         """As `predict`, without blocking the event loop. Cancelled, it cancels its requests."""
+        calls: Calls = Calls()
+        arguments = sentences, outputs, signature, calls
+        try:
+            return await asyncio.to_thread(self._predict, *arguments)
+        except asyncio.CancelledError:
+            calls.cancel()
+            raise
+
+    def _predict(
+        self,
+        sentences: Iterable[Sentence],
+        outputs: str | Sequence[str],
+        signature: str | None,
+        calls: Calls,
+    ) -> Arrays:
+        self._check_open()
         deadline = Deadline(self.timeout)
-        return await run_async(self._asking().predicting(sentences, outputs, signature, deadline))
+        sentences = list(checked_sentences(sentences))
+        batches = list(sentence_batches(sentences, *self._limits)) or [[]]
+        signature = signature or default_signature(sentences)
+        plan = self._plan(signature, outputs, deadline)
+        with self._forgetting_signatures_if_refused():
+            sent = calls.in_order(
+                batches, lambda batch: self._start(batch, signature, plan, deadline), _IN_FLIGHT
+            )
+            with contextlib.closing(sent):
+                answers = [call.result() for call, _ in sent]
+        return joined(answers, plan)
 
     def stream(
         self,
@@ -130,7 +180,31 @@ class Client:
         """
         if in_flight < 1:
             raise ValueError(f"`in_flight` must be at least 1, but is {in_flight}.")
-        return self._asking().streaming(sentences, outputs, signature, self.timeout, in_flight)
+        self._check_open()
+        return self._stream(sentences, outputs, signature, in_flight)
+
+    def _stream(
+        self,
+        sentences: Iterable[Sentence],
+        outputs: str | Sequence[str],
+        signature: str | None,
+        in_flight: int,
+    ) -> Iterator[Arrays]:
+        batches = sentence_batches(checked_sentences(sentences), *self._limits)
+        first = next(batches, None)
+        if first is None:
+            return
+        signature = signature or default_signature(first)
+        plan = self._plan(signature, outputs, Deadline(self.timeout))
+        with self._forgetting_signatures_if_refused():
+            sent = Calls().in_order(
+                itertools.chain([first], batches),
+                lambda batch: self._start(batch, signature, plan, Deadline(self.timeout)),
+                in_flight,
+            )
+            with contextlib.closing(sent):
+                for call, batch in sent:
+                    yield from rows(call.result(), len(batch), plan)
 
     def status(self) -> dict[int, str]:
         """Returns the state of each version, such as `{1: "AVAILABLE"}`.
@@ -138,7 +212,9 @@ class Client:
         Raises:
             ServerError: there was no answer, or a refusal.
         """
-        response = run(self._asking().status(Deadline(self.timeout)))
+        self._check_open()
+        request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
+        response = self._transport.status(request, Deadline(self.timeout)).result()
         name_of = get_model_status_pb2.ModelVersionStatus.State.Name
         return {one.version: name_of(one.state) for one in response.model_version_status}
 
@@ -152,12 +228,13 @@ class Client:
         Raises:
             ServerError: there was no answer, or a refusal.
         """
-        response = run(self._asking().metadata(Deadline(self.timeout)))
+        self._check_open()
+        response = self._metadata(Deadline(self.timeout))
         return {
             "version": response.model_spec.version.value,
             "signatures": {
                 name: {"inputs": _described(one.inputs), "outputs": _described(one.outputs)}
-                for name, one in sorted(signatures_in(response).items())
+                for name, one in sorted(_signatures_in(response).items())
                 if one.method_name  # What only initialises the model has none.
             },
         }
@@ -173,10 +250,51 @@ class Client:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _asking(self) -> Predictor:
+    def _check_open(self) -> None:
         if self._closed:
             raise ValueError("The client is closed.")
-        return self._predictor
+
+    def _start(
+        self, batch: list[Sentence], signature: str, plan: OutputPlan, deadline: Deadline
+    ) -> Call[Arrays]:
+        request = predict_request(self._spec, batch, plan.asked, signature)
+        return self._transport.predict(request, plan.infos, deadline)
+
+    def _metadata(self, deadline: Deadline) -> get_model_metadata_pb2.GetModelMetadataResponse:
+        request = get_model_metadata_pb2.GetModelMetadataRequest(
+            model_spec=self._spec, metadata_field=["signature_def"]
+        )
+        return self._transport.metadata(request, deadline).result()
+
+    def _plan(self, signature: str, outputs: str | Sequence[str], deadline: Deadline) -> OutputPlan:
+        """Asks for the signatures, once. They are not needed: a server may not return them."""
+        if self._signatures is None:
+            try:
+                self._signatures = _signatures_in(self._metadata(deadline))
+            except DecodeError:
+                self._signatures = {}
+            except ServerError as error:
+                if error.code() in _UNREACHABLE:
+                    raise
+                self._signatures = {}
+        known = self._signatures
+        wanted = [outputs] if isinstance(outputs, str) else list(outputs)
+        return output_plan(wanted, known[signature].outputs if signature in known else {})
+
+    @contextlib.contextmanager
+    def _forgetting_signatures_if_refused(self) -> Iterator[None]:
+        """The server may serve another version of the model now, or may have served none before."""
+        try:
+            yield
+        except ServerError:
+            self._signatures = None
+            raise
+
+
+def _signatures_in(response: get_model_metadata_pb2.GetModelMetadataResponse) -> Signatures:
+    signatures = get_model_metadata_pb2.SignatureDefMap()
+    response.metadata["signature_def"].Unpack(signatures)
+    return signatures.signature_def
 
 
 def _described(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, dict[str, Any]]:

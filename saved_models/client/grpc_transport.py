@@ -94,12 +94,6 @@ class _GrpcCall:
         self.done = future.done
         self.cancel = future.cancel
 
-    def wait(self) -> None:
-        self._future.exception()
-
-    def notify(self, function: Callable[[], None]) -> None:
-        self._future.add_done_callback(lambda _: function())
-
     def result(self) -> Any:
         try:
             response = self._future.result()

@@ -95,7 +95,7 @@ class RestTransport:
 
 
 class _ThreadCall(futures.Future):
-    """A call in a thread that keeps nobody from leaving: given up, it ends by itself."""
+    """A call in a daemon thread. A request that has been sent cannot be cancelled."""
 
     def __init__(self, ask: Callable[[threading.Event], Any]):
         super().__init__()
@@ -109,12 +109,6 @@ class _ThreadCall(futures.Future):
             self.set_exception(error)
         else:
             self.set_result(answer)
-
-    def wait(self) -> None:
-        self.exception()
-
-    def notify(self, function: Callable[[], None]) -> None:
-        self.add_done_callback(lambda _: function())
 
     def cancel(self) -> None:
         self._given_up.set()

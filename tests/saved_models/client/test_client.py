@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import predict_pb2
 
 from elmo_tf.saved_models import serve
-from elmo_tf.saved_models.client.calls import Deadline, run
+from elmo_tf.saved_models.client.calls import Deadline
 from elmo_tf.saved_models.client.client import Client, ServerError
 
 
@@ -217,9 +217,8 @@ def test_text_bytes_and_numbers_of_any_type_keep_their_type(address, server):
     request.inputs["number"].CopyFrom(tf.make_tensor_proto(0.5))
     request.inputs["flags"].CopyFrom(tf.make_tensor_proto([True, False]))
     with Client(address) as client:
-        infos = run(client._predictor._known_signatures(Deadline(60)))["other_types"].outputs
+        infos = client._plan("other_types", (), Deadline(60)).infos
         call = client._transport.predict(request, infos, Deadline(60))
-        call.wait()
         answer = call.result()
     assert {name: (array.dtype, array.tolist()) for name, array in answer.items()} == {
         "scalar": (np.float32, 50.0),
