@@ -47,8 +47,6 @@ _REGISTERED = {
     "CRFTagger": "elmo_tf.tasks.crf_tagger",
     "CharCNN": "elmo_tf.layers.char_cnn",
     "CharacterEmbedding": "elmo_tf.tasks.embeddings",
-    "ConstantWithWarmup": "elmo_tf.trainers.schedules",
-    "CosineWithWarmup": "elmo_tf.trainers.schedules",
     "ESIM": "elmo_tf.tasks.esim",
     "Elmo": "elmo_tf.models.elmo",
     "ExportedElmo": "elmo_tf.saved_models.exporting.layer",

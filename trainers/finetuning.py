@@ -47,7 +47,7 @@ class FirstWeights:
             return config
         return dataclasses.replace(config, num_tokens=num_tokens)
 
-    def give_to(self, model: LanguageModel) -> None:
+    def initialize(self, model: LanguageModel) -> None:
         """Sets a model's weights; tokens that the checkpoint did not know keep those they have."""
         new, old = self._kept_rows(model.vocabulary)
         parts = [(model.bilm, self._bilm, variables_by_path)]

@@ -5,8 +5,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from elmo_tf.config_checks import check_choice
 from elmo_tf.layers.large_tables import filled
-from elmo_tf.trainers.config import OPTIMIZERS
+from elmo_tf.trainers.config import LEARNING_RATES
 
 
 def optimizer_named(
@@ -22,8 +23,7 @@ def optimizer_named(
     Raises:
         ValueError: no optimizer has that name, or it knows no weight decay.
     """
-    if name not in OPTIMIZERS:
-        raise ValueError(f"`optimizer` must be one of {', '.join(OPTIMIZERS)}. Received: {name!r}")
+    check_choice(name, "optimizer", LEARNING_RATES)
     if weight_decay and name != "adamw":
         raise ValueError(
             f"`weight_decay` goes with the optimizer adamw, not with {name}. "
@@ -37,17 +37,17 @@ def optimizer_named(
 class _RowOptimizer(keras.optimizers.Optimizer):
     """What these optimizers share: a step for each kind of gradient, and replicas.
 
-    `apply` may be called on each replica of a `tf.distribute` strategy, with gradients that are
-    already summed over all of them: only who has the sum can clip it.
+    `apply` takes gradients as `clip_by_global_norm` returns them: summed over all replicas, and
+    with each row of a sparse gradient once.
 
-    Each has `_update_all` for a dense gradient, and `_update_rows` for one of rows, each row once;
-    both take gradient, variable and learning rate.
+    Subclasses have `_update_all` for a dense gradient and `_update_rows` for a sparse one; both
+    take gradient, variable and learning rate.
     """
 
     def update_step(self, gradient, variable, learning_rate):
         learning_rate = tf.cast(learning_rate, variable.dtype)
         if isinstance(gradient, tf.IndexedSlices):
-            self._update_rows(sum_duplicates(gradient), variable, learning_rate)
+            self._update_rows(gradient, variable, learning_rate)
         else:
             self._update_all(gradient, variable, learning_rate)
 

@@ -31,7 +31,7 @@ from elmo_tf.trainers.optimizers import optimizer_named
 from elmo_tf.trainers.schedules import learning_rate_schedule
 from elmo_tf.trainers.steps import TrainStep
 from elmo_tf.trainers.streams import training_windows
-from elmo_tf.trainers.training_logger import Watch, check_tensorboard
+from elmo_tf.trainers.training_logger import TrainingLogger, check_tensorboard
 from elmo_tf.trainers.workdir import (
     BEST_FOLDER,
     begin_record,
@@ -97,8 +97,9 @@ def _pretrain(
     report_corpus(count)
     corpus = {**count._asdict(), "bytes": [file.stat().st_size for file in files]}
     num_steps = _total_steps(config, count)
-    rate = learning_rate_schedule(
-        config.schedule, config.learning_rate, config.warmup_steps, num_steps
+    warmup_steps = min(config.warmup_steps, max(1, num_steps // 2))
+    schedule = learning_rate_schedule(
+        config.schedule, config.learning_rate, warmup_steps, num_steps
     )
     if cluster.is_chief:
         check_corpus(workdir, config, corpus)
@@ -106,14 +107,14 @@ def _pretrain(
             count_corpus(valid, vocabulary)  # which refuses text that cannot be read
 
     keras.utils.set_random_seed(config.seed)
-    train_step = _train_step(config, shape, vocabulary, rate, cluster)
+    train_step = _train_step(config, shape, vocabulary, schedule, cluster)
     if cluster.is_chief:
         prepare_workdir(workdir, config, shape, vocabulary)
     windows = iter(training_windows(files, config.batch_size, config.unroll, config.seed))
     state = RunState(workdir, train_step, windows, cluster)
     first = state.restore() if config.resume else 0
     if first_weights is not None:
-        first_weights.give_to(train_step.model)
+        first_weights.initialize(train_step.model)
     del first_weights  # of which nothing is needed any more
     run = _Run(config, cluster, train_step, state, valid)
     run.begin(shape, corpus, first)
@@ -121,8 +122,18 @@ def _pretrain(
         logging.info("%s is at step %d already: there is nothing left to train.", workdir, first)
         run.write_results()
         return run.record
-    with StopRequest() as stop, Watch(workdir, config, cluster, num_steps, first) as watch:
-        run.train(windows, first, num_steps, watch, stop)
+    logger = TrainingLogger(
+        workdir,
+        schedule,
+        num_steps,
+        first,
+        config.batch_size * config.unroll,
+        cluster.is_chief,
+        config.tensorboard,
+        config.histograms_every,
+    )
+    with StopRequest() as stop, logger:
+        run.train(windows, first, num_steps, logger, stop)
     return run.record
 
 
@@ -147,13 +158,13 @@ def _train_step(
     config: PretrainConfig,
     shape: BiLMConfig,
     vocabulary: Vocabulary,
-    rate: keras.optimizers.schedules.LearningRateSchedule,
+    schedule: keras.optimizers.schedules.LearningRateSchedule,
     cluster: Cluster,
 ) -> TrainStep:
     with cluster.strategy.scope(), dtype_policy(config.precision):
         return TrainStep(
             LanguageModel.create(shape, vocabulary, config.num_sampled),
-            optimizer_named(config.optimizer, rate, config.weight_decay),
+            optimizer_named(config.optimizer, schedule, config.weight_decay),
             num_lanes=config.batch_size,
             dropout=config.dropout,
             clip_norm=config.clip_norm,
@@ -192,21 +203,26 @@ class _Run:
             self.record = {"step": first, "perplexity": []}
 
     def train(
-        self, windows: Iterator, first: int, num_steps: int, watch: Watch, stop: StopRequest
+        self,
+        windows: Iterator,
+        first: int,
+        num_steps: int,
+        logger: TrainingLogger,
+        stop: StopRequest,
     ) -> None:
         """Takes the steps that are left; evaluates and saves on the way and at the end."""
         config = self._config
         eval_every = config.eval_every or math.ceil(num_steps / 10)
         if first == 0:
-            self._look_at_held_out_text(0, watch, stop)
+            self._evaluate_held_out_text(0, logger, stop)
         saved_at = time.monotonic()
         for step in range(first + 1, num_steps + 1):
             signal, losses = self._take_step(windows, saved_at, stop)
-            watch.step(step, losses, self._train_step)
+            logger.step(step, losses, self._train_step)
             _check_finite(step, losses)
             self.record.update(step=step, loss=losses["loss"])
             if step == num_steps or step % eval_every == 0:
-                self._look_at_held_out_text(step, watch, stop)
+                self._evaluate_held_out_text(step, logger, stop)
                 if self._cluster.num_workers == 1:
                     signal = max(signal, stop.received)
             if step == num_steps or step % config.save_every == 0 or signal:
@@ -231,7 +247,7 @@ class _Run:
         signal = int(results.pop("signal"))
         return signal, {name: float(value) for name, value in results.items()}
 
-    def _look_at_held_out_text(self, step: int, watch: Watch, stop: StopRequest) -> None:
+    def _evaluate_held_out_text(self, step: int, logger: TrainingLogger, stop: StopRequest) -> None:
         """Measures perplexity, if there is held-out text, and keeps the weights of the best."""
         if self._evaluate is None or stop.received:
             return
@@ -240,7 +256,7 @@ class _Run:
             result = self._evaluate(shown=False)
         if result is None:
             return
-        watch.evaluation(step, result)
+        logger.evaluation(step, result)
         best = min((one["average"] for one in self.record["perplexity"]), default=math.inf)
         self.record["perplexity"].append({"step": step, **result})
         if result["average"] < best:

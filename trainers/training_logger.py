@@ -1,9 +1,10 @@
-"""What tells how a run goes: the log, the progress line, and TensorBoard."""
+"""Reports the progress of training: the log file, the progress line, and TensorBoard."""
 
 import contextlib
 import json
 import math
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -12,9 +13,6 @@ from absl import logging
 
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
-from elmo_tf.trainers.cluster import Cluster
-from elmo_tf.trainers.config import PretrainConfig
-from elmo_tf.trainers.schedules import learning_rate_schedule
 from elmo_tf.trainers.steps import TrainStep
 
 LOG_FILE = "log.jsonl"
@@ -24,55 +22,64 @@ _SMOOTHING = 0.02
 _LARGEST_EXPONENT = 50
 
 
-class Watch:
-    """Tells of each step; a context manager that closes its files. Only the chief tells.
+class TrainingLogger:
+    """Logs each step; a context manager that closes its files. Only the chief writes.
 
     Args:
         workdir: the work directory.
-        config: of the run.
-        cluster: of the run.
+        schedule: the learning rate of each step.
         num_steps: int. Steps in total.
         first: int. Steps before this start.
+        tokens_per_step: int.
+        is_chief: whether this process writes.
+        tensorboard: whether to write for TensorBoard too.
+        histograms_every: int >= 1 or None. Steps between two histograms of all weights there.
     """
 
     def __init__(
-        self, workdir: Path, config: PretrainConfig, cluster: Cluster, num_steps: int, first: int
+        self,
+        workdir: Path,
+        schedule: Callable[[int], Any],
+        num_steps: int,
+        first: int,
+        tokens_per_step: int,
+        is_chief: bool = True,
+        tensorboard: bool = False,
+        histograms_every: int | None = None,
     ):
         self._num_steps = num_steps
-        self._tokens = config.batch_size * config.unroll
-        self._learning_rate = learning_rate_schedule(
-            config.schedule, config.learning_rate, config.warmup_steps, num_steps
-        )
+        self._tokens = tokens_per_step
+        self._schedule = schedule
         self._smooth: dict[str, float] = {}
         self._log: TextIO | None = None
         self._board: _Board | None = None
         with contextlib.ExitStack() as files:
-            if cluster.is_chief:
+            if is_chief:
                 log = open(workdir / LOG_FILE, "a", encoding="utf-8")  # noqa: SIM115 - kept below
                 self._log = files.enter_context(log)
-            if config.tensorboard and cluster.is_chief:
-                self._board = _Board(workdir / TENSORBOARD_FOLDER, config.histograms_every)
+            if tensorboard and is_chief:
+                self._board = _Board(workdir / TENSORBOARD_FOLDER, histograms_every)
                 files.callback(self._board.close)
             self._meter = progress(
                 num_steps * self._tokens,
                 "training",
                 "tokens",
                 initial=first * self._tokens,
-                shown=cluster.is_chief,
+                shown=is_chief,
             )
             files.callback(self._meter.close)
             self._files = files.pop_all()
         self._last = time.monotonic()
 
-    def __enter__(self) -> "Watch":
+    def __enter__(self) -> "TrainingLogger":
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._files.close()
 
     def step(self, step: int, losses: dict[str, float], train_step: TrainStep) -> None:
-        """Tells of a step's losses and norm, its learning rate, and the seconds since the last."""
-        learning_rate = float(self._learning_rate(step - 1))
+        """Logs a step: losses, gradient norm, learning rate, and seconds since the last step."""
+        learning_rate = float(self._schedule(step - 1))
         now = time.monotonic()
         if self._log is not None:
             rest = {"learning_rate": learning_rate, "seconds": round(now - self._last, 6)}
@@ -96,7 +103,7 @@ class Watch:
             self._board.step(step, losses, learning_rate, train_step)
 
     def evaluation(self, step: int, result: dict[str, Any]) -> None:
-        """Tells of a look at the held-out text."""
+        """Logs the perplexity of the held-out text."""
         directions = [
             f"{name} {result[name]:.1f}" for name in ("forward", "backward") if name in result
         ]

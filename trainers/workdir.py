@@ -15,9 +15,10 @@ from elmo_tf.checkpoints.load import (
 from elmo_tf.checkpoints.save import write_json
 from elmo_tf.config import BiLMConfig
 from elmo_tf.files import atomic_file, refuse_pattern
+from elmo_tf.settings import read_record
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
-from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig, read_record
+from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
 from elmo_tf.trainers.training_logger import LOG_FILE, TENSORBOARD_FOLDER
 
 BEST_FOLDER = "best"
@@ -51,7 +52,7 @@ def check_workdir(
     if config.resume:
         record = workdir / RECORD_FILE
         if last_save(workdir) is not None:
-            config.check_continues(shape, read_record(record)["settings"], record)
+            config.check_resumes(shape, read_record(record)["settings"], record)
             if Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary:
                 raise ValueError(
                     f"Cannot go on with another vocabulary than {workdir / VOCABULARY_FILE}: "

@@ -54,6 +54,7 @@ def text(tmp_path_factory):
 def settings(text):
     """Arguments of a `PretrainConfig`, less the work directory."""
     return {
+        "recipe": "paper",
         "corpus": str(text / "train_*.txt"),
         "valid": str(text / "valid.txt"),
         "vocab": text / "vocab.txt",

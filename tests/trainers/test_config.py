@@ -12,7 +12,7 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"corpus": ()}, "`corpus` must name at least one file"),
+        ({"corpus": ()}, "`corpus` must name at least one text file"),
         ({"preset": "tiny", "options": {}}, None),
         ({"preset": "tiny", "options": {"lstm": {}}}, "`preset` and `options` exclude each other"),
         ({"steps": 3, "epochs": 1}, "`steps` and `epochs` exclude each other"),
@@ -23,21 +23,28 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
         ({"save_every": -1}, "`save_every` must be an integer of at least 1"),
         ({"steps": 0}, "`steps` must be an integer of at least 1"),
         ({"eval_every": 0}, "`eval_every` must be an integer of at least 1"),
-        ({"epochs": -0.5}, "`epochs` must be above 0"),
-        ({"seed": -1}, "`seed` must be an integer from 0"),
-        ({"learning_rate": 0}, "`learning_rate` must be above 0"),
-        ({"clip_norm": "10"}, "`clip_norm` must be above 0"),
-        ({"dropout": 1.0}, "`dropout` must be from 0 to below 1"),
+        ({"epochs": -0.5}, "`epochs` must be a number above 0"),
+        ({"seed": -1}, "`seed` must be an integer of at least 0 and below 2"),
+        ({"learning_rate": 0}, "`learning_rate` must be a number above 0"),
+        ({"learning_rate": float("nan")}, "`learning_rate` must be a number above 0"),
+        ({"clip_norm": "10"}, "`clip_norm` must be a number above 0"),
+        ({"dropout": 1.0}, "`dropout` must be a number of at least 0 and below 1"),
+        ({"preset": "huge"}, "`preset` must be one of tiny, small, medium, original"),
+        ({"recipe": "none"}, "`recipe` must be one of default, paper"),
+        ({"resume": 1}, "`resume` must be true or false. Received: 1"),
         ({"accumulate": 0}, "`accumulate` must be an integer of at least 1"),
         ({"warmup_steps": -1}, "`warmup_steps` must be an integer of at least 0"),
-        ({"save_minutes": 0}, "`save_minutes` must be above 0"),
+        ({"save_minutes": 0}, "`save_minutes` must be a number above 0"),
         ({"histograms_every": 0}, "`histograms_every` must be an integer of at least 1"),
-        ({"weight_decay": -0.1, "optimizer": "adamw"}, "`weight_decay` must be at least 0"),
-        ({"weight_decay": 0.1}, "`weight_decay` is for the optimizer adamw alone"),
+        (
+            {"weight_decay": -0.1, "optimizer": "adamw"},
+            "`weight_decay` must be a number of at least 0",
+        ),
+        ({"weight_decay": 0.1, "optimizer": "adam"}, "`weight_decay` is for the optimizer adamw"),
         ({"precision": "float16"}, "`precision` must be one of float32, mixed_bfloat16"),
         ({"optimizer": "sgd"}, "`optimizer` must be one of adagrad, adam, adamw"),
         ({"schedule": "linear"}, "`schedule` must be one of constant, inverse_sqrt, cosine"),
-        ({"schedule": "inverse_sqrt"}, "needs `warmup_steps` of at least 1"),
+        ({"schedule": "inverse_sqrt", "warmup_steps": 0}, "needs `warmup_steps` of at least 1"),
         ({"tie_softmax": True}, "`tie_softmax` needs `word_input`"),
         ({"batch_size": 9, "accumulate": 2}, "`batch_size` must be a multiple of `accumulate`, 2"),
         ({"histograms_every": 5}, "`histograms_every` needs `tensorboard`"),
@@ -80,8 +87,18 @@ def test_the_shape_may_lack_characters_or_a_direction():
     assert forward == BiLMConfig(tiny.char_cnn, tiny.lstm, bidirectional=False)
 
 
+def test_a_recipe_decides_the_settings_that_are_not_given():
+    names = ("optimizer", "learning_rate", "batch_size", "schedule", "warmup_steps", "dropout")
+    for recipe, values in (
+        ("default", ("adamw", 0.002, 32, "cosine", 200, 0.0)),
+        ("paper", ("adagrad", 0.2, 128, "constant", 0, 0.1)),
+    ):
+        config = PretrainConfig(**NEEDED, recipe=recipe)
+        assert tuple(getattr(config, name) for name in names) == values
+    assert PretrainConfig(**NEEDED, recipe="paper", batch_size=7).batch_size == 7
+
+
 def test_each_optimizer_has_its_usual_rate():
-    assert PretrainConfig(**NEEDED).learning_rate == 0.2
     assert PretrainConfig(**NEEDED, optimizer="adam").learning_rate == 0.001
     assert PretrainConfig(**NEEDED, optimizer="adam", learning_rate=0.3).learning_rate == 0.3
 
@@ -91,14 +108,14 @@ def test_settings_that_change_the_losses_may_not_change_in_a_run(tmp_path):
     before = json.loads(json.dumps(PretrainConfig(**NEEDED, preset="tiny").as_json(tiny)))
     same = {"steps": 7, "save_every": 3, "eval_every": 2, "resume": True, "valid": "v.txt"}
     same |= {"save_minutes": 3, "tensorboard": True, "accumulate": 2}
-    PretrainConfig(**NEEDED, **same).check_continues(tiny, before, tmp_path)
-    for change in ({"seed": 5}, {"batch_size": 3}, {"dropout": 0.5}, {"optimizer": "adam"}):
+    PretrainConfig(**NEEDED, **same).check_resumes(tiny, before, tmp_path)
+    for change in ({"seed": 5}, {"batch_size": 3}, {"dropout": 0.5}, {"optimizer": "adagrad"}):
         config = PretrainConfig(**{**NEEDED, **change})
         (name,) = change
-        with pytest.raises(ValueError, match=rf"Cannot go on with other settings.*{name} was"):
-            config.check_continues(tiny, before, tmp_path)
-    with pytest.raises(ValueError, match=r"Cannot go on with other settings.*options was"):
-        PretrainConfig(**NEEDED).check_continues(small, before, tmp_path)
+        with pytest.raises(ValueError, match=rf"Cannot resume with other settings.*{name} was"):
+            config.check_resumes(tiny, before, tmp_path)
+    with pytest.raises(ValueError, match=r"Cannot resume with other settings.*options was"):
+        PretrainConfig(**NEEDED).check_resumes(small, before, tmp_path)
 
 
 def recorded(workdir, **settings):

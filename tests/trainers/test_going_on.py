@@ -98,7 +98,7 @@ def test_at_the_last_step_there_is_nothing_to_do(tmp_path, settings, run):
 
 def test_a_run_does_not_go_on_with_other_settings(settings, interrupted):
     before = weights(interrupted)
-    with pytest.raises(ValueError, match=r"Cannot go on with other settings.*learning_rate"):
+    with pytest.raises(ValueError, match=r"Cannot resume with other settings.*learning_rate"):
         pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True, learning_rate=0.1))
     for name, array in weights(interrupted).items():
         np.testing.assert_array_equal(array, before[name])

@@ -7,7 +7,7 @@ from typing import Any
 
 from elmo_tf.config_checks import check_bool, check_choice, check_int, check_rate
 from elmo_tf.placements import PLACEMENTS
-from elmo_tf.trainers.config import resumed_settings
+from elmo_tf.settings import resumed_settings
 
 RECORD_FILE = "task.json"
 # The tasks, and the models for each; the first is the usual one.

@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.files import atomic_file
+from elmo_tf.settings import read_record
 from elmo_tf.tasks import TaskModel  # and all that a saved model may hold
-from elmo_tf.trainers.config import read_record
 from elmo_tf.trainers.tasks.config import FREE, RECORD_FILE, TaskConfig
 from elmo_tf.trainers.workdir import refuse_used_workdir
 
