@@ -52,7 +52,7 @@ def as_tensor(inputs: Any) -> Any:
             f"Received: {inputs!r}"
         )
     if isinstance(inputs, keras.KerasTensor):
-        return _check_rank(inputs)
+        return _check_rank(_check_symbolic_dtype(inputs))
     if isinstance(inputs, tf.RaggedTensor):
         inputs = inputs.to_tensor("" if inputs.dtype == tf.string else 0)
     elif isinstance(inputs, list | tuple):
@@ -207,15 +207,16 @@ def _check_lengths(lengths: Any) -> Any:
 def _from_lists(rows: list) -> tf.Tensor | np.ndarray:
     if not rows:
         return tf.zeros((0,), tf.string)
-    if all(isinstance(row, str | bytes) for row in rows):
-        return tf.constant([encode(row) for row in rows], dtype=tf.string)
     rows = [row.tolist() if isinstance(row, np.ndarray) else row for row in rows]
-    for index, row in enumerate(rows):
-        if not isinstance(row, list | tuple):
-            raise TypeError(
-                "Every item of the batch must be of one kind, a sentence (str) or a list of "
-                f"tokens. Item {index} is {row!r} (of type {type(row).__name__})."
-            )
+    are_sentences = [isinstance(row, str | bytes) for row in rows]
+    if all(are_sentences):
+        return tf.constant([encode(row) for row in rows], dtype=tf.string)
+    are_lists = [isinstance(row, list | tuple) for row in rows]
+    if not all(are_lists):
+        most_are_lists = sum(are_lists) > sum(are_sentences)
+        index = (are_lists if most_are_lists else are_sentences).index(False)
+        kind = "list of tokens" if most_are_lists else "sentence"
+        raise TypeError(f"Item {index} is {rows[index]!r:.80}; every item must be a {kind}.")
     tokens = [token for row in rows for token in row]
     if tokens and not isinstance(tokens[0], str | bytes):
         try:
@@ -245,6 +246,15 @@ def _check_dtype(inputs: Any) -> tf.Tensor:
             f"Received: {got} (of type {type(inputs).__name__})."
         )
     return tensor if tensor.dtype == tf.string else tf.cast(tensor, tf.int32)
+
+
+def _check_symbolic_dtype(inputs: keras.KerasTensor) -> keras.KerasTensor:
+    if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
+        raise ValueError(
+            f"A biLM reads strings or integer ids, not {inputs.dtype}. "
+            'Put keras.Input((), dtype="string") before Elmo.'
+        )
+    return inputs
 
 
 def _check_rank(inputs: Any) -> Any:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, char_ids
+from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, Elmo, LSTMConfig, Vocabulary, char_ids
 
 SENTENCES = ["the cat sat", "a", "한국어 😀"]
 TOKENS = [sentence.split() for sentence in SENTENCES]
@@ -179,8 +179,13 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
         (tf.zeros((2, 3)), r"Received: a tensor of float32"),
         (np.zeros((2, 3, 4)), r"Received: a tensor of float64"),
         ([[[0.5]]], r"Received: a tensor of float64"),
-        (["a", ["b"]], r"must be of one kind.*Item 0 is 'a' \(of type str\)"),
-        ([["a"], 7], r"must be of one kind.*Item 1 is 7 \(of type int\)"),
+        (["a b", None], r"^Item 1 is None; every item must be a sentence.$"),
+        ([None, "a b"], r"^Item 0 is None; every item must be a sentence.$"),
+        (np.array(["a b", "c", np.nan], object), r"^Item 2 is nan; every item must be a sentence"),
+        (["a", ["b"]], r"^Item 1 is \['b'\]; every item must be a sentence.$"),
+        ([None], r"^Item 0 is None; every item must be a sentence.$"),
+        ([["a"], 7], r"^Item 1 is 7; every item must be a list of tokens.$"),
+        (["a b", ["c"], ["d"]], r"^Item 0 is 'a b'; every item must be a list of tokens.$"),
         ([["a", 7]], r"Item 0 of the batch has a token that is no str: 7"),
         ([["a", "b"], [None]], r"Item 1 of the batch has a token that is no str: None"),
         ({"a": 1}, r"reads sentences \(str\), lists of tokens, or integer ids"),
@@ -212,6 +217,15 @@ def test_what_is_no_text_is_refused(bilm, inputs, message):
 def test_inputs_of_a_wrong_shape_or_order_are_refused(bilm, inputs, message):
     with pytest.raises(ValueError, match=message):
         bilm(inputs)
+
+
+@pytest.mark.parametrize("shape", [(), (None,), (3, 4)])
+def test_a_symbolic_input_of_another_type_is_refused(bilm, shape):
+    message = r'not float32. Put keras.Input\(\(\), dtype="string"\) before Elmo'
+    with pytest.raises(ValueError, match=message):
+        bilm(keras.Input(shape))
+    with pytest.raises(ValueError, match=message):
+        Elmo(bilm)(keras.Input(shape))
 
 
 @pytest.mark.parametrize(
