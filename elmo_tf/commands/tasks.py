@@ -106,12 +106,13 @@ def _add_predict(add: Callable) -> None:
         "input",
         metavar="INPUT",
         help="text, one tokenised sentence a line, or a file of the task, whose labels are not "
-        "read; of snli JSON lines or .tsv",
+        "read; of classify .tsv, .csv or text; of snli JSON lines, .tsv or .csv",
     )
     parser.add_argument(
         "output",
         metavar="OUTPUT",
-        help="columns of tokens and tags; of sst labels and sentences; of snli JSON lines",
+        help="columns of tokens and tags; of sst and classify labels and texts, with a tab between "
+        "them; of snli JSON lines",
     )
     add_input_columns(parser)
     add_overwrite(parser)
