@@ -70,7 +70,10 @@ def test_a_file_is_replaced_unless_forbidden(tmp_path):
     path.write_text("old")
 
     with (
-        pytest.raises(FileExistsError, match=r"file\.txt exists already. Choose another path"),
+        pytest.raises(
+            FileExistsError,
+            match=r"file\.txt exists\. Choose another path or add --overwrite \(over",
+        ),
         atomic_file(path, overwrite=False),
     ):
         pass
@@ -105,7 +108,10 @@ def test_a_folder_that_holds_something_is_replaced_only_if_allowed(tmp_path):
     path.mkdir()
     (path / "old.txt").write_text("old")
 
-    with pytest.raises(FileExistsError, match="folder exists already"), atomic_directory(path):
+    with (
+        pytest.raises(FileExistsError, match=r"folder exists\. Choose another path\.$"),
+        atomic_directory(path),
+    ):
         pass
     assert os.listdir(path) == ["old.txt"]
     with atomic_directory(path, overwrite=True, known=["old.txt", "other.txt"]) as part:
@@ -127,7 +133,7 @@ def test_a_folder_that_holds_something_else_is_never_replaced(tmp_path):
         pass
     (tmp_path / "file").touch()
     with (
-        pytest.raises(FileExistsError, match="file exists already"),
+        pytest.raises(FileExistsError, match=r"file exists and is not a folder\. Choose"),
         atomic_directory(tmp_path / "file", overwrite=True),
     ):
         pass
@@ -170,7 +176,7 @@ def test_a_failed_replacement_leaves_the_old_folder(tmp_path):
 def test_a_broken_link_is_in_the_way_too(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
 
-    with pytest.raises(FileExistsError, match="link exists already"):
+    with pytest.raises(FileExistsError, match=r"link exists\. Choose"):
         refuse_existing(tmp_path / "link", overwrite=False)
     refuse_existing(tmp_path / "link", overwrite=True)
     refuse_existing(tmp_path / "nowhere", overwrite=False)
@@ -185,7 +191,7 @@ def test_a_directory_that_another_has_written_meanwhile_stays(tmp_path):
             path.mkdir()
             (path / "content").write_text("first")
 
-    with pytest.raises(FileExistsError, match="directory exists already"):
+    with pytest.raises(FileExistsError, match=r"directory exists\."):
         write_late()
     assert os.listdir(tmp_path) == ["directory"]
     assert (path / "content").read_text() == "first"

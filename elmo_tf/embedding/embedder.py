@@ -255,9 +255,9 @@ class Embedder:
 
         Args:
             input: text, one tokenised sentence a line, or CoNLL columns; `.gz` is unpacked.
-            output: by its suffix HDF5 (.hdf5, .h5, or any other), Parquet (.parquet, a folder), or
-                NumPy (.npz, .npy); see `HDF5Output` and so on. A sentence's array is as `embed`
-                gives it, and an empty line has one too.
+            output: by its suffix HDF5 (.hdf5, .h5), Parquet (.parquet, a folder), or NumPy (.npz,
+                .npy); see `HDF5Output` and so on. A sentence's array is as `embed` gives it, and
+                an empty line has one too.
             overwrite: whether `output` may be replaced, and unfinished work that does not fit.
             format, token_column: of the input, see `sentence_reader`. None: by its name.
             options: of the output, see `OutputOptions`.
@@ -267,7 +267,8 @@ class Embedder:
 
         Raises:
             FileExistsError: see `overwrite`, or another process is at it.
-            ValueError: an option that the format does not have, or damaged input.
+            ValueError: an unknown suffix, an option that the format does not have, or damaged
+                input.
             OSError: a file cannot be read or written.
         """
         read = sentence_reader(input, format, token_column)

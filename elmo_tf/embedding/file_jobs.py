@@ -56,7 +56,8 @@ class FileJob:
     Raises:
         FileExistsError: the output is there already, or unfinished work that does not fit, and
             `overwrite` is false; or somebody else is at work on it.
-        ValueError: the input is no file on a disk, or the format has no such option.
+        ValueError: the input is no file on a disk, the output's name tells no format, or the
+            format has no such option.
     """
 
     def __init__(

@@ -48,7 +48,7 @@ def plan(
         this processor multiplies fast. Hours are for a machine as busy as it is now.
 
     Raises:
-        ValueError: the format has no such option.
+        ValueError: the output's name tells no format, or the format has no such option.
     """
     kind = output_format(output)
     kind.check(options)

@@ -229,8 +229,8 @@ def _make_room(output: str, overwrite: bool) -> None:
         )
     if old and not overwrite:
         raise FileExistsError(
-            f"{output} holds {len(old)} shards already, such as {old[0]}. Choose another folder, "
-            "or allow them to be replaced (overwrite=True, --overwrite)."
+            f"{output} holds {len(old)} shards already, such as {old[0]}. Choose another folder or "
+            "add --overwrite (overwrite=True)."
         )
     if old:
         FileSystems.delete(old)

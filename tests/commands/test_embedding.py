@@ -112,6 +112,8 @@ def test_a_plan_is_printed_and_nothing_done(command, model):
             "a pipeline writes Parquet",
         ),
         (("nowhere.txt", "v.hdf5"), "nowhere.txt"),
+        (("text.txt", "-"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),
+        (("text.txt", "v.csv", "--plan"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_a_line(command, model, arguments, message):
@@ -129,7 +131,7 @@ def test_what_exists_is_not_replaced(command, model):
     status, _, err = command("embed", model, "text.txt", "v.hdf5")
 
     assert status == 2
-    assert "v.hdf5 exists already" in err
+    assert "v.hdf5 exists. Choose another path or add --overwrite (overwrite=True)." in err
     assert Path("v.hdf5").read_text() == "mine"
 
 

@@ -114,6 +114,17 @@ def test_a_text_without_lines_is_an_output_without_arrays(embedder, tmp_path, su
     assert read_vectors(tmp_path / f"vectors{suffix}") == {}
 
 
+@pytest.mark.parametrize("name", ["vectors.csv", "vectors.jsonl", "vectors", "-"])
+def test_a_name_that_tells_no_format_is_refused_with_those_there_are(embedder, text, name):
+    with pytest.raises(
+        ValueError, match=r"must end in \.hdf5, \.h5, \.parquet, \.npz, \.npy\..*"
+    ) as e:
+        embedder.embed_file(text, text.parent / name)
+
+    assert repr(str(text.parent / name)) in str(e.value)
+    assert os.listdir(text.parent) == ["text.txt"]
+
+
 def test_columns_are_read_too(embedder, tmp_path):
     columns = tmp_path / "text.conll"
     columns.write_text("-DOCSTART- O\n\nthe O\ncat B-ANIMAL\n\n# O\nhash O\n")
@@ -168,7 +179,9 @@ def test_an_existing_output_is_refused_unless_that_is_allowed(embedder, text, tm
     embedder.embed_file(text, output)
     text.write_text("only this")
 
-    with pytest.raises(FileExistsError, match=rf"vectors{suffix} exists already"):
+    with pytest.raises(
+        FileExistsError, match=rf"vectors{suffix} exists\. Choose another path or add"
+    ):
         embedder.embed_file(text, output)
     assert len(read_vectors(output)) == 4
 
@@ -183,8 +196,9 @@ def test_a_folder_with_other_things_is_never_replaced(embedder, text, tmp_path):
 
     with pytest.raises(FileExistsError, match=r"holds more than would be written: thesis\.tex"):
         embedder.embed_file(text, output, overwrite=True)
+    (tmp_path / "vectors.hdf5").mkdir()
     with pytest.raises(FileExistsError, match="a folder has that name"):
-        embedder.embed_file(text, tmp_path, overwrite=True)
+        embedder.embed_file(text, tmp_path / "vectors.hdf5", overwrite=True)
 
 
 def test_a_failure_before_the_first_vectors_leaves_nothing(embedder, tmp_path):
