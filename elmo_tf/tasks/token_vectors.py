@@ -93,7 +93,8 @@ class TokenVectors(keras.layers.Layer):
 
     def _mixes(self, tokens, layers, mask, training):
         if layers is None:
-            mixed = self.elmo(tokens, training=training)
+            lengths = ops.sum(ops.cast(mask, "int32"), axis=-1)
+            mixed = self.elmo(tokens, lengths=lengths, training=training)
         else:
             mixed = self.elmo.of_layers(ops.cast(layers, "float32"), mask, training=training)
         return mixed if isinstance(mixed, list) else [mixed]

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.text.sentences import encode, split_tokens
+from elmo_tf.text.sentences import encode, has_whitespace, split_tokens, string_tensor
 
 
 def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
@@ -16,8 +16,10 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
 
     Raises:
         TypeError: `lengths` are no integers, or see `as_tensor`.
-        ValueError: see `as_tensor` and `token_batch`.
+        ValueError: see `as_tensor`, `token_batch` and `refuse_sentences_as_tokens`.
     """
+    if lengths is None:  # with lengths, the rows are tokens
+        inputs = refuse_sentences_as_tokens(inputs)
     inputs = as_tensor(inputs)
     if lengths is not None:
         lengths = _check_lengths(lengths)
@@ -58,6 +60,44 @@ def as_tensor(inputs: Any) -> Any:
     elif isinstance(inputs, np.ndarray) and inputs.dtype.kind in "OUST":
         inputs = _from_lists(inputs.tolist())
     return _check_rank(_check_dtype(inputs))
+
+
+def refuse_sentences_as_tokens(strings: Any) -> Any:
+    """Refuses an array of one column of sentences, which would be read as one token each.
+
+    In a graph the check costs an operation only where the static number of columns is 1.
+
+    Args:
+        strings: whatever a user may pass. Only arrays, tensors and data frames of shape (batch, 1)
+            are checked: a list of lists says explicitly that its items are tokens.
+
+    Returns:
+        `strings`; in a graph, with the check attached.
+
+    Raises:
+        ValueError: a string of the column contains whitespace (in a graph,
+            `tf.errors.InvalidArgumentError` when it runs).
+    """
+    shape = getattr(strings, "shape", ())
+    if isinstance(strings, keras.KerasTensor | tf.RaggedTensor):
+        return strings
+    if len(shape) != 2 or shape[1] != 1:
+        return strings
+    if isinstance(strings, tf.Tensor):
+        if strings.dtype != tf.string:
+            return strings
+        column = strings[:, 0]
+    else:
+        items = np.asarray(strings)[:, 0].tolist()
+        column = string_tensor([item if isinstance(item, str | bytes) else "" for item in items])
+    found = has_whitespace(column)
+    return checked(
+        strings,
+        tf.logical_not(tf.reduce_any(found)),
+        "Pass sentences as strings of shape (batch,), for example `array[:, 0]`. In shape "
+        "(batch, 1) each string is one token, and a token contains whitespace in row",
+        tf.where(found)[:1, 0],
+    )
 
 
 def is_token(inputs: tf.Tensor) -> tf.Tensor:

@@ -23,6 +23,11 @@ def split_tokens(sentences: Any) -> tf.RaggedTensor:
     return tf.strings.split(tf.strings.regex_replace(sentences, _WHITE_SPACE, " "))
 
 
+def has_whitespace(strings: tf.Tensor) -> tf.Tensor:
+    """Whether strings contain a character at which `split_tokens` cuts: bool, of their shape."""
+    return tf.strings.regex_replace(strings, _WHITE_SPACE, "") != strings
+
+
 def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
     """Turns Python strings into a tensor of bytes.
 

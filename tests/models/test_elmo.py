@@ -351,6 +351,20 @@ def test_bad_inputs_are_refused_as_the_bilm_does(bilm):
         Elmo(bilm)(keras.Input((2, 3), dtype="string"))
 
 
+@pytest.mark.parametrize("width", [None, 1])
+def test_a_column_of_sentences_is_refused(bilm, width):
+    column = np.array([["the cat sat"], ["a"]], object)
+    inputs = keras.Input((width,), dtype="string")
+    model = keras.Model(inputs, Elmo(bilm)(inputs))
+
+    for call in (bilm, Elmo(bilm)):
+        with pytest.raises(ValueError, match=r"Pass sentences as strings of shape \(batch,\)"):
+            call(column)
+    for call in (model, model.predict):
+        with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="Pass sentences"):
+            call(tf.constant(column), **({"verbose": 0} if call == model.predict else {}))
+
+
 def test_a_bilm_that_keeps_the_boundaries_is_refused(fresh_bilm):
     with pytest.raises(ValueError, match=r"keeps the boundaries.*keep_boundaries=False"):
         Elmo(fresh_bilm(keep_boundaries=True))

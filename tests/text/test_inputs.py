@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text.inputs import checked_inputs, is_token
+from elmo_tf.text.inputs import checked_inputs, is_token, refuse_sentences_as_tokens
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,59 @@ def test_lengths_of_any_integer_type_become_int32(dtype):
 
     assert lengths.dtype == tf.int32
     assert lengths.numpy().tolist() == [2, 1]
+
+
+SENTENCES = [["The cat sat"], ["Fine"], ["두\u3000단어"]]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array(SENTENCES),
+        np.array(SENTENCES, object),
+        np.array([[sentence.encode()] for [sentence] in SENTENCES]),
+        np.array([[None], *SENTENCES], object),
+        tf.constant(SENTENCES),
+        tf.constant([["a"], ["\u3000"]]),
+    ],
+    ids=["array", "objects", "bytes", "a missing value", "tensor", "white space alone"],
+)
+def test_a_column_of_sentences_is_refused(column):
+    message = r"Pass sentences as strings of shape \(batch,\).*whitespace in row: \[[01]\]"
+    with pytest.raises(ValueError, match=message):
+        refuse_sentences_as_tokens(column)
+    with pytest.raises((ValueError, TypeError)):
+        checked_inputs(column, None)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        np.array([["a"], ["cat"]]),
+        tf.constant([["a"], [""]]),
+        tf.constant([["a b", "c"]]),
+        tf.constant(["a b", "c"]),
+        np.array([[3], [4]]),
+        [["10 000"]],  # an explicit list of tokens
+        tf.ragged.constant([["10 000"]]),
+        np.zeros((0, 1), str),
+    ],
+    ids=str,
+)
+def test_tokens_are_not_mistaken_for_a_column_of_sentences(inputs):
+    assert refuse_sentences_as_tokens(inputs) is inputs
+
+
+def test_lengths_say_that_a_column_holds_tokens():
+    checked_inputs(np.array([["10 000"]]), [1])
+
+
+def test_a_graph_refuses_a_column_of_sentences_when_it_runs():
+    check = tf.function(
+        lambda tokens: checked_inputs(tokens, None)[0],
+        input_signature=[tf.TensorSpec((None, 1), tf.string)],
+    )
+
+    assert check(tf.constant([["a"], ["b"]])).shape == (2, 1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Pass sentences as strings of shape"):
+        check(tf.constant(SENTENCES))
