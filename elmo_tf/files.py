@@ -1,6 +1,7 @@
 """Files and folders that appear under their final name only when they are complete."""
 
 import contextlib
+import errno
 import os
 import re
 import secrets
@@ -9,6 +10,8 @@ from collections.abc import Collection, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
+# Errors of a full disk, a quota and a limit on the size of files.
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REMEDY = "Choose another path or add --overwrite (overwrite=True)."
 
 
@@ -33,8 +36,9 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
     part = _beside(path, ".part")
     part.touch(exist_ok=False)
     try:
-        yield part
-        synchronise(part)
+        with naming_full_disk(path):
+            yield part
+            synchronise(part)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -65,11 +69,23 @@ def atomic_directory(
     part = _beside(path, ".part")
     part.mkdir()
     try:
-        yield part
+        with naming_full_disk(path):
+            yield part
         refuse_directory(path, overwrite, known)  # another process may have written it meanwhile
         put_in_place(part, path)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def naming_full_disk(path: str | os.PathLike) -> Iterator[None]:
+    """A block whose error names `path` if no space is left, of which a write names no path."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_SPACE or error.filename is not None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from error
 
 
 def put_in_place(part: Path, path: Path) -> None:

@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 
@@ -47,6 +48,20 @@ def test_a_failed_block_leaves_nothing_new(tmp_path, atomic):
     with pytest.raises(InterruptedWriteError):
         fail()
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
+def test_a_full_disk_is_told_with_the_path(tmp_path, atomic):
+    def fail(*arguments):
+        with atomic(tmp_path / "name"):
+            raise OSError(*arguments)
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*name'$"):
+        fail(errno.ENOSPC, "as a library tells it")
+    with pytest.raises(OSError, match=r"as a library tells it$"):
+        fail(errno.EIO, "as a library tells it")
+    with pytest.raises(OSError, match=r"'another'$"):
+        fail(errno.ENOSPC, "as a library tells it", "another")
 
 
 def test_files_have_the_usual_permissions(tmp_path):

@@ -17,7 +17,7 @@ from absl import logging
 from elmo_tf import __version__
 from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, VectorOutput
-from elmo_tf.files import atomic_file, put_in_place, synchronise
+from elmo_tf.files import atomic_file, naming_full_disk, put_in_place, synchronise
 from elmo_tf.progress import progress
 from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
 
@@ -95,7 +95,11 @@ class FileJob:
             The size of the input, and how many of its sentences are odd.
         """
         self._output.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked_folder(), contextlib.ExitStack() as undo:
+        with (
+            naming_full_disk(self._output),
+            self._locked_folder(),
+            contextlib.ExitStack() as undo,
+        ):
             if not (self._folder / _JOB_FILE).exists():
                 undo.callback(self._remove_folder)
             count = self._count()

@@ -1,8 +1,10 @@
 """Work on a file that was stopped goes on, and comes to the same end."""
 
 import contextlib
+import errno
 import fcntl
 import os
+import resource
 
 import numpy as np
 import pytest
@@ -102,6 +104,39 @@ def test_a_stop_before_the_end_is_mended_too(bilm, text, tmp_path, suffix):
     arrays = read_vectors(output)
     for number, expected in enumerate(embedder.embed(text.read_text().split("\n"))):
         np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
+
+
+@contextlib.contextmanager
+def full_disk(num_bytes):
+    """A block in which no file can become larger than that."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@formats
+@pytest.mark.parametrize("num_bytes", [0, 10, 5000, 11_000, 30_000])
+def test_a_full_disk_is_told_with_the_path_and_work_goes_on_later(
+    bilm, text, tmp_path, suffix, num_bytes
+):
+    whole, parts = tmp_path / f"whole{suffix}", tmp_path / f"parts{suffix}"
+    Embedder(bilm, batch_tokens=64).embed_file(text, whole)
+
+    with pytest.raises(OSError, match="File too large") as caught, full_disk(num_bytes):
+        Embedder(bilm, batch_tokens=64).embed_file(text, parts)
+    assert caught.value.errno == errno.EFBIG
+    assert caught.value.filename.startswith(str(parts))
+    assert not parts.exists()
+
+    Embedder(bilm, batch_tokens=64).embed_file(text, parts)
+
+    arrays, expected = read_vectors(parts), read_vectors(whole)
+    assert len(arrays) == 300
+    for number, array in expected.items():
+        np.testing.assert_array_equal(arrays[number], array)
 
 
 @pytest.mark.parametrize("change", ["input", "layers", "dtype", "weights"])
