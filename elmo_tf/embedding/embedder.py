@@ -16,7 +16,7 @@ from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.file_jobs import FileJob
 from elmo_tf.embedding.layer_choice import LAYERS, LayerChoice
 from elmo_tf.embedding.long_sentences import WindowReader
-from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tokens
 from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
@@ -229,7 +229,7 @@ class Embedder:
         with progress(len(batch), "embedding", "sentences", shown=shown) as meter:
             for vectors in self.embed(batch):
                 if output == "sentence":
-                    vectors = vectors.sum(axis=-2) / max(1, vectors.shape[-2])
+                    vectors = mean_over_tokens(vectors)
                 if normalize:
                     norm = np.linalg.norm(vectors, axis=-1, keepdims=True)
                     vectors = vectors / np.where(norm > 0, norm, 1)
@@ -264,7 +264,8 @@ class Embedder:
                 an empty line has one too.
             overwrite: whether `output` may be replaced, and unfinished work that does not fit.
             format, token_column: of the input, see `sentence_reader`. None: by its name.
-            options: of the output, see `OutputOptions`.
+            options: of the output, see `OutputOptions`; `pool="mean"` writes one vector a sentence,
+                as `encode` gives it.
 
         Returns:
             The size of the input, and how many of its sentences are odd.

@@ -109,7 +109,11 @@ class FileJob:
                     undo.pop_all()  # from here on, there is something to go on from
                 self._refuse_changes()
                 for path, suffix in output.finish(self._read()):
-                    put_in_place(path, self._output.with_name(self._output.name + suffix))
+                    name = self._output.with_name(self._output.name + suffix)
+                    if path is None:
+                        name.unlink(missing_ok=True)
+                    else:
+                        put_in_place(path, name)
             synchronise(self._output.parent)  # the new names
             self._remove_folder()
         return count

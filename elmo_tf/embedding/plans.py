@@ -120,6 +120,7 @@ def _bytes_per_token(
             tokens += vectors.shape[-2]
         size = 0
         for path, _ in output.finish(iter(sample)):
-            files = path.iterdir() if path.is_dir() else [path]
-            size += sum(file.stat().st_size for file in files)
+            if path is not None:
+                files = path.iterdir() if path.is_dir() else [path]
+                size += sum(file.stat().st_size for file in files)
     return size / max(tokens, 1)

@@ -44,6 +44,14 @@ def test_it_writes_what_the_embedder_gives(command, model):
     assert index == {line: str(number) for number, line in enumerate(LINES)}
 
 
+def test_it_writes_one_vector_a_sentence(command, model):
+    status, _, _ = command("embed", model, "text.txt", "v.npy", "--layers", "top", "--pool", "mean")
+
+    assert status == 0
+    expected = Embedder(model, layers="top").encode(LINES)
+    np.testing.assert_allclose(np.load("v.npy"), expected, atol=1e-6)
+
+
 def test_it_takes_a_precision(command, model):
     status, _, _ = command("embed", model, "text.txt", "v.npz", "--precision", "bfloat16")
 
@@ -135,12 +143,17 @@ def test_what_exists_is_not_replaced(command, model):
     assert Path("v.hdf5").read_text() == "mine"
 
 
-def test_a_pipeline_writes_shards_with_the_same_vectors(command, model):
-    status, out, _ = command("embed", model, "text.*", "shards", "--runner", "FnApiRunner")
+@pytest.mark.parametrize("pool", ["none", "mean"])
+def test_a_pipeline_writes_shards_with_the_same_vectors(command, model, pool):
+    status, out, _ = command(
+        "embed", model, "text.*", "shards", "--runner", "FnApiRunner", "--pool", pool
+    )
 
     assert status == 0
     assert json.loads(out)["sentences"] == len(LINES)
     expected = list(Embedder(model).embed(LINES))
+    if pool == "mean":
+        expected = Embedder(model).encode(LINES)
     rows = pq.read_table("shards").to_pylist()
     assert len(rows) == len(LINES)
     for row in rows:

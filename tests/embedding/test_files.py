@@ -53,6 +53,38 @@ def test_numbers_of_16_bits_are_the_rounded_ones(bilm, text, tmp_path, suffix, l
         np.testing.assert_allclose(arrays[number], expected, atol=1e-6, rtol=1e-3)
 
 
+@formats
+@pytest.mark.parametrize("layers", ["all", "top"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_pooled_vectors_are_those_of_encode(bilm, text, tmp_path, suffix, layers, dtype):
+    embedder = Embedder(bilm, layers=layers)
+    output = tmp_path / f"vectors{suffix}"
+
+    embedder.embed_file(text, output, dtype=dtype, pool="mean")
+
+    arrays = read_vectors(output)
+    assert sorted(arrays) == [0, 1, 2, 3]
+    for number, expected in enumerate(embedder.encode(LINES)):
+        assert arrays[number].dtype == dtype
+        assert arrays[number].shape == expected.shape
+        np.testing.assert_allclose(
+            arrays[number], expected, atol=1e-3 if dtype[5:] == "16" else 1e-6
+        )
+    if suffix == ".npy":
+        assert np.load(output).shape == embedder.encode(LINES).shape
+
+
+def test_an_array_of_pooled_vectors_has_no_offsets(embedder, text, tmp_path):
+    output, offsets = tmp_path / "vectors.npy", tmp_path / "vectors.npy.offsets.npy"
+    embedder.embed_file(text, output)
+    assert offsets.exists()
+
+    embedder.embed_file(text, output, overwrite=True, pool="mean")
+
+    assert not offsets.exists()
+    assert np.load(output).shape[0] == 4
+
+
 @pytest.mark.parametrize(
     ("suffix", "compression"),
     [
@@ -228,6 +260,7 @@ def test_a_pipe_is_refused(embedder, tmp_path):
         (".npy", {"compression": "gzip"}, r"An \.npy array has no compression 'gzip', only none"),
         (".hdf5", {"compression": "zip"}, "HDF5 has no compression 'zip', only none, gzip, lzf"),
         (".parquet", {"use_sentence_keys": True}, "Parquet has no keys"),
+        (".hdf5", {"pool": "max"}, "`pool` must be one of none, mean. Received: 'max'"),
         (".hdf5", {"dtype": "int8"}, "`dtype` must be one of float32, float16. Received: 'int8'"),
         (
             ".hdf5",

@@ -68,17 +68,21 @@ def stopped_at(name, instead=stopped):
 
 
 @formats
-def test_work_goes_on_where_it_was_stopped(bilm, text, tmp_path, suffix, caplog):
+@pytest.mark.parametrize("pool", ["none", "mean"])
+def test_work_goes_on_where_it_was_stopped(bilm, text, tmp_path, suffix, pool, caplog, monkeypatch):
     caplog.set_level("INFO", logger="absl")
+    if pool == "mean":
+        monkeypatch.setattr("elmo_tf.embedding.outputs.parquet_output._SHARD", 2000)
     whole, parts = tmp_path / f"whole{suffix}", tmp_path / f"parts{suffix}"
-    Embedder(bilm, batch_tokens=64).embed_file(text, whole)
+    Embedder(bilm, batch_tokens=64).embed_file(text, whole, pool=pool)
 
     for _ in range(2):
+        stopping = Interrupted(Embedder(bilm, batch_tokens=64), num_groups=2)
         with pytest.raises(KeyboardInterrupt):
-            Interrupted(Embedder(bilm, batch_tokens=64), num_groups=2).embed_file(text, parts)
+            stopping.embed_file(text, parts, pool=pool)
         assert not parts.exists()
     caplog.clear()
-    Embedder(bilm, batch_tokens=64).embed_file(text, parts)
+    Embedder(bilm, batch_tokens=64).embed_file(text, parts, pool=pool)
 
     assert "Going on after" in caplog.text
     arrays, expected = read_vectors(parts), read_vectors(whole)
@@ -139,7 +143,7 @@ def test_a_full_disk_is_told_with_the_path_and_work_goes_on_later(
         np.testing.assert_array_equal(arrays[number], array)
 
 
-@pytest.mark.parametrize("change", ["input", "layers", "dtype", "weights"])
+@pytest.mark.parametrize("change", ["input", "layers", "dtype", "pool", "weights"])
 def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
     bilm, fresh_bilm, text, tmp_path, change
 ):
@@ -153,8 +157,8 @@ def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
     elif change == "layers":
         embedder = Embedder(bilm, "top", batch_tokens=64)
         told = "layers"
-    elif change == "dtype":
-        options = {"dtype": "float16"}
+    elif change in ("dtype", "pool"):
+        options = {"dtype": "float16"} if change == "dtype" else {"pool": "mean"}
         told = "output options"
     else:
         other_bilm = fresh_bilm()
@@ -171,7 +175,9 @@ def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
 
     embedder.embed_file(text, output, overwrite=True, **options)
     arrays = read_vectors(output)
-    for number, expected in enumerate(embedder.embed(text.read_text().split("\n"))):
+    sentences = text.read_text().split("\n")
+    vectors = embedder.encode(sentences) if change == "pool" else embedder.embed(sentences)
+    for number, expected in enumerate(vectors):
         np.testing.assert_allclose(arrays[number], expected, atol=2e-3)
 
 

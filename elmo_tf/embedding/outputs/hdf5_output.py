@@ -43,7 +43,7 @@ class HDF5Output(VectorOutput):
 
     def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
         with self._journal.checked():
-            self._write(number, sentence, self._as_written(vectors))
+            self._write(number, sentence, self._options.as_written(vectors))
 
     def _write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
         # Only what is cut into chunks can be compressed, and nothing cannot be cut.
