@@ -13,14 +13,12 @@ from elmo_tf.checkpoints.load import OPTIONS_FILE, VOCABULARY_FILE
 from elmo_tf.checkpoints.save import write_json
 from elmo_tf.files import atomic_directory, refuse_pattern
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.saved_models.folders import VERSION_FILES, check_new_version
 from elmo_tf.saved_models.model_cards import model_card
 from elmo_tf.saved_models.signatures import Exported
 from elmo_tf.saved_models.verify import verify
 from elmo_tf.saved_models.warmup import write_warmup
 from elmo_tf.text.vocabulary import Vocabulary
-
-# What stands in the folder of a version.
-VERSION_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
 
 
 def export(
@@ -69,6 +67,7 @@ def export(
         warn_of_layer_norm(bilm_or_elmo)
     path = Path(directory) / str(version)
     refuse_pattern(path)
+    check_new_version(directory, version, overwrite)
     with (
         atomic_directory(path, overwrite, VERSION_FILES) as part,
         tempfile.TemporaryDirectory() as assets,

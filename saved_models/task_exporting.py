@@ -9,12 +9,8 @@ import tensorflow as tf
 
 from elmo_tf import __version__
 from elmo_tf.files import atomic_directory, refuse_pattern
-from elmo_tf.saved_models.exporting import (
-    VERSION_FILES,
-    check_version,
-    warn_of_layer_norm,
-    write_saved_model,
-)
+from elmo_tf.saved_models.exporting import check_version, warn_of_layer_norm, write_saved_model
+from elmo_tf.saved_models.folders import VERSION_FILES, check_new_version
 from elmo_tf.saved_models.model_cards import signature_rows, table, type_name
 from elmo_tf.saved_models.task_signatures import PAIR_SEPARATOR, ExportedTask
 from elmo_tf.saved_models.verify import SENTENCES, TOLERANCES, check_weights, compare_signatures
@@ -63,6 +59,7 @@ def export_task(
     check_version(version)
     path = Path(directory) / str(version)
     refuse_pattern(path)
+    check_new_version(directory, version, overwrite)
     exported = ExportedTask(model)
     if model.elmo is not None:
         warn_of_layer_norm(model.elmo)

@@ -1,7 +1,6 @@
 """The subcommand `task`: files of a task, and a biLM ─► a task model, its scores, its answers."""
 
 import argparse
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -146,11 +145,11 @@ def _add_export(add: Callable) -> None:
 
 
 def _export(arguments: Any) -> None:
-    from elmo_tf.files import refuse_existing
+    from elmo_tf.saved_models.folders import check_new_version
     from elmo_tf.saved_models.task_exporting import export_task
     from elmo_tf.trainers.tasks.workdir import load_model
 
-    refuse_existing(os.path.join(arguments.directory, str(arguments.version)), arguments.overwrite)
+    check_new_version(arguments.directory, arguments.version, arguments.overwrite)
     model, _ = load_model(arguments.workdir)
     print(export_task(model, arguments.directory, arguments.version, arguments.overwrite))
 
