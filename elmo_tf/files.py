@@ -1,13 +1,18 @@
 """Files and folders that appear under their final name only when they are complete."""
 
 import contextlib
+import errno
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+
+# Errors of a full disk, a quota and a limit on the size of files.
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_REMEDY = "Choose another path or add --overwrite (overwrite=True)."
 
 
 @contextlib.contextmanager
@@ -31,8 +36,9 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
     part = _beside(path, ".part")
     part.touch(exist_ok=False)
     try:
-        yield part
-        synchronise(part)
+        with naming_full_disk(path):
+            yield part
+            synchronise(part)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -40,7 +46,7 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
 
 @contextlib.contextmanager
 def atomic_directory(
-    path: str | os.PathLike, overwrite: bool = False, known: Iterable[str] = ()
+    path: str | os.PathLike, overwrite: bool = False, known: Collection[str] = ()
 ) -> Iterator[Path]:
     """Gives a temporary folder beside `path`, and renames it to `path` when the block ends well.
 
@@ -63,11 +69,23 @@ def atomic_directory(
     part = _beside(path, ".part")
     part.mkdir()
     try:
-        yield part
+        with naming_full_disk(path):
+            yield part
         refuse_directory(path, overwrite, known)  # another process may have written it meanwhile
         put_in_place(part, path)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def naming_full_disk(path: str | os.PathLike) -> Iterator[None]:
+    """A block whose error names `path` if no space is left, of which a write names no path."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_SPACE or error.filename is not None:
+            raise
+        raise OSError(error.errno, os.strerror(error.errno), os.fspath(path)) from error
 
 
 def put_in_place(part: Path, path: Path) -> None:
@@ -90,16 +108,26 @@ def put_in_place(part: Path, path: Path) -> None:
 
 
 def refuse_directory(
-    path: str | os.PathLike, overwrite: bool = False, known: Iterable[str] = ()
+    path: str | os.PathLike,
+    overwrite: bool = False,
+    known: Collection[str] = (),
+    remedy: str | None = None,
 ) -> None:
-    """Raises `FileExistsError` if a folder may not be written; see `atomic_directory`."""
+    """Raises `FileExistsError` if a folder may not be written; see `atomic_directory`.
+
+    Args:
+        path, overwrite, known: see `atomic_directory`.
+        remedy: the end of the message if the folder may only be replaced with `overwrite`. Defaults
+            to that of `refuse_existing`, or, if nothing is `known`, to another path.
+    """
     path = Path(path)
     if not path.is_dir():
-        refuse_existing(path, overwrite=False)
+        if os.path.lexists(path):
+            raise FileExistsError(f"{path} exists and is not a folder. Choose another path.")
         return
     children = {child.name for child in path.iterdir()}
     if children:
-        refuse_existing(path, overwrite)
+        refuse_existing(path, overwrite, remedy or (_REMEDY if known else "Choose another path."))
     others = sorted(name for name in children if not any(fnmatch(name, one) for one in known))
     if others:
         raise FileExistsError(
@@ -115,13 +143,16 @@ def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
         raise FileExistsError(f"Cannot write the file {os.fspath(path)}: a folder has that name.")
 
 
-def refuse_existing(path: str | os.PathLike, overwrite: bool) -> None:
-    """Raises `FileExistsError` if `path` exists and may not be replaced."""
+def refuse_existing(path: str | os.PathLike, overwrite: bool, remedy: str = _REMEDY) -> None:
+    """Raises `FileExistsError` if `path` exists and may not be replaced.
+
+    Args:
+        path: of a file or a folder.
+        overwrite: whether it may be replaced.
+        remedy: the end of the message.
+    """
     if not overwrite and os.path.lexists(path):
-        raise FileExistsError(
-            f"{os.fspath(path)} exists already. Choose another path, or allow it to be "
-            "replaced (overwrite=True, --overwrite)."
-        )
+        raise FileExistsError(f"{os.fspath(path)} exists. {remedy}")
 
 
 def refuse_pattern(path: str | os.PathLike) -> None:

@@ -21,10 +21,12 @@ PAIRS = [
     {"sentence1": "A man sleeps .", "sentence2": "He runs .", "gold_label": "contradiction"},
     {"sentence1": "A dog", "sentence2": "A cat", "gold_label": "-"},
 ]
+REVIEWS = 'label,text\nbad,"a bad, bad film"\n\ngood,"a ""good"" film\nto see"\n'
 FILES = {
     "ner": ("ner.conll", NER),
     "pos": ("pos.conllu", "1\tthe\t_\tDET\n2\tcat\t_\tNOUN\n\n1\tsat\t_\tVERB\n"),
     "sst": ("sst.txt", TREES),
     "snli": ("snli.jsonl", "".join(json.dumps(pair) + "\n" for pair in PAIRS)),
+    "classify": ("reviews.csv", REVIEWS),
 }
 SMALL = {"units": 6, "word_dim": 5, "learning_rate": 0.03, "dropout": 0.0, "batch_size": 2}

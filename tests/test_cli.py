@@ -451,16 +451,16 @@ def test_what_exists_is_not_overwritten_unless_told(command, trained):
     for arguments in (
         ("vocab", "text.txt", "--output", "out"),
         ("convert", trained, "out"),
-        ("embed", trained, "text.txt", "out"),
     ):
         status, _, err = command(*arguments)
         assert status == 2
-        assert "out exists already" in err
+        assert "out exists" in err
         assert Path("out").read_text() == "mine"
     Path("models/1").mkdir(parents=True)
-    Path("models/1/notes.txt").write_text("mine")
+    Path("models/1/saved_model.pb").write_text("mine")
     status, _, err = command("export", trained, "models")
-    assert (status, Path("models/1/notes.txt").read_text()) == (2, "mine")
+    assert (status, Path("models/1/saved_model.pb").read_text()) == (2, "mine")
+    assert "models/1 exists. Add `--version 2` or `--overwrite`" in err
     assert command("vocab", "text.txt", "--output", "out", "--overwrite")[0] == 0
     assert Path("out").read_text().startswith("<S>\n")
 

@@ -1,3 +1,4 @@
+import errno
 import os
 import stat
 
@@ -49,6 +50,20 @@ def test_a_failed_block_leaves_nothing_new(tmp_path, atomic):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
+def test_a_full_disk_is_told_with_the_path(tmp_path, atomic):
+    def fail(*arguments):
+        with atomic(tmp_path / "name"):
+            raise OSError(*arguments)
+
+    with pytest.raises(OSError, match=r"No space left on device: '.*name'$"):
+        fail(errno.ENOSPC, "as a library tells it")
+    with pytest.raises(OSError, match=r"as a library tells it$"):
+        fail(errno.EIO, "as a library tells it")
+    with pytest.raises(OSError, match=r"'another'$"):
+        fail(errno.ENOSPC, "as a library tells it", "another")
+
+
 def test_files_have_the_usual_permissions(tmp_path):
     (tmp_path / "usual").touch()
     (tmp_path / "folder").mkdir()
@@ -70,7 +85,10 @@ def test_a_file_is_replaced_unless_forbidden(tmp_path):
     path.write_text("old")
 
     with (
-        pytest.raises(FileExistsError, match=r"file\.txt exists already. Choose another path"),
+        pytest.raises(
+            FileExistsError,
+            match=r"file\.txt exists\. Choose another path or add --overwrite \(over",
+        ),
         atomic_file(path, overwrite=False),
     ):
         pass
@@ -105,7 +123,10 @@ def test_a_folder_that_holds_something_is_replaced_only_if_allowed(tmp_path):
     path.mkdir()
     (path / "old.txt").write_text("old")
 
-    with pytest.raises(FileExistsError, match="folder exists already"), atomic_directory(path):
+    with (
+        pytest.raises(FileExistsError, match=r"folder exists\. Choose another path\.$"),
+        atomic_directory(path),
+    ):
         pass
     assert os.listdir(path) == ["old.txt"]
     with atomic_directory(path, overwrite=True, known=["old.txt", "other.txt"]) as part:
@@ -127,7 +148,7 @@ def test_a_folder_that_holds_something_else_is_never_replaced(tmp_path):
         pass
     (tmp_path / "file").touch()
     with (
-        pytest.raises(FileExistsError, match="file exists already"),
+        pytest.raises(FileExistsError, match=r"file exists and is not a folder\. Choose"),
         atomic_directory(tmp_path / "file", overwrite=True),
     ):
         pass
@@ -170,7 +191,7 @@ def test_a_failed_replacement_leaves_the_old_folder(tmp_path):
 def test_a_broken_link_is_in_the_way_too(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
 
-    with pytest.raises(FileExistsError, match="link exists already"):
+    with pytest.raises(FileExistsError, match=r"link exists\. Choose"):
         refuse_existing(tmp_path / "link", overwrite=False)
     refuse_existing(tmp_path / "link", overwrite=True)
     refuse_existing(tmp_path / "nowhere", overwrite=False)
@@ -185,7 +206,7 @@ def test_a_directory_that_another_has_written_meanwhile_stays(tmp_path):
             path.mkdir()
             (path / "content").write_text("first")
 
-    with pytest.raises(FileExistsError, match="directory exists already"):
+    with pytest.raises(FileExistsError, match=r"directory exists\."):
         write_late()
     assert os.listdir(tmp_path) == ["directory"]
     assert (path / "content").read_text() == "first"

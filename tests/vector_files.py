@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -38,7 +39,10 @@ def _npz(path):
 
 
 def _npy(path):
-    vectors, offsets = np.load(path), np.load(f"{path}.offsets.npy")
+    vectors = np.load(path)
+    if not Path(f"{path}.offsets.npy").exists():  # a vector for each sentence
+        return dict(enumerate(vectors))
+    offsets = np.load(f"{path}.offsets.npy")
     parts = [vectors[start:end] for start, end in itertools.pairwise(offsets)]
     return {number: np.moveaxis(part, 0, -2) for number, part in enumerate(parts)}
 

@@ -89,10 +89,14 @@ def find_named_model(path: Any) -> NamedModel | None:
 
 
 def name_hint(path: str | os.PathLike) -> str:
-    """What to add to the message that a path does not exist: the name that may have been meant."""
+    """A hint for the message that a path does not exist: the model with the most similar name."""
     names = {name.lower(): name for name in MODEL_NAMES}
     near = difflib.get_close_matches(str(path).lower(), names, n=1, cutoff=0.7)
-    return f" Was the model meant, the string {names[near[0]]!r}?" if near else ""
+    if not near:
+        return ""
+    name = names[near[0]]
+    kind = "built-in" if name in _SHIPPED else "published"
+    return f" Did you mean the {kind} model {name!r}?"
 
 
 def _addresses(name: str) -> tuple[str, str]:

@@ -59,6 +59,12 @@ def _add_output_options(group: Any) -> None:
         "--dtype", choices=("float32", "float16"), default="float32", help="of numbers (float32)"
     )
     group.add_argument(
+        "--pool",
+        choices=("none", "mean"),
+        default="none",
+        help="mean: one vector a sentence, the mean over its tokens (none)",
+    )
+    group.add_argument(
         "--compression",
         choices=("none", "gzip", "lzf", "snappy", "zstd"),
         default="none",
@@ -102,6 +108,7 @@ def _embed(arguments: Any) -> None:
         arguments.compression,
         arguments.forget_sentences,
         arguments.use_sentence_keys,
+        arguments.pool,
     )
     if arguments.runner:
         _embed_with_beam(arguments, options)
@@ -163,5 +170,6 @@ def _embed_with_beam(arguments: Any, options: Any) -> None:
         arguments.token_column,
         [f"--runner={arguments.runner}", *arguments.beam_option],
         arguments.overwrite,
+        options.pool,
     )
     print_json(counts)

@@ -1,7 +1,6 @@
 """The subcommand `export`: checkpoint ─► SavedModel."""
 
 import itertools
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -41,11 +40,11 @@ def add_command(add: Callable) -> None:
 
 def _export(arguments: Any) -> None:
     from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
-    from elmo_tf.files import refuse_existing
     from elmo_tf.saved_models.exporting.export import export
     from elmo_tf.saved_models.exporting.tokenizers import PunctuationSplitter
+    from elmo_tf.saved_models.folders import check_new_version
 
-    refuse_existing(os.path.join(arguments.directory, str(arguments.version)), arguments.overwrite)
+    check_new_version(arguments.directory, arguments.version, arguments.overwrite)
     path = export(
         load_bilm(arguments.checkpoint),
         arguments.directory,

@@ -1,7 +1,6 @@
 """The subcommand `task`: files of a task, and a biLM ─► a task model, its scores, its answers."""
 
 import argparse
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -106,12 +105,13 @@ def _add_predict(add: Callable) -> None:
         "input",
         metavar="INPUT",
         help="text, one tokenised sentence a line, or a file of the task, whose labels are not "
-        "read; of snli JSON lines or .tsv",
+        "read; of classify .tsv, .csv or text; of snli JSON lines, .tsv or .csv",
     )
     parser.add_argument(
         "output",
         metavar="OUTPUT",
-        help="columns of tokens and tags; of sst labels and sentences; of snli JSON lines",
+        help="columns of tokens and tags; of sst and classify labels and texts, with a tab between "
+        "them; of snli JSON lines",
     )
     add_input_columns(parser)
     add_overwrite(parser)
@@ -145,11 +145,11 @@ def _add_export(add: Callable) -> None:
 
 
 def _export(arguments: Any) -> None:
-    from elmo_tf.files import refuse_existing
     from elmo_tf.saved_models.exporting.task_exporting import export_task
+    from elmo_tf.saved_models.folders import check_new_version
     from elmo_tf.trainers.tasks.workdir import load_model
 
-    refuse_existing(os.path.join(arguments.directory, str(arguments.version)), arguments.overwrite)
+    check_new_version(arguments.directory, arguments.version, arguments.overwrite)
     model, _ = load_model(arguments.workdir)
     print(export_task(model, arguments.directory, arguments.version, arguments.overwrite))
 

@@ -29,7 +29,7 @@ def add_task_settings(parser: Any, required: bool) -> None:
         required=required,
         choices=tuple(MODELS),
         help="named entities or parts of speech (CoNLL columns), sentiment (bracketed trees), "
-        "entailment (JSON lines)",
+        "entailment (JSON lines), classification of texts (.tsv, .csv)",
     )
     for option, text in (
         ("--train", "to train on"),
@@ -87,7 +87,7 @@ def _add_model(parser: Any) -> None:
     group.add_argument(
         "--model",
         choices=tuple(dict.fromkeys(model for models in MODELS.values() for model in models)),
-        help="crf of ner and pos; bcn or bilstm of sst (bcn); esim of snli",
+        help="crf of ner and pos; bcn or bilstm of sst and classify (bcn); esim of snli",
     )
     group.add_argument(
         "--word-vectors", metavar="FILE", help="of GloVe or word2vec, as text, to begin with"
@@ -125,6 +125,11 @@ def _add_files(parser: Any) -> None:
         ("--tag-column", "of the tags, from 1 (the last, or 4 of .conllu)"),
     ):
         group.add_argument(option, type=positive, metavar="N", help=text)
+    for option, text in (
+        ("--text-column", "of classify: its name in the header, or its number from 1 (text)"),
+        ("--label-column", "the same of the labels (label); with two numbers there is no header"),
+    ):
+        group.add_argument(option, type=_column, metavar="NAME", help=text)
     group.add_argument(
         "--scheme",
         choices=("BIO", "IOB1", "BIOUL"),
@@ -157,6 +162,10 @@ def _add_course(parser: Any) -> None:
     ):
         group.add_argument(option, type=positive, metavar="N", help=f"{text} ({default})")
     group.add_argument("--seed", type=natural, metavar="N", help="of all chance (0)")
+
+
+def _column(text: str) -> str | int:
+    return positive(text) if text.isdecimal() else text
 
 
 def task_settings(arguments: Any) -> dict[str, Any]:

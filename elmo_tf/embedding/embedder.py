@@ -4,7 +4,7 @@ import collections
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.file_jobs import FileJob
 from elmo_tf.embedding.layer_choice import LAYERS, LayerChoice
 from elmo_tf.embedding.long_sentences import WindowReader
-from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tokens
 from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
@@ -27,6 +27,7 @@ from elmo_tf.models.token_rows import sentence_index
 from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import read_ahead, rounded_length, rounded_rows, sentence_batches
+from elmo_tf.text.inputs import refuse_sentences_as_tokens
 from elmo_tf.text.sentence_files import SentenceCount, format_of, sentence_reader
 from elmo_tf.text.sentences import encode
 
@@ -140,21 +141,23 @@ class Embedder:
         Some batches are read ahead, never more, so that the input may be without end.
 
         Args:
-            sentences: each a `str`, split where `str.split()` would, or a list of tokens.
+            sentences: each a `str`, split where `str.split()` would, or a list of tokens. Also a
+                column of a data frame, such as `df["text"]`.
 
         Yields:
             float32, see `layers` above. T is 0 for a sentence without tokens.
 
         Raises:
-            TypeError: `sentences` is one string, or holds something else than text.
-            ValueError: an empty token.
+            TypeError: `sentences` is one string or a table, or holds something else than text.
+            ValueError: an empty token, or `sentences` is an array of one column of sentences.
         """
         if isinstance(sentences, str | bytes):
             raise TypeError(
                 f"`sentences` must be several sentences, not one string: {sentences!r}. Put it in "
                 "a list."
             )
-        # Who has all sentences in hand waits for all vectors.
+        _refuse_tables(sentences)
+        # A list is embedded in large groups; a stream yields results earlier.
         return self._embed(sentences, first_group=int(isinstance(sentences, list | tuple)))
 
     def _embed(self, sentences: Iterable[Sentence], first_group: int) -> Iterator[np.ndarray]:
@@ -206,7 +209,7 @@ class Embedder:
         """Vectors of whole sentences, or of their tokens, all at once.
 
         Args:
-            sentences: one sentence (`str`), or a list of sentences or of token lists.
+            sentences: one sentence (`str`), or several, see `embed`.
             output: "sentence", the mean over a sentence's tokens (zeros if it has none), or
                 "token".
             normalize: whether to scale every vector to length 1 (zeros stay zeros).
@@ -219,13 +222,14 @@ class Embedder:
         """
         check_choice(output, "output", OUTPUTS)
         is_one = isinstance(sentences, str | bytes)
+        _refuse_tables(sentences)
         batch = [sentences] if is_one else list(sentences)
         shown = sys.stderr.isatty() if show_progress_bar is None else show_progress_bar
         arrays = []
         with progress(len(batch), "embedding", "sentences", shown=shown) as meter:
             for vectors in self.embed(batch):
                 if output == "sentence":
-                    vectors = vectors.sum(axis=-2) / max(1, vectors.shape[-2])
+                    vectors = mean_over_tokens(vectors)
                 if normalize:
                     norm = np.linalg.norm(vectors, axis=-1, keepdims=True)
                     vectors = vectors / np.where(norm > 0, norm, 1)
@@ -255,19 +259,21 @@ class Embedder:
 
         Args:
             input: text, one tokenised sentence a line, or CoNLL columns; `.gz` is unpacked.
-            output: by its suffix HDF5 (.hdf5, .h5, or any other), Parquet (.parquet, a folder), or
-                NumPy (.npz, .npy); see `HDF5Output` and so on. A sentence's array is as `embed`
-                gives it, and an empty line has one too.
+            output: by its suffix HDF5 (.hdf5, .h5), Parquet (.parquet, a folder), or NumPy (.npz,
+                .npy); see `HDF5Output` and so on. A sentence's array is as `embed` gives it, and
+                an empty line has one too.
             overwrite: whether `output` may be replaced, and unfinished work that does not fit.
             format, token_column: of the input, see `sentence_reader`. None: by its name.
-            options: of the output, see `OutputOptions`.
+            options: of the output, see `OutputOptions`; `pool="mean"` writes one vector a sentence,
+                as `encode` gives it.
 
         Returns:
             The size of the input, and how many of its sentences are odd.
 
         Raises:
             FileExistsError: see `overwrite`, or another process is at it.
-            ValueError: an option that the format does not have, or damaged input.
+            ValueError: an unknown suffix, an option that the format does not have, or damaged
+                input.
             OSError: a file cannot be read or written.
         """
         read = sentence_reader(input, format, token_column)
@@ -318,6 +324,17 @@ class Embedder:
         outputs = self.bilm.layers_of_vectors(tf.cast(vectors, self.bilm.compute_dtype), mask)
         layers = tf.cast(outputs["layers"], tf.float32)  # (batch, layer, token, feature)
         return self._choice(layers, outputs["mask"])
+
+
+def _refuse_tables(sentences: Any) -> None:
+    """Refuses what a user takes for a column of sentences, and iteration does not."""
+    if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
+        raise TypeError(
+            "`sentences` must be sentences, not a table, which would give the names of its "
+            'columns. Pass one column, for example df["text"]. '
+            f"Received: {type(sentences).__name__}"
+        )
+    refuse_sentences_as_tokens(sentences)
 
 
 def _tokens(number: int, sentence: Any) -> list[bytes]:

@@ -17,7 +17,7 @@ from absl import logging
 from elmo_tf import __version__
 from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, VectorOutput
-from elmo_tf.files import atomic_file, put_in_place, synchronise
+from elmo_tf.files import atomic_file, naming_full_disk, put_in_place, synchronise
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import check_regular_file
 from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
@@ -57,8 +57,8 @@ class FileJob:
     Raises:
         FileExistsError: the output is there already, or unfinished work that does not fit, and
             `overwrite` is false; or somebody else is at work on it.
-        OSError, ValueError: the input cannot be read more than once, or the format has no such
-            option.
+        OSError, ValueError: the input cannot be read more than once, the name of the output has
+            an unknown suffix, or the format has no such option.
     """
 
     def __init__(
@@ -90,7 +90,11 @@ class FileJob:
             The size of the input, and how many of its sentences are odd.
         """
         self._output.parent.mkdir(parents=True, exist_ok=True)
-        with self._locked_folder(), contextlib.ExitStack() as undo:
+        with (
+            naming_full_disk(self._output),
+            self._locked_folder(),
+            contextlib.ExitStack() as undo,
+        ):
             if not (self._folder / _JOB_FILE).exists():
                 undo.callback(self._remove_folder)
             count = self._count()
@@ -100,7 +104,11 @@ class FileJob:
                     undo.pop_all()  # from here on, there is something to go on from
                 self._refuse_changes()
                 for path, suffix in output.finish(self._read()):
-                    put_in_place(path, self._output.with_name(self._output.name + suffix))
+                    name = self._output.with_name(self._output.name + suffix)
+                    if path is None:
+                        name.unlink(missing_ok=True)
+                    else:
+                        put_in_place(path, name)
             synchronise(self._output.parent)  # the new names
             self._remove_folder()
         return count

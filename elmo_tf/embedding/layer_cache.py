@@ -20,7 +20,7 @@ from elmo_tf import __version__
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_files import LayerFiles, LayersShape, write_layers
-from elmo_tf.files import synchronise
+from elmo_tf.files import naming_full_disk, synchronise
 from elmo_tf.progress import progress_over
 from elmo_tf.text.sentences import encode
 
@@ -217,12 +217,8 @@ class _Work:
             )
         arrays = self._embedder.embed(self._sentences)
         arrays = progress_over(arrays, len(self._sentences), "embedding", "sentences")
-        try:
+        with naming_full_disk(folder.parent):
             num_clipped = write_layers(folder, arrays, self.shape)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:  # a write does not tell where it failed
-                error.filename = str(folder.parent)
-            raise
         (folder / _NOTE_FILE).write_text(json.dumps({"clipped": num_clipped}), "utf-8")
         for path in folder.iterdir():
             synchronise(path)

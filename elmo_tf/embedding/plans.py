@@ -48,7 +48,7 @@ def plan(
         this processor multiplies fast. Hours are for a machine as busy as it is now.
 
     Raises:
-        ValueError: the format has no such option.
+        ValueError: the output's name tells no format, or the format has no such option.
     """
     kind = output_format(output)
     kind.check(options)
@@ -120,6 +120,7 @@ def _bytes_per_token(
             tokens += vectors.shape[-2]
         size = 0
         for path, _ in output.finish(iter(sample)):
-            files = path.iterdir() if path.is_dir() else [path]
-            size += sum(file.stat().st_size for file in files)
+            if path is not None:
+                files = path.iterdir() if path.is_dir() else [path]
+                size += sum(file.stat().st_size for file in files)
     return size / max(tokens, 1)

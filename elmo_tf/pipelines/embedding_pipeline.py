@@ -48,13 +48,14 @@ def run_embedding_pipeline(
     token_column: int | None = None,
     pipeline_args: Sequence[str] = ("--runner=FnApiRunner",),
     overwrite: bool = False,
+    pool: str = "none",
 ) -> dict[str, int]:
     """Embeds text files on a runner of Apache Beam, and waits for the end.
 
     Args:
         model, layers, precision, batch_tokens: see `EmbeddingHandler`.
         pattern, output, format, token_column, overwrite: see `embed_files`.
-        dtype, compression, forget_sentences: see `OutputOptions`.
+        dtype, compression, forget_sentences, pool: see `OutputOptions`.
         pipeline_args: Beam's own options, as on a command line. Defaults to the runner in this
             process, without the programs that "DirectRunner" downloads where it can.
 
@@ -71,7 +72,7 @@ def run_embedding_pipeline(
             raises the error itself: of a missing checkpoint, of a damaged file.
     """
     handler = EmbeddingHandler(model, layers, precision, batch_tokens)
-    options = OutputOptions(dtype, compression, forget_sentences)
+    options = OutputOptions(dtype, compression, forget_sentences, pool=pool)
     pipeline = beam.Pipeline(options=PipelineOptions(list(pipeline_args)))
     embed_files(pipeline, pattern, output, handler, options, format, token_column, overwrite)
     result = pipeline.run()
@@ -130,7 +131,7 @@ def embed_files(
         | "Spread" >> beam.Reshuffle()
         | "Read" >> beam.ParDo(_ReadSentences(format, token_column))
         | "Embed" >> RunInference(KeyedEmbeddingHandler(handler))
-        | "Rows" >> beam.Map(_row, options.dtype)
+        | "Rows" >> beam.Map(_row, options)
         | "Write"
         >> WriteToParquet(
             f"{output}/part",
@@ -174,10 +175,10 @@ class _ReadSentences(beam.DoFn):
             self._counters["invalid"].inc()
 
 
-def _row(embedded: tuple[_Place, PredictionResult], dtype: str) -> dict[str, Any]:
+def _row(embedded: tuple[_Place, PredictionResult], options: OutputOptions) -> dict[str, Any]:
     (path, number, text), result = embedded
     sentence = Sentence(_as_read(text), list(map(_as_read, result.example)))
-    return {"file": path, **parquet_row(number, sentence, result.inference, dtype)}
+    return {"file": path, **parquet_row(number, sentence, result.inference, options)}
 
 
 def _as_read(text: bytes) -> str:
@@ -229,8 +230,8 @@ def _make_room(output: str, overwrite: bool) -> None:
         )
     if old and not overwrite:
         raise FileExistsError(
-            f"{output} holds {len(old)} shards already, such as {old[0]}. Choose another folder, "
-            "or allow them to be replaced (overwrite=True, --overwrite)."
+            f"{output} holds {len(old)} shards already, such as {old[0]}. Choose another folder or "
+            "add --overwrite (overwrite=True)."
         )
     if old:
         FileSystems.delete(old)

@@ -17,10 +17,8 @@ from elmo_tf.saved_models.exporting.model_cards import model_card
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.exporting.warmup import write_warmup
+from elmo_tf.saved_models.folders import VERSION_FILES, check_new_version
 from elmo_tf.text.vocabulary import Vocabulary
-
-# What stands in the folder of a version.
-VERSION_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
 
 
 def export(
@@ -69,6 +67,7 @@ def export(
         warn_of_layer_norm(bilm_or_elmo)
     path = Path(directory) / str(version)
     refuse_pattern(path)
+    check_new_version(directory, version, overwrite)
     with (
         atomic_directory(path, overwrite, VERSION_FILES) as part,
         tempfile.TemporaryDirectory() as assets,

@@ -10,7 +10,6 @@ import tensorflow as tf
 from elmo_tf import __version__
 from elmo_tf.files import atomic_directory, refuse_pattern
 from elmo_tf.saved_models.exporting.export import (
-    VERSION_FILES,
     check_version,
     warn_of_layer_norm,
     write_saved_model,
@@ -23,6 +22,7 @@ from elmo_tf.saved_models.exporting.verify import (
     check_weights,
     compare_signatures,
 )
+from elmo_tf.saved_models.folders import VERSION_FILES, check_new_version
 from elmo_tf.tasks import TaskModel
 
 LABELS_FILE = "labels.txt"
@@ -68,6 +68,7 @@ def export_task(
     check_version(version)
     path = Path(directory) / str(version)
     refuse_pattern(path)
+    check_new_version(directory, version, overwrite)
     exported = ExportedTask(model)
     if model.elmo is not None:
         warn_of_layer_norm(model.elmo)

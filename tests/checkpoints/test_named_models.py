@@ -107,9 +107,14 @@ def test_a_path_object_is_never_a_name(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("path", ["small_en", "Small-EN", "./small-en", Path("small-en")], ids=str)
 def test_a_name_that_is_nearly_right_is_corrected(path):
-    wanted = r"There is no checkpoint .*\. Was the model meant, the string 'small-en'\?"
+    wanted = r"There is no checkpoint .*\. Did you mean the built-in model 'small-en'\?"
     with pytest.raises(FileNotFoundError, match=wanted):
         load_bilm(path)
+
+
+def test_a_name_that_is_nearly_that_of_a_published_model_is_corrected():
+    with pytest.raises(FileNotFoundError, match=r"Did you mean the published model 'original'\?"):
+        load_bilm("orignal")
 
 
 def test_a_part_of_a_pair_is_no_name():

@@ -83,6 +83,14 @@ def test_columns_on_stdin_are_told_by_the_option(command, model, stdin):
     assert [len(v[0]) for v in read_vectors(Path("v.npz")).values()] == [2, 1]
 
 
+def test_it_writes_one_vector_a_sentence(command, model):
+    status, _, _ = command("embed", model, "text.txt", "v.npy", "--layers", "top", "--pool", "mean")
+
+    assert status == 0
+    expected = Embedder(model, layers="top").encode(LINES)
+    np.testing.assert_allclose(np.load("v.npy"), expected, atol=1e-6)
+
+
 def test_it_takes_a_precision(command, model):
     status, _, _ = command("embed", model, "text.txt", "v.npz", "--precision", "bfloat16")
 
@@ -151,6 +159,8 @@ def test_a_plan_is_printed_and_nothing_done(command, model):
             "a pipeline writes Parquet",
         ),
         (("nowhere.txt", "v.hdf5"), "nowhere.txt"),
+        (("text.txt", "-"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),
+        (("text.txt", "v.csv", "--plan"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),
     ],
 )
 def test_what_cannot_be_done_is_told_in_a_line(command, model, arguments, message):
@@ -168,16 +178,21 @@ def test_what_exists_is_not_replaced(command, model):
     status, _, err = command("embed", model, "text.txt", "v.hdf5")
 
     assert status == 2
-    assert "v.hdf5 exists already" in err
+    assert "v.hdf5 exists. Choose another path or add --overwrite (overwrite=True)." in err
     assert Path("v.hdf5").read_text() == "mine"
 
 
-def test_a_pipeline_writes_shards_with_the_same_vectors(command, model):
-    status, out, _ = command("embed", model, "text.*", "shards", "--runner", "FnApiRunner")
+@pytest.mark.parametrize("pool", ["none", "mean"])
+def test_a_pipeline_writes_shards_with_the_same_vectors(command, model, pool):
+    status, out, _ = command(
+        "embed", model, "text.*", "shards", "--runner", "FnApiRunner", "--pool", pool
+    )
 
     assert status == 0
     assert json.loads(out)["sentences"] == len(LINES)
     expected = list(Embedder(model).embed(LINES))
+    if pool == "mean":
+        expected = Embedder(model).encode(LINES)
     rows = pq.read_table("shards").to_pylist()
     assert len(rows) == len(LINES)
     for row in rows:

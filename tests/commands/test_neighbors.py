@@ -152,7 +152,11 @@ def test_people_read_the_word_marked_in_its_context(command, built):
         (("bank", "--index", "index", "--corpus", "glove.txt"), "is of other files", 1),
         (("bank", "--index", "index", "--max-tokens", "9"), "max_tokens=None, not 9", 1),
         (("bank", "--index", "index", "--vectors", "text.txt"), "text.txt, line 1:", 1),
-        (("bank", "--index", "index", "--json", "text.txt"), "text.txt exists already", 2),
+        (
+            ("bank", "--index", "index", "--json", "text.txt"),
+            "text.txt exists. Choose another path or add",
+            2,
+        ),
         (("bank", "--index", "text.txt", "--model", "m", "--corpus", "text.txt"), "exists", 2),
         (("bank", "--index", "new", "--model", "m", "--corpus", "no*.txt"), "No text file", 1),
     ],

@@ -64,7 +64,7 @@ def test_a_picture_is_replaced_only_if_told(command, run, tmp_path):
     for kind in (("training", "run"), ("similarity", "a", "--model", "nowhere")):
         status, _, err = command("plot", *kind, "--output", "out.png")
         assert status == 2
-        assert "out.png exists already" in err
+        assert "out.png exists." in err
     assert command("plot", "training", "run", "--output", "out.png", "--overwrite")[0] == 0
 
 

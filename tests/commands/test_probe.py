@@ -111,7 +111,7 @@ def test_a_result_is_not_replaced(command, checkpoint_directory):
     )
 
     assert (status, out) == (2, "")
-    assert "out.json exists already" in err
+    assert "out.json exists." in err
 
 
 @pytest.mark.parametrize(

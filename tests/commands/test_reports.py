@@ -57,7 +57,7 @@ def test_a_file_is_replaced_only_if_that_is_allowed(told, tmp_path):
     path = tmp_path / "results.json"
     path.write_text("earlier results")
 
-    with pytest.raises(FileExistsError, match=r"results\.json exists already"):
+    with pytest.raises(FileExistsError, match=r"results\.json exists\."):
         told("--json", path)
     assert path.read_text() == "earlier results"
     told("--json", path, "--overwrite")

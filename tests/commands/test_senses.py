@@ -77,7 +77,7 @@ def test_it_prints_tables_and_replaces_outputs_where_that_is_allowed(senses):
     for output in outputs:
         status, out, err = senses(*call, *output)
         assert (status, out) == (2, "")
-        assert "exists already" in err
+        assert "exists. Choose another path or add --overwrite" in err
     assert {path.read_text() for path in existing} == {"earlier"}
 
     status, out, _ = senses(*call, *outputs[0], *outputs[1], "--overwrite")

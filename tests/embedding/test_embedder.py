@@ -215,6 +215,35 @@ def test_one_string_is_no_batch_of_sentences(embedder):
             embedder.embed(string)
 
 
+class Frame:
+    """Iterated and seen as an array as a pandas DataFrame is."""
+
+    columns = ("text",)
+    shape = (2, 1)
+
+    def __iter__(self):
+        return iter(self.columns)
+
+
+@pytest.mark.parametrize("table", [Frame(), {"text": ["the cat sat"]}], ids=["frame", "dict"])
+def test_a_table_is_refused_since_its_items_are_the_names_of_its_columns(embedder, table):
+    for call in (embedder.encode, embedder.embed):
+        with pytest.raises(TypeError, match=r"not a table.*Pass one column, for example df"):
+            call(table)
+
+
+def test_an_array_of_one_column_of_sentences_is_refused(embedder):
+    column = np.array([["the cat sat"], ["a"]], object)
+
+    for call in (embedder.encode, embedder.embed):
+        with pytest.raises(ValueError, match=r"Pass sentences as strings of shape \(batch,\)"):
+            call(column)
+    np.testing.assert_array_equal(
+        embedder.encode(column[:, 0]), embedder.encode(["the cat sat", "a"])
+    )
+    assert embedder.encode(np.array([["a"], ["cat"]])).shape[0] == 2  # a token each
+
+
 @pytest.mark.parametrize("sentence", [7, None, ["a", 7], {"a": 1}, [["a"]]])
 def test_what_is_no_text_is_refused_with_its_number(embedder, sentence):
     with pytest.raises(TypeError, match=r"must be a str or a list of tokens.*Sentence 1 is "):

@@ -53,6 +53,38 @@ def test_numbers_of_16_bits_are_the_rounded_ones(bilm, text, tmp_path, suffix, l
         np.testing.assert_allclose(arrays[number], expected, atol=1e-6, rtol=1e-3)
 
 
+@formats
+@pytest.mark.parametrize("layers", ["all", "top"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_pooled_vectors_are_those_of_encode(bilm, text, tmp_path, suffix, layers, dtype):
+    embedder = Embedder(bilm, layers=layers)
+    output = tmp_path / f"vectors{suffix}"
+
+    embedder.embed_file(text, output, dtype=dtype, pool="mean")
+
+    arrays = read_vectors(output)
+    assert sorted(arrays) == [0, 1, 2, 3]
+    for number, expected in enumerate(embedder.encode(LINES)):
+        assert arrays[number].dtype == dtype
+        assert arrays[number].shape == expected.shape
+        np.testing.assert_allclose(
+            arrays[number], expected, atol=1e-3 if dtype[5:] == "16" else 1e-6
+        )
+    if suffix == ".npy":
+        assert np.load(output).shape == embedder.encode(LINES).shape
+
+
+def test_an_array_of_pooled_vectors_has_no_offsets(embedder, text, tmp_path):
+    output, offsets = tmp_path / "vectors.npy", tmp_path / "vectors.npy.offsets.npy"
+    embedder.embed_file(text, output)
+    assert offsets.exists()
+
+    embedder.embed_file(text, output, overwrite=True, pool="mean")
+
+    assert not offsets.exists()
+    assert np.load(output).shape[0] == 4
+
+
 @pytest.mark.parametrize(
     ("suffix", "compression"),
     [
@@ -114,6 +146,17 @@ def test_a_text_without_lines_is_an_output_without_arrays(embedder, tmp_path, su
     assert read_vectors(tmp_path / f"vectors{suffix}") == {}
 
 
+@pytest.mark.parametrize("name", ["vectors.csv", "vectors.jsonl", "vectors", "-"])
+def test_a_name_that_tells_no_format_is_refused_with_those_there_are(embedder, text, name):
+    with pytest.raises(
+        ValueError, match=r"must end in \.hdf5, \.h5, \.parquet, \.npz, \.npy\..*"
+    ) as e:
+        embedder.embed_file(text, text.parent / name)
+
+    assert repr(str(text.parent / name)) in str(e.value)
+    assert os.listdir(text.parent) == ["text.txt"]
+
+
 def test_columns_are_read_too(embedder, tmp_path):
     columns = tmp_path / "text.conll"
     columns.write_text("-DOCSTART- O\n\nthe O\ncat B-ANIMAL\n\n# O\nhash O\n")
@@ -168,7 +211,9 @@ def test_an_existing_output_is_refused_unless_that_is_allowed(embedder, text, tm
     embedder.embed_file(text, output)
     text.write_text("only this")
 
-    with pytest.raises(FileExistsError, match=rf"vectors{suffix} exists already"):
+    with pytest.raises(
+        FileExistsError, match=rf"vectors{suffix} exists\. Choose another path or add"
+    ):
         embedder.embed_file(text, output)
     assert len(read_vectors(output)) == 4
 
@@ -183,8 +228,9 @@ def test_a_folder_with_other_things_is_never_replaced(embedder, text, tmp_path):
 
     with pytest.raises(FileExistsError, match=r"holds more than would be written: thesis\.tex"):
         embedder.embed_file(text, output, overwrite=True)
+    (tmp_path / "vectors.hdf5").mkdir()
     with pytest.raises(FileExistsError, match="a folder has that name"):
-        embedder.embed_file(text, tmp_path, overwrite=True)
+        embedder.embed_file(text, tmp_path / "vectors.hdf5", overwrite=True)
 
 
 def test_a_failure_before_the_first_vectors_leaves_nothing(embedder, tmp_path):
@@ -216,6 +262,7 @@ def test_a_pipe_and_a_directory_are_refused(embedder, tmp_path):
         (".npy", {"compression": "gzip"}, r"An \.npy array has no compression 'gzip', only none"),
         (".hdf5", {"compression": "zip"}, "HDF5 has no compression 'zip', only none, gzip, lzf"),
         (".parquet", {"use_sentence_keys": True}, "Parquet has no keys"),
+        (".hdf5", {"pool": "max"}, "`pool` must be one of none, mean. Received: 'max'"),
         (".hdf5", {"dtype": "int8"}, "`dtype` must be one of float32, float16. Received: 'int8'"),
         (
             ".hdf5",

@@ -1,8 +1,10 @@
 """Work on a file that was stopped goes on, and comes to the same end."""
 
 import contextlib
+import errno
 import fcntl
 import os
+import resource
 
 import numpy as np
 import pytest
@@ -66,17 +68,21 @@ def stopped_at(name, instead=stopped):
 
 
 @formats
-def test_work_goes_on_where_it_was_stopped(bilm, text, tmp_path, suffix, caplog):
+@pytest.mark.parametrize("pool", ["none", "mean"])
+def test_work_goes_on_where_it_was_stopped(bilm, text, tmp_path, suffix, pool, caplog, monkeypatch):
     caplog.set_level("INFO", logger="absl")
+    if pool == "mean":
+        monkeypatch.setattr("elmo_tf.embedding.outputs.parquet_output._SHARD", 2000)
     whole, parts = tmp_path / f"whole{suffix}", tmp_path / f"parts{suffix}"
-    Embedder(bilm, batch_tokens=64).embed_file(text, whole)
+    Embedder(bilm, batch_tokens=64).embed_file(text, whole, pool=pool)
 
     for _ in range(2):
+        stopping = Interrupted(Embedder(bilm, batch_tokens=64), num_groups=2)
         with pytest.raises(KeyboardInterrupt):
-            Interrupted(Embedder(bilm, batch_tokens=64), num_groups=2).embed_file(text, parts)
+            stopping.embed_file(text, parts, pool=pool)
         assert not parts.exists()
     caplog.clear()
-    Embedder(bilm, batch_tokens=64).embed_file(text, parts)
+    Embedder(bilm, batch_tokens=64).embed_file(text, parts, pool=pool)
 
     assert "Going on after" in caplog.text
     arrays, expected = read_vectors(parts), read_vectors(whole)
@@ -104,7 +110,40 @@ def test_a_stop_before_the_end_is_mended_too(bilm, text, tmp_path, suffix):
         np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("change", ["input", "layers", "dtype", "weights"])
+@contextlib.contextmanager
+def full_disk(num_bytes):
+    """A block in which no file can become larger than that."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@formats
+@pytest.mark.parametrize("num_bytes", [0, 10, 5000, 11_000, 30_000])
+def test_a_full_disk_is_told_with_the_path_and_work_goes_on_later(
+    bilm, text, tmp_path, suffix, num_bytes
+):
+    whole, parts = tmp_path / f"whole{suffix}", tmp_path / f"parts{suffix}"
+    Embedder(bilm, batch_tokens=64).embed_file(text, whole)
+
+    with pytest.raises(OSError, match="File too large") as caught, full_disk(num_bytes):
+        Embedder(bilm, batch_tokens=64).embed_file(text, parts)
+    assert caught.value.errno == errno.EFBIG
+    assert caught.value.filename.startswith(str(parts))
+    assert not parts.exists()
+
+    Embedder(bilm, batch_tokens=64).embed_file(text, parts)
+
+    arrays, expected = read_vectors(parts), read_vectors(whole)
+    assert len(arrays) == 300
+    for number, array in expected.items():
+        np.testing.assert_array_equal(arrays[number], array)
+
+
+@pytest.mark.parametrize("change", ["input", "layers", "dtype", "pool", "weights"])
 def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
     bilm, fresh_bilm, text, tmp_path, change
 ):
@@ -118,8 +157,8 @@ def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
     elif change == "layers":
         embedder = Embedder(bilm, "top", batch_tokens=64)
         told = "layers"
-    elif change == "dtype":
-        options = {"dtype": "float16"}
+    elif change in ("dtype", "pool"):
+        options = {"dtype": "float16"} if change == "dtype" else {"pool": "mean"}
         told = "output options"
     else:
         other_bilm = fresh_bilm()
@@ -136,7 +175,9 @@ def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
 
     embedder.embed_file(text, output, overwrite=True, **options)
     arrays = read_vectors(output)
-    for number, expected in enumerate(embedder.embed(text.read_text().split("\n"))):
+    sentences = text.read_text().split("\n")
+    vectors = embedder.encode(sentences) if change == "pool" else embedder.embed(sentences)
+    for number, expected in enumerate(vectors):
         np.testing.assert_allclose(arrays[number], expected, atol=2e-3)
 
 

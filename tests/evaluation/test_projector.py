@@ -188,7 +188,7 @@ def test_a_folder_in_use_is_replaced_only_if_it_is_an_earlier_export(embedder, t
     folder = tmp_path / "projector"
     occurrences = read_occurrences(text)
     export_projector(embedder, occurrences, folder)
-    with pytest.raises(FileExistsError, match="exists already"):
+    with pytest.raises(FileExistsError, match=r"exists\. Choose another path or add --overwrite"):
         export_projector(embedder, occurrences, folder)
     export_projector(embedder, occurrences[:1], folder, overwrite=True)
     assert len(metadata(folder)) == 5

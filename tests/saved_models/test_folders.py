@@ -1,4 +1,6 @@
-from elmo_tf.saved_models.folders import versions_in
+import pytest
+
+from elmo_tf.saved_models.folders import check_new_version, versions_in
 
 
 def test_versions_are_folders_with_a_model_named_by_a_number(tmp_path):
@@ -16,3 +18,14 @@ def test_a_number_that_no_version_can_have_is_none(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").touch()
     assert list(versions_in(tmp_path)) == [2**63 - 1]
+
+
+def test_the_next_free_version_is_named(tmp_path):
+    for name in ("1", "3"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "saved_model.pb").touch()
+
+    with pytest.raises(FileExistsError, match=r"1 exists\. Add `--version 4` or `--overwrite` "):
+        check_new_version(tmp_path, 1, overwrite=False)
+    check_new_version(tmp_path, 1, overwrite=True)
+    check_new_version(tmp_path, 2, overwrite=False)

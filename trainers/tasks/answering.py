@@ -52,13 +52,14 @@ def predict_task(
     """Writes what the best model of a work directory says of a file.
 
     Of "ner" and "pos" a token and its tag a line, with an empty line behind each sentence; of "sst"
-    a label and its sentence a line; of "snli" lines of JSON with `sentence1`, `sentence2` and
-    `label`.
+    and "classify" a label, a tab and its text a line; of "snli" lines of JSON with `sentence1`,
+    `sentence2` and `label`.
 
     Args:
         workdir: of `train_task`.
         input: without labels, or with some that are not read: text, a tokenised sentence a line, or
-            CoNLL columns; of "sst" trees too; of "snli" as `read_pairs` takes it.
+            CoNLL columns; of "sst" trees too; of "classify" `.tsv` and `.csv` too, see
+            `read_labelled`; of "snli" as `read_pairs` takes it.
         output: the file to write.
         format: "text", "conll" or "conllu"; None to go by the name of the input.
         token_column: int >= 1 or None. Of CoNLL columns, see `sentence_reader`. If it is columns
@@ -82,7 +83,8 @@ def predict_task(
     if (format or format_of(input)) != "text":
         format = format or settings["format"]
         token_column = token_column or settings["token_column"]
-    texts = kind.unlabelled(os.fspath(input), format, token_column, known)
+    settings = {**settings, "format": format, "token_column": token_column}
+    texts = kind.unlabelled(os.fspath(input), settings, known)
     found = batch_answers(kind, model, Batches(model, texts, None, _BATCH_SIZE), shown=True)
     with atomic_file(output, overwrite) as part, open(part, "wb") as file:
         for line in kind.lines(texts, found):

@@ -11,7 +11,13 @@ from elmo_tf.settings import resumed_settings
 
 RECORD_FILE = "task.json"
 # The tasks, and the models for each; the first is the usual one.
-MODELS = {"ner": ("crf",), "pos": ("crf",), "sst": ("bcn", "bilstm"), "snli": ("esim",)}
+MODELS = {
+    "ner": ("crf",),
+    "pos": ("crf",),
+    "sst": ("bcn", "bilstm"),
+    "snli": ("esim",),
+    "classify": ("bcn", "bilstm"),
+}
 MIXES = ("learnt", "top", "average")
 PRECISIONS = ("float32", "bfloat16")
 # What may differ between a run and its continuation.
@@ -21,6 +27,7 @@ FREE = frozenset(
 
 _EXCLUSIVE = (("resume", "overwrite"),)
 _COUNTS = ("units", "word_dim", "batch_size", "epochs", "patience", "token_column", "tag_column")
+_COLUMNS = ("text_column", "label_column")
 _RATES = ("dropout", "elmo_dropout")
 _NOT_NEGATIVE = ("mix_l2", "cache_gb")
 _POSITIVE = ("learning_rate", "clip_norm")
@@ -36,14 +43,15 @@ class TaskConfig:
 
     Args:
         task: "ner", named entities; "pos", parts of speech or any other tags; "sst", sentiment of
-            sentences; "snli", whether one sentence follows from another.
+            sentences; "snli", whether one sentence follows from another; "classify", any labels of
+            texts.
         train: files of the task, see the readers in `elmo_tf.text`.
         dev: files on which it is decided when to stop, and which epoch was the best.
         workdir: where all results go.
         share: float, above 0 to 1. Of the examples of `train` that are trained on, drawn by the
             seed; a larger share holds those of a smaller one.
-        model: "crf" for tags, "bcn" or "bilstm" for sentiment, "esim" for entailment; None for the
-            first of the task's.
+        model: "crf" for tags, "bcn" or "bilstm" for sentiment and other labels, "esim" for
+            entailment; None for the first of the task's.
         elmo: a checkpoint, see `elmo_tf.load_bilm`; None for a model without ELMo.
         placement: where ELMo goes in, see `elmo_tf.tasks.TokenVectors`.
         mix: of the layers: "learnt", the "top" alone, or their "average".
@@ -69,6 +77,8 @@ class TaskConfig:
         phrases: int >= 1 or None. Tokens that phrases must have to be examples of "sst", of
             training alone; None trains on whole sentences.
         binary: whether "sst" has two labels, without what is neutral.
+        text_column, label_column: of the files of "classify", str or int >= 1, see
+            `text.labelled_texts.read_labelled`.
         learning_rate: float > 0. Of Adam.
         clip_norm: float > 0. Bound of the gradient's global norm.
         batch_size: int >= 1. Examples of a step.
@@ -114,6 +124,8 @@ class TaskConfig:
     scheme: str = "BIO"
     phrases: int | None = None
     binary: bool = False
+    text_column: str | int = "text"
+    label_column: str | int = "label"
     learning_rate: float = 0.001
     clip_norm: float = 5.0
     batch_size: int = 32
@@ -175,6 +187,12 @@ class TaskConfig:
             value = getattr(self, name)
             if value is not None:
                 check_int(value, name, least=0 if name in ("seed", "word_dim") else 1)
+        for name in _COLUMNS:
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                check_int(value, name, least=1)
+            elif not value:
+                raise ValueError(f"`{name}` must be a name, or a number from 1. Received: ''")
         for name in _FLAGS:
             check_bool(getattr(self, name), name)
         for name in _RATES:
@@ -222,8 +240,15 @@ class TaskConfig:
             )
         if self.task != "ner" and self.scheme != "BIO":
             raise ValueError("`scheme` is of the task ner alone.")
+        if self.task != "classify" and (self.text_column, self.label_column) != ("text", "label"):
+            raise ValueError("`text_column` and `label_column` are of the task classify alone.")
+        if self.text_column == self.label_column:
+            raise ValueError(
+                "`text_column` and `label_column` must differ. "
+                f"Received: {self.text_column!r} for both"
+            )
         columns = (self.format, self.token_column, self.tag_column)
-        if self.task in ("sst", "snli") and any(one is not None for one in columns):
+        if self.task not in ("ner", "pos") and any(one is not None for one in columns):
             raise ValueError(
                 "`format`, `token_column` and `tag_column` are of the tasks ner and pos alone."
             )

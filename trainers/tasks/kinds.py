@@ -11,7 +11,14 @@ import keras
 from elmo_tf.evaluation.task_scores import label_scores, span_scores, tag_scores
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks import BCN, ESIM, BiLSTMClassifier, CRFTagger
-from elmo_tf.tasks.data.labelled_texts import LabelledPair, LabelledText, read_pairs, read_sentiment
+from elmo_tf.tasks.data.labelled_texts import (
+    LabelledPair,
+    LabelledText,
+    is_table,
+    read_labelled,
+    read_pairs,
+    read_sentiment,
+)
 from elmo_tf.tasks.data.sentiment_trees import read_trees
 from elmo_tf.tasks.data.tag_schemes import converted, scheme_tags
 from elmo_tf.tasks.data.tagged_sentences import TaggedSentence, read_tagged_files
@@ -76,13 +83,14 @@ class TaskKind(abc.ABC):
 
     @abc.abstractmethod
     def unlabelled(
-        self, path: str, format: str | None, token_column: int | None, known: Collection[str]
+        self, path: str, settings: Mapping[str, Any], known: Collection[str]
     ) -> list[tuple[list[str], ...]]:
         """The texts of a file whose labels, if it has some, are not read.
 
         Args:
             path: the file.
-            format, token_column: see `sentence_reader`.
+            settings: those of `TaskConfig`, with the `format` and `token_column` of this file, see
+                `sentence_reader`.
             known: labels that would stand in such a file.
         """
 
@@ -131,9 +139,10 @@ class Tagging(TaskKind):
         """See `TaskKind`."""
         return tag_scores(gold, predicted)
 
-    def unlabelled(self, path, format, token_column, known):
+    def unlabelled(self, path, settings, known):
         """See `TaskKind`."""
-        sentences = list(sentence_reader(path, format, token_column)())
+        format = settings["format"]
+        sentences = _sentences(path, settings)
         is_text = (format or format_of(path)) == "text"
         if format is None and is_text and _look_like_columns(sentences, known):
             raise ValueError(
@@ -207,8 +216,31 @@ class NamedEntities(Tagging):
         return span_scores(gold, predicted)
 
 
-class Sentiment(TaskKind):
-    """A label for each sentence."""
+class Classification(TaskKind):
+    """A label for each text."""
+
+    def read(self, files, settings, known) -> list[LabelledText]:
+        """See `TaskKind`."""
+        columns = [settings[name] for name in ("text_column", "label_column")]
+        return [text for file in files for text in read_labelled(file, *columns, known)]
+
+    def unlabelled(self, path, settings, known):
+        """See `TaskKind`. A table is read as one, unless a format is named."""
+        if is_table(path) and settings["format"] is None:
+            columns = [settings[name] for name in ("text_column", "label_column")]
+            return [(one.tokens,) for one in read_labelled(path, *columns, is_labelled=False)]
+        return [(one.tokens,) for one in _sentences(path, settings)]
+
+    def new_model(self, config, labels, embeddings, elmo):
+        """See `TaskKind`."""
+        model_class = {"bcn": BCN, "bilstm": BiLSTMClassifier}[config.model]
+        return model_class(
+            *(labels, embeddings, elmo, config.placement), dropout=config.dropout, **_units(config)
+        )
+
+
+class Sentiment(Classification):
+    """A label for each sentence, of trees."""
 
     def read(self, files, settings, known) -> list[LabelledText]:
         """See `TaskKind`."""
@@ -218,19 +250,12 @@ class Sentiment(TaskKind):
             for text in read_sentiment(file, settings["phrases"], settings["binary"], known)
         ]
 
-    def unlabelled(self, path, format, token_column, known):
+    def unlabelled(self, path, settings, known):
         """See `TaskKind`. A file of trees is read as one."""
-        sentences = list(sentence_reader(path, format, token_column)())
-        if format is None and _look_like_trees(sentences, {*known, *_TREE_LABELS}):
+        sentences = _sentences(path, settings)
+        if settings["format"] is None and _look_like_trees(sentences, {*known, *_TREE_LABELS}):
             return [(phrases[0].tokens,) for _, phrases in read_trees(path)]
         return [(one.tokens,) for one in sentences]
-
-    def new_model(self, config, labels, embeddings, elmo):
-        """See `TaskKind`."""
-        model_class = {"bcn": BCN, "bilstm": BiLSTMClassifier}[config.model]
-        return model_class(
-            *(labels, embeddings, elmo, config.placement), dropout=config.dropout, **_units(config)
-        )
 
 
 def _look_like_trees(sentences: Sequence[Sentence], known: Collection[str]) -> bool:
@@ -250,9 +275,9 @@ class Entailment(TaskKind):
         """See `TaskKind`."""
         return (example.premise, example.hypothesis)
 
-    def unlabelled(self, path, format, token_column, known):
+    def unlabelled(self, path, settings, known):
         """See `TaskKind`."""
-        if format is not None or token_column is not None:
+        if settings["format"] is not None or settings["token_column"] is not None:
             raise ValueError("Pairs have no other format, and no columns of tokens.")
         return [self.texts(pair) for pair in read_pairs(path, is_labelled=False)]
 
@@ -274,7 +299,12 @@ KINDS: dict[str, TaskKind] = {
     "pos": Tagging(),
     "sst": Sentiment(),
     "snli": Entailment(),
+    "classify": Classification(),
 }
+
+
+def _sentences(path: str, settings: Mapping[str, Any]) -> list[Sentence]:
+    return list(sentence_reader(path, settings["format"], settings["token_column"])())
 
 
 def _units(config: TaskConfig) -> dict[str, int]:

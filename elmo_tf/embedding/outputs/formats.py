@@ -17,5 +17,15 @@ _BY_SUFFIX: dict[str, type[VectorOutput]] = {
 
 
 def output_format(path: str | os.PathLike) -> type[VectorOutput]:
-    """The class that writes an output of that name; HDF5 if its suffix tells nothing."""
-    return _BY_SUFFIX.get(os.path.splitext(os.fspath(path))[1].lower(), HDF5Output)
+    """The class that writes an output of that name.
+
+    Raises:
+        ValueError: its suffix is not that of a format.
+    """
+    path = os.fspath(path)
+    kind = _BY_SUFFIX.get(os.path.splitext(path)[1].lower())
+    if kind is None:
+        raise ValueError(
+            f"The name of a file of vectors must end in {', '.join(_BY_SUFFIX)}. Received: {path!r}"
+        )
+    return kind

@@ -1,5 +1,6 @@
 """Files that only grow: a record of the sizes up to which they count."""
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -63,5 +64,6 @@ class GrowingFiles:
 
     def close(self) -> None:
         """Closes the files."""
-        for file in self.files:
-            file.close()
+        with contextlib.ExitStack() as closing:  # all of them, even if one cannot be written
+            for file in self.files:
+                closing.callback(file.close)

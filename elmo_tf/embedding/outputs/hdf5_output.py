@@ -1,5 +1,6 @@
 """Vectors ─► HDF5, one dataset a sentence, as users of the PyTorch implementation know it."""
 
+import contextlib
 import json
 import os
 import re
@@ -41,7 +42,10 @@ class HDF5Output(VectorOutput):
         self._file = h5py.File(self._journal, "r+" if self.position else "w")
 
     def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
-        vectors = self._as_written(vectors)
+        with self._journal.checked():
+            self._write(number, sentence, self._options.as_written(vectors))
+
+    def _write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
         # Only what is cut into chunks can be compressed, and nothing cannot be cut.
         compression = self._options.compression
         filters = {} if compression == "none" or not vectors.size else {"compression": compression}
@@ -66,26 +70,28 @@ class HDF5Output(VectorOutput):
             return None
 
     def commit(self, position: dict[str, Any]) -> None:
-        self._file.flush()
+        with self._journal.checked():
+            self._file.flush()
         self._journal.commit(position)
         self.position = position
 
     def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
-        if not (self._options.forget_sentences or self._options.use_sentence_keys):
-            index = {sentence.text: str(number) for number, sentence in enumerate(sentences)}
-            self._file.pop(SENTENCES, None)  # of a run that was killed here
-            text = h5py.string_dtype()
-            self._file.create_dataset(SENTENCES, data=[json.dumps(index)], dtype=text)
-        self._file.close()
+        with self._journal.checked():
+            if not (self._options.forget_sentences or self._options.use_sentence_keys):
+                index = {sentence.text: str(number) for number, sentence in enumerate(sentences)}
+                self._file.pop(SENTENCES, None)  # of a run that was killed here
+                text = h5py.string_dtype()
+                self._file.create_dataset(SENTENCES, data=[json.dumps(index)], dtype=text)
+            self._file.close()
         self._journal.commit(self.position)
         self._journal.close()
         return [(self._folder / _FILE, "")]
 
     def close(self) -> None:
-        try:
+        # After a failed write HDF5 may find anything in the file. Only commits count.
+        with contextlib.suppress(Exception):
             self._file.close()
-        finally:
-            self._journal.close()
+        self._journal.close()
 
 
 def _is_name(key: str) -> bool:

@@ -1,8 +1,10 @@
 """A file that any kill leaves as its last commit did, however it was being written."""
 
+import contextlib
 import io
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,10 @@ class JournaledFile(io.RawIOBase):
     they are there already. So formats that keep their indexes all over the file, as HDF5 does, need
     no copy of it to be safe.
 
+    HDF5 calls it from C, where an exception cannot be passed on and makes the next calls fail in
+    other ways. So `write` and `truncate` raise no `OSError`; `checked` and `commit` raise the first
+    one.
+
     Args:
         path: the file; made if it is not there. The record is `path` + `.commit`.
 
@@ -37,6 +43,7 @@ class JournaledFile(io.RawIOBase):
         self._record = path.with_name(path.name + _RECORD_SUFFIX)
         self._pages: dict[int, bytearray] = {}  # of the committed part, changed since
         self._place = self._size = self._committed = 0
+        self._error: OSError | None = None  # the first of a write
         self.note: dict[str, Any] = {}
         """What the last commit said; empty if there was none."""
         is_there = path.exists() and self._record.exists()
@@ -47,13 +54,26 @@ class JournaledFile(io.RawIOBase):
             self._recover()
         os.ftruncate(self._descriptor, self._size)
 
+    @contextlib.contextmanager
+    def checked(self) -> Iterator[None]:
+        """A block that raises the first error of a write, and not what came of it."""
+        try:
+            yield
+        finally:
+            if self._error is not None:
+                raise self._error
+
     def commit(self, note: dict[str, Any]) -> None:
         """Makes all that was written so far last. Returns when it is on the disk.
 
         Args:
             note: kept with it, in JSON.
+
+        Raises:
+            OSError: it could not be written.
         """
-        os.fsync(self._descriptor)
+        with self.checked():
+            os.fsync(self._descriptor)
         numbers = sorted(number for number in self._pages if number * _PAGE < self._size)
         pages = b"".join(bytes(self._pages[number]).ljust(_PAGE, b"\0") for number in numbers)
         with atomic_file(self._record) as part, open(part, "wb") as file:
@@ -117,12 +137,13 @@ class JournaledFile(io.RawIOBase):
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
         start, end = self._place, self._place + len(view)
-        for number in range(start // _PAGE, -(-min(end, self._committed) // _PAGE)):
-            in_page, in_view = self._overlap(number, start, end)
-            self._page(number)[in_page] = view[in_view]
-        behind = max(start, self._committed)
-        if behind < end:
-            self._write_through(view[behind - start :], behind)
+        with self._keeping_error():
+            for number in range(start // _PAGE, -(-min(end, self._committed) // _PAGE)):
+                in_page, in_view = self._overlap(number, start, end)
+                self._page(number)[in_page] = view[in_view]
+            behind = max(start, self._committed)
+            if behind < end:
+                self._write_through(view[behind - start :], behind)
         self._place = end
         self._size = max(self._size, end)
         return len(view)
@@ -134,13 +155,22 @@ class JournaledFile(io.RawIOBase):
         self.seek(size)
         self.write(bytes(max(0, min(self._size, self._committed) - size)))
         self._place, self._size = place, size
-        os.ftruncate(self._descriptor, max(self._size, self._committed))
+        with self._keeping_error():
+            os.ftruncate(self._descriptor, max(self._size, self._committed))
         return self._size
 
     def close(self) -> None:
         if not self.closed:
             os.close(self._descriptor)
+            self._descriptor = -1  # its number may be that of another file from now on
         super().close()
+
+    @contextlib.contextmanager
+    def _keeping_error(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self._error = self._error or error
 
     def _page(self, number: int) -> bytearray:
         """A page of the committed part, to be changed in memory; the last one may be shorter."""

@@ -47,7 +47,7 @@ class NpzOutput(VectorOutput):
         self._archive.NameToInfo.update({member.filename: member for member in members})
 
     def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
-        vectors = self._as_written(vectors)
+        vectors = self._options.as_written(vectors)
         is_large = vectors.nbytes > _LARGE
         with self._archive.open(f"{number}.npy", "w", force_zip64=is_large) as member:
             np.lib.format.write_array(member, vectors)
@@ -72,7 +72,8 @@ class NpyOutput(VectorOutput):
     """All tokens in one array, to be mapped into memory, and where each sentence begins in it.
 
     `NAME.npy` is (token, …, feature) and `NAME.npy.offsets.npy` int64 (sentence + 1,): sentence k
-    is `vectors[offsets[k] : offsets[k + 1]]`.
+    is `vectors[offsets[k] : offsets[k + 1]]`. Pooled, `NAME.npy` is (sentence, …, feature), and
+    there are no offsets.
     """
 
     name = "An .npy array"
@@ -90,27 +91,30 @@ class NpyOutput(VectorOutput):
         self._growing = GrowingFiles(self._folder, "vectors.npy", "offsets.npy")
         self.position = self._growing.note
         self._vectors, self._offsets = self._growing.files
-        self._num_tokens = self.position.get("num_tokens", 0)
+        self._num_rows = self.position.get("num_rows", 0)
         self._shape = tuple(self.position.get("shape", ()))
+        self._is_pooled = options.pool != "none"
         if not self.position:
             self._offsets.write(_header((0,), np.dtype(np.int64)) + bytes(8))
 
     def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
-        vectors = np.moveaxis(vectors, -2, 0)  # (token, …, feature)
-        if not self._num_tokens and not self._vectors.tell():
-            self._shape = vectors.shape[1:]
-            self._vectors.write(_header((0, *self._shape), np.dtype(self._options.dtype)))
-        self._vectors.write(self._as_written(vectors))
-        self._num_tokens += len(vectors)
-        self._offsets.write(self._num_tokens.to_bytes(8, "little"))
+        rows = self._options.as_written(vectors)
+        # (token, …, feature), or a single row
+        rows = rows[np.newaxis] if self._is_pooled else np.moveaxis(rows, -2, 0)
+        if not self._num_rows and not self._vectors.tell():
+            self._shape = rows.shape[1:]
+            self._vectors.write(_header((0, *self._shape), rows.dtype))
+        self._vectors.write(np.ascontiguousarray(rows))
+        self._num_rows += len(rows)
+        self._offsets.write(self._num_rows.to_bytes(8, "little"))
 
     def commit(self, position: dict[str, Any]) -> None:
-        position = {**position, "num_tokens": self._num_tokens, "shape": self._shape}
+        position = {**position, "num_rows": self._num_rows, "shape": self._shape}
         self._growing.commit(position)
         self.position = position
 
-    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
-        vectors = _header((self._num_tokens, *self._shape), np.dtype(self._options.dtype))
+    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path | None, str]]:
+        vectors = _header((self._num_rows, *self._shape), np.dtype(self._options.dtype))
         start = len(_header((0,), np.dtype(np.int64)))
         num_offsets = (self._offsets.seek(0, os.SEEK_END) - start) // 8
         offsets = _header((num_offsets,), np.dtype(np.int64))
@@ -119,7 +123,7 @@ class NpyOutput(VectorOutput):
             file.write(header)
         self._growing.close()
         vectors_path, offsets_path = self._growing.paths
-        return [(offsets_path, _OFFSETS), (vectors_path, "")]
+        return [(None if self._is_pooled else offsets_path, _OFFSETS), (vectors_path, "")]
 
     def close(self) -> None:
         self._growing.close()

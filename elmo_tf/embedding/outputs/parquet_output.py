@@ -44,17 +44,20 @@ def parquet_schema(dtype: str, with_sentences: bool, with_file: bool = False) ->
     return pa.schema(columns)
 
 
-def parquet_row(number: int, sentence: Sentence, vectors: np.ndarray, dtype: str) -> dict[str, Any]:
+def parquet_row(
+    number: int, sentence: Sentence, vectors: np.ndarray, options: OutputOptions
+) -> dict[str, Any]:
     """A row; columns that a schema does not have are left out by `pyarrow`.
 
     Bytes that are no UTF-8 are written as U+FFFD: Parquet's strings cannot hold them.
     """
+    vectors = options.as_written(vectors)
     return {
         "line": number,
         "text": _valid(sentence.text),
         "tokens": list(map(_valid, sentence.tokens)),
         "shape": vectors.shape,
-        "vectors": np.ascontiguousarray(vectors, dtype).ravel(),
+        "vectors": vectors.ravel(),
     }
 
 
@@ -91,7 +94,7 @@ class ParquetOutput(VectorOutput):
         self._writer = None
 
     def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
-        row = parquet_row(number, sentence, vectors, self._options.dtype)
+        row = parquet_row(number, sentence, vectors, self._options)
         self._rows.append(row)
         self._row_bytes += row["vectors"].nbytes
         if self._row_bytes >= _ROW_GROUP:

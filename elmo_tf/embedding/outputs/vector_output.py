@@ -14,6 +14,7 @@ from elmo_tf.files import refuse_file
 from elmo_tf.text.sentence_files import Sentence
 
 DTYPES = ("float32", "float16")
+POOLS = ("none", "mean")
 # What is added to the name of an output for the folder of what is written so far.
 UNFINISHED = ".unfinished"
 
@@ -27,20 +28,42 @@ class OutputOptions:
         compression: "none", or what the format has; see `VectorOutput.compressions`.
         forget_sentences: whether the sentences are left out, and only vectors written.
         use_sentence_keys: HDF5 alone: whether datasets are named by their sentences, not numbers.
+        pool: "none" for a vector for each token, or "mean" for one for each sentence, the mean over
+            its tokens (zeros without tokens).
 
     Raises:
-        ValueError: an unknown dtype, or sentences are to be keys and forgotten.
+        ValueError: an unknown dtype or pool, or sentences are to be keys and forgotten.
     """
 
     dtype: str = "float32"
     compression: str = "none"
     forget_sentences: bool = False
     use_sentence_keys: bool = False
+    pool: str = "none"
 
     def __post_init__(self):
         check_choice(self.dtype, "dtype", DTYPES)
+        check_choice(self.pool, "pool", POOLS)
         if self.forget_sentences and self.use_sentence_keys:
             raise ValueError("Sentences cannot be keys (use_sentence_keys) and forgotten too.")
+
+    def as_written(self, vectors: np.ndarray) -> np.ndarray:
+        """The array that is written for a sentence.
+
+        Args:
+            vectors: float32 (…, token, feature).
+
+        Returns:
+            The same shape, or (…, feature) if it is pooled, of the dtype to write.
+        """
+        if self.pool == "mean":
+            vectors = mean_over_tokens(vectors)
+        return np.ascontiguousarray(vectors, self.dtype)
+
+
+def mean_over_tokens(vectors: np.ndarray) -> np.ndarray:
+    """The vector of a sentence: float (…, token, feature) → (…, feature); zeros without tokens."""
+    return vectors.sum(axis=-2) / max(1, vectors.shape[-2])
 
 
 class VectorOutput(abc.ABC):
@@ -98,19 +121,17 @@ class VectorOutput(abc.ABC):
         """Makes what was written last, together with `position`; or puts that off."""
 
     @abc.abstractmethod
-    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
+    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path | None, str]]:
         """Completes the output.
 
         Args:
             sentences: all of them once more.
 
         Returns:
-            What is to be moved, in this order, and what is then added to the output's name.
+            What is to be moved, in this order, and what is then added to the output's name. Of
+            None, a file of that name is removed: it is of an output that this one replaces.
         """
 
     @abc.abstractmethod
     def close(self) -> None:
         """Lets go of the files, whatever their state."""
-
-    def _as_written(self, vectors: np.ndarray) -> np.ndarray:
-        return np.ascontiguousarray(vectors, self._options.dtype)

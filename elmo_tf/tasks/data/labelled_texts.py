@@ -1,5 +1,6 @@
-"""Files of sentences or pairs of sentences with a label each ─► their tokens and labels."""
+"""Files of texts or pairs of sentences with a label each ─► their tokens and labels."""
 
+import csv
 import json
 import os
 import re
@@ -13,8 +14,12 @@ from elmo_tf.tasks.data.sentiment_trees import read_trees, unescaped
 from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.vocabulary import read_lines
 
-# Of a pair on which those who labelled it did not agree.
+# Of a pair on whose label the annotators disagree; of a text whose label is not read.
 NO_GOLD_LABEL = "-"
+TABLE_SUFFIXES = (".csv", ".tsv")
+_COLUMNS_REMEDY = (
+    " Name or number the columns (text_column, label_column; --text-column, --label-column)."
+)
 _PAIR_FIELDS = ("sentence1", "sentence2", "gold_label")
 
 
@@ -74,19 +79,83 @@ def read_sentiment(
     return _some(path, texts)
 
 
+def read_labelled(
+    path: str | os.PathLike,
+    text_column: str | int = "text",
+    label_column: str | int = "label",
+    known: Collection[str] | None = None,
+    is_labelled: bool = True,
+) -> list[LabelledText]:
+    """Reads texts with a label each from two columns of a table.
+
+    Tokens are separated by white space. White space around a label is dropped; any within it is
+    read as one space. Empty lines are skipped.
+
+    Args:
+        path: `.csv`, as Python's `csv` reads it: a field in double quotes may hold commas, doubled
+            quotes and line breaks; or `.tsv`: fields are separated by tabs, and a quote is a
+            character like any other. `.gz` is unpacked.
+        text_column, label_column: a name in the first line, or an int >= 1, the column's number.
+            If both are numbers, the file has no header: its first line is an example.
+        known: labels that may stand in the file; None allows all.
+        is_labelled: whether labels are read. If not, their column is not needed, and all labels
+            are `-`. A file without a header may then have one column alone, that of the texts.
+
+    Returns:
+        At least one example.
+
+    Raises:
+        ValueError: the name has another suffix; a column is missing; a line has another number of
+            fields than the first, no text, or no label; a label is not known; quotes are wrong. The
+            message names the line.
+        OSError: the file cannot be read.
+    """
+    if not is_table(path):
+        raise ValueError(
+            f"{os.fspath(path)}: the name of a table must end in {' or '.join(TABLE_SUFFIXES)}."
+        )
+    columns = (text_column, label_column) if is_labelled else (text_column,)
+    names = [column for column in columns if isinstance(column, str)]
+    has_header = isinstance(text_column, str) or isinstance(label_column, str)
+    texts, label = [], NO_GOLD_LABEL
+    for line, row in _table_rows(path, names, has_header, _COLUMNS_REMEDY):
+        is_text_alone = not is_labelled and len(row) == 1
+        tokens = _cell(path, line, row, 1 if is_text_alone else text_column).split()
+        if not tokens:
+            raise ValueError(f"{os.fspath(path)}, line {line}: the text is empty.")
+        if is_labelled:
+            label = " ".join(_cell(path, line, row, label_column).split())
+            _check_label(path, line, label, known)
+        texts.append(LabelledText(tokens, sys.intern(label)))
+    labels = [text.label for text in _some(path, texts)]
+    if not has_header and known is None and labels.count(labels[0]) == 1 < len(labels):
+        logging.warning(
+            "%s, line 1: no other example has the label %r. If this is a header, name the columns "
+            "instead of numbering them.",
+            *(os.fspath(path), labels[0]),
+        )
+    return texts
+
+
+def is_table(path: str | os.PathLike) -> bool:
+    """Whether a file is TSV or CSV, by its name."""
+    return _table_name(path).endswith(TABLE_SUFFIXES)
+
+
 def read_pairs(
     path: str | os.PathLike, known: Collection[str] | None = None, is_labelled: bool = True
 ) -> list[LabelledPair]:
     """Reads pairs of sentences as the Stanford Natural Language Inference corpus has them.
 
     Tokens are those of the parses `sentence1_binary_parse` and `sentence2_binary_parse` where a
-    line has them, with the escapes undone (`-LRB-` is `(`), and else what stands between white
-    space. Pairs whose label is `-`, on which
-    nobody agreed, are left out; their number is logged.
+    line has them, with the escapes undone (`-LRB-` is `(`), and else those separated by white
+    space. Pairs whose label is `-`, because the annotators disagree, are left out; their number is
+    logged.
 
     Args:
         path: lines of JSON objects with `sentence1`, `sentence2` and `gold_label`; if the name ends
-            in `.tsv` or `.tsv.gz`, columns with a first line of these names. `.gz` is unpacked.
+            in `.tsv` or `.csv`, columns with a first line of these names, see `read_labelled`.
+            `.gz` is unpacked.
         known: labels that may stand in the file; None allows all.
         is_labelled: whether labels are read. If not, they need not be there, no pair is left out,
             and all labels are `-`.
@@ -99,8 +168,7 @@ def read_pairs(
             not known. The message names the line.
         OSError: the file cannot be read.
     """
-    name = os.fspath(path)
-    rows = _table_rows if name.removesuffix(".gz").endswith(".tsv") else _json_rows
+    rows = _table_rows if is_table(path) else _json_rows
     pairs, num_undecided = [], 0
     for line, row in rows(path, _PAIR_FIELDS[: 3 if is_labelled else 2]):
         label = row["gold_label"] if is_labelled else NO_GOLD_LABEL
@@ -112,7 +180,9 @@ def read_pairs(
         premise, hypothesis = (_tokens_of(path, line, row, field) for field in _PAIR_FIELDS[:2])
         pairs.append(LabelledPair(premise, hypothesis, sys.intern(label)))
     if num_undecided:
-        logging.info("%s: left out %s pairs without a gold label.", name, f"{num_undecided:,}")
+        logging.info(
+            "%s: left out %s pairs without a gold label.", os.fspath(path), f"{num_undecided:,}"
+        )
     return _some(path, pairs)
 
 
@@ -147,25 +217,75 @@ def _json_rows(
 
 
 def _table_rows(
-    path: str | os.PathLike, fields: Sequence[str]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    lines = (line.rstrip("\r\n").split("\t") for line in read_lines(path))
-    header = next(lines, [])
-    missing = [field for field in fields if field not in header]
+    path: str | os.PathLike, names: Sequence[str], has_header: bool = True, remedy: str = ""
+) -> Iterator[tuple[int, dict[str | int, str]]]:
+    """The cells of each line, by the numbers of their columns, from 1, and by their names."""
+    rows = (_csv_rows if _table_name(path).endswith(".csv") else _tsv_rows)(path)
+    first, cells = next(rows, (1, []))
+    width, header = len(cells), []
+    if has_header:
+        header = [cell.strip() for cell in cells]
+        _check_header(path, first, header, names, remedy)
+    elif cells:
+        yield first, dict(enumerate(cells, start=1))
+    for line, cells in rows:
+        if len(cells) != width:
+            raise ValueError(
+                f"{os.fspath(path)}, line {line}: {len(cells)} columns, not {width} as in "
+                f"line {first}."
+            )
+        by_name = zip(header, cells, strict=True) if has_header else ()
+        yield line, dict([*enumerate(cells, start=1), *by_name])
+
+
+def _table_name(path: str | os.PathLike) -> str:
+    return os.fspath(path).lower().removesuffix(".gz")
+
+
+def _tsv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip("\r\n"):
+            yield number, line.rstrip("\r\n").split("\t")
+
+
+def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(read_lines(path), strict=True)
+    line = 1
+    try:
+        for cells in reader:
+            if cells:
+                yield line, cells
+            line = reader.line_num + 1  # a field may hold line breaks
+    except csv.Error as error:
+        raise ValueError(
+            f"{os.fspath(path)}, line {line}: not valid CSV ({str(error).partition(' - ')[0]}). "
+            "Enclose a field in double quotes if it holds a comma, a quote or a line break, and "
+            "double the quotes in it."
+        ) from None
+
+
+def _check_header(
+    path: str | os.PathLike, line: int, header: Sequence[str], names: Sequence[str], remedy: str
+) -> None:
+    missing = [name for name in names if name not in header]
     if missing:
         raise ValueError(
-            f"{os.fspath(path)}, line 1: no column {', '.join(missing)}. Its columns are "
-            f"{', '.join(filter(None, header)) or 'none'}."
+            f"{os.fspath(path)}, line {line}: no column {', '.join(missing)}. Its columns are "
+            f"{', '.join(filter(None, header))[:200] or 'none'}.{remedy}"
         )
-    for number, cells in enumerate(lines, start=2):
-        if cells == [""]:
-            continue
-        if len(cells) != len(header):
+    for name in names:
+        if header.count(name) > 1:
             raise ValueError(
-                f"{os.fspath(path)}, line {number}: {len(cells)} columns, not {len(header)} as in "
-                "line 1."
+                f"{os.fspath(path)}, line {line}: {header.count(name)} columns have the name "
+                f"{name!r}."
             )
-        yield number, dict(zip(header, cells, strict=True))
+
+
+def _cell(path: str | os.PathLike, line: int, row: dict[str | int, str], column: str | int) -> str:
+    if column not in row:
+        width = sum(isinstance(one, int) for one in row)
+        raise ValueError(f"{os.fspath(path)}, line {line}: no column {column}: there are {width}.")
+    return row[column]
 
 
 def _tokens_of(path: str | os.PathLike, line: int, row: dict[str, Any], field: str) -> list[str]:
@@ -182,6 +302,8 @@ def _tokens_of(path: str | os.PathLike, line: int, row: dict[str, Any], field: s
 def _check_label(
     path: str | os.PathLike, line: int, label: str, known: Collection[str] | None
 ) -> None:
+    if not label:
+        raise ValueError(f"{os.fspath(path)}, line {line}: the label is empty.")
     if not is_utf_8(label):
         raise ValueError(f"{os.fspath(path)}, line {line}: the label is no valid UTF-8: {label!r}.")
     if known is not None and label not in known:

@@ -1,6 +1,9 @@
 """After a kill, a file is what its last commit left."""
 
+import contextlib
+import errno
 import io
+import itertools
 
 import numpy as np
 import pytest
@@ -70,6 +73,37 @@ def test_a_kill_before_the_record_leaves_the_commit_before(path, monkeypatch):
     monkeypatch.undo()
 
     assert reopened(path) == (b"a" * 10_000, {"step": 1})
+
+
+def test_the_first_error_of_a_write_is_raised_where_it_can_be_told(path, monkeypatch):
+    with JournaledFile(path) as file:
+        file.write(b"first")
+        file.commit({"step": 1})
+        with full_disk(monkeypatch):
+            file.write(b"second")
+            file.truncate(3)
+        with (
+            pytest.raises(OSError, match="No space left: 1"),
+            file.checked(),
+        ):
+            raise ValueError("what came of it")
+        with pytest.raises(OSError, match="No space left: 1"):
+            file.commit({"step": 2})
+
+    assert reopened(path) == (b"first", {"step": 1})
+
+
+@contextlib.contextmanager
+def full_disk(monkeypatch):
+    numbers = itertools.count(1)
+
+    def fail(*arguments):
+        raise OSError(errno.ENOSPC, f"No space left: {next(numbers)}")
+
+    with monkeypatch.context() as patch:
+        for name in ("pwrite", "ftruncate"):
+            patch.setattr(f"elmo_tf.embedding.outputs.journaled_file.os.{name}", fail)
+        yield
 
 
 def _killed(*arguments):

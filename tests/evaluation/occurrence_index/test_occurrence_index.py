@@ -215,7 +215,7 @@ def test_an_index_that_another_built_meanwhile_stays(embedder, text_file, tmp_pa
 
     monkeypatch.setattr(building, "_write_types", while_another_builds)
 
-    with pytest.raises(FileExistsError, match="index exists already"):
+    with pytest.raises(FileExistsError, match=r"index exists\. Choose another path\.$"):
         build_occurrence_index(embedder, [text_file], tmp_path / "index")
 
     assert [path.name for path in tmp_path.iterdir()] == ["index"]

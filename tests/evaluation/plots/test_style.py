@@ -55,7 +55,7 @@ def test_other_formats_are_refused(figure, tmp_path):
 def test_a_picture_is_replaced_only_if_told(figure, tmp_path):
     path = tmp_path / "picture.svg"
     path.write_text("mine")
-    with pytest.raises(FileExistsError, match="exists already"):
+    with pytest.raises(FileExistsError, match=r"exists\. Choose another path or add --overwrite"):
         save_figure(figure, path)
     assert path.read_text() == "mine"
     save_figure(figure, path, overwrite=True)

@@ -260,7 +260,7 @@ def test_notes_say_what_a_model_needs_of_server_and_processor(tmp_path, bilm, ex
 
 def test_files_are_replaced_on_request_alone(directory):
     written(directory)
-    with pytest.raises(FileExistsError, match="serving exists already"):
+    with pytest.raises(FileExistsError, match=r"serving exists\. .*--overwrite"):
         write_server_files(directory, "other")
     assert model_of(directory / "serving").name == "elmo"
 
@@ -315,7 +315,7 @@ def test_the_command_writes_them_once(directory, command):
     assert dict(model_of(directory / "serving").version_labels) == {"stable": 1, "new": 2}
     status, _, err = command(*call)
     assert status == 2
-    assert "exists already" in err
+    assert "exists. Choose another path or add --overwrite" in err
     status, _, err = command(*call[:2], "--overwrite", "--all-versions", "--max-batch-size", 5)
     assert status == 0, err
     assert model_of(directory / "serving").model_version_policy.HasField("all")

@@ -274,7 +274,10 @@ def test_a_version_is_replaced_as_a_whole_if_that_is_allowed(exported_over_anoth
 def test_an_existing_version_is_refused_and_stays_as_it_is(bilm, exported_bilm):
     before = contents(exported_bilm)
 
-    with pytest.raises(FileExistsError, match=r"1 exists already.*overwrite=True"):
+    with pytest.raises(
+        FileExistsError,
+        match=r"1 exists\. Add `--version 2` or `--overwrite` \(in Python: version=2 or over",
+    ):
         export(bilm, Path(exported_bilm).parent, version=1)
 
     assert contents(Path(exported_bilm).parent) == {Path(exported_bilm): True, **before}

@@ -119,7 +119,7 @@ def test_labels_and_a_card_lie_beside_it(exported):
 
 
 def test_another_version_needs_another_number(models, exported, tmp_path):
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match=r"1 exists\. Add `--version 2` or `--overwrite`"):
         export_task(models["bcn"], exported["bcn"])
     with pytest.raises(ValueError, match="`version` must be an integer of at least 0"):
         export_task(models["bcn"], tmp_path, version=-1)

@@ -5,7 +5,13 @@ import json
 import pytest
 
 from development_data import shared
-from elmo_tf.tasks.data.labelled_texts import LabelledPair, LabelledText, read_pairs, read_sentiment
+from elmo_tf.tasks.data.labelled_texts import (
+    LabelledPair,
+    LabelledText,
+    read_labelled,
+    read_pairs,
+    read_sentiment,
+)
 from elmo_tf.tasks.data.sentiment_trees import Phrase, read_trees
 
 TREE = r"(3 (2 (2 The) (1 -LRB-)) (4 (3 co-writer\/director) (2 2\*2)))"
@@ -187,6 +193,87 @@ def test_columns_that_do_not_suit_are_refused(file):
         read_pairs(file("c.tsv"))
     with pytest.raises(ValueError, match=r"d\.jsonl: there is no example in it"):
         read_pairs(file("d.jsonl", json.dumps({**PAIR, "gold_label": "-"})))
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("a.csv", ["id, label ,text", '1,good,"so, ""good"""', "", "2,very  bad, not good "]),
+        ("a.CSV.gz", ["\ufefftext,label\r", '"so,\n""good""",good\r', "not good,very bad\r"]),
+        ("a.tsv", ["text\tlabel\tid", 'so, "good"\tgood\t1', "not good\t very bad\t2"]),
+    ],
+)
+def test_labelled_texts_are_read_from_named_columns(file, name, lines):
+    assert read_labelled(file(name, *lines)) == [
+        LabelledText(["so,", '"good"'], "good"),
+        LabelledText(["not", "good"], "very bad"),
+    ]
+
+
+def test_columns_of_labelled_texts_have_other_names_or_numbers(file):
+    rows = ["1\tgood\ta b", "2\tbad\tc"]
+    texts = [LabelledText(["a", "b"], "good"), LabelledText(["c"], "bad")]
+    path = file("header.tsv", "stars\tlabel\treview", *rows)
+
+    assert read_labelled(path, text_column="review") == texts
+    assert read_labelled(path, 3, "label") == texts  # one of them by name: there is a header
+    assert read_labelled(file("plain.tsv", *rows), 3, 2) == texts
+
+
+def test_a_header_that_is_read_as_an_example_is_warned_of(file, caplog):
+    rows = ["good,a", "bad,b", "good,c", "bad,d"]
+    with caplog.at_level("WARNING", logger="absl"):
+        read_labelled(file("a.csv", *rows), 2, 1)
+        assert not caplog.text
+        read_labelled(file("b.csv", "label,text", *rows), 2, 1)
+    assert "b.csv, line 1: no other example has the label 'label'." in caplog.text
+
+
+def test_without_labels_the_column_of_the_text_is_enough(file):
+    def tokens(path, *columns):
+        return [text.tokens for text in read_labelled(path, *columns, is_labelled=False)]
+
+    assert tokens(file("a.csv", "id,text", "1,a b", "2,c")) == [["a", "b"], ["c"]]
+    assert tokens(file("b.csv", "label,text", ",a b", "?,c")) == [["a", "b"], ["c"]]
+    assert tokens(file("c.tsv", "x\ta b", "y\tc"), 2, 1) == [["a", "b"], ["c"]]
+    assert tokens(file("d.tsv", "a b", "c"), 2, 1) == [["a", "b"], ["c"]]  # no other column
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([], "line 1: no column text, label. Its columns are none"),
+        (
+            ["text,class"],
+            r"line 1: no column label\. Its columns are text, class\. .*--label-column",
+        ),
+        (["text,label,text"], "line 1: 2 columns have the name 'text'"),
+        (["text,label", "a,x", ",x"], "line 3: the text is empty"),
+        (["text,label", '"a\nb",x', " ,x"], "line 4: the text is empty"),
+        (["text,label", "a, "], "line 2: the label is empty"),
+        (["text,label", "a,z"], "line 2: the label 'z' is none of those that are known: x, y"),
+        (["text,label", "a,x", "a"], "line 3: 1 columns, not 2 as in line 1"),
+        (["text,label", "a,x", "", "a, b,x"], "line 4: 3 columns, not 2 as in line 1"),
+        (["text,label", '"a" b,x'], r"line 2: not valid CSV \(',' expected after '\"'\)"),
+        (["text,label", "a,x", '"b,x', "c,y"], r"line 3: not valid CSV \(unexpected end of data\)"),
+        (["text,label"], "there is no example in it"),
+    ],
+)
+def test_tables_that_do_not_suit_are_refused_with_their_line(file, lines, message):
+    with pytest.raises(ValueError, match=rf"a\.csv(, |: ){message}"):
+        read_labelled(file("a.csv", *lines), known=["x", "y"])
+
+
+def test_a_number_behind_the_last_column_is_refused(file):
+    with pytest.raises(ValueError, match=r"a\.tsv, line 1: no column 3: there are 2\."):
+        read_labelled(file("a.tsv", "a\tx"), 3, 2)
+    with pytest.raises(ValueError, match=r"a\.tsv, line 1: no column 3: there are 2\."):
+        read_labelled(file("a.tsv", "a\tx"), 3, 2, is_labelled=False)
+
+
+def test_a_file_of_labelled_texts_is_known_by_its_name(file):
+    with pytest.raises(ValueError, match=r"a\.txt: .* must end in \.csv or \.tsv"):
+        read_labelled(file("a.txt", "text,label", "a,x"))
 
 
 def test_real_trees_and_pairs():

@@ -12,14 +12,14 @@ def test_files_are_several_and_the_model_is_the_usual_one():
 
     assert (one.train, one.dev) == (("a",), ("b",))
     assert one.model == "crf"
-    assert config(task="sst").model == "bcn"
+    assert config(task="sst").model == config(task="classify").model == "bcn"
     assert one.as_json()["train"] == ["a"]
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"task": "qa"}, "`task` must be one of ner, pos, sst, snli. Received: 'qa'"),
+        ({"task": "qa"}, "`task` must be one of ner, pos, sst, snli, classify. Received: 'qa'"),
         ({"train": ()}, "`train` must name at least one file"),
         ({"model": "bcn"}, "`model` must be one of crf. Received: 'bcn'"),
         ({"placement": "top"}, "`placement` must be one of input, output, both, none"),
@@ -49,6 +49,11 @@ def test_files_are_several_and_the_model_is_the_usual_one():
         ({"task": "pos", "scheme": "IOB1"}, "`scheme` is of the task ner alone"),
         ({"task": "sst", "tag_column": 2}, "are of the tasks ner and pos alone"),
         ({"task": "sst", "phrases": 3, "share": 0.5}, "`share` draws sentences, and `phrases`"),
+        ({"text_column": 2}, "`text_column` and `label_column` are of the task classify alone"),
+        ({"task": "classify", "text_column": 0}, "`text_column` must be an integer of at least 1"),
+        ({"task": "classify", "label_column": ""}, "`label_column` must be a name, or"),
+        ({"task": "classify", "text_column": "label"}, "`text_column` and `label_column` must dif"),
+        ({"task": "classify", "format": "csv"}, "are of the tasks ner and pos alone"),
         ({"binary": True}, "`phrases` and `binary` are of the task sst alone"),
     ],
 )

@@ -5,6 +5,7 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from elmo_tf.tasks import CRFTagger
 from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
@@ -13,6 +14,8 @@ from elmo_tf.trainers.tasks.kinds import KINDS
 from elmo_tf.trainers.tasks.training import _drawn, _is_better, train_task
 from elmo_tf.trainers.tasks.workdir import load_model
 from task_files import NER, PAIRS, SMALL, TREES
+
+BY_NAME = {"format": None, "token_column": None}
 
 
 def losses(record):
@@ -69,7 +72,7 @@ def test_text_and_columns_are_told_apart(ner, tmp_path):
     ):
         (tmp_path / "text.txt").write_text(text)
         with pytest.raises(ValueError, match="are these columns") if is_refused else nullcontext():
-            KINDS["pos"].unlabelled(str(tmp_path / "text.txt"), None, None, known)
+            KINDS["pos"].unlabelled(str(tmp_path / "text.txt"), BY_NAME, known)
 
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
     assert out.read_text().startswith("Anna\t")
@@ -91,7 +94,7 @@ def test_text_and_columns_are_told_apart(ner, tmp_path):
 def test_a_sentence_in_brackets_is_no_tree(content, texts, tmp_path):
     (tmp_path / "in.txt").write_text(content)
 
-    found = KINDS["sst"].unlabelled(str(tmp_path / "in.txt"), None, None, ["negative", "positive"])
+    found = KINDS["sst"].unlabelled(str(tmp_path / "in.txt"), BY_NAME, ["negative", "positive"])
 
     assert [" ".join(tokens) for (tokens,) in found] == texts
 
@@ -193,6 +196,7 @@ def test_the_better_epoch_is_that_of_the_score(score, loss, best_score, best_los
         ("pos", {"has_elmo": False, "lowercase": True}),
         ("sst", {"placement": "both", "mix": "average", "phrases": 1}),
         ("sst", {"model": "bilstm", "fine_tune": True, "binary": True}),
+        ("classify", {"model": "bilstm", "has_elmo": False}),
         ("snli", {"placement": "output", "layer_norm": True, "characters": True}),
     ],
 )
@@ -212,15 +216,58 @@ def test_every_task_is_trained_judged_and_answered(task, settings, run, files, t
         rows = [json.loads(line) for line in lines]
         assert [row["sentence2"] for row in rows] == ["He rests .", "He runs .", "A cat"]
         assert {row["label"] for row in rows} <= {"entailment", "contradiction"}
-    elif task == "sst":
-        predict_task(tmp_path / "run", files[task], tmp_path / "of_trees.txt")
-        trees = (tmp_path / "of_trees.txt").read_text().splitlines()
-        assert [line.split("\t")[1] for line in trees] == ["a bad film", "a good film"]
+    elif task in ("sst", "classify"):
+        predict_task(tmp_path / "run", files[task], tmp_path / "of_labelled.txt")
+        labelled = (tmp_path / "of_labelled.txt").read_text().splitlines()
+        texts = ["a bad film", "a good film"]
+        if task == "classify":
+            texts = ["a bad, bad film", 'a "good" film to see']
+        assert [line.split("\t")[1] for line in labelled] == texts
         assert [line.split("\t")[1] for line in lines] == sentences.splitlines()
         assert {line.split("\t")[0] for line in lines} <= set(record["labels"])
     else:
         tokens = [line.split("\t")[0] for line in lines]
         assert tokens == ["a", "good", "film", "", "a", "bad", "film", ""]
+
+
+def test_the_command_classifies_texts_of_tables(tmp_path, checkpoint_directory, command):
+    train, dev, unlabelled = (tmp_path / name for name in ("train.tsv", "dev.tsv", "new.csv"))
+    train.write_text("bad\t1\ta bad film\ngood\t2\ta good film\nbad\t3\tbad\ngood\t4\tgood\n")
+    dev.write_text("good\t1\tvery good\nbad\t2\tvery bad\n")
+    unlabelled.write_text('"a good, good film"\na bad film\n')
+    columns = ("--text-column", 3, "--label-column", 1)
+    settings = ("--units", 6, "--word-dim", 5, "--dropout", 0, "--learning-rate", 0.03)
+    workdir = tmp_path / "run"
+
+    status, out, err = command(
+        *("task", "train", "--task", "classify", "--train", train, "--dev", dev, *columns),
+        *("--workdir", workdir, "--elmo", checkpoint_directory, *settings, "--epochs", 15),
+        *("--patience", 15, "--elmo-dropout", 0, "--cache-gb", 0, "--batch-size", 2),
+    )
+    assert (status, json.loads(out)["score"]) == (0, 1.0), err
+
+    status, out, err = command("task", "evaluate", workdir, train)
+    scores = json.loads(out)
+    assert (status, scores["accuracy"], scores["macro_f1"]) == (0, 1.0, 1.0), err
+    (tmp_path / "other.tsv").write_text("good\t1\tfine\nugly\t2\tbad\n")
+    status, _, err = command("task", "evaluate", workdir, tmp_path / "other.tsv")
+    assert (status, "other.tsv, line 2: the label 'ugly' is none of" in err) == (1, True)
+
+    for file, texts in (
+        (unlabelled, ["a good, good film", "a bad film"]),
+        (dev, ["very good", "very bad"]),
+    ):
+        status, _, err = command(
+            "task", "predict", workdir, file, tmp_path / "out.tsv", "--overwrite"
+        )
+        assert status == 0, err
+        assert (tmp_path / "out.tsv").read_text() == f"good\t{texts[0]}\nbad\t{texts[1]}\n"
+
+    status, out, err = command("task", "export", workdir, tmp_path / "exported")
+    assert status == 0, err
+    exported = tf.saved_model.load(out.strip())
+    answers = exported.signatures["serving_default"](strings=tf.constant(["a bad film", "good"]))
+    assert answers["label"].numpy().tolist() == [b"bad", b"good"]
 
 
 @pytest.mark.parametrize(
