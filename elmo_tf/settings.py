@@ -69,7 +69,7 @@ class Setting:
         if self.choices:
             return value in self.choices
         if self.kind not in (int, float):
-            return isinstance(value, self.kind)
+            return isinstance(value, self.kind) and value != ""
         kinds = int if self.kind is int else int | float
         if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
             return False
@@ -83,7 +83,7 @@ class Setting:
     def parse(self, text: str) -> Any:
         """The value of an option. Raises `argparse.ArgumentTypeError` if it is not allowed."""
         try:
-            value = self.kind(text)
+            value = self.kind(text) if self.kind in (int, float) else text
         except ValueError:
             value = None
         if value is None or not self.allows(value):
@@ -155,18 +155,27 @@ def check_settings(config: Any, exclusive: Iterable[tuple[str, str]]) -> None:
             raise ValueError(f"`{first}` and `{second}` exclude each other: pass one of them.")
 
 
-def changed_settings(config: Any, before: Mapping[str, Any]) -> list[str]:
+def settings_as_json(config: Any) -> dict[str, Any]:
+    """The settings as a JSON file holds them: tuples are lists, and paths are strings."""
+    return json.loads(json.dumps(dataclasses.asdict(config), default=os.fspath))
+
+
+def changed_settings(
+    config_class: Any, now: Mapping[str, Any], before: Mapping[str, Any]
+) -> list[str]:
     """Descriptions of the settings that must not change when a run is resumed, but did.
 
     Args:
-        config: a dataclass of settings.
-        before: the settings of the run, as JSON.
+        config_class: the dataclass of the settings.
+        now: the settings of the resumed run, see `settings_as_json`.
+        before: those of the run before. A setting that it lacks had its default.
     """
-    now = json.loads(json.dumps(dataclasses.asdict(config)))
+    declared = settings_of(config_class)
+    before = {**{one.name: one.default for one in dataclasses.fields(config_class)}, **before}
     return [
-        f"{name} was {before.get(name)!r}, is {now[name]!r}"
-        for name, one in settings_of(type(config)).items()
-        if not one.may_change and before.get(name) != now[name]
+        f"{name} was {before[name]!r}, is {now[name]!r}"
+        for name, one in declared.items()
+        if not one.may_change and before[name] != now[name]
     ]
 
 

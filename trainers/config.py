@@ -12,6 +12,7 @@ from elmo_tf.settings import (
     normalize_settings,
     resumed_settings,
     setting,
+    settings_as_json,
 )
 
 RECORD_FILE = "training.json"
@@ -286,7 +287,9 @@ class PretrainConfig:
 
     def as_json(self, shape: BiLMConfig) -> dict[str, Any]:
         """All settings as they were resolved, for `training.json`."""
-        return {**dataclasses.asdict(self), "options": shape.to_options()}
+        return settings_as_json(
+            dataclasses.replace(self, options=shape.to_options(), preset=None)
+        ) | {"preset": self.preset}
 
     def check_resumes(self, shape: BiLMConfig, before: dict[str, Any], path: Path) -> None:
         """Raises `ValueError` if this run cannot resume one with other settings.
@@ -296,7 +299,9 @@ class PretrainConfig:
             before: the settings of the run, as `as_json` returned them.
             path: the file that holds them, for the message.
         """
-        changed = changed_settings(dataclasses.replace(self, options=shape.to_options()), before)
+        changed = changed_settings(
+            dataclasses.replace(self, options=shape.to_options(), preset=None), before
+        )
         if changed:
             raise ValueError(
                 f"Cannot resume with other settings than those in {path}: {'; '.join(changed)}. "

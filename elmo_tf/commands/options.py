@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import dataclasses
 import json
 import os
 import shutil
@@ -94,29 +93,6 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
         default="float32",
         help="of products; bfloat16 is faster where the processor has it, and less exact (float32)",
     )
-
-
-def given_config(
-    parser: argparse.ArgumentParser, config_class: Any, settings: dict[str, Any]
-) -> Any:
-    """The configuration of a run, or of one that is resumed, to which only changes must be given.
-
-    Args:
-        parser: of the call; it ends the call with status 2 if an option is missing.
-        config_class: the dataclass of the settings, with `resumed`.
-        settings: those that are given.
-    """
-    reason = ""
-    if settings.get("resume"):
-        with contextlib.suppress(FileNotFoundError):
-            return config_class.resumed(**settings)
-        reason = f" ({settings['workdir']} holds no run to resume)"
-    fields = dataclasses.fields(config_class)
-    needed = [field.name for field in fields if field.default is dataclasses.MISSING]
-    missing = ", ".join(f"--{name}" for name in needed if name not in settings)
-    if missing:
-        parser.error(f"the following arguments are required: {missing}{reason}")
-    return config_class(**settings)
 
 
 def print_json(content: Any, indent: int | None = None) -> None:

@@ -17,6 +17,7 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the results")
     group.add_argument(
         "--format",
+        dest="report_format",
         choices=FORMATS,
         help="on stdout (markdown on a terminal, json elsewhere)",
     )
@@ -69,4 +70,4 @@ def percent(share: float | None) -> str | None:
 
 
 def _format(arguments: Any) -> str:
-    return arguments.format or ("markdown" if sys.stdout.isatty() else "json")
+    return arguments.report_format or ("markdown" if sys.stdout.isatty() else "json")

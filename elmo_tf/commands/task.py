@@ -1,13 +1,11 @@
 """The subcommand `task`: files of a task, and a biLM ─► a task model, its scores, its answers."""
 
-import argparse
 from collections.abc import Callable
 from typing import Any
 
 from elmo_tf.commands.options import (
     add_input_columns,
     add_overwrite,
-    given_config,
     natural,
     positive,
     positive_float,
@@ -20,7 +18,8 @@ from elmo_tf.commands.reports import (
     percent,
     report,
 )
-from elmo_tf.commands.task_options import add_task_settings, task_settings
+from elmo_tf.settings import add_settings, config_from_options
+from elmo_tf.trainers.tasks.config import TaskConfig
 
 _EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --workdir ner"
 
@@ -47,32 +46,13 @@ def _add_train(add: Callable) -> None:
         "train a task model, and keep that of the epoch that was best on held-out examples",
         f"{_EXAMPLE} --elmo small-en --word-vectors glove.6B.50d.txt --lowercase",
     )
-    add_task_settings(parser, required=False)
-    parser.add_argument(
-        "--share",
-        type=positive_float,
-        default=argparse.SUPPRESS,
-        metavar="X",
-        help="of --train that is trained on, drawn by the seed (1)",
-    )
-    _add_again(parser)
-
-
-def _add_again(parser: Any) -> None:
-    again = parser.add_mutually_exclusive_group()
-    again.add_argument(
-        "--resume",
-        action="store_true",
-        help="continue after the last epoch in --workdir, with its settings where none are given",
-    )
-    again.add_argument("--overwrite", action="store_true", help="delete the results in --workdir")
+    add_settings(parser, TaskConfig)
 
 
 def _train(parser: Any, arguments: Any) -> None:
-    from elmo_tf.trainers.tasks.config import TaskConfig
     from elmo_tf.trainers.tasks.training import train_task
 
-    record = train_task(given_config(parser, TaskConfig, task_settings(arguments)))
+    record = train_task(config_from_options(parser, TaskConfig, vars(arguments)))
     print_json({"workdir": arguments.workdir, **record["best"]})
 
 
@@ -157,12 +137,12 @@ def _export(arguments: Any) -> None:
 def _add_sweep(add: Callable) -> None:
     parser = add(
         "sweep",
-        _sweep,
+        lambda arguments: _sweep(parser, arguments),
         "train the same model with and without ELMo, by seed and by share of the data",
         "elmo-tf task sweep --task ner --train train.conll --dev dev.conll --workdir sweep --elmo "
         "small-en --shares 0.1 1 --seeds 3 --json sweep.json",
     )
-    add_task_settings(parser, required=True)
+    add_settings(parser, TaskConfig, leave_out=("share", "resume", "overwrite"))
     group = parser.add_argument_group("the sweep")
     group.add_argument(
         "--shares",
@@ -178,13 +158,12 @@ def _add_sweep(add: Callable) -> None:
     add_report_options(parser)
 
 
-def _sweep(arguments: Any) -> None:
-    from elmo_tf.trainers.tasks.config import TaskConfig
+def _sweep(parser: Any, arguments: Any) -> None:
     from elmo_tf.trainers.tasks.sweeping import sweep_task
 
     check_report_options(arguments)
     # What --overwrite may replace is the file of numbers; trainings go on where they ended.
-    config = TaskConfig(**{**task_settings(arguments), "overwrite": False})
+    config = config_from_options(parser, TaskConfig, {**vars(arguments), "overwrite": False})
     found = sweep_task(config, arguments.shares, arguments.seeds)
     report(arguments, found, lambda: _markdown(found))
 
@@ -198,7 +177,7 @@ def _markdown(found: dict[str, Any]) -> str:
         ]
         for row in found["summary"]
     ]
-    head = ["share", f"{found['metric']} without ELMo", "with ELMo", "errors gone (%)"]
+    head = ["share", f"{found['metric']} without ELMo", "with ELMo", "relative error reduction (%)"]
     return markdown_table(head, rows)
 
 

@@ -221,13 +221,13 @@ class Classification(TaskKind):
 
     def read(self, files, settings, known) -> list[LabelledText]:
         """See `TaskKind`."""
-        columns = [settings[name] for name in ("text_column", "label_column")]
+        columns = [_column(settings[name]) for name in ("text_column", "label_column")]
         return [text for file in files for text in read_labelled(file, *columns, known)]
 
     def unlabelled(self, path, settings, known):
         """See `TaskKind`. A table is read as one, unless a format is named."""
         if is_table(path) and settings["format"] is None:
-            columns = [settings[name] for name in ("text_column", "label_column")]
+            columns = [_column(settings[name]) for name in ("text_column", "label_column")]
             return [(one.tokens,) for one in read_labelled(path, *columns, is_labelled=False)]
         return [(one.tokens,) for one in _sentences(path, settings)]
 
@@ -309,3 +309,8 @@ def _sentences(path: str, settings: Mapping[str, Any]) -> list[Sentence]:
 
 def _units(config: TaskConfig) -> dict[str, int]:
     return {} if config.units is None else {"units": config.units}
+
+
+def _column(setting: str) -> str | int:
+    """The name of a column, or its number."""
+    return int(setting) if setting.isdecimal() else setting

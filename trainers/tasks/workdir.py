@@ -1,7 +1,6 @@
 """The work directory of a task: whether it may be used, the best model, and where a run goes on."""
 
 import contextlib
-import dataclasses
 import fcntl
 import json
 import os
@@ -16,9 +15,9 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.files import atomic_file
-from elmo_tf.settings import read_record
+from elmo_tf.settings import changed_settings, read_record
 from elmo_tf.tasks import TaskModel  # and all that a saved model may hold
-from elmo_tf.trainers.tasks.config import FREE, RECORD_FILE, TaskConfig
+from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
 from elmo_tf.trainers.workdir import refuse_used_workdir
 
 MODEL_FILE = "model.keras"
@@ -47,7 +46,7 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
                 f"and no {RECORD_FILE}. Nothing in it is deleted; choose another."
             )
     elif config.resume and STATE_FILE in names:
-        _check_continues(workdir, config)
+        _check_resumes(workdir, config)
     elif config.resume and names == results:
         _check_has_no_epoch(workdir)
     elif names:
@@ -65,19 +64,12 @@ def _check_has_no_epoch(workdir: Path) -> None:
         )
 
 
-def _check_continues(workdir: Path, config: TaskConfig) -> None:
-    # A setting that was not there yet had the value that it has by default.
-    defaults = {field.name: field.default for field in dataclasses.fields(TaskConfig)}
-    before = {**defaults, **read_state(workdir).record["settings"]}
-    changed = [
-        f"{name} was {before[name]!r}, is {value!r}"
-        for name, value in config.as_json().items()
-        if name not in FREE and before[name] != value
-    ]
+def _check_resumes(workdir: Path, config: TaskConfig) -> None:
+    changed = changed_settings(TaskConfig, config.as_json(), read_state(workdir).record["settings"])
     if changed:
         raise ValueError(
-            f"Cannot go on with other settings than those in {workdir / RECORD_FILE}: "
-            f"{'; '.join(changed)}. Pass the same ones, or take another workdir."
+            f"Cannot resume with other settings than those in {workdir / RECORD_FILE}: "
+            f"{'; '.join(changed)}. Pass the same ones, or choose another workdir."
         )
 
 
