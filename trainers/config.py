@@ -287,9 +287,7 @@ class PretrainConfig:
 
     def as_json(self, shape: BiLMConfig) -> dict[str, Any]:
         """All settings as they were resolved, for `training.json`."""
-        return settings_as_json(
-            dataclasses.replace(self, options=shape.to_options(), preset=None)
-        ) | {"preset": self.preset}
+        return {**settings_as_json(self), "options": shape.to_options()}
 
     def check_resumes(self, shape: BiLMConfig, before: dict[str, Any], path: Path) -> None:
         """Raises `ValueError` if this run cannot resume one with other settings.
@@ -299,9 +297,7 @@ class PretrainConfig:
             before: the settings of the run, as `as_json` returned them.
             path: the file that holds them, for the message.
         """
-        changed = changed_settings(
-            dataclasses.replace(self, options=shape.to_options(), preset=None), before
-        )
+        changed = changed_settings(type(self), self.as_json(shape), before)
         if changed:
             raise ValueError(
                 f"Cannot resume with other settings than those in {path}: {'; '.join(changed)}. "
