@@ -97,9 +97,8 @@ def _pretrain(
     report_corpus(count)
     corpus = {**count._asdict(), "bytes": [file.stat().st_size for file in files]}
     num_steps = _total_steps(config, count)
-    warmup_steps = min(config.warmup_steps, max(1, num_steps // 2))
     schedule = learning_rate_schedule(
-        config.schedule, config.learning_rate, warmup_steps, num_steps
+        config.schedule, config.learning_rate, config.warmup_steps, num_steps
     )
     if cluster.is_chief:
         check_corpus(workdir, config, corpus)

@@ -20,21 +20,17 @@ def learning_rate_schedule(
         name: "constant"; "cosine", which falls to a tenth of the rate (Loshchilov and Hutter 2017);
             or "inverse_sqrt", which falls with the square root of the step (Vaswani et al. 2017).
         learning_rate: float > 0, the highest rate.
-        warmup_steps: int >= 0. Steps during which the rate rises linearly; at least 1 for
-            "inverse_sqrt".
-        total_steps: int > `warmup_steps`. All steps, those of the warm-up included.
+        warmup_steps: int >= 0. Steps during which the rate rises linearly, at most half of all;
+            at least 1 for "inverse_sqrt".
+        total_steps: int >= 1. All steps, those of the warm-up included.
 
     Raises:
-        ValueError: an unknown name, or a warm-up that is too long.
+        ValueError: an unknown name, or "inverse_sqrt" without a warm-up.
     """
     check_choice(name, "schedule", SCHEDULES)
     if name == "inverse_sqrt":
-        return InverseSqrtWithWarmup(learning_rate, warmup_steps)
-    if warmup_steps >= total_steps and warmup_steps:
-        raise ValueError(
-            f"`warmup_steps` must be less than the {total_steps} steps of the run. "
-            f"Received: {warmup_steps}"
-        )
+        return InverseSqrtWithWarmup(learning_rate, min(warmup_steps, max(total_steps // 2, 1)))
+    warmup_steps = min(warmup_steps, total_steps // 2)
     return keras.optimizers.schedules.CosineDecay(
         # The first step of a warm-up has a rate above 0.
         learning_rate / max(warmup_steps, 1),

@@ -69,13 +69,13 @@ def test_an_unknown_name_is_refused_with_those_that_are_known():
         learning_rate_schedule("linear", 0.1, 0, 9)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("inverse_sqrt", 0.1, 0, 9), r"`warmup_steps` must be at least 1. Received: 0"),
-        (("cosine", 0.1, 5, 5), r"`warmup_steps` must be less than the 5 steps .* Received: 5"),
-    ],
-)
-def test_a_warm_up_out_of_its_range_is_refused(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        learning_rate_schedule(*arguments)
+def test_a_warm_up_takes_at_most_half_of_the_steps():
+    for name in FORMULAS:
+        short, clipped = (learning_rate_schedule(name, RATE, steps, 6) for steps in (3, 200))
+        assert [float(short(step)) for step in STEPS] == [float(clipped(step)) for step in STEPS]
+        assert float(learning_rate_schedule(name, RATE, 200, 1)(0)) == pytest.approx(RATE)
+
+
+def test_the_inverse_square_root_needs_a_warm_up():
+    with pytest.raises(ValueError, match=r"`warmup_steps` must be at least 1. Received: 0"):
+        learning_rate_schedule("inverse_sqrt", 0.1, 0, 9)
