@@ -42,8 +42,16 @@ _FIRST_BATCHES_AHEAD, _BATCHES_AHEAD = 4, 8
 _WINDOW = 512
 
 
+# The process in which an `Embedder` has used TensorFlow, whose threads a fork does not copy.
+_process: int | None = None
+
+
 class Embedder:
     """Contextual vectors of many sentences.
+
+    It can be pickled and copied. A copy has weights and a mix of its own, whatever becomes of the
+    biLM or the `Elmo` that this one was given. Processes that use it, or another one, must be
+    spawned, not forked from one that has used it.
 
     Args:
         bilm_or_path: a `BiLM`, an `Elmo` (for its learnt mix), or what `load_bilm` takes.
@@ -65,6 +73,8 @@ class Embedder:
         TypeError, ValueError: an argument is none of these, or the biLM is stateful or keeps the
             boundaries.
         FileNotFoundError: there is no such checkpoint.
+        RuntimeError: this process was forked from one that had used an `Embedder`. All calls that
+            compute vectors raise it too.
     """
 
     def __init__(
@@ -80,6 +90,7 @@ class Embedder:
         check_choice(precision, "precision", PRECISIONS)
         check_int(batch_tokens, "batch_tokens", least=1)
         check_int(cache_tokens, "cache_tokens", least=0)
+        _refuse_fork()
         precision = usable_precision(precision)
         mix = None
         if isinstance(bilm_or_path, Elmo):
@@ -113,22 +124,56 @@ class Embedder:
             )
         if self.bilm.compute_dtype != precision:
             self.bilm = copied_bilm(self.bilm, PRECISIONS[precision])
-        num_layers = self.bilm.config.lstm.num_layers + 1
         if mix is None and layers == "mix":
-            mix = ScalarMix()
-            mix.build((None, num_layers, None, None))
-        self._choice = LayerChoice(layers, num_layers, mix)
-        self._read_windows = WindowReader(self.bilm, self._choice, _WINDOW)
+            mix = _built_mix(ScalarMix(), self.bilm)
         # A biLM of the caller's own may be trained on between two calls; a vocabulary says that it
         # is not.
         is_own = self.bilm is not getattr(bilm_or_path, "bilm", bilm_or_path)
         self._keeps_table = is_own or vocabulary is not None
-        self._table = TokenTable(self.bilm, cache_tokens, map(encode, vocabulary or ()))
-        # Rows of the table are good until the next request: nobody else may make one in between.
-        self._lock = threading.Lock()
         self.layers = layers
         self.precision = precision
         self.batch_tokens = batch_tokens
+        self._prepare(mix, vocabulary or (), cache_tokens)
+
+    def _prepare(
+        self, mix: ScalarMix | None, vocabulary: Iterable[str | bytes], cache_tokens: int
+    ) -> None:
+        """Makes all that is neither a setting nor the biLM."""
+        self._choice = LayerChoice(self.layers, self.bilm.config.lstm.num_layers + 1, mix)
+        self._read_windows = WindowReader(self.bilm, self._choice, _WINDOW)
+        self._table = TokenTable(self.bilm, cache_tokens, map(encode, vocabulary))
+        # Rows of the table are valid until the next request: no other thread may make one before.
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        mix = self._choice.mix
+        return {
+            "bilm": (self.bilm.get_config(), self.bilm.get_weights()),
+            "mix": None if mix is None else (mix.get_config(), mix.get_weights()),
+            "layers": self.layers,
+            "precision": self.precision,
+            "batch_tokens": self.batch_tokens,
+            "vocabulary": list(self._table.pinned),
+            "cache_tokens": self._table.capacity,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if _is_forked():  # the first call says so; an error here would end a worker of a pool
+            return
+        _refuse_fork()
+        self.layers = state["layers"]
+        self.precision = usable_precision(state["precision"])
+        self.batch_tokens = state["batch_tokens"]
+        config, weights = state["bilm"]
+        self.bilm = BiLM.from_config({**config, "dtype": PRECISIONS[self.precision]})
+        self.bilm.set_weights(weights)
+        self._keeps_table = True  # this biLM is its own
+        mix = None
+        if state["mix"] is not None:
+            config, weights = state["mix"]
+            mix = _built_mix(ScalarMix.from_config(config), self.bilm)
+            mix.set_weights(weights)
+        self._prepare(mix, state["vocabulary"], state["cache_tokens"])
 
     @property
     def dim(self) -> int:
@@ -178,6 +223,7 @@ class Embedder:
         Yields:
             The arrays of a group, to be taken from it: each is then forgotten.
         """
+        _refuse_fork()
         numbered = (_tokens(number, item) for number, item in enumerate(sentences))
         if not self._keeps_table:
             with self._lock:
@@ -324,6 +370,27 @@ class Embedder:
         outputs = self.bilm.layers_of_vectors(tf.cast(vectors, self.bilm.compute_dtype), mask)
         layers = tf.cast(outputs["layers"], tf.float32)  # (batch, layer, token, feature)
         return self._choice(layers, outputs["mask"])
+
+
+def _is_forked() -> bool:
+    return _process not in (None, os.getpid())
+
+
+def _refuse_fork() -> None:
+    """Raises `RuntimeError` where TensorFlow would wait for ever for threads of another process."""
+    global _process
+    if _is_forked():
+        raise RuntimeError(
+            "This process was forked from one that had used an Embedder, and TensorFlow does not "
+            "work after a fork. Start processes in another way: "
+            'multiprocessing.get_context("spawn"), or joblib with its default backend, loky.'
+        )
+    _process = os.getpid()
+
+
+def _built_mix(mix: ScalarMix, bilm: BiLM) -> ScalarMix:
+    mix.build((None, bilm.config.lstm.num_layers + 1, None, None))
+    return mix
 
 
 def _refuse_tables(sentences: Any) -> None:

@@ -19,7 +19,7 @@ class LayerChoice:
     def __init__(self, name: str, num_layers: int, mix: ScalarMix | None = None):
         self.name = name
         self._num_layers = num_layers
-        self._mix = mix
+        self.mix = mix
 
     def __call__(self, layers: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """(batch, layer, token, feature) → (batch, …, token, feature)."""
@@ -29,17 +29,17 @@ class LayerChoice:
             return layers[:, -1]
         if self.name == "average":
             return tf.reduce_mean(layers, axis=1)
-        return self._mix(layers, mask=mask)
+        return self.mix(layers, mask=mask)
 
     @property
     def mix_weights(self) -> list:
         """The variables of the mix; none without one."""
-        return [] if self._mix is None else list(self._mix.weights)
+        return [] if self.mix is None else list(self.mix.weights)
 
     @property
     def is_sum(self) -> bool:
         """Whether each token's vector is a weighted sum of its layers, and nothing else."""
-        return self._mix is None or not self._mix.layer_norm
+        return self.mix is None or not self.mix.layer_norm
 
     def weights(self) -> tf.Tensor | None:
         """Weights of the layers, float32 (layer,); None if they stay apart."""
@@ -49,4 +49,4 @@ class LayerChoice:
             return tf.one_hot(self._num_layers - 1, self._num_layers)
         if self.name == "average":
             return tf.fill([self._num_layers], 1 / self._num_layers)
-        return self._mix.scaling * tf.nn.softmax(self._mix.layer_weights.value)
+        return self.mix.scaling * tf.nn.softmax(self.mix.layer_weights.value)

@@ -32,24 +32,24 @@ class TokenTable:
 
     def __init__(self, bilm: BiLM, capacity: int, pinned: Iterable[bytes] = ()):
         self._bilm = bilm
-        self._capacity = capacity
+        self.capacity = capacity
         self._rows: dict[bytes, int] = {}
         self._vectors = np.zeros((_FIRST_SIZE, bilm.config.lstm.projection_dim), np.float32)
-        self._pinned = dict.fromkeys(pinned)
+        self.pinned = dict.fromkeys(pinned)
         self.forget()
 
     def forget(self) -> None:
         """Encodes the boundaries and the pinned tokens anew, and forgets all others."""
         self._vectors[:NUM_SPECIAL_ROWS] = self._encode([])
         self._rows = {}
-        self._add(self._pinned)
+        self._add(self.pinned)
 
     def rows(self, sentences: Sequence[Sequence[bytes]]) -> list[np.ndarray]:
         """The row of each token, int32 (token,) for each sentence; good until the next request."""
         wanted = dict.fromkeys(token for tokens in sentences for token in tokens)
         missing = [token for token in wanted if token not in self._rows]
-        if len(self._rows) - len(self._pinned) + len(missing) > self._capacity:
-            kept = itertools.islice(self._rows.items(), len(self._pinned))  # they came first
+        if len(self._rows) - len(self.pinned) + len(missing) > self.capacity:
+            kept = itertools.islice(self._rows.items(), len(self.pinned))  # they came first
             self._rows = dict(kept)
             missing = [token for token in wanted if token not in self._rows]
         self._add(missing)

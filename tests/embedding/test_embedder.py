@@ -1,8 +1,17 @@
 import concurrent.futures
+import copy
 import itertools
+import pickle
+import subprocess
+import sys
 
+import joblib
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from elmo_tf import BiLM, BiLMConfig, Elmo, Embedder, LSTMConfig, Vocabulary
 from elmo_tf.embedding import embedder as module
@@ -367,3 +376,106 @@ def test_without_fast_bfloat16_float32_is_used_with_a_warning(bilm, monkeypatch,
     assert "float32 is used in place of bfloat16" in caplog.text
     assert embedder.precision == "float32"
     assert embedder.bilm is bilm
+
+
+def pickled(embedder, folder):
+    return pickle.loads(pickle.dumps(embedder))
+
+
+def dumped(embedder, folder):
+    joblib.dump(embedder, folder / "embedder.joblib")
+    return joblib.load(folder / "embedder.joblib")
+
+
+def deep_copied(embedder, folder):
+    return copy.deepcopy(embedder)
+
+
+@pytest.mark.parametrize("copied", [pickled, dumped, deep_copied])
+def test_a_copy_gives_the_same_vectors_and_has_weights_of_its_own(fresh_bilm, tmp_path, copied):
+    elmo = Elmo(fresh_bilm())
+    elmo.build()
+    elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
+    embedder = Embedder(elmo, "mix", batch_tokens=64, vocabulary=["the", "cat"], cache_tokens=7)
+    expected = embedder.encode(["the cat sat", "a"])
+
+    copy = copied(embedder, tmp_path)
+
+    assert copy.settings() == embedder.settings()
+    assert copy.bilm.compute_dtype == "float32"
+    elmo.mixes[0].scaling.assign(3.0)
+    for weight in elmo.bilm.weights:
+        weight.assign(0 * weight)
+    np.testing.assert_array_equal(copy.encode(["the cat sat", "a"]), expected)
+    assert copied(copy, tmp_path).settings() == copy.settings()
+
+
+def test_a_copy_keeps_its_precision_where_there_is_such(bilm, monkeypatch):
+    monkeypatch.setattr(module, "usable_precision", lambda precision: precision)
+    rough = Embedder(bilm, precision="bfloat16")
+    copy = pickle.loads(pickle.dumps(rough))
+    assert copy.settings() == rough.settings()
+    np.testing.assert_array_equal(copy.encode(["the cat"]), rough.encode(["the cat"]))
+
+    monkeypatch.setattr(module, "usable_precision", lambda precision: "float32")
+    copy = pickle.loads(pickle.dumps(rough))
+    assert copy.precision == copy.bilm.compute_dtype == "float32"
+
+
+def test_whole_tokens_are_looked_up_in_a_copy_too():
+    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
+    embedder = Embedder(BiLM(config, vocabulary=Vocabulary.build(["a a b"])))
+
+    copy = pickle.loads(pickle.dumps(embedder))
+
+    np.testing.assert_array_equal(copy.encode("b never a"), embedder.encode("b never a"))
+
+
+def test_a_scikit_learn_pipeline_is_validated_in_two_processes(bilm):
+    sentences = [f"{word} cat {number}" for number in range(6) for word in ("the", "no")]
+    labels = [number % 2 for number in range(12)]
+    embedder = Embedder(bilm, layers="top")
+
+    pipeline = make_pipeline(FunctionTransformer(embedder.encode), LogisticRegression())
+    scores = cross_val_score(pipeline, sentences, labels, cv=2, n_jobs=2, error_score="raise")
+
+    assert scores.shape == (2,)
+
+
+FORK = """
+import multiprocessing
+from elmo_tf import BiLM, BiLMConfig, Embedder
+
+bilm = BiLM(BiLMConfig.preset("tiny"))
+context = multiprocessing.get_context("fork")
+
+def error_of(function):
+    try:
+        return function()
+    except RuntimeError as error:
+        return error
+
+def used_here(function):
+    ours, theirs = context.Pipe()
+    process = context.Process(target=lambda: theirs.send(error_of(function)))
+    process.start()
+    print(ours.recv() if ours.poll(30) else "hangs", flush=True)
+    process.kill()
+
+embedder = Embedder(bilm)
+embedder.encode(["a"])
+used_here(lambda: embedder.encode(["a"]))
+used_here(lambda: Embedder(bilm))
+with context.Pool(1) as pool:
+    print(error_of(lambda: pool.map_async(embedder.encode, ["a"]).get(30)))
+"""
+
+
+def test_a_fork_is_told_at_once_that_it_would_hang():
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120)
+
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3, done.stderr
+    for line in lines:
+        assert line.startswith("This process was forked from one that had used an Embedder")
+        assert "spawn" in line
