@@ -2,12 +2,12 @@
 
 import contextlib
 import io
+import json
 import os
-import struct
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, V
 from elmo_tf.files import refuse_file
 from elmo_tf.text.sentence_files import Sentence
 
-# What stands in front of a member of a zip archive, and where its sizes are if they need 64 bits.
-_MEMBER = struct.Struct("<4s5H3I2H")
-_LARGE_SIZES = struct.Struct("<2H2Q")
+# What the directory of a zip archive needs of each member, besides defaults.
+_MEMBER_FIELDS = (
+    *("filename", "header_offset", "CRC", "compress_size", "file_size"),
+    *("compress_type", "flag_bits", "extract_version", "external_attr"),
+)
 # Arrays of more bytes get sizes of 64 bits; the smaller ones fit without, compressed or not.
 _LARGE = 2**30
 # What is added to the name of an array for its sentences' offsets.
@@ -28,8 +30,7 @@ _OFFSETS = ".offsets.npy"
 class NpzOutput(VectorOutput):
     """An archive with one array a sentence, named by its number: `numpy.load(path)["0"]`.
 
-    The archive's directory is written at the very end; what a kill leaves is known from what stands
-    in front of each array.
+    The archive's directory is written at the very end. Until then a second file lists the members.
     """
 
     name = "An .npz archive"
@@ -37,20 +38,27 @@ class NpzOutput(VectorOutput):
 
     def __init__(self, folder: str | os.PathLike, options: OutputOptions):
         super().__init__(folder, options)
-        self._growing = GrowingFiles(self._folder, "vectors.npz")
+        self._growing = GrowingFiles(self._folder, "vectors.npz", "members.jsonl")
         self.position = self._growing.note
-        (file,) = self._growing.files
-        members = list(_members(file))
+        file, self._members = self._growing.files
         method = zipfile.ZIP_STORED if options.compression == "none" else zipfile.ZIP_DEFLATED
-        self._archive = zipfile.ZipFile(file, "w", method)  # goes on at the file's place
-        self._archive.filelist += members
-        self._archive.NameToInfo.update({member.filename: member for member in members})
+        self._archive = zipfile.ZipFile(file, "w", method)  # continues at the end of the file
+        self._members.seek(0)
+        for line in self._members:
+            member = zipfile.ZipInfo()
+            for field, value in json.loads(line).items():
+                setattr(member, field, value)
+            self._archive.filelist.append(member)
+            self._archive.NameToInfo[member.filename] = member
 
     def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
         vectors = self._options.as_written(vectors)
         is_large = vectors.nbytes > _LARGE
         with self._archive.open(f"{number}.npy", "w", force_zip64=is_large) as member:
             np.lib.format.write_array(member, vectors)
+        info = self._archive.getinfo(f"{number}.npy")
+        line = json.dumps({field: getattr(info, field) for field in _MEMBER_FIELDS})
+        self._members.write(line.encode() + b"\n")
 
     def commit(self, position: dict[str, Any]) -> None:
         self._growing.commit(position)
@@ -127,27 +135,6 @@ class NpyOutput(VectorOutput):
 
     def close(self) -> None:
         self._growing.close()
-
-
-def _members(file: BinaryIO) -> Iterator[zipfile.ZipInfo]:
-    """The members of an archive without a directory; the file is at its end afterwards."""
-    end = file.seek(0, os.SEEK_END)
-    start = 0
-    while start < end:
-        file.seek(start)
-        fields = _MEMBER.unpack(file.read(_MEMBER.size))
-        *_, crc, packed_size, size, name_size, extra_size = fields
-        name = file.read(name_size).decode("ascii")
-        if extra_size:
-            *_, size, packed_size = _LARGE_SIZES.unpack(file.read(extra_size))
-        member = zipfile.ZipInfo(name)
-        _, member.extract_version, member.flag_bits, member.compress_type, *_ = fields
-        member.CRC, member.compress_size, member.file_size = crc, packed_size, size
-        member.header_offset = start
-        member.external_attr = 0o600 << 16
-        yield member
-        start += _MEMBER.size + name_size + extra_size + packed_size
-    file.seek(end)
 
 
 def _header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
