@@ -149,7 +149,7 @@ def _ask(
     numbers = itertools.count()
     end = time.monotonic() + seconds
 
-    def goes_on(number: int) -> bool:
+    def continues(number: int) -> bool:
         return number < num_requests if num_requests else time.monotonic() < end
 
     def be_client(client: int) -> None:
@@ -160,7 +160,7 @@ def _ask(
                 "/tensorflow.serving.PredictionService/Predict", _registered_method=True
             )
             # `next` of a count is one step: no two clients get one number.
-            while goes_on(number := next(numbers)):
+            while continues(number := next(numbers)):
                 _ask_once(predict, questions[(number * 7 + client) % len(questions)], mine)
         with lock:
             for name, value in mine.items():

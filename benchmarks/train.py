@@ -52,7 +52,7 @@ def _parse() -> argparse.Namespace:
         choices=tuple(BATCH),
         help="sizes of the biLM (small original)",
     )
-    parser.add_argument("--batch-size", type=int, metavar="N", help="lanes (64, original 32)")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="rows (64, original 32)")
     parser.add_argument("--unroll", type=int, default=20, metavar="N", help="(20)")
     parser.add_argument("--num-sampled", type=int, default=8192, metavar="N", help="(8192)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each (5)")
@@ -76,7 +76,7 @@ def _write_windows(path: Path, arguments: argparse.Namespace, batch_size: int) -
     vocabulary = Vocabulary.load(arguments.vocab)
     files = text_files(arguments.corpus)
     windows = training_windows(files, batch_size, arguments.unroll, seed=0)
-    # The lanes all begin with a sentence, and are out of step only some windows later.
+    # The rows all begin with a sentence, and are out of step only some windows later.
     count = arguments.rounds * arguments.steps + 3
     windows = list(windows.skip(20).take(count))
     inputs = tf.stack([window["inputs"] for window in windows])

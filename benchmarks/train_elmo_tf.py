@@ -31,8 +31,8 @@ def main() -> None:
         model = LanguageModel.create(
             BiLMConfig.preset(arguments.preset), vocabulary, arguments.num_sampled
         )
-    num_lanes = inputs.shape[2]
-    train_step = TrainStep(model, Adagrad(), num_lanes, dropout=0.1, clip_norm=10.0, seed=0)
+    num_rows = inputs.shape[2]
+    train_step = TrainStep(model, Adagrad(), num_rows, dropout=0.1, clip_norm=10.0, seed=0)
 
     obey(lambda index: float(train_step(inputs[index], targets[index])["loss"]), len(inputs))
 

@@ -1,7 +1,7 @@
 """The state of a run, all that is needed to go on exactly, in `workdir/state`.
 
 A save is a folder: `weights` (with the step) and `optimizer`, written by the chief; for
-each worker its place in the text and its lanes' LSTM states; and `COMPLETE`, written last, without
+each worker its place in the text and its rows' LSTM states; and `COMPLETE`, written last, without
 which nothing else in the folder counts.
 """
 
@@ -132,7 +132,7 @@ class RunState:
     def restore(self) -> int:
         """Restores the last complete save, if there is one.
 
-        The lanes and the text are the same for any number of workers and replicas.
+        The rows and the text are the same for any number of workers and replicas.
 
         Returns:
             The step of that save, 0 without one.
@@ -160,7 +160,7 @@ class RunState:
             # All workers are at the same place of the same text.
             mine = workers[self._cluster.worker % len(workers)]
             self._windows.read(str(folder / f"{mine}-text")).assert_consumed()
-            self._restore_lanes([folder / f"{worker}-lanes.npz" for worker in workers])
+            self._restore_rows([folder / f"{worker}-lanes.npz" for worker in workers])
         except _DAMAGES as error:
             reason = (str(error).splitlines() or [repr(error)])[0]
             raise ValueError(
@@ -176,14 +176,14 @@ class RunState:
             )
         return content["step"]
 
-    def _restore_lanes(self, files: list[Path]) -> None:
+    def _restore_rows(self, files: list[Path]) -> None:
         loaded = []
         for file in files:
             with np.load(file) as arrays:
                 loaded.append([arrays[name] for name in arrays.files])
         for state, *parts in zip(tf.nest.flatten(self._train_step.states), *loaded, strict=True):
-            lanes = np.concatenate(parts)
-            mine = lanes[self._cluster.lanes(len(lanes))]
+            rows = np.concatenate(parts)
+            mine = rows[self._cluster.rows(len(rows))]
             replicas = self._cluster.local(state)
             for replica, value in zip(replicas, np.split(mine, len(replicas)), strict=True):
                 replica.assign(tf.cast(value, replica.dtype))

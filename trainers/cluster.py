@@ -24,7 +24,7 @@ _LOST_WORKER_ERRORS = (
 class Cluster:
     """All replicas that train one model together.
 
-    Each works on its own lanes of the same stream of text, so that the text comes in the same order
+    Each works on its own rows of the same stream of text, so that the text comes in the same order
     whatever their number.
 
     Args:
@@ -47,13 +47,13 @@ class Cluster:
         """Whether this process writes what all share."""
         return self.worker == 0
 
-    def lanes(self, num_lanes: int) -> slice:
-        """The lanes of this process's replicas, of those of all."""
-        share = num_lanes // self.num_workers
+    def rows(self, num_rows: int) -> slice:
+        """The rows of this process's replicas, of those of all."""
+        share = num_rows // self.num_workers
         return slice(self.worker * share, (self.worker + 1) * share)
 
-    def deal(self, window: tf.Tensor) -> Any:
-        """Each replica's lanes of a tensor (direction, lane, …) of all."""
+    def shard(self, window: tf.Tensor) -> Any:
+        """Each replica's rows of a tensor (direction, row, …) of all."""
         if self.num_replicas == 1:
             return window
         share = window.shape[1] // self.num_replicas
@@ -78,11 +78,11 @@ class Cluster:
             return [number]
         mine = [0.0] * self.num_workers
         mine[self.worker] = number * self.num_workers / self.num_replicas
-        with self.told_of_lost_workers():
+        with self.reporting_lost_workers():
             return self.local(self._sum(tf.constant(mine, tf.float64)))[0].numpy().tolist()
 
     @contextlib.contextmanager
-    def told_of_lost_workers(self) -> Iterator[None]:
+    def reporting_lost_workers(self) -> Iterator[None]:
         """Turns what TensorFlow raises when another worker is gone into one plain error."""
         try:
             yield
@@ -123,7 +123,7 @@ def cluster_from_environment(batch_size: int) -> Cluster:
         batch_size: int. Lanes of all replicas together.
 
     Raises:
-        ValueError: TF_CONFIG is wrong, or the lanes cannot be dealt out evenly.
+        ValueError: TF_CONFIG is wrong, or the rows cannot be dealt out evenly.
     """
     num_workers, worker = _workers(os.environ.get("TF_CONFIG", ""))
     if num_workers > 1:
@@ -139,11 +139,11 @@ def cluster_from_environment(batch_size: int) -> Cluster:
     if batch_size % cluster.num_replicas:
         raise ValueError(
             f"`batch_size` must be a multiple of the number of replicas, {cluster.num_replicas}: "
-            f"each takes as many lanes. Received: {batch_size}"
+            f"each takes as many rows. Received: {batch_size}"
         )
     if cluster.num_replicas > 1:
         logging.info(
-            "%d replicas in %d processes train on %d lanes each.",
+            "%d replicas in %d processes train on %d rows each.",
             cluster.num_replicas,
             num_workers,
             batch_size // cluster.num_replicas,

@@ -78,7 +78,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     files, valid = text_files(config.corpus), text_files(config.valid)
     cluster = cluster_from_environment(config.batch_size)  # before TensorFlow computes anything
     config = dataclasses.replace(config, precision=usable_precision(config.precision))
-    with cluster.told_of_lost_workers():
+    with cluster.reporting_lost_workers():
         return _pretrain(config, cluster, vocabulary, files, valid)
 
 
@@ -164,7 +164,7 @@ def _train_step(
         return TrainStep(
             LanguageModel.create(shape, vocabulary, config.num_sampled),
             optimizer_named(config.optimizer, schedule, config.weight_decay),
-            num_lanes=config.batch_size,
+            num_rows=config.batch_size,
             dropout=config.dropout,
             clip_norm=config.clip_norm,
             seed=config.seed,

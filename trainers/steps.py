@@ -14,7 +14,7 @@ _DROPOUT, _NEGATIVES = range(2)
 
 
 class TrainStep:
-    """A language model, its optimizer, and the states of all lanes.
+    """A language model, its optimizer, and the states of all rows.
 
     The loss is the mean of the directions' mean negative log-likelihoods, estimated by the sampled
     softmax. Gradients are taken of the loss times the window's tokens, as the original does, summed
@@ -26,11 +26,11 @@ class TrainStep:
     Args:
         model: a `LanguageModel`.
         optimizer: one of `elmo_tf.trainers.optimizers`.
-        num_lanes: int >= 1, of all replicas together.
+        num_rows: int >= 1, of all replicas together.
         dropout: float, 0 to 1 (excluded).
         clip_norm: float > 0.
         seed: int. With the number of a step and of a replica it determines all random numbers.
-        num_parts: int >= 1. Parts of a replica's lanes that are computed one after the other, to
+        num_parts: int >= 1. Parts of a replica's rows that are computed one after the other, to
             need less memory; their gradients are added up. Defaults to 1.
         cluster: a `Cluster`. Defaults to one replica.
 
@@ -41,7 +41,7 @@ class TrainStep:
         self,
         model: LanguageModel,
         optimizer: keras.optimizers.Optimizer,
-        num_lanes: int,
+        num_rows: int,
         dropout: float,
         clip_norm: float,
         seed: int,
@@ -62,8 +62,8 @@ class TrainStep:
             name="step",
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
-        lanes = num_lanes // self.cluster.num_replicas
-        self.states = tf.nest.map_structure(_of_each_replica, model.bilm.zero_states(lanes))
+        rows = num_rows // self.cluster.num_replicas
+        self.states = tf.nest.map_structure(_of_each_replica, model.bilm.zero_states(rows))
         self.trainable = model.trainable_weights
         optimizer.build(self.trainable)
 
@@ -73,7 +73,7 @@ class TrainStep:
         """Trains on one window.
 
         Args:
-            inputs, targets: string (direction, lane, token), see `lm_windows`; the lanes of all
+            inputs, targets: string (direction, row, token), see `lm_windows`; the rows of all
                 replicas.
             signal: int. What this process has to tell the others.
 
@@ -81,8 +81,8 @@ class TrainStep:
             Scalars: "loss", "forward" and "backward" (mean negative log-likelihoods, sampled),
             "norm" (of the gradients before they were clipped), and "signal" (the largest of all).
         """
-        deal = self.cluster.deal
-        results = self._run(deal(inputs), deal(targets), tf.constant(signal))
+        shard = self.cluster.shard
+        results = self._run(shard(inputs), shard(targets), tf.constant(signal))
         return {name: self.cluster.local(value)[0] for name, value in results.items()}
 
     @tf.function(reduce_retracing=True, autograph=False)
@@ -155,10 +155,12 @@ class TrainStep:
     ) -> tuple[tf.Tensor, Any]:
         """The mean loss of each direction, float (direction,), and the new states."""
         dropout_fn = _Dropout(self.dropout, _fold_in(seed, _DROPOUT)) if self.dropout else None
-        tops, states = self.model.tops(inputs, states, dropout_fn, training=True)
+        outputs, states = self.model.top_layer_outputs(inputs, states, dropout_fn, training=True)
         losses = []
-        for direction, (top, ids) in enumerate(zip(tops, self.model.targets(targets), strict=True)):
-            top = tf.reshape(top, (-1, top.shape[-1]))  # (lane · token, feature)
+        for direction, (top, ids) in enumerate(
+            zip(outputs, self.model.targets(targets), strict=True)
+        ):
+            top = tf.reshape(top, (-1, top.shape[-1]))  # (row · token, feature)
             sample_seed = _fold_in(_fold_in(seed, _NEGATIVES), direction)
             losses.append(tf.reduce_mean(self.model.softmax(top, ids, seed=sample_seed)))
         return tf.stack(losses), states

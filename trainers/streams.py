@@ -6,12 +6,12 @@ from pathlib import Path
 import tensorflow as tf
 
 from elmo_tf.text.corpus import sentence_dataset
-from elmo_tf.text.prefetch import prepared_ahead
+from elmo_tf.text.prefetch import prefetch
 from elmo_tf.text.windows import lm_windows
 
 
 def training_windows(
-    files: Sequence[Path], num_lanes: int, window: int, seed: int
+    files: Sequence[Path], num_rows: int, window: int, seed: int
 ) -> tf.data.Dataset:
     """Windows of the corpus, over and over, the sentences in another order each time.
 
@@ -19,4 +19,4 @@ def training_windows(
         See `lm_windows`. Its iterator can be saved.
     """
     sentences = sentence_dataset(files, seed)
-    return prepared_ahead(lm_windows(sentences.repeat(), num_lanes, window), 4)
+    return prefetch(lm_windows(sentences.repeat(), num_rows, window), 4)

@@ -194,8 +194,8 @@ class FileJob:
             content = {"settings": settings, "count": count._asdict()}
             with atomic_file(job) as part:
                 part.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        if oddities := count.oddities(self._embedder.max_token_bytes):
-            logging.warning("%s", oddities)
+        if data_warnings := count.data_warnings(self._embedder.max_token_bytes):
+            logging.warning("%s", data_warnings)
         return count
 
     def _write(self, output: VectorOutput, count: SentenceCount) -> Iterator[None]:

@@ -11,12 +11,12 @@ from elmo_tf.evaluation.full_softmax import token_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import count_corpus, sentence_dataset
-from elmo_tf.text.prefetch import prepared_ahead
+from elmo_tf.text.prefetch import prefetch
 from elmo_tf.text.windows import lm_windows
 
-# Text is read in one lane as long as it is short, where the state at its beginning matters.
-_TOKENS_PER_LANE = 2_000
-_MOST_LANES = 32
+# Text is read in one row as long as it is short, where the state at its beginning matters.
+_TOKENS_PER_ROW = 2_000
+_MOST_ROWS = 32
 _TOKENS_PER_WINDOW = 640
 _MOST_UNKNOWN = 0.05  # share of the targets above which the perplexity misleads
 _LARGEST_EXPONENT = 709  # of a Python float
@@ -28,7 +28,7 @@ def perplexity(
     """Perplexity per token, the boundary at a sentence's end included.
 
     The LSTM states are carried through the text, as in training. Text of 4,000 tokens or more is
-    read in several lanes, each of at least 2,000 and 32 of them at most.
+    read in several rows, each of at least 2,000 and 32 of them at most.
 
     Args:
         model: a `LanguageModel`.
@@ -70,12 +70,12 @@ class Perplexity:
                 "does not measure how well these words are predicted.",
                 f"{self._unknown:.1%}",
             )
-        num_lanes = max(1, min(_MOST_LANES, self._num_targets // _TOKENS_PER_LANE))
-        window = max(1, _TOKENS_PER_WINDOW // num_lanes)
-        windows = lm_windows(sentence_dataset(files), num_lanes, window, drop_remainder=False)
-        self._windows = prepared_ahead(windows, 2)
+        num_rows = max(1, min(_MOST_ROWS, self._num_targets // _TOKENS_PER_ROW))
+        window = max(1, _TOKENS_PER_WINDOW // num_rows)
+        windows = lm_windows(sentence_dataset(files), num_rows, window, drop_remainder=False)
+        self._windows = prefetch(windows, 2)
         self._states = tf.nest.map_structure(
-            lambda state: tf.Variable(state, trainable=False), model.bilm.zero_states(num_lanes)
+            lambda state: tf.Variable(state, trainable=False), model.bilm.zero_states(num_rows)
         )
 
     def __call__(self, shown: bool = True) -> dict[str, float | int]:
@@ -96,10 +96,10 @@ class Perplexity:
     @tf.function(reduce_retracing=True, autograph=False)
     def _losses(self, inputs: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Each direction's sum over one window, float64 (direction,). Moves the states on."""
-        tops, states = self._model.tops(inputs, self._states)
+        outputs, states = self._model.top_layer_outputs(inputs, self._states)
         tf.nest.map_structure(lambda old, new: old.assign(new), self._states, states)
         sums = []
-        for top, ids in zip(tops, self._model.targets(targets), strict=True):
+        for top, ids in zip(outputs, self._model.targets(targets), strict=True):
             ids = tf.boolean_mask(ids, tf.reshape(mask, (-1,)))
             losses = token_losses(self._model.softmax, tf.boolean_mask(top, mask), ids)
             sums.append(tf.reduce_sum(tf.cast(losses, tf.float64)))

@@ -20,7 +20,7 @@ from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_directory, refuse_directory, refuse_pattern
 from elmo_tf.progress import progress
 from elmo_tf.tasks.data.tagged_sentences import read_tagged
-from elmo_tf.text.data_warnings import is_utf_8, odd_lines
+from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentence_files import format_of, sentence_reader
 
 MAX_TOKENS = 10_000
@@ -93,7 +93,7 @@ def read_occurrences(
     invalid = sum(not is_utf_8(" ".join(occurrence.tokens)) for occurrence in found)
     if invalid:
         told = (invalid, "with invalid UTF-8 (read byte for byte; another encoding?)")
-        logging.warning("%s", odd_lines(told))
+        logging.warning("%s", data_warnings(told))
     return found
 
 

@@ -140,9 +140,9 @@ class SentenceScorer:
         width = rounded_length(len(batch[-1]) + 1)
         window = sentence_window(batch, rounded_rows(len(batch)), width)
         log_probs = self._log_probs(*window).numpy().astype(np.float64)
-        for lane, tokens in enumerate(batch):
+        for row, tokens in enumerate(batch):
             by_direction = dict(
-                zip(self._directions, log_probs[:, lane, : len(tokens) + 1], strict=True)
+                zip(self._directions, log_probs[:, row, : len(tokens) + 1], strict=True)
             )
             if "backward" in by_direction:
                 by_direction["backward"] = by_direction["backward"][::-1]
@@ -150,12 +150,14 @@ class SentenceScorer:
             yield SentenceScore(tokens, by_direction, [index == UNKNOWN_ID for index in ids])
 
     def _log_probs_of_window(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
-        """Log probabilities of the targets, float (direction, lane, token); 0 at padding."""
-        mask = targets[0] != ""  # (lane, token)
-        tops, _ = self._model.tops(inputs, self._model.bilm.zero_states(tf.shape(inputs)[1]))
+        """Log probabilities of the targets, float (direction, row, token); 0 at padding."""
+        mask = targets[0] != ""  # (row, token)
+        outputs, _ = self._model.top_layer_outputs(
+            inputs, self._model.bilm.zero_states(tf.shape(inputs)[1])
+        )
         places = tf.where(mask)  # (real token, 2)
         log_probs = []
-        for top, ids in zip(tops, self._model.targets(targets), strict=True):
+        for top, ids in zip(outputs, self._model.targets(targets), strict=True):
             ids = tf.boolean_mask(ids, tf.reshape(mask, (-1,)))
             values = -token_losses(self._model.softmax, tf.boolean_mask(top, mask), ids)
             log_probs.append(tf.scatter_nd(places, values, tf.shape(mask, tf.int64)))

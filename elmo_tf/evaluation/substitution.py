@@ -100,7 +100,7 @@ def position_log_probs(
         For each position float32 (direction, vocabulary), natural logarithm.
     """
     inputs, _ = sentence_window([tokens], 1, rounded_length(len(tokens) + 1))
-    tops, _ = model.tops(inputs, model.bilm.zero_states(1))
+    outputs, _ = model.top_layer_outputs(inputs, model.bilm.zero_states(1))
     # What predicts a token stands beside it: the backward direction comes from the other end.
     indices = {"forward": positions, "backward": [len(tokens) - 1 - place for place in positions]}
     chunk = tokens_at_once(model.softmax)
@@ -108,7 +108,7 @@ def position_log_probs(
         part = slice(start, start + chunk)
         log_probs = [
             tf.nn.log_softmax(model.softmax.logits(tf.gather(top[0], indices[name][part])))
-            for name, top in zip(directions(model), tops, strict=True)
+            for name, top in zip(directions(model), outputs, strict=True)
         ]
         yield from np.stack(log_probs, axis=1)  # (place, direction, vocabulary)
 

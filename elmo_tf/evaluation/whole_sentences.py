@@ -49,7 +49,7 @@ def sentence_tokens(sentence: Any, name: str) -> list[str]:
 def sentence_window(
     sentences: Sequence[Sequence[str]], rows: int, width: int
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """One window with a whole sentence in each lane, as `lm_windows` would write it.
+    """One window with a whole sentence in each row, as `lm_windows` would write it.
 
     Forward inputs are `<S> w1 … wn` and targets `w1 … wn </S>`; backward inputs `</S> wn … w1` and
     targets `wn … w1 <S>`. Padding stands behind both, where it changes no real token.
@@ -60,12 +60,12 @@ def sentence_window(
         width: int > the tokens of each sentence.
 
     Returns:
-        inputs and targets, string (direction, lane, token), padded with `""`.
+        inputs and targets, string (direction, row, token), padded with `""`.
     """
     window = np.full((2, 2, rows, width), b"", object)  # (inputs or targets, direction, …)
-    for lane, tokens in enumerate(sentences):
+    for row, tokens in enumerate(sentences):
         text = [BOS.encode(), *map(encode, tokens), EOS.encode()]
         for direction, stream in enumerate((text, text[::-1])):
-            window[0, direction, lane, : len(text) - 1] = stream[:-1]
-            window[1, direction, lane, : len(text) - 1] = stream[1:]
+            window[0, direction, row, : len(text) - 1] = stream[:-1]
+            window[1, direction, row, : len(text) - 1] = stream[1:]
     return tf.constant(window[0], tf.string), tf.constant(window[1], tf.string)

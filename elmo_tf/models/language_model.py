@@ -77,7 +77,7 @@ class LanguageModel:
         """The weights that training changes, in the same order."""
         return _each_once([*self.bilm.trainable_weights, *self.softmax.trainable_weights])
 
-    def tops(
+    def top_layer_outputs(
         self,
         inputs: tf.Tensor,
         states: Any,
@@ -87,27 +87,27 @@ class LanguageModel:
         """The top layer of each direction over one window.
 
         Args:
-            inputs: string (direction, lane, token), see `lm_windows`. Of a biLM that reads forward
+            inputs: string (direction, row, token), see `lm_windows`. Of a biLM that reads forward
                 alone, the other direction is passed over.
             states: as `BiLM.zero_states` or the last call returned them.
             dropout_fn: applied to the input of every LSTM layer and to the last output, or None.
             training: bool. Whether gradients will be taken.
 
         Returns:
-            For each direction float (lane, token, projection_dim); and the new states.
+            For each direction float (row, token, projection_dim); and the new states.
         """
         inputs = inputs[: self.bilm.config.num_directions]
         distinct, index = window_rows(inputs)
-        vectors = tf.gather(self.bilm.encode_rows(distinct), index)  # (direction, lane, token, …)
+        vectors = tf.gather(self.bilm.encode_rows(distinct), index)  # (direction, row, token, …)
         num_directions = len(self.bilm.lstm_stacks)
         layers, states = self.bilm.read(
             tf.unstack(vectors), [None] * num_directions, states, dropout_fn, training
         )
-        tops = [one[-1] for one in layers]
-        return tops if dropout_fn is None else [*map(dropout_fn, tops)], states
+        outputs = [one[-1] for one in layers]
+        return outputs if dropout_fn is None else [*map(dropout_fn, outputs)], states
 
     def targets(self, targets: tf.Tensor) -> list[tf.Tensor]:
-        """Ids of a window's targets: for each direction int32 (lane · token,)."""
+        """Ids of a window's targets: for each direction int32 (row · token,)."""
         num_directions = self.bilm.config.num_directions
         ids = target_ids(self.vocabulary, targets[:num_directions])
         return tf.unstack(tf.reshape(ids, (num_directions, -1)))

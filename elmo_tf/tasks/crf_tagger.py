@@ -13,7 +13,7 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.bilstm import BiLSTM
 from elmo_tf.tasks.crf import CRF
 from elmo_tf.tasks.data.tag_schemes import constraints_of
-from elmo_tf.tasks.task_model import TaskModel, label_places
+from elmo_tf.tasks.task_model import TaskModel, label_indices
 from elmo_tf.text.inputs import checked, is_token
 
 NO_TAG = -1  # of padding, in what `fit` is given
@@ -90,7 +90,7 @@ class CRFTagger(TaskModel):
         return emissions
 
     def per_example_loss(self, y, outputs, inputs=None):
-        tags = self._checked_tags(label_places(y), outputs, inputs)
+        tags = self._checked_tags(label_indices(y), outputs, inputs)
         return -self.crf.log_likelihood(outputs, ops.maximum(tags, 0), ops.not_equal(tags, NO_TAG))
 
     def _checked_tags(self, tags: tf.Tensor, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:

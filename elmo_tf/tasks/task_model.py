@@ -90,7 +90,7 @@ class TaskModel(keras.Model, abc.ABC):
         """
 
     @functools.cached_property
-    def quick_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+    def compiled_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
         """`predictions`, traced once for all shapes."""
         return self._traced(self.predictions)
 
@@ -240,7 +240,7 @@ def _example_weights(sample_weight: Any, losses: tf.Tensor) -> tf.Tensor:
     return checked(weights, is_one_each, message, tf.size(weights), tf.size(losses))
 
 
-def label_places(y: Any) -> tf.Tensor:
+def label_indices(y: Any) -> tf.Tensor:
     """What `fit` is given as `y`, as int32.
 
     Raises:
@@ -262,7 +262,7 @@ class Classifier(TaskModel):
     """
 
     def per_example_loss(self, y, outputs, inputs=None):
-        y = label_places(y)
+        y = label_indices(y)
         is_place = tf.reduce_all(tf.logical_and(y >= 0, y < len(self.labels)))
         message = f"`y` must hold places in `labels`, 0 to {len(self.labels) - 1}; it holds"
         y = checked(y, is_place, message, y)
@@ -284,7 +284,7 @@ class Classifier(TaskModel):
 
     def classify(self, inputs: Any) -> list[str]:
         """The label of each example; see the call."""
-        labels = self.quick_predictions(inputs)["label"].numpy()
+        labels = self.compiled_predictions(inputs)["label"].numpy()
         return [label.decode("utf-8") for label in np.asarray(labels, object)]
 
 

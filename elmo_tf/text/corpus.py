@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.progress import progress
-from elmo_tf.text.data_warnings import is_utf_8, odd_lines
+from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentences import split_tokens
 from elmo_tf.text.vocabulary import UNKNOWN_ID, TextSource, Vocabulary, is_packed, read_lines
 
@@ -145,7 +145,7 @@ class CorpusCount(NamedTuple):
             f"{self.longest:,} tokens."
         )
 
-    def oddities(self) -> str:
+    def data_warnings(self) -> str:
         """The odd lines and what becomes of them, in a line; nothing if there are none."""
         kinds = (
             (self.invalid_lines, "with invalid UTF-8 (read byte for byte; another encoding?)"),
@@ -154,7 +154,7 @@ class CorpusCount(NamedTuple):
             (self.empty_lines, "empty (passed over)"),
             (self.crlf_lines, "ending in CRLF (read as LF)"),
         )
-        return odd_lines(*kinds)
+        return data_warnings(*kinds)
 
 
 def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> CorpusCount:
@@ -173,7 +173,7 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
             for line in read_lines(file):
                 tokens = line.split()
                 types.update(tokens)
-                odd.update(_oddities(line, tokens))
+                odd.update(_line_warnings(line, tokens))
                 parts = -(-len(tokens) // MAX_SENTENCE_TOKENS)
                 sentences += parts
                 longest = max(longest, min(len(tokens), MAX_SENTENCE_TOKENS))
@@ -188,9 +188,9 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
 def report_corpus(count: CorpusCount) -> None:
     """Logs the size of a corpus and its odd lines; warns if they suggest that it is damaged."""
     logging.info("%s", count.summary())
-    if count.oddities():
+    if count.data_warnings():
         doubtful = count.invalid_lines or count.nul_lines or count.cut_lines
-        logging.log(logging.WARNING if doubtful else logging.INFO, "%s", count.oddities())
+        logging.log(logging.WARNING if doubtful else logging.INFO, "%s", count.data_warnings())
 
 
 def _lines(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
@@ -212,7 +212,7 @@ def _cut(lines: tf.RaggedTensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_lengths(lines.values, sizes, validate=False)
 
 
-def _oddities(line: str, tokens: list[str]) -> Iterator[str]:
+def _line_warnings(line: str, tokens: list[str]) -> Iterator[str]:
     """The fields of `CorpusCount` in which a line counts."""
     if not is_utf_8(line):
         yield "invalid_lines"

@@ -1,7 +1,7 @@
 """Lines of a text that are not as they should be, and what becomes of them."""
 
 
-def odd_lines(*kinds: tuple[int, str]) -> str:
+def data_warnings(*kinds: tuple[int, str]) -> str:
     """A line that tells how many lines are odd, kind by kind; nothing if there are none.
 
     Args:

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 
-def prepared_ahead(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
+def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
     """Prepares so many elements ahead, and ends as soon as the elements do.
 
     TensorFlow's tuner of datasets, which has nothing to tune here, is turned off: it sleeps for

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
-from elmo_tf.text.data_warnings import is_utf_8, odd_lines
+from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.vocabulary import read_lines
 
@@ -97,9 +97,9 @@ class SentenceCount(NamedTuple):
     invalid: int = 0
     cut: int = 0
 
-    def oddities(self, max_token_bytes: int | None) -> str:
+    def data_warnings(self, max_token_bytes: int | None) -> str:
         """The odd sentences and what becomes of them, in a line; nothing if there are none."""
-        return odd_lines(
+        return data_warnings(
             (self.empty, "empty (no vectors)"),
             (self.blank, "of white space alone (no vectors)"),
             (self.invalid, "with invalid UTF-8 (read byte for byte; another encoding?)"),

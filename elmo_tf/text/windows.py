@@ -1,6 +1,6 @@
 """Running text ─► windows: what a language model is trained and judged on, in `tf.data`.
 
-Sentences are laid end to end in lanes, and the lanes are cut into windows; a lane's LSTM state goes
+Sentences are laid end to end in rows, and the rows are cut into windows; a row's LSTM state goes
 from window to window. Both directions see the same sentences at the same time, the backward one
 each sentence reversed, so that the distinct tokens of a window can be encoded once for both.
 """
@@ -18,48 +18,48 @@ _STREAMS = 4  # inputs and targets of the forward direction, then of the backwar
 # There is no Python control flow to convert, and looking for it takes longer than all the rest.
 @tf.autograph.experimental.do_not_convert
 def lm_windows(
-    sentences: tf.data.Dataset, num_lanes: int, window: int, drop_remainder: bool = True
+    sentences: tf.data.Dataset, num_rows: int, window: int, drop_remainder: bool = True
 ) -> tf.data.Dataset:
     """Cuts a stream of sentences into windows for both directions.
 
     Forward inputs are `<S> w1 … wn` and targets `w1 … wn </S>`; backward inputs `</S> wn … w1` and
-    targets `wn … w1 <S>`. Each sentence goes to a lane that is short of text, so that no lane runs
+    targets `wn … w1 <S>`. Each sentence goes to a row that is short of text, so that no row runs
     far ahead of the others.
 
     Args:
         sentences: a dataset of string (token,). Those without tokens are passed over.
-        num_lanes: int >= 1. Rows of a window.
-        window: int >= 1. Tokens of a lane in one window.
-        drop_remainder: whether to drop what is left in the lanes at the end, or to give it in
+        num_rows: int >= 1. Rows of a window.
+        window: int >= 1. Tokens of a row in one window.
+        drop_remainder: whether to drop what is left in the rows at the end, or to give it in
             windows whose mask says what is real.
 
     Returns:
-        A dataset of dicts: "inputs" and "targets", string (direction, lane, token), and "mask",
-        bool (lane, token). Its iterator can be saved by `tf.train.Checkpoint`.
+        A dataset of dicts: "inputs" and "targets", string (direction, row, token), and "mask",
+        bool (row, token). Its iterator can be saved by `tf.train.Checkpoint`.
     """
     streams = sentences.filter(lambda tokens: tf.size(tokens) > 0).map(_streams)
-    batches = streams.ragged_batch(num_lanes).map(lambda batch: (_ragged(batch), False))
+    batches = streams.ragged_batch(num_rows).map(lambda batch: (_ragged(batch), False))
     if not drop_remainder:
         batches = batches.concatenate(tf.data.Dataset.from_tensors((_no_sentence(), True)))
 
     def scan(state, element):
         values, lengths = state
         batch, last = element
-        lanes = tf.RaggedTensor.from_row_lengths(values, lengths)
-        lanes = tf.concat([lanes, _one_sentence_a_lane(batch, lengths)], axis=1)
-        lengths = lanes.row_lengths()
+        rows = tf.RaggedTensor.from_row_lengths(values, lengths)
+        rows = tf.concat([rows, _one_sentence_per_row(batch, lengths)], axis=1)
+        lengths = rows.row_lengths()
         shortest, longest = tf.reduce_min(lengths), tf.reduce_max(lengths)
         num_windows = tf.where(last, -(-longest // window), shortest // window)
         taken = num_windows * window
-        cut = lanes.to_tensor("", shape=(num_lanes, None, _STREAMS))[:, :taken]
+        cut = rows.to_tensor("", shape=(num_rows, None, _STREAMS))[:, :taken]
         missing = taken - tf.shape(cut, tf.int64)[1]
-        cut = tf.pad(cut, [[0, 0], [0, missing], [0, 0]])  # (lane, num_windows · window, stream)
+        cut = tf.pad(cut, [[0, 0], [0, missing], [0, 0]])  # (row, num_windows · window, stream)
         mask = tf.sequence_mask(lengths, taken)
-        rest = lanes[:, taken:]
-        state = rest.values, tf.ensure_shape(rest.row_lengths(), (num_lanes,))
+        rest = rows[:, taken:]
+        state = rest.values, tf.ensure_shape(rest.row_lengths(), (num_rows,))
         return state, (_cut(cut, num_windows, window), _cut(mask, num_windows, window))
 
-    start = tf.zeros((0, _STREAMS), tf.string), tf.zeros((num_lanes,), tf.int64)
+    start = tf.zeros((0, _STREAMS), tf.string), tf.zeros((num_rows,), tf.int64)
     return batches.scan(start, scan).unbatch().map(_as_dict)
 
 
@@ -99,23 +99,23 @@ def _no_sentence() -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_lengths(values, tf.zeros((0,), tf.int64))
 
 
-def _one_sentence_a_lane(batch: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """The sentences in the order of the lanes: the longest one to the lane shortest of text."""
+def _one_sentence_per_row(batch: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
+    """The sentences in the order of the rows: the longest one to the row shortest of text."""
     values, sizes = batch.values, batch.row_lengths()
     sizes = tf.pad(sizes, [[0, tf.shape(lengths)[0] - tf.shape(sizes)[0]]])
     batch = tf.RaggedTensor.from_row_lengths(values, sizes)
     longest_first = tf.argsort(sizes, direction="DESCENDING", stable=True)
-    place = tf.argsort(tf.argsort(lengths, stable=True))  # (lane,), 0 = the shortest lane
+    place = tf.argsort(tf.argsort(lengths, stable=True))  # (row,), 0 = the shortest row
     return tf.gather(batch, tf.gather(longest_first, place))
 
 
-def _cut(lanes: tf.Tensor, num_windows: tf.Tensor, window: int) -> tf.Tensor:
-    """(lane, num_windows · window, …) → (num_windows, lane, window, …)."""
-    rest = lanes.shape[2:]
-    lanes = tf.reshape(lanes, (lanes.shape[0], num_windows, window, *rest))
-    return tf.transpose(lanes, (1, 0, *range(2, len(lanes.shape))))
+def _cut(rows: tf.Tensor, num_windows: tf.Tensor, window: int) -> tf.Tensor:
+    """(row, num_windows · window, …) → (num_windows, row, window, …)."""
+    rest = rows.shape[2:]
+    rows = tf.reshape(rows, (rows.shape[0], num_windows, window, *rest))
+    return tf.transpose(rows, (1, 0, *range(2, len(rows.shape))))
 
 
 def _as_dict(streams: tf.Tensor, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-    streams = tf.transpose(streams, (2, 0, 1))  # (stream, lane, token)
+    streams = tf.transpose(streams, (2, 0, 1))  # (stream, row, token)
     return {"inputs": streams[0::2], "targets": streams[1::2], "mask": mask}

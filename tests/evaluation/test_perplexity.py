@@ -48,7 +48,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(model, options, weights):
-    """By the formulas: one lane, its state carried from sentence to sentence."""
+    """By the formulas: one row, its state carried from sentence to sentence."""
     vectors = [reference.token_vectors(sentence, options, weights) for sentence in SENTENCES]
     forward_inputs = np.concatenate([rows[:-1] for rows in vectors])
     backward_inputs = np.concatenate([rows[:0:-1] for rows in vectors])
@@ -119,12 +119,12 @@ def test_a_text_in_several_files_and_packed_is_the_same_text(model, text, tmp_pa
     assert perplexity(model, files) == pytest.approx(measured, rel=1e-6)
 
 
-@pytest.mark.parametrize("tokens_per_lane", [1, 3, 5])
-def test_several_lanes_lose_no_token(bilm, text, monkeypatch, tokens_per_lane):
+@pytest.mark.parametrize("tokens_per_row", [1, 3, 5])
+def test_several_rows_lose_no_token(bilm, text, monkeypatch, tokens_per_row):
     # Whatever was read before, such a softmax gives a token the same probability.
     model = language_model(bilm)
     model.softmax.kernel.assign(tf.zeros_like(model.softmax.kernel))
-    monkeypatch.setattr(module, "_TOKENS_PER_LANE", tokens_per_lane)
+    monkeypatch.setattr(module, "_TOKENS_PER_ROW", tokens_per_row)
     monkeypatch.setattr(module, "_TOKENS_PER_WINDOW", 12)
 
     result = perplexity(model, [text])
@@ -136,13 +136,13 @@ def test_several_lanes_lose_no_token(bilm, text, monkeypatch, tokens_per_lane):
     assert result["tokens"] == NUM_TARGETS
 
 
-def test_a_long_text_is_read_in_several_lanes(model, text, tmp_path, monkeypatch):
-    lanes = []
+def test_a_long_text_is_read_in_several_rows(model, text, tmp_path, monkeypatch):
+    rows = []
     lm_windows = module.lm_windows
 
-    def watched(sentences, num_lanes, window, **options):
-        lanes.append((num_lanes, window))
-        return lm_windows(sentences, num_lanes, window, **options)
+    def watched(sentences, num_rows, window, **options):
+        rows.append((num_rows, window))
+        return lm_windows(sentences, num_rows, window, **options)
 
     monkeypatch.setattr(module, "lm_windows", watched)
     (tmp_path / "long.txt").write_text("the cat sat on\n" * 1000)
@@ -150,7 +150,7 @@ def test_a_long_text_is_read_in_several_lanes(model, text, tmp_path, monkeypatch
     for path in (text, tmp_path / "long.txt"):
         Perplexity(model, [path])
 
-    assert lanes == [(1, 640), (2, 320)]
+    assert rows == [(1, 640), (2, 320)]
 
 
 @pytest.mark.parametrize(("num_unknown", "warns"), [(2, False), (3, True)])

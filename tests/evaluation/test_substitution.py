@@ -59,8 +59,12 @@ def test_the_probabilities_of_all_tokens_sum_to_1(language_model):
 def test_several_positions_are_read_at_once(language_model, monkeypatch):
     apart = [substitutes(language_model, TOKENS, [position])[0] for position in (5, 0, 0)]
     calls = []
-    tops = language_model.tops
-    monkeypatch.setattr(language_model, "tops", lambda *args: calls.append(args) or tops(*args))
+    outputs = language_model.top_layer_outputs
+    monkeypatch.setattr(
+        language_model,
+        "top_layer_outputs",
+        lambda *args: calls.append(args) or outputs(*args),
+    )
 
     together = substitutes(language_model, TOKENS, [5, 0, 0])
 

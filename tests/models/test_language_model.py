@@ -24,16 +24,16 @@ def language_model(bilm):
     return model
 
 
-def window_of(sentence, lanes=1):
-    """One window with a whole sentence in each lane."""
-    dataset = tf.data.Dataset.from_tensors(tf.constant(sentence)).repeat(lanes)
-    return next(iter(lm_windows(dataset, lanes, len(sentence) + 1)))
+def window_of(sentence, rows=1):
+    """One window with a whole sentence in each row."""
+    dataset = tf.data.Dataset.from_tensors(tf.constant(sentence)).repeat(rows)
+    return next(iter(lm_windows(dataset, rows, len(sentence) + 1)))
 
 
 def test_the_tops_of_a_sentence_are_those_of_the_formula(language_model, options, weights):
     layers, _ = reference.layers(SENTENCE, options, weights)
 
-    (forward, backward), _ = language_model.tops(
+    (forward, backward), _ = language_model.top_layer_outputs(
         window_of(SENTENCE)["inputs"], language_model.bilm.zero_states(1)
     )
 
@@ -54,10 +54,12 @@ def test_the_probability_of_a_sentence_is_that_of_the_formula(language_model, op
     layers, _ = reference.layers(SENTENCE, options, weights)
     window = window_of(SENTENCE)
     softmax = language_model.softmax
-    tops, _ = language_model.tops(window["inputs"], language_model.bilm.zero_states(1))
+    outputs, _ = language_model.top_layer_outputs(
+        window["inputs"], language_model.bilm.zero_states(1)
+    )
     targets = language_model.targets(window["targets"])
 
-    losses = [softmax.full_loss(top[0], ids) for top, ids in zip(tops, targets, strict=True)]
+    losses = [softmax.full_loss(top[0], ids) for top, ids in zip(outputs, targets, strict=True)]
 
     ids = VOCABULARY.ids(SENTENCE)
     kernel, bias = softmax.kernel.numpy(), softmax.bias.numpy()
@@ -69,11 +71,13 @@ def test_the_probability_of_a_sentence_is_that_of_the_formula(language_model, op
 
 @pytest.mark.parametrize("cut", [1, 3, 7])
 def test_two_windows_with_carried_state_equal_one_long_window(language_model, cut):
-    inputs = window_of(SENTENCE, lanes=2)["inputs"]
+    inputs = window_of(SENTENCE, rows=2)["inputs"]
 
-    whole, last = language_model.tops(inputs, language_model.bilm.zero_states(2))
-    first, states = language_model.tops(inputs[:, :, :cut], language_model.bilm.zero_states(2))
-    second, end = language_model.tops(inputs[:, :, cut:], states)
+    whole, last = language_model.top_layer_outputs(inputs, language_model.bilm.zero_states(2))
+    first, states = language_model.top_layer_outputs(
+        inputs[:, :, :cut], language_model.bilm.zero_states(2)
+    )
+    second, end = language_model.top_layer_outputs(inputs[:, :, cut:], states)
 
     for direction in range(2):
         both = tf.concat([first[direction], second[direction]], axis=1)
@@ -85,11 +89,11 @@ def test_two_windows_with_carried_state_equal_one_long_window(language_model, cu
 def test_a_token_named_like_a_boundary_is_a_token(language_model):
     inputs = window_of(["the", "<S>", "</S>"])["inputs"]
 
-    tops, _ = language_model.tops(inputs, language_model.bilm.zero_states(1))
+    outputs, _ = language_model.top_layer_outputs(inputs, language_model.bilm.zero_states(1))
 
     swapped = tf.where(inputs == "<S>", " <S>", inputs)
-    other, _ = language_model.tops(swapped, language_model.bilm.zero_states(1))
-    assert np.abs(tops[0] - other[0])[0, 2:].max() > 1e-3
+    other, _ = language_model.top_layer_outputs(swapped, language_model.bilm.zero_states(1))
+    assert np.abs(outputs[0] - other[0])[0, 2:].max() > 1e-3
 
 
 def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
@@ -104,7 +108,7 @@ def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
         return 0.5 * tensor
 
     inputs = window_of(SENTENCE)["inputs"]
-    dropped, _ = model.tops(inputs, model.bilm.zero_states(1), dropout_fn)
+    dropped, _ = model.top_layer_outputs(inputs, model.bilm.zero_states(1), dropout_fn)
 
     assert calls == [(1, 8, 6)] * 6
     halved = {
@@ -121,13 +125,13 @@ def test_dropout_acts_on_every_input_and_on_the_last_output(tmp_path):
 def test_all_weights_get_gradients(language_model):
     window = window_of(SENTENCE)
     with tf.GradientTape() as tape:
-        tops, _ = language_model.tops(
+        outputs, _ = language_model.top_layer_outputs(
             window["inputs"], language_model.bilm.zero_states(1), training=True
         )
         targets = language_model.targets(window["targets"])
         loss = sum(
             tf.reduce_mean(language_model.softmax(top[0], ids, seed=[1, 2]))
-            for top, ids in zip(tops, targets, strict=True)
+            for top, ids in zip(outputs, targets, strict=True)
         )
 
     parts = (language_model.bilm, language_model.softmax)
@@ -165,14 +169,16 @@ def test_what_is_trained_are_the_trainable_weights_of_both_parts(language_model)
 
 def test_forward_alone_is_the_forward_half(language_model, forward_bilm):
     model = LanguageModel(forward_bilm, language_model.softmax, VOCABULARY)
-    window = window_of(SENTENCE, lanes=2)
+    window = window_of(SENTENCE, rows=2)
 
-    tops, states = model.tops(window["inputs"], model.bilm.zero_states(2))
+    outputs, states = model.top_layer_outputs(window["inputs"], model.bilm.zero_states(2))
     targets = model.targets(window["targets"])
 
-    both, both_states = language_model.tops(window["inputs"], language_model.bilm.zero_states(2))
-    assert len(tops) == len(states) == len(targets) == 1
-    np.testing.assert_allclose(tops[0], both[0], atol=1e-6)
+    both, both_states = language_model.top_layer_outputs(
+        window["inputs"], language_model.bilm.zero_states(2)
+    )
+    assert len(outputs) == len(states) == len(targets) == 1
+    np.testing.assert_allclose(outputs[0], both[0], atol=1e-6)
     for new, old in zip(tf.nest.flatten(states), tf.nest.flatten(both_states[0]), strict=True):
         np.testing.assert_allclose(new, old, atol=1e-6)
     np.testing.assert_array_equal(targets[0], language_model.targets(window["targets"])[0])

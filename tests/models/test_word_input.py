@@ -62,10 +62,10 @@ def loss_and_gradients(model):
     @tf.function(autograph=False)
     def compute(inputs, targets):
         with tf.GradientTape() as tape:
-            tops, _ = model.tops(inputs, model.bilm.zero_states(2), training=True)
+            outputs, _ = model.top_layer_outputs(inputs, model.bilm.zero_states(2), training=True)
             loss = sum(
                 tf.reduce_mean(model.softmax(tf.reshape(top, (-1, WIDTH)), ids, seed=[1, 2]))
-                for top, ids in zip(tops, model.targets(targets), strict=True)
+                for top, ids in zip(outputs, model.targets(targets), strict=True)
             )
         return loss, tape.gradient(loss, [weight.value for weight in model.trainable_weights])
 
@@ -90,16 +90,16 @@ def test_the_probability_of_a_sentence_is_that_of_the_formula(tmp_path):
     softmax.kernel.assign(kernel)
     softmax.bias.assign(bias)
 
-    tops, _ = model.tops(window()["inputs"], model.bilm.zero_states(2))
+    outputs, _ = model.top_layer_outputs(window()["inputs"], model.bilm.zero_states(2))
     targets = model.targets(window()["targets"])
 
     layers, _ = reference.layers_of_vectors(table[ROWS], options, weights)
     num_tokens = len(ROWS) - 1
     expected = (layers[-1, :-1, :6], ROWS[1:]), (layers[-1, :0:-1, 6:], ROWS[-2::-1])
-    for top, ids, (outputs, rows) in zip(tops, targets, expected, strict=True):
-        np.testing.assert_allclose(top[1], outputs, atol=2e-6)
+    for top, ids, (wanted, rows) in zip(outputs, targets, expected, strict=True):
+        np.testing.assert_allclose(top[1], wanted, atol=2e-6)
         assert ids.numpy().tolist() == [*rows, *rows]
-        losses = reference_softmax.full_loss(outputs, rows, kernel, bias)
+        losses = reference_softmax.full_loss(wanted, rows, kernel, bias)
         np.testing.assert_allclose(
             softmax.full_loss(top[1], ids[:num_tokens]), losses, rtol=1e-5, atol=1e-5
         )
@@ -125,10 +125,10 @@ def test_mixed_precision_keeps_float32_weights_and_is_close(policy, kind):
     policy("mixed_bfloat16")
     mixed = model_of(**kind)
 
-    tops, states = mixed.tops(window()["inputs"], mixed.bilm.zero_states(2))
+    outputs, states = mixed.top_layer_outputs(window()["inputs"], mixed.bilm.zero_states(2))
 
     assert {weight.dtype for weight in mixed.weights} == {"float32"}
-    assert {tensor.dtype for tensor in tf.nest.flatten([tops, states])} == {tf.bfloat16}
+    assert {tensor.dtype for tensor in tf.nest.flatten([outputs, states])} == {tf.bfloat16}
     loss, _ = loss_and_gradients(mixed)
     assert float(loss) == pytest.approx(float(loss_and_gradients(expected)[0]), rel=0.02)
 

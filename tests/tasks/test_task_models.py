@@ -68,7 +68,7 @@ def test_a_batch_may_hold_no_token_and_no_sentence(kind, bilm):
     model = new_model(kind, bilm, "both")
 
     for sentences in ([""], [[]], []):
-        found = model.quick_predictions((sentences, sentences) if kind == "esim" else sentences)
+        found = model.compiled_predictions((sentences, sentences) if kind == "esim" else sentences)
 
         assert found["probabilities"].shape[0] == len(sentences)
         assert np.isfinite(found["probabilities"]).all()
@@ -177,7 +177,7 @@ def test_a_few_sentences_are_learnt_by_heart(kind, bilm):
 
     model.fit(layers_of(bilm, kind, SENTENCES), truth(kind), epochs=40, verbose=0)
 
-    predicted = model.quick_predictions(inputs)
+    predicted = model.compiled_predictions(inputs)
     if kind == "tagger":
         wanted = [["O", "B-X", "I-X", "I-X", "O", "B-X"], ["B-X"], [], ["O", "O", "B-X"]]
         assert model.tag(inputs) == wanted

@@ -4,7 +4,7 @@ import threading
 
 import tensorflow as tf
 
-from elmo_tf.text.prefetch import prepared_ahead
+from elmo_tf.text.prefetch import prefetch
 
 
 def test_the_next_elements_are_made_while_one_is_worked_on():
@@ -18,7 +18,7 @@ def test_the_next_elements_are_made_while_one_is_worked_on():
             yield number
 
     dataset = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int32))
-    iterator = iter(prepared_ahead(dataset, 2))
+    iterator = iter(prefetch(dataset, 2))
     first = next(iterator)
     for _ in range(3):  # the first and two more, without another asked for
         assert is_made.acquire(timeout=10)
@@ -26,5 +26,5 @@ def test_the_next_elements_are_made_while_one_is_worked_on():
 
 
 def test_no_tuner_holds_up_the_end():
-    dataset = prepared_ahead(tf.data.Dataset.range(3), 1)
+    dataset = prefetch(tf.data.Dataset.range(3), 1)
     assert dataset.options().autotune.enabled is False

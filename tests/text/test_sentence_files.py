@@ -125,7 +125,7 @@ def test_sentences_are_counted_and_so_are_the_odd_ones(file):
         "cut": 3,
     }
     assert count_sentences(sentence_reader(path)()).cut == 0
-    assert count.oddities(4) == (
+    assert count.data_warnings(4) == (
         "Odd lines: 2 empty (no vectors), 1 of white space alone (no vectors), 1 with invalid "
         "UTF-8 (read byte for byte; another encoding?), 3 with a token of more than 4 bytes (the "
         "rest is not read)."

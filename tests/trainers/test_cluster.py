@@ -60,7 +60,7 @@ def test_two_devices_train_as_one_does_and_either_goes_on_where_the_other_stoppe
     finish(launching.start(certain, workdir, num_devices=2, steps=10))
     log, perplexities = alone
     assert_same_curve(read_log(workdir), log[:10])
-    # One device goes on with the lanes of both.
+    # One device goes on with the rows of both.
     with caplog.at_level("INFO", logger="absl"):
         record = pretrain(PretrainConfig(**certain, workdir=workdir, resume=True))
     assert_same_curve(read_log(workdir), log)
@@ -176,7 +176,7 @@ def test_a_wrong_tf_config_is_an_error_that_shows_it(monkeypatch, content, messa
         cluster_from_environment(4)
 
 
-def test_lanes_that_cannot_be_dealt_out_evenly_are_an_error(tmp_path, certain):
+def test_rows_that_cannot_be_dealt_out_evenly_are_an_error(tmp_path, certain):
     run = launching.start(certain, tmp_path / "run", num_devices=3)
     _, errors = run.communicate(timeout=120)
     assert run.returncode != 0

@@ -7,7 +7,7 @@ from elmo_tf.trainers.streams import training_windows
 
 def first_tokens(text, seed, count):
     files = [text / "train_1.txt", text / "train_2.txt"]
-    windows = training_windows(files, num_lanes=3, window=5, seed=seed).take(count)
+    windows = training_windows(files, num_rows=3, window=5, seed=seed).take(count)
     return [window["targets"][0].numpy().tolist() for window in windows]
 
 
@@ -17,7 +17,7 @@ def test_the_seed_determines_the_order(text):
 
 
 def test_a_pass_takes_every_token_as_often_as_the_text_has_it(text):
-    """Two passes, less what is still in the lanes."""
+    """Two passes, less what is still in the rows."""
     lines = [
         line.split()
         for name in ("train_1.txt", "train_2.txt")
@@ -26,7 +26,7 @@ def test_a_pass_takes_every_token_as_often_as_the_text_has_it(text):
     num_targets = sum(len(line) + 1 for line in lines)
     windows = first_tokens(text, 3, 2 * num_targets // 15)
     counts = collections.Counter(
-        token.decode() for window in windows for lane in window for token in lane
+        token.decode() for window in windows for row in window for token in row
     )
     expected = collections.Counter(token for line in lines for token in line)
     for token, count in expected.items():
@@ -43,7 +43,7 @@ def test_an_iterator_goes_on_from_where_it_was_saved(text, tmp_path):
     files = [text / "train_1.txt", text / "train_2.txt"]
 
     def begin():
-        iterator = iter(training_windows(files, num_lanes=3, window=5, seed=4))
+        iterator = iter(training_windows(files, num_rows=3, window=5, seed=4))
         return iterator, tf.train.Checkpoint(windows=iterator)
 
     iterator, checkpoint = begin()

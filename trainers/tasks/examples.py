@@ -10,7 +10,7 @@ from elmo_tf.embedding.layer_files import LayerFiles
 from elmo_tf.tasks.crf_tagger import NO_TAG
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.batches import rounded_length
-from elmo_tf.text.prefetch import prepared_ahead
+from elmo_tf.text.prefetch import prefetch
 from elmo_tf.text.sentences import encode
 
 # Batches within which examples of like length are put together.
@@ -99,7 +99,7 @@ class Batches:
             output_signature=self._signature(),
         )
         batches = batches.apply(tf.data.experimental.assert_cardinality(len(self)))
-        return prepared_ahead(batches, 2)
+        return prefetch(batches, 2)
 
     def _cut(self, places: Sequence[int]) -> list[list[int]]:
         size = self._batch_size

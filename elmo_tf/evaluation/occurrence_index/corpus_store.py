@@ -15,7 +15,7 @@ from absl import logging
 
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS
-from elmo_tf.text.data_warnings import is_utf_8, odd_lines
+from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.vocabulary import read_lines
 
@@ -146,7 +146,7 @@ def _sentences(files: Sequence[str | os.PathLike]) -> Iterator[tuple[int, int, l
                 for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                     yield file, number, tokens[start : start + MAX_SENTENCE_TOKENS]
     finally:  # also where no more are wanted
-        told = odd_lines(
+        told = data_warnings(
             (empty, "empty (passed over)"),
             (invalid, "with invalid UTF-8 (read byte for byte; another encoding?)"),
             (cut, f"of more than {MAX_SENTENCE_TOKENS:,} tokens (cut)"),

@@ -75,8 +75,8 @@ def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
             raise _misplaced(tags, position)
     spans: list[Span] = []
     for position, (letter, label) in enumerate(parts):
-        goes_on = letter in ("I", "L") and position > 0 and parts[position - 1][1] == label
-        if goes_on:
+        continues = letter in ("I", "L") and position > 0 and parts[position - 1][1] == label
+        if continues:
             spans[-1] = spans[-1]._replace(end=position + 1)
         elif letter != OUTSIDE:
             spans.append(Span(label, position, position + 1))
@@ -135,11 +135,11 @@ def _may_follow(before: tuple[str, str], after: tuple[str, str], scheme: str) ->
     """Whether a tag may stand behind another."""
     if scheme == "IOB1":
         return True
-    goes_on = after[0] in ("I", "L")
+    continues = after[0] in ("I", "L")
     is_open = before[0] in ("B", "I")
     if scheme == "BIO":
-        return not goes_on or (is_open and before[1] == after[1])
-    return goes_on == is_open and (not goes_on or before[1] == after[1])
+        return not continues or (is_open and before[1] == after[1])
+    return continues == is_open and (not continues or before[1] == after[1])
 
 
 def _misplaced(tags: Sequence[str], position: int) -> TagError:
