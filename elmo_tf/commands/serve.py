@@ -70,6 +70,9 @@ def add_command(add: Callable) -> None:
         metavar="FILE",
         help="TF Serving's monitoring.config: the path of Prometheus's metrics",
     )
+    parser.add_argument(
+        "--access-log", action="store_true", help="log a line to stderr for each request"
+    )
     _add_batching(parser.add_argument_group("batching"))
     _add_limits(parser.add_argument_group("limits of a request"))
 
@@ -129,6 +132,7 @@ def _serve(arguments: Any) -> None:
             ),
             poll_seconds=arguments.poll_seconds or None,
             metrics_path=_metrics_path(arguments.monitoring_config),
+            access_log=arguments.access_log,
         )
         try:
             print_json({"port": server.port, "rest_port": server.rest_port})

@@ -49,4 +49,4 @@ class LayerChoice:
             return tf.one_hot(self._num_layers - 1, self._num_layers)
         if self.name == "average":
             return tf.fill([self._num_layers], 1 / self._num_layers)
-        return self.mix.scaling * tf.nn.softmax(self.mix.layer_weights.value)
+        return self.mix.scaling * self.mix.softmax_weights()

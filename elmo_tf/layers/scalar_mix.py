@@ -1,7 +1,21 @@
 """L + 1 representations ─► ScalarMix: one vector a token, a weighted sum of all layers."""
 
+from typing import NamedTuple
+
 import keras
+import numpy as np
 from keras import ops
+
+
+class MixingWeights(NamedTuple):
+    """The learnt values of a mix.
+
+    weights: float32 (layer,), the softmax of the learnt weights; the tokens' own layer first.
+    scale: float, the factor of the weighted sum (`gamma`).
+    """
+
+    weights: np.ndarray
+    scale: float
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -62,10 +76,18 @@ class ScalarMix(keras.layers.Layer):
     def call(self, layers, mask=None):
         if self.layer_norm:
             layers = _normalise(layers, mask)
-        # A softmax; Keras's own warns of a single layer.
-        share = ops.exp(self.layer_weights - ops.logsumexp(self.layer_weights))
-        share = ops.reshape(share, (1, -1, 1, 1))
-        return self.scaling * ops.sum(share * layers, axis=1)  # (batch, token, feature)
+        weights = ops.reshape(self.softmax_weights(), (1, -1, 1, 1))
+        return self.scaling * ops.sum(weights * layers, axis=1)  # (batch, token, feature)
+
+    def softmax_weights(self):
+        """The softmax of the learnt weights, float (layer,)."""
+        # Keras's own softmax warns of a single layer.
+        return ops.exp(self.layer_weights - ops.logsumexp(self.layer_weights))
+
+    def mixing_weights(self) -> MixingWeights:
+        """The learnt values, as NumPy and Python numbers."""
+        weights = np.asarray(ops.convert_to_numpy(self.softmax_weights()), np.float32)
+        return MixingWeights(weights, float(ops.convert_to_numpy(self.scaling)))
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], *input_shape[2:])

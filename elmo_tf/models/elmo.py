@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers.scalar_mix import ScalarMix
+from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, token_batch
 
@@ -110,6 +110,18 @@ class Elmo(keras.layers.Layer):
     def bilm(self) -> BiLM:
         """The biLM below."""
         return self._below.bilm
+
+    def mixing_weights(self) -> MixingWeights | list[MixingWeights]:
+        """The learnt weights of the layers, after the softmax, and their scale.
+
+        Returns:
+            `weights`, float32 (layer,), and `scale`, float; a list of them if `num_mixes` is
+            above 1.
+        """
+        if not self.built:
+            self.build()
+        mixes = [mix.mixing_weights() for mix in self.mixes]
+        return mixes if self.num_mixes > 1 else mixes[0]
 
     # A `Sequential` without an `Input` gives its first layer inputs of these types, as Keras's own
     # `TextVectorization` knows. The parts of this layer compute by its `dtype_policy`.

@@ -78,16 +78,16 @@ def refuse_sentences_as_tokens(strings: Any) -> Any:
         ValueError: a string of the column contains whitespace (in a graph,
             `tf.errors.InvalidArgumentError` when it runs).
     """
-    shape = getattr(strings, "shape", ())
-    if isinstance(strings, keras.KerasTensor | tf.RaggedTensor):
-        return strings
-    if len(shape) != 2 or shape[1] != 1:
-        return strings
     if isinstance(strings, tf.Tensor):
-        if strings.dtype != tf.string:
+        if strings.dtype != tf.string or strings.shape.rank != 2 or strings.shape[1] != 1:
             return strings
         column = strings[:, 0]
+    elif isinstance(strings, keras.KerasTensor | tf.RaggedTensor):
+        return strings
     else:
+        shape = getattr(strings, "shape", ())
+        if len(shape) != 2 or shape[1] != 1:
+            return strings
         items = np.asarray(strings)[:, 0].tolist()
         column = string_tensor([item if isinstance(item, str | bytes) else "" for item in items])
     found = has_whitespace(column)

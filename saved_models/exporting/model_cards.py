@@ -107,9 +107,9 @@ def _meaning(name: str, exported: Exported) -> str:
 def _of_mixes(exported: Exported) -> list[str]:
     rows = []
     for index, mix in enumerate(exported.mixes):
-        weights = tf.nn.softmax(mix.layer_weights).numpy()
+        weights, scale = mix.mixing_weights()
         shares = ", ".join(f"{share:.3f}" for share in weights)
-        rows.append((index, shares, f"{float(mix.scaling.numpy()):.3f}"))
+        rows.append((index, shares, f"{scale:.3f}"))
     return ["## Mix", table(("mix", "share of each layer", "scale"), rows)]
 
 

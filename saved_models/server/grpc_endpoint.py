@@ -6,6 +6,7 @@ Beside its services there are those that gRPC's tools expect: health and reflect
 import functools
 import threading
 import time
+import urllib.parse
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any
@@ -47,6 +48,7 @@ class GrpcEndpoint:
         catalogue: who answers.
         metrics: are told of each request.
         address: `"host:port"` to listen on; port 0 picks a free one.
+        access_log: whether to log a line for each request.
 
     Attributes:
         port: that it listens on.
@@ -55,8 +57,11 @@ class GrpcEndpoint:
         RuntimeError: it cannot listen there.
     """
 
-    def __init__(self, catalogue: Catalogue, metrics: Metrics, address: str):
+    def __init__(
+        self, catalogue: Catalogue, metrics: Metrics, address: str, access_log: bool = False
+    ):
         self._catalogue = catalogue
+        self._access_log = access_log
         self._metrics = metrics
         self._predictions = threading.BoundedSemaphore(_MOST_PREDICTIONS)
         self._streams = _Streams()
@@ -165,6 +170,16 @@ class GrpcEndpoint:
             self._metrics.count_request(name, code.name)
             if answer is not None:
                 self._metrics.observe_latency(name, method, "GRPC", time.monotonic() - begun)
+        if self._access_log:
+            spec = getattr(request, "model_spec", None)
+            logging.info(
+                "%s gRPC %s %s %s %.1f ms",
+                urllib.parse.unquote(context.peer()),
+                method,
+                shortened(spec.name) if spec is not None and spec.name else "-",
+                code.name,
+                1000 * (time.monotonic() - begun),
+            )
         if answer is None:
             context.abort(code, shortened(message))
         return answer

@@ -10,6 +10,7 @@ import selectors
 import socket
 import socketserver
 import threading
+import time
 import urllib.parse
 from http import HTTPStatus, server
 from typing import Any
@@ -33,6 +34,7 @@ class RestEndpoint:
         host: address to listen on.
         port: 0 picks a free one.
         metrics_path: where Prometheus finds the metrics; `None` means nowhere.
+        access_log: whether to log a line for each request.
 
     Attributes:
         port: the port that it listens on.
@@ -42,9 +44,16 @@ class RestEndpoint:
     """
 
     def __init__(
-        self, catalogue: Catalogue, metrics: Metrics, host: str, port: int, metrics_path: str | None
+        self,
+        catalogue: Catalogue,
+        metrics: Metrics,
+        host: str,
+        port: int,
+        metrics_path: str | None,
+        access_log: bool = False,
     ):
         self._server = _HTTPServer(catalogue, metrics, host, port, metrics_path)
+        self._server.access_log = access_log
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.05,), name="rest", daemon=True
@@ -74,6 +83,7 @@ class _HTTPServer(socketserver.ThreadingTCPServer):
         self.catalogue = catalogue
         self.metrics = metrics
         self.metrics_path = metrics_path
+        self.access_log = False
         self.stopping = False
         self._connections: dict[socket.socket, bool] = {}  # whether a request is running
         self._changed = threading.Condition()
@@ -164,6 +174,7 @@ class _Handler(server.BaseHTTPRequestHandler):
             self.close_connection = True
             return
         self.server.mark(self.connection, is_running=True)
+        self._begun = time.monotonic()
         super().handle_one_request()
         self.server.mark(self.connection, is_running=False)
 
@@ -238,6 +249,17 @@ class _Handler(server.BaseHTTPRequestHandler):
         """What the base class refuses by itself is refused in JSON too."""
         self.close_connection = True
         self._reply(code, {"error": message or HTTPStatus(code).phrase})
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        if self.server.access_log:
+            logging.info(
+                "%s REST %s %s %d %.1f ms",
+                self.client_address[0],
+                self.command or "-",
+                shortened(getattr(self, "path", "-")),
+                code,
+                1000 * (time.monotonic() - self._begun),
+            )
 
     def log_message(self, format: str, *args: Any) -> None:
         logging.vlog(1, format, *args)

@@ -32,6 +32,7 @@ def serve(
     limits: Limits | None = None,
     poll_seconds: float | None = 1.0,
     metrics_path: str | None = METRICS_PATH,
+    access_log: bool = False,
 ) -> "Server":
     """Serves the newest version of an exported model, without blocking.
 
@@ -53,6 +54,8 @@ def serve(
         limits: of a request.
         poll_seconds: between looks for new versions; `None` means never.
         metrics_path: of Prometheus's metrics, on the port of REST; `None` means none.
+        access_log: whether to log a line for each request: peer, protocol, method, model or path,
+            status and milliseconds.
 
     Returns:
         A `Server` that is ready to answer. Keep it: gRPC stops when nothing refers to it.
@@ -82,11 +85,11 @@ def serve(
         undo.callback(catalogue.close)
         rest = None
         if rest_port is not None:
-            rest = RestEndpoint(catalogue, metrics, host, rest_port, metrics_path)
+            rest = RestEndpoint(catalogue, metrics, host, rest_port, metrics_path, access_log)
             undo.callback(rest.stop, 0)
         catalogue.load()
         try:
-            endpoint = GrpcEndpoint(catalogue, metrics, f"{_in_url(host)}:{port}")
+            endpoint = GrpcEndpoint(catalogue, metrics, f"{_in_url(host)}:{port}", access_log)
         except RuntimeError as error:
             raise _port_error(host, port, "the address is in use") from error
         undo.pop_all()

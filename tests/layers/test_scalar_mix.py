@@ -28,6 +28,19 @@ def test_equals_the_formula():
     np.testing.assert_allclose(layer_of()(random_layers(), mask=MASK), expected, atol=1e-5)
 
 
+def test_mixing_weights_are_the_softmax_and_the_scale():
+    weights, scale = layer_of().mixing_weights()
+
+    np.testing.assert_allclose(weights, np.exp(WEIGHTS) / np.exp(WEIGHTS).sum(), rtol=1e-6)
+    assert weights.dtype == np.float32
+    assert scale == pytest.approx(1.7)
+    assert isinstance(scale, float)
+    average = ScalarMix(equal_shares=True, dtype="bfloat16")
+    average.build(SHAPE)
+    np.testing.assert_allclose(average.mixing_weights().weights, [1 / 3] * 3, rtol=0.01)
+    assert average.mixing_weights().weights.dtype == np.float32
+
+
 def test_layer_norm_equals_the_formula_and_padding_is_zero():
     layers = random_layers()
     normalised = reference.normalised(layers.astype(np.float64), MASK)

@@ -78,6 +78,12 @@ def test_lengths_say_that_a_column_holds_tokens():
     checked_inputs(np.array([["10 000"]]), [1])
 
 
+def test_a_graph_tensor_of_unknown_rank_passes():
+    in_graph = tf.function(refuse_sentences_as_tokens, input_signature=[tf.TensorSpec(None)])
+
+    assert in_graph(tf.zeros((2, 1))).shape == (2, 1)
+
+
 def test_a_graph_refuses_a_column_of_sentences_when_it_runs():
     check = tf.function(
         lambda tokens: checked_inputs(tokens, None)[0],

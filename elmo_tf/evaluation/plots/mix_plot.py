@@ -46,10 +46,8 @@ def mixes_of(name: str, elmo: Elmo, places: Sequence[str]) -> list[Mix]:
         raise ValueError(f"{name} reads the top layer alone: there is no mix.")
     mixes = []
     for mix, place in zip(elmo.mixes, places, strict=True):
-        weights = np.asarray(mix.layer_weights, np.float64)
-        shares = np.exp(weights - weights.max())
         label = name if len(elmo.mixes) == 1 else f"{name}, {place}"
-        mixes.append(Mix(label, shares / shares.sum(), float(np.asarray(mix.scaling))))
+        mixes.append(Mix(label, *mix.mixing_weights()))
     return mixes
 
 

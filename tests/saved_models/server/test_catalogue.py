@@ -166,6 +166,11 @@ def test_no_sentences_give_no_vectors(catalogue):
             tf.errors.InvalidArgumentError,
             "Cannot feed value of shape (1, 1) for Tensor serving_default_strings:0",
         ),
+        (
+            {"inputs": {"strings": tf.make_tensor_proto("a")}},
+            tf.errors.InvalidArgumentError,
+            "Cannot feed value of shape () for Tensor serving_default_strings:0",
+        ),
     ],
 )
 def test_a_wrong_request_is_refused(catalogue, changes, error, message):

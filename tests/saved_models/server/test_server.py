@@ -1,4 +1,5 @@
 import contextlib
+import http.client
 import socket
 import threading
 import time
@@ -374,3 +375,32 @@ def test_requests_still_running_after_the_grace_are_cancelled(model_directory, s
             grpc.StatusCode.CANCELLED,
             grpc.StatusCode.UNAVAILABLE,
         )
+
+
+def test_the_access_log_has_a_line_for_each_request(half_plus_directory, caplog):
+    caplog.set_level("INFO")
+    with serve(half_plus_directory, "half", 0, 0, access_log=True) as server:
+        with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+            stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+            x = tf.make_tensor_proto([1.0])
+            stub.Predict(predict_pb2.PredictRequest(model_spec={"name": "half"}, inputs={"x": x}))
+            with pytest.raises(grpc.RpcError):
+                stub.Predict(predict_pb2.PredictRequest(model_spec={"name": "whole"}))
+        connection = http.client.HTTPConnection("127.0.0.1", server.rest_port)
+        for path in ("/v1/models/half", "/v1/models/whole"):
+            connection.request("GET", path)
+            connection.getresponse().read()
+        connection.close()
+
+    lines = [record.message for record in caplog.records if record.message.endswith(" ms")]
+    for line, words in zip(
+        lines,
+        (
+            ("ipv4:127.0.0.1:", " gRPC Predict half OK "),
+            ("ipv4:127.0.0.1:", " gRPC Predict whole NOT_FOUND "),
+            ("127.0.0.1 REST GET /v1/models/half 200 ",),
+            ("127.0.0.1 REST GET /v1/models/whole 404 ",),
+        ),
+        strict=True,
+    ):
+        assert all(word in line for word in words), line
