@@ -287,7 +287,7 @@ def test_weights_of_a_first_phase_are_those_of_the_second(fresh_bilm, tmp_path):
 
 
 def test_the_two_phases_of_the_guide_run():
-    guide = (Path(elmo_tf.__file__).parents[1] / "docs" / "tasks.md").read_text(encoding="utf-8")
+    guide = (Path(elmo_tf.__file__).parents[1] / "docs" / "guides" / "tasks.md").read_text(encoding="utf-8")
     section = guide.partition("### First the task, then the biLM")[2]
     code = section.partition("```python\n")[2].partition("```")[0]
     names = {}
