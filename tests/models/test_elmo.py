@@ -287,7 +287,9 @@ def test_weights_of_a_first_phase_are_those_of_the_second(fresh_bilm, tmp_path):
 
 
 def test_the_two_phases_of_the_guide_run():
-    guide = (Path(elmo_tf.__file__).parents[1] / "docs" / "guides" / "tasks.md").read_text(encoding="utf-8")
+    guide = (Path(elmo_tf.__file__).parents[1] / "docs" / "guides" / "tasks.md").read_text(
+        encoding="utf-8"
+    )
     section = guide.partition("### First the task, then the biLM")[2]
     code = section.partition("```python\n")[2].partition("```")[0]
     names = {}
@@ -451,8 +453,8 @@ def test_keras_exports_models_over_sentences(bilm, tmp_path, kind, trainable):
 
     model.export(tmp_path, input_signature=signature, verbose=False)
 
-    outputs = tf.saved_model.load(tmp_path).serve(tf.constant(SENTENCES))
-    np.testing.assert_allclose(outputs, expected, atol=1e-6)
+    loaded = tf.saved_model.load(tmp_path)  # its variables live as long as it
+    np.testing.assert_allclose(loaded.serve(tf.constant(SENTENCES)), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
@@ -478,11 +480,10 @@ import elmo_tf, keras
 tokens = tf.constant([["a", "b"], ["c", ""]])
 with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
     lstm = keras.layers.LSTM(3)
-    bilm = elmo_tf.load_bilm(sys.argv[1])
+    elmo = elmo_tf.Elmo.from_pretrained(sys.argv[1], trainable_bilm=True)
     ids, strings = keras.Input((None, 14), dtype="int32"), keras.Input((None,), dtype="string")
     of_ids, of_strings = (
-        keras.Model(inputs, lstm(elmo_tf.Elmo(bilm, trainable_bilm=True)(inputs)))
-        for inputs in (ids, strings)
+        keras.Model(inputs, lstm(elmo(inputs))) for inputs in (ids, strings)
     )
     for model in (of_ids, of_strings):
         model.compile("sgd", "mse")

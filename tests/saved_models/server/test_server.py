@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 import pytest
 import tensorflow as tf
+from absl import logging
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
@@ -378,6 +379,7 @@ def test_requests_still_running_after_the_grace_are_cancelled(model_directory, s
 
 
 def test_the_access_log_has_a_line_for_each_request(half_plus_directory, caplog):
+    logging.set_verbosity(logging.INFO)
     caplog.set_level("INFO")
     with serve(half_plus_directory, "half", 0, 0, access_log=True) as server:
         with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
