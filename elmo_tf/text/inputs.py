@@ -163,6 +163,13 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
                 f"`lengths` must have shape (batch,) = {tuple(counted.shape)}. "
                 f"Received: shape {tuple(lengths.shape)}"
             )
+        lengths = checked(  # a single one would otherwise be taken for all rows
+            lengths,
+            tf.reduce_all(tf.equal(tf.shape(lengths), tf.shape(counted))),
+            "`lengths` must have one number for each row. Their shape and that of the rows",
+            tf.shape(lengths),
+            tf.shape(counted),
+        )
     before = tf.sequence_mask(lengths, limit)  # (batch, token)
     holes = tf.logical_and(before, tf.logical_not(real))
     outside = tf.logical_or(lengths < 0, lengths > limit)

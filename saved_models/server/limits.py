@@ -95,7 +95,7 @@ class Limits:
         """Tokens of the longest row; no more than one above the limit are counted."""
         if array.ndim > 1:
             return array.shape[1]
-        if array.dtype != object or not array.ndim:  # a session refuses a scalar
+        if array.dtype != object:
             return 0
         if is_raw:  # Each byte may become a token.
             return max((len(text) for text in array.tolist() if isinstance(text, bytes)), default=0)

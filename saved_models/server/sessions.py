@@ -154,10 +154,7 @@ class LoadedVersion:
         signature = self.signatures[name]
         feeds = {signature.inputs[alias].name: array for alias, array in inputs.items()}
         fetched = self._fetched(name, tuple(sorted(aliases)))
-        try:
-            found = self._session.run([signature.outputs[alias].name for alias in fetched], feeds)
-        except ValueError as error:  # The shape of what is fed does not fit.
-            raise invalid(str(error)) from error
+        found = self._session.run([signature.outputs[alias].name for alias in fetched], feeds)
         arrays = dict(zip(fetched, found, strict=True))
         return [arrays[alias] for alias in aliases]
 
@@ -192,6 +189,11 @@ def _inputs(
         if inputs[alias].dtype != info.dtype:
             expected, received = (tf.as_dtype(one.dtype).name for one in (info, inputs[alias]))
             raise invalid(f"Expects {alias} to be {expected} but {received} is provided")
+        expected, received = tf.TensorShape(info.tensor_shape), arrays[alias].shape
+        if not expected.is_compatible_with(received):
+            raise invalid(
+                f"Expects {alias} to have the shape {expected} but {received} is provided"
+            )
     return arrays
 
 

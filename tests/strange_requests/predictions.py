@@ -84,11 +84,17 @@ def numbers_as_sentences(rng, size):
 
 @KINDS.add(INVALID, method=METHOD)
 def another_rank(rng, size):
-    request = plain()
-    request.inputs["strings"].tensor_shape.CopyFrom(
-        tf.TensorShape(rng.choice([[], [2, 1], [1, 2], [1] * 100 + [2]])).as_proto()
-    )
+    shape = rng.choice([[], [2, 1], [1, 2], [1] * 100 + [2]])
+    request = plain([b"a bb", b"c"] if shape else [b"a bb"])
+    request.inputs["strings"].tensor_shape.CopyFrom(tf.TensorShape(shape).as_proto())
     return request
+
+
+@KINDS.add(INVALID, method=METHOD)
+def another_rank_of_tokens(rng, size):
+    shape = rng.choice([(), (2,), (1, 1, 2)])
+    tokens = np.full(shape, b"a", object)
+    return of_inputs("tokens", tokens=tokens, sequence_len=np.int32([1]))
 
 
 @KINDS.add(OK, INVALID, method=METHOD)

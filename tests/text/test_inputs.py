@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text.inputs import checked_inputs, is_token, refuse_sentences_as_tokens
+from elmo_tf.text.inputs import (
+    checked_inputs,
+    is_token,
+    refuse_sentences_as_tokens,
+    row_lengths,
+)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +98,15 @@ def test_a_graph_refuses_a_column_of_sentences_when_it_runs():
     assert check(tf.constant([["a"], ["b"]])).shape == (2, 1)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"Pass sentences as strings of shape"):
         check(tf.constant(SENTENCES))
+
+
+@pytest.mark.parametrize("lengths", [[2, 2, 2], []])
+def test_a_graph_refuses_lengths_of_another_number_of_rows(lengths):
+    check = tf.function(
+        lambda tokens, lengths: row_lengths(is_token(tokens), lengths),
+        input_signature=[tf.TensorSpec((None, None), tf.string), tf.TensorSpec((None,), tf.int32)],
+    )
+
+    assert check(tf.constant([["a", "b"]]), tf.constant([2])).numpy().tolist() == [2]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one number for each row"):
+        check(tf.constant([["a", "b"]]), tf.constant(lengths, tf.int32))

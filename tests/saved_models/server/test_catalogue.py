@@ -14,6 +14,8 @@ from tensorflow_serving.apis import (
 from elmo_tf.saved_models.server.catalogue import Catalogue, config_of
 from serving_requests import SENTENCES, model_spec, predict_request, states
 
+TOKENS, LENGTHS = tf.make_tensor_proto([["a"]]), tf.make_tensor_proto([1])
+
 UNPARSABLE = {
     "too few bytes": tensor_pb2.TensorProto(
         dtype=tf.float32.as_datatype_enum,
@@ -164,12 +166,28 @@ def test_no_sentences_give_no_vectors(catalogue):
         (
             {"inputs": {"strings": tf.make_tensor_proto([["a"]])}},
             tf.errors.InvalidArgumentError,
-            "Cannot feed value of shape (1, 1) for Tensor serving_default_strings:0",
+            "Expects strings to have the shape (None,) but (1, 1) is provided",
         ),
         (
-            {"inputs": {"strings": tf.make_tensor_proto("a")}},
+            {"inputs": {"strings": tf.make_tensor_proto("a bb")}},
             tf.errors.InvalidArgumentError,
-            "Cannot feed value of shape () for Tensor serving_default_strings:0",
+            "Expects strings to have the shape (None,) but () is provided",
+        ),
+        (
+            {
+                "signature": "tokens",
+                "inputs": {"tokens": tf.make_tensor_proto("a"), "sequence_len": LENGTHS},
+            },
+            tf.errors.InvalidArgumentError,
+            "Expects tokens to have the shape (None, None) but () is provided",
+        ),
+        (
+            {
+                "signature": "tokens",
+                "inputs": {"tokens": TOKENS, "sequence_len": tf.make_tensor_proto(1)},
+            },
+            tf.errors.InvalidArgumentError,
+            "Expects sequence_len to have the shape (None,) but () is provided",
         ),
     ],
 )

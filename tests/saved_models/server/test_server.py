@@ -124,6 +124,11 @@ def test_a_request_larger_than_grpcs_usual_limit_is_answered(channel):
             "output tensor alias not found in signature: layers",
         ),
         (
+            {"sentences": "a scalar"},
+            grpc.StatusCode.INVALID_ARGUMENT,
+            "Expects strings to have the shape (None,) but () is provided",
+        ),
+        (
             {"signature_name": "__saved_model_init_op"},
             grpc.StatusCode.INTERNAL,
             "Expected prediction signature method_name to be one of",
