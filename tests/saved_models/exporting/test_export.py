@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, Vocabulary, char_ids
-from elmo_tf.saved_models import Client, export, exporting, serve
+from elmo_tf.saved_models import Client, export, serve
+from elmo_tf.saved_models.exporting import export as exporting
 from elmo_tf.saved_models.exporting.verify import verify
 from reference import scalar_mix as reference
 

@@ -62,5 +62,8 @@ def test_an_address_is_taken_for_a_checkpoint(monkeypatch, tmp_path):
 
 
 def test_what_is_neither_exported_nor_a_checkpoint_is_missing(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"serve small_en: no such .*meant.*'small-en'"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"serve small_en: no such .*Did you mean the built-in model 'small-en'",
+    ):
         serve("small_en", port=0, rest_port=None)
