@@ -18,7 +18,7 @@ def test_the_original_size_with_a_vocabulary_of_800_000_trains_and_saves_in_7_gb
     (tmp_path / "vocab.txt").write_text("\n".join(["<S>", "</S>", "<UNK>", *words]) + "\n")
     (tmp_path / "text.txt").write_text("\n".join(lines) + "\n")
     arguments = "train --corpus text.txt --vocab vocab.txt --workdir run --preset original"
-    arguments += " --steps 3 --batch-size 32 --save-every 2"
+    arguments += " --recipe paper --steps 3 --batch-size 32 --save-every 2"
     code = (
         "import json, resource, subprocess, sys;"
         "status = subprocess.run([sys.executable, '-m', 'elmo_tf.cli', *sys.argv[1:]]).returncode;"

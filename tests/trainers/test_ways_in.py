@@ -51,6 +51,7 @@ def test_a_toy_corpus_is_learnt(tmp_path, toy, settings, form, skip):
         vocab=toy / "vocab.txt",
         workdir=tmp_path / "run",
         options=options,
+        recipe="paper",
         steps=steps,
         eval_every=steps,
         batch_size=8,
