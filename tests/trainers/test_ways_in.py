@@ -63,7 +63,7 @@ def test_a_toy_corpus_is_learnt(tmp_path, toy, settings, form, skip):
     record = pretrain(config)
     last = record["perplexity"][-1]
     assert last["average"] < 1.5, last
-    assert set(last) == {"step", "average", "forward", "tokens"} | (
+    assert set(last) == {"step", "average", "forward", "tokens", "unknown"} | (
         set() if config.forward_only else {"backward"}
     )
     loaded = perplexity(load_language_model(tmp_path / "run"), [toy / "valid.txt"])
