@@ -69,7 +69,7 @@ def explained(
 
 
 def _is_of_connection(details: str) -> bool:
-    """Whether nobody was reached, rather than a server that cannot answer now."""
+    """Whether the connection failed, rather than the server being unable to answer now."""
     return any(word in details.lower() for word in ("connect", "http", "socket", "name resol"))
 
 

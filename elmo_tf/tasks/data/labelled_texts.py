@@ -49,11 +49,11 @@ def read_sentiment(
     Args:
         path: a bracketed tree a line, see `read_trees`; `.gz` is unpacked.
         least_phrase_tokens: int >= 1 or None. Whether phrases within sentences are examples too,
-            and how many tokens they must have; a phrase that stands twice in a sentence counts
+            and how many tokens they must have; a phrase that occurs twice in a sentence counts
             twice. None takes whole sentences alone.
         is_binary: whether "0" and "1" become "negative", "3" and "4" "positive", and what is
             neutral is left out.
-        known: labels that may stand in the file; None allows all.
+        known: labels allowed in the file; None allows all.
 
     Returns:
         At least one example.
@@ -97,7 +97,7 @@ def read_labelled(
             character like any other. `.gz` is unpacked.
         text_column, label_column: a name in the first line, or an int >= 1, the column's number.
             If both are numbers, the file has no header: its first line is an example.
-        known: labels that may stand in the file; None allows all.
+        known: labels allowed in the file; None allows all.
         is_labelled: whether labels are read. If not, their column is not needed, and all labels
             are `-`. A file without a header may then have one column alone, that of the texts.
 
@@ -156,7 +156,7 @@ def read_pairs(
         path: lines of JSON objects with `sentence1`, `sentence2` and `gold_label`; if the name ends
             in `.tsv` or `.csv`, columns with a first line of these names, see `read_labelled`.
             `.gz` is unpacked.
-        known: labels that may stand in the file; None allows all.
+        known: labels allowed in the file; None allows all.
         is_labelled: whether labels are read. If not, they need not be there, no pair is left out,
             and all labels are `-`.
 

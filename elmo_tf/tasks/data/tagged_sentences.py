@@ -49,7 +49,7 @@ def read_tagged(
             part of speech (5 is the language's own).
         scheme: of tags that mark spans, see `tag_schemes.spans_of`; they are then read as "BIO",
             whatever it is. None leaves tags as they are.
-        known: tags that may stand in the file, after that; None allows all.
+        known: tags allowed in the file, after that; None allows all.
 
     Returns:
         At least one sentence.
