@@ -179,4 +179,4 @@ def test_an_index_of_another_model_is_refused(command, built, tmp_path):
     status, _, err = command("neighbors", "bank", "--index", built / "index", "--model", "other")
 
     assert status == 1
-    assert "was built with another biLM" in err
+    assert "was built with another biLM, " in err

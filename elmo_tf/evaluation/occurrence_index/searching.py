@@ -74,10 +74,10 @@ class OccurrenceIndex:
         self._embedder = model if isinstance(model, Embedder) else self._loaded(model, precision)
         check_all_layers(self._embedder, "model")
         if self._embedder.settings()["model"] != self.description["digest"]:
-            change = "this biLM was changed" if model is None else "the weights differ"
+            other = "other weights of" if model is None else "another biLM,"
             raise ValueError(
-                f"The index {self._folder} was built with another biLM: {change} (built with "
-                f"{self.description['model']}). Name the original biLM, or build another index."
+                f"The index {self._folder} was built with {other} {self.description['model']}. "
+                "Name the original biLM (model, --model), or build another index."
             )
 
     def _loaded(self, model: Any, precision: str) -> Embedder:

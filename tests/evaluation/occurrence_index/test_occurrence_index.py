@@ -183,7 +183,7 @@ def test_a_forward_bilm_has_an_index_too(forward_directory, text_file, tmp_path,
 def test_an_index_of_another_model_is_refused(folder):
     other = Embedder(BiLM(BiLMConfig.preset("tiny")))
 
-    with pytest.raises(ValueError, match=r"was built with another biLM: the weights differ"):
+    with pytest.raises(ValueError, match=r"was built with another biLM, "):
         OccurrenceIndex(folder, other)
 
 
@@ -242,7 +242,7 @@ def test_models_that_are_not_named_or_gone_are_told(folder, tmp_path):
 
 
 def test_a_model_that_was_trained_on_is_told(folder, tmp_path):
-    with pytest.raises(ValueError, match=r"was built with another biLM: this biLM was changed"):
+    with pytest.raises(ValueError, match=r"was built with other weights of"):
         OccurrenceIndex(_changed(folder, tmp_path / "index", digest="0123"))
 
 
