@@ -140,7 +140,7 @@ def _check_sentence(tokens: Sequence[str], words: Iterable[str]) -> None:
 
 def _opened(arguments: Any, folder: Path) -> Any:
     from elmo_tf.evaluation.occurrence_index import OccurrenceIndex
-    from elmo_tf.evaluation.occurrence_index.stored import check_same_text, read_description
+    from elmo_tf.evaluation.occurrence_index.description import check_same_text, read_description
 
     check_same_text(read_description(folder), folder, arguments.corpus, arguments.max_tokens)
     return OccurrenceIndex(folder, arguments.model, arguments.precision)

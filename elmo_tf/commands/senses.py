@@ -101,7 +101,7 @@ def _senses(arguments: Any) -> None:
 
 
 def _write_predictions(found: Any, directory: Path, overwrite: bool) -> None:
-    from elmo_tf.evaluation.senses.gold_keys import write_keys
+    from elmo_tf.evaluation.senses.sense_corpus import write_keys
     from elmo_tf.files import atomic_directory
 
     with atomic_directory(directory, overwrite, _KEY_FILES) as part:

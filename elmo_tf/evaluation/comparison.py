@@ -1,4 +1,4 @@
-"""Several biLMs ─► one table of what they know, how fast they are, and how large."""
+"""Comparison of several biLMs: size, speed, perplexity and further measures."""
 
 import os
 import time
@@ -25,19 +25,21 @@ def compare(
     num_turns: int = 3,
     tokens_per_turn: int = 10_000,
 ) -> dict[str, dict[str, Any]]:
-    """Compares biLMs by the same text and the same tests.
+    """Compares biLMs on the same text and by the same measures.
 
     Args:
-        models: what `load_bilm` takes, by the name that the results are to have.
-        files: text, one tokenised sentence a line, for perplexity and speed; none for neither.
-        measures: further tests, by name: each is given an `Embedder` for all layers.
+        models: what `load_bilm` takes, by the names used in the results.
+        files: text files, one tokenised sentence per line, for perplexity and speed; without any,
+            neither is measured.
+        measures: further measures, by name: functions of an `Embedder` with `layers="all"`.
         precision: of the embedding, see `Embedder`. Perplexity is measured in float32.
-        num_turns: int >= 1. Turns in which each model is timed, one model after the other.
-        tokens_per_turn: int >= 1. Tokens that each embeds in a turn, about, if there are as many.
+        num_turns: int >= 1. Number of times each model is timed, alternating with the others.
+        tokens_per_turn: int >= 1. Approximate number of tokens embedded per model and turn, fewer
+            if the text is short.
 
     Returns:
-        By model: "size", see `model_size`; "perplexity", see `held_out_perplexity`, or None;
-        "tokens_per_second", one number a turn, or None; and the result of each measure.
+        For each model: "size", see `model_size`; "perplexity", see `held_out_perplexity`, or None;
+        "tokens_per_second", one number per turn, or None; and the result of each measure.
 
     Raises:
         FileNotFoundError, ValueError: a model or a file cannot be read.
@@ -60,7 +62,7 @@ def compare(
 
 
 def model_size(embedder: Embedder) -> dict[str, int]:
-    """The size of a biLM: its parameters, its layers with that of the tokens, a vector's width."""
+    """Returns the numbers of parameters and layers (with layer 0), and the vector width."""
     bilm = embedder.bilm
     return {
         "parameters": bilm.count_params(),
@@ -72,12 +74,7 @@ def model_size(embedder: Embedder) -> dict[str, int]:
 def held_out_perplexity(
     source: str | os.PathLike, files: Sequence[Path]
 ) -> dict[str, float | int] | None:
-    """Perplexity of text, with the size of the vocabulary, on which it depends.
-
-    Returns:
-        What `perplexity` does, and "vocabulary" (its size); None for a model without a softmax,
-        which gives no probabilities.
-    """
+    """Returns the result of `perplexity` and "vocabulary", its size; None without a softmax."""
     if not has_softmax(source):
         return None
     model = load_language_model(source)
@@ -87,24 +84,24 @@ def held_out_perplexity(
 def embedding_speeds(
     embedders: Mapping[str, Embedder], sentences: Sequence[list[str]], num_turns: int
 ) -> dict[str, list[float]]:
-    """Times several embedders in turns, each turn on sentences that none of them has seen.
+    """Times several embedders alternately, each turn on new sentences.
 
     Args:
         embedders: by name.
-        sentences: lists of tokens, dealt out to the turns.
-        num_turns: int >= 1. A turn before them, which traces and fills caches, is not counted.
+        sentences: lists of tokens, distributed over the turns.
+        num_turns: int >= 1. A warm-up turn comes first, which is not counted.
 
     Returns:
-        Tokens per second of each turn, by embedder; fewer turns if there are too few sentences.
+        For each embedder the tokens per second of each turn; fewer turns without enough sentences.
     """
     speeds: dict[str, list[float]] = {name: [] for name in embedders}
-    parts = [sentences[start :: num_turns + 1] for start in range(num_turns + 1)]
+    turns = [sentences[start :: num_turns + 1] for start in range(num_turns + 1)]
     with progress(len(embedders) * sum(map(len, sentences)), "timing", "tokens") as meter:
-        for number, part in enumerate(filter(None, parts)):
-            num_tokens = sum(map(len, part))
+        for number, turn in enumerate(filter(None, turns)):
+            num_tokens = sum(map(len, turn))
             for name, embedder in embedders.items():
                 start = time.perf_counter()
-                for _ in embedder.embed(part):
+                for _ in embedder.embed(turn):
                     pass
                 if number:
                     speeds[name].append(num_tokens / (time.perf_counter() - start))
@@ -113,7 +110,7 @@ def embedding_speeds(
 
 
 def _first_sentences(files: Sequence[Path], num_tokens: int) -> Iterator[list[str]]:
-    """Those of a text that have so many tokens together, or all of it."""
+    """Yields sentences until they have `num_tokens` tokens."""
     for sentence in read_sentences(files):
         if num_tokens <= 0:
             return

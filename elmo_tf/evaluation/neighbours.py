@@ -1,4 +1,4 @@
-"""BiLM ─► the nearest occurrences of a word in context, layer by layer."""
+"""Nearest neighbours among the occurrences of one word, layer by layer."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -6,10 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from elmo_tf.embedding import Embedder
+from elmo_tf.evaluation.layer_vectors import check_all_layers, unit_vectors
 
 
 class Neighbour(NamedTuple):
-    """One occurrence: where it is, and its cosine similarity to the one asked for."""
+    """A token's sentence and position, and its cosine similarity to the query."""
 
     sentence: int
     position: int
@@ -17,7 +18,7 @@ class Neighbour(NamedTuple):
 
 
 class Occurrences:
-    """All occurrences of a word in some text, with their vectors in every layer.
+    """All occurrences of a word in a text, with their vectors in every layer.
 
     Args:
         embedder: an `Embedder` with `layers="all"`.
@@ -25,16 +26,13 @@ class Occurrences:
         word: the token.
 
     Raises:
-        ValueError: the word does not occur, or `embedder` gives no layers.
+        ValueError: the word does not occur, or `embedder` does not return all layers.
 
     Source: Peters et al. 2018, table 4.
     """
 
     def __init__(self, embedder: Embedder, sentences: Iterable[Sequence[str]], word: str):
-        if embedder.layers != "all":
-            raise ValueError(
-                f'`embedder` must give all layers (layers="all"). Received: {embedder.layers!r}'
-            )
+        check_all_layers(embedder)
         self.sentences = [list(sentence) for sentence in sentences if word in sentence]
         if not self.sentences:
             raise ValueError(f"The word {word!r} does not occur in the text.")
@@ -45,19 +43,20 @@ class Occurrences:
             if token == word
         ]
         arrays = list(embedder.embed(self.sentences))
-        vectors = np.stack([arrays[number][:, position] for number, position in self.places], 1)
         # (layer, occurrence, feature)
-        self._vectors = vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+        self._vectors = unit_vectors(
+            np.stack([arrays[number][:, position] for number, position in self.places], axis=1)
+        )
 
     def least_alike(self, layer: int) -> tuple[int, int]:
-        """The two occurrences whose vectors in `layer` differ most: likely, unlike meanings."""
+        """Returns the two occurrences with the lowest cosine similarity in `layer`."""
         vectors = self._vectors[layer]
         rows = [vectors @ vector for vector in vectors]
         first = min(range(len(rows)), key=lambda row: rows[row].min())
         return first, int(rows[first].argmin())
 
     def nearest(self, occurrence: int, layer: int, top_n: int = 5) -> list[Neighbour]:
-        """The occurrences in other sentences whose vectors in `layer` are most like this one's."""
+        """Returns the nearest occurrences in other sentences, by cosine similarity in `layer`."""
         vectors = self._vectors[layer]
         similarities = vectors @ vectors[occurrence]  # (occurrence,)
         here = self.places[occurrence][0]

@@ -1,4 +1,4 @@
-"""BiLM ─► what each of its layers knows of tags: a linear classifier on its frozen vectors."""
+"""Probing: linear classifiers of tags on the frozen vectors of each layer."""
 
 import collections
 import dataclasses
@@ -17,13 +17,13 @@ from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
 from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
 
-# Stands for a tag that the training data lack: no classifier answers it.
+# Id of a test tag that is not in the training data; no classifier predicts it.
 _UNSEEN = -1
 
 
 @dataclasses.dataclass(frozen=True)
 class Accuracy:
-    """Shares of right tags: of all tokens, and of those in the training data or not (or None)."""
+    """Accuracy on all tokens, and on those in and not in the training data (None if none)."""
 
     all: float
     known: float | None
@@ -32,13 +32,14 @@ class Accuracy:
 
 @dataclasses.dataclass(frozen=True)
 class LayerProbe:
-    """What the classifier on one layer achieves.
+    """The result of the classifier on one layer.
 
-    layer: its number; 0 is the tokens' own vectors, without context.
-    accuracy: on the test data.
-    iterations: of its fitting.
-    converged: whether the fitting came to its end before the iterations did.
-    seconds: that it took.
+    Attributes:
+        layer: its number; layer 0 is without context.
+        accuracy: on the test data.
+        iterations: number of L-BFGS iterations.
+        converged: whether the fit converged within the maximum number of iterations.
+        seconds: duration of the fit and the test.
     """
 
     layer: int
@@ -50,15 +51,17 @@ class LayerProbe:
 
 @dataclasses.dataclass(frozen=True)
 class ProbeReport:
-    """What `probe` measures.
+    """The result of `probe`.
 
-    layers: of each layer.
-    baseline: the accuracy of each token's most frequent tag.
-    tags: that there are in the training data.
-    train_sentences, train_tokens: on which the classifiers were fitted.
-    test_sentences, test_tokens: on which they were measured.
-    test_unknown: tokens of them that the training data lack.
-    test_unseen_tags: tokens of them with a tag that the training data lack, which are errors.
+    Attributes:
+        layers: one result per layer.
+        baseline: accuracy of each token's most frequent tag.
+        tags: number of tags in the training data.
+        train_sentences, train_tokens: size of the training data.
+        test_sentences, test_tokens: size of the test data.
+        test_unknown: number of test tokens that are not in the training data.
+        test_unseen_tags: number of test tokens whose tag is not in the training data; they count as
+            errors.
     """
 
     layers: list[LayerProbe]
@@ -72,7 +75,7 @@ class ProbeReport:
     test_unseen_tags: int
 
     def to_json(self) -> dict[str, Any]:
-        """The same in plain numbers, strings, lists and dictionaries."""
+        """Returns a JSON-serializable dictionary."""
         return dataclasses.asdict(self)
 
 
@@ -86,25 +89,25 @@ def probe(
     max_train_tokens: int = 500_000,
     seed: int = 0,
 ) -> ProbeReport:
-    """Fits a linear classifier of tags on each layer, and measures it on other sentences.
+    """Trains a linear classifier of tags on each layer, and tests it on other sentences.
 
-    Multinomial logistic regression on decorrelated features, see `LinearClassifier`. A token's
-    baseline is its most frequent tag in the training data, and for a token that is not there the
-    most frequent of all; of tags that are as frequent, the first by name.
+    Multinomial logistic regression on whitened features, see `LinearClassifier`. The baseline is a
+    token's most frequent tag in the training data, and for an unknown token the most frequent tag
+    of all; ties are resolved alphabetically.
 
     Args:
         embedder: an `Embedder` with `layers="all"`.
         train, test: tagged sentences.
-        cache: where the layers are kept. None keeps none.
+        cache: a cache for the layers. None disables caching.
         c: float > 0. Inverse strength of the penalty. Defaults to 0.03.
-        max_iterations: int >= 1. Of L-BFGS. Defaults to 200.
-        max_train_tokens: int >= 1. Of larger training data, so much is drawn, in whole sentences.
-            In memory, a layer takes `4 · dim` bytes for each token. Defaults to 500,000.
-        seed: of the drawing.
+        max_iterations: int >= 1. Maximum number of L-BFGS iterations. Defaults to 200.
+        max_train_tokens: int >= 1. Larger training data are reduced to this size by sampling
+            sentences. A layer takes `4 · dim` bytes of memory per token. Defaults to 500,000.
+        seed: of the sampling.
 
     Raises:
-        ValueError: no token to train or to test on, a sentence with more or fewer tags than
-            tokens, training data with one tag alone, or an argument out of its range.
+        ValueError: the training or test data have no token, a sentence has more or fewer tags than
+            tokens, the training data have only one tag, or an argument is out of range.
         MissingExtraError: scikit-learn is not installed.
 
     Source: Peters et al. 2018, section 5.3 (part-of-speech tagging).
@@ -114,7 +117,7 @@ def probe(
     check_int(max_train_tokens, "max_train_tokens", least=1)
     if not c > 0:
         raise ValueError(f"`c` must be above 0. Received: {c!r}")
-    train = _drawn(train, max_train_tokens, seed)
+    train = _sampled(train, max_train_tokens, seed)
     task = _Task(train, test)
     probes = []
     cache = cache or LayerCache(max_bytes=0)
@@ -123,21 +126,19 @@ def probe(
         cache.layers(embedder, [sentence.tokens for sentence in test]) as test_layers,
         progress(train_layers.shape.num_layers, "fitting", "layers") as meter,
     ):
-        # The first line of progress comes only with the first layer.
         logging.info(
-            "Fitting classifiers of %s tags on %s tokens, layer by layer.",
+            "Training classifiers of %s tags on %s tokens, one per layer.",
             *(f"{len(task.tags):,}", f"{len(task.train_ids):,}"),
         )
         for number in range(train_layers.shape.num_layers):
             layers = train_layers.layer(number), test_layers.layer(number)
             probes.append(_layer_probe(number, *layers, task, c, max_iterations))
             meter.update(1)
-    if late := [one.layer for one in probes if not one.converged]:
+    if unconverged := [str(one.layer) for one in probes if not one.converged]:
         logging.warning(
-            "The classifiers on the layers %s did not converge within %s iterations: more of them "
-            "(max_iterations, --max-iterations) may give another accuracy.",
-            ", ".join(map(str, late)),
-            max_iterations,
+            "The classifiers on the layers %s did not converge within %s iterations. More "
+            "(max_iterations, --max-iterations) may change the accuracy.",
+            *(", ".join(unconverged), max_iterations),
         )
     return ProbeReport(
         layers=probes,
@@ -152,45 +153,42 @@ def probe(
     )
 
 
-def _drawn(
+def _sampled(
     sentences: Sequence[TaggedSentence], max_tokens: int, seed: int
 ) -> Sequence[TaggedSentence]:
-    """As many sentences as may be, one at least, drawn and in their order."""
+    """Samples at least one sentence and at most `max_tokens` tokens, in the original order."""
     lengths = np.array([len(sentence.tokens) for sentence in sentences], np.int64)
     if lengths.sum() <= max_tokens:
         return sentences
     order = np.random.default_rng(seed).permutation(len(sentences))
-    num_drawn = max(1, int((np.cumsum(lengths[order]) <= max_tokens).sum()))
-    places = np.sort(order[:num_drawn])
+    num_sampled = max(1, int((np.cumsum(lengths[order]) <= max_tokens).sum()))
     logging.warning(
-        "The classifiers are fitted on %s of the %s sentences for training, drawn by the seed %s: "
-        "all have %s tokens, more than %s (max_train_tokens, --max-train-tokens).",
-        f"{len(places):,}",
-        f"{len(sentences):,}",
+        "The training data have %s tokens, more than %s (max_train_tokens, --max-train-tokens): "
+        "the classifiers are trained on %s of the %s sentences, sampled with seed %s.",
+        *(f"{number:,}" for number in (lengths.sum(), max_tokens, num_sampled, len(sentences))),
         seed,
-        f"{lengths.sum():,}",
-        f"{max_tokens:,}",
     )
-    return [sentences[place] for place in places]
+    return [sentences[place] for place in np.sort(order[:num_sampled])]
 
 
 class _Task:
-    """Tags as numbers, and what can be told without a model.
+    """Ids of the tags, and the baseline.
 
-    tags: those of the training data.
-    train_ids, test_ids: int (token,). Their numbers; `_UNSEEN` for a tag that training lacks.
-    is_known: bool (token,). Whether a token of the test data is in the training data.
-    baseline: int (token,). The most frequent tag for each token of the test data.
+    Attributes:
+        tags: the tags of the training data.
+        train_ids, test_ids: int (token,). Tag ids; `_UNSEEN` for a tag without training data.
+        is_known: bool (token,). Whether a test token is in the training data.
+        baseline: int (token,). Predictions of the baseline on the test data.
     """
 
     def __init__(self, train: Sequence[TaggedSentence], test: Sequence[TaggedSentence]):
-        for sentences, purpose in ((train, "train"), (test, "test")):
+        for sentences, data in ((train, "training"), (test, "test")):
             if not any(sentence.tokens for sentence in sentences):
-                raise ValueError(f"There is no token to {purpose} on.")
+                raise ValueError(f"There is no token in the {data} data.")
             for tokens, tags in sentences:
                 if len(tokens) != len(tags):
                     raise ValueError(
-                        f"A sentence to {purpose} on has {len(tokens)} tokens, but {len(tags)} "
+                        f"A sentence of the {data} data has {len(tokens)} tokens but {len(tags)} "
                         f"tags: {' '.join(tokens)[:80]!r}"
                     )
         counts: collections.defaultdict[str, collections.Counter[str]]
@@ -202,8 +200,8 @@ class _Task:
         self.tags = sorted(total)
         if len(self.tags) < 2:
             raise ValueError(
-                f"All tokens to train on have the tag {self.tags[0]!r}: there is nothing to tell "
-                "apart. Is it another column (tag_column, --tag-column)?"
+                f"All training tokens have the tag {self.tags[0]!r}; at least two tags are "
+                "needed. Are the tags in another column (tag_column, --tag-column)?"
             )
         ids = {tag: number for number, tag in enumerate(self.tags)}
         self.train_ids = np.array([ids[tag] for sentence in train for tag in sentence.tags])
@@ -212,9 +210,9 @@ class _Task:
         )
         tokens = [token for sentence in test for token in sentence.tokens]
         self.is_known = np.array([token in counts for token in tokens])
-        best = {token: ids[_most_frequent(found)] for token, found in counts.items()}
-        commonest = ids[_most_frequent(total)]
-        self.baseline = np.array([best.get(token, commonest) for token in tokens])
+        best = {token: ids[_most_frequent(tags)] for token, tags in counts.items()}
+        default = ids[_most_frequent(total)]
+        self.baseline = np.array([best.get(token, default) for token in tokens])
 
 
 def _most_frequent(counts: collections.Counter[str]) -> str:
@@ -229,21 +227,22 @@ def _layer_probe(
     c: float,
     max_iterations: int,
 ) -> LayerProbe:
-    """Fits the classifier on one layer's vectors, (token, feature), and measures it."""
+    """Trains and tests the classifier on one layer's vectors, (token, feature)."""
     start = time.perf_counter()
     classifier = LinearClassifier(train_vectors, task.train_ids, c, max_iterations)
-    is_right = classifier.predict(test_vectors) == task.test_ids
+    is_correct = classifier.predict(test_vectors) == task.test_ids
     return LayerProbe(
         number,
-        _accuracy(is_right, task.is_known),
+        _accuracy(is_correct, task.is_known),
         classifier.iterations,
         classifier.converged,
         time.perf_counter() - start,
     )
 
 
-def _accuracy(is_right: np.ndarray, is_known: np.ndarray) -> Accuracy:
+def _accuracy(is_correct: np.ndarray, is_known: np.ndarray) -> Accuracy:
     shares = [
-        float(is_right[chosen].mean()) if chosen.any() else None for chosen in (is_known, ~is_known)
+        float(is_correct[tokens].mean()) if tokens.any() else None
+        for tokens in (is_known, ~is_known)
     ]
-    return Accuracy(float(is_right.mean()), *shares)
+    return Accuracy(float(is_correct.mean()), *shares)

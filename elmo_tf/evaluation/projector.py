@@ -1,7 +1,7 @@
-"""Tokens in context ─► a folder for TensorBoard's embedding projector.
+"""Export of tokens in context for TensorBoard's embedding projector.
 
-The folder holds `projector_config.pbtxt`, `metadata.tsv` (a row for each token) and a file of
-float32 numbers for each tensor.
+The directory holds `projector_config.pbtxt`, `metadata.tsv` (one row per token) and one file of
+float32 numbers per tensor.
 """
 
 import contextlib
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from absl import logging
 
 from elmo_tf.config_checks import check_int
@@ -26,17 +25,18 @@ from elmo_tf.text.sentence_files import format_of, sentence_reader
 MAX_TOKENS = 10_000
 METADATA_FILE = "metadata.tsv"
 _CONFIG_FILE = "projector_config.pbtxt"
-_WRITTEN = (METADATA_FILE, _CONFIG_FILE, "*.bytes")
-# Tokens shown to each side of one.
-_CONTEXT = 10
+_FILES = (METADATA_FILE, _CONFIG_FILE, "*.bytes")
+_CONTEXT = 10  # tokens on each side
 
 
 class TokenOccurrences(NamedTuple):
-    """A sentence, and those of its tokens that are exported.
+    """A sentence and the positions of its exported tokens.
 
-    number: of the sentence in its file, from 0.
-    positions: of the tokens in the sentence, from 0, at least one.
-    tags: of all its tokens, or None.
+    Attributes:
+        number: of the sentence in its file, from 0.
+        tokens: of the sentence.
+        positions: of the exported tokens, from 0, at least one.
+        tags: of all tokens of the sentence, or None.
     """
 
     number: int
@@ -53,47 +53,44 @@ def read_occurrences(
     token_column: int | None = None,
     tag_column: int | None = None,
 ) -> list[TokenOccurrences]:
-    """Reads the tokens to be exported, with their sentences.
+    """Reads the tokens to export, with their sentences.
 
     Args:
-        path: tokenised sentences, or CoNLL columns; `.gz` is unpacked.
-        max_tokens: int >= 1. The first so many are taken; a warning tells of others.
-        words: None, or the tokens that are taken, in the case that they are in.
+        path: tokenised sentences or CoNLL columns, also as `.gz`.
+        max_tokens: int >= 1. Maximum number of tokens, from the beginning of the file. Further
+            tokens are ignored with a warning.
+        words: the tokens to export, case-sensitive. None exports all.
         format, token_column: see `sentence_reader`.
-        tag_column: int >= 1, of CoNLL columns, or None for no tags; see `read_tagged`.
+        tag_column: int >= 1, of CoNLL columns, see `read_tagged`. None reads no tags.
 
     Raises:
         TypeError: `words` is one string.
-        ValueError: there is no such token, the file is damaged, or has no columns for tags.
+        ValueError: the file has none of the tokens, is damaged, or has no columns for tags.
         OSError: the file cannot be read.
     """
     check_int(max_tokens, "max_tokens", least=1)
     if isinstance(words, str):
-        raise TypeError(
-            f"`words` must be several tokens, not one string: {words!r}. Put it in a list."
-        )
+        raise TypeError(f"`words` must be several tokens, not one string: {words!r}. Pass a list.")
     wanted = None if words is None else set(words)
     found, left = [], max_tokens
     for number, (tokens, tags) in enumerate(_sentences(path, format, token_column, tag_column)):
         positions = [i for i, token in enumerate(tokens) if wanted is None or token in wanted]
-        is_cut = len(positions) > left
-        positions = positions[:left]
+        if positions[:left]:
+            found.append(TokenOccurrences(number, tokens, positions[:left], tags))
         left -= len(positions)
-        if positions:
-            found.append(TokenOccurrences(number, tokens, positions, tags))
-        if is_cut:
+        if left < 0:
             logging.warning(
-                "Only the first %s of the tokens are taken (max_tokens, --max-tokens).",
+                "Only the first %s tokens are exported (max_tokens, --max-tokens).",
                 f"{max_tokens:,}",
             )
             break
     if not found:
-        sought = "has no token" if wanted is None else f"has none of {', '.join(sorted(wanted))}"
-        raise ValueError(f"{os.fspath(path)} {sought}.")
+        missing = "no token" if wanted is None else f"none of {', '.join(sorted(wanted))}"
+        raise ValueError(f"{os.fspath(path)} has {missing}.")
     invalid = sum(not is_utf_8(" ".join(occurrence.tokens)) for occurrence in found)
     if invalid:
-        told = (invalid, "with invalid UTF-8 (read byte for byte; another encoding?)")
-        logging.warning("%s", data_warnings(told))
+        kind = (invalid, "with invalid UTF-8 (read byte for byte; another encoding?)")
+        logging.warning("%s", data_warnings(kind))
     return found
 
 
@@ -103,8 +100,8 @@ def _sentences(
     if tag_column is not None:
         if (format or format_of(path)) == "text":
             raise ValueError(
-                f"Tags (tag_column, --tag-column) are of CoNLL columns; {os.fspath(path)} is text "
-                "by its name. Name its format (format, --input-format), if it has columns."
+                f"Tags (tag_column, --tag-column) need CoNLL columns, but {os.fspath(path)} is "
+                "text by its name. If it has columns, set its format (format, --input-format)."
             )
         yield from read_tagged(path, format, token_column, tag_column)
     else:
@@ -113,17 +110,17 @@ def _sentences(
 
 
 def check_projector(logdir: str | os.PathLike, overwrite: bool = False) -> None:
-    """Refuses, before the work begins, what could not be written.
+    """Checks that `export_projector` can write to a directory.
 
     Raises:
         MissingExtraError: TensorBoard is not installed.
-        FileExistsError: the folder is not empty and may not be replaced, or it holds more than
-            would be written.
-        ValueError: TensorFlow takes the name for a pattern.
+        FileExistsError: the directory is not empty and `overwrite` is false, or it holds files that
+            an export does not write.
+        ValueError: TensorFlow would take the path for a pattern.
     """
     require_extra("tensorboard", "tensorboard", "The projector")
     refuse_pattern(logdir)
-    refuse_directory(logdir, overwrite, _WRITTEN)
+    refuse_directory(logdir, overwrite, _FILES)
 
 
 def export_projector(
@@ -132,43 +129,39 @@ def export_projector(
     logdir: str | os.PathLike,
     overwrite: bool = False,
 ) -> dict[str, Any]:
-    """Writes a folder that `tensorboard --logdir` shows.
+    """Writes a directory for `tensorboard --logdir`.
 
-    Of each token the metadata tell `token`, `context` (up to 10 tokens to each side), `sentence`
-    and `position`, both from 0, and `tag` if there are tags.
+    The metadata of a token are `token`, `context` (up to 10 tokens on each side), `sentence` and
+    `position` (both from 0), and `tag` if there are tags.
 
     Args:
-        embedder: gives the vectors; of `layers="all"`, each layer is a tensor.
-        occurrences: of `read_occurrences`, at least one.
-        logdir: the folder, which appears when it is complete.
-        overwrite: whether an earlier export there may be replaced.
+        embedder: an `Embedder`; with `layers="all"` each layer is a tensor.
+        occurrences: from `read_occurrences`, at least one.
+        logdir: the directory, which appears when it is complete.
+        overwrite: whether to replace an earlier export.
 
     Returns:
-        "tensors" (their names), "tokens" (how many) and "dim" (the width of a vector).
+        "tensors" (their names), "tokens" (their number) and "dim" (the width of a vector).
 
     Raises:
         MissingExtraError, FileExistsError, ValueError: see `check_projector`.
     """
     check_projector(logdir, overwrite)
-    names = _tensor_names(embedder)
+    names = [embedder.layers]
+    if embedder.layers == "all":
+        names = [f"layer_{layer}" for layer in range(embedder.bilm.config.lstm.num_layers + 1)]
     num_tokens = sum(len(occurrence.positions) for occurrence in occurrences)
-    with atomic_directory(logdir, overwrite, _WRITTEN) as part:
+    with atomic_directory(logdir, overwrite, _FILES) as part:
         _write_metadata(part / METADATA_FILE, occurrences)
         _write_tensors(embedder, occurrences, [part / f"{name}.bytes" for name in names])
         _write_config(part, names, (num_tokens, embedder.dim))
     return {"tensors": names, "tokens": num_tokens, "dim": embedder.dim}
 
 
-def _tensor_names(embedder: Embedder) -> list[str]:
-    if embedder.layers != "all":
-        return [embedder.layers]
-    return [f"layer_{layer}" for layer in range(embedder.bilm.config.lstm.num_layers + 1)]
-
-
 def _write_metadata(path: Path, occurrences: Sequence[TokenOccurrences]) -> None:
     is_tagged = occurrences[0].tags is not None
     columns = ["token", "context", "sentence", "position"] + ["tag"] * is_tagged
-    # With another end of line, the last column's name and values would end in it.
+    # TensorBoard splits at "\n" only: "\r\n" would become part of the last column.
     with open(path, "w", encoding="utf-8", newline="\n") as file:
         print(*columns, sep="\t", file=file)
         for number, tokens, positions, tags in occurrences:
@@ -179,7 +172,7 @@ def _write_metadata(path: Path, occurrences: Sequence[TokenOccurrences]) -> None
 
 
 def _context(tokens: Sequence[str], place: int) -> str:
-    """A token in [ ] with those around it."""
+    """Returns a token in brackets, with the tokens around it."""
     first, end = max(0, place - _CONTEXT), place + _CONTEXT + 1
     before, after = tokens[first:place], tokens[place + 1 : end]
     cut_before, cut_after = ["…"] * (first > 0), ["…"] * (end < len(tokens))
@@ -189,27 +182,23 @@ def _context(tokens: Sequence[str], place: int) -> str:
 def _write_tensors(
     embedder: Embedder, occurrences: Sequence[TokenOccurrences], paths: Sequence[Path]
 ) -> None:
-    """A file of rows for each tensor. No more than some batches of vectors are in memory."""
-    with contextlib.ExitStack() as opened:
-        files = [opened.enter_context(open(path, "wb")) for path in paths]
-        meter = opened.enter_context(progress(len(occurrences), "embedding", "sentences"))
+    """Writes one file of rows per tensor; only a few batches are in memory."""
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(open(path, "wb")) for path in paths]
+        meter = stack.enter_context(progress(len(occurrences), "embedding", "sentences"))
         sentences = embedder.embed(occurrence.tokens for occurrence in occurrences)
         for vectors, occurrence in zip(sentences, occurrences, strict=True):
             chosen = vectors[..., occurrence.positions, :].astype("<f4")
             layers = chosen.reshape(len(files), len(occurrence.positions), embedder.dim)
             for file, layer in zip(files, layers, strict=True):
-                file.write(_never_text(layer) if file.tell() == 0 else layer.tobytes())
+                content = layer.tobytes()
+                if file.tell() == 0:
+                    # TensorBoard reads a tensor as tab-separated text unless it is invalid UTF-8,
+                    # which the byte 255 makes it. As the lowest byte of the first number, it
+                    # changes that number by at most a part in 30,000.
+                    content = b"\xff" + content[1:]
+                file.write(content)
             meter.update(1)
-
-
-def _never_text(rows: np.ndarray) -> bytes:
-    """The bytes of a tensor's first rows, such that TensorBoard does not take them for text.
-
-    It reads a tensor as tab-separated text unless that is no UTF-8, and numbers can be both. The
-    byte 255 is never part of UTF-8. As the lowest of the first number it changes that number by at
-    most a part in 30,000.
-    """
-    return b"\xff" + rows.tobytes()[1:]
 
 
 def _write_config(folder: Path, names: Sequence[str], shape: tuple[int, int]) -> None:

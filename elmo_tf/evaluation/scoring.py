@@ -1,36 +1,34 @@
-"""LanguageModel ─► the log probability of each sentence, and of each of its tokens."""
+"""Log probabilities of sentences and of their tokens, by a language model."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.evaluation.full_softmax import token_losses
-from elmo_tf.evaluation.whole_sentences import (
-    Sentence,
-    directions,
-    sentence_tokens,
-    sentence_window,
-)
+from elmo_tf.evaluation.full_softmax import window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
+from elmo_tf.text.sentences import encode
 from elmo_tf.text.vocabulary import UNKNOWN_ID
+from elmo_tf.text.windows import BOS, EOS
 
-# Batches that are read ahead, so that sentences of like length can be put together.
+Sentence = str | Sequence[str]
+
+# Batches that are read ahead and sorted by length.
 _BATCHES_AHEAD = 16
 
 
 class SentenceScore(NamedTuple):
-    """What a language model makes of one sentence of n tokens. Natural logarithms.
+    """The log probabilities of a sentence of n tokens, natural logarithm.
 
     Attributes:
-        tokens: the sentence's own, without boundaries.
+        tokens: the n tokens, without boundaries.
         token_log_probs: for each direction float64 (n + 1,), in the order of the text: "forward"
             holds `log P(w_i | w_1 … w_i-1)` for `w1 … wn </S>`, "backward" holds
             `log P(w_i | w_i+1 … w_n)` for `<S> w1 … wn`.
-        is_unknown: for each of `tokens`, whether it is scored as `<UNK>`: its log probability is
-            that of all unknown words together.
+        is_unknown: for each token, whether it is scored as `<UNK>`, whose probability is that of
+            all unknown words together.
     """
 
     tokens: list[str]
@@ -39,17 +37,17 @@ class SentenceScore(NamedTuple):
 
     @property
     def num_targets(self) -> int:
-        """What one direction predicts: every token, and a boundary."""
+        """The number of targets of one direction: the tokens and a boundary."""
         return len(self.tokens) + 1
 
     @property
     def log_probs(self) -> dict[str, float]:
-        """For each direction the log probability of the whole sentence, the tokens' sum."""
+        """For each direction the log probability of the sentence, the sum over its targets."""
         return {name: float(values.sum()) for name, values in self.token_log_probs.items()}
 
     @property
     def num_unknown(self) -> int:
-        """Targets of one direction that are scored as `<UNK>`."""
+        """The number of targets of one direction that are scored as `<UNK>`."""
         return sum(self.is_unknown)
 
     @property
@@ -66,30 +64,31 @@ class SentenceScore(NamedTuple):
 def sentence_scores(
     model: LanguageModel, sentences: Iterable[Sentence], batch_tokens: int = 4096
 ) -> Iterator[SentenceScore]:
-    """The log probability of each sentence, by the full softmax, in the order of the input.
+    """Computes the log probability of each sentence by the full softmax.
 
     `log P(w_1 … w_n </S>) = sum_i log P(w_i | <S> w_1 … w_i-1) + log P(</S> | <S> w_1 … w_n)`
-    forward, and the same backward on the sentence reversed, `</S>` before it and `<S>` behind.
+    forward, and the same backward on the reversed sentence, with `</S>` before it and `<S>` after.
 
-    Every sentence starts from zero state, so its score does not depend on the sentences beside it;
-    `perplexity` carries the state through the text instead. A token that is not in the vocabulary
-    is read as it is spelt, but scored as `<UNK>`: sentences with many such tokens score too well.
-    `SentenceScore.known_log_probs` leaves those targets out.
-    A sentence without tokens has the boundary as its only target.
+    Every sentence starts from zero states, so its score does not depend on other sentences;
+    `perplexity`, in contrast, carries the states from sentence to sentence. A token that is not in
+    the vocabulary is encoded by its characters but scored as `<UNK>`, so sentences with many such
+    tokens score too high; `SentenceScore.known_log_probs` leaves these targets out. The only target
+    of a sentence without tokens is the boundary.
 
     Args:
         model: a `LanguageModel`.
-        sentences: each a `str`, split where `str.split()` would, or a list of tokens. Some batches
-            are read ahead, never more, so that the input may be without end.
+        sentences: each a `str`, split like `str.split()`, or a list of tokens. May be infinite: a
+            bounded number of batches is read ahead.
         batch_tokens: int >= 1. Tokens in a batch, boundaries and padding included; a longer
             sentence is a batch of its own. Defaults to 4096.
 
     Yields:
-        A `SentenceScore` for each sentence.
+        A `SentenceScore` for each sentence, in input order.
 
     Raises:
-        TypeError: `sentences` is one string, or holds something else than text.
-        ValueError: a token that is empty or holds white space, or an argument out of its range.
+        TypeError: `sentences` is one string, or a sentence is neither a string nor a list of
+            strings.
+        ValueError: a token is empty or contains whitespace, or `batch_tokens` is below 1.
 
     Source: Peters et al. 2018, section 3.1.
     """
@@ -97,7 +96,7 @@ def sentence_scores(
 
 
 class SentenceScorer:
-    """Scores sentences as `sentence_scores` does, any number of times, and is prepared once.
+    """Scores sentences as `sentence_scores` does; repeated calls share the traced graph.
 
     Args:
         model, batch_tokens: see `sentence_scores`.
@@ -113,25 +112,26 @@ class SentenceScorer:
         self._directions = directions(model)
         window = tf.TensorSpec((2, None, None), tf.string)
         self._log_probs = tf.function(
-            self._log_probs_of_window, input_signature=[window, window], autograph=False
+            self._window_log_probs, input_signature=[window, window], autograph=False
         )
 
     def __call__(self, sentences: Iterable[Sentence]) -> Iterator[SentenceScore]:
         if isinstance(sentences, str | bytes):
             raise TypeError(
-                f"`sentences` must be several sentences, not one string: {sentences!r}. Put it in "
-                "a list."
+                f"`sentences` must be several sentences, not one string: {sentences!r}. Pass a "
+                "list."
             )
         return self._scores(sentences)
 
     def _scores(self, sentences: Iterable[Sentence]) -> Iterator[SentenceScore]:
-        numbered = (
+        token_lists = (
             sentence_tokens(sentence, f"Sentence {number}")
             for number, sentence in enumerate(sentences)
         )
-        while group := read_ahead(numbered, _BATCHES_AHEAD * self._batch_tokens):
+        while group := read_ahead(token_lists, _BATCHES_AHEAD * self._batch_tokens):
             scores: dict[int, SentenceScore] = {}
-            for places in length_batches([len(tokens) + 1 for tokens in group], self._batch_tokens):
+            lengths = [len(tokens) + 1 for tokens in group]
+            for places in length_batches(lengths, self._batch_tokens):
                 batch = self._batch_scores([group[place] for place in places])
                 scores.update(zip(places, batch, strict=True))
             yield from (scores[place] for place in range(len(group)))
@@ -149,16 +149,59 @@ class SentenceScorer:
             ids = self._model.vocabulary.ids(tokens)
             yield SentenceScore(tokens, by_direction, [index == UNKNOWN_ID for index in ids])
 
-    def _log_probs_of_window(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    def _window_log_probs(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """Log probabilities of the targets, float (direction, row, token); 0 at padding."""
         mask = targets[0] != ""  # (row, token)
         outputs, _ = self._model.top_layer_outputs(
             inputs, self._model.bilm.zero_states(tf.shape(inputs)[1])
         )
         places = tf.where(mask)  # (real token, 2)
-        log_probs = []
-        for top, ids in zip(outputs, self._model.targets(targets), strict=True):
-            ids = tf.boolean_mask(ids, tf.reshape(mask, (-1,)))
-            values = -token_losses(self._model.softmax, tf.boolean_mask(top, mask), ids)
-            log_probs.append(tf.scatter_nd(places, values, tf.shape(mask, tf.int64)))
-        return tf.stack(log_probs)
+        shape = tf.shape(mask, tf.int64)
+        losses = window_losses(self._model, outputs, targets, mask)
+        return tf.stack([tf.scatter_nd(places, -loss, shape) for loss in losses])
+
+
+def directions(model: LanguageModel) -> tuple[str, ...]:
+    """Returns the names of a model's directions, in the order of its outputs."""
+    return ("forward", "backward")[: model.bilm.config.num_directions]
+
+
+def sentence_tokens(sentence: Any, name: str) -> list[str]:
+    """Returns the tokens of a `str` or a list of tokens; error messages call it `name`."""
+    if isinstance(sentence, str):
+        return sentence.split()
+    if not isinstance(sentence, list | tuple | np.ndarray) or not all(
+        isinstance(token, str) for token in sentence
+    ):
+        raise TypeError(
+            f"A sentence must be a str or a list of tokens (str). {name} is {sentence!r}."
+        )
+    for token in sentence:
+        if token.split() != [token]:
+            raise ValueError(
+                f"A token must not be empty or contain whitespace. {name} contains {token!r}. "
+                "To have a sentence split, pass it as one str."
+            )
+    return list(sentence)
+
+
+def sentence_window(
+    sentences: Sequence[Sequence[str]], num_rows: int, width: int
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Builds one window with a complete sentence per row, in the format of `lm_windows`.
+
+    Args:
+        sentences: lists of tokens.
+        num_rows: int >= the number of sentences. Further rows are padding.
+        width: int > the number of tokens of each sentence.
+
+    Returns:
+        inputs and targets, string (direction, row, token), padded with `""` at the end.
+    """
+    window = np.full((2, 2, num_rows, width), b"", object)  # (inputs or targets, direction, …)
+    for row, tokens in enumerate(sentences):
+        text = [BOS.encode(), *map(encode, tokens), EOS.encode()]
+        for direction, stream in enumerate((text, text[::-1])):
+            window[0, direction, row, : len(text) - 1] = stream[:-1]
+            window[1, direction, row, : len(text) - 1] = stream[1:]
+    return tf.constant(window[0], tf.string), tf.constant(window[1], tf.string)

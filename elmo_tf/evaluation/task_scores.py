@@ -1,4 +1,4 @@
-"""What is true and what a task model said ─► scores, by libraries that others use too."""
+"""Scores of task models: spans by seqeval, tags and labels by scikit-learn."""
 
 import warnings
 from collections.abc import Sequence
@@ -6,31 +6,29 @@ from typing import Any
 
 from elmo_tf.extras import require_extra
 
-_EXTRA = "tasks"
-
 
 def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
-    """Scores of spans, right if both ends and the type are; by seqeval.
+    """Scores spans, which are correct if both ends and the type are.
 
     Args:
-        gold: tags of each sentence, "BIO".
-        predicted: the same, of as many tokens.
+        gold: BIO tags of each sentence.
+        predicted: as many tags for each sentence.
 
     Returns:
-        "precision", "recall" and "f1" of all spans together, of 1; "spans", how many are true; and
-        "types", the same of each type.
+        "precision", "recall" and "f1" over all spans, 0 to 1; "spans", the number of gold spans;
+        and "types", the same for each type.
 
     Raises:
-        ValueError: not as many tags.
+        ValueError: the numbers of tags differ.
         MissingExtraError: seqeval is not installed.
     """
-    metrics = require_extra("seqeval.metrics", _EXTRA, "The score of spans")
-    scheme = require_extra("seqeval.scheme", _EXTRA, "The score of spans").IOB2
+    metrics = require_extra("seqeval.metrics", "tasks", "The score of spans")
+    scheme = require_extra("seqeval.scheme", "tasks", "The score of spans").IOB2
     _check_lengths(gold, predicted)
-    # seqeval reads a type only in part if there is a dash at its end: it gets numbers.
+    # seqeval misreads a type that ends in a dash, so types are replaced by numbers.
     types = sorted({tag[2:] for tags in (*gold, *predicted) for tag in tags if tag != "O"})
     numbers = {name: f"T{number}" for number, name in enumerate(types)}
-    with warnings.catch_warnings():  # of types that are nowhere predicted
+    with warnings.catch_warnings():  # about types without a prediction
         warnings.simplefilter("ignore")
         report = metrics.classification_report(
             *(_numbered(sentences, numbers) for sentences in (gold, predicted)),
@@ -46,14 +44,14 @@ def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
 
 
 def tag_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict:
-    """The share of tokens with the right tag, of 1: "accuracy"; and "tokens"; by scikit-learn.
+    """Scores tags: "accuracy", the share of tokens with the correct tag; "tokens", their number.
 
     Args:
         gold: tags of each sentence.
-        predicted: the same, of as many tokens.
+        predicted: as many tags for each sentence.
 
     Raises:
-        ValueError: not as many tags.
+        ValueError: the numbers of tags differ.
         MissingExtraError: scikit-learn is not installed.
     """
     _check_lengths(gold, predicted)
@@ -62,22 +60,22 @@ def tag_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 
 
 def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
-    """Scores of one label each, of 1, by scikit-learn.
+    """Scores labels of examples.
 
     Args:
-        gold: the true labels.
-        predicted: as many.
+        gold: the gold label of each example.
+        predicted: as many labels.
 
     Returns:
-        "accuracy"; "macro_f1", the mean over labels; "examples"; and "labels", precision, recall
-        and f1 of each.
+        "accuracy"; "macro_f1", the mean over labels; "examples", their number; and "labels", the
+        precision, recall and F1 of each label.
 
     Raises:
-        ValueError: not as many labels.
+        ValueError: the numbers of labels differ.
         MissingExtraError: scikit-learn is not installed.
     """
     _check_lengths(gold, predicted, is_nested=False)
-    metrics = require_extra("sklearn.metrics", _EXTRA, "The score of labels")
+    metrics = require_extra("sklearn.metrics", "tasks", "The score of labels")
     labels = sorted({*gold, *predicted})
     names = ("precision", "recall", "f1-score", "support")
     columns = metrics.precision_recall_fscore_support(
@@ -95,7 +93,6 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
 
 
 def _numbered(sentences: Sequence[Sequence[str]], numbers: dict[str, str]) -> list[list[str]]:
-    """BIO with numbers in place of the types."""
     return [
         [tag if tag == "O" else f"{tag[:2]}{numbers[tag[2:]]}" for tag in tags]
         for tags in sentences
@@ -103,25 +100,24 @@ def _numbered(sentences: Sequence[Sequence[str]], numbers: dict[str, str]) -> li
 
 
 def _accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    metrics = require_extra("sklearn.metrics", _EXTRA, "The score of labels")
+    metrics = require_extra("sklearn.metrics", "tasks", "The score of labels")
     return float(metrics.accuracy_score(gold, predicted))
 
 
-def _scores(found: dict[str, Any], support: str = "spans") -> dict[str, Any]:
+def _scores(row: dict[str, Any], support: str = "spans") -> dict[str, Any]:
     return {
-        "precision": float(found["precision"]),
-        "recall": float(found["recall"]),
-        "f1": float(found["f1-score"]),
-        support: int(found["support"]),
+        "precision": float(row["precision"]),
+        "recall": float(row["recall"]),
+        "f1": float(row["f1-score"]),
+        support: int(row["support"]),
     }
 
 
 def _check_lengths(gold: Sequence, predicted: Sequence, is_nested: bool = True) -> None:
     if len(gold) != len(predicted):
-        raise ValueError(f"There are {len(gold)} true labels and {len(predicted)} predicted ones.")
-    if is_nested:
-        for number, (one, other) in enumerate(zip(gold, predicted, strict=True)):
-            if len(one) != len(other):
-                raise ValueError(
-                    f"Sentence {number} has {len(one)} true tags and {len(other)} predicted ones."
-                )
+        raise ValueError(f"There are {len(gold)} gold labels but {len(predicted)} predictions.")
+    for number, (tags, others) in enumerate(zip(gold, predicted, strict=True)):
+        if is_nested and len(tags) != len(others):
+            raise ValueError(
+                f"Sentence {number} has {len(tags)} gold tags but {len(others)} predicted tags."
+            )

@@ -1,24 +1,24 @@
-"""Tokens of any text ─► what can be read on a line, in a table or in a picture."""
+"""Text made readable for a line, a table or a plot."""
 
 import unicodedata
 
-# Controls, separators of lines and paragraphs, and what stands for an invalid byte.
-_UNSEEN = {"Cc", "Zl", "Zp", "Cs"}
+# Control characters, line and paragraph separators, and surrogates (invalid bytes).
+_INVISIBLE = {"Cc", "Zl", "Zp", "Cs"}
 
 
 def visible(text: str) -> str:
-    r"""The same text, with `\t`, `\n`, `\x85`, `\udcff` and so on for what cannot be seen.
+    r"""Replaces invisible characters by escapes such as `\t`, `\n`, `\x85` and `\udcff`.
 
-    What joins or parts letters, as in Persian or in emoji, stays as it is.
+    Joiners, as in Persian and in emoji, are kept.
     """
     return "".join(
         character.encode("unicode_escape").decode()
-        if unicodedata.category(character) in _UNSEEN
+        if unicodedata.category(character) in _INVISIBLE
         else character
         for character in text
     )
 
 
 def shortened(text: str, length: int) -> str:
-    """At most `length` characters of a text, the last of them … if it is longer."""
+    """Cuts a text to `length` characters, the last of them "…", if it is longer."""
     return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -1,18 +1,21 @@
-"""Vectors ─► the same without mean and covariance, so that no direction outweighs the others."""
+"""Whitening: a linear map after which features have mean 0 and the identity as covariance."""
 
 import numpy as np
 
-# As a share of the largest. Below it is what rounding leaves of directions without any variance.
-_LEAST_VARIANCE = 1e-6
-# As a share of the mean: what rounding leaves of a feature that is always the same.
-_LEAST_DEVIATION = 1e-6
+# Relative to the largest variance; directions below it only have rounding errors.
+_MIN_VARIANCE = 1e-6
+# Relative to the mean; a constant feature's deviation is below it.
+_MIN_DEVIATION = 1e-6
 
 
 class Moments:
-    """Mean and covariance of vectors that come in parts.
+    """Mean and covariance of vectors, accumulated in parts.
 
     Args:
         dim: int. Features of a vector.
+
+    Attributes:
+        count: the number of vectors.
     """
 
     def __init__(self, dim: int):
@@ -22,11 +25,11 @@ class Moments:
         self.count = 0
 
     def add(self, vectors: np.ndarray) -> None:
-        """Takes a part in: float (example, feature)."""
+        """Adds float (example, feature)."""
         if not len(vectors):
             return
         if not self.count:
-            # Near the mean, so that little is lost when the mean's products are taken out again.
+            # Close to the mean, so that subtracting the mean's products loses little precision.
             self._shift = vectors.mean(axis=0, dtype=np.float64).astype(np.float32)
         shifted = vectors - self._shift
         self._sums += shifted.sum(axis=0, dtype=np.float64)
@@ -46,27 +49,30 @@ class Moments:
 
 
 class Whitening:
-    """`z = A (x - mean)`: with the identity for covariance where the moments are those of x.
+    """`z = A (x - mean)`, with the identity as covariance on the vectors of `moments`.
 
-    Features are brought to one scale before their correlations are decomposed, so that beside one
-    of large values the others do not pass for directions without variance. Those are left out.
+    Features are standardized before their correlations are decomposed; otherwise small features
+    next to a large one would count as directions without variance, which are left out.
 
     Args:
-        moments: of one vector at least.
-        shrinkage: from 0 to 1. The share that the identity has in the correlations, beside those
-            that were found. Where vectors are few, what was found is by chance.
+        moments: of at least one vector.
+        shrinkage: 0 to 1. Weight of the identity against the measured correlations, which are
+            unreliable if there are few vectors. Defaults to 0.
+
+    Attributes:
+        matrix: float32 (feature, direction), the transpose of A.
     """
 
     def __init__(self, moments: Moments, shrinkage: float = 0.0):
         mean, covariance = moments.mean, moments.covariance
         deviations = np.sqrt(np.maximum(np.diag(covariance), 0))
-        varies = deviations > _LEAST_DEVIATION * np.abs(mean)
+        varies = deviations > _MIN_DEVIATION * np.abs(mean)
         scale = np.where(varies, 1 / np.where(varies, deviations, 1), 0)[:, np.newaxis]
         correlations = (1 - shrinkage) * covariance * scale * scale.T
         correlations += shrinkage * np.diag(varies)
-        variances, directions = np.linalg.eigh(correlations)  # in rising order
-        is_kept = variances > _LEAST_VARIANCE * variances[-1]
-        is_kept[-1] = True  # even if all vectors are the same
+        variances, directions = np.linalg.eigh(correlations)  # ascending
+        is_kept = variances > _MIN_VARIANCE * variances[-1]
+        is_kept[-1] = True  # even if all vectors are equal
         lengths = np.sqrt(np.where(variances > 0, variances, 1)[is_kept])
         self._mean = mean.astype(np.float32)
         self.matrix = (scale * directions[:, is_kept] / lengths).astype(np.float32)

@@ -18,7 +18,7 @@ def test_a_text_is_exported(command, checkpoint_directory, tmp_path, caplog):
     )
     assert status == 0, err
     assert json.loads(out) == {"tensors": ["layer_0", "layer_1", "layer_2"], "tokens": 4, "dim": 12}
-    assert "Only the first 4 of the tokens" in caplog.text
+    assert "Only the first 4 tokens" in caplog.text
     assert {path.name for path in (tmp_path / "logs").iterdir()} == {
         *("layer_0.bytes", "layer_1.bytes", "layer_2.bytes"),
         *("metadata.tsv", "projector_config.pbtxt"),

@@ -147,9 +147,9 @@ def test_people_read_the_word_marked_in_its_context(command, built):
         (("--index", "index", "--sentence", "a bank"), "name the WORD of the sentence", 2),
         (("bank", "--index", "index", "--same-word", "--other-words"), "not allowed with", 2),
         (("bank", "--index", "index", "--sentence", "a b"), "'bank' is no token of the", 1),
-        (("bnak", "--index", "index"), "Near it are spelt: bank", 1),
+        (("bnak", "--index", "index"), "Similar words: bank", 1),
         (("bank", "--index", "index", "--layer", "7"), "Received: 7", 1),
-        (("bank", "--index", "index", "--corpus", "glove.txt"), "is of other files", 1),
+        (("bank", "--index", "index", "--corpus", "glove.txt"), "was built from other files", 1),
         (("bank", "--index", "index", "--max-tokens", "9"), "max_tokens=None, not 9", 1),
         (("bank", "--index", "index", "--vectors", "text.txt"), "text.txt, line 1:", 1),
         (
@@ -179,4 +179,4 @@ def test_an_index_of_another_model_is_refused(command, built, tmp_path):
     status, _, err = command("neighbors", "bank", "--index", built / "index", "--model", "other")
 
     assert status == 1
-    assert "is of another biLM than this one" in err
+    assert "was built with another biLM, " in err

@@ -98,7 +98,7 @@ def test_several_files_and_columns_are_read(command, checkpoint_directory):
     found = json.loads(out)
     assert found == json.loads(Path("out.json").read_text())
     assert (found["tags"], found["train_sentences"]) == (2, 1)
-    assert "fitted on 1 of the 2 sentences" in " ".join(err.split())
+    assert "trained on 1 of the 2 sentences" in " ".join(err.split())
     assert Path("here/lock").exists()
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_tf.evaluation.senses.gold_keys import read_keys
+from elmo_tf.evaluation.senses.sense_corpus import read_keys
 from sense_files import word, write_corpus, write_inventory
 
 RIVERSIDE = ["the", word("bank", "bank", "river%1"), "of", "the", "river"]

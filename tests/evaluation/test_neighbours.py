@@ -79,5 +79,5 @@ def test_a_word_that_does_not_occur_is_an_error(embedder):
 
 
 def test_an_embedder_without_the_layers_is_refused(bilm):
-    with pytest.raises(ValueError, match=r"`embedder` must give all layers.*Received: 'top'"):
+    with pytest.raises(ValueError, match=r"`embedder` must return all layers.*Received: 'top'"):
         Occurrences(Embedder(bilm, layers="top"), SENTENCES, "bank")

@@ -129,7 +129,7 @@ def test_of_large_training_data_whole_sentences_are_drawn_by_the_seed(embedder, 
     assert [one.test_unknown for one in drawn] == [34] * 3
     shares = [one.baseline.known for one in drawn]
     assert shares[0] == shares[1] != shares[2]
-    assert "fitted on 6 of the 40 sentences for training, drawn by the seed 0" in caplog.text
+    assert "trained on 6 of the 40 sentences, sampled with seed 0" in caplog.text
     assert probe(embedder, train, test, max_train_tokens=1).train_sentences == 1
 
 
@@ -143,20 +143,20 @@ def test_a_report_is_plain_json(embedder):
 @pytest.mark.parametrize(
     ("train", "test", "settings", "message"),
     [
-        ([], TEST, {}, r"There is no token to train on"),
-        (TRAIN, [], {}, r"There is no token to test on"),
-        (TRAIN, [TaggedSentence([], [])], {}, r"There is no token to test on"),
+        ([], TEST, {}, r"There is no token in the training data"),
+        (TRAIN, [], {}, r"There is no token in the test data"),
+        (TRAIN, [TaggedSentence([], [])], {}, r"There is no token in the test data"),
         (
             TRAIN,
             [TaggedSentence(["a", "b"], ["D"])],
             {},
-            r"A sentence to test on has 2 tokens, but 1 tags: 'a b'",
+            r"A sentence of the test data has 2 tokens but 1 tags: 'a b'",
         ),
         (
             [TaggedSentence(["a", "b"], ["_", "_"])],
             TEST,
             {},
-            r"All tokens to train on have the tag '_'.*--tag-column",
+            r"All training tokens have the tag '_'.*--tag-column",
         ),
         (TRAIN, TEST, {"c": 0.0}, r"`c` must be above 0. Received: 0\.0"),
         (TRAIN, TEST, {"max_iterations": 0}, r"`max_iterations` must be an integer of at least 1"),

@@ -156,7 +156,7 @@ def test_the_first_tokens_are_taken_and_others_told_of(
     found = read_occurrences(text, max_tokens)
     assert [(one.number, one.positions) for one in found] == positions
     assert len(caplog.records) == is_told
-    assert (f"Only the first {max_tokens} of the tokens are taken" in caplog.text) == is_told
+    assert (f"Only the first {max_tokens} tokens are exported" in caplog.text) == is_told
 
 
 def test_only_some_words_may_be_taken(text, caplog):

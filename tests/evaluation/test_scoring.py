@@ -179,7 +179,7 @@ def test_what_is_no_sentence_is_an_error(scorer, sentence):
 
 @pytest.mark.parametrize("token", ["", " <S>", "New York"])
 def test_a_token_with_white_space_or_nothing_in_it_is_an_error(scorer, token):
-    with pytest.raises(ValueError, match=r"not be empty nor hold white space\. Sentence 0 holds '"):
+    with pytest.raises(ValueError, match=r"or contain whitespace\. Sentence 0 contains '"):
         list(scorer([["the", token]]))
 
 

@@ -47,9 +47,9 @@ def test_types_and_labels_may_have_any_names():
 
 
 def test_other_numbers_are_refused():
-    with pytest.raises(ValueError, match="3 true labels and 2 predicted ones"):
+    with pytest.raises(ValueError, match="3 gold labels but 2 predictions"):
         span_scores(GOLD, PREDICTED[:2])
-    with pytest.raises(ValueError, match="Sentence 1 has 2 true tags and 1 predicted ones"):
+    with pytest.raises(ValueError, match="Sentence 1 has 2 gold tags but 1 predicted tags"):
         tag_scores(GOLD[:2], [PREDICTED[0], ["O"]])
-    with pytest.raises(ValueError, match="1 true labels and 2 predicted ones"):
+    with pytest.raises(ValueError, match="1 gold labels but 2 predictions"):
         label_scores(["a"], ["a", "b"])

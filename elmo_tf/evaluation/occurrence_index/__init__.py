@@ -1,4 +1,4 @@
-"""All tokens of a large text in context, stored once, so that those like a given one come soon."""
+"""An index of all tokens of a large text in context, for searches of nearest neighbours."""
 
 from elmo_tf.evaluation.occurrence_index.building import (
     build_occurrence_index as build_occurrence_index,

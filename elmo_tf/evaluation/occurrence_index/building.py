@@ -1,4 +1,4 @@
-"""biLM + text ─► an index of all tokens in context: a folder that is whole by itself."""
+"""Builds the directory of an occurrence index from a biLM and text files."""
 
 import json
 import os
@@ -12,22 +12,18 @@ import tensorflow as tf
 import elmo_tf
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding import Embedder
+from elmo_tf.evaluation.layer_vectors import check_all_layers, unit_vectors
 from elmo_tf.evaluation.occurrence_index.corpus_store import StoredCorpus, write_corpus
-from elmo_tf.evaluation.occurrence_index.layer_index import (
-    LayerWriter,
-    sample_size,
-    unit_vectors,
-)
+from elmo_tf.evaluation.occurrence_index.description import DESCRIPTION_FILE, FORMAT
+from elmo_tf.evaluation.occurrence_index.layer_index import LayerWriter, sample_size
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_directory
 from elmo_tf.progress import progress, progress_over
 
-META, TYPE_VECTORS = "index.json", "types.f16"
-FORMAT = 1
+TYPE_VECTORS = "types.f16"
 
-# Tokens whose vectors are added together, and types that are encoded together.
-_TOKENS_AT_ONCE = 8_192
-_TYPES_AT_ONCE = 4_096
+_TOKENS_PER_BLOCK = 8_192
+_TYPES_PER_BLOCK = 4_096
 
 
 def build_occurrence_index(
@@ -37,26 +33,23 @@ def build_occurrence_index(
     max_tokens: int | None = None,
     model: str | None = None,
 ) -> None:
-    """Writes an index of all tokens of some text, for `OccurrenceIndex`.
+    """Builds an index of all tokens of a text, for `OccurrenceIndex`, in bounded memory.
 
-    Equal sentences are taken once. Vectors are in memory only for a while, however long the text.
+    Equal sentences are indexed once.
 
     Args:
         embedder: an `Embedder` with `layers="all"`.
-        files: one tokenised sentence a line; `.gz` is unpacked.
-        directory: appears when it is complete.
-        max_tokens: int >= 1 or None. Of the text, as many sentences as reach them.
-        model: what `load_bilm` takes to load the same biLM, so that it need not be named again.
+        files: text files, one tokenised sentence per line, also as `.gz`.
+        directory: the index, which appears when it is complete.
+        max_tokens: int >= 1 or None. Reading stops after the sentence that reaches this number.
+        model: the biLM's path or name for `load_bilm`, stored as the default of `OccurrenceIndex`.
 
     Raises:
-        ValueError: there is no token in the files, or `embedder` gives no layers.
-        FileExistsError: `directory` exists and is not an empty folder.
+        ValueError: the files hold no token, or `embedder` does not return all layers.
+        FileExistsError: `directory` exists and is not an empty directory.
         MissingExtraError: faiss is not installed.
     """
-    if embedder.layers != "all":
-        raise ValueError(
-            f'`embedder` must give all layers (layers="all"). Received: {embedder.layers!r}'
-        )
+    check_all_layers(embedder)
     if max_tokens is not None:
         check_int(max_tokens, "max_tokens", least=1)
     require_extra("faiss", "analysis", "An index of occurrences")
@@ -66,7 +59,7 @@ def build_occurrence_index(
         corpus = StoredCorpus(folder, names)
         parts = _write_layers(embedder, corpus, folder)
         _write_types(embedder, corpus.types, folder)
-        content = {
+        description = {
             "format": FORMAT,
             "elmo_tf": elmo_tf.__version__,
             "model": model,
@@ -81,24 +74,24 @@ def build_occurrence_index(
             "layers": parts,
             "bytes": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
         }
-        (folder / META).write_text(json.dumps(content, indent=1) + "\n", "utf-8")
+        (folder / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1) + "\n", "utf-8")
 
 
 def _write_layers(embedder: Embedder, corpus: StoredCorpus, folder: Path) -> dict[str, Any]:
-    """Writes the vectors of every layer above the first, that of types; gives its files."""
+    """Writes the vectors of all layers but layer 0, and returns their files."""
     num_layers = embedder.bilm.config.lstm.num_layers
     samples = _sample(embedder, corpus, num_layers)
     numbers = range(1, num_layers + 1)
     writers = [
         LayerWriter(folder, layer, embedder.dim, corpus.num_tokens, samples[layer - 1])
-        for layer in progress_over(numbers, num_layers, "learning centres", "layers")
+        for layer in progress_over(numbers, num_layers, "clustering", "layers")
     ]
     del samples
     sentences = map(corpus.tokens, range(corpus.num_sentences))
     with progress(corpus.num_tokens, "embedding", "tokens") as meter:
         for vectors in _blocks(embedder, sentences):
-            for writer, of_layer in zip(writers, vectors, strict=True):
-                writer.add(of_layer)
+            for writer, layer_vectors in zip(writers, vectors, strict=True):
+                writer.add(layer_vectors)
             meter.update(vectors.shape[1])
     for writer in writers:
         writer.close()
@@ -123,27 +116,27 @@ def _sample(embedder: Embedder, corpus: StoredCorpus, num_layers: int) -> np.nda
 
 
 def _blocks(embedder: Embedder, sentences: Iterator[list[str]]) -> Iterator[np.ndarray]:
-    """Unit vectors of tokens one after the other, some thousands at once, without layer 0."""
+    """Yields unit vectors of consecutive tokens without layer 0, (layer, token, feature)."""
     arrays: list[np.ndarray] = []
-    waiting = 0
+    num_tokens = 0
     for vectors in embedder.embed(sentences):
         arrays.append(vectors[1:])
-        waiting += vectors.shape[1]
-        if waiting >= _TOKENS_AT_ONCE:
-            yield unit_vectors(np.concatenate(arrays, axis=1))  # (layer, token, feature)
-            arrays, waiting = [], 0
+        num_tokens += vectors.shape[1]
+        if num_tokens >= _TOKENS_PER_BLOCK:
+            yield unit_vectors(np.concatenate(arrays, axis=1))
+            arrays, num_tokens = [], 0
     if arrays:
         yield unit_vectors(np.concatenate(arrays, axis=1))
 
 
 def _write_types(embedder: Embedder, types: Sequence[str], folder: Path) -> None:
-    """Writes the vector that the biLM has of each type without context, float16."""
+    """Writes the biLM's context-independent vector of each type, float16."""
     with (
         open(folder / TYPE_VECTORS, "wb") as file,
         progress(len(types), "encoding types", "types") as meter,
     ):
-        for start in range(0, len(types), _TYPES_AT_ONCE):
-            part = list(types[start : start + _TYPES_AT_ONCE])
-            vectors = tf.cast(embedder.bilm.token_embeddings(part), tf.float32)
+        for start in range(0, len(types), _TYPES_PER_BLOCK):
+            block = list(types[start : start + _TYPES_PER_BLOCK])
+            vectors = tf.cast(embedder.bilm.token_embeddings(block), tf.float32)
             file.write(unit_vectors(vectors.numpy()).astype(np.float16).tobytes())
-            meter.update(len(part))
+            meter.update(len(block))

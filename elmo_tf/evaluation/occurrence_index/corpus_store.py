@@ -1,7 +1,7 @@
-"""Text files ─► sentences on the disk, each once, with all places of a token at hand.
+"""The text of an occurrence index on disk: distinct sentences, and the positions of each type.
 
-`sentences.txt` holds the sentences, `sentences.i64` where each begins and came from, `types.txt`
-the distinct tokens in order of appearance, and `tokens.i32` the number of each token's type.
+`sentences.txt` holds the sentences, `sentences.i64` their offsets and sources, `types.txt` the
+distinct tokens in order of appearance, and `tokens.i32` the type of each token.
 """
 
 import hashlib
@@ -21,15 +21,15 @@ from elmo_tf.text.vocabulary import read_lines
 
 TEXT, ROWS, TYPES, TOKENS = "sentences.txt", "sentences.i64", "types.txt", "tokens.i32"
 
-# Bytes of a sentence's digest. Two of 100 million unlike sentences share one with a probability of
-# 0.03 %.
+# Bytes of a sentence's digest. The probability that any two of 100 million sentences share a digest
+# is 0.03 %.
 _DIGEST_BYTES = 8
-# Of a sentence: its first token, its first byte, its file and its line. A last row ends both.
+# Columns of `sentences.i64`. Its last row has the total numbers of tokens and bytes.
 _FIRST_TOKEN, _FIRST_BYTE, _FILE, _LINE = range(4)
 
 
 class Source(NamedTuple):
-    """Where a sentence was read first: a file, and a line from 1."""
+    """The file and line (from 1) of a sentence's first appearance."""
 
     file: str
     line: int
@@ -38,18 +38,18 @@ class Source(NamedTuple):
 def write_corpus(
     files: Sequence[str | os.PathLike], folder: Path, max_tokens: int | None = None
 ) -> None:
-    """Writes the sentences of some text into a folder.
+    """Writes the distinct sentences of a text.
 
-    Sentences that came before are passed over: for that, a digest of each is kept in memory, about
-    70 bytes.
+    Memory holds a digest of each sentence, about 70 bytes, to recognize duplicates.
 
     Args:
-        files: one tokenised sentence a line. A line of more than 10,000 tokens is several.
-        folder: an empty one.
-        max_tokens: int >= 1 or None. The first sentence that reaches them is the last.
+        files: text files, one tokenised sentence per line. A line of more than 10,000 tokens is
+            split.
+        folder: an empty directory.
+        max_tokens: int >= 1 or None. Reading stops after the sentence that reaches this number.
 
     Raises:
-        ValueError: there is no token in the files.
+        ValueError: the files hold no token.
     """
     types: dict[str, int] = {}
     seen: set[bytes] = set()
@@ -83,11 +83,14 @@ def write_corpus(
 
 
 class StoredCorpus:
-    """What `write_corpus` wrote, read as it is needed.
+    """The files that `write_corpus` wrote, memory-mapped.
 
     Args:
-        folder: the folder.
+        folder: their directory.
         files: names of the text files, for `source`.
+
+    Attributes:
+        types: the distinct tokens.
     """
 
     def __init__(self, folder: Path, files: Sequence[str]):
@@ -98,43 +101,43 @@ class StoredCorpus:
         self._starts = np.array(self._rows[:, _FIRST_TOKEN])
         lines = (folder / TYPES).read_bytes().decode("utf-8", "surrogateescape").split("\n")
         self.types = tuple(lines[:-1])
-        self._numbers = {token: number for number, token in enumerate(self.types)}
+        self._type_ids = {token: number for number, token in enumerate(self.types)}
 
     @property
     def num_sentences(self) -> int:
-        """Sentences, each counted once."""
+        """The number of distinct sentences."""
         return len(self._starts) - 1
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of all sentences."""
+        """The number of tokens of these sentences."""
         return len(self._ids)
 
     def tokens(self, sentence: int) -> list[str]:
-        """The tokens of a sentence."""
+        """Returns the tokens of a sentence."""
         start, end = self._rows[sentence : sentence + 2, _FIRST_BYTE]
         text = self._text[start : end - 1].tobytes().decode("utf-8", "surrogateescape")
         return text.split(" ")
 
     def source(self, sentence: int) -> Source:
-        """Where a sentence was read first."""
+        """Returns the first appearance of a sentence."""
         _, _, file, line = self._rows[sentence].tolist()
         return Source(self._files[file], line)
 
     def places(self, numbers: np.ndarray) -> list[tuple[int, int]]:
-        """Sentence and position of tokens that are numbered through the whole text."""
+        """Returns sentence and position of tokens, which are numbered through the text."""
         sentences = np.searchsorted(self._starts, numbers, side="right") - 1
         positions = numbers - self._starts[sentences]
         return list(zip(sentences.tolist(), positions.tolist(), strict=True))
 
     def occurrences(self, token: str) -> np.ndarray:
-        """Numbers, through the whole text, of the places where a token stands."""
-        number = self._numbers.get(token)
-        return np.flatnonzero(self._ids == number) if number is not None else np.zeros(0, np.int64)
+        """Returns the numbers, through the text, of the occurrences of a token."""
+        type_id = self._type_ids.get(token)
+        return np.flatnonzero(self._ids == type_id) if type_id is not None else np.zeros(0, int)
 
 
 def _sentences(files: Sequence[str | os.PathLike]) -> Iterator[tuple[int, int, list[str]]]:
-    """File, line and tokens of each sentence. What is odd is told at the end."""
+    """Yields file, line and tokens of each sentence; finally warns about irregular lines."""
     empty = invalid = cut = 0
     try:
         for file, path in enumerate(files):
@@ -145,11 +148,11 @@ def _sentences(files: Sequence[str | os.PathLike]) -> Iterator[tuple[int, int, l
                 cut += len(tokens) > MAX_SENTENCE_TOKENS
                 for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                     yield file, number, tokens[start : start + MAX_SENTENCE_TOKENS]
-    finally:  # also where no more are wanted
-        told = data_warnings(
-            (empty, "empty (passed over)"),
+    finally:  # also if the caller stops early
+        warning = data_warnings(
+            (empty, "empty (ignored)"),
             (invalid, "with invalid UTF-8 (read byte for byte; another encoding?)"),
-            (cut, f"of more than {MAX_SENTENCE_TOKENS:,} tokens (cut)"),
+            (cut, f"of more than {MAX_SENTENCE_TOKENS:,} tokens (split)"),
         )
-        if told:
-            logging.warning("%s", told)
+        if warning:
+            logging.warning("%s", warning)

@@ -1,4 +1,4 @@
-"""An index of occurrences ─► those that are most like one, layer by layer, by exact cosines."""
+"""Searches an occurrence index for the nearest neighbours of tokens in context."""
 
 import difflib
 import functools
@@ -12,28 +12,29 @@ import tensorflow as tf
 
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding import Embedder
+from elmo_tf.evaluation.layer_vectors import check_all_layers, unit_vectors
 from elmo_tf.evaluation.neighbours import Neighbour
 from elmo_tf.evaluation.occurrence_index.building import TYPE_VECTORS
 from elmo_tf.evaluation.occurrence_index.corpus_store import Source, StoredCorpus
-from elmo_tf.evaluation.occurrence_index.grouping import group_middles
-from elmo_tf.evaluation.occurrence_index.layer_index import LayerSearch, Part, unit_vectors
+from elmo_tf.evaluation.occurrence_index.description import read_description
+from elmo_tf.evaluation.occurrence_index.layer_index import LayerSearch, Part, cluster_medoids
 from elmo_tf.evaluation.occurrence_index.ranking import Query, Search
-from elmo_tf.evaluation.occurrence_index.stored import read_description
 from elmo_tf.extras import require_extra
 from elmo_tf.tasks.data.word_vectors import WordVectors
 
 WORDS = ("any", "same", "other")
 
-# Occurrences among which unlike ones are looked for.
-_MOST_GROUPED = 100
+# Maximum number of occurrences that `unlike_occurrences` clusters.
+_MAX_CLUSTERED = 100
 
 
 class Occurrence(NamedTuple):
     """A token in its sentence.
 
-    tokens: of the sentence.
-    position: of the token.
-    source: where the sentence was read; None if it is not from the index.
+    Attributes:
+        tokens: of the sentence.
+        position: of the token.
+        source: file and line of the sentence; None if it is not from the index.
     """
 
     tokens: list[str]
@@ -42,17 +43,20 @@ class Occurrence(NamedTuple):
 
 
 class OccurrenceIndex:
-    """The nearest tokens in context, over all of a text.
+    """Nearest neighbours of tokens in context, over all tokens of a text.
 
     Args:
-        directory: what `build_occurrence_index` wrote.
-        model: the biLM that it was built with, as an `Embedder` with `layers="all"`, or as what
-            `Embedder` takes; None for the one that is named in the index.
+        directory: the index, see `build_occurrence_index`.
+        model: the biLM of the index, as an `Embedder` with `layers="all"` or as the first argument
+            of `Embedder`. None uses the model that is named in the index.
         precision: "float32" or "bfloat16", see `Embedder`.
 
+    Attributes:
+        description: the contents of the index's `index.json`.
+
     Raises:
-        FileNotFoundError: there is no such index, or its model is not where it was.
-        ValueError: the index is damaged, or of another biLM.
+        FileNotFoundError: the index or its model does not exist.
+        ValueError: the index is damaged, or was built with another biLM.
         MissingExtraError: faiss is not installed.
 
     Source: Peters et al. 2018, table 4.
@@ -67,37 +71,63 @@ class OccurrenceIndex:
             int(layer): LayerSearch(self._folder, [Part(*part) for part in parts])
             for layer, parts in self.description["layers"].items()
         }
-        self._embedder = self._checked_embedder(model, precision)
+        self._embedder = model if isinstance(model, Embedder) else self._loaded(model, precision)
+        check_all_layers(self._embedder, "model")
+        if self._embedder.settings()["model"] != self.description["digest"]:
+            other = "other weights of" if model is None else "another biLM,"
+            raise ValueError(
+                f"The index {self._folder} was built with {other} {self.description['model']}. "
+                "Name the original biLM (model, --model), or build another index."
+            )
+
+    def _loaded(self, model: Any, precision: str) -> Embedder:
+        named = self.description["model"] if model is None else model
+        if named is None:
+            raise ValueError(
+                f"The index {self._folder} does not name its biLM. Name it (model, --model)."
+            )
+        try:
+            return Embedder(named, precision=precision)
+        except FileNotFoundError as error:
+            if model is not None:
+                raise
+            raise FileNotFoundError(
+                f"The index {self._folder} was built with {named}, which no longer exists: {error} "
+                "Name the new path of the biLM (model, --model)."
+            ) from None
 
     @property
     def layers(self) -> tuple[int, ...]:
-        """The layers that depend on the context: 1 and those above."""
+        """The numbers of the layers that depend on the context, from 1."""
         return tuple(self._layers)
 
     def num_occurrences(self, word: str) -> int:
-        """How often a word stands in the text, equal sentences counted once."""
+        """Returns the number of occurrences of a word in the distinct sentences."""
         return len(self._corpus.occurrences(word))
 
     def tokens(self, sentence: int) -> list[str]:
-        """The tokens of a sentence of the text."""
+        """Returns the tokens of a sentence of the text."""
         return self._corpus.tokens(sentence)
 
     def source(self, sentence: int) -> Source:
-        """The file and the line of a sentence of the text."""
+        """Returns the file and line of a sentence of the text."""
         return self._corpus.source(sentence)
 
     def unlike_occurrences(
         self, word: str, count: int = 2, layer: int | None = None
     ) -> list[Occurrence]:
-        """Occurrences of a word that are typical of different uses.
+        """Finds occurrences of a word that are typical of different uses.
 
-        Up to 100 of them, from all over the text, are grouped by their vectors (k-means); the one
-        in the middle of each group is taken, that of the largest group first.
+        Up to 100 occurrences, evenly spaced over the text, are clustered by their vectors
+        (k-means); the occurrence nearest to each centre is returned.
 
         Args:
             word: a token.
-            count: int >= 1. How many; fewer come if the word is rarer.
-            layer: whose vectors are compared; None for the last.
+            count: int >= 1. Number of clusters, fewer if the word is rarer.
+            layer: whose vectors are compared; None for the top layer.
+
+        Returns:
+            Occurrences, that of the largest cluster first.
 
         Raises:
             ValueError: the word does not occur, or there is no such layer.
@@ -107,14 +137,13 @@ class OccurrenceIndex:
         numbers = self._corpus.occurrences(word)
         if not len(numbers):
             raise ValueError(f"The word {word!r} does not occur in the text.{self._hint(word)}")
-        places = np.linspace(0, len(numbers) - 1, min(len(numbers), _MOST_GROUPED)).astype(int)
-        numbers = numbers[places]
+        chosen = np.linspace(0, len(numbers) - 1, min(len(numbers), _MAX_CLUSTERED)).astype(int)
         found = [
             Occurrence(self.tokens(sentence), position, self.source(sentence))
-            for sentence, position in self._corpus.places(numbers)
+            for sentence, position in self._corpus.places(numbers[chosen])
         ]
         vectors = np.stack([vectors[layer] for vectors in self._vectors(found)])
-        return [found[row] for row in group_middles(vectors, count)]
+        return [found[row] for row in cluster_medoids(vectors, count)]
 
     def nearest(
         self,
@@ -123,45 +152,49 @@ class OccurrenceIndex:
         top_n: int = 5,
         words: str = "any",
     ) -> list[dict[int, list[Neighbour]]]:
-        """The tokens of other sentences that are most like some occurrences.
+        """Finds the nearest tokens in other sentences.
 
-        Candidates come from the stored vectors; their sentences are read by the biLM again, so that
-        similarities are exact. Of a sentence only the nearest token comes.
+        Candidates come from the stored vectors. Their sentences are embedded again, so that the
+        similarities are exact. At most one token of a sentence is returned.
 
         Args:
-            occurrences: what to compare with; their sentences need not be in the text.
-            layers: whose vectors are compared; None for all but 0.
-            top_n: int >= 1. How many for each.
-            words: "any", "same" for the occurrence's own word alone, "other" for all but it.
+            occurrences: the queries; their sentences need not be in the text.
+            layers: whose vectors are compared; None for all but layer 0.
+            top_n: int >= 1. Number of neighbours per occurrence and layer.
+            words: "any"; "same" for occurrences of the same word only; "other" for other words.
 
         Returns:
-            For each occurrence and layer, the nearest first; `sentence` counts from 0 through the
-            text, see `tokens` and `source`.
+            For each occurrence and layer, the neighbours, nearest first; `sentence` is a number for
+            `tokens` and `source`.
 
         Raises:
-            ValueError: an argument is none of these, or an occurrence is not in its sentence.
+            ValueError: an argument is out of range, or a position is outside its sentence.
         """
         check_int(top_n, "top_n", least=1)
         check_choice(words, "words", WORDS)
         layers = [self._layer(layer) for layer in (self.layers if layers is None else layers)]
-        queries = [
-            Query(occurrence.tokens, layer, vector, *self._limits(occurrence, words))
-            for occurrence, vectors in zip(occurrences, self._vectors(occurrences), strict=True)
-            for layer, vector in ((layer, vectors[layer]) for layer in layers)
-        ]
+        queries = []
+        for occurrence, vectors in zip(occurrences, self._vectors(occurrences), strict=True):
+            only = without = None
+            if words != "any":
+                numbers = self._corpus.occurrences(occurrence.tokens[occurrence.position])
+                only, without = (numbers, None) if words == "same" else (None, numbers)
+            queries += [
+                Query(occurrence.tokens, layer, vectors[layer], only, without) for layer in layers
+            ]
         search = Search(self._corpus, self._layers, self._embedder)
         found = iter(search.nearest(queries, top_n))
         return [{layer: next(found) for layer in layers} for _ in occurrences]
 
     def nearest_types(self, word: str, top_n: int = 5) -> list[tuple[str, float]]:
-        """The types of the text whose vectors without context, those of layer 0, are most alike.
+        """Finds the types of the text with the nearest context-independent vectors (layer 0).
 
         Args:
             word: a token, which need not be in the text.
-            top_n: int >= 1. How many.
+            top_n: int >= 1. Number of types.
 
         Returns:
-            Tokens and cosine similarities, within 0.001, the nearest first.
+            Types and cosine similarities, within 0.001, nearest first.
         """
         vector = tf.cast(self._embedder.bilm.token_embeddings([word]), tf.float32).numpy()[0]
         return self._types.nearest_to(vector, top_n, without=word)
@@ -180,17 +213,8 @@ class OccurrenceIndex:
             )
         return layer
 
-    def _limits(
-        self, occurrence: Occurrence, words: str
-    ) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """The numbers of those tokens that alone may be found, and of those that may not."""
-        if words == "any":
-            return None, None
-        numbers = self._corpus.occurrences(occurrence.tokens[occurrence.position])
-        return (numbers, None) if words == "same" else (None, numbers)
-
     def _vectors(self, occurrences: Sequence[Occurrence]) -> list[np.ndarray]:
-        """Unit vectors of occurrences in every layer, each (layer, feature)."""
+        """Embeds occurrences: unit vectors in every layer, each (layer, feature)."""
         for tokens, position, _ in occurrences:
             if not 0 <= position < len(tokens):
                 raise ValueError(f"There is no token {position} in the sentence {tokens!r}.")
@@ -201,37 +225,7 @@ class OccurrenceIndex:
         ]
 
     def _hint(self, word: str) -> str:
-        """The types that are spelt most like a word."""
-        alike = [token for token in self._corpus.types if abs(len(token) - len(word)) <= 2]
-        spelt = {token.casefold(): token for token in reversed(alike)}
-        near = difflib.get_close_matches(word.casefold(), spelt, n=3)
-        return f" Near it are spelt: {', '.join(spelt[key] for key in near)}." if near else ""
-
-    def _checked_embedder(self, model: Any, precision: str) -> Embedder:
-        embedder = model if isinstance(model, Embedder) else self._loaded(model, precision)
-        if embedder.layers != "all":
-            raise ValueError(
-                f'`model` must give all layers (layers="all"). Received: {embedder.layers!r}'
-            )
-        if embedder.settings()["model"] != self.description["digest"]:
-            raise ValueError(
-                f"The index {self._folder} is of another biLM than "
-                f"{'its own model now is' if model is None else 'this one'} (it was built with "
-                f"{self.description['model']}, and the weights differ). Name that biLM, or build "
-                "another index."
-            )
-        return embedder
-
-    def _loaded(self, model: Any, precision: str) -> Embedder:
-        named = self.description["model"] if model is None else model
-        if named is None:
-            raise ValueError(f"The index {self._folder} does not name its biLM: name it yourself.")
-        try:
-            return Embedder(named, precision=precision)
-        except FileNotFoundError as error:
-            if model is not None:
-                raise
-            raise FileNotFoundError(
-                f"The index {self._folder} was built with {named}, which is not there now: "
-                f"{error} Name the place of that biLM."
-            ) from None
+        similar = [token for token in self._corpus.types if abs(len(token) - len(word)) <= 2]
+        spelling = {token.casefold(): token for token in reversed(similar)}
+        near = difflib.get_close_matches(word.casefold(), spelling, n=3)
+        return f" Similar words: {', '.join(spelling[key] for key in near)}." if near else ""

@@ -1,4 +1,4 @@
-"""Pictures: how training went, and how alike tokens in context are, layer by layer."""
+"""Plots of training runs, token similarities, layer mixes and sample efficiency."""
 
 from elmo_tf.evaluation.plots.mix_plot import Mix as Mix
 from elmo_tf.evaluation.plots.mix_plot import draw_mixes as draw_mixes

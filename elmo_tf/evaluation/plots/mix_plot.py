@@ -1,4 +1,4 @@
-"""The learnt mixes of task models ─► a picture of the share of each layer."""
+"""Plot of the layer mixes that task models have learnt."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 # In inches.
 _ROW, _COLUMN, _MARGIN, _LETTER, _BAR_SPACE = 0.34, 0.72, 0.6, 0.075, 0.9
-MOST_MIXES = 40
-# Of a share, from which on dark letters are read better.
-_LIGHT = 0.6
+MAX_MIXES = 40
+_LIGHT = 0.6  # share above which the background is light, so that text is black
 
 
 class Mix(NamedTuple):
     """A mix of the layers of a biLM.
 
-    name: of the model, and of the place where the mix goes in.
-    shares: float (layer,), of 1; the tokens' own layer first.
-    scale: what the sum is multiplied with.
+    Attributes:
+        name: of the model, and of the mix's place in it.
+        shares: float (layer,), which sum to 1; layer 0 first.
+        scale: factor of the mix.
     """
 
     name: str
@@ -32,18 +32,18 @@ class Mix(NamedTuple):
 
 
 def mixes_of(name: str, elmo: Elmo, places: Sequence[str]) -> list[Mix]:
-    """The mixes of an `Elmo`, as they were learnt.
+    """Returns the learnt mixes of an `Elmo` layer.
 
     Args:
         name: of the model.
-        elmo: of which the layers are mixed.
-        places: where they go in, one for each mix; a single mix is called by the model alone.
+        elmo: the layer.
+        places: where the mixes are used, one name per mix; the name of a single mix is `name`.
 
     Raises:
-        ValueError: it reads the top layer alone, so that there is no mix.
+        ValueError: `elmo` only uses the top layer.
     """
     if elmo.top_only:
-        raise ValueError(f"{name} reads the top layer alone: there is no mix.")
+        raise ValueError(f"{name} only uses the top layer: there is no mix.")
     mixes = []
     for mix, place in zip(elmo.mixes, places, strict=True):
         label = name if len(elmo.mixes) == 1 else f"{name}, {place}"
@@ -52,23 +52,23 @@ def mixes_of(name: str, elmo: Elmo, places: Sequence[str]) -> list[Mix]:
 
 
 def draw_mixes(mixes: Sequence[Mix]) -> "Figure":
-    """Draws a row for each mix, and a column for each layer; shares stand in percent.
+    """Draws a row per mix and a column per layer, with shares in percent.
 
     Args:
-        mixes: at least one, all of as many layers.
+        mixes: 1 to 40 mixes of the same number of layers.
 
     Returns:
         A figure, for `save_figure`.
 
     Raises:
-        ValueError: none, too many, or of unlike numbers of layers.
+        ValueError: there are too few or too many mixes, or their numbers of layers differ.
     """
-    if not 1 <= len(mixes) <= MOST_MIXES:
-        raise ValueError(f"A picture holds 1 to {MOST_MIXES} mixes. Received: {len(mixes)}")
+    if not 1 <= len(mixes) <= MAX_MIXES:
+        raise ValueError(f"A picture holds 1 to {MAX_MIXES} mixes. Received: {len(mixes)}")
     numbers = sorted({len(mix.shares) for mix in mixes})
     if len(numbers) > 1:
         raise ValueError(
-            "All mixes must be of as many layers. Received: mixes of "
+            "All mixes must have the same number of layers. Received: mixes of "
             f"{' and of '.join(map(str, numbers))} layers."
         )
     num_layers = numbers[0]
@@ -93,7 +93,5 @@ def draw_mixes(mixes: Sequence[Mix]) -> "Figure":
     scales.set_yticks(range(len(mixes)), [f"{mix.scale:.2f}" for mix in mixes])
     scales.tick_params(length=0, labelsize=style.TICK_SIZE)
     scales.set_ylabel("scale", fontsize=style.LABEL_SIZE)
-    bar = figure.colorbar(image, ax=axes)
-    bar.set_label("share of the mix", fontsize=style.LABEL_SIZE)
-    bar.ax.tick_params(labelsize=style.TICK_SIZE)
+    style.add_colour_bar(figure, image, "share of the mix", ax=axes)
     return figure

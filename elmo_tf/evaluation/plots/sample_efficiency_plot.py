@@ -1,8 +1,10 @@
-"""Scores by share of the training data, with and without ELMo ─► a picture of both."""
+"""Plot of scores by share of the training data, with and without ELMo."""
 
 import json
 import os
 from collections.abc import Mapping
+from numbers import Real
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo_tf.evaluation.plots import style
@@ -11,54 +13,38 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _WIDTH, _HEIGHT = 5.5, 3.6
-_LINES = (("with", "with ELMo"), ("without", "without ELMo"))
+_LINES = {"with": "with ELMo", "without": "without ELMo"}
 
 
 def read_sweep(path: str | os.PathLike) -> dict[str, Any]:
-    """Reads what `elmo-tf task sweep --json` wrote.
+    """Reads the result of `elmo-tf task sweep --json FILE`.
 
     Raises:
-        ValueError: the file holds something else.
+        ValueError: the file has other contents.
         OSError: it cannot be read.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            sweep = json.load(file)
-        if isinstance(sweep, dict) and _is_sweep(sweep):
-            return sweep
-    except ValueError as error:
-        raise ValueError(f"{os.fspath(path)} is no sweep: {error}") from None
-    raise ValueError(f"{os.fspath(path)} is no sweep, which elmo-tf task sweep --json FILE writes.")
-
-
-def _is_sweep(found: Mapping[str, Any]) -> bool:
-    rows = found.get("summary")
-    return (
-        isinstance(found.get("metric"), str)
-        and isinstance(rows, list)
-        and bool(rows)
-        and all(isinstance(row, dict) and _is_number(row.get("share")) for row in rows)
-        and all(_is_spread(row.get(name)) for row in rows for name, _ in _LINES)
-    )
-
-
-def _is_spread(found: Any) -> bool:
-    return (
-        isinstance(found, dict)
-        and _is_number(found.get("mean"))
-        and (found.get("deviation") is None or _is_number(found["deviation"]))
-    )
-
-
-def _is_number(found: Any) -> bool:
-    return isinstance(found, int | float) and not isinstance(found, bool)
+        sweep = json.loads(Path(path).read_text("utf-8"))
+        spreads = [row[name] for row in sweep["summary"] for name in _LINES]
+        numbers = [
+            *(row["share"] for row in sweep["summary"]),
+            *(spread["mean"] for spread in spreads),
+            *(spread["deviation"] or 0 for spread in spreads),
+        ]
+        is_valid = bool(numbers) and all(isinstance(number, Real) for number in numbers)
+        is_valid = is_valid and isinstance(sweep["metric"], str)
+    except (ValueError, KeyError, TypeError):
+        is_valid = False
+    if not is_valid:
+        raise ValueError(f"{os.fspath(path)} is not a result of elmo-tf task sweep --json FILE.")
+    return sweep
 
 
 def draw_sample_efficiency(sweep: Mapping[str, Any]) -> "Figure":
-    """Draws the score against the share of the training data; bars are a standard deviation.
+    """Draws scores against shares of the training data; bars are standard deviations.
 
     Args:
-        sweep: what `elmo_tf.trainers.tasks.sweeping.sweep_task` gives.
+        sweep: the result of `elmo_tf.trainers.tasks.sweeping.sweep_task`.
 
     Returns:
         A figure, for `save_figure`.
@@ -67,7 +53,7 @@ def draw_sample_efficiency(sweep: Mapping[str, Any]) -> "Figure":
     shares = [100 * row["share"] for row in rows]
     figure = style.new_figure(_WIDTH, _HEIGHT)
     axes = figure.subplots()
-    for number, (name, label) in enumerate(_LINES):
+    for number, (name, label) in enumerate(_LINES.items()):
         axes.errorbar(
             shares,
             [100 * row[name]["mean"] for row in rows],
@@ -83,7 +69,6 @@ def draw_sample_efficiency(sweep: Mapping[str, Any]) -> "Figure":
     axes.minorticks_off()
     axes.set_xlabel("share of the training data (%)", fontsize=style.LABEL_SIZE)
     axes.set_ylabel(f"{sweep['metric']} (%)", fontsize=style.LABEL_SIZE)
-    axes.tick_params(labelsize=style.TICK_SIZE)
-    axes.grid(color="#e0e0e0", linewidth=0.6)
+    style.add_grid(axes)
     axes.legend(fontsize=style.LABEL_SIZE)
     return figure

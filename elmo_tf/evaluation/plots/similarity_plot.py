@@ -1,4 +1,4 @@
-"""Sentences ─► a picture of how alike their tokens are, with a panel for each layer of the biLM."""
+"""Plot of the similarities of the tokens of sentences, with a panel for each layer."""
 
 import math
 import unicodedata
@@ -7,28 +7,30 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from elmo_tf.embedding import Embedder
+from elmo_tf.evaluation.layer_vectors import check_all_layers, unit_vectors
 from elmo_tf.evaluation.plots import style
 from elmo_tf.evaluation.visible_text import shortened, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from elmo_tf.embedding import Embedder
-
-MOST_TOKENS = 60
-_LONGEST_LABEL = 16
-# Inches: of a token, of a letter of its label, of all panels in a row, and of a panel at least.
-_TOKEN, _LETTER, _WIDEST, _SMALLEST = 0.17, 0.08, 13.0, 2.0
-# Inches: of the space around a panel, of the colour bar's with its labels, and of it alone.
+MAX_TOKENS = 60
+_MAX_LABEL = 16
+# In inches: a token, a letter of its label, the maximum width of a row of panels, and the minimum
+# width of a panel.
+_TOKEN, _LETTER, _MAX_WIDTH, _MIN_SIDE = 0.17, 0.08, 13.0, 2.0
+# In inches: the space around a panel, the space of the colour bar with its labels, and its size.
 _MARGIN, _BAR_SPACE, _BAR_WIDTH, _BAR_LENGTH = 0.35, 1.0, 0.15, 5.0
 
 
 class TokenSimilarities(NamedTuple):
-    """Cosine similarities of all tokens of some sentences.
+    """Cosine similarities of all pairs of tokens of some sentences.
 
-    tokens: of all sentences, one after the other.
-    beginnings: the places of the first tokens of the second and later sentences.
-    cosines: float32 (layer, token, token), -1 to 1.
+    Attributes:
+        tokens: of all sentences.
+        beginnings: indices of the first tokens of the second and later sentences.
+        cosines: float32 (layer, token, token), -1 to 1.
     """
 
     tokens: list[str]
@@ -37,28 +39,25 @@ class TokenSimilarities(NamedTuple):
 
 
 def token_similarities(
-    embedder: "Embedder", sentences: Sequence[str | Sequence[str]]
+    embedder: Embedder, sentences: Sequence[str | Sequence[str]]
 ) -> TokenSimilarities:
-    """Compares each token with each, layer by layer.
+    """Computes the cosine similarity of every pair of tokens in each layer.
 
     `cosine(a, b) = a · b / (|a| |b|)`, and 0 where a vector is zero.
 
     Args:
         embedder: an `Embedder` with `layers="all"`.
-        sentences: at least one, of at most 60 tokens together; each a `str`, split where
-            `str.split()` would, or a list of tokens.
+        sentences: at least one, with at most 60 tokens in total; each a `str`, split like
+            `str.split()`, or a list of tokens.
 
     Raises:
-        ValueError: a sentence has no tokens, there are too many, or `embedder` gives no layers.
+        ValueError: a sentence has no tokens, there are too many tokens, or `embedder` does not
+            return all layers.
     """
-    if embedder.layers != "all":
-        raise ValueError(
-            f'`embedder` must give all layers (layers="all"). Received: {embedder.layers!r}'
-        )
+    check_all_layers(embedder)
     split = checked_sentences(sentences)
-    vectors = np.concatenate(list(embedder.embed(split)), axis=1)  # (layer, token, feature)
-    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    vectors = vectors / np.where(norms > 0, norms, 1)
+    # (layer, token, feature)
+    vectors = unit_vectors(np.concatenate(list(embedder.embed(split)), axis=1))
     ends = np.cumsum([len(tokens) for tokens in split])
     return TokenSimilarities(
         [token for tokens in split for token in tokens],
@@ -68,7 +67,7 @@ def token_similarities(
 
 
 def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str]]:
-    """Sentences as lists of tokens, that a picture can hold; see `token_similarities`."""
+    """Splits and checks the sentences of `token_similarities`."""
     split = [
         sentence.split() if isinstance(sentence, str) else list(sentence) for sentence in sentences
     ]
@@ -76,59 +75,55 @@ def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str
         if not tokens:
             raise ValueError(f"Sentence {number} has no tokens: {sentences[number - 1]!r}.")
     num_tokens = sum(map(len, split))
-    if not 1 <= num_tokens <= MOST_TOKENS:
+    if not 1 <= num_tokens <= MAX_TOKENS:
         raise ValueError(
-            f"A picture holds 1 to {MOST_TOKENS} tokens, of all sentences together. "
-            f"Received: {num_tokens}"
+            f"A picture holds 1 to {MAX_TOKENS} tokens in total. Received: {num_tokens}"
         )
     return split
 
 
 def draw_similarities(similarities: TokenSimilarities) -> "Figure":
-    """Draws a heat map for each layer, all in the same colours; lines part the sentences.
+    """Draws a heat map for each layer, on one colour scale; lines separate the sentences.
 
     Returns:
         A figure, for `save_figure`.
     """
     num_layers, num_tokens, _ = similarities.cosines.shape
-    side = max(_SMALLEST, _TOKEN * num_tokens)
-    labels = [shortened(visible(token), _LONGEST_LABEL) for token in similarities.tokens]
+    side = max(_MIN_SIDE, _TOKEN * num_tokens)
+    labels = [shortened(visible(token), _MAX_LABEL) for token in similarities.tokens]
     space = _MARGIN + _LETTER * max(map(_width, labels))
-    columns = min(num_layers, max(1, int(_WIDEST // (side + space))))
+    columns = min(num_layers, max(1, int(_MAX_WIDTH // (side + space))))
     rows = math.ceil(num_layers / columns)
     height = rows * (side + space + _MARGIN)
     figure = style.new_figure(columns * (side + space) + _BAR_SPACE, height, "compressed")
     panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in panels[num_layers:]:
         axes.remove()
-    text = {
-        "fontsize": style.TICK_SIZE,
-        "family": style.families(labels),
-        "parse_math": False,
-    }
+    font = {"fontsize": style.TICK_SIZE, "family": style.families(labels), "parse_math": False}
     lowest = min(0.0, math.floor(10 * similarities.cosines.min()) / 10)
     for layer, (axes, cosines) in enumerate(zip(panels, similarities.cosines, strict=False)):
         image = axes.imshow(
             cosines, cmap=style.HEAT_COLOURS, vmin=lowest, vmax=1, interpolation="nearest"
         )
         axes.set_title(_title(layer, num_layers), fontsize=style.TITLE_SIZE)
-        axes.set_xticks(range(num_tokens), labels, rotation=90, **text)
-        axes.set_yticks(range(num_tokens), labels, **text)
+        axes.set_xticks(range(num_tokens), labels, rotation=90, **font)
+        axes.set_yticks(range(num_tokens), labels, **font)
         axes.tick_params(length=2)
         for beginning in similarities.beginnings:
             axes.axhline(beginning - 0.5, color="white", linewidth=1.5)
             axes.axvline(beginning - 0.5, color="white", linewidth=1.5)
     length = min(_BAR_LENGTH, 0.8 * height)
-    bar = figure.colorbar(
-        image, ax=panels[:num_layers], shrink=length / height, aspect=length / _BAR_WIDTH
+    style.add_colour_bar(
+        *(figure, image, "cosine similarity"),
+        ax=panels[:num_layers],
+        shrink=length / height,
+        aspect=length / _BAR_WIDTH,
     )
-    bar.set_label("cosine similarity", fontsize=style.LABEL_SIZE)
-    bar.ax.tick_params(labelsize=style.TICK_SIZE)
     return figure
 
 
 def _width(label: str) -> int:
-    """About how many letters of Latin have the width of a label."""
+    """Approximate width in Latin letters."""
     return sum(2 if unicodedata.east_asian_width(letter) in "FW" else 1 for letter in label)
 
 

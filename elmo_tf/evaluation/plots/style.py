@@ -1,7 +1,7 @@
-"""Figure ─► PNG, SVG or PDF; and what all pictures have in common: sizes, colours, fonts.
+"""Common style of all plots (sizes, colours, fonts), and saving as PNG, SVG or PDF.
 
-Figures are made without `pyplot`: nothing is left behind in matplotlib, and no display is needed.
-Colours are told apart in grey too: lines also by marker or dash, heat maps by lightness.
+Figures are made without `pyplot`, so they need no display and leave no global state. Colours are
+also distinguishable in grey: lines by marker or dash, heat maps by lightness.
 """
 
 import os
@@ -16,42 +16,56 @@ from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 SUFFIXES = (".png", ".svg", ".pdf")
 DPI = 150
 TITLE_SIZE, LABEL_SIZE, TICK_SIZE = 10, 9, 8
 HEAT_COLOURS = "cividis"
-# One for each thing that lines are of; from dark to light, of Okabe and Ito's palette.
+# Okabe and Ito's palette, from dark to light.
 LINE_COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 LINE_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
-# Come with matplotlib: a font of many letters, and one of boxes for all there are.
+# Both come with matplotlib: a font with many characters, and one with boxes for all of them.
 _FONT, _BOXES = "DejaVu Sans", "Last Resort"
-# Text of SVG stays text, and the names in it are the same each time.
-_WHILE_SAVED = {"svg.fonttype": "none", "svg.hashsalt": "elmo_tf", "pdf.fonttype": 42}
+# Text stays text in SVG, and the ids in it are reproducible.
+_SAVE_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "elmo_tf", "pdf.fonttype": 42}
 _WITHOUT_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
 def new_figure(width: float, height: float, layout: str = "constrained") -> "Figure":
-    """An empty figure, of which no parts will overlap.
+    """Makes an empty figure whose parts will not overlap.
 
     Args:
         width, height: in inches.
-        layout: of matplotlib: "constrained", or "compressed" for panels whose sides have a fixed
+        layout: matplotlib's name: "constrained", or "compressed" for panels of a fixed aspect
             ratio.
     """
-    figure = require_extra("matplotlib.figure", "plot", "A picture")
-    return figure.Figure(figsize=(width, height), layout=layout)
+    return _matplotlib("figure").Figure(figsize=(width, height), layout=layout)
+
+
+def add_grid(axes: "Axes") -> None:
+    """Adds grid lines, and sets the size of the tick labels."""
+    axes.tick_params(labelsize=TICK_SIZE, which="both")
+    axes.grid(color="#e0e0e0", linewidth=0.6)
+
+
+def add_colour_bar(figure: "Figure", image: "AxesImage", label: str, **settings: Any) -> None:
+    """Adds the colour scale of a heat map."""
+    bar = figure.colorbar(image, **settings)
+    bar.set_label(label, fontsize=LABEL_SIZE)
+    bar.ax.tick_params(labelsize=TICK_SIZE)
 
 
 def check_picture(path: str | os.PathLike, overwrite: bool = False) -> None:
-    """Refuses, before the work begins, a picture that could not be written.
+    """Checks that `save_figure` can write a file.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
-        ValueError: the name of the file tells no format.
-        FileExistsError: the file exists, and may not be replaced.
+        ValueError: the file name has no supported suffix.
+        FileExistsError: the file exists and `overwrite` is false.
     """
     require_extra("matplotlib", "plot", "A picture")
     if _suffix(path) not in SUFFIXES:
@@ -65,13 +79,13 @@ def check_picture(path: str | os.PathLike, overwrite: bool = False) -> None:
 def save_figure(
     figure: "Figure", path: str | os.PathLike, overwrite: bool = False, dpi: int = DPI
 ) -> None:
-    """Writes a figure in the format that the file's name tells. The same figure, the same bytes.
+    """Writes a figure in the format of the file name's suffix. Equal figures give equal bytes.
 
     Args:
-        figure: of `new_figure`.
+        figure: from `new_figure`.
         path: .png, .svg or .pdf.
-        overwrite: whether the file may be replaced.
-        dpi: int >= 1. Dots of an inch, of PNG.
+        overwrite: whether to replace an existing file.
+        dpi: int >= 1. Dots per inch of a PNG. Defaults to 150.
 
     Raises:
         ValueError, FileExistsError: see `check_picture`.
@@ -81,21 +95,20 @@ def save_figure(
     matplotlib = require_extra("matplotlib", "plot", "A picture")
     with (
         atomic_file(path, overwrite) as part,
-        matplotlib.rc_context(_WHILE_SAVED),
+        matplotlib.rc_context(_SAVE_SETTINGS),
         warnings.catch_warnings(),
     ):
-        # Once for all of them, by `families`.
-        warnings.filterwarnings("ignore", "Glyph .* missing from")
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # `families` warns once
         figure.savefig(part, format=suffix[1:], dpi=dpi, metadata=_WITHOUT_DATE[suffix])
 
 
 def families(texts: Iterable[str]) -> list[str]:
-    """Families of fonts that together have the characters of some texts.
+    """Finds font families that together have the characters of some texts.
 
-    Of matplotlib's own font, then of those installed. What none has is drawn as boxes, but in SVG,
-    where the fonts of who looks at it count; a warning tells of it.
+    matplotlib's own font comes first, then installed fonts. Characters that no font has are drawn
+    as boxes (in SVG the reader's fonts are used) and reported by a warning.
     """
-    fonts = require_extra("matplotlib.font_manager", "plot", "A picture")
+    fonts = _matplotlib("font_manager")
     found = [_FONT]
     missing = _missing(fonts.findfont(_FONT), set("".join(texts)))
     for entry in sorted(fonts.fontManager.ttflist, key=_plainest_first) if missing else ():
@@ -109,7 +122,7 @@ def families(texts: Iterable[str]) -> list[str]:
             break
     if missing:
         logging.warning(
-            "No installed font has %s: boxes stand for it, but in SVG.",
+            "No installed font has %s: drawn as boxes, except in SVG.",
             " ".join(sorted(missing)[:20]) + (" …" if len(missing) > 20 else ""),
         )
     return found
@@ -120,13 +133,15 @@ def _plainest_first(entry: Any) -> tuple:
 
 
 def _missing(font_file: str, characters: set[str]) -> set[str]:
-    ft2font = require_extra("matplotlib.ft2font", "plot", "A picture")
     try:
-        font = ft2font.FT2Font(font_file)
+        font = _matplotlib("ft2font").FT2Font(font_file)
     except (OSError, RuntimeError):
-        # matplotlib keeps a list of fonts, some of which may be gone since.
-        return characters
+        return characters  # matplotlib's list of fonts may be outdated
     return {character for character in characters if not font.get_char_index(ord(character))}
+
+
+def _matplotlib(module: str) -> Any:
+    return require_extra(f"matplotlib.{module}", "plot", "A picture")
 
 
 def _suffix(path: str | os.PathLike) -> str:

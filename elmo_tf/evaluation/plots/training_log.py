@@ -1,4 +1,4 @@
-"""The log and the record of a training run ─► numbers by step, by tokens or by hours."""
+"""Reads the log and the record of a training run."""
 
 import json
 import math
@@ -13,25 +13,26 @@ import numpy as np
 
 from elmo_tf.config_checks import check_choice
 
-# As the trainer names them, which this package does not import.
+# The names that the trainer uses, which this package does not import.
 LOG_FILE, RECORD_FILE = "log.jsonl", "training.json"
 DIRECTIONS = ("forward", "backward")
 SCALES = ("step", "tokens", "time")
-# What a line of the log may hold besides its step.
-_NUMBERS = ("loss", *DIRECTIONS, "learning_rate", "seconds")
+# Fields of a line of the log that are read, besides "step".
+_FIELDS = ("loss", *DIRECTIONS, "learning_rate", "seconds")
 
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """The numbers of a run.
+    """The values that a training run has logged.
 
-    name: what it is called in a picture.
-    steps: int (step,), rising, at least one.
-    values: "loss", "forward" and "backward" (nats per token), "learning_rate" and "seconds" (of the
-        step), those that the log has: float (step,), with NaN for none.
-    held_out_steps: int (evaluation,), of the looks at held-out text.
-    held_out: "forward" and "backward", or "average" alone: perplexities, float (evaluation,).
-    tokens_per_step: targets of one direction, or None if no record tells.
+    Attributes:
+        name: of the run, for the legend.
+        steps: int (step,), ascending, at least one.
+        values: those of "loss", "forward", "backward" (nats per token), "learning_rate" and
+            "seconds" (of the step) that the log has: float (step,), with NaN for missing values.
+        held_out_steps: int (evaluation,). The steps of the evaluations on held-out text.
+        held_out: perplexities, float (evaluation,): "forward" and "backward", or only "average".
+        tokens_per_step: targets of one direction, or None without a record.
     """
 
     name: str
@@ -42,15 +43,15 @@ class TrainingRun:
     tokens_per_step: int | None = None
 
     def places(self, steps: np.ndarray, by: str) -> np.ndarray:
-        """Where steps stand on an axis.
+        """Converts steps to coordinates of the horizontal axis.
 
         Args:
-            steps: int (any,), none after the last of the log.
-            by: "step"; "tokens", those read since the beginning; or "time", hours in steps since
-                the beginning, without the time between two starts.
+            steps: int (any,), up to the last step of the log.
+            by: "step"; "tokens", the tokens read so far; or "time", the hours of all steps so far,
+                without interruptions of the run.
 
         Raises:
-            ValueError: an unknown axis, or the run does not tell of tokens or of time.
+            ValueError: `by` is unknown, or the run has not logged tokens or time.
         """
         check_choice(by, "by", SCALES)
         if by == "step":
@@ -58,23 +59,23 @@ class TrainingRun:
         if by == "tokens":
             if self.tokens_per_step is None:
                 raise ValueError(
-                    f"{self.name}: no {RECORD_FILE} beside the log tells how many tokens a step "
-                    "has. Draw it by steps."
+                    f"{self.name}: the number of tokens per step is unknown, because there is no "
+                    f"complete {RECORD_FILE} beside the log. Plot by step."
                 )
             return steps * self.tokens_per_step
         seconds = self.values.get("seconds")
         if seconds is None or np.isnan(seconds).any():
             raise ValueError(
-                f'{self.name}: lines of the log do not tell the "seconds" of a step. Draw it by '
-                "steps or tokens."
+                f'{self.name}: lines of the log lack the "seconds" of a step. Plot by step or '
+                "tokens."
             )
         return np.interp(steps, [0, *self.steps], [0, *np.cumsum(seconds) / 3600])
 
     def tokens_per_second(self, window: int = 1) -> np.ndarray | None:
-        """The speed around each step, float (step,); None if the run does not tell it.
+        """Returns the speed around each step, float (step,), or None if it was not logged.
 
-        It is the tokens of `window` steps by their seconds: the mean of the steps' speeds would
-        hardly show what saving and evaluating take.
+        It is the tokens of `window` steps divided by their seconds; the mean of the steps' speeds
+        would hide the time of saving and evaluation.
         """
         if self.tokens_per_step is None or "seconds" not in self.values:
             return None
@@ -83,15 +84,15 @@ class TrainingRun:
 
 
 def read_runs(paths: Sequence[str | os.PathLike]) -> list[TrainingRun]:
-    """Reads the logs of runs, one of which may still be written.
+    """Reads the logs of runs, which may still be running.
 
     Args:
-        paths: of work directories, or of logs. A run is named after its directory, or after a log
-            that was given another name; where two would have one name, as they were given.
+        paths: work directories or logs. A run is named after its directory, or after the log if
+            that was renamed; runs of the same name are named by their paths.
 
     Raises:
         FileNotFoundError: there is no log.
-        ValueError: a log or a record is broken, or a log has no step.
+        ValueError: a log or a record is damaged, or a log has no step.
         OSError: a file cannot be read.
     """
     logs = [Path(path) / LOG_FILE if os.path.isdir(path) else Path(path) for path in paths]
@@ -108,25 +109,25 @@ def read_runs(paths: Sequence[str | os.PathLike]) -> list[TrainingRun]:
 def _read_run(log: Path, name: str) -> TrainingRun:
     if not log.is_file():
         raise FileNotFoundError(
-            f"There is no training log {log}. Name the work directory of elmo-tf train, or its "
+            f"There is no training log {log}. Name a work directory of elmo-tf train, or its "
             f"{LOG_FILE}."
         )
     lines: list[tuple[int, dict[str, float]]] = []
     for step, numbers in _log_lines(log):
-        # Where a run went on from an earlier step, that step's line and later ones count no more.
+        # A run that resumed from an earlier step has logged the later steps again.
         while lines and lines[-1][0] >= step:
             lines.pop()
         lines.append((step, numbers))
     if not lines:
-        raise ValueError(f"{log}: there is no step in it.")
+        raise ValueError(f"{log} has no step.")
     columns = {
-        key: np.array([numbers.get(key, math.nan) for _, numbers in lines]) for key in _NUMBERS
+        key: np.array([numbers.get(key, math.nan) for _, numbers in lines]) for key in _FIELDS
     }
     return TrainingRun(
         name,
         np.array([step for step, _ in lines]),
         {key: column for key, column in columns.items() if not np.isnan(column).all()},
-        **_of_record(log.with_name(RECORD_FILE), last=lines[-1][0]),
+        **_record_fields(log.with_name(RECORD_FILE), last=lines[-1][0]),
     )
 
 
@@ -135,17 +136,17 @@ def _log_lines(log: Path) -> Iterator[tuple[int, dict[str, float]]]:
         for number, line in enumerate(lines, start=1):
             content = _parsed(line)
             if content is None and not line.endswith("\n"):
-                return  # It is still being written, or its writer was killed.
+                return  # the line is incomplete: the run is writing it, or was killed
             is_step = isinstance(content, dict) and type(content.get("step")) is int
             if not is_step or "loss" not in content:
                 raise ValueError(
-                    f'{log}, line {number}: a JSON object with a whole number as "step" and with '
-                    f'a "loss" is needed: {line.strip()[:80]!r}'
+                    f'{log}, line {number}: expected a JSON object with an integer "step" and a '
+                    f'"loss". Received: {line.strip()[:80]!r}'
                 )
-            numbers = {key: content[key] for key in _NUMBERS if key in content}
+            numbers = {key: content[key] for key in _FIELDS if key in content}
             for key, value in numbers.items():
                 if isinstance(value, bool) or not isinstance(value, int | float):
-                    raise ValueError(f"{log}, line {number}: {key} is no number: {value!r}")
+                    raise ValueError(f"{log}, line {number}: {key} is not a number: {value!r}")
             yield content["step"], numbers
 
 
@@ -156,35 +157,35 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _of_record(path: Path, last: int) -> dict[str, Any]:
-    """What `training.json` tells of a run up to step `last`; nothing if it is not there."""
+def _record_fields(path: Path, last: int) -> dict[str, Any]:
+    """Reads fields of `TrainingRun` up to step `last` from `training.json`, if it exists."""
     if not path.is_file():
         return {}
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         settings = record.get("settings", {})
-        is_told = {"batch_size", "unroll"} <= set(settings)
-        # The record may be newer than what was read of the log.
+        has_size = {"batch_size", "unroll"} <= set(settings)
+        # A running run may have written the record after the log was read.
         rows = [row for row in record.get("perplexity", []) if row["step"] <= last]
         keys = [key for key in DIRECTIONS if rows and key in rows[0]] or ["average"]
         return {
-            "tokens_per_step": settings["batch_size"] * settings["unroll"] if is_told else None,
+            "tokens_per_step": settings["batch_size"] * settings["unroll"] if has_size else None,
             "held_out_steps": np.array([row["step"] for row in rows], int),
             "held_out": {key: np.array([row[key] for row in rows], float) for key in keys if rows},
         }
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise ValueError(f"{path}: this is no record of elmo-tf train.") from None
+        raise ValueError(f"{path} is not a record of elmo-tf train.") from None
 
 
 def smoothed(values: np.ndarray, window: int) -> np.ndarray:
-    """Means over `window` values around each, fewer at both ends; NaN takes no part.
+    """Computes a moving average, over fewer values at both ends; NaN is ignored.
 
     Args:
         values: float (any,).
-        window: int >= 1; the next odd number counts.
+        window: int >= 1; an even number is rounded up.
 
     Returns:
-        float, of the same shape; NaN where there is nothing to take the mean of.
+        float of the same shape; NaN where a window has only NaN.
     """
     half = window // 2
     is_number = np.isfinite(values)
@@ -197,12 +198,7 @@ def smoothed(values: np.ndarray, window: int) -> np.ndarray:
 
 
 def thinned(values: np.ndarray, limit: int) -> np.ndarray:
-    """The places of at most `limit` values, among which are the extremes of each stretch.
-
-    Args:
-        values: float (any,).
-        limit: int >= 2.
-    """
+    """Selects the extremes of equal parts of float (any,); returns at most `limit` indices."""
     if len(values) <= limit:
         return np.arange(len(values))
     places = set()

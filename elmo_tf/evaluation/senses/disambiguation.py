@@ -1,12 +1,13 @@
-"""Embedder + text with senses ─► the nearest sense of each occurrence, and whether it is right."""
+"""Evaluates the layers of a biLM by word sense disambiguation."""
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from elmo_tf.embedding import Embedder
+from elmo_tf.evaluation.layer_vectors import check_all_layers
 from elmo_tf.evaluation.senses.inventory import SenseInventory
-from elmo_tf.evaluation.senses.reports import (
+from elmo_tf.evaluation.senses.scoring import (
     FIRST_SENSE,
     HELD_OUT,
     MAHALANOBIS,
@@ -21,9 +22,10 @@ from elmo_tf.evaluation.senses.sense_vectors import (
     mean_sense_vectors,
     occurrence_vectors,
 )
-from elmo_tf.evaluation.senses.training_texts import TrainingTexts
 from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.progress import progress_over
+
+_TextId = tuple[int, int]  # numbers of the corpus, and of the text in it
 
 
 def evaluate_senses(
@@ -33,36 +35,34 @@ def evaluate_senses(
     inventory: SenseInventory,
     held_out: float = 0.0,
 ) -> SensesReport:
-    """Disambiguates words by the nearest mean vector of a sense in training text.
+    """Disambiguates words by the nearest mean vector of a sense in the training data.
 
-    `sense(w) = argmax_s cos(h(w), mean_{occurrences of s} h)`, in each layer by itself, over the
-    senses that the lemma of w has in the training text with the same part of speech. If it has
-    none, the first sense of the inventory is answered; if that has none either, nothing. The same
-    by the least Mahalanobis distance, for which the covariance is that of the training occurrences:
-    a few directions of large variance, which a cosine mostly sees, then count like all others.
+    `sense(w) = argmax_s cos(h(w), mean_{occurrences of s} h)`, separately for each layer, over the
+    senses that w's lemma and part of speech have in the training data. Without any, the answer is
+    the first sense of the inventory; without that, there is no answer. A second method takes the
+    smallest Mahalanobis distance, with the covariance of the training occurrences: the cosine is
+    dominated by a few directions of large variance, this distance is not.
 
-    The senses that occur in training need not be in the inventory. The paper does not say how near
-    is measured; here it is by the cosine.
+    Senses of the training data need not be in the inventory. The paper does not name its measure;
+    the cosine is our choice.
 
     Args:
         embedder: an `Embedder` with `layers="all"`.
-        train: corpora to train on. They are read in passes; memory is needed for the mean vectors
-            of the senses of the lemmas that are tested.
-        tests: corpora to test on, held in memory.
-        inventory: the `SenseInventory`.
-        held_out: share of the training occurrences, from 0 to below 1, whose texts (the last) are
-            tested on too, and not trained on.
+        train: training corpora, which are streamed; memory holds the mean vectors of the senses of
+            the tested lemmas.
+        tests: test corpora, held in memory.
+        inventory: a `SenseInventory`.
+        held_out: 0 to below 1, the share of the training occurrences whose texts (the last ones)
+            are tested on instead of trained on.
 
     Raises:
-        ValueError: `embedder` gives no layers, there is nothing to train or to test on, one file
-            twice, two tests of one name, or an argument out of its range; and see `SenseCorpus`.
+        ValueError: `embedder` does not return all layers, there is nothing to train or test on, a
+            file is given twice, two test sets have the same name, or `held_out` is out of range;
+            see also `SenseCorpus`.
 
     Source: Peters et al. 2018, section 5.3; Melamud et al. 2016.
     """
-    if embedder.layers != "all":
-        raise ValueError(
-            f'`embedder` must give all layers (layers="all"). Received: {embedder.layers!r}'
-        )
+    check_all_layers(embedder)
     _check_corpora(train, tests, held_out)
     texts = TrainingTexts(train, held_out)
     sets = {corpus.name: list(corpus) for corpus in tests}
@@ -77,7 +77,7 @@ def evaluate_senses(
     }
     training = progress_over(texts.training(), texts.num_sentences, "training", "sentences")
     moments = OccurrenceMoments(embedder.bilm.config.lstm.num_layers + 1, embedder.dim)
-    occurrences = moments.of(occurrence_vectors(embedder, training, lemmas))
+    occurrences = moments.update(occurrence_vectors(embedder, training, lemmas))
     senses = mean_sense_vectors(occurrences, inventory)
     trained = embedder, senses, moments.whitenings(), inventory
     return SensesReport(
@@ -105,14 +105,14 @@ def _results(
         results.occurrences.append(occurrence)
         first = inventory.first_sense(*occurrence.lemma_pos)
         known = senses.get(occurrence.lemma_pos)
-        given = [first] * len(methods)
+        answers = [first] * len(methods)
         if known:
             results.trained.add(occurrence.id)
-            given = [
+            answers = [
                 *(first, known.keys[0], *known.nearest_by_cosine(vectors)),
                 *known.nearest_by_mahalanobis(vectors, whitenings),
             ]
-        for method, sense in zip(methods, given, strict=True):
+        for method, sense in zip(methods, answers, strict=True):
             results.answers[method][occurrence.id] = () if sense is None else (sense,)
     return results
 
@@ -124,22 +124,80 @@ def _check_corpora(
         raise ValueError("There is no corpus to train on.")
     if not tests and not held_out:
         raise ValueError("There is nothing to test on: name a test set, or hold out a share.")
-    paths = Counter(os.path.realpath(corpus.path) for corpus in (*train, *tests))
-    twice = next((path for path, count in paths.items() if count > 1), None)
-    if twice:
-        raise ValueError(f"{twice} is named twice among the corpora to train and to test on.")
-    names = Counter([corpus.name for corpus in tests] + [HELD_OUT] * bool(held_out))
-    twice = next((name for name, count in names.items() if count > 1), None)
-    if twice:
-        raise ValueError(f"Two test sets are called {twice!r}, after their files. Rename one.")
+    path = _repeated(os.path.realpath(corpus.path) for corpus in (*train, *tests))
+    if path:
+        raise ValueError(f"{path} is given twice among the training and test corpora.")
+    name = _repeated([corpus.name for corpus in tests] + [HELD_OUT] * bool(held_out))
+    if name:
+        raise ValueError(f"Two test sets are named {name!r}, after their files. Rename one.")
 
 
 def _check_ids(sentences: Iterable[SenseSentence]) -> None:
-    """Each corpus has ids of its own, but texts of several may be held out."""
-    ids = Counter(one.id for sentence in sentences for one in sentence.occurrences)
-    twice = next((occurrence for occurrence, count in ids.items() if count > 1), None)
-    if twice:
+    """Checks that ids are unique across the corpora from which texts are held out."""
+    name = _repeated(one.id for sentence in sentences for one in sentence.occurrences)
+    if name:
         raise ValueError(
-            f"Two corpora to train on have an instance {twice!r}, and both would be held out. "
-            "Train on one of them, or give the instances other ids."
+            f"Two training corpora have an instance {name!r}, and both would be held out. Train on "
+            "one of them, or rename the instances."
         )
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+class TrainingTexts:
+    """The texts of several corpora, the last of which may be held out.
+
+    The corpora are read once to count, so that errors in them are found early.
+
+    Args:
+        corpora: at least one.
+        held_out: 0 to below 1. The last texts with at least this share of the occurrences are held
+            out; texts are not split.
+
+    Attributes:
+        num_sentences, num_occurrences: of the texts to train on.
+
+    Raises:
+        ValueError: `held_out` is out of range, or leaves no text to train on; see also
+            `SenseCorpus`.
+    """
+
+    def __init__(self, corpora: Sequence[SenseCorpus], held_out: float = 0.0):
+        if not 0 <= held_out < 1:
+            raise ValueError(f"`held_out` must be from 0 to below 1. Received: {held_out!r}")
+        self._corpora = list(corpora)
+        sentences: Counter[_TextId] = Counter()
+        occurrences: Counter[_TextId] = Counter()
+        for text, sentence in self._sentences():
+            sentences[text] += 1
+            occurrences[text] += len(sentence.occurrences)
+        self._held_out: set[_TextId] = set()
+        missing = held_out * occurrences.total()
+        for text in reversed(occurrences):
+            if missing <= 0:
+                break
+            self._held_out.add(text)
+            missing -= occurrences[text]
+        trained = sentences.keys() - self._held_out
+        if self._held_out and not trained:
+            raise ValueError(
+                f"Holding out {held_out:g} of the occurrences would leave no text to train on: "
+                f"there are {len(sentences)} texts. Hold out less, or train on more texts."
+            )
+        self.num_sentences = sum(sentences[text] for text in trained)
+        self.num_occurrences = sum(occurrences[text] for text in trained)
+
+    def training(self) -> Iterator[SenseSentence]:
+        """Yields the sentences to train on."""
+        return (sentence for text, sentence in self._sentences() if text not in self._held_out)
+
+    def held_out(self) -> Iterator[SenseSentence]:
+        """Yields the held-out sentences."""
+        return (sentence for text, sentence in self._sentences() if text in self._held_out)
+
+    def _sentences(self) -> Iterator[tuple[_TextId, SenseSentence]]:
+        for number, corpus in enumerate(self._corpora):
+            for sentence in corpus:
+                yield (number, sentence.text), sentence

@@ -1,7 +1,8 @@
-"""Sentences with senses ─► for each sense the mean vector of its occurrences, in every layer."""
+"""Mean vectors of senses in every layer, and the nearest of them."""
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,11 +12,10 @@ from elmo_tf.evaluation.senses.inventory import SenseInventory
 from elmo_tf.evaluation.senses.sense_corpus import LemmaPos, Occurrence, SenseSentence
 from elmo_tf.evaluation.whitening import Moments, Whitening
 
-# Layer 0 gives a token the same vector in every sentence, so that means of different senses may
-# differ by rounding alone.
-_ROUNDING = 1e-6
-# Occurrences whose vectors are taken into a covariance at once.
-_AT_ONCE = 1024
+# In layer 0 a token has the same vector in every sentence, so that means of different senses may
+# differ only by rounding errors.
+_TOLERANCE = 1e-6
+_OCCURRENCES_PER_UPDATE = 1024
 
 OccurrenceVectors = Iterable[tuple[Occurrence, np.ndarray]]
 
@@ -23,18 +23,18 @@ OccurrenceVectors = Iterable[tuple[Occurrence, np.ndarray]]
 def occurrence_vectors(
     embedder: Embedder, sentences: Iterable[SenseSentence], lemmas: Collection[LemmaPos]
 ) -> Iterator[tuple[Occurrence, np.ndarray]]:
-    """Gives the occurrences of some lemmas, and their vectors.
+    """Embeds the occurrences of some lemmas.
 
     Args:
         embedder: an `Embedder` with `layers="all"`.
-        sentences: those without such an occurrence are passed over; some are read ahead.
-        lemmas: with their parts of speech.
+        sentences: those without such an occurrence are skipped; some are read ahead.
+        lemmas: lemmas with their parts of speech.
 
     Yields:
         Each occurrence, with the mean of its tokens' vectors: float32 (layer, feature).
 
     Raises:
-        ValueError: such a vector is not finite.
+        ValueError: a vector is not finite.
     """
     needed = (
         sentence
@@ -47,62 +47,56 @@ def occurrence_vectors(
         for occurrence in sentence.occurrences:
             if occurrence.lemma_pos in lemmas:
                 vectors = array[:, occurrence.first : occurrence.end].mean(axis=1)
-                if not np.isfinite(vectors).all():  # nothing would be near it or far from it
+                if not np.isfinite(vectors).all():
                     raise ValueError(
                         f"Vectors of {occurrence.id!r} are not finite (NaN or infinity): the "
-                        "model's weights are damaged, or far too large."
+                        "model's weights are damaged or far too large."
                     )
                 yield occurrence, vectors
 
 
 class LemmaSenses(NamedTuple):
-    """The senses of a lemma that occurred.
+    """The senses of a lemma in the training data.
 
-    Of senses that are equally near to a vector, both methods give the more frequent one.
+    If several senses are equally near to a vector, both methods return the most frequent one.
 
-    keys: of the senses, the most frequent first.
-    means: float32 (layer, sense, feature). Their mean vectors.
+    Attributes:
+        keys: of the senses, the most frequent first.
+        means: float32 (layer, sense, feature). Mean vectors of the senses.
     """
 
     keys: list[str]
     means: np.ndarray
 
     def nearest_by_cosine(self, vectors: np.ndarray) -> list[str]:
-        """In each layer the sense whose mean has the largest cosine with a vector.
-
-        Args:
-            vectors: float (layer, feature).
-        """
+        """Returns for each layer the sense with the largest cosine, given (layer, feature)."""
         products = np.einsum("lsf,lf->ls", self.means, vectors)
         norms = np.linalg.norm(self.means, axis=-1) * np.linalg.norm(vectors, axis=-1)[:, None]
-        return self._first_of_best(products / np.where(norms > 0, norms, 1))
+        return self._best(products / np.where(norms > 0, norms, 1))
 
     def nearest_by_mahalanobis(
         self, vectors: np.ndarray, whitenings: Sequence[Whitening]
     ) -> list[str]:
-        """In each layer the sense whose mean is at the least Mahalanobis distance from a vector.
+        """Returns for each layer the sense with the smallest Mahalanobis distance.
 
         Args:
             vectors: float (layer, feature).
-            whitenings: of each layer.
+            whitenings: one per layer.
         """
-        return self._first_of_best(
-            np.stack(
-                [
-                    -np.mean(((means - vector) @ whiten.matrix) ** 2, axis=-1)
-                    for means, vector, whiten in zip(self.means, vectors, whitenings, strict=True)
-                ]
-            )
-        )
+        distances = [
+            np.mean(((means - vector) @ whiten.matrix) ** 2, axis=-1)
+            for means, vector, whiten in zip(self.means, vectors, whitenings, strict=True)
+        ]
+        return self._best(-np.stack(distances))
 
-    def _first_of_best(self, nearness: np.ndarray) -> list[str]:
-        """Of each layer the key for which (layer, sense) is largest, but for rounding."""
-        best = nearness.max(axis=1, keepdims=True)
-        return [self.keys[place] for place in (nearness >= best - _ROUNDING).argmax(axis=1)]
+    def _best(self, scores: np.ndarray) -> list[str]:
+        """Returns for each row of (layer, sense) the first key with the maximum score."""
+        best = scores.max(axis=1, keepdims=True)
+        return [self.keys[place] for place in (scores >= best - _TOLERANCE).argmax(axis=1)]
 
 
 class OccurrenceMoments:
-    """Means and covariances of the vectors of occurrences, of each layer by itself.
+    """Means and covariances of the vectors of occurrences, separately for each layer.
 
     Args:
         num_layers, dim: ints.
@@ -111,20 +105,20 @@ class OccurrenceMoments:
     def __init__(self, num_layers: int, dim: int):
         self._moments = [Moments(dim) for _ in range(num_layers)]
 
-    def of(self, occurrences: OccurrenceVectors) -> Iterator[tuple[Occurrence, np.ndarray]]:
-        """Gives what it is given, and takes the vectors in."""
+    def update(self, occurrences: OccurrenceVectors) -> Iterator[tuple[Occurrence, np.ndarray]]:
+        """Adds the vectors of occurrences while passing these through."""
         occurrences = iter(occurrences)
-        while part := list(itertools.islice(occurrences, _AT_ONCE)):
+        while part := list(itertools.islice(occurrences, _OCCURRENCES_PER_UPDATE)):
             vectors = np.stack([vectors for _, vectors in part], axis=1)
-            for moments, of_layer in zip(self._moments, vectors, strict=True):
-                moments.add(of_layer)  # (occurrence, feature)
+            for moments, layer_vectors in zip(self._moments, vectors, strict=True):
+                moments.add(layer_vectors)  # (occurrence, feature)
             yield from part
 
     def whitenings(self) -> list[Whitening]:
-        """Of each layer; none if nothing was taken in.
+        """Returns one whitening per layer, or an empty list without occurrences.
 
         The correlations are shrunk by `dim / (dim + occurrences)`: with as many occurrences as
-        features they count half.
+        features they have half of the weight.
         """
         if not self._moments[0].count:
             return []
@@ -137,40 +131,36 @@ class OccurrenceMoments:
 def mean_sense_vectors(
     occurrences: OccurrenceVectors, inventory: SenseInventory
 ) -> dict[LemmaPos, LemmaSenses]:
-    """The senses of each lemma that occurs, by the mean vectors of their occurrences.
+    """Averages the vectors of the occurrences of each sense, for each lemma.
 
-    An occurrence with several gold keys counts for each of them. Of all vectors only sums are
-    kept, one for each sense and layer.
+    An occurrence with several gold keys counts for each of them. Memory holds one sum per sense.
 
     Args:
         occurrences: with their vectors, float (layer, feature).
-        inventory: gives the order of senses that occur equally often; a sense that it lacks comes
-            behind the others.
+        inventory: its order resolves ties of frequency; senses that it lacks come last.
     """
     sums: dict[LemmaPos, dict[str, np.ndarray]] = {}
-    counts: dict[LemmaPos, dict[str, int]] = {}
+    counts: dict[LemmaPos, Counter[str]] = {}
     for occurrence, vectors in occurrences:
-        of_lemma = sums.setdefault(occurrence.lemma_pos, {})
-        numbers = counts.setdefault(occurrence.lemma_pos, {})
+        lemma_sums = sums.setdefault(occurrence.lemma_pos, {})
+        counts.setdefault(occurrence.lemma_pos, Counter()).update(occurrence.senses)
         for sense in occurrence.senses:
-            if sense in of_lemma:
-                of_lemma[sense] += vectors
+            if sense in lemma_sums:
+                lemma_sums[sense] += vectors
             else:
-                of_lemma[sense] = vectors.copy()
-            numbers[sense] = numbers.get(sense, 0) + 1
+                lemma_sums[sense] = vectors.copy()
     return {
-        # A lemma's sums are let go as soon as its means are known.
+        # `pop` frees the sums of a lemma as soon as its means are known.
         lemma_pos: _lemma_senses(sums.pop(lemma_pos), numbers, inventory.senses(*lemma_pos))
         for lemma_pos, numbers in counts.items()
     }
 
 
 def _lemma_senses(
-    sums: dict[str, np.ndarray], counts: dict[str, int], order: list[str]
+    sums: Mapping[str, np.ndarray], counts: Mapping[str, int], order: Sequence[str]
 ) -> LemmaSenses:
     rank = {sense: number for number, sense in enumerate(order)}
     keys = sorted(sums, key=lambda sense: (-counts[sense], rank.get(sense, len(rank))))
     numbers = np.array([counts[sense] for sense in keys], np.float32)
     means = np.stack([sums[sense] for sense in keys], axis=1)  # (layer, sense, feature)
-    means /= numbers[:, None]
-    return LemmaSenses(keys, means)
+    return LemmaSenses(keys, means / numbers[:, None])

@@ -1,17 +1,17 @@
 import numpy as np
 import pytest
 
+from elmo_tf.evaluation.layer_vectors import unit_vectors
 from elmo_tf.evaluation.occurrence_index import layer_index
 from elmo_tf.evaluation.occurrence_index.layer_index import (
-    MOST_COMPARED,
+    MAX_EXHAUSTIVE,
     LayerSearch,
     LayerWriter,
     sample_size,
-    unit_vectors,
 )
 
 DIM = 12
-MANY = MOST_COMPARED + 3_000
+MANY = MAX_EXHAUSTIVE + 3_000
 
 
 def _vectors(number, seed=0):
@@ -102,8 +102,8 @@ def test_nothing_more_comes_than_there_is(stored):
 
 
 def test_few_vectors_need_no_sample_and_many_a_bounded_one():
-    assert sample_size(MOST_COMPARED) == 0
-    assert MOST_COMPARED / 2 < sample_size(MOST_COMPARED + 1) <= MOST_COMPARED + 1
+    assert sample_size(MAX_EXHAUSTIVE) == 0
+    assert MAX_EXHAUSTIVE / 2 < sample_size(MAX_EXHAUSTIVE + 1) <= MAX_EXHAUSTIVE + 1
     assert sample_size(10**9) == sample_size(10**10) < 200_000
 
 
@@ -119,5 +119,5 @@ def test_a_damaged_file_is_told(tmp_path):
     path = tmp_path / parts[0].name
     path.write_bytes(path.read_bytes()[:50])
 
-    with pytest.raises(ValueError, match=r"layer_1\.0000\.faiss is damaged: .*Build the index"):
+    with pytest.raises(ValueError, match=r"layer_1\.0000\.faiss is damaged: .*Rebuild the index"):
         LayerSearch(tmp_path, parts)

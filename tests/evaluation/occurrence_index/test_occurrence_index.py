@@ -7,8 +7,8 @@ import pytest
 from elmo_tf import BiLM, BiLMConfig, Embedder
 from elmo_tf.evaluation import Occurrence, OccurrenceIndex, build_occurrence_index
 from elmo_tf.evaluation.occurrence_index import building, ranking
-from elmo_tf.evaluation.occurrence_index.grouping import group_middles
-from elmo_tf.evaluation.occurrence_index.stored import check_same_text, read_description
+from elmo_tf.evaluation.occurrence_index.description import check_same_text, read_description
+from elmo_tf.evaluation.occurrence_index.layer_index import cluster_medoids
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_several_occurrences_and_layers_come_in_order(index, lines):
 
 
 def test_more_candidates_are_read_where_one_sentence_takes_most(tmp_path, embedder, monkeypatch):
-    monkeypatch.setattr(ranking, "_LEAST_CANDIDATES", 2)
+    monkeypatch.setattr(ranking, "_MIN_CANDIDATES", 2)
     text = tmp_path / "text.txt"
     text.write_text("ho ho ho ho ho ho ho ho\nho ho\nha\nhe ho")
     build_occurrence_index(embedder, [text], tmp_path / "index")
@@ -101,8 +101,8 @@ def test_the_middles_of_groups_come_with_the_largest_group_first():
     angles = np.array([1.5, 0.1, 0.2, 0.3, 1.3, 1.4, 0.22])
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
-    assert group_middles(vectors, 2) == [2, 5]
-    assert len(group_middles(np.ones((5, 3), np.float32), 2)) >= 1
+    assert cluster_medoids(vectors, 2) == [2, 5]
+    assert len(cluster_medoids(np.ones((5, 3), np.float32), 2)) >= 1
 
 
 def test_the_nearest_types_are_those_of_the_biLM_without_context(index, bilm, lines):  # noqa: N802
@@ -133,9 +133,9 @@ def test_an_index_can_be_moved_and_used_with_an_embedder_at_hand(folder, index, 
 
 
 def test_a_word_that_does_not_occur_is_told_with_those_spelt_like_it(index):
-    with pytest.raises(ValueError, match=r"'Plai' does not occur .*Near it are spelt: play"):
+    with pytest.raises(ValueError, match=r"'Plai' does not occur .*Similar words: play"):
         index.unlike_occurrences("Plai")
-    with pytest.raises(ValueError, match=r"'BANK' does not occur .*Near it are spelt: bank\."):
+    with pytest.raises(ValueError, match=r"'BANK' does not occur .*Similar words: bank\."):
         index.unlike_occurrences("BANK")
     with pytest.raises(ValueError, match=r"'xxxxxxxxxxxxxxxxx' does not occur in the text\.$"):
         index.unlike_occurrences("xxxxxxxxxxxxxxxxx")
@@ -183,16 +183,16 @@ def test_a_forward_bilm_has_an_index_too(forward_directory, text_file, tmp_path,
 def test_an_index_of_another_model_is_refused(folder):
     other = Embedder(BiLM(BiLMConfig.preset("tiny")))
 
-    with pytest.raises(ValueError, match=r"is of another biLM than this one \(it was built with"):
+    with pytest.raises(ValueError, match=r"was built with another biLM, "):
         OccurrenceIndex(folder, other)
 
 
 def test_embedders_without_layers_are_refused(folder, bilm, text_file, tmp_path):
     top = Embedder(bilm, layers="top")
 
-    with pytest.raises(ValueError, match=r"`model` must give all layers.*Received: 'top'"):
+    with pytest.raises(ValueError, match=r"`model` must return all layers.*Received: 'top'"):
         OccurrenceIndex(folder, top)
-    with pytest.raises(ValueError, match=r"`embedder` must give all layers.*Received: 'top'"):
+    with pytest.raises(ValueError, match=r"`embedder` must return all layers.*Received: 'top'"):
         build_occurrence_index(top, [text_file], tmp_path / "index")
 
 
@@ -232,42 +232,42 @@ def _changed(folder, target, **changes):
 
 def test_models_that_are_not_named_or_gone_are_told(folder, tmp_path):
     nameless = _changed(folder, tmp_path / "nameless", model=None)
-    with pytest.raises(ValueError, match=r"nameless does not name its biLM: name it yourself"):
+    with pytest.raises(ValueError, match=r"nameless does not name its biLM. Name it"):
         OccurrenceIndex(nameless)
     gone = _changed(folder, tmp_path / "gone", model=str(tmp_path / "model"))
-    with pytest.raises(FileNotFoundError, match=r"gone was built with .*model, which is not there"):
+    with pytest.raises(FileNotFoundError, match=r"gone was built with .*model, which no longer"):
         OccurrenceIndex(gone)
     with pytest.raises(FileNotFoundError, match="nowhere"):
         OccurrenceIndex(folder, tmp_path / "nowhere")
 
 
 def test_a_model_that_was_trained_on_is_told(folder, tmp_path):
-    with pytest.raises(ValueError, match=r"another biLM than its own model now is"):
+    with pytest.raises(ValueError, match=r"was built with other weights of"):
         OccurrenceIndex(_changed(folder, tmp_path / "index", digest="0123"))
 
 
 def test_damaged_folders_are_told(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no index .*nowhere"):
         read_description(tmp_path / "nowhere")
-    with pytest.raises(ValueError, match=r"is no index of occurrences: it has no index\.json"):
+    with pytest.raises(ValueError, match=r"is not an index of occurrences: it has no index\.json"):
         read_description(tmp_path)
-    with pytest.raises(ValueError, match=r"is an index of format 99, made by elmo_tf 0"):
+    with pytest.raises(ValueError, match=r"has index format 99, written by elmo_tf 0"):
         read_description(_changed(folder, tmp_path / "future", format=99))
     content = json.loads((folder / "index.json").read_text())
     nameless = shutil.copytree(folder, tmp_path / "nameless")
     del content["files"]
     (nameless / "index.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match=r"index\.json is damaged: no 'files' is in it\. Build"):
+    with pytest.raises(ValueError, match=r"index\.json is damaged: 'files' is missing\. Rebuild"):
         read_description(nameless)
     cut = shutil.copytree(folder, tmp_path / "cut")
     (cut / "types.f16").write_bytes(b"12345")
-    with pytest.raises(ValueError, match=r"types\.f16 has 5 bytes, not .*Build it anew"):
+    with pytest.raises(ValueError, match=r"types\.f16 has 5 bytes, not .*Rebuild the index"):
         read_description(cut)
     (cut / "types.f16").unlink()
     with pytest.raises(ValueError, match=r"types\.f16 is missing"):
         read_description(cut)
     (cut / "index.json").write_text("{")
-    with pytest.raises(ValueError, match=r"index\.json is damaged: .*Build the index anew"):
+    with pytest.raises(ValueError, match=r"index\.json is damaged: .*Rebuild the index"):
         read_description(cut)
 
 
@@ -280,7 +280,7 @@ def test_other_text_is_refused(folder, text_file, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("other")
 
-    with pytest.raises(ValueError, match=r"is of other files, or they have changed since.*1 files"):
+    with pytest.raises(ValueError, match=r"was built from other files, or .*1 files"):
         check_same_text(content, folder, [str(text_file), str(other)], None)
     with pytest.raises(ValueError, match=r"built with max_tokens=None, not 5"):
         check_same_text(content, folder, [], 5)

@@ -29,7 +29,7 @@ def test_a_single_mix_has_the_name_of_its_model(bilm):
     elmo.build()
 
     assert [mix.name for mix in mixes_of("pos", elmo, ["input"])] == ["pos"]
-    with pytest.raises(ValueError, match="pos reads the top layer alone: there is no mix"):
+    with pytest.raises(ValueError, match="pos only uses the top layer: there is no mix"):
         mixes_of("pos", Elmo(bilm, top_only=True), ["input"])
 
 

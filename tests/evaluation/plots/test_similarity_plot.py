@@ -76,7 +76,7 @@ def test_no_tokens_or_too_many_are_an_error(embedder, sentences, number):
 
 
 def test_an_embedder_without_the_layers_is_refused(bilm):
-    with pytest.raises(ValueError, match=r"must give all layers.*Received: 'average'"):
+    with pytest.raises(ValueError, match=r"must return all layers.*Received: 'average'"):
         token_similarities(Embedder(bilm, layers="average"), ["a"])
 
 

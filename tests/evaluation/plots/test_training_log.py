@@ -116,14 +116,14 @@ def test_losses_that_are_no_numbers_any_more_leave_a_gap(write_run):
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        ("nonsense\n", r"log\.jsonl, line 4: a JSON object with a whole number as"),
-        ("\n", r"log\.jsonl, line 4: a JSON object"),
-        ('{"loss": 1.0}\n', r"log\.jsonl, line 4: a JSON object"),
-        ('{"step": 1.5, "loss": 1.0}\n', r"log\.jsonl, line 4: a JSON object"),
-        ('{"step": 4}\n', r"line 4: .* with a \"loss\" is needed"),
-        ("[4]\n", r"log\.jsonl, line 4: a JSON object"),
-        ('{"step": 4, "loss": "low"}\n', r"log\.jsonl, line 4: loss is no number: 'low'"),
-        ('{"step": 4, "loss": 1.0, "forward": true}\n', r"forward is no number: True"),
+        ("nonsense\n", r"log\.jsonl, line 4: expected a JSON object with an integer"),
+        ("\n", r"log\.jsonl, line 4: expected a JSON object"),
+        ('{"loss": 1.0}\n', r"log\.jsonl, line 4: expected a JSON object"),
+        ('{"step": 1.5, "loss": 1.0}\n', r"log\.jsonl, line 4: expected a JSON object"),
+        ('{"step": 4}\n', r"line 4: .* and a \"loss\"\. Received: '{\"step\": 4}'"),
+        ("[4]\n", r"log\.jsonl, line 4: expected a JSON object"),
+        ('{"step": 4, "loss": "low"}\n', r"log\.jsonl, line 4: loss is not a number: 'low'"),
+        ('{"step": 4, "loss": 1.0, "forward": true}\n', r"forward is not a number: True"),
     ],
 )
 def test_a_broken_line_is_told_with_its_place(write_run, end, message):
@@ -139,7 +139,7 @@ def test_no_log_is_an_error(tmp_path):
 
 
 def test_a_log_without_a_step_is_an_error(write_run):
-    with pytest.raises(ValueError, match=r"log\.jsonl: there is no step in it"):
+    with pytest.raises(ValueError, match=r"log\.jsonl has no step"):
         read_runs([write_run([], end='{"step"')])
 
 
@@ -147,7 +147,7 @@ def test_a_log_without_a_step_is_an_error(write_run):
 def test_a_broken_record_is_an_error(write_run, record):
     folder = write_run()
     (folder / "training.json").write_text(record)
-    with pytest.raises(ValueError, match=r"training\.json: this is no record of elmo-tf train"):
+    with pytest.raises(ValueError, match=r"training\.json is not a record of elmo-tf train"):
         read_runs([folder])
 
 
@@ -172,9 +172,9 @@ def test_an_axis_that_a_run_cannot_have_is_an_error():
     run = TrainingRun("my run", STEPS, {"seconds": np.array([1.0, np.nan, 1.0])})
     with pytest.raises(ValueError, match="`by` must be one of"):
         run.places(STEPS, "epoch")
-    with pytest.raises(ValueError, match=r"my run: no training\.json beside the log tells"):
+    with pytest.raises(ValueError, match=r"my run: the number of tokens per step is unknown"):
         run.places(STEPS, "tokens")
-    with pytest.raises(ValueError, match='my run: lines of the log do not tell the "seconds"'):
+    with pytest.raises(ValueError, match='my run: lines of the log lack the "seconds"'):
         run.places(STEPS, "time")
     with pytest.raises(ValueError, match='the "seconds"'):
         TrainingRun("run", STEPS, {}).places(STEPS, "time")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.evaluation.plots import TrainingRun, draw_training, save_figure
-from elmo_tf.evaluation.plots.training_plot import MOST_RUNS
+from elmo_tf.evaluation.plots.training_plot import MAX_RUNS
 
 
 def run(name="run", num_steps=5, **values):
@@ -149,9 +149,9 @@ def test_pictures_of_one_and_of_four_runs_are_written(tmp_path, num_steps, suffi
 
 
 def test_too_few_or_too_many_runs_are_an_error():
-    with pytest.raises(ValueError, match=r"of 1 to 7 runs\. Received: 0"):
+    with pytest.raises(ValueError, match=r"1 to 7 runs\. Received: 0"):
         draw_training([])
-    with pytest.raises(ValueError, match=r"of 1 to 7 runs\. Received: 8"):
-        draw_training([run()] * (MOST_RUNS + 1))
+    with pytest.raises(ValueError, match=r"1 to 7 runs\. Received: 8"):
+        draw_training([run()] * (MAX_RUNS + 1))
     with pytest.raises(ValueError, match="`window`"):
         draw_training([run()], window=0)

@@ -167,7 +167,7 @@ def test_several_test_sets_are_scored_together_by_their_occurrences(evaluate):
 
 
 def test_embedders_of_one_layer_are_refused(evaluate, bilm):
-    with pytest.raises(ValueError, match=r"`embedder` must give all layers .* Received: 'top'"):
+    with pytest.raises(ValueError, match=r"`embedder` must return all layers .* Received: 'top'"):
         evaluate([RIVERSIDE], [RIVERSIDE], embedder=Embedder(bilm, layers="top"))
 
 
@@ -184,7 +184,7 @@ def test_there_must_be_something_to_train_on(embedder, senses, corpus):
 def test_a_text_is_not_both_trained_and_tested_on(embedder, senses, corpus):
     path = corpus([RIVERSIDE])
 
-    with pytest.raises(ValueError, match=r"text\.data\.xml is named twice among the corpora"):
+    with pytest.raises(ValueError, match=r"text\.data\.xml is given twice among the training"):
         evaluate_senses(embedder, [SenseCorpus(path)], [SenseCorpus(path)], senses)
 
 
@@ -192,7 +192,7 @@ def test_test_sets_have_different_names(embedder, senses, corpus, tmp_path):
     (tmp_path / "other").mkdir()
     paths = corpus([RIVERSIDE], "one"), corpus([RIVERSIDE], "other/one")
 
-    with pytest.raises(ValueError, match="Two test sets are called 'one', after their files"):
+    with pytest.raises(ValueError, match="Two test sets are named 'one', after their files"):
         evaluate_senses(
             embedder,
             [SenseCorpus(corpus([RIVERSIDE], "train"))],
@@ -204,5 +204,5 @@ def test_test_sets_have_different_names(embedder, senses, corpus, tmp_path):
 def test_instances_held_out_together_have_different_ids(embedder, senses, corpus):
     train = [SenseCorpus(corpus([RIVERSIDE], name)) for name in ("one", "two", "three")]
 
-    with pytest.raises(ValueError, match=r"Two corpora to train on have an instance 's0\.w1', and"):
+    with pytest.raises(ValueError, match=r"Two training corpora have an instance 's0\.w1', and"):
         evaluate_senses(embedder, train, [], senses, held_out=0.6)

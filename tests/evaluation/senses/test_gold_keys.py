@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from elmo_tf.evaluation.senses.gold_keys import gold_beside, name_of, read_keys, write_keys
+from elmo_tf.evaluation.senses.sense_corpus import gold_path, read_keys, write_keys
 
 
 @pytest.fixture
@@ -16,13 +16,12 @@ def file(tmp_path):
 
 
 def test_gold_keys_stand_beside_their_text():
-    assert gold_beside("texts/semcor.data.xml") == Path("texts/semcor.gold.key.txt")
-    assert name_of("texts/semcor.data.xml") == "semcor"
+    assert gold_path("texts/semcor.data.xml") == Path("texts/semcor.gold.key.txt")
 
 
 def test_a_text_of_another_name_has_no_gold_keys_beside_it():
-    with pytest.raises(ValueError, match=r"Cannot tell the gold keys of semcor\.xml"):
-        gold_beside("semcor.xml")
+    with pytest.raises(ValueError, match=r"Cannot find the gold keys of semcor\.xml"):
+        gold_path("semcor.xml")
 
 
 def test_an_occurrence_may_have_several_keys_and_each_counts_once(file):
@@ -57,10 +56,10 @@ def test_a_line_without_a_key_is_named(file):
 
 
 def test_an_occurrence_on_two_lines_is_named(file):
-    with pytest.raises(ValueError, match=r"line 3: 'd0\.t0' had its sense keys on an earlier line"):
+    with pytest.raises(ValueError, match=r"line 3: 'd0\.t0' has sense keys on an earlier line"):
         read_keys(file("d0.t0 cat%1\nd0.t1 cat%1\nd0.t0 cat%2\n"))
 
 
 def test_a_file_without_a_key_is_refused(file):
-    with pytest.raises(ValueError, match=r"text\.gold\.key\.txt holds no sense key"):
+    with pytest.raises(ValueError, match=r"text\.gold\.key\.txt has no sense key"):
         read_keys(file("\n"))

@@ -56,7 +56,7 @@ def test_a_line_that_lacks_a_column_is_named(tmp_path, line):
     path = tmp_path / "senses.tsv"
     path.write_text(f"bank\tn\tbank%1:17:01::\n{line}\n", "utf-8")
 
-    with pytest.raises(ValueError, match=r"senses\.tsv, line 2: a lemma, a part of speech and a"):
+    with pytest.raises(ValueError, match=r"senses\.tsv, line 2: expected a lemma, a part of"):
         SenseInventory(path)
 
 
@@ -68,5 +68,5 @@ def test_an_unknown_part_of_speech_is_named(inventory):
 
 
 def test_an_inventory_without_a_sense_is_refused(inventory):
-    with pytest.raises(ValueError, match=r"senses\.tsv holds no sense\."):
+    with pytest.raises(ValueError, match=r"senses\.tsv has no sense\."):
         inventory()

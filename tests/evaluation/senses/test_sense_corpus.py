@@ -105,35 +105,35 @@ def test_instances_without_gold_keys_are_words_and_told_of_once(corpus, caplog):
         (inside("<wf>&nbsp;</wf>"), "line 4: broken XML: undefined entity"),
         (inside("<wf>\udcff</wf>").encode("utf-8", "surrogateescape"), "line 4: broken XML"),
         ("", "line 1: broken XML: no element found"),
-        (inside("<wf>cat</wf>"), "raw.data.xml holds no <instance>"),
-        (inside("<b>cat</b>"), "line 4: <b> must not stand in <sentence>"),
-        (inside("<wf><wf>cat</wf></wf>"), "line 4: <wf> must not stand in <wf>"),
-        ("<text></text>", "line 1: <text> must not stand as the outermost element"),
-        (inside("", "cat"), "line 5: text outside of <wf> and <instance>: 'cat'"),
-        (inside(INSTANCE.replace("id=", "name=")), "line 4: an <instance> without 'id'"),
-        (inside(INSTANCE.replace('"cat"', '" "')), "line 4: an <instance> without 'lemma'"),
-        (inside(INSTANCE.replace("pos=", "tag=")), "line 4: an <instance> without 'pos'"),
+        (inside("<wf>cat</wf>"), "raw.data.xml has no <instance>"),
+        (inside("<b>cat</b>"), "line 4: <b> is not allowed in <sentence>"),
+        (inside("<wf><wf>cat</wf></wf>"), "line 4: <wf> is not allowed in <wf>"),
+        ("<text></text>", "line 1: <text> is not allowed as the outermost element"),
+        (inside("", "cat"), "line 5: text outside <wf> and <instance>: 'cat'"),
+        (inside(INSTANCE.replace("id=", "name=")), "line 4: an <instance> has no 'id'"),
+        (inside(INSTANCE.replace('"cat"', '" "')), "line 4: an <instance> has no 'lemma'"),
+        (inside(INSTANCE.replace("pos=", "tag=")), "line 4: an <instance> has no 'pos'"),
         (
             inside(INSTANCE.replace("NOUN", "DET")),
             "line 4: 'pos' of an <instance> must be one of NOUN, VERB, ADJ, ADV. Received: 'DET'",
         ),
         (
             inside(INSTANCE.replace("i0", "i 0")),
-            "line 4: the 'id' of an <instance> must not hold white space: 'i 0'",
+            "line 4: the 'id' of an <instance> must not contain whitespace: 'i 0'",
         ),
-        (inside(INSTANCE.replace(">cat", "> ")), "line 4: the <instance> 'i0' holds no word"),
-        (inside(INSTANCE, INSTANCE), "line 5: a second 'i0'"),
+        (inside(INSTANCE.replace(">cat", "> ")), "line 4: the <instance> 'i0' has no word"),
+        (inside(INSTANCE, INSTANCE), "line 5: the id 'i0' is repeated"),
         (
             f'<?xml version="1.0" encoding="UTF-7"?>\n{inside(INSTANCE)}',
-            "line 1: the encoding 'UTF-7', which is not read. Write the file in UTF-8",
+            "line 1: the encoding 'UTF-7' is not supported. Convert the file to UTF-8",
         ),
         (
             f'<?xml version="1.0" encoding="none"?>\n{inside(INSTANCE)}',
-            "line 1: the encoding 'none', which is not read",
+            "line 1: the encoding 'none' is not supported",
         ),
         (
             f'<!DOCTYPE corpus [<!ENTITY a "aa">]>\n{inside("<wf>&a;</wf>")}',
-            "line 1: a document type declaration, which is not read",
+            "line 1: a document type declaration is not supported",
         ),
     ],
 )
@@ -156,7 +156,7 @@ def test_a_text_may_be_in_another_encoding(raw, encoding):
 def test_gold_keys_of_another_text_are_refused(raw):
     read = raw(inside(INSTANCE), gold="i0 cat%1\nj7 dog%1\n")
 
-    with pytest.raises(ValueError, match=r"raw\.gold\.key\.txt has sense keys of 'j7', which is"):
+    with pytest.raises(ValueError, match=r"raw\.gold\.key\.txt has sense keys for 'j7', which is"):
         list(read)
 
 

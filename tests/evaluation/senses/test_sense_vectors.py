@@ -89,7 +89,7 @@ def test_a_distance_may_be_measured_by_how_vectors_vary():
     rng = np.random.default_rng(0)
     spread = rng.normal(size=(3000, 3)).astype(np.float32) * [10, 1, 1]
     moments = OccurrenceMoments(1, 3)
-    taken = list(moments.of((occurrence("a"), vector[np.newaxis]) for vector in spread))
+    taken = list(moments.update((occurrence("a"), vector[np.newaxis]) for vector in spread))
     means = np.stack([[5 * NORTH, 2 * EAST]])
     origin = np.zeros((1, 3), np.float32)
 
@@ -126,7 +126,7 @@ def moments_of(vectors):
 
 def whitenings_of(vectors):
     moments = OccurrenceMoments(1, vectors.shape[1])
-    for _ in moments.of((occurrence("a"), vector[np.newaxis]) for vector in vectors):
+    for _ in moments.update((occurrence("a"), vector[np.newaxis]) for vector in vectors):
         pass
     return moments.whitenings()
 

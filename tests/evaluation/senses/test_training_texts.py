@@ -1,7 +1,7 @@
 import pytest
 
 from elmo_tf.evaluation import SenseCorpus
-from elmo_tf.evaluation.senses.training_texts import TrainingTexts
+from elmo_tf.evaluation.senses.disambiguation import TrainingTexts
 from sense_files import word
 
 CAT = word("cat", "cat", "cat%1")

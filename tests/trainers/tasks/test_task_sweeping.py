@@ -159,4 +159,4 @@ def test_the_command_tells_a_table_and_draws_it(command, found, folder, checkpoi
         status, _, err = command(
             "plot", "sample-efficiency", folder / "other.json", "--output", folder / "other.svg"
         )
-        assert (status, "is no sweep" in err) == (1, True)
+        assert (status, "is not a result of elmo-tf task sweep" in err) == (1, True)
