@@ -91,7 +91,7 @@ def _main(arguments: Any) -> int:
     except Exception as error:
         if arguments.debug:
             raise
-        # An existing output is the only error that another call can avoid.
+        # Of all errors, only a refusal to overwrite an output counts as a wrong call.
         status = WRONG_CALL if isinstance(error, FileExistsError) else FAILED
         known = isinstance(error, OSError | ValueError | RuntimeError | ArithmeticError)
         known |= type(error).__module__.startswith("elmo_tf.")

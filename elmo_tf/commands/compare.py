@@ -37,7 +37,11 @@ def add_command(add: Callable) -> None:
     senses = parser.add_argument_group("senses, see elmo-tf senses")
     for part in ("train", "test"):
         tags.add_argument(
-            f"--probe-{part}", nargs="+", default=[], metavar="FILE", help=f"CoNLL to {part} on"
+            f"--probe-{part}",
+            nargs="+",
+            default=[],
+            metavar="FILE",
+            help=f"CoNLL file to {part} on",
         )
         senses.add_argument(
             f"--senses-{part}",
@@ -47,7 +51,7 @@ def add_command(add: Callable) -> None:
             help=f"sense-annotated text to {part} on",
         )
     tags.add_argument(
-        "--tag-column", **at_least_1(), help="from 1 (default: the last, or 4 of .conllu)"
+        "--tag-column", **at_least_1(), help="column, from 1 (default: the last, or 4 of .conllu)"
     )
     senses.add_argument("--inventory", metavar="FILE", help="sense inventory")
     speed = parser.add_argument_group("speed")

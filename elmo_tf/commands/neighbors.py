@@ -51,7 +51,7 @@ def _add_index(group: Any) -> None:
     group.add_argument(
         "--model",
         metavar="CHECKPOINT",
-        help=f"model to build the index with: {CHECKPOINT} (default: the index's own)",
+        help=f"model to build the index with (default: that of the index): {CHECKPOINT}",
     )
     group.add_argument(
         "--corpus",

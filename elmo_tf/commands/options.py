@@ -12,8 +12,10 @@ from typing import Any
 
 STDIN = "-"  # in place of a text file
 # A literal: the modules that know the models are slow to import.
-MODELS = "small-en (included), original, small, medium, 5.5B (downloaded)"
-CHECKPOINT = f"directory, zip, URL or name of a checkpoint; names: {MODELS}"
+CHECKPOINT = (
+    "directory, zip, URL or name of a checkpoint; names: small-en (included), original, small, "
+    "medium, 5.5B (downloaded)"
+)
 
 
 def add_flag(parser: Any, name: str, help: str) -> None:
@@ -22,7 +24,7 @@ def add_flag(parser: Any, name: str, help: str) -> None:
 
 
 def add_choice(parser: Any, name: str, choices: Sequence[str], help: str) -> None:
-    """Adds an option with a value out of some. The first is the default."""
+    """Adds an option that takes one of `choices`. The first is the default."""
     parser.add_argument(name, choices=choices, default=choices[0], help=help)
 
 
@@ -50,13 +52,13 @@ def text_sources(patterns: Iterable[str]) -> list[Any]:
 @contextlib.contextmanager
 def stdin_in_a_file(paths: Sequence[str]) -> Iterator[list[str]]:
     """Replaces `-` by the path of a temporary copy of stdin, for text that is read repeatedly."""
-    with contextlib.ExitStack() as stack:
-        copy = None
-        if STDIN in paths:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="elmo-tf-"))
-            copy = os.path.join(folder, "stdin")
-            with open(copy, "wb") as file:
-                shutil.copyfileobj(sys.stdin.buffer, file)
+    if STDIN not in paths:
+        yield list(paths)
+        return
+    with tempfile.TemporaryDirectory(prefix="elmo-tf-") as folder:
+        copy = os.path.join(folder, "stdin")
+        with open(copy, "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
         yield [copy if path == STDIN else path for path in paths]
 
 
@@ -68,7 +70,9 @@ def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
 def add_language_model(parser: Any) -> None:
     """Adds the language model (a biLM with its softmax) that a subcommand reads."""
     parser.add_argument(
-        "checkpoint", metavar="CHECKPOINT", help="work directory of elmo-tf train (with a softmax)"
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="checkpoint with a softmax, such as the work directory of elmo-tf train",
     )
 
 
