@@ -21,7 +21,7 @@ from elmo_tf.commands.reports import (
 from elmo_tf.settings import add_settings, config_from_options
 from elmo_tf.trainers.tasks.config import TaskConfig
 
-_EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --workdir ner --elmo small-en"
+_EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --workdir ner"
 
 
 def add_command(add: Callable) -> None:
@@ -30,7 +30,7 @@ def add_command(add: Callable) -> None:
         "task",
         None,
         "train, evaluate and use task models, such as NER taggers",
-        _EXAMPLE,
+        f"{_EXAMPLE} --elmo small-en",
         "ACTION",
     )
     _add_train(add)
@@ -45,7 +45,7 @@ def _add_train(add: Callable) -> None:
         "train",
         lambda arguments: _train(parser, arguments),
         "train a task model, and keep its best epoch on held-out examples",
-        _EXAMPLE,
+        f"{_EXAMPLE} --elmo small-en",
     )
     add_settings(parser, TaskConfig)
 
