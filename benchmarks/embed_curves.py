@@ -45,7 +45,11 @@ def main() -> None:
     parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--curves", nargs="+", default=list(CURVES), choices=CURVES)
     parser.add_argument(
-        "--tokens", type=int, default=40_000, metavar="N", help="tokens per point, except growth"
+        "--tokens",
+        type=int,
+        default=40_000,
+        metavar="N",
+        help="tokens per point (default: 40000); not growth",
     )
     parser.add_argument("--rounds", type=int, default=3, metavar="N", help="rounds (default: 3)")
     arguments = parser.parse_args()

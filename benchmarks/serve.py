@@ -87,7 +87,9 @@ def _parse() -> argparse.Namespace:
     parser.add_argument(
         "--requests", type=int, default=0, metavar="N", help="requests per round, not --seconds"
     )
-    parser.add_argument("--soak", type=float, default=0, metavar="MINUTES", help="length of a soak")
+    parser.add_argument(
+        "--soak", type=float, default=0, metavar="MINUTES", help="run a soak this long"
+    )
     return parser.parse_args()
 
 
