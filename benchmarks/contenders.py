@@ -1,4 +1,4 @@
-"""Processes that do the same work in turns, so that a noisy machine treats all alike."""
+"""Processes that run the same benchmark alternately, so that machine noise affects all alike."""
 
 import contextlib
 import json
@@ -11,11 +11,11 @@ import numpy as np
 
 
 class Contender:
-    """A process that takes some steps whenever it is told to; `contending.obey` is its other end.
+    """A worker process that runs steps on request, see `worker.run_steps`.
 
     Args:
         command: of the process.
-        environment: variables beside those of this process.
+        environment: variables to add to those of this process.
     """
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None):
@@ -34,7 +34,7 @@ class Contender:
         self._answer()
 
     def run(self, num_steps: int) -> float:
-        """Takes some steps, and gives the median of their seconds."""
+        """Runs some steps and returns the median of their seconds."""
         print(num_steps, file=self._process.stdin, flush=True)
         answer = self._answer()
         self.seconds += answer["seconds"]
@@ -59,17 +59,17 @@ class Contender:
 
 
 def compete(contenders: Mapping[str, Contender], peers: Sequence[str], rounds: int, steps: int):
-    """Lets all take their turns, notes each one's speed relative to the faster peer, closes them.
+    """Runs all contenders alternately, records their speed relative to the faster peer, ends them.
 
     Args:
         contenders: by name.
-        peers: names of those that the others are compared with; there may be none.
-        rounds: turns of each.
-        steps: in a turn.
+        peers: names of the contenders to compare with; may be empty.
+        rounds: of all contenders.
+        steps: of each contender in a round.
     """
     try:
         for _ in range(rounds):
-            seconds = {name: one.run(steps) for name, one in contenders.items()}
+            seconds = {name: contender.run(steps) for name, contender in contenders.items()}
             best = min((seconds[name] for name in peers), default=np.nan)
             for name, contender in contenders.items():
                 contender.ratios.append(best / seconds[name])
@@ -79,7 +79,7 @@ def compete(contenders: Mapping[str, Contender], peers: Sequence[str], rounds: i
 
 
 def ratios(contender: Contender) -> dict:
-    """The median of a contender's ratios and all of them; nothing if there was no peer."""
+    """The median of a contender's ratios and all of them; empty without a peer."""
     if np.isnan(contender.ratios).any():
         return {}
     return {

@@ -1,14 +1,14 @@
-"""How fast sentences are embedded: elmo_tf in float32 and bfloat16, beside two peers.
+"""Measures the embedding speed of elmo_tf in float32 and bfloat16, and of two peers.
 
     python benchmarks/embed.py --corpus 'text/*.txt'
 
-Weights are random, of the published sizes and in the published format; text is real: shuffled
-sentences, of which each contender puts those of like length together. All layers come out. Every
-contender runs in a process of its own; they take turns on the same sentences, after warming up on
-others, and what counts are the ratios to the faster peer.
+The weights are random, in the published sizes and format. The text is real: shuffled sentences,
+which each contender groups by length. The output is all layers. Every contender is a process of its
+own; they alternate on the same sentences after a warm-up on others. The machine's speed drifts, so
+the ratios to the faster peer count, not the absolute figures.
 
-PEER_PYTHON names interpreters, with a colon between them, that have `allennlp==2.10.1` with
-`numpy<1.24` (Python 3.9) or `simple_elmo` with `tf-keras`. Without one, elmo_tf runs alone.
+PEER_PYTHON lists interpreters, separated by colons, that have `allennlp==2.10.1` with `numpy<1.24`
+(Python 3.9) or `simple_elmo` with `tf-keras`. Without it, only elmo_tf runs.
 """
 
 import argparse
@@ -22,13 +22,14 @@ from pathlib import Path
 
 from contenders import Contender, compete, ratios
 
-HERE = Path(__file__).resolve().parent
+WORKER = str(Path(__file__).resolve().parent / "embed_worker.py")
 PRECISIONS = ("float32", "bfloat16")
-# A package that tells which peer an interpreter has, its name here, and the script that runs it.
+# The package of each peer, its name in the results, and the environment of its process.
 PEERS = (
-    ("allennlp", "PyTorch peer", "embed_allennlp.py", {}),
-    ("simple_elmo", "TF1 peer", "embed_tf1.py", {"TF_USE_LEGACY_KERAS": "1"}),
+    ("allennlp", "PyTorch peer", {}),
+    ("simple_elmo", "TF1 peer", {"TF_USE_LEGACY_KERAS": "1"}),
 )
+WARM_UP = 3  # rounds
 
 
 def main() -> None:
@@ -51,47 +52,50 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--corpus", nargs="+", required=True, metavar="GLOB", help="text")
+    parser.add_argument("--corpus", nargs="+", required=True, metavar="GLOB", help="text files")
     parser.add_argument(
         "--presets",
         nargs="+",
         default=["original", "small"],
         choices=("tiny", "small", "medium", "original"),
-        help="sizes of the biLM (original small)",
+        help="sizes of the biLM (default: original small)",
     )
-    parser.add_argument("--precisions", nargs="+", default=PRECISIONS, choices=PRECISIONS)
     parser.add_argument(
-        "--sentences", type=int, default=256, metavar="N", help="sentences of a turn (256)"
+        "--precisions", nargs="+", default=PRECISIONS, choices=PRECISIONS, help="default: both"
     )
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each (5)")
-    parser.add_argument(
-        "--batch-tokens", type=int, default=4096, metavar="N", help="of elmo_tf (4096)"
-    )
+    for name, default, help in (
+        ("sentences", 256, "sentences per round"),
+        ("rounds", 5, "rounds of each contender"),
+        ("batch-tokens", 4096, "tokens per batch of elmo_tf"),
+    ):
+        parser.add_argument(
+            f"--{name}", type=int, default=default, metavar="N", help=f"{help} (default: {default})"
+        )
     return parser.parse_args()
 
 
 def _peers(pythons: str) -> dict[str, tuple[list[str], dict[str, str]]]:
-    """The command and the environment of each peer that some interpreter has."""
+    """The command and the environment of each peer that an interpreter has."""
     found = {}
     for python in filter(None, pythons.split(os.pathsep)):
-        for package, name, script, environment in PEERS:
+        for package, name, environment in PEERS:
             code = (
                 f"import importlib.util, sys; sys.exit(not importlib.util.find_spec('{package}'))"
             )
             if subprocess.run([python, "-c", code], check=False).returncode == 0:
-                found[name] = [python, str(HERE / script)], environment
+                found[name] = [python, WORKER, package], environment
     return found
 
 
 def _groups(arguments: argparse.Namespace) -> list[list[list[str]]]:
-    """Sentences of each turn, drawn from the whole text; the first three are to warm up on."""
+    """Sentences of the warm-up rounds and of each round, drawn from the complete text."""
     from elmo_tf.text.corpus import read_sentences, text_files
 
     sentences = list(read_sentences(text_files(arguments.corpus)))
     random.Random(0).shuffle(sentences)
-    size, count = arguments.sentences, arguments.rounds + 3
+    size, count = arguments.sentences, arguments.rounds + WARM_UP
     if len(sentences) < size * count:
-        raise SystemExit(f"{size * count} sentences are needed; the corpus has {len(sentences)}.")
+        raise SystemExit(f"The corpus has {len(sentences)} sentences; {size * count} are needed.")
     return [sentences[start * size : (start + 1) * size] for start in range(count)]
 
 
@@ -105,18 +109,19 @@ def _checkpoint(preset: str, folder: Path) -> Path:
 def _compete(
     sentences: Path, checkpoint: Path, arguments: argparse.Namespace, peers: dict
 ) -> dict[str, Contender]:
-    contenders = {}
-    for precision in arguments.precisions:
-        command = [sys.executable, str(HERE / "embed_elmo_tf.py"), str(sentences), str(checkpoint)]
-        contenders[precision] = Contender([*command, precision, str(arguments.batch_tokens)])
+    inputs, batch_tokens = [str(sentences), str(checkpoint)], str(arguments.batch_tokens)
+    contenders = {
+        precision: Contender([sys.executable, WORKER, "elmo_tf", *inputs, precision, batch_tokens])
+        for precision in arguments.precisions
+    }
     for name, (command, environment) in peers.items():
-        contenders[name] = Contender([*command, str(sentences), str(checkpoint)], environment)
+        contenders[name] = Contender([*command, *inputs], environment)
     compete(contenders, list(peers), arguments.rounds, steps=1)
     return contenders
 
 
 def _result(preset: str, name: str, contender: Contender, groups: list) -> dict:
-    tokens = sum(len(sentence) for group in groups[3:] for sentence in group)
+    tokens = sum(len(sentence) for group in groups[WARM_UP:] for sentence in group)
     return {
         "shape": preset,
         "contender": name,

@@ -1,12 +1,14 @@
-"""How the speed and the memory of embedding depend on batches, sentence lengths, and the amount.
+"""Measures embedding speed and memory by batch size, sentence length and amount of text.
 
     python benchmarks/embed_curves.py --corpus 'text/*.txt' --preset small
 
-Prints one JSON object a line. Weights are random, text is real. `batch` embeds the same sentences
-with batches of other sizes; `length` the same tokens cut into sentences of one length; `growth`
-writes HDF5 files of more and more tokens with `Embedder.embed_file`, and tells by how much the
-process has grown since it embedded the first; `stages` tells where the time goes, beside a plain
-product of two matrices of 2,048 rows and columns.
+Prints JSON lines. The weights are random, the text is real.
+
+- `batch`: the same sentences in batches of different sizes.
+- `length`: the same tokens cut into sentences of one length.
+- `growth`: HDF5 files of more and more tokens, written by `Embedder.embed_file`, and the growth of
+  the process since the first.
+- `stages`: the time of each stage, and the speed of a plain product of 2,048 x 2,048 matrices.
 """
 
 import argparse
@@ -32,22 +34,26 @@ AMOUNTS = (1_000, 10_000, 100_000, 1_000_000)
 
 
 def main() -> None:
-    """Draws the curves that were asked for."""
+    """Prints the points of the chosen curves."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--corpus", nargs="+", required=True, metavar="GLOB", help="text")
+    parser.add_argument("--corpus", nargs="+", required=True, metavar="GLOB", help="text files")
     parser.add_argument(
         "--preset", default="small", choices=("tiny", "small", "medium", "original")
     )
     parser.add_argument("--precision", default="float32", choices=("float32", "bfloat16"))
     parser.add_argument("--curves", nargs="+", default=list(CURVES), choices=CURVES)
     parser.add_argument(
-        "--tokens", type=int, default=40_000, metavar="N", help="at each point but of growth"
+        "--tokens",
+        type=int,
+        default=40_000,
+        metavar="N",
+        help="tokens per point (default: 40000); not growth",
     )
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="median of so many (3)")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="rounds (default: 3)")
     arguments = parser.parse_args()
-    share_cores_for_embedding()  # as the command `elmo-tf embed` does
+    share_cores_for_embedding()  # like the command `elmo-tf embed`
     sentences = list(read_sentences(text_files(arguments.corpus)))
     random.Random(0).shuffle(sentences)
     with tempfile.TemporaryDirectory() as folder:
@@ -108,10 +114,10 @@ def _growth(folder: str, sentences: list, arguments: argparse.Namespace) -> Iter
 
 
 def _stages(folder: str, sentences: list, arguments: argparse.Namespace) -> Iterator[dict]:
-    """Seconds of the stages, which are timed from outside while they run."""
+    """Yields the seconds of each stage, by wrapping the methods that run it."""
     embedder = Embedder(folder, precision=arguments.precision)
     sample = _first(sentences, arguments.tokens)
-    list(embedder.embed(sample))  # shapes are known then, and tokens too
+    list(embedder.embed(sample))  # warm-up: shapes and tokens
     seconds = {"token encoder": 0.0, "LSTMs": 0.0}
     table = embedder._table
     table._encode_rows = _timed(table._encode_rows, seconds, "token encoder")
@@ -119,14 +125,14 @@ def _stages(folder: str, sentences: list, arguments: argparse.Namespace) -> Iter
     start = time.perf_counter()
     table.forget()
     list(embedder.embed(sample))
-    whole = time.perf_counter() - start
+    total = time.perf_counter() - start
     num_tokens = sum(map(len, sample))
     flops = _lstm_flops(embedder.bilm.config) * (num_tokens + 2 * len(sample))
     yield {
         "tokens": num_tokens,
         "seconds": {
             **{name: round(value, 5) for name, value in seconds.items()},
-            "all else": round(whole - sum(seconds.values()), 3),
+            "all else": round(total - sum(seconds.values()), 3),
         },
         "lstm_gflop_per_second": round(flops / seconds["LSTMs"] / 1e9),
         "matmul_gflop_per_second": round(_matmul_rate(arguments.precision)),
@@ -134,7 +140,7 @@ def _stages(folder: str, sentences: list, arguments: argparse.Namespace) -> Iter
 
 
 def _lstm_flops(config: BiLMConfig) -> int:
-    """Operations of the LSTMs' products for one token."""
+    """Floating-point operations of the LSTMs' matrix products per token."""
     lstm = config.lstm
     cell = 2 * lstm.projection_dim * 4 * lstm.dim + lstm.dim * lstm.projection_dim
     return 2 * cell * lstm.num_layers * config.num_directions
@@ -152,7 +158,7 @@ def _timed(function, seconds: dict[str, float], name: str):
 
 
 def _matmul_rate(precision: str) -> float:
-    """GFLOP/s of plain products, as many side by side as there are cores."""
+    """GFLOP/s of plain matrix products, one per core in parallel."""
     matrices = [tf.cast(tf.random.normal((2048, 2048)), precision) for _ in range(num_cores())]
     products = tf.function(lambda: [tf.matmul(matrix, matrix)[0, 0] for matrix in matrices])
     products()
@@ -181,7 +187,7 @@ def _rate(embedder: Embedder, sentences: list[list[str]]) -> float:
 
 
 def _median(rates: list[float]) -> float:
-    return round(float(np.median(rates[1:])), 1)  # the first traces
+    return round(float(np.median(rates[1:])), 1)  # the first round traces
 
 
 CURVES = {"batch": _batch, "length": _length, "growth": _growth, "stages": _stages}

@@ -1,13 +1,13 @@
-"""How many requests a second `elmo-tf serve` answers, how late, and whether each rightly.
+"""Measures throughput, latency and correctness of `elmo-tf serve`.
 
     python benchmarks/serve.py --corpus 'text/*.txt'
 
-A biLM of random weights is exported and served twice, with and without batching, each server in a
-process of its own. Clients, each on a connection of its own, ask for the vectors of one sentence
-after another over gRPC; the two servers take turns. Every answer is compared with the vectors that
-the exported model gives for that sentence alone: one that is lost, or another's, is counted.
+A biLM with random weights is exported and served by two processes, with and without batching.
+Clients with separate connections request the vectors of one sentence after another over gRPC,
+alternately from the two servers. Every answer is compared with the exported model's vectors of that
+sentence alone; wrong and missing answers are counted.
 
-With --soak the server with batching is asked all the time, and its memory is told every minute.
+With --soak, only the server with batching runs, and its memory is printed every minute.
 """
 
 import argparse
@@ -29,8 +29,7 @@ import numpy as np
 
 _SERVERS = {"batching": [], "no-batching": ["--no-batching"]}  # options of each
 _DISTINCT = 512  # sentences
-# Beside which vectors count as equal: sums in another order.
-_TOLERANCE = 1e-4
+_TOLERANCE = 1e-4  # batches add up in another order
 
 
 def main() -> None:
@@ -42,7 +41,7 @@ def main() -> None:
         names = ["batching"] if arguments.soak else arguments.servers
         servers = {name: stack.enter_context(_server(exported, _SERVERS[name])) for name in names}
         for server in servers.values():
-            _ask(server, questions, 2, 0, 2.0)  # to warm up
+            _ask(server, questions, 2, 0, 2.0)  # warm-up
         if arguments.soak:
             _soak(servers["batching"], questions, arguments)
             return
@@ -60,26 +59,37 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--corpus", nargs="+", required=True, metavar="GLOB", help="text")
+    parser.add_argument("--corpus", nargs="+", required=True, metavar="GLOB", help="text files")
     parser.add_argument(
         "--preset",
         default="small",
         choices=("tiny", "small", "medium", "original"),
-        help="size of the biLM (small)",
+        help="size of the biLM (default: small)",
     )
     parser.add_argument(
-        "--servers", nargs="+", default=list(_SERVERS), choices=_SERVERS, help="(both)"
+        "--servers", nargs="+", default=list(_SERVERS), choices=_SERVERS, help="default: both"
     )
-    parser.add_argument("--clients", nargs="+", type=int, default=[1, 8, 64], metavar="N")
     parser.add_argument(
-        "--output", default="elmo", help="that is asked for, beside `default` (elmo)"
+        "--clients",
+        nargs="+",
+        type=int,
+        default=[1, 8, 64],
+        metavar="N",
+        help="numbers of clients (default: 1 8 64)",
     )
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="turns of each (3)")
-    parser.add_argument("--seconds", type=float, default=10, help="of a turn (10)")
     parser.add_argument(
-        "--requests", type=int, default=0, metavar="N", help="of a turn, in place of --seconds"
+        "--output", default="elmo", help="output to request beside `default` (default: elmo)"
     )
-    parser.add_argument("--soak", type=float, default=0, metavar="MINUTES", help="ask that long")
+    parser.add_argument(
+        "--rounds", type=int, default=3, metavar="N", help="rounds of each server (default: 3)"
+    )
+    parser.add_argument("--seconds", type=float, default=10, help="length of a round (default: 10)")
+    parser.add_argument(
+        "--requests", type=int, default=0, metavar="N", help="requests per round, not --seconds"
+    )
+    parser.add_argument(
+        "--soak", type=float, default=0, metavar="MINUTES", help="run a soak this long"
+    )
     return parser.parse_args()
 
 
@@ -92,7 +102,7 @@ def _export(preset: str, folder: Path) -> Path:
 
 
 def _questions(arguments: argparse.Namespace, exported: Path) -> list[tuple[bytes, np.ndarray]]:
-    """Requests, and the vector that each is to be answered with."""
+    """Serialized requests and the expected `default` vector of each."""
     import tensorflow as tf
     from tensorflow_serving.apis import model_pb2
 
@@ -119,7 +129,7 @@ class _Server:
         self._process = process
 
     def memory(self) -> float:
-        """MiB that it holds now (Linux)."""
+        """Resident memory in MiB (Linux)."""
         pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
@@ -143,7 +153,7 @@ def _ask(
     num_requests: int,
     seconds: float,
 ) -> dict:
-    """Asks with so many clients, so many times or for so long. Returns what came of it."""
+    """Sends `num_requests` in total, or requests for `seconds` if it is 0. Returns the counts."""
     found: dict = {"seconds": [], "sent": 0, "answered": 0, "wrong": 0, "failed": 0}
     lock = threading.Lock()
     numbers = itertools.count()
@@ -159,7 +169,7 @@ def _ask(
             predict = channel.unary_unary(
                 "/tensorflow.serving.PredictionService/Predict", _registered_method=True
             )
-            # `next` of a count is one step: no two clients get one number.
+            # `next` is atomic: no two clients get the same number.
             while continues(number := next(numbers)):
                 _ask_once(predict, questions[(number * 7 + client) % len(questions)], mine)
         with lock:
@@ -197,10 +207,10 @@ def _ask_once(
 
 
 def _summary(name: str, num_clients: int, results: list[dict]) -> dict:
-    rates = [one["rate"] for one in results]
-    seconds = np.concatenate([one["seconds"] for one in results] + [[]])
+    rates = [result["rate"] for result in results]
+    seconds = np.concatenate([result["seconds"] for result in results] + [[]])
     if not len(seconds):
-        raise SystemExit(f"The server with {name} has not answered once.")
+        raise SystemExit(f"The server with {name} did not answer.")
     p50, p90, p99 = 1000 * np.percentile(seconds, [50, 90, 99])
     return {
         "server": name,
@@ -212,7 +222,7 @@ def _summary(name: str, num_clients: int, results: list[dict]) -> dict:
         "p90_ms": round(p90, 2),
         "p99_ms": round(p99, 2),
         **{
-            kind: sum(one[kind] for one in results)
+            kind: sum(result[kind] for result in results)
             for kind in ("sent", "answered", "wrong", "failed")
         },
     }

@@ -1,11 +1,12 @@
-"""How fast a biLM is trained: elmo_tf in float32 and bfloat16, beside the TensorFlow 1 peer.
+"""Measures the training speed of elmo_tf in float32 and bfloat16, and of the TensorFlow 1 peer.
 
     python benchmarks/train.py --corpus 'text/*.txt' --vocab vocab.txt
 
-Text is real, and cut into windows once; every contender trains on the same ones, in a process of
-its own. They take turns, so that a noisy machine treats all alike, and what counts are the ratios.
-The peer is `simple_elmo.training`; PEER_PYTHON names an interpreter that has `simple_elmo` and
-`tf-keras`. Without one, elmo_tf runs alone.
+Every contender trains on the same windows of real text, in a process of its own; the processes
+alternate. The machine's speed drifts, so the ratios to the peer count, not the absolute figures.
+
+The peer is `simple_elmo.training`. PEER_PYTHON names an interpreter that has `simple_elmo` and
+`tf-keras`; without it, only elmo_tf runs.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import numpy as np
 from contenders import Contender, compete, ratios
 
 HERE = Path(__file__).resolve().parent
-# Lanes of text a step; the published batch of the original does not fit a small machine.
+# Batch rows. The published batch of the original does not fit a small machine.
 BATCH = {"tiny": 64, "small": 64, "medium": 64, "original": 32}
 PRECISIONS = ("float32", "mixed_bfloat16")
 PEER = "TF1 peer"
@@ -43,28 +44,31 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--corpus", nargs="+", required=True, metavar="GLOB", help="text")
-    parser.add_argument("--vocab", required=True, metavar="FILE", help="made by elmo-tf vocab")
+    parser.add_argument("--corpus", nargs="+", required=True, metavar="GLOB", help="text files")
+    parser.add_argument("--vocab", required=True, metavar="FILE", help="written by elmo-tf vocab")
     parser.add_argument(
         "--presets",
         nargs="+",
         default=["small", "original"],
         choices=tuple(BATCH),
-        help="sizes of the biLM (small original)",
+        help="sizes of the biLM (default: small original)",
     )
-    parser.add_argument("--batch-size", type=int, metavar="N", help="rows (64, original 32)")
-    parser.add_argument("--unroll", type=int, default=20, metavar="N", help="(20)")
-    parser.add_argument("--num-sampled", type=int, default=8192, metavar="N", help="(8192)")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns of each (5)")
-    parser.add_argument("--steps", type=int, default=5, metavar="N", help="steps a turn (5)")
+    for name, default, help in (
+        ("batch-size", None, "batch rows (default: 64, original 32)"),
+        ("unroll", 20, "tokens per row and step (default: 20)"),
+        ("num-sampled", 8192, "negative samples per direction and step (default: 8192)"),
+        ("rounds", 5, "rounds of each contender (default: 5)"),
+        ("steps", 5, "steps per round (default: 5)"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=help)
     parser.add_argument(
-        "--precisions", nargs="+", default=PRECISIONS, choices=PRECISIONS, help="of elmo_tf"
+        "--precisions", nargs="+", default=PRECISIONS, choices=PRECISIONS, help="default: both"
     )
     return parser.parse_args()
 
 
 def _write_windows(path: Path, arguments: argparse.Namespace, batch_size: int) -> None:
-    """As many windows as all turns take, as strings and as the peer reads them."""
+    """Writes the windows of all rounds, as strings and in the peer's format."""
     import tensorflow as tf
 
     from elmo_tf.text.char_ids import boundary_char_ids, char_ids
@@ -76,7 +80,7 @@ def _write_windows(path: Path, arguments: argparse.Namespace, batch_size: int) -
     vocabulary = Vocabulary.load(arguments.vocab)
     files = text_files(arguments.corpus)
     windows = training_windows(files, batch_size, arguments.unroll, seed=0)
-    # The rows all begin with a sentence, and are out of step only some windows later.
+    # All rows begin with a sentence. Some windows later, they are at different positions.
     count = arguments.rounds * arguments.steps + 3
     windows = list(windows.skip(20).take(count))
     inputs = tf.stack([window["inputs"] for window in windows])
@@ -88,7 +92,7 @@ def _write_windows(path: Path, arguments: argparse.Namespace, batch_size: int) -
         path,
         inputs=inputs.numpy().astype("S"),
         targets=targets.numpy().astype("S"),
-        char_ids=(rows - 1).astype(np.int32),  # training knows no row for "no token"
+        char_ids=(rows - 1).astype(np.int32),  # the trainer has no row for padding
         target_ids=target_ids(vocabulary, targets).numpy().astype(np.int64),
     )
 

@@ -1,10 +1,10 @@
-"""Trains with elmo_tf on given windows, some steps whenever it is told to; see `train.py`."""
+"""Trains with elmo_tf on given windows; a worker of `train.py`."""
 
 import argparse
 
 import numpy as np
 import tensorflow as tf
-from contending import obey
+from worker import run_steps
 
 from elmo_tf.config import BiLMConfig
 from elmo_tf.models.language_model import LanguageModel
@@ -15,7 +15,7 @@ from elmo_tf.trainers.steps import TrainStep
 
 
 def main() -> None:
-    """Builds the model, and obeys."""
+    """Builds the model and runs steps."""
     parser = argparse.ArgumentParser()
     parser.add_argument("windows")
     parser.add_argument("vocabulary")
@@ -34,7 +34,7 @@ def main() -> None:
     num_rows = inputs.shape[2]
     train_step = TrainStep(model, Adagrad(), num_rows, dropout=0.1, clip_norm=10.0, seed=0)
 
-    obey(lambda index: float(train_step(inputs[index], targets[index])["loss"]), len(inputs))
+    run_steps(lambda index: float(train_step(inputs[index], targets[index])["loss"]), len(inputs))
 
 
 if __name__ == "__main__":

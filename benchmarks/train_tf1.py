@@ -1,7 +1,7 @@
-"""Trains with simple_elmo, the TensorFlow 1 peer, on given windows; see `train.py`.
+"""Trains with simple_elmo, the TensorFlow 1 peer, on given windows; a worker of `train.py`.
 
 Runs in an interpreter that has `simple_elmo` and `tf-keras`, with TF_USE_LEGACY_KERAS=1. The step
-is that of its `train` on one device, without summaries.
+is that of `simple_elmo.training.train` on one device, without summaries.
 """
 
 import argparse
@@ -9,14 +9,14 @@ import json
 
 import numpy as np
 import tensorflow as tf
-from contending import obey
 from simple_elmo.training import LanguageModel, clip_grads
+from worker import run_steps
 
 tf1 = tf.compat.v1
 
 
 def main() -> None:
-    """Builds the graph, and obeys."""
+    """Builds the graph and runs steps."""
     parser = argparse.ArgumentParser()
     parser.add_argument("windows")
     parser.add_argument("options", help="JSON")
@@ -55,7 +55,7 @@ def main() -> None:
             _, loss, *states[:] = session.run([train, model.total_loss, *final], feeds)
             return float(loss)
 
-        obey(step, len(char_ids))
+        run_steps(step, len(char_ids))
 
 
 if __name__ == "__main__":

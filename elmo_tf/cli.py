@@ -1,8 +1,9 @@
-"""The command `elmo-tf`: every part of the project's way, from text to vectors over the network.
+"""The command `elmo-tf` and its exit codes.
 
 TensorFlow is imported when a subcommand runs, not by this module, so that `--help` is quick.
 """
 
+import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -34,7 +35,7 @@ from elmo_tf.commands import (
 )
 from elmo_tf.logs import import_tensorflow, plain_logs
 
-# In the order of the help; those with subcommands of their own are groups.
+# In the order of the help.
 _SUBCOMMANDS = (
     vocab,
     train,
@@ -55,19 +56,17 @@ _SUBCOMMANDS = (
     plot,
     export_projector,
 )
-_GROUPS = (task, plot)
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
 
 
 def run() -> None:
-    """Entry point of the console command."""
+    """Entry point of the console script."""
     app.run(_main, flags_parser=_parse)
 
 
 def _parse(argv: Sequence[str]) -> Any:
-    # absl's own flags stay at their defaults: all options are those of the subcommands.
-    flags.FLAGS(argv[:1])
+    flags.FLAGS(argv[:1])  # absl's own flags keep their defaults
     parser = build_parser()
     arguments = parser.parse_args(argv[1:])
     if arguments.command is None:
@@ -86,13 +85,13 @@ def _main(arguments: Any) -> int:
     except KeyboardInterrupt:
         return _fail("Interrupted.", INTERRUPTED)
     except BrokenPipeError:
-        # Who read the results has enough of them; nothing more can be written there.
+        # The reader of stdout has closed it. Python flushes stdout at exit: let that succeed.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except Exception as error:
         if arguments.debug:
             raise
-        # Only refusals to overwrite are the caller's to mend by another call.
+        # Of all errors, only a refusal to overwrite an output counts as a wrong call.
         status = WRONG_CALL if isinstance(error, FileExistsError) else FAILED
         known = isinstance(error, OSError | ValueError | RuntimeError | ArithmeticError)
         known |= type(error).__module__.startswith("elmo_tf.")
@@ -104,75 +103,77 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
+class _HelpFormatter(argparse.HelpFormatter):
+    """Appends the default to the help of each option that has one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str:
+        is_complete = not action.option_strings or action.nargs == 0 or "(default: " in action.help
+        if is_complete or action.default in (None, argparse.SUPPRESS, [], ()):
+            return action.help
+        return f"{action.help} (default: %(default)s)"
+
+
 class _Parser(argparse_flags.ArgumentParser):
-    """Begins its help with a line to paste, and refuses unknown arguments itself."""
+    """A parser whose help begins with an example, and that rejects unknown arguments itself."""
 
     def __init__(self, *args: Any, example: str = "", **kwargs: Any):
-        super().__init__(*args, inherited_absl_flags=None, **kwargs)
+        super().__init__(*args, inherited_absl_flags=None, formatter_class=_HelpFormatter, **kwargs)
         self._example = example
+        for action in self._actions:
+            if "--helpfull" in action.option_strings:  # absl's; it shows nothing more
+                action.help = argparse.SUPPRESS
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        # argparse hands what a subcommand does not know to the root, which prints its own usage.
+        # argparse reports a subcommand's unknown arguments with the usage of the root parser.
         namespace, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return namespace, unknown
 
     def format_help(self) -> str:
-        return (
-            f"{self._example}\n\n{super().format_help()}"
-            if self._example
-            else super().format_help()
-        )
+        return f"{self._example}\n\n{super().format_help()}"
 
 
 def build_parser() -> argparse_flags.ArgumentParser:
-    """The parser of the command and all its subcommands."""
+    """Returns the parser of the command and of all its subcommands."""
     parser = _Parser(
         prog="elmo-tf",
-        description="ELMo: pretrain, export, serve and query a biLM.",
-        example="elmo-tf train --help",
-        epilog="Results go to stdout, all else to stderr. Exit status: 0 done, 2 the call was "
-        "wrong (an output in use too), 1 anything else.",
+        description="Pretrain, export, serve and query ELMo.",
+        example="echo 'The bank of the river' | elmo-tf embed small-en - vectors.hdf5",
+        epilog="Options of a subcommand: elmo-tf SUBCOMMAND --help. Results go to stdout, all "
+        "else to stderr. Exit status: 0 done; 2 wrong call, or an output exists; 1 other errors.",
     )
     parser.add_argument("--version", action="version", version=f"elmo_tf {elmo_tf.__version__}")
     parser.set_defaults(command=None)
-    add, add_group = _adders(parser, "subcommands", "SUBCOMMAND")
+    add = _adder(parser, "SUBCOMMAND", required=False)
     for module in _SUBCOMMANDS:
-        module.add_command(add_group if module in _GROUPS else add)
+        module.add_command(add)
     return parser
 
 
-def _adders(
-    parser: argparse_flags.ArgumentParser, title: str, metavar: str, required: bool = False
-) -> tuple[Callable, Callable]:
-    """Two functions that add subcommands to a parser: one of its own, or a group of further ones.
+def _adder(parser: argparse_flags.ArgumentParser, metavar: str, required: bool = True) -> Callable:
+    """Returns a function that adds a subcommand to a parser.
 
-    Args:
-        parser: to be added to.
-        title, metavar: what the subcommands are in its help.
-        required: whether argparse refuses a call without any.
+    `add(name, command, summary, example)` returns the parser of the subcommand, which calls
+    `command`. `add(name, None, summary, example, metavar)` adds a group and returns the function
+    that adds subcommands to it.
     """
-    subparsers = parser.add_subparsers(title=title, metavar=metavar, required=required)
-
-    def add_parser(name: str, summary: str, example: str) -> argparse_flags.ArgumentParser:
-        return subparsers.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", example=example
-        )
+    subparsers = parser.add_subparsers(
+        title=f"{metavar.lower()}s", metavar=metavar, required=required
+    )
 
     def add(
-        name: str, command: Callable, summary: str, example: str
-    ) -> argparse_flags.ArgumentParser:
-        sub = add_parser(name, summary, example)
+        name: str, command: Callable | None, summary: str, example: str, metavar: str | None = None
+    ) -> Any:
+        description = f"{summary[0].upper()}{summary[1:]}."
+        sub = subparsers.add_parser(name, help=summary, description=description, example=example)
+        if command is None:
+            return _adder(sub, metavar)
         sub.set_defaults(command=command)
         sub.add_argument("--debug", action="store_true", help="show the traceback of an error")
         return sub
 
-    def add_group(name: str, summary: str, example: str, metavar: str) -> Callable:
-        group = add_parser(name, summary, example)
-        return _adders(group, f"{metavar.lower()}s", metavar, required=True)[0]
-
-    return add, add_group
+    return add
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Sentiment: the biattentive classification network over words and ELMo.
+"""Trains a sentiment classifier (BCN) on word vectors and ELMo.
 
-python examples/classify_sentences.py --train train.txt --dev dev.txt
+    python examples/classify_sentences.py --train train.txt --dev dev.txt
 
-The extra `tasks` of elmo_tf brings what keeps the score.
+Requires the extra `tasks`: pip install 'elmo_tf[tasks]'
 """
 
 import argparse
@@ -17,19 +17,21 @@ from elmo_tf.tasks.data.labelled_texts import LabelledText, read_sentiment
 
 
 def new_classifier(train: list[LabelledText], elmo: Elmo) -> BCN:
-    """A classifier for the words and labels of some sentences, with ELMo in two places."""
+    """Returns a classifier for the words and labels of `train`, with ELMo at input and output."""
     words = WordEmbedding.from_texts((tokens for tokens, _ in train), 50)
     labels = sorted({label for _, label in train})
     return BCN(labels, [words], elmo, placement="both", units=100)
 
 
 def main() -> None:
-    """Trains a classifier, and tells its score on held-out sentences."""
+    """Trains a classifier and prints its score on held-out sentences."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--train", required=True, metavar="FILE", help="a bracketed tree a line")
-    parser.add_argument("--dev", required=True, metavar="FILE", help="the same")
-    parser.add_argument("--elmo", default="small-en", help="a checkpoint (small-en)")
-    parser.add_argument("--epochs", type=int, default=5, help="(5)")
+    parser.add_argument(
+        "--train", required=True, metavar="FILE", help="one bracketed tree per line"
+    )
+    parser.add_argument("--dev", required=True, metavar="FILE", help="held-out trees")
+    parser.add_argument("--elmo", default="small-en", help="checkpoint (default: small-en)")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs (default: 5)")
     arguments = parser.parse_args()
     train, dev = (read_sentiment(file) for file in (arguments.train, arguments.dev))
     model = new_classifier(train, Elmo.from_pretrained(arguments.elmo, num_mixes=2, l2=0.001))

@@ -1,10 +1,10 @@
-"""The whole way in two minutes: vectors at once ─► own text ─► SavedModel ─► server ─► neighbours.
+"""Runs every part of elmo_tf in two minutes: embed, train, export, serve, find neighbors.
 
     python examples/demo.py --workdir demo
 
-The English model that comes with the package embeds some sentences, is trained on with a corpus,
-exported, served and asked. Without `--corpus`, that is the reference documentation that ships
-inside Python. The exit status is 0 if every part has worked.
+The included English model embeds some sentences, is trained further on a corpus, exported, served
+and queried. The default corpus is the reference documentation that ships with Python. The exit
+status is 0 if every part works.
 """
 
 import argparse
@@ -20,8 +20,7 @@ import elmo_tf
 from elmo_tf.logs import import_tensorflow, plain_logs
 
 MODEL = "small-en"
-BANK = "bank"
-SENTENCES = (
+BANK_SENTENCES = (
     "The bank lent them the money for a new house .",
     "He asked the bank for a loan , but it refused .",
     "She owed the bank a large sum of money .",
@@ -32,18 +31,18 @@ SENTENCES = (
 MAX_CHARACTERS = 2_000_000
 HELD_OUT = 0.1
 MIN_COUNT = 2
-FEW = 20
-# Words of several meanings; the commonest one in the text is shown.
+# The most frequent of these words in the text is shown, if it occurs in enough sentences.
 AMBIGUOUS = (
     *("for", "with", "as", "bank", "light", "right", "play", "spring", "match", "order", "note"),
     *("class", "case", "form", "name", "state", "kind", "mean", "point", "work", "house", "hand"),
 )
+MIN_SENTENCES = 20
 
 
 def main() -> int:
-    """Runs all parts; returns the exit status."""
+    """Runs all parts and returns the exit status."""
     start = time.monotonic()
-    arguments = _arguments()
+    arguments = parse_arguments()
     plain_logs()
     import_tensorflow()
     from elmo_tf.threads import share_cores_for_embedding
@@ -51,18 +50,18 @@ def main() -> int:
     share_cores_for_embedding()
     workdir = Path(arguments.workdir)
 
-    heading(f"Vectors of {MODEL}, at once")
+    print_heading(f"Vectors of {MODEL}")
     embedder = elmo_tf.Embedder(MODEL)
     show_senses(embedder)
     print(f"\n{time.monotonic() - start:.0f} s after the start.")
 
-    heading("Text")
+    print_heading("Text")
     train, held_out = write_text(arguments.corpus, workdir)
     vocabulary = elmo_tf.Vocabulary.build([train], min_count=MIN_COUNT)
     vocabulary.save(workdir / "vocab.txt")
     print(f"{len(vocabulary)} tokens occur at least {MIN_COUNT} times")
 
-    heading("Training on with it")
+    print_heading(f"Training, starting from {MODEL}")
     checkpoint = workdir / "checkpoint"
     record = elmo_tf.trainers.pretrain(
         elmo_tf.trainers.PretrainConfig(
@@ -84,28 +83,45 @@ def main() -> int:
     )
     show_perplexity(record["perplexity"])
 
-    heading("Export")
+    print_heading("Export")
     bilm = elmo_tf.load_bilm(checkpoint)
     exported = elmo_tf.saved_models.export(bilm, workdir / "exported", overwrite=True)
-    print(f"{exported} gives what the live model gives, loaded by Python and as a server loads it")
+    print(f"{exported} returns the vectors of the checkpoint")
 
-    heading("Serving")
+    print_heading("Serving")
     embedder = elmo_tf.Embedder(bilm, layers="all")
-    query(workdir / "exported", embedder, sentences(held_out))
+    query(workdir / "exported", embedder, read_sentences(held_out))
 
-    heading("Neighbours")
-    text = [*sentences(train), *sentences(held_out)]
-    show_neighbours(embedder, text, arguments.word or ambiguous_word(text))
-    print(f"\nAll parts have worked, in {time.monotonic() - start:.0f} s.")
+    print_heading("Neighbors")
+    text = [*read_sentences(train), *read_sentences(held_out)]
+    show_neighbors(embedder, text, arguments.word or ambiguous_word(text))
+    print(f"\nAll parts work. The demo took {time.monotonic() - start:.0f} s.")
     return 0
 
 
+def parse_arguments() -> argparse.Namespace:
+    """Parses the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument(
+        "--corpus", metavar="FILE", help="UTF-8 text, one sentence or paragraph per line"
+    )
+    parser.add_argument("--workdir", default="demo", metavar="DIR", help="output (default: demo)")
+    parser.add_argument("--steps", type=int, default=400, metavar="N", help="training steps (400)")
+    parser.add_argument("--word", help="word to show the neighbors of")
+    return parser.parse_args()
+
+
+def print_heading(title: str) -> None:
+    """Prints the title of the next part."""
+    print(f"\n== {title} ==", flush=True)
+
+
 def show_senses(embedder: "elmo_tf.Embedder") -> None:
-    """Prints how alike the occurrences of a word of two meanings are, by the top layer."""
-    text = [sentence.split() for sentence in SENTENCES]
-    occurrences = elmo_tf.evaluation.Occurrences(embedder, text, BANK)
+    """Prints the nearest occurrence of each occurrence of "bank", by the top layer."""
+    text = [sentence.split() for sentence in BANK_SENTENCES]
+    occurrences = elmo_tf.evaluation.Occurrences(embedder, text, "bank")
     top = embedder.bilm.config.lstm.num_layers
-    print(f"{embedder.dim} numbers a token in each of {top + 1} layers. Nearest in the top one:\n")
+    print(f"{top + 1} layers of {embedder.dim} numbers per token. Nearest by the top layer:\n")
     for occurrence in range(len(text)):
         (near,) = occurrences.nearest(occurrence, top, top_n=1)
         for number, position in (occurrences.places[occurrence], (near.sentence, near.position)):
@@ -114,90 +130,82 @@ def show_senses(embedder: "elmo_tf.Embedder") -> None:
 
 
 def write_text(corpus: str | None, workdir: Path) -> tuple[Path, Path]:
-    """Writes tokenised text to train on and text held out, without repeated paragraphs."""
+    """Writes tokenized training text and held-out text, without repeated paragraphs."""
     if corpus is None:
-        paragraphs, name = documentation(), "Python's own documentation"
+        from pydoc_data.topics import topics
+
+        name = "Python's documentation"
+        paragraphs = [part for key in sorted(topics) for part in re.split(r"\n\s*\n", topics[key])]
     else:
+        name = corpus
         text = Path(corpus).read_text(encoding="utf-8", errors="surrogateescape")
-        paragraphs, name = text[:MAX_CHARACTERS].splitlines(), corpus
-    # Tokens are words and signs; a paragraph that was seen before would be no held-out text.
-    tokenised = [" ".join(re.findall(r"\w+|[^\w\s]", paragraph)) for paragraph in paragraphs]
-    distinct = [paragraph for paragraph in dict.fromkeys(tokenised) if paragraph]
+        paragraphs = text[:MAX_CHARACTERS].splitlines()
+    tokenized = [" ".join(re.findall(r"\w+|[^\w\s]", paragraph)) for paragraph in paragraphs]
+    distinct = [paragraph for paragraph in dict.fromkeys(tokenized) if paragraph]
     random.Random(0).shuffle(distinct)
     num_held_out = max(1, round(HELD_OUT * len(distinct)))
     folder = workdir / "text"
     folder.mkdir(parents=True, exist_ok=True)
     files = folder / "train.txt", folder / "held_out.txt"
     if corpus is not None and any(file.resolve() == Path(corpus).resolve() for file in files):
-        raise ValueError(f"The demo writes to {corpus} itself: copy it to another place.")
+        raise ValueError(f"The demo would overwrite its input {corpus}: move it elsewhere.")
     for file, part in zip(files, (distinct[num_held_out:], distinct[:num_held_out]), strict=True):
-        lines = [line for paragraph in part for line in split_sentences(paragraph)]
+        # Sentences end at a full stop that a capital letter follows.
+        lines = [line for text in part for line in re.split(r"(?<= [.!?]) (?=[A-Z])", text)]
         file.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
     print(f"{name}: {len(distinct)} paragraphs, {num_held_out} of them held out")
     return files
 
 
-def documentation() -> list[str]:
-    """The paragraphs of `pydoc_data.topics`."""
-    from pydoc_data.topics import topics
-
-    return [
-        paragraph for topic in sorted(topics) for paragraph in re.split(r"\n\s*\n", topics[topic])
-    ]
-
-
-def split_sentences(paragraph: str) -> list[str]:
-    """Cuts tokenised text behind full stops that a capital letter follows."""
-    return re.split(r"(?<= [.!?]) (?=[A-Z])", paragraph)
-
-
-def sentences(file: Path) -> list[list[str]]:
-    """The tokens of each line."""
+def read_sentences(file: Path) -> list[list[str]]:
+    """Returns the tokens of each line."""
     text = file.read_text(encoding="utf-8", errors="surrogateescape")
     return [line.split() for line in text.split("\n") if line.split()]
 
 
 def show_perplexity(evaluations: list[dict]) -> None:
-    """Prints held-out perplexity over the steps; raises if it has not fallen to a quarter."""
+    """Prints held-out perplexity by step. Raises if it has not fallen to a quarter."""
     print("\n  step  forward  backward  average   (held-out perplexity per token, full softmax)")
-    for one in evaluations:
+    for row in evaluations:
         print(
-            f"{one['step']:6d} {one['forward']:8.1f} {one['backward']:9.1f} {one['average']:8.1f}"
+            f"{row['step']:6d} {row['forward']:8.1f} {row['backward']:9.1f} {row['average']:8.1f}"
         )
     first, last = evaluations[0]["average"], evaluations[-1]["average"]
     if not last < first / 4:
-        raise RuntimeError(f"Held-out perplexity went from {first:.1f} to {last:.1f} only.")
+        raise RuntimeError(f"Held-out perplexity only fell from {first:.1f} to {last:.1f}.")
 
 
 def query(exported: Path, embedder: "elmo_tf.Embedder", text: list[list[str]]) -> None:
-    """Serves the exported model, asks it over gRPC, and compares with the checkpoint's vectors."""
-    asked = text[:3]
+    """Serves the exported model and compares its vectors over gRPC with the checkpoint's."""
+    sentences = text[:3]
     with (
         elmo_tf.saved_models.serve(exported, port=0, rest_port=0) as server,
         elmo_tf.saved_models.Client(f"localhost:{server.port}") as client,
     ):
-        answer = client.predict([" ".join(tokens) for tokens in asked], ("elmo", "sequence_len"))
-    for tokens, vectors, length in zip(asked, answer["elmo"], answer["sequence_len"], strict=True):
-        wanted = embedder.encode([tokens], output="token")[0].mean(axis=0)  # an even mix
-        difference = np.abs(vectors[:length] - wanted).max()
+        strings = [" ".join(tokens) for tokens in sentences]
+        answer = client.predict(strings, ("elmo", "sequence_len"))
+    answers = zip(sentences, answer["elmo"], answer["sequence_len"], strict=True)
+    for tokens, vectors, length in answers:
+        expected = embedder.encode([tokens], output="token")[0].mean(axis=0)  # equal mixing weights
+        difference = np.abs(vectors[:length] - expected).max()
         print(f"{vectors[:length].shape} vectors for: {' '.join(tokens)[:60]}")
         if not difference < 1e-5:
             raise RuntimeError(f"The server's vectors differ from the checkpoint's: {difference}")
-    print("They came over gRPC and equal the checkpoint's within 1e-5.")
+    print("The vectors of the server equal the checkpoint's within 1e-5.")
 
 
 def ambiguous_word(text: list[list[str]]) -> str:
-    """A word of several meanings that the text often has, or else its commonest."""
-    counts = {one: sum(one in tokens for tokens in text) for one in AMBIGUOUS}
+    """Returns a frequent word with several meanings, or else the most frequent word."""
+    counts = {word: sum(word in tokens for tokens in text) for word in AMBIGUOUS}
     word = max(counts, key=counts.get)
-    if counts[word] >= FEW:
+    if counts[word] >= MIN_SENTENCES:
         return word
     common = elmo_tf.Vocabulary.build(" ".join(tokens) for tokens in text).tokens[3:]
-    return next((one for one in common if one.isalpha()), common[0])
+    return next((word for word in common if word.isalpha()), common[0])
 
 
-def show_neighbours(embedder: "elmo_tf.Embedder", text: list[list[str]], word: str) -> None:
-    """Prints the nearest occurrences of one word, layer by layer."""
+def show_neighbors(embedder: "elmo_tf.Embedder", text: list[list[str]], word: str) -> None:
+    """Prints the nearest occurrences of a word in each layer."""
     occurrences = elmo_tf.evaluation.Occurrences(embedder, text, word)
     top = embedder.bilm.config.lstm.num_layers
     for occurrence in occurrences.least_alike(layer=top):
@@ -208,30 +216,14 @@ def show_neighbours(embedder: "elmo_tf.Embedder", text: list[list[str]], word: s
             for near in occurrences.nearest(occurrence, layer, top_n=4):
                 context = in_context(occurrences.sentences[near.sentence], near.position)
                 print(f"    {near.similarity:.3f}   {context}")
-    print("\n(Layer 0 sees the word alone, so all its occurrences are alike there.)")
+    print("\n(Layer 0 has no context: there, all occurrences of a word are equal.)")
 
 
 def in_context(tokens: list[str], position: int, width: int = 5) -> str:
-    """The word with its neighbours, itself in brackets."""
+    """Returns a token in brackets, with up to `width` tokens on each side."""
     before = " ".join(tokens[max(0, position - width) : position])
     after = " ".join(tokens[position + 1 : position + 1 + width])
     return f"{before[-40:]:>40} [{tokens[position]}] {after[:40]}"
-
-
-def heading(title: str) -> None:
-    """Prints what comes next."""
-    print(f"\n== {title} ==", flush=True)
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-        "--corpus", metavar="FILE", help="text, one sentence or paragraph a line; UTF-8"
-    )
-    parser.add_argument("--workdir", default="demo", metavar="DIR", help="gets all files (demo)")
-    parser.add_argument("--steps", type=int, default=400, metavar="N", help="of training (400)")
-    parser.add_argument("--word", help="whose occurrences are shown")
-    return parser.parse_args()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-/* One sentence through an exported model, with TensorFlow's C library alone.
+/* Embeds one sentence with an exported model, using only TensorFlow's C library.
 
-   Reads the number of tokens, the character ids of a token, and all ids of the sentence; prints the
-   vectors. `saved_model_cli show --dir MODEL --all` tells the names of a signature's tensors:
+   Input: the number of tokens, the number of character ids per token, then all ids. Output: the
+   vectors. `saved_model_cli show --dir MODEL --all` prints the tensor names of the signatures.
 
    D=$(python -c "import tensorflow as tf; print(tf.__path__[0])")
    gcc examples/embed.c -I$D/include -L$D -l:libtensorflow_cc.so.2 -l:libtensorflow_framework.so.2 \
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
 
   TF_Output input = {TF_GraphOperationByName(graph, argv[2]), 0};
   TF_Output output = {TF_GraphOperationByName(graph, argv[3]), atoi(argv[4])};
-  if (!input.oper || !output.oper) return fprintf(stderr, "There is no such tensor.\n"), 1;
+  if (!input.oper || !output.oper) return fprintf(stderr, "The model has no such tensor.\n"), 1;
   TF_Tensor* vectors = NULL;
   TF_SessionRun(session, NULL, &input, &ids, 1, &output, &vectors, 1, NULL, 0, NULL, status);
   if (TF_GetCode(status)) return fprintf(stderr, "%s\n", TF_Message(status)), 1;

@@ -1,8 +1,8 @@
-"""Entailment: ESIM over words and ELMo.
+"""Trains an entailment model (ESIM) on word vectors and ELMo.
 
-python examples/infer_entailment.py --train train.jsonl --dev dev.jsonl
+    python examples/infer_entailment.py --train train.jsonl --dev dev.jsonl
 
-The extra `tasks` of elmo_tf brings what keeps the score.
+Requires the extra `tasks`: pip install 'elmo_tf[tasks]'
 """
 
 import argparse
@@ -17,7 +17,7 @@ from elmo_tf.tasks.data.labelled_texts import LabelledPair, read_pairs
 
 
 def new_model(train: list[LabelledPair], elmo: Elmo) -> ESIM:
-    """A model for the words and labels of some pairs."""
+    """Returns a model for the words and labels of `train`."""
     texts = (tokens for pair in train for tokens in (pair.premise, pair.hypothesis))
     words = WordEmbedding.from_texts(texts, 50)
     labels = sorted({pair.label for pair in train})
@@ -25,7 +25,7 @@ def new_model(train: list[LabelledPair], elmo: Elmo) -> ESIM:
 
 
 def as_tensors(pairs: list[LabelledPair]) -> dict[str, tf.Tensor]:
-    """Both texts of all pairs, padded with ""."""
+    """Premises and hypotheses as string tensors (pair, token), padded with ""."""
     return {
         name: tf.ragged.constant([getattr(pair, name) for pair in pairs]).to_tensor("")
         for name in ESIM.texts
@@ -33,12 +33,12 @@ def as_tensors(pairs: list[LabelledPair]) -> dict[str, tf.Tensor]:
 
 
 def main() -> None:
-    """Trains a model, and tells its score on held-out pairs."""
+    """Trains a model and prints its score on held-out pairs."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--train", required=True, metavar="FILE", help="JSON lines, as SNLI's")
-    parser.add_argument("--dev", required=True, metavar="FILE", help="the same")
-    parser.add_argument("--elmo", default="small-en", help="a checkpoint (small-en)")
-    parser.add_argument("--epochs", type=int, default=5, help="(5)")
+    parser.add_argument("--train", required=True, metavar="FILE", help="JSON lines, as in SNLI")
+    parser.add_argument("--dev", required=True, metavar="FILE", help="held-out pairs")
+    parser.add_argument("--elmo", default="small-en", help="checkpoint (default: small-en)")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs (default: 5)")
     arguments = parser.parse_args()
     train, dev = (read_pairs(file) for file in (arguments.train, arguments.dev))
     model = new_model(train, Elmo.from_pretrained(arguments.elmo, l2=0.001))

@@ -1,6 +1,8 @@
-"""The shortest way to put ELMo into a Keras model of one's own, functional and subclassed.
+"""Uses ELMo as a layer of your own Keras model, functional and subclassed.
 
-python examples/own_model.py
+    python examples/own_model.py
+
+Prints the loss of both models before and after training.
 """
 
 import argparse
@@ -15,7 +17,7 @@ LABELS = [1, 0, 1, 0]
 
 
 def functional(elmo: Elmo) -> keras.Model:
-    """Sentences in, the probability of a label out."""
+    """Returns a model from strings (batch,) to probabilities (batch, 1)."""
     sentences = keras.Input((), dtype="string")
     hidden = keras.layers.Bidirectional(keras.layers.LSTM(16))(elmo(sentences))
     return keras.Model(sentences, keras.layers.Dense(1, activation="sigmoid")(hidden))
@@ -23,7 +25,7 @@ def functional(elmo: Elmo) -> keras.Model:
 
 @keras.saving.register_keras_serializable(package="examples")
 class Subclassed(keras.Model):
-    """The same as a class."""
+    """The same model as a class."""
 
     def __init__(self, elmo: Elmo, **kwargs):
         super().__init__(**kwargs)
@@ -32,16 +34,16 @@ class Subclassed(keras.Model):
         self.classify = keras.layers.Dense(1, activation="sigmoid")
 
     def call(self, sentences, training=False):
-        """Strings (batch,) to float (batch, 1)."""
-        vectors = self.elmo(sentences, training=training)  # with its mask
+        """Maps strings (batch,) to probabilities, float (batch, 1)."""
+        vectors = self.elmo(sentences, training=training)  # (batch, token, feature), with a mask
         return self.classify(self.lstm(vectors))
 
 
 def main() -> None:
-    """Trains both on a few sentences."""
+    """Trains both models on four sentences."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--elmo", default="small-en", help="a checkpoint (small-en)")
-    parser.add_argument("--epochs", type=int, default=20, help="(20)")
+    parser.add_argument("--elmo", default="small-en", help="checkpoint (default: small-en)")
+    parser.add_argument("--epochs", type=int, default=20, help="epochs (default: 20)")
     arguments = parser.parse_args()
     keras.utils.set_random_seed(0)
     sentences, labels = tf.constant(SENTENCES), tf.constant(LABELS)

@@ -1,10 +1,10 @@
-"""Named entities, or parts of speech: a CRF tagger over words, characters and ELMo.
+"""Trains a CRF tagger for named entities or parts of speech on words, characters and ELMo.
 
     python examples/tag_tokens.py --train train.conll --dev dev.conll --scheme BIO
     python examples/tag_tokens.py --train train.conllu --dev dev.conllu
 
-The extra `tasks` of elmo_tf brings what keeps the score. `elmo-tf task train` does more: batches of
-like length, layers that are kept, restart.
+Requires the extra `tasks`: pip install 'elmo_tf[tasks]'
+`elmo-tf task train` also groups sentences by length, caches the biLM's layers and resumes.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from elmo_tf.tasks.data.tagged_sentences import TaggedSentence, read_tagged
 
 
 def new_tagger(train: list[TaggedSentence], elmo: Elmo, scheme: str | None) -> CRFTagger:
-    """A tagger for the words and tags of some sentences."""
+    """Returns a tagger for the words and tags of `train`."""
     tags = sorted({tag for _, tags in train for tag in tags})
     words = WordEmbedding.from_texts((tokens for tokens, _ in train), 50)
     embeddings = [words, CharacterEmbedding()]
@@ -27,25 +27,25 @@ def new_tagger(train: list[TaggedSentence], elmo: Elmo, scheme: str | None) -> C
 
 
 def as_tensors(tagger: CRFTagger, sentences: list[TaggedSentence]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokens padded with "", and places of their tags, padded with -1."""
+    """Tokens (sentence, token), padded with "", and their tag ids, padded with -1."""
     tokens = tf.ragged.constant([tokens for tokens, _ in sentences])
     tags = tf.ragged.constant([tagger.label_ids(tags) for _, tags in sentences])
     return tokens.to_tensor(""), tags.to_tensor(-1)
 
 
 def main() -> None:
-    """Trains a tagger, and tells its score on held-out sentences."""
+    """Trains a tagger and prints its score on held-out sentences."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--train", required=True, metavar="FILE", help="CoNLL columns, or CoNLL-U")
-    parser.add_argument("--dev", required=True, metavar="FILE", help="the same")
-    parser.add_argument("--scheme", choices=("BIO", "IOB1"), help="of tags that mark spans")
-    parser.add_argument("--elmo", default="small-en", help="a checkpoint (small-en)")
-    parser.add_argument("--epochs", type=int, default=10, help="(10)")
+    parser.add_argument("--train", required=True, metavar="FILE", help="CoNLL columns or CoNLL-U")
+    parser.add_argument("--dev", required=True, metavar="FILE", help="held-out sentences")
+    parser.add_argument("--scheme", choices=("BIO", "IOB1"), help="tagging scheme of spans")
+    parser.add_argument("--elmo", default="small-en", help="checkpoint (default: small-en)")
+    parser.add_argument("--epochs", type=int, default=10, help="epochs (default: 10)")
     arguments = parser.parse_args()
     train, dev = (
         read_tagged(file, scheme=arguments.scheme) for file in (arguments.train, arguments.dev)
     )
-    scheme = "BIO" if arguments.scheme else None  # in which spans are read, whatever the file's
+    scheme = "BIO" if arguments.scheme else None  # the reader converts IOB1 to BIO
     tagger = new_tagger(train, Elmo.from_pretrained(arguments.elmo), scheme)
     tagger.compile(keras.optimizers.Adam(0.001, global_clipnorm=5.0))
     tagger.fit(*as_tensors(tagger, train), batch_size=32, epochs=arguments.epochs, verbose=2)

@@ -1,1 +1,1 @@
-"""The subcommands of `elmo-tf`: their options, and what they call."""
+"""The subcommands of `elmo-tf`: one module per subcommand."""

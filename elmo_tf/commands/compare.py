@@ -1,11 +1,11 @@
-"""The subcommand `compare`: several biLMs ─► one table of perplexity, tests, speed and size."""
+"""The subcommand `compare`: several biLMs ─► one table of their measurements."""
 
 import os
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from elmo_tf.commands.options import MODELS, add_precision, positive
+from elmo_tf.commands.options import CHECKPOINT, add_precision, at_least_1
 from elmo_tf.commands.reports import (
     add_report_options,
     check_report_options,
@@ -16,53 +16,47 @@ from elmo_tf.commands.reports import (
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf compare`."""
+    """Adds `elmo-tf compare`."""
     parser = add(
         "compare",
         _compare,
-        "measure perplexity, tags, senses, speed and size of several biLMs, and print one table",
+        "compare perplexity, tags, senses, speed and size of biLMs",
         "elmo-tf compare small-en run --text text.txt --probe-train train.conllu "
         "--probe-test dev.conllu",
     )
     parser.set_defaults(refuse_call=parser.error)
-    parser.add_argument(
-        "models",
-        nargs="+",
-        metavar="MODEL",
-        help=f"checkpoints: directories, zips, URLs, or names: {MODELS}",
-    )
+    parser.add_argument("models", nargs="+", metavar="MODEL", help=CHECKPOINT)
     parser.add_argument(
         "--text",
         nargs="+",
         default=[],
         metavar="GLOB",
-        help="one tokenised sentence a line, for perplexity (of models with a softmax) and speed",
+        help="text to measure perplexity and speed on, one tokenized sentence per line",
     )
-    tags = parser.add_argument_group("tags, as elmo-tf probe measures them")
-    tags.add_argument("--probe-train", nargs="+", default=[], metavar="FILE", help="CoNLL columns")
-    tags.add_argument("--probe-test", nargs="+", default=[], metavar="FILE", help="the same")
+    tags = parser.add_argument_group("tags, see elmo-tf probe")
+    senses = parser.add_argument_group("senses, see elmo-tf senses")
+    for part in ("train", "test"):
+        tags.add_argument(
+            f"--probe-{part}",
+            nargs="+",
+            default=[],
+            metavar="FILE",
+            help=f"CoNLL file to {part} on",
+        )
+        senses.add_argument(
+            f"--senses-{part}",
+            nargs="+",
+            default=[],
+            metavar="X.data.xml",
+            help=f"sense-annotated text to {part} on",
+        )
     tags.add_argument(
-        "--tag-column", type=positive, metavar="N", help="from 1 (the last; of conllu 4)"
+        "--tag-column", **at_least_1(), help="column, from 1 (default: the last, or 4 of .conllu)"
     )
-    senses = parser.add_argument_group("senses, as elmo-tf senses measures them")
-    senses.add_argument(
-        "--senses-train", nargs="+", default=[], metavar="X.data.xml", help="text with senses"
-    )
-    senses.add_argument(
-        "--senses-test", nargs="+", default=[], metavar="Y.data.xml", help="the same"
-    )
-    senses.add_argument("--inventory", metavar="FILE", help="lemma, part of speech, sense key")
+    senses.add_argument("--inventory", metavar="FILE", help="sense inventory")
     speed = parser.add_argument_group("speed")
-    speed.add_argument(
-        "--turns",
-        type=positive,
-        default=3,
-        metavar="N",
-        help="in which each model embeds other sentences, one model after the other (3)",
-    )
-    speed.add_argument(
-        "--tokens-per-turn", type=positive, default=10_000, metavar="N", help="of --text (10,000)"
-    )
+    speed.add_argument("--turns", **at_least_1(3), help="rounds, with new sentences in each")
+    speed.add_argument("--tokens-per-turn", **at_least_1(10_000), help="tokens per round")
     add_precision(parser)
     add_report_options(parser)
 
@@ -102,7 +96,7 @@ def _refuse_wrong_calls(arguments: Any) -> None:
 
 
 def _names(paths: Sequence[str]) -> list[str]:
-    """The last parts of paths that differ, as many as tell them apart."""
+    """Short distinct names for distinct paths: as few of their last parts as possible."""
     parts = [os.path.abspath(path).split(os.sep) for path in paths]
     length = 1
     while len({tuple(part[-length:]) for part in parts}) < len(parts):
@@ -134,17 +128,17 @@ def _senses_measure(arguments: Any) -> Callable:
 
 
 def _table(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row a measure, a column a model."""
+    """One row per measure, one column per model."""
     rows = []
     for parts in zip(*map(_sections, found.values()), strict=True):
-        # The model with most rows tells their order: others may have fewer layers.
+        # In the order of the model with the most rows: others may have fewer layers.
         names = dict.fromkeys(name for part in sorted(parts, key=len)[::-1] for name in part)
         rows += [[name, *(part.get(name) for part in parts)] for name in names]
     return markdown_table(["measure", *found], rows)
 
 
 def _sections(result: Mapping[str, Any]) -> list[dict[str, str | None]]:
-    """What is told of a model, by kinds; nothing of a kind that was not measured."""
+    """The rows of each kind of measure; empty for a kind that was not measured."""
     kinds = (
         ("size", _size_rows),
         ("tokens_per_second", _speed_rows),

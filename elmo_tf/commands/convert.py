@@ -7,40 +7,44 @@ from typing import Any
 
 from absl import logging
 
-from elmo_tf.commands.options import add_overwrite
+from elmo_tf.commands.options import CHECKPOINT, add_choice, add_overwrite
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf convert`."""
+    """Adds `elmo-tf convert`."""
     parser = add(
         "convert",
         _convert,
-        "read any supported checkpoint and write options.json and weights.hdf5; of one that was "
-        "trained with TensorFlow 1 also softmax.hdf5, and vocab.txt if it stands beside it",
+        "convert any supported checkpoint to options.json and weights.hdf5",
         "elmo-tf convert run converted",
     )
     parser.add_argument(
         "source",
         nargs="+",
         metavar="SOURCE",
-        help="a directory, a zip, a URL of one, options and weights as two files, the name of a "
-        "model, or the prefix of a checkpoint of TensorFlow 1 (run/model.ckpt-1250)",
+        help=f"{CHECKPOINT}; or two files (options and weights), or the prefix of a TensorFlow 1 "
+        "checkpoint (run/model.ckpt-1250)",
     )
-    parser.add_argument("target", metavar="TARGET_DIR", help="the new checkpoint directory")
+    parser.add_argument(
+        "target",
+        metavar="TARGET_DIR",
+        help="new checkpoint directory; of a TensorFlow 1 checkpoint, softmax.hdf5 and vocab.txt "
+        "are converted too",
+    )
     parser.add_argument(
         "--warm-start",
         nargs="+",
         default=[],
         metavar="GLOB",
-        help="text to read first: the state it leaves is where every sentence begins, which suits "
-        "checkpoints trained with carried state",
+        help="run the biLM over this text and store the final LSTM state as the initial state of "
+        "every sentence; for checkpoints that were trained with carried state",
     )
-    parser.add_argument(
+    add_choice(
+        parser,
         "--dtype",
-        choices=("float32", "float16"),
-        default="float32",
-        help="of the numbers in the files; float16 halves the file, and other implementations "
-        "may not read it (float32)",
+        ("float32", "float16"),
+        "number format of the weights; float16 halves the file, but some other "
+        "implementations cannot read it",
     )
     add_overwrite(parser)
 
@@ -63,11 +67,11 @@ def _convert(arguments: Any) -> None:
         original = find_tf1_checkpoint(source)
         if original is not None:
             _convert_softmax(original, bilm, part, arguments.dtype)
-    logging.info("%s is written.", arguments.target)
+    logging.info("Wrote %s.", arguments.target)
 
 
 def _convert_softmax(original: Any, bilm: Any, target: os.PathLike, dtype: str) -> None:
-    """Writes what a training run of the original predicts words with."""
+    """Writes the softmax and vocabulary of a training run of the original implementation."""
     from elmo_tf.checkpoints.load import VOCABULARY_FILE
     from elmo_tf.checkpoints.save import save_softmax
     from elmo_tf.checkpoints.tf1 import load_tf1_softmax

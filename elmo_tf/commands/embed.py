@@ -1,85 +1,74 @@
-"""The subcommand `embed`: sentences in files ─► vectors in files, here or on many machines."""
+"""The subcommand `embed`: sentences in files ─► vectors in files, on one machine or many."""
 
+import dataclasses
 import logging
 from collections.abc import Callable
 from typing import Any
 
 from elmo_tf.commands.options import (
+    add_batch_tokens,
+    add_choice,
+    add_flag,
     add_input_columns,
+    add_layers,
     add_model,
     add_overwrite,
     add_precision,
-    positive,
     print_json,
     stdin_in_a_file,
 )
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf embed`."""
+    """Adds `elmo-tf embed`."""
     parser = add(
         "embed",
         _embed,
-        "write the vectors of a file's sentences; killed, the same call goes on where it was",
+        "write the vectors of the sentences in a file",
         "elmo-tf embed small-en text.txt vectors.hdf5",
+    )
+    parser.epilog = (
+        "If the run is interrupted, repeat the command: it resumes where it stopped. Until OUTPUT "
+        "is complete, the finished part is in OUTPUT.unfinished."
     )
     add_model(parser)
     parser.add_argument(
         "input",
         metavar="INPUT",
-        help="one tokenised sentence a line, or CoNLL columns (.conll, .conllu, …); .gz too; - is "
-        "stdin, from which work cannot be resumed",
+        help="one tokenized sentence per line, or CoNLL columns (.conll, .conllu, …); .gz is "
+        "decompressed; - is stdin, which cannot be resumed",
     )
     parser.add_argument(
         "output",
         metavar="OUTPUT.hdf5",
-        help="appears when it is complete: .hdf5, one dataset a line, named from 0; .parquet, a "
-        "folder of shards; .npz, one array a line; .npy, all tokens, with .npy.offsets.npy. Until "
-        "then, OUTPUT.unfinished holds what is done",
+        help="output; its suffix chooses the format: .hdf5 (one dataset per line, named from 0), "
+        ".parquet (directory of shards), .npz (one array per line) or .npy (one array of all "
+        "tokens, with line offsets in .npy.offsets.npy)",
     )
-    parser.add_argument(
-        "--layers", choices=("all", "top", "average", "mix"), default="all", help="(all)"
-    )
+    add_layers(parser)
     add_precision(parser)
-    parser.add_argument(
-        "--batch-tokens", type=positive, default=4096, metavar="N", help="in a batch (4096)"
-    )
-    parser.add_argument(
+    add_batch_tokens(parser)
+    add_flag(
+        parser,
         "--plan",
-        action="store_true",
-        help="print what the work would take, by 1,000 of the sentences, and do not do it",
+        "print the estimated time, memory and output size; embed only 1,000 sentences",
     )
-    add_input_columns(parser.add_argument_group("the input"))
-    _add_output_options(parser.add_argument_group("the output"))
-    _add_beam_options(parser.add_argument_group("many machines"))
+    add_input_columns(parser.add_argument_group("input"))
+    _add_output_options(parser.add_argument_group("output"))
+    _add_beam_options(parser.add_argument_group("many machines (Apache Beam)"))
 
 
 def _add_output_options(group: Any) -> None:
-    group.add_argument(
-        "--dtype", choices=("float32", "float16"), default="float32", help="of numbers (float32)"
-    )
-    group.add_argument(
-        "--pool",
-        choices=("none", "mean"),
-        default="none",
-        help="mean: one vector a sentence, the mean over its tokens (none)",
-    )
-    group.add_argument(
+    add_choice(group, "--dtype", ("float32", "float16"), "number format of the vectors")
+    add_choice(group, "--pool", ("none", "mean"), "mean: one vector per sentence, the token mean")
+    add_choice(
+        group,
         "--compression",
-        choices=("none", "gzip", "lzf", "snappy", "zstd"),
-        default="none",
-        help="gzip or lzf of HDF5; gzip, snappy or zstd of Parquet; gzip of .npz (none)",
+        ("none", "gzip", "lzf", "snappy", "zstd"),
+        "compression: gzip or lzf (.hdf5); gzip, snappy or zstd (.parquet); gzip (.npz)",
     )
-    group.add_argument(
-        "--forget-sentences",
-        action="store_true",
-        help="leave out the sentences: sentence_to_index of HDF5, text and tokens of Parquet",
-    )
-    group.add_argument(
-        "--use-sentence-keys",
-        action="store_true",
-        help="name the datasets of HDF5 by their sentences",
-    )
+    add_flag(group, "--forget-sentences", "do not store the sentences beside their vectors")
+    add_flag(group, "--use-sentence-keys", "name HDF5 datasets by their sentences")
     add_overwrite(group)
 
 
@@ -87,33 +76,28 @@ def _add_beam_options(group: Any) -> None:
     group.add_argument(
         "--runner",
         metavar="RUNNER",
-        help="do it as an Apache Beam pipeline, on FnApiRunner (here), FlinkRunner, SparkRunner or "
-        "DataflowRunner: INPUT is then a pattern of files, OUTPUT a folder of Parquet shards, and "
-        "MODEL may be an exported one",
+        help="run an Apache Beam pipeline: FnApiRunner (on this machine), FlinkRunner, SparkRunner "
+        "or DataflowRunner. INPUT is then a file pattern, OUTPUT a directory of Parquet shards, "
+        "and MODEL may be an exported model",
     )
     group.add_argument(
         "--beam-option",
         action="append",
         default=[],
         metavar="OPTION",
-        help="of the runner, such as --beam-option=--region=europe-west1; may come several times",
+        help="option of the runner, such as --beam-option=--region=europe-west1; repeatable",
     )
 
 
 def _embed(arguments: Any) -> None:
     from elmo_tf.embedding.outputs.vector_output import OutputOptions
 
-    options = OutputOptions(
-        arguments.dtype,
-        arguments.compression,
-        arguments.forget_sentences,
-        arguments.use_sentence_keys,
-        arguments.pool,
-    )
+    names = [field.name for field in dataclasses.fields(OutputOptions)]
+    options = OutputOptions(**{name: getattr(arguments, name) for name in names})
     if arguments.runner:
         _embed_with_beam(arguments, options)
     elif arguments.beam_option:
-        raise ValueError("--beam-option is for a pipeline: name its runner (--runner).")
+        raise ValueError("--beam-option needs a pipeline: name its runner (--runner).")
     else:
         _embed_file(arguments, options)
 
@@ -128,7 +112,7 @@ def _embed_file(arguments: Any, options: Any) -> None:
     share_cores_for_embedding()
     how = arguments.layers, arguments.precision, arguments.batch_tokens
     if not arguments.plan:
-        # Before the model is read, which takes longer than to see that it will not be needed.
+        # Checked before the model is loaded, which takes longer.
         kind = output_format(arguments.output)
         kind.check(options)
         kind.refuse(arguments.output, arguments.overwrite)
@@ -151,10 +135,10 @@ def _embed_with_beam(arguments: Any, options: Any) -> None:
     from elmo_tf.pipelines import run_embedding_pipeline
 
     if arguments.plan:
-        raise ValueError("--plan is for the work of one machine: leave --runner out.")
+        raise ValueError("--plan estimates the run of one machine: leave --runner out.")
     if options.use_sentence_keys:
         raise ValueError("--use-sentence-keys is for HDF5: a pipeline writes Parquet.")
-    # Workers' tracebacks; the error itself is told in a line.
+    # Hides the workers' tracebacks: the error itself is reported in one line.
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     counts = run_embedding_pipeline(
         arguments.model,

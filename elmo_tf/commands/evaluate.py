@@ -3,20 +3,15 @@
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import (
-    add_files,
-    add_language_model,
-    print_json,
-    stdin_in_a_file,
-)
+from elmo_tf.commands.options import add_files, add_language_model, print_json, stdin_in_a_file
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf evaluate`."""
+    """Adds `elmo-tf evaluate`."""
     parser = add(
         "evaluate",
         _evaluate,
-        "measure perplexity per token on text, by the full softmax",
+        "measure perplexity per token, with the full softmax",
         "elmo-tf evaluate run text.txt",
     )
     add_language_model(parser)

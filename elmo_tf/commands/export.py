@@ -4,36 +4,35 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_checkpoint, add_overwrite, add_precision, natural
+from elmo_tf.commands.options import add_flag, add_model, add_overwrite, add_precision, add_version
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf export`."""
+    """Adds `elmo-tf export`."""
     parser = add(
         "export",
         _export,
-        "write a checked SavedModel for TF Serving",
+        "export a checkpoint as a SavedModel for TF Serving",
         "elmo-tf export small-en exported",
     )
-    add_checkpoint(parser)
-    parser.add_argument("directory", metavar="DIR", help="gets a folder named by the version")
-    parser.add_argument("--version", type=natural, default=1, metavar="N", help="(1)")
+    add_model(parser, "checkpoint")
+    add_version(parser)
     add_precision(parser)
-    parser.add_argument(
+    add_flag(
+        parser,
         "--free-characters",
-        action="store_true",
-        help="let the signature char_ids take fewer ids a token than the model keeps",
+        "let the char_ids signature accept fewer ids per token than the model's maximum",
     )
-    parser.add_argument(
+    add_flag(
+        parser,
         "--raw-text",
-        action="store_true",
-        help="add the signature text, which splits off punctuation; servers need tensorflow-text",
+        "add the signature `text`, which splits off punctuation (needs tensorflow-text)",
     )
     parser.add_argument(
         "--warmup",
         metavar="TEXT",
-        help="a file whose first sentences TF Serving embeds when it loads the model, so that the "
-        "first users need not wait",
+        help="text file; TF Serving embeds its first sentences when it loads the model, so that "
+        "the first requests are fast",
     )
     add_overwrite(parser)
 

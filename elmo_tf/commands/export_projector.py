@@ -5,54 +5,48 @@ from typing import Any
 
 from elmo_tf.commands.options import (
     add_input_columns,
+    add_layers,
     add_model,
     add_overwrite,
     add_precision,
-    positive,
+    at_least_1,
     print_json,
 )
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf export-projector`."""
+    """Adds `elmo-tf export-projector`."""
     parser = add(
         "export-projector",
         _export_projector,
-        "write tokens' vectors for the projector of TensorBoard, which draws them in space",
+        "write token vectors for TensorBoard's embedding projector",
         "elmo-tf export-projector small-en text.txt projector",
     )
-    parser.epilog = "Then: tensorboard --logdir LOGDIR, and there PROJECTOR (among the inactive)."
+    parser.epilog = (
+        "To view the vectors: tensorboard --logdir LOGDIR, then PROJECTOR in the menu INACTIVE."
+    )
     add_model(parser)
     parser.add_argument(
         "file",
         metavar="FILE",
-        help="one tokenised sentence a line, or CoNLL columns (.conll, .conllu, …); .gz too",
+        help="one tokenized sentence per line, or CoNLL columns (.conll, .conllu, …); .gz is "
+        "decompressed",
     )
-    parser.add_argument("logdir", metavar="LOGDIR", help="folder that appears when it is complete")
-    parser.add_argument(
-        "--layers",
-        choices=("all", "top", "average", "mix"),
-        default="all",
-        help="all: a tensor for each layer (all)",
-    )
+    parser.add_argument("logdir", metavar="LOGDIR", help="output directory")
+    add_layers(parser)
     parser.add_argument(
         "--max-tokens",
-        type=positive,
-        default=10_000,
-        metavar="N",
-        help="the first so many; the projector is slow with more (10000)",
+        **at_least_1(10_000),
+        help="tokens to export; the projector is slow with more",
     )
-    parser.add_argument(
-        "--words", nargs="+", metavar="WORD", help="only tokens that are one of these"
-    )
+    parser.add_argument("--words", nargs="+", metavar="WORD", help="export only these tokens")
     add_precision(parser)
-    group = parser.add_argument_group("the input")
+    group = parser.add_argument_group("input")
     add_input_columns(group)
     group.add_argument(
         "--tag-column",
-        type=positive,
-        metavar="N",
-        help="of CoNLL columns, from 1: adds its tags to what is shown of a token",
+        **at_least_1(),
+        help="column of tags to show with each token, from 1 (CoNLL files)",
     )
     add_overwrite(parser)
 
@@ -61,7 +55,7 @@ def _export_projector(arguments: Any) -> None:
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.projector import check_projector, export_projector, read_occurrences
 
-    # Before the model is read, which takes longer.
+    # Checked before the model is loaded, which takes longer.
     check_projector(arguments.logdir, arguments.overwrite)
     occurrences = read_occurrences(
         arguments.file,

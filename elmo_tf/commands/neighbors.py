@@ -1,35 +1,43 @@
-"""The subcommand `neighbors`: words in context ─► the tokens of a text that are most like them."""
+"""The subcommand `neighbors`: words in context ─► the nearest tokens of a corpus."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from absl import logging
 
-from elmo_tf.commands.neighbor_tables import neighbour_tables
-from elmo_tf.commands.options import CHECKPOINT, add_precision, natural, positive
-from elmo_tf.commands.reports import add_report_options, check_report_options, report
+from elmo_tf.commands.options import CHECKPOINT, add_precision, at_least_0, at_least_1
+from elmo_tf.commands.reports import (
+    add_report_options,
+    check_report_options,
+    markdown_table,
+    report,
+)
+
+_CONTEXT = 8  # tokens of context on each side of a token in a table
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf neighbors`."""
+    """Adds `elmo-tf neighbors`."""
     parser = add(
         "neighbors",
         _neighbors,
-        "find the tokens of a text that are most like a word in context, layer by layer, by an "
-        "index that is built once",
+        "find the nearest tokens of a corpus to a word in context",
         "elmo-tf neighbors string --index index --model small-en --corpus text.txt",
     )
     parser.set_defaults(refuse_call=parser.error)
+    parser.epilog = (
+        "The first call builds the index from --model and --corpus; later calls need only --index."
+    )
     parser.add_argument(
         "words",
         nargs="*",
         metavar="WORD",
-        help="tokens, in front of the options; without any, the index is built or checked",
+        help="words to look up, before the options; without words, only build or check the index",
     )
-    _add_index(parser.add_argument_group("the index"))
-    _add_query(parser.add_argument_group("what is looked for"))
+    _add_index(parser.add_argument_group("index"))
+    _add_query(parser.add_argument_group("query"))
     add_report_options(parser)
 
 
@@ -38,24 +46,22 @@ def _add_index(group: Any) -> None:
         "--index",
         required=True,
         metavar="DIR",
-        help="its folder; built from --model and --corpus if it is not there",
+        help="directory of the index; built if it does not exist",
     )
     group.add_argument(
         "--model",
         metavar="CHECKPOINT",
-        help=f"{CHECKPOINT}; not needed for an index that is there, as long as the model is where "
-        "it was",
+        help=f"model to build the index with (default: that of the index): {CHECKPOINT}",
     )
     group.add_argument(
         "--corpus",
         nargs="+",
         default=[],
         metavar="GLOB",
-        help="text files, one tokenised sentence a line; .gz is unpacked; not needed for an index "
-        "that is there",
+        help="text to build the index from, one tokenized sentence per line; .gz is decompressed",
     )
     group.add_argument(
-        "--max-tokens", type=positive, metavar="N", help="stop reading the corpus there (all)"
+        "--max-tokens", **at_least_1(), help="tokens of the corpus to read (default: all)"
     )
     add_precision(group)
 
@@ -64,26 +70,17 @@ def _add_query(group: Any) -> None:
     group.add_argument(
         "--sentence",
         metavar="TEXT",
-        help="a tokenised sentence with WORD in it, which is looked for; else occurrences of WORD "
-        "in the corpus are, in uses that are not alike",
+        help="tokenized sentence that contains WORD (default: dissimilar occurrences of WORD in "
+        "the corpus)",
     )
-    group.add_argument(
-        "--occurrences",
-        type=positive,
-        default=2,
-        metavar="N",
-        help="of a word that are looked for (2)",
-    )
+    group.add_argument("--occurrences", **at_least_1(2), help="occurrences to query per word")
     group.add_argument(
         "--layer",
         nargs="+",
-        type=natural,
-        metavar="N",
-        help="whose vectors are compared (all but 0); 0 stands for types, whatever their context",
+        **at_least_0(),
+        help="layers to compare (default: all except 0); 0 compares types, without context",
     )
-    group.add_argument(
-        "--top", type=positive, default=5, metavar="N", help="tokens to be found for each (5)"
-    )
+    group.add_argument("--top", **at_least_1(5), help="neighbors per occurrence and layer")
     words = group.add_mutually_exclusive_group()
     words.add_argument(
         "--same-word",
@@ -91,15 +88,19 @@ def _add_query(group: Any) -> None:
         action="store_const",
         const="same",
         default="any",
-        help="find occurrences of WORD alone (any word)",
+        help="find only occurrences of WORD",
     )
     words.add_argument(
-        "--other-words", dest="which", action="store_const", const="other", help="find others alone"
+        "--other-words",
+        dest="which",
+        action="store_const",
+        const="other",
+        help="find only other words",
     )
     group.add_argument(
         "--vectors",
         metavar="FILE",
-        help="GloVe, word2vec or fastText, as text, .gz too: tell the nearest types by it beside",
+        help="static word vectors, to report nearest types too: GloVe, word2vec or fastText text",
     )
 
 
@@ -108,34 +109,28 @@ def _neighbors(arguments: Any) -> None:
     from elmo_tf.threads import share_cores_for_embedding
 
     folder = Path(arguments.index)
-    is_there = folder.is_dir() and any(folder.iterdir())
-    if not is_there and not (arguments.model and arguments.corpus):
+    exists = folder.is_dir() and any(folder.iterdir())
+    if not exists and not (arguments.model and arguments.corpus):
         arguments.refuse_call(
             f"there is no index {folder}: name a model (--model) and text (--corpus) to build it"
         )
     if arguments.sentence is not None and not arguments.words:
-        arguments.refuse_call("name the WORD of the sentence (--sentence), in front of the options")
-    if arguments.sentence is not None:
-        _check_sentence(arguments.sentence.split(), arguments.words)
+        arguments.refuse_call("--sentence needs its WORD, before the options")
+    for word in arguments.words if arguments.sentence is not None else ():
+        if word not in arguments.sentence.split():
+            raise ValueError(
+                f"--sentence {arguments.sentence!r} does not contain the token {word!r}."
+            )
     check_report_options(arguments)
     share_cores_for_embedding()
     vectors = None if arguments.vectors is None else read_word_vectors(arguments.vectors)
-    index = _opened(arguments, folder) if is_there else _built(arguments, folder)
+    index = _opened(arguments, folder) if exists else _built(arguments, folder)
     about = ("model", "digest", "precision", "sentences", "tokens", "types")
     content = {
         "index": {"folder": str(folder), **{key: index.description[key] for key in about}},
         "words": [_about(index, vectors, word, arguments) for word in arguments.words],
     }
-    report(arguments, content, lambda: neighbour_tables(content))
-
-
-def _check_sentence(tokens: Sequence[str], words: Iterable[str]) -> None:
-    for word in words:
-        if word not in tokens:
-            raise ValueError(
-                f"The word {word!r} is no token of the sentence (--sentence), of which the tokens "
-                f"are {' '.join(tokens)!r}."
-            )
+    report(arguments, content, lambda: _markdown(content))
 
 
 def _opened(arguments: Any, folder: Path) -> Any:
@@ -155,7 +150,7 @@ def _built(arguments: Any, folder: Path) -> Any:
     refuse_directory(folder)
     files = text_files(arguments.corpus)
     embedder = Embedder(arguments.model, precision=arguments.precision)
-    # The index may be used from another folder.
+    # Absolute: later calls may come from another working directory.
     name = arguments.model
     name = os.path.abspath(name) if os.path.exists(name) else name
     build_occurrence_index(embedder, files, folder, arguments.max_tokens, name)
@@ -163,7 +158,7 @@ def _built(arguments: Any, folder: Path) -> Any:
 
 
 def _about(index: Any, vectors: Any, word: str, arguments: Any) -> dict[str, Any]:
-    """What there is to tell of a word."""
+    """The results of a word."""
     from elmo_tf.evaluation.occurrence_index import Occurrence
 
     layers = [layer for layer in arguments.layer or index.layers if layer]
@@ -184,7 +179,8 @@ def _about(index: Any, vectors: Any, word: str, arguments: Any) -> dict[str, Any
     found = index.nearest(occurrences, layers, arguments.top, arguments.which)
     for occurrence, by_layer in zip(occurrences, found, strict=True):
         neighbors = {
-            str(layer): [_neighbour(index, one) for one in best] for layer, best in by_layer.items()
+            str(layer): [_neighbor(index, token) for token in nearest]
+            for layer, nearest in by_layer.items()
         }
         content["occurrences"].append({**_in_context(*occurrence), "neighbors": neighbors})
     return content
@@ -201,7 +197,7 @@ def _types(found: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
     return [{"token": token, "similarity": round(near, 4)} for token, near in found]
 
 
-def _neighbour(index: Any, found: Any) -> dict[str, Any]:
+def _neighbor(index: Any, found: Any) -> dict[str, Any]:
     source = index.source(found.sentence)
     context = _in_context(index.tokens(found.sentence), found.position, source)
     return {"similarity": round(found.similarity, 4), **context}
@@ -216,3 +212,50 @@ def _in_context(tokens: Sequence[str], position: int, source: Any) -> dict[str, 
         "file": file,
         "line": line,
     }
+
+
+def _markdown(content: Mapping[str, Any]) -> str:
+    """The results as headings and tables."""
+    index = content["index"]
+    parts = [
+        f"{index['folder']}: {index['tokens']:,} tokens in {index['sentences']:,} sentences, "
+        f"{index['types']:,} types, by the biLM {index['model']}."
+    ]
+    for about in content["words"]:
+        parts.append(f"# {_visible(about['word'])} ({about['count']:,} times)")
+        for key, name in (("vectors", "nearest by --vectors"), ("types", "nearest in layer 0")):
+            if key in about:
+                rows = [
+                    (_visible(near["token"]), f"{near['similarity']:.3f}") for near in about[key]
+                ]
+                parts.append(markdown_table([name, "similarity"], rows))
+        for occurrence in about["occurrences"]:
+            parts.append(f"## {_marked(occurrence)}\n\n{_origin(occurrence)}")
+            for layer, neighbors in occurrence["neighbors"].items():
+                rows = [
+                    (_marked(near), f"{near['similarity']:.3f}", _origin(near))
+                    for near in neighbors
+                ]
+                parts.append(markdown_table([f"layer {layer}", "similarity", "from"], rows))
+    return "\n\n".join(parts)
+
+
+def _marked(found: Mapping[str, Any]) -> str:
+    """A token in bold, with its context."""
+    tokens, position = found["sentence"].split(" "), found["position"]
+    first, end = max(0, position - _CONTEXT), position + 1 + _CONTEXT
+    words = [_visible(token) for token in tokens[first:end]]
+    words[position - first] = f"**{words[position - first]}**"
+    return " ".join(["…"] * (first > 0) + words + ["…"] * (end < len(tokens)))
+
+
+def _origin(found: Mapping[str, Any]) -> str:
+    if found["file"] is None:
+        return "from --sentence"
+    return f"{_visible(os.path.basename(found['file']))}:{found['line']}"
+
+
+def _visible(text: str) -> str:
+    from elmo_tf.evaluation.visible_text import visible
+
+    return visible(text).replace("|", "\\|")

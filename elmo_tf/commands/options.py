@@ -1,4 +1,4 @@
-"""What the options of several subcommands have in common."""
+"""Options and input and output helpers that several subcommands share."""
 
 import argparse
 import contextlib
@@ -11,23 +11,35 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 STDIN = "-"  # in place of a text file
-# The models that go by a name. (What knows their files is slow to import.)
-MODELS = "small-en, which comes with elmo-tf, or the published original, small, medium, 5.5B"
-CHECKPOINT = f"a directory, a zip, a URL, or a name: {MODELS}"
+# A literal: the modules that know the models are slow to import.
+CHECKPOINT = (
+    "directory, zip, URL or name of a checkpoint; names: small-en (included), original, small, "
+    "medium, 5.5B (downloaded)"
+)
+
+
+def add_flag(parser: Any, name: str, help: str) -> None:
+    """Adds an option without a value."""
+    parser.add_argument(name, action="store_true", help=help)
+
+
+def add_choice(parser: Any, name: str, choices: Sequence[str], help: str) -> None:
+    """Adds an option that takes one of `choices`. The first is the default."""
+    parser.add_argument(name, choices=choices, default=choices[0], help=help)
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
-    """The text that a subcommand reads."""
+    """Adds the text files that a subcommand reads."""
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILES",
-        help=f"text, one tokenised sentence a line; .gz is unpacked; {STDIN} is stdin",
+        help=f"text, one tokenized sentence per line; .gz is decompressed; {STDIN} is stdin",
     )
 
 
 def text_sources(patterns: Iterable[str]) -> list[Any]:
-    """The text files that some patterns name, see `text_files`; `-` is stdin, to be read once."""
+    """The text files that match some patterns, see `text_files`. `-` is stdin, read once."""
     from elmo_tf.text.corpus import text_files
 
     sources: dict[Any, None] = {}
@@ -39,103 +51,127 @@ def text_sources(patterns: Iterable[str]) -> list[Any]:
 
 @contextlib.contextmanager
 def stdin_in_a_file(paths: Sequence[str]) -> Iterator[list[str]]:
-    """Gives `-` the path of a temporary copy of stdin, for text that is read more than once."""
-    with contextlib.ExitStack() as stack:
-        copy = None
-        if STDIN in paths:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="elmo-tf-"))
-            copy = os.path.join(folder, "stdin")
-            with open(copy, "wb") as file:
-                shutil.copyfileobj(sys.stdin.buffer, file)
+    """Replaces `-` by the path of a temporary copy of stdin, for text that is read repeatedly."""
+    if STDIN not in paths:
+        yield list(paths)
+        return
+    with tempfile.TemporaryDirectory(prefix="elmo-tf-") as folder:
+        copy = os.path.join(folder, "stdin")
+        with open(copy, "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
         yield [copy if path == STDIN else path for path in paths]
 
 
-def add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    """The checkpoint that a subcommand reads."""
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help=CHECKPOINT)
+def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
+    """Adds the checkpoint that a subcommand reads."""
+    parser.add_argument(name, metavar=name.upper(), help=CHECKPOINT)
 
 
 def add_language_model(parser: Any) -> None:
-    """The language model that a subcommand reads."""
-    parser.add_argument("checkpoint", metavar="CHECKPOINT", help="work directory of elmo-tf train")
-
-
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """The model whose vectors a subcommand uses."""
-    parser.add_argument("model", metavar="MODEL", help=CHECKPOINT)
+    """Adds the language model (a biLM with its softmax) that a subcommand reads."""
+    parser.add_argument(
+        "checkpoint",
+        metavar="CHECKPOINT",
+        help="checkpoint with a softmax, such as the work directory of elmo-tf train",
+    )
 
 
 def add_input_columns(group: Any) -> None:
-    """How a file of sentences is read that may hold CoNLL columns."""
+    """Adds the format of an input that holds sentences as text or CoNLL columns."""
     group.add_argument(
         "--input-format",
         choices=("text", "conll", "conllu"),
-        help="instead of what the input's name tells",
+        help="format of the input (default: by the file name)",
     )
+    add_token_column(group)
+
+
+def add_token_column(group: Any) -> None:
+    """Adds the column of the tokens in CoNLL files."""
     group.add_argument(
         "--token-column",
-        type=positive,
-        metavar="N",
-        help="of CoNLL columns, from 1 (1, or 2 of .conllu)",
+        **at_least_1(),
+        help="column of the tokens, from 1 (default: 1, or 2 of .conllu)",
     )
 
 
 def add_overwrite(parser: argparse.ArgumentParser) -> None:
-    """The permission to replace an output."""
-    parser.add_argument("--overwrite", action="store_true", help="replace an output that exists")
+    """Adds `--overwrite`."""
+    add_flag(parser, "--overwrite", "replace existing outputs")
+
+
+def add_layers(parser: argparse.ArgumentParser) -> None:
+    """Adds the choice of layers."""
+    add_choice(
+        parser,
+        "--layers",
+        ("all", "top", "average", "mix"),
+        "all layers (one vector per layer and token), the top layer, the average of all layers, or "
+        "their mix by the mixing weights",
+    )
+
+
+def add_batch_tokens(parser: argparse.ArgumentParser) -> None:
+    """Adds the size of the batches in which sentences are embedded."""
+    parser.add_argument("--batch-tokens", **at_least_1(4096), help="tokens per batch")
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Adds the directory and version number of an exported model."""
+    parser.add_argument("directory", metavar="DIR", help="the model is written to DIR/VERSION")
+    parser.add_argument("--version", **at_least_0(1), help="version number of the model")
 
 
 def add_precision(parser: argparse.ArgumentParser) -> None:
-    """The precision in which a model multiplies where it is used."""
-    parser.add_argument(
+    """Adds the precision of a model's matrix products."""
+    add_choice(
+        parser,
         "--precision",
-        choices=("float32", "bfloat16"),
-        default="float32",
-        help="of products; bfloat16 is faster where the processor has it, and less exact (float32)",
+        ("float32", "bfloat16"),
+        "precision of matrix products; bfloat16 is less exact, and faster on processors with "
+        "bfloat16 instructions",
     )
 
 
 def print_json(content: Any, indent: int | None = None) -> None:
-    """Writes one JSON value to stdout, see `json_text`."""
+    """Prints one JSON value, see `json_text`."""
     print(json_text(content, indent))
 
 
 def json_text(content: Any, indent: int | None = None) -> str:
-    """A JSON value. What stands for an invalid byte of a text is escaped."""
+    """A value as JSON. The surrogates that represent invalid bytes of a text are escaped."""
     text = json.dumps(content, ensure_ascii=False, indent=indent)
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def natural(text: str) -> int:
-    """An integer of at least 0."""
-    return _number(text, int, lambda value: value >= 0, "an integer of at least 0")
+def _number(kind: Callable, allowed: str, is_allowed: Callable) -> Callable[[str], Any]:
+    """Returns a parser of numbers in a range, for argparse."""
+
+    def parse(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not is_allowed(value):
+            raise argparse.ArgumentTypeError(f"must be {allowed}, not {text!r}")
+        return value
+
+    return parse
 
 
-def positive(text: str) -> int:
-    """An integer of at least 1."""
-    return _number(text, int, lambda value: value >= 1, "an integer of at least 1")
+def at_least_1(default: int | None = None) -> dict[str, Any]:
+    """The arguments of `add_argument` for an integer >= 1."""
+    return {"type": positive, "default": default, "metavar": "N"}
 
 
-def positive_float(text: str) -> float:
-    """A number above 0."""
-    return _number(text, float, lambda value: 0 < value < float("inf"), "a number above 0")
+def at_least_0(default: int | None = None) -> dict[str, Any]:
+    """The arguments of `add_argument` for an integer >= 0."""
+    return {"type": natural, "default": default, "metavar": "N"}
 
 
-def not_negative(text: str) -> float:
-    """A number of at least 0."""
-    return _number(text, float, lambda value: 0 <= value < float("inf"), "a number of at least 0")
-
-
-def rate(text: str) -> float:
-    """A number from 0 to below 1."""
-    return _number(text, float, lambda value: 0 <= value < 1, "a number from 0 to below 1")
-
-
-def _number(text: str, kind: Callable, is_allowed: Callable, allowed: str) -> Any:
-    try:
-        value = kind(text)
-    except ValueError:
-        value = None
-    if value is None or not is_allowed(value):
-        raise argparse.ArgumentTypeError(f"must be {allowed}, not {text!r}")
-    return value
+_INFINITY = float("inf")
+natural = _number(int, "an integer of at least 0", lambda value: value >= 0)
+positive = _number(int, "an integer of at least 1", lambda value: value >= 1)
+positive_float = _number(float, "a number above 0", lambda value: 0 < value < _INFINITY)
+not_negative = _number(float, "a number of at least 0", lambda value: 0 <= value < _INFINITY)
+rate = _number(float, "a number from 0 to below 1", lambda value: 0 <= value < 1)

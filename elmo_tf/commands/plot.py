@@ -4,13 +4,20 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from elmo_tf.commands.options import CHECKPOINT, add_overwrite, add_precision, positive
+from elmo_tf.commands.options import (
+    CHECKPOINT,
+    add_choice,
+    add_overwrite,
+    add_precision,
+    at_least_1,
+)
 
 
-def add_command(add_group: Callable) -> None:
-    """`elmo-tf plot`, and the kinds of pictures."""
-    add = add_group(
+def add_command(add: Callable) -> None:
+    """Adds `elmo-tf plot`."""
+    add = add(
         "plot",
+        None,
         "draw a picture, as PNG, SVG or PDF",
         "elmo-tf plot training run --output training.png",
         "KIND",
@@ -25,7 +32,7 @@ def _add_training(add: Callable) -> None:
     parser = add(
         "training",
         _plot_training,
-        "draw losses, held-out perplexities and more of training runs, from their logs",
+        "draw the losses and held-out perplexities of training runs",
         "elmo-tf plot training run --output training.png",
     )
     parser.add_argument(
@@ -34,36 +41,28 @@ def _add_training(add: Callable) -> None:
         metavar="RUN",
         help="work directory of elmo-tf train, or its log.jsonl; at most 7",
     )
-    parser.add_argument(
-        "--by",
-        choices=("step", "tokens", "time"),
-        default="step",
-        help="what runs along the axis; time if the log has it (step)",
-    )
+    add_choice(parser, "--by", ("step", "tokens", "time"), "x axis; time must be in the log")
     parser.add_argument(
         "--smooth",
-        type=positive,
-        metavar="STEPS",
-        help="of which means are drawn; the next odd number counts (a hundredth of all)",
+        **at_least_1(),
+        help="draw moving averages over N steps (default: a hundredth of all steps)",
     )
     _add_picture(parser)
 
 
 def _plot_training(arguments: Any) -> None:
-    from elmo_tf.evaluation.plots.style import check_picture, save_figure
     from elmo_tf.evaluation.plots.training_log import read_runs
     from elmo_tf.evaluation.plots.training_plot import draw_training
 
-    check_picture(arguments.output, arguments.overwrite)
-    figure = draw_training(read_runs(arguments.runs), arguments.by, arguments.smooth)
-    save_figure(figure, arguments.output, arguments.overwrite, arguments.dpi)
+    save = _saver(arguments)
+    save(draw_training(read_runs(arguments.runs), arguments.by, arguments.smooth))
 
 
 def _add_similarity(add: Callable) -> None:
     parser = add(
         "similarity",
         _plot_similarity,
-        "draw how alike the tokens of sentences are, in each layer",
+        "draw the similarity of the tokens of sentences, in each layer",
         "elmo-tf plot similarity 'The bank of the river' 'A bank account' --model small-en "
         "--output similarity.png",
     )
@@ -71,7 +70,7 @@ def _add_similarity(add: Callable) -> None:
         "sentences",
         nargs="+",
         metavar="SENTENCE",
-        help="split at white space; at most 60 tokens in all",
+        help="whitespace-separated tokens; at most 60 in total",
     )
     parser.add_argument("--model", required=True, metavar="CHECKPOINT", help=CHECKPOINT)
     add_precision(parser)
@@ -85,88 +84,90 @@ def _plot_similarity(arguments: Any) -> None:
         draw_similarities,
         token_similarities,
     )
-    from elmo_tf.evaluation.plots.style import check_picture, save_figure
 
-    # Before the model is read, which takes longer.
-    check_picture(arguments.output, arguments.overwrite)
+    save = _saver(arguments)
     sentences = checked_sentences(arguments.sentences)
     embedder = Embedder(arguments.model, precision=arguments.precision)
-    figure = draw_similarities(token_similarities(embedder, sentences))
-    save_figure(figure, arguments.output, arguments.overwrite, arguments.dpi)
+    save(draw_similarities(token_similarities(embedder, sentences)))
 
 
 def _add_weights(add: Callable) -> None:
     parser = add(
         "weights",
         _plot_weights,
-        "draw the share of each layer in the mixes that task models have learnt",
+        "draw the mixing weights of task models",
         "elmo-tf plot weights ner pos --output weights.png",
     )
     parser.add_argument(
-        "workdirs", nargs="+", metavar="WORKDIR", help="of elmo-tf task train, with ELMo"
+        "workdirs",
+        nargs="+",
+        metavar="WORKDIR",
+        help="work directories of elmo-tf task train --elmo",
     )
-    parser.add_argument("--json", metavar="FILE", help="write the numbers there too")
+    parser.add_argument("--json", metavar="FILE", help="also write the weights there, as JSON")
     _add_picture(parser)
 
 
 def _plot_weights(arguments: Any) -> None:
     from elmo_tf.checkpoints.save import write_json
     from elmo_tf.evaluation.plots.mix_plot import draw_mixes, mixes_of
-    from elmo_tf.evaluation.plots.style import check_picture, save_figure
     from elmo_tf.files import refuse_file
     from elmo_tf.trainers.tasks.workdir import load_model
 
-    check_picture(arguments.output, arguments.overwrite)
+    save = _saver(arguments)
     if arguments.json is not None:
         refuse_file(arguments.json, arguments.overwrite)
     mixes = []
     for workdir, name in zip(arguments.workdirs, _names(arguments.workdirs), strict=True):
         model, _ = load_model(workdir)
         if model.elmo is None:
-            raise ValueError(f"{workdir} holds a model without ELMo: there is no mix to draw.")
-        mixes += mixes_of(name, model.elmo, _places(model))
-    save_figure(draw_mixes(mixes), arguments.output, arguments.overwrite, arguments.dpi)
+            raise ValueError(f"{workdir} holds a model without ELMo, which has no mixing weights.")
+        both = len(model.elmo.mixes) == 2
+        places = ["input", "output"] if both else [model.token_vectors.placement]
+        mixes += mixes_of(name, model.elmo, places)
+    save(draw_mixes(mixes))
     if arguments.json is not None:
         rows = [{**mix._asdict(), "shares": mix.shares.tolist()} for mix in mixes]
         write_json(arguments.json, {"mixes": rows})
 
 
 def _names(folders: Sequence[str]) -> list[str]:
-    """Their last parts, or all of them where these are not distinct."""
-    whole = [os.path.normpath(folder) for folder in folders]
-    last = [os.path.basename(folder) for folder in whole]
-    return last if len(set(last)) == len(last) else whole
-
-
-def _places(model: Any) -> list[str]:
-    """Where the mixes of a task model go in."""
-    return ["input", "output"] if len(model.elmo.mixes) == 2 else [model.token_vectors.placement]
+    """The last parts of some paths, or the full paths if the last parts are not distinct."""
+    full = [os.path.normpath(folder) for folder in folders]
+    last = [os.path.basename(folder) for folder in full]
+    return last if len(set(last)) == len(last) else full
 
 
 def _add_sample_efficiency(add: Callable) -> None:
     parser = add(
         "sample-efficiency",
         _plot_sample_efficiency,
-        "draw scores by share of the training data, with and without ELMo, from a sweep",
+        "draw the scores of a sweep by share of the training data",
         "elmo-tf plot sample-efficiency sweep.json --output sweep.png",
     )
-    parser.add_argument("sweep", metavar="FILE", help="written by elmo-tf task sweep --json FILE")
+    parser.add_argument(
+        "sweep", metavar="FILE", help="results, from elmo-tf task sweep --json FILE"
+    )
     _add_picture(parser)
 
 
 def _plot_sample_efficiency(arguments: Any) -> None:
     from elmo_tf.evaluation.plots.sample_efficiency_plot import draw_sample_efficiency, read_sweep
-    from elmo_tf.evaluation.plots.style import check_picture, save_figure
 
-    check_picture(arguments.output, arguments.overwrite)
-    figure = draw_sample_efficiency(read_sweep(arguments.sweep))
-    save_figure(figure, arguments.output, arguments.overwrite, arguments.dpi)
+    save = _saver(arguments)
+    save(draw_sample_efficiency(read_sweep(arguments.sweep)))
 
 
 def _add_picture(parser: Any) -> None:
-    group = parser.add_argument_group("the picture")
-    group.add_argument("--output", required=True, metavar="FILE", help=".png, .svg or .pdf")
-    group.add_argument(
-        "--dpi", type=positive, default=150, metavar="N", help="dots of an inch, of PNG (150)"
-    )
+    group = parser.add_argument_group("picture")
+    group.add_argument("--output", required=True, metavar="FILE", help=".png, .svg or .pdf file")
+    group.add_argument("--dpi", **at_least_1(150), help="resolution of PNG, in dots per inch")
     add_overwrite(group)
+
+
+def _saver(arguments: Any) -> Callable[[Any], None]:
+    """Checks the output, before slower work begins. Returns a function that saves a figure."""
+    from elmo_tf.evaluation.plots.style import check_picture, save_figure
+
+    check_picture(arguments.output, arguments.overwrite)
+    return lambda figure: save_figure(figure, arguments.output, arguments.overwrite, arguments.dpi)

@@ -1,9 +1,17 @@
-"""The subcommand `probe`: model + tagged sentences ─► what each layer knows of the tags."""
+"""The subcommand `probe`: tagged sentences ─► accuracy of a linear classifier on each layer."""
 
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_model, add_precision, natural, positive, positive_float
+from elmo_tf.commands.options import (
+    add_flag,
+    add_model,
+    add_precision,
+    add_token_column,
+    at_least_0,
+    at_least_1,
+    positive_float,
+)
 from elmo_tf.commands.reports import (
     add_report_options,
     check_report_options,
@@ -17,25 +25,25 @@ _LIMITS = ("max_iterations", "max_train_tokens", "seed")
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf probe`."""
+    """Adds `elmo-tf probe`."""
     parser = add(
         "probe",
         _probe,
-        "measure how well a linear classifier tells tags by the frozen vectors of each layer",
+        "measure how well a linear classifier predicts tags from each layer",
         "elmo-tf probe small-en --train train.conllu --test dev.conllu",
     )
     add_model(parser)
-    for name, purpose in (("train", "to fit the classifiers on"), ("test", "to measure them on")):
+    for name, purpose in (("train", "to train on"), ("test", "to test on")):
         parser.add_argument(
             f"--{name}",
             nargs="+",
             required=True,
             metavar="FILE",
-            help=f"tagged sentences {purpose}, in CoNLL columns or CoNLL-U; .gz too",
+            help=f"tagged sentences {purpose}, as CoNLL columns or CoNLL-U; .gz is decompressed",
         )
-    _add_input_options(parser.add_argument_group("the tagged sentences"))
-    _add_classifier_options(parser.add_argument_group("the classifiers"))
-    _add_cache_options(parser.add_argument_group("the cache of the layers"))
+    _add_input_options(parser.add_argument_group("tagged sentences"))
+    _add_classifier_options(parser.add_argument_group("classifiers"))
+    _add_cache_options(parser.add_argument_group("cache of layers"))
     add_precision(parser)
     add_report_options(parser)
 
@@ -44,32 +52,24 @@ def _add_input_options(group: Any) -> None:
     group.add_argument(
         "--input-format",
         choices=("conll", "conllu"),
-        help="of all files (conllu for the names *.conllu, else conll)",
+        help="format of all files (default: conllu for *.conllu, else conll)",
     )
-    group.add_argument(
-        "--token-column", type=positive, metavar="N", help="from 1 (1, or 2 of conllu)"
-    )
+    add_token_column(group)
     group.add_argument(
         "--tag-column",
-        type=positive,
-        metavar="N",
-        help="from 1 (the last; of conllu 4, UPOS; 5 is XPOS)",
+        **at_least_1(),
+        help="column of the tags, from 1 (default: the last, or 4 of .conllu: UPOS; 5 is XPOS)",
     )
 
 
 def _add_classifier_options(group: Any) -> None:
-    group.add_argument(
-        "--max-iterations", type=positive, default=200, metavar="N", help="of L-BFGS (200)"
-    )
+    group.add_argument("--max-iterations", **at_least_1(200), help="limit of L-BFGS iterations")
     group.add_argument(
         "--max-train-tokens",
-        type=positive,
-        default=500_000,
-        metavar="N",
-        help="draw so many of larger training data, in whole sentences; in memory, each takes "
-        "4 bytes for each feature of a layer (500,000)",
+        **at_least_1(500_000),
+        help="size of the sample that replaces larger training data, in tokens",
     )
-    group.add_argument("--seed", type=natural, default=0, metavar="N", help="of the drawing (0)")
+    group.add_argument("--seed", **at_least_0(0), help="seed of the sample")
 
 
 def _add_cache_options(group: Any) -> None:
@@ -77,17 +77,15 @@ def _add_cache_options(group: Any) -> None:
     choice.add_argument(
         "--cache",
         metavar="DIR",
-        help="where layers are kept once they are computed ($XDG_CACHE_HOME/elmo_tf/layers, or "
-        "~/.cache/elmo_tf/layers)",
+        help="cache directory (default: elmo_tf/layers in $XDG_CACHE_HOME or ~/.cache)",
     )
-    choice.add_argument("--no-cache", action="store_true", help="keep none")
+    add_flag(choice, "--no-cache", "do not cache layers")
     group.add_argument(
         "--cache-gb",
         type=positive_float,
         default=20.0,
-        metavar="N",
-        help="that the folder may hold, in GiB; what was not used for the longest time is removed "
-        "first (20)",
+        metavar="GIB",
+        help="size limit of the cache, in GiB",
     )
 
 
@@ -105,35 +103,30 @@ def _probe(arguments: Any) -> None:
     cache = LayerCache(
         arguments.cache, 0 if arguments.no_cache else int(arguments.cache_gb * 2**30)
     )
-    columns = {name: getattr(arguments, name) for name in _COLUMNS}
+    columns = [getattr(arguments, name) for name in _COLUMNS]
     limits = {name: getattr(arguments, name) for name in _LIMITS}
     train, test = (
-        read_tagged_files(files, *columns.values()) for files in (arguments.train, arguments.test)
+        read_tagged_files(files, *columns) for files in (arguments.train, arguments.test)
     )
     embedder = Embedder(arguments.model, "all", arguments.precision)
     found = probe(embedder, train, test, cache, **limits)
-    settings = {
-        "model": arguments.model,
-        "precision": embedder.precision,
-        "train": arguments.train,
-        "test": arguments.test,
-        **columns,
-        **limits,
-    }
+    names = ("model", "precision", "train", "test", *_COLUMNS, *_LIMITS)
+    settings = {name: getattr(arguments, name) for name in names}
+    settings["precision"] = embedder.precision
     report(arguments, {**settings, **found.to_json()}, lambda: _markdown(found))
 
 
 def _markdown(found: Any) -> str:
     rows = [["most frequent tag", *_percents(found.baseline), None]]
-    for one in found.layers:
-        iterations = f"{one.iterations}{'' if one.converged else ', not converged'}"
-        rows.append([f"layer {one.layer}", *_percents(one.accuracy), iterations])
+    for result in found.layers:
+        iterations = f"{result.iterations}{'' if result.converged else ', not converged'}"
+        rows.append([f"layer {result.layer}", *_percents(result.accuracy), iterations])
     table = markdown_table(["accuracy (%)", "all", "known", "unknown", "iterations"], rows)
     return (
         f"{table}\n\nTrained on {found.train_tokens:,} tokens of {found.train_sentences:,} "
         f"sentences with {found.tags} tags, tested on {found.test_tokens:,} tokens of "
         f"{found.test_sentences:,} sentences: {found.test_unknown:,} of them unknown, "
-        f"{found.test_unseen_tags:,} with a tag that was not trained."
+        f"{found.test_unseen_tags:,} with a tag that the training data lack."
     )
 
 

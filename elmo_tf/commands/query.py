@@ -4,45 +4,49 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import natural, positive_float, print_json
+from elmo_tf.commands.options import at_least_0, positive_float, print_json
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf query`."""
+    """Adds `elmo-tf query`."""
     parser = add(
         "query",
         _query,
-        "ask a model server for the vectors of sentences",
+        "request the vectors of sentences from a model server",
         "elmo-tf query localhost:8500 'The bank of the river' --output default",
     )
     parser.add_argument(
         "address",
         metavar="ADDRESS",
-        help="host:port of the server's gRPC, with grpcs:// before it for TLS; or "
-        "http://host:port or https://host:port of its REST interface",
+        help="host:port or grpcs://host:port (gRPC), http(s)://host:port (REST)",
     )
     parser.add_argument(
         "sentences",
         nargs="*",
         metavar="SENTENCE",
-        help="split at white space; none, or -: the lines of stdin, and a line of JSON for each",
+        help="whitespace-separated tokens; without sentences, or with -, each line of stdin is a "
+        "sentence, and one JSON line is printed per sentence",
     )
-    parser.add_argument("--model", default="elmo", help="what the server calls it (elmo)")
+    parser.add_argument("--model", default="elmo", metavar="NAME", help="name of the model")
     parser.add_argument(
         "--output",
         action="append",
         metavar="NAME",
-        help="elmo, default, word_emb, lstm_outputs1, …; may be repeated (elmo)",
+        help="elmo, default (sentence vectors), word_emb, …; repeatable (default: elmo)",
     )
-    parser.add_argument("--signature", metavar="NAME", help="what to ask (serving_default)")
+    parser.add_argument("--signature", metavar="NAME", help="signature (default: serving_default)")
     parser.add_argument(
-        "--version", type=natural, metavar="N", help="of the model (the one that the server likes)"
-    )
-    parser.add_argument(
-        "--timeout", type=positive_float, default=60.0, metavar="SECONDS", help="(60)"
+        "--version", **at_least_0(), help="model version (default: the server's default)"
     )
     parser.add_argument(
-        "--tls-ca", metavar="FILE", help="certificates in PEM that vouch for the server"
+        "--timeout",
+        type=positive_float,
+        default=60.0,
+        metavar="SECONDS",
+        help="timeout per request",
+    )
+    parser.add_argument(
+        "--tls-ca", metavar="FILE", help="CA certificates of the server, in PEM format"
     )
 
 
@@ -52,7 +56,7 @@ def _query(arguments: Any) -> None:
 
     outputs = arguments.output or ("elmo",)
     reads_stdin = arguments.sentences in ([], ["-"])
-    # Who types a line waits for its answer; a file is better asked about in larger pieces.
+    # Typed lines are answered one by one; piped lines are sent in batches, which is faster.
     is_typed = reads_stdin and sys.stdin.isatty()
     with Client(
         arguments.address,

@@ -1,32 +1,30 @@
-"""Numbers of an analysis ─► JSON for programs, tables in Markdown for people."""
+"""Results of an analysis ─► JSON or Markdown tables."""
 
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from elmo_tf.commands.options import json_text, print_json
+from elmo_tf.commands.options import add_overwrite, json_text, print_json
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, refuse_file
 
-FORMATS = ("json", "markdown")
-
 
 def add_report_options(parser: argparse.ArgumentParser) -> None:
-    """How a subcommand tells its numbers."""
-    group = parser.add_argument_group("the results")
+    """Adds the options of `report`."""
+    group = parser.add_argument_group("results")
     group.add_argument(
         "--format",
         dest="report_format",
-        choices=FORMATS,
-        help="on stdout (markdown on a terminal, json elsewhere)",
+        choices=("json", "markdown"),
+        help="format on stdout (default: markdown on a terminal, json elsewhere)",
     )
-    group.add_argument("--json", metavar="FILE", help="write them there too, as JSON")
-    group.add_argument("--overwrite", action="store_true", help="replace outputs that exist")
+    group.add_argument("--json", metavar="FILE", help="also write the results there, as JSON")
+    add_overwrite(group)
 
 
 def check_report_options(arguments: Any) -> None:
-    """Refuses, before the work begins, what could not be written at its end."""
+    """Raises before the work begins if `report` could not write its results."""
     if arguments.json is not None:
         refuse_file(arguments.json, arguments.overwrite)
     if _format(arguments) == "markdown":
@@ -34,12 +32,12 @@ def check_report_options(arguments: Any) -> None:
 
 
 def report(arguments: Any, content: Mapping[str, Any], markdown: Callable[[], str]) -> None:
-    """Writes the results to stdout, and to the file that `--json` names.
+    """Prints the results, and writes them to the file that `--json` names.
 
     Args:
-        arguments: of the call, with what `add_report_options` added.
+        arguments: parsed arguments, with the options of `add_report_options`.
         content: the results.
-        markdown: gives the same for people.
+        markdown: returns the results as Markdown.
     """
     if arguments.json is not None:
         with atomic_file(arguments.json, arguments.overwrite) as part:
@@ -50,13 +48,8 @@ def report(arguments: Any, content: Mapping[str, Any], markdown: Callable[[], st
         print(markdown())
 
 
-def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A table in Markdown. The first column is text, the others are numbers, None for none.
-
-    Args:
-        headers: of the columns.
-        rows: a cell for each of them; numbers as they are to be read, in strings.
-    """
+def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
+    """A Markdown table. The first column is text; the others are formatted numbers or None."""
     tabulate = require_extra("tabulate", "analysis", "A table in Markdown").tabulate
     alignment = ["left"] + ["right"] * (len(headers) - 1)
     return tabulate(
@@ -65,7 +58,7 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[Any]]) -> str
 
 
 def percent(share: float | None) -> str | None:
-    """A share of 1 as a number of percent with one decimal; None stays None."""
+    """A share in [0, 1] as percent with one decimal. None stays None."""
     return None if share is None else f"{100 * share:.1f}"
 
 

@@ -5,32 +5,27 @@ from collections.abc import Callable
 from typing import Any
 
 from elmo_tf.commands.options import (
+    add_batch_tokens,
     add_files,
+    add_flag,
     add_language_model,
-    positive,
     print_json,
     text_sources,
 )
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf score`."""
+    """Adds `elmo-tf score`."""
     parser = add(
         "score",
         _score,
-        "print the log probability of each line by itself, one JSON object a line",
+        "print the log probability of each sentence, as JSON lines",
         "elmo-tf score run text.txt --per-token",
     )
     add_language_model(parser)
     add_files(parser)
-    parser.add_argument(
-        "--per-token",
-        action="store_true",
-        help="print the log probabilities of each token too; unknown words are marked",
-    )
-    parser.add_argument(
-        "--batch-tokens", type=positive, default=4096, metavar="N", help="in a batch (4096)"
-    )
+    add_flag(parser, "--per-token", "also print each token; unknown words are marked")
+    add_batch_tokens(parser)
 
 
 def _score(arguments: Any) -> None:
@@ -42,7 +37,7 @@ def _score(arguments: Any) -> None:
     sources = text_sources(arguments.files)
     model = load_language_model(arguments.checkpoint)
     lines = (line for source in sources for line in read_lines(source))
-    # On a terminal the results themselves show how far it is.
+    # On a terminal the printed results show the progress.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
         for score in sentence_scores(model, lines, arguments.batch_tokens):
             unknown = {"unknown_tokens": score.num_unknown, "known": score.known_log_probs}
@@ -52,7 +47,7 @@ def _score(arguments: Any) -> None:
 
 
 def _words(score: Any) -> list[dict[str, Any]]:
-    """What a `SentenceScore` holds for each word, in the order of the text, boundaries too."""
+    """The log probabilities of each word and boundary of a `SentenceScore`, in text order."""
     from elmo_tf.text.vocabulary import BOS_TOKEN, EOS_TOKEN
 
     words: list[dict[str, Any]] = [

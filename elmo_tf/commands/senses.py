@@ -1,10 +1,10 @@
-"""The subcommand `senses`: checkpoint + text with senses ─► how well each layer tells senses."""
+"""The subcommand `senses`: sense-annotated text ─► F1 of word sense disambiguation by layer."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.commands.options import add_model, add_precision, positive, rate
+from elmo_tf.commands.options import add_batch_tokens, add_model, add_precision, rate
 from elmo_tf.commands.reports import (
     add_report_options,
     check_report_options,
@@ -13,57 +13,57 @@ from elmo_tf.commands.reports import (
     report,
 )
 
-# What is written, and no gold keys.
+_SETTINGS = ("model", "precision", "train", "test", "inventory", "held_out")
+# The files that this subcommand writes. Gold keys do not match.
 _KEY_FILES = tuple(f"*.{method}.key.txt" for method in ("first_sense", "most_frequent", "layer_*"))
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf senses`."""
+    """Adds `elmo-tf senses`."""
     parser = add(
         "senses",
         _senses,
-        "disambiguate words by the nearest mean vector of a sense, layer by layer, and print how "
-        "often that is right (F1)",
+        "measure word sense disambiguation by the vectors of each layer (F1)",
         "elmo-tf senses small-en --train semcor.data.xml --test semeval2007.data.xml "
         "--inventory senses.tsv",
     )
     parser.set_defaults(refuse_call=parser.error)
+    parser.epilog = (
+        "A word gets the sense whose mean vector in the training text is nearest. A lemma that the "
+        "training text lacks gets its first sense in the inventory."
+    )
     add_model(parser)
     parser.add_argument(
         "--train",
         nargs="+",
         required=True,
         metavar="X.data.xml",
-        help="text with senses to learn from; the gold keys are X.gold.key.txt beside it",
+        help="sense-annotated text to train on; the gold keys are in X.gold.key.txt beside it",
     )
     parser.add_argument(
-        "--test", nargs="+", default=[], metavar="Y.data.xml", help="the same, to test on"
+        "--test", nargs="+", default=[], metavar="Y.data.xml", help="annotated text to test on"
     )
     parser.add_argument(
         "--inventory",
         required=True,
         metavar="FILE",
-        help="lines of lemma, part of speech (n, v, a, r) and sense key, between tabs, the senses "
-        "of a lemma by their numbers; .gz is unpacked",
+        help="tab-separated lines of lemma, part of speech (n, v, a, r) and sense key, the senses "
+        "of a lemma in order of their numbers; .gz is decompressed",
     )
     parser.add_argument(
         "--held-out",
         type=rate,
         default=0.0,
         metavar="SHARE",
-        help="test on the last texts of --train too, with this share of its instances, and do not "
-        "learn from them (0)",
+        help="share of --train, its last texts, to test on instead; from 0 to below 1",
     )
     add_precision(parser)
-    parser.add_argument(
-        "--batch-tokens", type=positive, default=4096, metavar="N", help="in a batch (4096)"
-    )
+    add_batch_tokens(parser)
     add_report_options(parser)
     parser.add_argument(
         "--predictions",
         metavar="DIR",
-        help="write the answers there, as lines of id and sense key: SET.METHOD.key.txt "
-        "(--overwrite replaces them too)",
+        help="write the predicted sense keys to DIR/SET.METHOD.key.txt",
     )
 
 
@@ -89,14 +89,8 @@ def _senses(arguments: Any) -> None:
     found = evaluate_senses(embedder, train, tests, inventory, arguments.held_out)
     if arguments.predictions is not None:
         _write_predictions(found, Path(arguments.predictions), arguments.overwrite)
-    settings = {
-        "model": arguments.model,
-        "precision": embedder.precision,
-        "train": arguments.train,
-        "test": arguments.test,
-        "inventory": arguments.inventory,
-        "held_out": arguments.held_out,
-    }
+    settings = {name: getattr(arguments, name) for name in _SETTINGS}
+    settings["precision"] = embedder.precision
     report(arguments, {**settings, **found.to_json()}, lambda: _markdown(found))
 
 
@@ -115,21 +109,21 @@ def _markdown(found: Any) -> str:
 
 
 def _lines(found: Any) -> Iterator[str]:
-    yield f"Learnt from {found.num_occurrences:,} instances in {found.num_sentences:,} sentences."
+    yield f"Trained on {found.num_occurrences:,} instances in {found.num_sentences:,} sentences."
     for results in found.results:
         counts = results.to_json()
         yield from (
             "",
             f"## {results.name}",
             "",
-            f"F1 of {counts['instances']:,} instances. The lemmas of {counts['fell_back']:,} have "
-            "no sense in training: they get the first sense of the inventory, and "
-            f"{counts['unanswered']:,} no answer.",
+            f"F1 of {counts['instances']:,} instances. The training text lacks the lemmas of "
+            f"{counts['fell_back']:,}: they get the first sense of the inventory, or no answer "
+            f"({counts['unanswered']:,}).",
             "",
             _table(results.scores),
         )
         if 0 < counts["fell_back"] < counts["instances"]:
-            yield from ("", "The others alone:", "", _table(results.trained_scores))
+            yield from ("", "Only lemmas of the training text:", "", _table(results.trained_scores))
     together = found.together()
     if together:
         yield from ("", "## All test sets together", "", _table(together))

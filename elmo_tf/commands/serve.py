@@ -1,4 +1,4 @@
-"""The subcommand `serve`: exported models ─► answers over the network."""
+"""The subcommand `serve`: a server of exported models."""
 
 import dataclasses
 import os
@@ -10,105 +10,92 @@ from typing import Any
 
 from absl import logging
 
-from elmo_tf.commands.options import MODELS, natural, not_negative, positive, print_json
-
-_EPILOG = (
-    "This server is for the desk and for tests. It answers as TF Serving does, which is what to "
-    "run for many users."
+from elmo_tf.commands.options import (
+    CHECKPOINT,
+    add_flag,
+    at_least_0,
+    at_least_1,
+    not_negative,
+    print_json,
 )
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf serve`."""
-    parser = add(
-        "serve",
-        _serve,
-        "serve exported models over gRPC and REST, until interrupted",
-        "elmo-tf serve small-en",
+    """Adds `elmo-tf serve`."""
+    parser = add("serve", _serve, "serve models over gRPC and REST", "elmo-tf serve small-en")
+    parser.epilog = (
+        "The server runs until it is interrupted. It is meant for development and tests, and "
+        "answers the same requests as TF Serving, which suits many users better (elmo-tf "
+        "server-files). There is no authentication and no encryption."
     )
-    parser.epilog = _EPILOG
     served = parser.add_mutually_exclusive_group(required=True)
     served.add_argument(
         "directory",
         nargs="?",
         metavar="DIR",
-        help="what elmo-tf export wrote; or a checkpoint or the name of a model, which is exported "
-        f"into a temporary folder first: {MODELS}",
+        help="directory written by elmo-tf export; or a checkpoint, which is exported to a "
+        f"temporary directory first: {CHECKPOINT}",
     )
     served.add_argument(
         "--models-config",
         metavar="FILE",
-        help="TF Serving's models.config, in place of DIR: several models, versions, labels",
+        help="TF Serving models.config, to serve several models, versions and labels",
     )
-    parser.add_argument("--name", default="elmo", help="what requests call the model (elmo)")
-    parser.add_argument("--port", type=natural, default=8500, help="of gRPC; 0: any (8500)")
+    parser.add_argument("--name", default="elmo", help="name of the model in requests")
+    parser.add_argument("--port", **at_least_0(8500), help="gRPC port; 0 picks a free one")
     parser.add_argument(
-        "--rest-port",
-        type=natural,
-        default=8501,
-        help="of REST, and of a page for browsers; 0: any (8501)",
+        "--rest-port", **at_least_0(8501), help="REST and web page port; 0 picks a free one"
     )
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address to listen on; 0.0.0.0: all (127.0.0.1)"
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address to listen on; 0.0.0.0 accepts connections from other machines",
     )
     parser.add_argument(
         "--poll-seconds",
         type=not_negative,
         default=1.0,
         metavar="SECONDS",
-        help="between looks for new versions; 0: never (1)",
+        help="seconds between checks for new versions; 0 disables them",
     )
     parser.add_argument(
         "--grace",
         type=not_negative,
         default=30.0,
         metavar="SECONDS",
-        help="that running requests get to finish when the server is stopped (30)",
+        help="seconds that running requests get to finish when the server stops",
     )
     parser.add_argument(
         "--monitoring-config",
         metavar="FILE",
-        help="TF Serving's monitoring.config: the path of Prometheus's metrics",
+        help="TF Serving monitoring.config, with the path of the Prometheus metrics",
     )
-    parser.add_argument(
-        "--access-log", action="store_true", help="log a line to stderr for each request"
+    add_flag(parser, "--access-log", "log each request to stderr")
+    _add_batching(parser.add_argument_group("batching (the last two options override the file)"))
+    limits = parser.add_argument_group("limits per request")
+    limits.add_argument("--max-request-mb", **at_least_1(64), help="size of the message, in MiB")
+    limits.add_argument("--max-sentences", **at_least_1(4096), help="number of sentences")
+    limits.add_argument(
+        "--max-tokens",
+        **at_least_1(65_536),
+        help="padded tokens: sentences times tokens of the longest sentence",
     )
-    _add_batching(parser.add_argument_group("batching"))
-    _add_limits(parser.add_argument_group("limits of a request"))
 
 
 def _add_batching(group: Any) -> None:
     either = group.add_mutually_exclusive_group()
-    either.add_argument("--no-batching", action="store_true", help="compute each request by itself")
+    add_flag(either, "--no-batching", "compute requests one by one")
     either.add_argument(
         "--batching-parameters",
         metavar="FILE",
-        help="TF Serving's batching_parameters.txt; the two options below go before it",
+        help="TF Serving batching_parameters.txt",
     )
-    group.add_argument(
-        "--max-batch-size", type=positive, metavar="N", help="sentences computed together (64)"
-    )
+    group.add_argument("--max-batch-size", **at_least_1(), help="sentences per batch (default: 64)")
     group.add_argument(
         "--batch-timeout-micros",
-        type=natural,
-        metavar="N",
-        help="that a request may wait for others while the model is idle (0)",
-    )
-
-
-def _add_limits(group: Any) -> None:
-    group.add_argument(
-        "--max-request-mb", type=positive, default=64, metavar="N", help="MiB of its message (64)"
-    )
-    group.add_argument(
-        "--max-sentences", type=positive, default=4096, metavar="N", help="its rows (4096)"
-    )
-    group.add_argument(
-        "--max-tokens",
-        type=positive,
-        default=65_536,
-        metavar="N",
-        help="sentences times the tokens of the longest (65536)",
+        **at_least_0(),
+        help="longest wait for more requests while the model is idle, in microseconds (default: 0)",
     )
 
 
@@ -116,7 +103,7 @@ def _serve(arguments: Any) -> None:
     from elmo_tf.saved_models.server.limits import Limits
     from elmo_tf.saved_models.server.server import serve
 
-    # TERM ends the server as Ctrl-C does: requests that are running are answered.
+    # SIGTERM ends the server like Ctrl-C: running requests are answered.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         server = serve(
@@ -146,7 +133,7 @@ def _serve(arguments: Any) -> None:
 
 
 def _end_after(grace: float) -> None:
-    """Ends the process a little later, whatever the model is still computing for nobody."""
+    """Ends the process a second after the grace period, even if the model still computes."""
     timer = threading.Timer(grace + 1.0, os._exit, (0,))
     timer.daemon = True
     timer.start()

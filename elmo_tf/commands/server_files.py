@@ -1,69 +1,68 @@
-"""The subcommand `server-files`: exported model ─► what the stock TF Serving needs to serve it."""
+"""The subcommand `server-files`: exported model ─► configuration files for TF Serving."""
 
 import argparse
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_overwrite, natural, positive
+from elmo_tf.commands.options import add_flag, add_overwrite, at_least_1, natural
+
+# Passed on under the same names.
+_OPTIONS = ("latest", "base_path", "image", "cores", "max_batch_size", "host", "port", "rest_port")
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf server-files`."""
+    """Adds `elmo-tf server-files`."""
     parser = add(
         "server-files",
         _server_files,
-        "write what the stock TF Serving needs for an exported model: its configuration, a Compose "
-        "file, Kubernetes manifests",
+        "write configuration files for TF Serving, Docker Compose and Kubernetes",
         "elmo-tf server-files exported",
     )
-    parser.add_argument("directory", metavar="DIR", help="what elmo-tf export wrote")
-    parser.add_argument("--name", default="elmo", help="what requests call the model (elmo)")
+    parser.add_argument("directory", metavar="DIR", help="directory written by elmo-tf export")
+    parser.add_argument("--name", default="elmo", help="name of the model in requests")
     policy = parser.add_mutually_exclusive_group()
-    policy.add_argument(
-        "--latest", type=positive, default=1, metavar="N", help="load the newest N versions (1)"
-    )
+    policy.add_argument("--latest", **at_least_1(1), help="load the newest N versions")
     policy.add_argument(
         "--versions", type=natural, nargs="+", default=(), metavar="N", help="load these versions"
     )
-    policy.add_argument("--all-versions", action="store_true", help="load every version")
+    add_flag(policy, "--all-versions", "load every version")
     parser.add_argument(
         "--label",
         type=_label,
         action="append",
         default=[],
         metavar="LABEL=N",
-        help="a name for a version, which is loaded then; may be repeated",
-    )
-    parser.add_argument("--base-path", metavar="PATH", help="in the container (/models/NAME)")
-    parser.add_argument(
-        "--image", metavar="IMAGE:TAG", help="(tensorflow/serving of the installed serving API)"
+        help="load version N and give it a label, such as stable=1; repeatable",
     )
     parser.add_argument(
-        "--cores", type=positive, metavar="N", help="of the server (those of this machine)"
+        "--base-path", metavar="PATH", help="path in the container (default: /models/NAME)"
     )
     parser.add_argument(
-        "--max-batch-size",
-        type=positive,
-        default=64,
-        metavar="N",
-        help="sentences computed together, and in a request, at most (64)",
+        "--image",
+        metavar="IMAGE:TAG",
+        help="image (default: tensorflow/serving in the version of tensorflow-serving-api)",
     )
     parser.add_argument(
-        "--host", default="127.0.0.1", help="address that Compose binds ports to (127.0.0.1)"
+        "--cores", **at_least_1(), help="cores of the server (default: those of this machine)"
     )
-    parser.add_argument("--port", type=positive, default=8500, help="of gRPC, in Compose (8500)")
     parser.add_argument(
-        "--rest-port", type=positive, default=8501, help="of REST, in Compose (8501)"
+        "--max-batch-size", **at_least_1(64), help="sentences per batch, and per request"
     )
+    parser.add_argument(
+        "--host",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="address that Compose binds the ports to",
+    )
+    parser.add_argument("--port", **at_least_1(8500), help="gRPC port, in Compose")
+    parser.add_argument("--rest-port", **at_least_1(8501), help="REST port, in Compose")
     add_overwrite(parser)
 
 
 def _label(text: str) -> tuple[str, int]:
     label, separator, version = text.rpartition("=")
     if not separator:
-        raise argparse.ArgumentTypeError(
-            f"must be a label and a version, as stable=1, not {text!r}"
-        )
+        raise argparse.ArgumentTypeError(f"must be LABEL=VERSION, such as stable=1, not {text!r}")
     return label, natural(version)
 
 
@@ -74,15 +73,8 @@ def _server_files(arguments: Any) -> None:
         arguments.directory,
         arguments.name,
         arguments.overwrite,
-        latest=arguments.latest,
         versions="all" if arguments.all_versions else arguments.versions,
         labels=dict(arguments.label),
-        base_path=arguments.base_path,
-        image=arguments.image,
-        cores=arguments.cores,
-        max_batch_size=arguments.max_batch_size,
-        host=arguments.host,
-        port=arguments.port,
-        rest_port=arguments.rest_port,
+        **{name: getattr(arguments, name) for name in _OPTIONS},
     )
     print(path)

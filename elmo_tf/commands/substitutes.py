@@ -1,32 +1,29 @@
-"""The subcommand `substitutes`: the tokens that fit a position of a sentence."""
+"""The subcommand `substitutes`: the most probable tokens at a position of a sentence."""
 
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_language_model, natural, positive, print_json
+from elmo_tf.commands.options import add_language_model, at_least_0, at_least_1, print_json
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf substitutes`."""
+    """Adds `elmo-tf substitutes`."""
     parser = add(
         "substitutes",
         _substitutes,
-        "print the tokens that fit a place of a sentence best, as JSON",
+        "print the most probable tokens at a position of a sentence",
         "elmo-tf substitutes run 'The bank of the river' --position 1",
     )
     add_language_model(parser)
-    parser.add_argument("sentence", metavar="SENTENCE", help="split at white space")
+    parser.add_argument("sentence", metavar="SENTENCE", help="whitespace-separated tokens")
     parser.add_argument(
         "--position",
-        type=natural,
+        **at_least_0(),
         action="append",
         required=True,
-        metavar="N",
-        help="place of a token, from 0; may be repeated, and each prints a line",
+        help="position of a token, from 0; repeatable",
     )
-    parser.add_argument(
-        "--top", type=positive, default=10, metavar="N", help="substitutes for each place (10)"
-    )
+    parser.add_argument("--top", **at_least_1(10), help="number of substitutes per position")
 
 
 def _substitutes(arguments: Any) -> None:

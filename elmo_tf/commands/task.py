@@ -1,4 +1,4 @@
-"""The subcommand `task`: files of a task, and a biLM ─► a task model, its scores, its answers."""
+"""The subcommand `task`: task models, trained on labelled files and a biLM's vectors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from elmo_tf.commands.options import (
     add_input_columns,
     add_overwrite,
-    natural,
-    positive,
+    add_version,
+    at_least_1,
     positive_float,
     print_json,
 )
@@ -24,11 +24,12 @@ from elmo_tf.trainers.tasks.config import TaskConfig
 _EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --workdir ner"
 
 
-def add_command(add_group: Callable) -> None:
-    """`elmo-tf task`, and what can be done with one."""
-    add = add_group(
+def add_command(add: Callable) -> None:
+    """Adds `elmo-tf task`."""
+    add = add(
         "task",
-        "train a task model on a biLM's vectors, judge it, and ask it",
+        None,
+        "train, evaluate and use task models, such as NER taggers",
         f"{_EXAMPLE} --elmo small-en",
         "ACTION",
     )
@@ -43,8 +44,8 @@ def _add_train(add: Callable) -> None:
     parser = add(
         "train",
         lambda arguments: _train(parser, arguments),
-        "train a task model, and keep that of the epoch that was best on held-out examples",
-        f"{_EXAMPLE} --elmo small-en --word-vectors glove.6B.50d.txt --lowercase",
+        "train a task model, and keep its best epoch on held-out examples",
+        f"{_EXAMPLE} --elmo small-en",
     )
     add_settings(parser, TaskConfig)
 
@@ -60,11 +61,11 @@ def _add_evaluate(add: Callable) -> None:
     parser = add(
         "evaluate",
         _evaluate,
-        "score a trained task model on files with labels",
+        "evaluate a task model on labelled files",
         "elmo-tf task evaluate ner test.conll",
     )
     _add_workdir(parser)
-    parser.add_argument("files", nargs="+", metavar="FILE", help="as those it was trained on")
+    parser.add_argument("files", nargs="+", metavar="FILE", help="labelled files")
 
 
 def _evaluate(arguments: Any) -> None:
@@ -77,21 +78,21 @@ def _add_predict(add: Callable) -> None:
     parser = add(
         "predict",
         _predict,
-        "write what a trained task model says of a file",
+        "write the labels that a task model predicts for a file",
         "elmo-tf task predict ner text.txt predicted.conll",
     )
     _add_workdir(parser)
     parser.add_argument(
         "input",
         metavar="INPUT",
-        help="text, one tokenised sentence a line, or a file of the task, whose labels are not "
-        "read; of classify .tsv, .csv or text; of snli JSON lines, .tsv or .csv",
+        help="one tokenized sentence per line, or a file of the task, whose labels are ignored"
+        " (classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv)",
     )
     parser.add_argument(
         "output",
         metavar="OUTPUT",
-        help="columns of tokens and tags; of sst and classify labels and texts, with a tab between "
-        "them; of snli JSON lines",
+        help="columns of tokens and tags (sst, classify: tab-separated labels and texts; "
+        "snli: JSON lines)",
     )
     add_input_columns(parser)
     add_overwrite(parser)
@@ -115,12 +116,11 @@ def _add_export(add: Callable) -> None:
     parser = add(
         "export",
         _export,
-        "write a trained task model whole, as a checked SavedModel: strings in, labels out",
+        "export a task model as a SavedModel: strings in, labels out",
         "elmo-tf task export ner exported && elmo-tf serve exported --name ner",
     )
     _add_workdir(parser)
-    parser.add_argument("directory", metavar="DIR", help="gets a folder named by the version")
-    parser.add_argument("--version", type=natural, default=1, metavar="N", help="(1)")
+    add_version(parser)
     add_overwrite(parser)
 
 
@@ -138,23 +138,21 @@ def _add_sweep(add: Callable) -> None:
     parser = add(
         "sweep",
         lambda arguments: _sweep(parser, arguments),
-        "train the same model with and without ELMo, by seed and by share of the data",
+        "train with and without ELMo, for several seeds and shares of the data",
         "elmo-tf task sweep --task ner --train train.conll --dev dev.conll --workdir sweep --elmo "
         "small-en --shares 0.1 1 --seeds 3 --json sweep.json",
     )
     add_settings(parser, TaskConfig, leave_out=("share", "resume", "overwrite"))
-    group = parser.add_argument_group("the sweep")
+    group = parser.add_argument_group("sweep")
     group.add_argument(
         "--shares",
         type=positive_float,
         nargs="+",
         default=[1.0],
         metavar="X",
-        help="of --train, each trained on by itself (1)",
+        help="shares of --train to train on, above 0, at most 1 (default: 1)",
     )
-    group.add_argument(
-        "--seeds", type=positive, default=5, metavar="N", help="from --seed on, for each (5)"
-    )
+    group.add_argument("--seeds", **at_least_1(5), help="seeds per share, counted from --seed")
     add_report_options(parser)
 
 
@@ -162,7 +160,7 @@ def _sweep(parser: Any, arguments: Any) -> None:
     from elmo_tf.trainers.tasks.sweeping import sweep_task
 
     check_report_options(arguments)
-    # What --overwrite may replace is the file of numbers; trainings go on where they ended.
+    # --overwrite refers to the results file: finished trainings are kept.
     config = config_from_options(parser, TaskConfig, {**vars(arguments), "overwrite": False})
     found = sweep_task(config, arguments.shares, arguments.seeds)
     report(arguments, found, lambda: _markdown(found))
@@ -181,10 +179,10 @@ def _markdown(found: dict[str, Any]) -> str:
     return markdown_table(head, rows)
 
 
-def _spread(one: dict[str, Any]) -> str:
-    deviation = percent(one["deviation"])
-    return percent(one["mean"]) + (f" ± {deviation}" if deviation is not None else "")
+def _spread(scores: dict[str, Any]) -> str:
+    deviation = percent(scores["deviation"])
+    return percent(scores["mean"]) + (f" ± {deviation}" if deviation is not None else "")
 
 
 def _add_workdir(parser: Any) -> None:
-    parser.add_argument("workdir", metavar="WORKDIR", help="of elmo-tf task train")
+    parser.add_argument("workdir", metavar="WORKDIR", help="work directory of elmo-tf task train")

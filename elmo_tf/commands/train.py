@@ -11,7 +11,7 @@ from elmo_tf.trainers.config import PretrainConfig
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf train`."""
+    """Adds `elmo-tf train`."""
     parser = add(
         "train",
         lambda arguments: _train(parser, arguments),
@@ -34,13 +34,13 @@ def _train(parser: Any, arguments: Any) -> None:
 
 
 def _shape(config: PretrainConfig) -> BiLMConfig:
-    """The shape of the biLM, whatever its vocabulary."""
+    """The shape of the biLM to train, with a vocabulary of any size."""
     from elmo_tf.checkpoints.load import OPTIONS_FILE, load_config
 
     if config.start_from is None:
         return config.bilm_config(1)
-    begun = Path(config.workdir, OPTIONS_FILE)
-    # A run that has begun no longer needs the checkpoint that it started from.
-    if config.resume and begun.is_file():
-        return BiLMConfig.from_options(begun)
+    resumed = Path(config.workdir, OPTIONS_FILE)
+    # The checkpoint that the run started from may be gone.
+    if config.resume and resumed.is_file():
+        return BiLMConfig.from_options(resumed)
     return load_config(config.start_from)

@@ -1,33 +1,30 @@
-"""The subcommand `vocab`: text ─► vocabulary."""
+"""The subcommand `vocab`: text ─► vocabulary file."""
 
 from collections.abc import Callable
 from typing import Any
 
 from absl import logging
 
-from elmo_tf.commands.options import add_files, add_overwrite, positive, text_sources
+from elmo_tf.commands.options import add_files, add_overwrite, at_least_1, text_sources
 
 
 def add_command(add: Callable) -> None:
-    """`elmo-tf vocab`."""
+    """Adds `elmo-tf vocab`."""
     parser = add(
         "vocab",
         _vocab,
-        "count tokens and write the commonest, one a line",
+        "count tokens and write a vocabulary file",
         "python3 -m pydoc FORMATTING > text.txt && elmo-tf vocab text.txt --output vocab.txt "
         "--min-count 2",
     )
     add_files(parser)
-    parser.add_argument("--output", required=True, metavar="FILE", help="the vocabulary")
     parser.add_argument(
-        "--max-size",
-        type=positive,
-        metavar="N",
-        help="tokens kept at most, <S> </S> <UNK> included",
+        "--output", required=True, metavar="FILE", help="vocabulary, one token per line"
     )
     parser.add_argument(
-        "--min-count", type=positive, default=1, metavar="N", help="rarer tokens are left out (1)"
+        "--max-size", **at_least_1(), help="tokens to keep, with <S> </S> <UNK> (default: all)"
     )
+    parser.add_argument("--min-count", **at_least_1(1), help="leave out tokens rarer than N")
     add_overwrite(parser)
 
 

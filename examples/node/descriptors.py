@@ -1,8 +1,8 @@
-"""TF Serving's protos ─► one file that programs without Python load them from.
+"""Writes TF Serving's service definitions to one file, for programs in other languages.
 
     python examples/node/descriptors.py tensorflow_serving.bin
 
-The wheel of tensorflow-serving-api has no `.proto` files, but what it is generated from.
+The wheel of tensorflow-serving-api contains their descriptors, but no `.proto` files.
 """
 
 import sys
@@ -15,7 +15,7 @@ from tensorflow_serving.apis import model_service_pb2, prediction_service_pb2
 
 
 def main(path: str) -> None:
-    """Writes both services of a model server and all that their messages are made of."""
+    """Writes both services of a model server and the files that they import."""
     files = {}
     for module in (prediction_service_pb2, model_service_pb2):
         files.update((file.name, file) for file in with_dependencies(module.DESCRIPTOR))
@@ -26,7 +26,7 @@ def main(path: str) -> None:
 
 
 def with_dependencies(file: FileDescriptor) -> Iterator[FileDescriptor]:
-    """Yields a file after those that it imports. Some come more than once."""
+    """Yields the files that `file` imports, then `file`. A file may repeat."""
     for dependency in file.dependencies:
         yield from with_dependencies(dependency)
     yield file

@@ -1,10 +1,10 @@
-// Sentences ─► vectors, from any server of an exported model, by gRPC.
+// Requests the vectors of sentences from a model server, over gRPC.
 //
 //     npm install
 //     python descriptors.py tensorflow_serving.bin
 //     node embed.js localhost:8500 'The bank of the river' 'I like it'
 //
-// Prints for each sentence a line of JSON: its vector, and those of its tokens.
+// Prints one JSON line per sentence: its vector and the vectors of its tokens.
 
 import { readFileSync } from "node:fs";
 import grpc from "@grpc/grpc-js";
@@ -20,7 +20,7 @@ const protos = grpc.loadPackageDefinition(
 const [address, ...sentences] = process.argv.slice(2);
 const { PredictionService } = protos.tensorflow.serving;
 const client = new PredictionService(address, grpc.credentials.createInsecure(), {
-  "grpc.max_receive_message_length": -1, // By default 4 MiB: 1024 tokens of 1024 numbers.
+  "grpc.max_receive_message_length": -1, // no limit; the default, 4 MiB, fits 1024 tokens of 1024 numbers
 });
 
 const strings = {
@@ -30,7 +30,7 @@ const strings = {
 };
 const request = {
   model_spec: { name: "elmo" },
-  inputs: [{ key: "strings", value: strings }], // Maps are lists of entries in descriptors.
+  inputs: [{ key: "strings", value: strings }], // descriptors represent maps as lists of entries
   output_filter: ["elmo", "default", "sequence_len"],
 };
 
@@ -44,12 +44,12 @@ client.predict(request, { deadline: Date.now() + 60_000 }, (error, response) => 
   const outputs = Object.fromEntries(response.outputs.map(({ key, value }) => [key, value]));
   const [tokens, sentence] = [nested(outputs.elmo), nested(outputs.default)];
   outputs.sequence_len.int_val.forEach((length, i) => {
-    // Shorter sentences are padded to the longest.
+    // Sentences are padded to the longest.
     console.log(JSON.stringify({ default: sentence[i], elmo: tokens[i].slice(0, length) }));
   });
 });
 
-// The values of a tensor, which are sent one after another, in nested lists.
+// Converts the flat values of a tensor to nested lists.
 function nested({ float_val, tensor_shape }, axis = 0) {
   if (axis === tensor_shape.dim.length - 1) return float_val;
   const { size } = tensor_shape.dim[axis];

@@ -76,7 +76,7 @@ def test_people_get_a_table(command, checkpoint_directory):
     tokens = sum(len(one.tokens) for one in sentences(40, 1))
     assert out.endswith(
         f"Trained on {tokens} tokens of 40 sentences with 4 tags, tested on {tokens} tokens of 40 "
-        "sentences: 0 of them unknown, 0 with a tag that was not trained.\n"
+        "sentences: 0 of them unknown, 0 with a tag that the training data lack.\n"
     )
     assert "did not converge" in " ".join(err.split())
     assert not Path("caches").exists()

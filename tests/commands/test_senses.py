@@ -86,14 +86,14 @@ def test_it_prints_tables_and_replaces_outputs_where_that_is_allowed(senses):
     assert list(json.loads(Path("scores.json").read_text("utf-8"))["results"]) == ["one", "two"]
     assert len(list(Path("answers").iterdir())) == 2 * len(METHODS)
     lines = out.splitlines()
-    assert lines[0] == "Learnt from 3 instances in 3 sentences."
+    assert lines[0] == "Trained on 3 instances in 3 sentences."
     assert [line for line in lines if line.startswith("#")] == [
         "## one",
         "## two",
         "## All test sets together",
     ]
     # Of "two" nothing is trained.
-    assert out.count("The others alone:") == 1
+    assert out.count("Only lemmas of the training text:") == 1
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
     assert rows[0] == ["method", "all", "noun", "verb", "adj", "adv"]
     assert rows[2] == ["first sense", "66.7", "50.0", "100.0", "-", "-"]

@@ -326,7 +326,7 @@ def test_the_command_writes_them_once(directory, command):
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--label", "stable"), "must be a label and a version, as stable=1, not 'stable'"),
+        (("--label", "stable"), "must be LABEL=VERSION, such as stable=1, not 'stable'"),
         (("--label", "stable=x"), "must be an integer of at least 0, not 'x'"),
         (("--latest", 2, "--all-versions"), "not allowed with"),
     ],
