@@ -72,20 +72,14 @@ class RunState:
                 self._write(folder)
         except OSError as failure:
             error = failure
-        if self._cluster.any(error is not None):
+        if any(self._cluster.gather(float(error is not None))):
             raise error or OSError(f"Another worker cannot save its state in {folder}.")
         if self._cluster.is_chief:
             self._wait_for_parts(folder)
             with atomic_file(folder / _COMPLETE) as part:
-                part.write_text(
-                    json.dumps(
-                        {
-                            "step": step,
-                            "workers": self._cluster.num_workers,
-                            "replicas": self._cluster.num_replicas,
-                        }
-                    )
-                )
+                workers, replicas = self._cluster.num_workers, self._cluster.num_replicas
+                marker = {"step": step, "workers": workers, "replicas": replicas}
+                part.write_text(json.dumps(marker))
             self._prune(folder)
 
     def _write(self, folder: Path) -> None:

@@ -69,10 +69,6 @@ class Cluster:
         """The values of a distributed value on the replicas of this process."""
         return self.strategy.experimental_local_results(value)
 
-    def any(self, flag: bool) -> bool:
-        """Whether a flag is set in any process. All processes must call it together."""
-        return any(self.gather(float(flag)))
-
     def gather(self, number: float) -> list[float]:
         """The numbers of all processes, by worker. All processes must call it together."""
         if self.num_workers == 1:

@@ -121,10 +121,7 @@ class Adagrad(_RowOptimizer):
         }
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "initial_accumulator_value": self.initial_accumulator_value,
-        }
+        return {**super().get_config(), "initial_accumulator_value": self.initial_accumulator_value}
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")

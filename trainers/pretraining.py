@@ -95,8 +95,7 @@ def bilm_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
 
     Raises:
         FileNotFoundError: the checkpoint is missing.
-        ValueError: the options are wrong, or differ from the checkpoint; or `workdir` hides the
-            named model to start from.
+        ValueError: the options are wrong, or `workdir` hides the named model to start from.
     """
     if config.start_from is None:
         return config.bilm_config(num_tokens)
@@ -107,8 +106,6 @@ def bilm_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
         shape = load_config(config.start_from)
         if shape.char_cnn is None or shape.num_tokens is not None:
             shape = dataclasses.replace(shape, num_tokens=num_tokens)
-    if config.preset or config.options is not None:
-        check_same_shape(shape, config.bilm_config(num_tokens), config.start_from)
     return shape
 
 
@@ -124,8 +121,11 @@ def _pretrain(
     # Read and check everything before the work directory changes.
     shape = bilm_shape(config, len(vocabulary))
     initial_weights = None
-    if config.start_from is not None and not _resumes(config):
-        initial_weights = InitialWeights(config.start_from)
+    if config.start_from is not None:
+        if config.preset or config.options is not None:
+            check_same_shape(shape, config.bilm_config(len(vocabulary)), config.start_from)
+        if not _resumes(config):
+            initial_weights = InitialWeights(config.start_from)
     if cluster.is_chief:
         check_workdir(workdir, config, shape, vocabulary)
     count = count_corpus(files, vocabulary)

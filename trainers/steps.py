@@ -1,5 +1,7 @@
 """One step of training: window → losses → gradients → new weights and carried state."""
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -155,7 +157,9 @@ class TrainStep:
         self, inputs: tf.Tensor, targets: tf.Tensor, states: Any, seed: tf.Tensor
     ) -> tuple[tf.Tensor, Any]:
         """The mean loss of each direction, float (direction,), and the new states."""
-        dropout_fn = _Dropout(self.dropout, _fold_in(seed, _DROPOUT)) if self.dropout else None
+        dropout_fn = None
+        if self.dropout:
+            dropout_fn = _seeded_dropout(self.dropout, _fold_in(seed, _DROPOUT))
         outputs, states = self.model.top_layer_outputs(inputs, states, dropout_fn, training=True)
         losses = []
         for direction, (top, ids) in enumerate(
@@ -167,18 +171,12 @@ class TrainStep:
         return tf.stack(losses), states
 
 
-class _Dropout:
+def _seeded_dropout(rate: float, seed: tf.Tensor) -> Callable[[Any], tf.Tensor]:
     """Inverted dropout. The seed and the number of the call determine the mask."""
-
-    def __init__(self, rate: float, seed: tf.Tensor):
-        self._rate = rate
-        self._seed = seed
-        self._calls = 0
-
-    def __call__(self, inputs: Any) -> tf.Tensor:
-        seed = _fold_in(self._seed, self._calls)
-        self._calls += 1
-        return tf.nn.experimental.stateless_dropout(inputs, self._rate, seed=seed)
+    calls = itertools.count()
+    return lambda inputs: tf.nn.experimental.stateless_dropout(
+        inputs, rate, seed=_fold_in(seed, next(calls))
+    )
 
 
 def _replica_variable(state: tf.Tensor) -> tf.Variable:

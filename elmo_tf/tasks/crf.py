@@ -64,8 +64,7 @@ class CRF(keras.layers.Layer):
         self.num_tags = num_tags
         self.constraints = None if constraints is None else TagConstraints(*constraints)
         if self.constraints is not None:
-            self.constraints.check(num_tags)
-            _check_every_length(self.constraints)
+            _check_constraints(self.constraints, num_tags)
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -84,7 +83,7 @@ class CRF(keras.layers.Layer):
         )
 
     def call(self, emissions, mask=None):
-        return best_tags(*_padded(emissions, mask), self._allowed_weights())[:, :-1]
+        return _best_tags(*_padded(emissions, mask), self._allowed_weights())[:, :-1]
 
     def log_likelihood(self, emissions: Any, tags: Any, mask: Any = None) -> Any:
         """`log p(tags)` of each sentence.
@@ -99,7 +98,7 @@ class CRF(keras.layers.Layer):
         """
         emissions, mask = _padded(emissions, mask)
         tags, weights = ops.pad(tags, [[0, 0], [0, 1]]), self._weights()
-        return sequence_score(emissions, tags, mask, weights) - log_normaliser(
+        return _sequence_score(emissions, tags, mask, weights) - _log_normaliser(
             emissions, mask, weights
         )
 
@@ -113,7 +112,7 @@ class CRF(keras.layers.Layer):
         Returns:
             float32 (batch, token, tag); zeros at masked tokens.
         """
-        return tag_marginals(*_padded(emissions, mask), self._allowed_weights())[:, :-1]
+        return _tag_marginals(*_padded(emissions, mask), self._allowed_weights())[:, :-1]
 
     def compute_mask(self, emissions, previous_mask=None):
         return previous_mask
@@ -145,10 +144,14 @@ class CRF(keras.layers.Layer):
         }
 
 
-def _check_every_length(constraints: TagConstraints) -> None:
-    """Raises `ValueError` if the constraints allow no sequence of some length."""
-    reached = np.asarray(constraints.first, bool)
-    last, between = np.asarray(constraints.last, bool), np.asarray(constraints.between, bool)
+def _check_constraints(constraints: TagConstraints, num_tags: int) -> None:
+    sizes = {*map(len, constraints), *map(len, constraints.between)}
+    if sizes != {num_tags}:
+        raise ValueError(
+            f"`constraints` must be for {num_tags} tags. Received: constraints for "
+            f"{', '.join(map(str, sorted(sizes)))}."
+        )
+    reached, between, last = (np.asarray(each, bool) for each in constraints)
     # The set of reachable tags repeats before twice as many tokens as there are tags.
     for num_tokens in range(1, 2 * len(reached) + 2):
         if not (reached & last).any():
@@ -159,18 +162,12 @@ def _check_every_length(constraints: TagConstraints) -> None:
         reached = reached @ between
 
 
-def sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The score of a tag sequence.
+# The functions below take emissions, float (batch, token, tag), with at least one token, real or
+# masked, and the mask, bool (batch, token).
 
-    Args:
-        emissions: float (batch, token, tag).
-        tags: int (batch, token).
-        mask: bool (batch, token).
-        weights: the scores of the chain.
 
-    Returns:
-        float (batch,); 0 for a sentence without tokens.
-    """
+def _sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The score of tags, int (batch, token): float (batch,); 0 for a sentence without tokens."""
     real = ops.cast(mask, emissions.dtype)
     tags = ops.where(mask, ops.cast(tags, "int32"), 0)
     emitted = ops.take_along_axis(emissions, tags[..., None], axis=-1)[..., 0]  # (batch, token)
@@ -181,33 +178,15 @@ def sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) ->
     return score + ops.sum(ops.take(weights.end, tags, axis=0) * is_last, axis=1)
 
 
-def log_normaliser(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The logarithm of the sum of `exp(score)` over all tag sequences (forward algorithm).
-
-    Args:
-        emissions: float (batch, token, tag), at least one token, real or masked.
-        mask: bool (batch, token).
-        weights: the scores of the chain.
-
-    Returns:
-        float (batch,); 0 for a sentence without tokens.
-    """
+def _log_normaliser(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The log of the sum of `exp(score)` over all sequences (forward algorithm), float (batch,)."""
     forward = _forward_scores(emissions, mask, weights)[-1]
     total = ops.logsumexp(forward + weights.end, axis=-1)
     return ops.where(ops.any(mask, axis=1), total, 0.0)
 
 
-def tag_marginals(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The probability of each tag at each token, by the forward-backward algorithm.
-
-    Args:
-        emissions: float (batch, token, tag).
-        mask: bool (batch, token).
-        weights: the scores of the chain.
-
-    Returns:
-        float (batch, token, tag); zeros at masked tokens.
-    """
+def _tag_marginals(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The probability of each tag (forward-backward algorithm), float (batch, token, tag)."""
 
     def step(after, token):
         emission, is_real = _split(token)
@@ -223,17 +202,8 @@ def tag_marginals(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
     return ops.where(mask[..., None], probabilities, 0.0)
 
 
-def best_tags(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The tag sequence with the highest score, by the Viterbi algorithm.
-
-    Args:
-        emissions: float (batch, token, tag).
-        mask: bool (batch, token).
-        weights: the scores of the chain.
-
-    Returns:
-        int32 (batch, token); 0 at masked tokens.
-    """
+def _best_tags(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The tag sequence with the highest score (Viterbi algorithm), int32 (batch, token)."""
 
     def step(scores, token):
         emission, is_real = _split(token)

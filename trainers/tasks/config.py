@@ -232,11 +232,7 @@ class TaskConfig:
         "are numbers, the file has no header",
     )
     learning_rate: float = setting(
-        0.001,
-        group="training",
-        metavar="RATE",
-        above=0,
-        help="learning rate of Adam, above 0",
+        0.001, group="training", metavar="RATE", above=0, help="learning rate of Adam, above 0"
     )
     clip_norm: float = setting(
         5.0,

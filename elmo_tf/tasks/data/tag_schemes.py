@@ -33,15 +33,6 @@ class TagConstraints(NamedTuple):
     between: Sequence[Sequence[bool]]
     last: Sequence[bool]
 
-    def check(self, num_tags: int) -> None:
-        """Raises `ValueError` if these are constraints for another number of tags."""
-        sizes = {len(self.first), len(self.between), len(self.last), *map(len, self.between)}
-        if sizes != {num_tags}:
-            raise ValueError(
-                f"`constraints` must be for {num_tags} tags. Received: constraints for "
-                f"{', '.join(map(str, sorted(sizes)))}."
-            )
-
 
 class TagError(ValueError):
     """The tag at `position` is not allowed there by its scheme."""
