@@ -1,4 +1,4 @@
-"""Training: configuration, streams of text, steps, optimisers, and the mains."""
+"""Training: settings, text streams, training steps, optimizers, and the main functions."""
 
 from elmo_tf.lazy import lazy_names
 

@@ -1,8 +1,8 @@
-"""The state of a run, all that is needed to go on exactly, in `workdir/state`.
+"""Saves the state of a run in `workdir/state`, and restores it exactly.
 
-A save is a folder: `weights` (with the step) and `optimizer`, written by the chief; for
-each worker its place in the text and its rows' LSTM states; and `COMPLETE`, written last, without
-which nothing else in the folder counts.
+A save is a directory: `weights` (with the step) and `optimizer`, written by the chief; the position
+in the text and the LSTM states of each worker; and `COMPLETE`, written last. A directory without
+`COMPLETE` is ignored.
 """
 
 import contextlib
@@ -25,34 +25,33 @@ from elmo_tf.trainers.steps import TrainStep
 
 STATE_FOLDER = "state"
 _COMPLETE = "COMPLETE"
-# The last save, and the one before: a disk may lose what was written last.
+# Two, because a crash of the machine may damage the files that were written last.
 _SAVES_KEPT = 2
-_SECONDS_FOR_A_NETWORK = 60
-# TensorFlow tells of a damaged file by an IndexError.
-_DAMAGES = (AssertionError, IndexError, KeyError, OSError, ValueError, tf.errors.OpError)
+_FILE_TIMEOUT = 60  # seconds
+# TensorFlow raises IndexError for some damaged files.
+_READ_ERRORS = (AssertionError, IndexError, KeyError, OSError, ValueError, tf.errors.OpError)
 
 
 class RunState:
-    """Saves and restores weights, optimizer, step, LSTM states, and the place in the text.
+    """Saves and restores weights, optimizer, step, LSTM states and the position in the text.
 
-    A save takes effect when it is complete; a run killed while it saves goes on from the one
-    before.
+    If a run is killed during a save, it resumes from the save before.
 
     Args:
-        workdir: the work directory, one for all workers.
-        train_step: holds all variables.
-        windows: iterator over the training text.
-        cluster: of the run.
+        workdir: the work directory, shared by all workers.
+        train_step: the `TrainStep` with all variables.
+        windows: the iterator over the training windows.
+        cluster: the replicas of the run.
     """
 
     def __init__(self, workdir: Path, train_step: TrainStep, windows: Any, cluster: Cluster):
         self._folder = workdir / STATE_FOLDER
         self._train_step = train_step
         self._cluster = cluster
-        # Keras's variables are wrappers; what is saved are TensorFlow's own.
+        # Keras variables are wrappers; `tf.train.Checkpoint` needs TensorFlow's variables.
         weights = {weight.path: weight.value for weight in train_step.model.weights}
         slots = {variable.path: variable.value for variable in train_step.optimizer.variables}
-        # Apart, as TensorFlow copies all that it writes at a time.
+        # Two files, because TensorFlow copies everything that it writes into one file at a time.
         self._shared = {
             "weights": tf.train.Checkpoint(weights=weights, step=train_step.step),
             "optimizer": tf.train.Checkpoint(optimizer=slots),
@@ -60,10 +59,10 @@ class RunState:
         self._windows = tf.train.Checkpoint(windows=windows)
 
     def save(self) -> None:
-        """Saves everything. All workers must call it at the same step.
+        """Saves the state. All workers must call it at the same step.
 
         Raises:
-            OSError: the disk is full, or cannot be written, here or for another worker.
+            OSError: this or another worker cannot write to the disk.
         """
         step = int(self._cluster.local(self._train_step.step)[0])
         folder = self._folder / f"step-{step:08d}"
@@ -73,20 +72,14 @@ class RunState:
                 self._write(folder)
         except OSError as failure:
             error = failure
-        if self._cluster.any(error is not None):
+        if any(self._cluster.gather(float(error is not None))):
             raise error or OSError(f"Another worker cannot save its state in {folder}.")
         if self._cluster.is_chief:
             self._wait_for_parts(folder)
             with atomic_file(folder / _COMPLETE) as part:
-                part.write_text(
-                    json.dumps(
-                        {
-                            "step": step,
-                            "workers": self._cluster.num_workers,
-                            "replicas": self._cluster.num_replicas,
-                        }
-                    )
-                )
+                workers, replicas = self._cluster.num_workers, self._cluster.num_replicas
+                marker = {"step": step, "workers": workers, "replicas": replicas}
+                part.write_text(json.dumps(marker))
             self._prune(folder)
 
     def _write(self, folder: Path) -> None:
@@ -97,8 +90,8 @@ class RunState:
         worker = _worker_name(self._cluster.worker, self._cluster.num_workers)
         self._windows.write(str(folder / f"{worker}-text"))
         states = [
-            # Lanes of a replica beside those of the next.
-            np.concatenate([np.asarray(one, np.float32) for one in self._cluster.local(state)])
+            # the batch rows of all replicas of this worker
+            np.concatenate([np.asarray(part, np.float32) for part in self._cluster.local(state)])
             for state in tf.nest.flatten(self._train_step.states)
         ]
         with atomic_file(folder / f"{worker}-lanes.npz") as part, open(part, "wb") as file:
@@ -109,21 +102,21 @@ class RunState:
                 synchronise(path)
 
     def _wait_for_parts(self, folder: Path) -> None:
-        """Looks for what each worker has written; a network may show it a little later."""
+        """Waits for the files of all workers; a network file system may show them late."""
         count = self._cluster.num_workers
         workers = [_worker_name(worker, count) for worker in range(count)]
         wanted = {f"{name}{end}" for name in workers for end in ("-text.index", "-lanes.npz")}
-        end = time.monotonic() + _SECONDS_FOR_A_NETWORK
+        end = time.monotonic() + _FILE_TIMEOUT
         while missing := wanted - set(os.listdir(folder)):
             if time.monotonic() > end:
                 raise OSError(
-                    f"The save in {folder} lacks {', '.join(sorted(missing))}: all workers need "
-                    "one work directory, on a disk that they share."
+                    f"The save in {folder} lacks {', '.join(sorted(missing))}. All workers must "
+                    "have the same work directory, on a shared disk."
                 )
             time.sleep(1)
 
     def _prune(self, last: Path) -> None:
-        """Removes older saves, and what is left of incomplete ones."""
+        """Removes older and incomplete saves."""
         keep = {path for path, _ in _complete_saves(self._folder)[-_SAVES_KEPT:]} | {last}
         for path in self._folder.iterdir():
             if path not in keep:
@@ -132,23 +125,23 @@ class RunState:
     def restore(self) -> int:
         """Restores the last complete save, if there is one.
 
-        The rows and the text are the same for any number of workers and replicas.
+        The number of workers and replicas may differ from that of the saved run.
 
         Returns:
-            The step of that save, 0 without one.
+            The step of the save, or 0 without a save.
 
         Raises:
-            ValueError: the save does not fit this run, or is damaged; or the workers do not see
-                the same one.
+            ValueError: the save is damaged or does not fit this run, or the workers see different
+                saves.
         """
         saves = _complete_saves(self._folder)
         step = saves[-1][1]["step"] if saves else 0
         steps = self._cluster.gather(step)
         if set(steps) != {step}:
             raise ValueError(
-                "The workers do not see the same last save: theirs are of the steps "
-                f"{', '.join(str(round(one)) for one in steps)}. All need one work directory, on a "
-                "disk that they share; if it is one, start them again."
+                "The workers see different last saves, of the steps "
+                f"{', '.join(str(round(one)) for one in steps)}. All must have the same work "
+                "directory, on a shared disk. If they have, restart all workers."
             )
         if not saves:
             return 0
@@ -157,20 +150,20 @@ class RunState:
             for name, part in self._shared.items():
                 part.read(str(folder / name)).assert_consumed()
             workers = [_worker_name(k, content["workers"]) for k in range(content["workers"])]
-            # All workers are at the same place of the same text.
+            # All workers are at the same position of the same text.
             mine = workers[self._cluster.worker % len(workers)]
             self._windows.read(str(folder / f"{mine}-text")).assert_consumed()
             self._restore_rows([folder / f"{worker}-lanes.npz" for worker in workers])
-        except _DAMAGES as error:
+        except _READ_ERRORS as error:
             reason = (str(error).splitlines() or [repr(error)])[0]
             raise ValueError(
-                f"Cannot go on from {folder}: {reason}. If it is damaged, remove it, and the run "
-                "goes on from the save before it."
+                f"Cannot resume from {folder}: {reason}. If it is damaged, remove it: the run then "
+                "resumes from the save before."
             ) from None
         if content["replicas"] != self._cluster.num_replicas:
             logging.info(
-                "The run was saved by %d replicas and goes on with %d: the model and the order of "
-                "the text stay, dropout and negatives are drawn anew.",
+                "The run was saved by %d replicas and is resumed with %d: model and text order are "
+                "the same, but dropout masks and negative samples differ.",
                 content["replicas"],
                 self._cluster.num_replicas,
             )
@@ -190,16 +183,16 @@ class RunState:
 
 
 def last_save(workdir: Path) -> Path | None:
-    """The folder of the last complete save of a run, if there is one."""
+    """The directory of the last complete save of a run, or None."""
     saves = _complete_saves(workdir / STATE_FOLDER)
     return saves[-1][0] if saves else None
 
 
 def _complete_saves(folder: Path) -> list[tuple[Path, dict[str, int]]]:
-    """Complete saves by their step, and what their marker says."""
+    """Complete saves in order of their steps, with the content of `COMPLETE`."""
     found = []
     for path in sorted(folder.glob("step-*")) if folder.is_dir() else ():
-        # A name that this version does not write is none of ours.
+        # Ignore names that this version does not write.
         if not re.fullmatch(r"step-\d{8,}", path.name):
             continue
         with contextlib.suppress(FileNotFoundError, ValueError):
@@ -213,7 +206,7 @@ def _worker_name(worker: int, num_workers: int) -> str:
 
 @contextlib.contextmanager
 def _writing_to(folder: Path) -> Iterator[None]:
-    """Turns TensorFlow's errors of writing into `OSError`, and tells of the folder."""
+    """Turns TensorFlow's write errors into `OSError`, and adds the directory to the message."""
     try:
         yield
     except tf.errors.OpError as error:

@@ -1,4 +1,4 @@
-"""The replicas of a run: one device, several of one machine, or those of several machines."""
+"""The replicas of a run: one device, several devices of a machine, or several machines."""
 
 import contextlib
 import json
@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-# What a collective operation raises when another process is gone.
+# Raised by collective operations when another process has stopped.
 _LOST_WORKER_ERRORS = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -24,16 +24,17 @@ _LOST_WORKER_ERRORS = (
 class Cluster:
     """All replicas that train one model together.
 
-    Each works on its own rows of the same stream of text, so that the text comes in the same order
-    whatever their number.
+    Each replica trains on its own batch rows of the same text stream, so the order of the text does
+    not depend on the number of replicas.
 
     Args:
-        strategy: of TensorFlow.
-        num_workers: int >= 1. Processes.
-        worker: int. Which of them this one is; 0 is the chief, who writes what all share.
+        strategy: TensorFlow's distribution strategy.
+        num_workers: int >= 1. Number of processes. Defaults to 1.
+        worker: int >= 0. Index of this process; 0 is the chief, which writes the shared files.
+            Defaults to 0.
 
     Attributes:
-        num_replicas: int >= 1, of all workers together.
+        num_replicas: int >= 1. Replicas of all workers together.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, num_workers: int = 1, worker: int = 0):
@@ -44,16 +45,16 @@ class Cluster:
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes what all share."""
+        """Whether this process writes the shared files."""
         return self.worker == 0
 
     def rows(self, num_rows: int) -> slice:
-        """The rows of this process's replicas, of those of all."""
+        """The slice of all `num_rows` batch rows that this process trains on."""
         share = num_rows // self.num_workers
         return slice(self.worker * share, (self.worker + 1) * share)
 
     def shard(self, window: tf.Tensor) -> Any:
-        """Each replica's rows of a tensor (direction, row, …) of all."""
+        """Distributes the rows of a tensor (direction, row, …) over the replicas."""
         if self.num_replicas == 1:
             return window
         share = window.shape[1] // self.num_replicas
@@ -65,15 +66,11 @@ class Cluster:
         return self.strategy.experimental_distribute_values_from_function(take)
 
     def local(self, value: Any) -> tuple:
-        """What each replica of this process holds of a value."""
+        """The values of a distributed value on the replicas of this process."""
         return self.strategy.experimental_local_results(value)
 
-    def any(self, flag: bool) -> bool:
-        """Whether the flag is up in any process; all of them must ask at the same time."""
-        return any(self.gather(float(flag)))
-
     def gather(self, number: float) -> list[float]:
-        """The numbers of all processes, by worker; all of them must ask at the same time."""
+        """The numbers of all processes, by worker. All processes must call it together."""
         if self.num_workers == 1:
             return [number]
         mine = [0.0] * self.num_workers
@@ -83,7 +80,7 @@ class Cluster:
 
     @contextlib.contextmanager
     def reporting_lost_workers(self) -> Iterator[None]:
-        """Turns what TensorFlow raises when another worker is gone into one plain error."""
+        """Turns TensorFlow's errors after the loss of a worker into a `ConnectionError`."""
         try:
             yield
         except _LOST_WORKER_ERRORS as error:
@@ -91,8 +88,8 @@ class Cluster:
                 raise
             reason = _cause(error.message or repr(error))
             raise ConnectionError(
-                "Another worker has stopped, or cannot be reached. Start all workers again, with "
-                "--resume (resume=True), and they go on from the last complete save. "
+                "Another worker has stopped, or cannot be reached. Restart all workers with "
+                "--resume (resume=True): they resume from the last complete save. "
                 f"TensorFlow says: {reason}"
             ) from None
 
@@ -100,50 +97,50 @@ class Cluster:
     def _sum(self, value: tf.Tensor) -> Any:
         def add(value: tf.Tensor) -> tf.Tensor:
             context = tf.distribute.get_replica_context()
-            # Only what is computed here lies on a replica's device.
+            # `identity` moves the value to the replica's device.
             return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
 
         return self.strategy.run(add, args=(value,))
 
 
 def _cause(message: str) -> str:
-    """The line of TensorFlow's message that tells the cause; above it stands where in the code."""
+    """The line of TensorFlow's message with the cause; other lines say where in the code."""
     lines = message.splitlines()
     return next((line for line in lines if "aborted" in line), lines[0])[:300]
 
 
 def cluster_from_environment(batch_size: int) -> Cluster:
-    """The replicas that TF_CONFIG and the devices of this machine ask for.
+    """The replicas that TF_CONFIG and the devices of this machine define.
 
-    Several workers in TF_CONFIG train together; without it, all GPUs of this machine do, or all of
-    its logical CPU devices if there are several. Must be called before TensorFlow computes anything
-    if there are several workers.
+    If TF_CONFIG names several workers, these train together. Otherwise all GPUs of this machine do,
+    or without GPUs all of its logical CPU devices. With several workers, call it before TensorFlow
+    computes anything.
 
     Args:
-        batch_size: int. Lanes of all replicas together.
+        batch_size: int >= 1. Batch rows of all replicas together.
 
     Raises:
-        ValueError: TF_CONFIG is wrong, or the rows cannot be dealt out evenly.
+        ValueError: TF_CONFIG is wrong, or `batch_size` is not a multiple of the number of replicas.
     """
     num_workers, worker = _workers(os.environ.get("TF_CONFIG", ""))
     if num_workers > 1:
-        logging.info("Worker %d of %d waits for the others.", worker, num_workers)
+        logging.info("Worker %d of %d is waiting for the others.", worker, num_workers)
         cluster = Cluster(tf.distribute.MultiWorkerMirroredStrategy(), num_workers, worker)
     else:
         gpus, cpus = (tf.config.list_logical_devices(kind) for kind in ("GPU", "CPU"))
         devices = gpus or cpus
-        several = len(devices) > 1
-        names = [device.name for device in devices]
-        strategy = tf.distribute.MirroredStrategy(names) if several else None
-        cluster = Cluster(strategy or tf.distribute.get_strategy())
+        strategy = tf.distribute.get_strategy()
+        if len(devices) > 1:
+            strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
+        cluster = Cluster(strategy)
     if batch_size % cluster.num_replicas:
         raise ValueError(
-            f"`batch_size` must be a multiple of the number of replicas, {cluster.num_replicas}: "
-            f"each takes as many rows. Received: {batch_size}"
+            f"`batch_size` must be a multiple of the number of replicas, {cluster.num_replicas}. "
+            f"Received: {batch_size}"
         )
     if cluster.num_replicas > 1:
         logging.info(
-            "%d replicas in %d processes train on %d rows each.",
+            "%d replicas in %d processes train on %d batch rows each.",
             cluster.num_replicas,
             num_workers,
             batch_size // cluster.num_replicas,
@@ -152,7 +149,7 @@ def cluster_from_environment(batch_size: int) -> Cluster:
 
 
 def _workers(tf_config: str) -> tuple[int, int]:
-    """The number of workers, and which one this is; the chief comes first."""
+    """The number of workers and the index of this one; the chief has index 0."""
     if not tf_config.strip():
         return 1, 0
     try:
@@ -170,9 +167,11 @@ def _workers(tf_config: str) -> tuple[int, int]:
         ) from None
     if counts or kind not in ("chief", "worker"):
         raise ValueError(
-            f"TF_CONFIG may name tasks of the types chief and worker alone. Received: {tf_config!r}"
+            f"TF_CONFIG must have tasks of the types chief and worker only. Received: {tf_config!r}"
         )
     index += chiefs if kind == "worker" else 0
     if not 0 <= index < chiefs + workers:
-        raise ValueError(f"The task's index in TF_CONFIG is beyond its cluster: {tf_config!r}")
+        raise ValueError(
+            f"The task index in TF_CONFIG is not in its cluster. Received: {tf_config!r}"
+        )
     return chiefs + workers, index

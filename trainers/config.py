@@ -17,7 +17,7 @@ from elmo_tf.settings import (
 
 RECORD_FILE = "training.json"
 DEFAULT_EPOCHS = 10
-# Defaults of the settings that a recipe decides: those that trained small-en, and the published.
+# The settings that a recipe decides: those of small-en ("default") and those of the paper.
 RECIPES = {
     "default": {
         "batch_size": 32,
@@ -48,14 +48,14 @@ _EXCLUSIVE = (
 
 
 def _by_recipe(name: str) -> str:
-    return ", ".join(f"{values[name]} in the {one} recipe" for one, values in RECIPES.items())
+    return ", ".join(f"{values[name]} in the {recipe} recipe" for recipe, values in RECIPES.items())
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainConfig:
     """The settings of a pretraining run. Each field declares its type, range and meaning.
 
-    Settings that are None take the default that their help text names. The defaults are those that
+    A setting that is None has the default that its help names. The defaults are the settings that
     trained the model `small-en`; `recipe="paper"` selects the published ones.
 
     Raises:
@@ -68,7 +68,8 @@ class PretrainConfig:
         group="text and results",
         metavar="GLOB",
         may_change=True,  # the text itself must not; see `check_corpus`
-        help="text files or patterns, one tokenized sentence per line; .gz is decompressed",
+        help="training text: files or patterns, one tokenized sentence per line; .gz is "
+        "decompressed",
     )
     vocab: str = setting(
         metavar="FILE", may_change=True, help="vocabulary file, written by elmo-tf vocab"
@@ -82,29 +83,31 @@ class PretrainConfig:
         (),
         metavar="GLOB",
         may_change=True,
-        help="held-out text; its perplexity is measured, and the best weights are kept in best/",
+        help="held-out text, in the format of --corpus; its perplexity is measured, and the best "
+        "weights are kept in best/",
     )
     preset: str | None = setting(
         None,
         group="model",
         choices=tuple(PRESETS),
         may_change=True,  # the shape itself must not
-        usual="small",
+        usual="small, without --options and --from",
         help="size of the biLM",
     )
     options: Any = setting(
-        None, metavar="FILE", help="options.json with the shape of the biLM, instead of a preset"
+        None, metavar="FILE", help="options.json with the shape of the biLM, instead of --preset"
     )
     start_from: str | None = setting(
         None,
         metavar="CHECKPOINT",
         option="--from",
         may_change=True,
-        help="start from the shape and weights of a checkpoint; words in both vocabularies keep "
-        "their softmax weights",
+        usual="random initialization",
+        help="checkpoint whose shape and weights to start from: directory, zip, URL or name, such "
+        "as small-en; tokens in both vocabularies keep their softmax weights",
     )
     word_input: bool = setting(
-        False, may_change=True, help="read words from an embedding table instead of characters"
+        False, may_change=True, help="read tokens from an embedding table instead of characters"
     )
     tie_softmax: bool = setting(
         False, may_change=True, help="with --word-input: use one table for input and softmax"
@@ -114,21 +117,23 @@ class PretrainConfig:
         "default",
         group="optimization",
         choices=tuple(RECIPES),
-        may_change=True,  # what it decides is recorded
+        may_change=True,  # the settings that it decides are recorded
         help="defaults of the settings below: those of small-en, or those of the paper",
     )
     steps: int | None = setting(
         None,
         least=1,
         may_change=True,
-        help="total number of steps, those before a restart included",
+        usual="by --epochs",
+        help="total number of steps, including those before a resume",
     )
     epochs: float | None = setting(
         None,
+        metavar="X",
         above=0,
         may_change=True,
         usual=f"{DEFAULT_EPOCHS}, without --steps",
-        help="number of passes through the corpus",
+        help="number of passes through the corpus, above 0; may be a fraction",
     )
     batch_size: int | None = setting(
         None,
@@ -136,42 +141,64 @@ class PretrainConfig:
         usual=_by_recipe("batch_size"),
         help="text streams processed in parallel (batch rows), of all replicas together",
     )
-    unroll: int = setting(20, least=1, help="tokens of each stream per step")
+    unroll: int = setting(20, least=1, help="tokens of each batch row per step")
     accumulate: int = setting(
         1,
         least=1,
         may_change=True,
-        help="number of parts in which a batch is computed, to save memory",
+        help="number of parts in which a batch is computed, one after the other, to save memory; "
+        "must divide --batch-size",
     )
     num_sampled: int = setting(
         8192, least=1, help="negative samples of the softmax, per direction and step"
     )
     optimizer: str | None = setting(
-        None, choices=tuple(LEARNING_RATES), usual=_by_recipe("optimizer"), help="optimizer"
+        None,
+        choices=tuple(LEARNING_RATES),
+        usual=_by_recipe("optimizer"),
+        help="optimizer of all weights",
     )
     learning_rate: float | None = setting(
         None,
+        metavar="RATE",
         above=0,
-        usual=", ".join(f"{name} {rate}" for name, rate in LEARNING_RATES.items()),
-        help="highest learning rate",
+        usual=", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()),
+        help="highest learning rate, above 0",
     )
     schedule: str | None = setting(
         None,
         choices=SCHEDULES,
         usual=_by_recipe("schedule"),
-        help="learning rate schedule after the warm-up; cosine ends at a tenth of the rate",
+        help="learning rate schedule after the warm-up; cosine ends at a tenth of the highest rate",
     )
     warmup_steps: int | None = setting(
         None,
         least=0,
         usual=_by_recipe("warmup_steps"),
-        help="steps during which the learning rate rises, at most half of all steps",
+        help="steps during which the learning rate rises linearly, at most half of all steps; 0 "
+        "for no warm-up",
     )
-    weight_decay: float = setting(0.0, least=0, help="weight decay, for adamw")
+    weight_decay: float = setting(
+        0.0,
+        metavar="X",
+        least=0,
+        help="weight decay of --optimizer adamw, at least 0; each step multiplies it by the "
+        "learning rate",
+    )
     dropout: float | None = setting(
-        None, least=0, below=1, usual=_by_recipe("dropout"), help="dropout rate"
+        None,
+        metavar="RATE",
+        least=0,
+        below=1,
+        usual=_by_recipe("dropout"),
+        help="dropout rate of the biLM, from 0 to below 1",
     )
-    clip_norm: float = setting(10.0, above=0, help="limit of the global gradient norm")
+    clip_norm: float = setting(
+        10.0,
+        metavar="X",
+        above=0,
+        help="maximum of the global gradient norm, above 0; larger gradients are scaled down",
+    )
     precision: str = setting(
         "float32",
         choices=("float32", "mixed_bfloat16"),
@@ -181,19 +208,25 @@ class PretrainConfig:
         0,
         least=0,
         below=2**31,
-        help="seed of initial weights, text order, dropout and negative samples",
+        help="random seed of initial weights, text order, dropout and negative samples, from 0 to "
+        "2147483647",
     )
     eval_every: int | None = setting(
         None,
         group="saving and monitoring",
         least=1,
         may_change=True,
-        usual="ten times in total",
+        usual="a tenth of all steps",
         help="steps between two evaluations of --valid",
     )
     save_every: int = setting(1000, least=1, may_change=True, help="steps between two saves")
     save_minutes: float | None = setting(
-        None, above=0, may_change=True, help="also save after this many minutes"
+        None,
+        metavar="MINUTES",
+        above=0,
+        may_change=True,
+        usual="off",
+        help="also save when this many minutes, above 0, have passed since the last save",
     )
     tensorboard: bool = setting(
         False,
@@ -204,15 +237,18 @@ class PretrainConfig:
         None,
         least=1,
         may_change=True,
-        help="steps between two histograms of all weights, with --tensorboard",
+        usual="off",
+        help="with --tensorboard: steps between two histograms of all weights",
     )
     resume: bool = setting(
         False,
         may_change=True,
         help="resume from the last save in --workdir, with its settings unless others are given; "
-        "without a save, start afresh",
+        "if there is no save yet, start from the beginning",
     )
-    overwrite: bool = setting(False, may_change=True, help="delete the results in --workdir")
+    overwrite: bool = setting(
+        False, may_change=True, help="delete the results in --workdir, and start from the beginning"
+    )
 
     def __post_init__(self):
         normalize_settings(self)
@@ -262,10 +298,10 @@ class PretrainConfig:
         return cls(**settings)
 
     def bilm_config(self, num_tokens: int) -> BiLMConfig:
-        """The shape of the biLM.
+        """The shape of the biLM by `preset` or `options`; `start_from` is ignored.
 
         Args:
-            num_tokens: int. Tokens of the vocabulary.
+            num_tokens: int >= 1. Size of the vocabulary.
 
         Raises:
             ValueError: the options are wrong.
@@ -286,15 +322,15 @@ class PretrainConfig:
         return dataclasses.replace(config, **changes)
 
     def as_json(self, shape: BiLMConfig) -> dict[str, Any]:
-        """All settings as they were resolved, for `training.json`."""
+        """All settings with their defaults resolved, for `training.json`."""
         return {**settings_as_json(self), "options": shape.to_options()}
 
     def check_resumes(self, shape: BiLMConfig, before: dict[str, Any], path: Path) -> None:
-        """Raises `ValueError` if this run cannot resume one with other settings.
+        """Raises `ValueError` if settings changed that must stay the same when a run is resumed.
 
         Args:
-            shape: of the biLM.
-            before: the settings of the run, as `as_json` returned them.
+            shape: the shape of the biLM.
+            before: the recorded settings of the run, see `as_json`.
             path: the file that holds them, for the message.
         """
         changed = changed_settings(type(self), self.as_json(shape), before)

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: a run is asked to stop, and stops where nothing is lost."""
+"""SIGTERM and Ctrl-C stop a run between two steps, where nothing is lost."""
 
 import contextlib
 import signal
@@ -11,60 +11,60 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class StopRequest:
-    """Whether the process was told to stop; a context manager that listens.
+    """A context manager that records SIGINT and SIGTERM instead of ending the process.
 
-    Inside the block, a first signal raises nothing: whoever works asks `received` between two
-    steps. A second one of Ctrl-C interrupts at once, as Python does.
+    The training loop checks `received` between steps. A second Ctrl-C raises `KeyboardInterrupt`
+    at once. Outside of the main thread, signals keep their effect.
 
     Attributes:
-        received: the signal's number, or 0.
+        received: the number of the signal, or 0.
     """
 
     def __init__(self):
         self.received = 0
-        self._at_once = False
-        self._before: dict[int, Any] = {}
+        self._is_interruptible = False
+        self._handlers: dict[int, Any] = {}
 
     def __enter__(self) -> "StopRequest":
-        # Only the main thread may listen; elsewhere whoever started the thread does.
+        # Python allows only the main thread to set signal handlers.
         if threading.current_thread() is threading.main_thread():
-            heard = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
-            self._before = {number: signal.signal(number, self._note) for number in heard}
+            numbers = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
+            self._handlers = {number: signal.signal(number, self._handle) for number in numbers}
         return self
 
     def __exit__(self, *exception: object) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._handlers.items():
             signal.signal(number, handler)
 
     @contextlib.contextmanager
-    def breaking(self) -> Iterator[None]:
-        """A block that a signal ends at once, since all that it does can be done again."""
-        self._at_once = True
+    def interruptible(self) -> Iterator[None]:
+        """A block that a signal ends at once, without an exception; for repeatable work."""
+        self._is_interruptible = True
         try:
             yield
-        except _Broken:
+        except _Interrupted:
             pass
         finally:
-            self._at_once = False
+            self._is_interruptible = False
 
     def end(self, number: int) -> None:
-        """Ends the process's work as the signal would have, had nobody listened.
+        """Ends the process as the signal would have without this class.
 
         Raises:
-            KeyboardInterrupt: it was Ctrl-C.
-            SystemExit: it was SIGTERM; with the status that a shell gives.
+            KeyboardInterrupt: the signal was SIGINT (Ctrl-C).
+            SystemExit: it was another, with the exit status of a shell, 128 + number.
         """
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise SystemExit(128 + number)
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.received = number
-        if self._at_once:
-            raise _Broken
+        if self._is_interruptible:
+            raise _Interrupted
 
 
-class _Broken(BaseException):
-    """Not an `Exception`, so that nothing on the way takes it for an error."""
+class _Interrupted(BaseException):
+    """Not an `Exception`, so that no `except Exception` on the way catches it."""

@@ -1,4 +1,4 @@
-"""Optimizers that touch only the rows of a large table that a step has used."""
+"""Optimizers that update only the rows of a large table that a step uses."""
 
 from typing import Any
 
@@ -13,21 +13,20 @@ from elmo_tf.trainers.config import LEARNING_RATES
 def optimizer_named(
     name: str, learning_rate: Any, weight_decay: float = 0.0
 ) -> keras.optimizers.Optimizer:
-    """The optimizer of that name, with the other settings at their defaults.
+    """Creates an optimizer by its name.
 
     Args:
-        name: "adagrad", "adam" (`AdamW` without decay) or "adamw".
+        name: "adagrad", "adam" (`AdamW` without weight decay) or "adamw".
         learning_rate: float or a schedule.
-        weight_decay: float >= 0. For "adamw" alone. Defaults to 0.
+        weight_decay: float >= 0. For "adamw" only. Defaults to 0.
 
     Raises:
-        ValueError: no optimizer has that name, or it knows no weight decay.
+        ValueError: the name is unknown, or the optimizer has no weight decay.
     """
     check_choice(name, "optimizer", LEARNING_RATES)
     if weight_decay and name != "adamw":
         raise ValueError(
-            f"`weight_decay` goes with the optimizer adamw, not with {name}. "
-            f"Received: {weight_decay}"
+            f"`weight_decay` is for the optimizer adamw. Received: {weight_decay} with {name}"
         )
     if name == "adagrad":
         return Adagrad(learning_rate)
@@ -35,13 +34,11 @@ def optimizer_named(
 
 
 class _RowOptimizer(keras.optimizers.Optimizer):
-    """What these optimizers share: a step for each kind of gradient, and replicas.
+    """The base class: separate updates for dense and for sparse gradients.
 
-    `apply` takes gradients as `clip_by_global_norm` returns them: summed over all replicas, and
-    with each row of a sparse gradient once.
-
-    Subclasses have `_update_all` for a dense gradient and `_update_rows` for a sparse one; both
-    take gradient, variable and learning rate.
+    `apply` expects gradients as `clip_by_global_norm` returns them: summed over all replicas, and
+    with each row of a sparse gradient once. Subclasses implement `_update_all(gradient, variable,
+    learning_rate)` for dense gradients and `_update_rows` for sparse ones.
     """
 
     def update_step(self, gradient, variable, learning_rate):
@@ -52,30 +49,30 @@ class _RowOptimizer(keras.optimizers.Optimizer):
             self._update_all(gradient, variable, learning_rate)
 
     def _slot(self, slots: list, variable: tf.Variable) -> Any:
-        """The handle of a variable's slot, of the same replica as the variable."""
+        """The handle of a variable's slot, on the same replica as the variable."""
         return slots[self._get_variable_index(variable)].value.handle
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
-        # Keras would sum the gradients over the replicas here: a second time.
+        # Keras would sum the gradients over the replicas a second time here.
         return grads_and_vars
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class Adagrad(_RowOptimizer):
-    """Adagrad, as the original trains with it.
+    """Adagrad, the optimizer of the original.
 
     `a = a + g²`, `v = v - learning_rate · g / sqrt(a)`
 
-    Gradients of gathered rows (`tf.IndexedSlices`) update those rows alone. Keras's own Adagrad
-    makes them dense, (vocabulary, projection_dim) in every step. Within `tf.distribute`, gradients
-    must be summed over the replicas before they are applied.
+    Gradients of gathered rows (`tf.IndexedSlices`) update only these rows. Keras' Adagrad makes
+    them dense, (vocabulary, projection_dim) in every step. Within `tf.distribute`, gradients must
+    be summed over the replicas before they are applied.
 
     Args:
         learning_rate: float or a schedule. Defaults to 0.2.
-        initial_accumulator_value: float > 0, the first `a`. Defaults to 1.
+        initial_accumulator_value: float > 0. Initial value of `a`. Defaults to 1.
 
     Raises:
-        ValueError: `initial_accumulator_value` is out of its range.
+        ValueError: `initial_accumulator_value` is not above 0.
 
     Source: Duchi et al. 2011; the settings of Peters et al. 2018.
     """
@@ -124,34 +121,31 @@ class Adagrad(_RowOptimizer):
         }
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "initial_accumulator_value": self.initial_accumulator_value,
-        }
+        return {**super().get_config(), "initial_accumulator_value": self.initial_accumulator_value}
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class AdamW(_RowOptimizer):
-    """Adam with decoupled weight decay, lazy where a gradient is of rows.
+    """Adam with decoupled weight decay, and lazy updates for sparse gradients.
 
     `m = beta_1 · m + (1 - beta_1) · g`, `s = beta_2 · s + (1 - beta_2) · g²`,
     `v = v - learning_rate · (weight_decay · v + r · m / (sqrt(s) + epsilon))` with
     `r = sqrt(1 - beta_2^t) / (1 - beta_1^t)` in step `t`, counted from 1.
 
-    Gradients of gathered rows (`tf.IndexedSlices`) update those rows alone: the moments of the
-    others do not fade, and they do not decay, where Adam would go on to move them. Nothing of the
-    size of the table is made. Biases (variables of fewer than two axes) never decay. Within
+    Gradients of gathered rows (`tf.IndexedSlices`) update only these rows. All other rows keep
+    their values and moments, while Adam would continue to move them. No tensor of the size of the
+    table is created. Biases (variables with fewer than two axes) have no weight decay. Within
     `tf.distribute`, gradients must be summed over the replicas before they are applied.
 
     Args:
         learning_rate: float or a schedule. Defaults to 0.001.
-        beta_1: float, 0 to 1 (excluded). Memory of the mean. Defaults to 0.9.
-        beta_2: float, 0 to 1 (excluded). Memory of the mean square. Defaults to 0.999.
+        beta_1: float, 0 to below 1. Decay rate of the mean `m`. Defaults to 0.9.
+        beta_2: float, 0 to below 1. Decay rate of the mean square `s`. Defaults to 0.999.
         epsilon: float > 0. Defaults to 1e-8.
-        weight_decay: float >= 0. Defaults to 0: plain Adam.
+        weight_decay: float >= 0. Defaults to 0, plain Adam.
 
     Raises:
-        ValueError: a value out of its range.
+        ValueError: a value is out of its range.
 
     Source: Kingma and Ba 2015; Loshchilov and Hutter 2019.
     """
@@ -187,11 +181,11 @@ class AdamW(_RowOptimizer):
         self._means, self._squares = self.add_optimizer_variables(variables, ["mean", "square"])
 
     def _apply_weight_decay(self, variables):
-        # Keras's own would decay all rows and make a copy of the table; each step does its part.
+        # Keras would decay all rows and copy the table. `update_step` decays the used rows instead.
         pass
 
     def _decay(self, variable: tf.Variable, learning_rate: tf.Tensor) -> tf.Tensor | None:
-        """The share of a weight that a step takes away, or None if it takes nothing."""
+        """The fraction that a step subtracts from a weight, or None without weight decay."""
         if not self.weight_decay or len(variable.shape) < 2 or not self._use_weight_decay(variable):
             return None
         return learning_rate * self.weight_decay
@@ -221,8 +215,10 @@ class AdamW(_RowOptimizer):
 
     def _update_rows(self, gradient, variable, learning_rate):
         rows, dtype = gradient.indices, variable.dtype
-        mean = _fade(self._slot(self._means, variable), rows, gradient.values, self.beta_1)
-        square = _fade(self._slot(self._squares, variable), rows, gradient.values**2, self.beta_2)
+        mean = _decayed_mean(self._slot(self._means, variable), rows, gradient.values, self.beta_1)
+        square = _decayed_mean(
+            self._slot(self._squares, variable), rows, gradient.values**2, self.beta_2
+        )
         beta_1_power, beta_2_power = self._powers(dtype)
         rate = learning_rate * tf.sqrt(1 - beta_2_power) / (1 - beta_1_power)
         change = rate * mean / (tf.sqrt(square) + self.epsilon)  # (row, …)
@@ -242,8 +238,8 @@ class AdamW(_RowOptimizer):
         }
 
 
-def _fade(slot: tf.Tensor, rows: tf.Tensor, values: tf.Tensor, memory: float) -> tf.Tensor:
-    """Moves the rows of a slot towards values, and returns them."""
+def _decayed_mean(slot: tf.Tensor, rows: tf.Tensor, values: tf.Tensor, memory: float) -> tf.Tensor:
+    """Updates rows of an exponential moving average, and returns them."""
     before = tf.raw_ops.ResourceGather(resource=slot, indices=rows, dtype=values.dtype)
     after = before + (values - before) * (1 - memory)
     tf.raw_ops.ResourceScatterUpdate(resource=slot, indices=rows, updates=after)
@@ -251,17 +247,21 @@ def _fade(slot: tf.Tensor, rows: tf.Tensor, values: tf.Tensor, memory: float) ->
 
 
 def sum_duplicates(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """The same gradient with each row once: needed for its norm, and for its square."""
-    indices, place = tf.unique(slices.indices)
-    values = tf.math.unsorted_segment_sum(slices.values, place, tf.size(indices))
+    """Sums the duplicate rows of a sparse gradient, before its norm or square is computed."""
+    indices, segments = tf.unique(slices.indices)
+    values = tf.math.unsorted_segment_sum(slices.values, segments, tf.size(indices))
     return tf.IndexedSlices(values, indices, slices.dense_shape)
 
 
 def clip_by_global_norm(gradients: list, clip_norm: float) -> tuple[list, tf.Tensor]:
-    """Scales all gradients together to a norm of at most `clip_norm`, sparse ones as they are.
+    """Scales all gradients so that their global norm is at most `clip_norm`.
+
+    Args:
+        gradients: tensors, or `tf.IndexedSlices`, which stay sparse.
+        clip_norm: float > 0.
 
     Returns:
-        The gradients, each row of a sparse one once, and their norm before.
+        The gradients, with each row of a sparse one once, and their norm before scaling.
     """
     gradients = [
         sum_duplicates(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient

@@ -1,4 +1,4 @@
-"""Learning rate schedules: a linear warm-up, then constant or falling."""
+"""Learning rate schedules: a linear warm-up, then a constant or decreasing rate."""
 
 from typing import Any
 
@@ -14,25 +14,26 @@ _FINAL_FRACTION = 0.1  # of the highest rate, at the end of the cosine
 def learning_rate_schedule(
     name: str, learning_rate: float, warmup_steps: int, total_steps: int
 ) -> keras.optimizers.schedules.LearningRateSchedule:
-    """The schedule of that name.
+    """Creates a schedule by its name.
 
     Args:
-        name: "constant"; "cosine", which falls to a tenth of the rate (Loshchilov and Hutter 2017);
-            or "inverse_sqrt", which falls with the square root of the step (Vaswani et al. 2017).
-        learning_rate: float > 0, the highest rate.
-        warmup_steps: int >= 0. Steps during which the rate rises linearly, at most half of all;
-            at least 1 for "inverse_sqrt".
-        total_steps: int >= 1. All steps, those of the warm-up included.
+        name: "constant"; "cosine", which decreases to a tenth of the rate (Loshchilov and Hutter
+            2017); or "inverse_sqrt", which decreases with the inverse square root of the step
+            (Vaswani et al. 2017).
+        learning_rate: float > 0. The highest rate.
+        warmup_steps: int >= 0. Steps during which the rate rises linearly, limited to half of all
+            steps; at least 1 for "inverse_sqrt".
+        total_steps: int >= 1. All steps, including the warm-up.
 
     Raises:
-        ValueError: an unknown name, or "inverse_sqrt" without a warm-up.
+        ValueError: the name is unknown, or "inverse_sqrt" has no warm-up.
     """
     check_choice(name, "schedule", SCHEDULES)
     if name == "inverse_sqrt":
         return InverseSqrtWithWarmup(learning_rate, min(warmup_steps, max(total_steps // 2, 1)))
     warmup_steps = min(warmup_steps, total_steps // 2)
     return keras.optimizers.schedules.CosineDecay(
-        # The first step of a warm-up has a rate above 0.
+        # The rate of the first warm-up step is above 0.
         learning_rate / max(warmup_steps, 1),
         decay_steps=total_steps - warmup_steps,
         alpha=1.0 if name == "constant" else _FINAL_FRACTION,
@@ -43,22 +44,22 @@ def learning_rate_schedule(
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises linearly, then falls with the square root of the step.
+    """A rate that rises linearly, then decreases with the inverse square root of the step.
 
     `rate = learning_rate · min(t / warmup_steps, sqrt(warmup_steps / t))` in step `t`, counted
     from 1.
 
     Args:
-        learning_rate: float > 0, the highest rate, that of step `warmup_steps`.
+        learning_rate: float > 0. The highest rate, reached at step `warmup_steps`.
         warmup_steps: int >= 1.
 
     Call arguments:
-        step: int scalar. Steps before this one: the optimizer's `iterations`, `t - 1`.
+        step: int scalar. The optimizer's `iterations`, `t - 1`.
 
     Returns:
         float32 scalar.
 
-    Source: Vaswani et al. 2017, section 5.3, with the highest rate as the scale.
+    Source: Vaswani et al. 2017, section 5.3, scaled to the highest rate.
     """
 
     def __init__(self, learning_rate: float, warmup_steps: int):

@@ -1,5 +1,7 @@
 """One step of training: window → losses → gradients → new weights and carried state."""
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -9,29 +11,29 @@ from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.optimizers import clip_by_global_norm
 
-# The random numbers of a step are told apart by these.
+# Folded into the seed of a step, so that dropout and sampling draw different numbers.
 _DROPOUT, _NEGATIVES = range(2)
 
 
 class TrainStep:
-    """A language model, its optimizer, and the states of all rows.
+    """Trains a language model on one window, and carries the LSTM states to the next.
 
-    The loss is the mean of the directions' mean negative log-likelihoods, estimated by the sampled
-    softmax. Gradients are taken of the loss times the window's tokens, as the original does, summed
-    over all replicas, and then clipped together. State goes from window to window, gradients do not
-    (truncated backpropagation through time).
+    The loss is the mean of both directions' mean negative log-likelihoods, estimated by the sampled
+    softmax. As in the original, the gradient is that of the loss times the number of tokens of a
+    row; it is summed over all replicas and then clipped by its global norm. Gradients do not cross
+    windows (truncated backpropagation through time).
 
-    To be built within the scope of the cluster's strategy, as its model.
+    Create it, and its model, within the scope of the cluster's strategy.
 
     Args:
         model: a `LanguageModel`.
         optimizer: one of `elmo_tf.trainers.optimizers`.
-        num_rows: int >= 1, of all replicas together.
+        num_rows: int >= 1. Batch rows of all replicas together.
         dropout: float, 0 to 1 (excluded).
         clip_norm: float > 0.
-        seed: int. With the number of a step and of a replica it determines all random numbers.
-        num_parts: int >= 1. Parts of a replica's rows that are computed one after the other, to
-            need less memory; their gradients are added up. Defaults to 1.
+        seed: int. With the step and the replica, it determines all random numbers.
+        num_parts: int >= 1. Number of parts in which a replica computes its rows, one after the
+            other, to save memory; their gradients are summed. Defaults to 1.
         cluster: a `Cluster`. Defaults to one replica.
 
     Source: Peters et al. 2018, section 3.1; the settings of the original.
@@ -63,7 +65,7 @@ class TrainStep:
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
         rows = num_rows // self.cluster.num_replicas
-        self.states = tf.nest.map_structure(_of_each_replica, model.bilm.zero_states(rows))
+        self.states = tf.nest.map_structure(_replica_variable, model.bilm.zero_states(rows))
         self.trainable = model.trainable_weights
         optimizer.build(self.trainable)
 
@@ -75,11 +77,12 @@ class TrainStep:
         Args:
             inputs, targets: string (direction, row, token), see `lm_windows`; the rows of all
                 replicas.
-            signal: int. What this process has to tell the others.
+            signal: int. A message of this process to all others.
 
         Returns:
             Scalars: "loss", "forward" and "backward" (mean negative log-likelihoods, sampled),
-            "norm" (of the gradients before they were clipped), and "signal" (the largest of all).
+            "norm" (global gradient norm before clipping), and "signal" (the largest of all
+            processes).
         """
         shard = self.cluster.shard
         results = self._run(shard(inputs), shard(targets), tf.constant(signal))
@@ -97,22 +100,22 @@ class TrainStep:
         if self.cluster.num_replicas > 1:
             seed = _fold_in(seed, replica)
         gradients, losses = self._gradients(inputs, targets, seed)
-        gradients, losses, signal = self._over_replicas(gradients, losses, signal)
+        gradients, losses, signal = self._reduced(gradients, losses, signal)
         gradients, norm = clip_by_global_norm(gradients, self.clip_norm)
         self.optimizer.apply(gradients, self.trainable)
         self.step.assign_add(1)
         results = {"loss": tf.reduce_mean(losses), "norm": norm, "signal": signal}
         return results | dict(zip(("forward", "backward"), tf.unstack(losses), strict=False))
 
-    def _over_replicas(self, gradients: list, losses: tf.Tensor, signal: tf.Tensor) -> tuple:
-        """Sums of the gradients, means of the losses, and the largest signal."""
+    def _reduced(self, gradients: list, losses: tf.Tensor, signal: tf.Tensor) -> tuple:
+        """Over all replicas: summed gradients, mean losses, and the largest signal."""
         count = self.cluster.num_replicas
         if count == 1:
             return gradients, losses, signal
-        # Each signal has a place of its own in the message, as a sum does not tell the largest.
+        # Each replica has its own position for its signal: the sum then keeps them apart.
         context = tf.distribute.get_replica_context()
-        place = tf.one_hot(context.replica_id_in_sync_group, count)
-        message = tf.concat([losses / count, place * tf.cast(signal, losses.dtype)], axis=0)
+        position = tf.one_hot(context.replica_id_in_sync_group, count)
+        message = tf.concat([losses / count, position * tf.cast(signal, losses.dtype)], axis=0)
         *gradients, message = context.all_reduce(tf.distribute.ReduceOp.SUM, [*gradients, message])
         losses, signals = tf.split(message, [losses.shape[0], count])
         return gradients, losses, tf.cast(tf.reduce_max(signals), signal.dtype)
@@ -120,7 +123,7 @@ class TrainStep:
     def _gradients(
         self, inputs: tf.Tensor, targets: tf.Tensor, seed: tf.Tensor
     ) -> tuple[list, tf.Tensor]:
-        """What this replica gives to the gradients, and its losses, float (direction,)."""
+        """The gradients of this replica's rows, and their losses, float (direction,)."""
         parts = zip(
             tf.split(inputs, self.num_parts, axis=1),
             tf.split(targets, self.num_parts, axis=1),
@@ -129,7 +132,7 @@ class TrainStep:
         total, all_losses, all_states = None, [], []
         for part, (inputs, targets) in enumerate(parts):
             before = [] if total is None else tf.nest.flatten(total, expand_composites=True)
-            # One after the other: TensorFlow would compute them side by side.
+            # Without this dependency TensorFlow computes all parts at the same time.
             with tf.control_dependencies(before):
                 inputs = tf.identity(inputs)
             size = inputs.shape[1]
@@ -154,7 +157,9 @@ class TrainStep:
         self, inputs: tf.Tensor, targets: tf.Tensor, states: Any, seed: tf.Tensor
     ) -> tuple[tf.Tensor, Any]:
         """The mean loss of each direction, float (direction,), and the new states."""
-        dropout_fn = _Dropout(self.dropout, _fold_in(seed, _DROPOUT)) if self.dropout else None
+        dropout_fn = None
+        if self.dropout:
+            dropout_fn = _seeded_dropout(self.dropout, _fold_in(seed, _DROPOUT))
         outputs, states = self.model.top_layer_outputs(inputs, states, dropout_fn, training=True)
         losses = []
         for direction, (top, ids) in enumerate(
@@ -166,22 +171,16 @@ class TrainStep:
         return tf.stack(losses), states
 
 
-class _Dropout:
-    """Inverted dropout whose masks follow from a seed and the order of the calls."""
-
-    def __init__(self, rate: float, seed: tf.Tensor):
-        self._rate = rate
-        self._seed = seed
-        self._calls = 0
-
-    def __call__(self, inputs: Any) -> tf.Tensor:
-        seed = _fold_in(self._seed, self._calls)
-        self._calls += 1
-        return tf.nn.experimental.stateless_dropout(inputs, self._rate, seed=seed)
+def _seeded_dropout(rate: float, seed: tf.Tensor) -> Callable[[Any], tf.Tensor]:
+    """Inverted dropout. The seed and the number of the call determine the mask."""
+    calls = itertools.count()
+    return lambda inputs: tf.nn.experimental.stateless_dropout(
+        inputs, rate, seed=_fold_in(seed, next(calls))
+    )
 
 
-def _of_each_replica(state: tf.Tensor) -> tf.Variable:
-    """A variable of which each replica has its own."""
+def _replica_variable(state: tf.Tensor) -> tf.Variable:
+    """A variable with a separate value on each replica."""
     return tf.Variable(
         state,
         trainable=False,
@@ -190,13 +189,13 @@ def _of_each_replica(state: tf.Tensor) -> tf.Variable:
     )
 
 
-def _add(one: Any, other: Any) -> Any:
-    """The sum of two gradients; sparse ones are laid side by side."""
-    if isinstance(one, tf.IndexedSlices):
-        values = tf.concat([one.values, other.values], axis=0)
-        indices = tf.concat([one.indices, other.indices], axis=0)
-        return tf.IndexedSlices(values, indices, one.dense_shape)
-    return one + other
+def _add(first: Any, second: Any) -> Any:
+    """The sum of two gradients; sparse ones are concatenated."""
+    if isinstance(first, tf.IndexedSlices):
+        values = tf.concat([first.values, second.values], axis=0)
+        indices = tf.concat([first.indices, second.indices], axis=0)
+        return tf.IndexedSlices(values, indices, first.dense_shape)
+    return first + second
 
 
 def _fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:

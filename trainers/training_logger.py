@@ -17,7 +17,7 @@ from elmo_tf.trainers.steps import TrainStep
 
 LOG_FILE = "log.jsonl"
 TENSORBOARD_FOLDER = "tensorboard"
-# How much of the losses' past the progress line averages over, as a weight of each new step.
+# Weight of a new step in the exponential moving average of the losses on the progress line.
 _SMOOTHING = 0.02
 _LARGEST_EXPONENT = 50
 
@@ -29,11 +29,12 @@ class TrainingLogger:
         workdir: the work directory.
         schedule: the learning rate of each step.
         num_steps: int. Steps in total.
-        first: int. Steps before this start.
-        tokens_per_step: int.
-        is_chief: whether this process writes.
-        tensorboard: whether to write for TensorBoard too.
-        histograms_every: int >= 1 or None. Steps between two histograms of all weights there.
+        first: int >= 0. Steps done before this start.
+        tokens_per_step: int >= 1.
+        is_chief: whether this process writes. Defaults to True.
+        tensorboard: whether to write for TensorBoard too. Defaults to False.
+        histograms_every: int >= 1 or None. Steps between two histograms of all weights for
+            TensorBoard. Defaults to None, no histograms.
     """
 
     def __init__(
@@ -152,6 +153,5 @@ class _Board:
 
 
 def check_tensorboard() -> None:
-    """Raises `MissingExtraError` if what writes for TensorBoard is not installed."""
-    # `tf.summary` takes its operations from there.
+    """Raises `MissingExtraError` if TensorBoard is not installed; `tf.summary` needs it."""
     require_extra("tensorboard", "tensorboard", "Writing for TensorBoard")

@@ -1,4 +1,4 @@
-"""The work directory of a run: whether it may be used, the record of the run, and its log."""
+"""The work directory of a run: checks, the record of the run, and its log."""
 
 import json
 import shutil
@@ -39,12 +39,12 @@ _RESULTS = (
 def check_workdir(
     workdir: Path, config: PretrainConfig, shape: BiLMConfig, vocabulary: Vocabulary
 ) -> None:
-    """Refuses a directory that a run may neither begin in nor go on in.
+    """Checks that a run can start or resume in the directory.
 
     Raises:
-        FileExistsError: it holds anything but this run's own vocabulary.
-        ValueError: the run in it had other settings or another vocabulary, or TensorFlow cannot
-            write there.
+        FileExistsError: the directory holds more than the vocabulary of this run.
+        ValueError: the run in the directory has other settings or another vocabulary, or TensorFlow
+            cannot write there.
     """
     refuse_pattern(workdir)
     if not workdir.exists() or config.overwrite:
@@ -55,11 +55,11 @@ def check_workdir(
             config.check_resumes(shape, read_record(record)["settings"], record)
             if Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary:
                 raise ValueError(
-                    f"Cannot go on with another vocabulary than {workdir / VOCABULARY_FILE}: "
-                    f"{config.vocab} differs."
+                    f"Cannot resume with another vocabulary: {config.vocab} differs from "
+                    f"{workdir / VOCABULARY_FILE}."
                 )
             return
-        if _is_left_before_first_save(workdir, shape, vocabulary):
+        if _was_stopped_before_first_save(workdir, shape, vocabulary):
             return
     names = {path.name for path in workdir.iterdir()}
     if names - {VOCABULARY_FILE} or (
@@ -69,52 +69,51 @@ def check_workdir(
 
 
 def refuse_used_workdir(workdir: Path, names: set[str], record: str, resume: bool) -> NoReturn:
-    """Refuses a work directory in which a run may neither begin nor be resumed.
+    """Raises `FileExistsError` with the content of the directory and the remedy.
 
     Args:
         workdir: the directory.
-        names: of its files.
-        record: name of the file with which a run of this kind leaves its settings.
-        resume: whether it was to be resumed.
-
-    Raises:
-        FileExistsError: always. It says what the directory holds, and how to proceed.
+        names: the names of its files.
+        record: the name of the record of a run of this kind.
+        resume: whether `resume` is set.
     """
     if record in names and not resume:
         raise FileExistsError(
-            f"{workdir} already holds a training run. Add --resume (resume=True) to continue it, "
+            f"{workdir} already holds a training run. Add --resume (resume=True) to resume it, "
             "or choose another --workdir. --overwrite (overwrite=True) deletes its results."
         )
     raise FileExistsError(
-        f"{workdir} is not empty, and holds no run that can be resumed: it holds "
+        f"{workdir} is not empty, and holds no run to resume: it holds "
         f"{', '.join(sorted(names)[:5])}. Choose another --workdir."
     )
 
 
-def _is_left_before_first_save(workdir: Path, shape: BiLMConfig, vocabulary: Vocabulary) -> bool:
-    """Whether a directory holds what this run leaves if it is killed before its first save."""
+def _was_stopped_before_first_save(
+    workdir: Path, shape: BiLMConfig, vocabulary: Vocabulary
+) -> bool:
     names = {path.name for path in workdir.iterdir() if not path.name.startswith(".")}
     if WEIGHTS_FILE in names or not names <= set(_RESULTS):
         return False
-    options, words = workdir / OPTIONS_FILE, workdir / VOCABULARY_FILE
+    options, vocab = workdir / OPTIONS_FILE, workdir / VOCABULARY_FILE
     return (not options.exists() or BiLMConfig.from_options(options) == shape) and (
-        not words.exists() or Vocabulary.load(words) == vocabulary
+        not vocab.exists() or Vocabulary.load(vocab) == vocabulary
     )
 
 
 def check_corpus(workdir: Path, config: PretrainConfig, corpus: dict[str, Any]) -> None:
-    """Raises `ValueError` if a run is to go on with other text than before.
+    """Raises `ValueError` if a run is resumed with another corpus.
 
     Args:
-        workdir, config: of the run.
-        corpus: what the record is to tell of the text.
+        workdir: the work directory.
+        config: the settings of the run.
+        corpus: the description of the corpus for the record.
     """
     if config.resume and last_save(workdir) is not None:
         before = read_record(workdir / RECORD_FILE)["corpus"]
         if before != corpus:
             raise ValueError(
                 f"The corpus changed: {_corpus_change(before, corpus)}. Pass the text with which "
-                f"{workdir} was trained, or choose another --workdir."
+                f"the run in {workdir} was trained, or choose another --workdir."
             )
 
 
@@ -122,13 +121,13 @@ def _corpus_change(before: dict[str, Any], now: dict[str, Any]) -> str:
     for name, unit in (("sentences",) * 2, ("tokens",) * 2, ("types", "distinct tokens")):
         if before[name] != now[name]:
             return f"{before[name]:,} {unit} before, {now[name]:,} now"
-    return "it has as many sentences and tokens as before, but its files differ"
+    return "the numbers of sentences and tokens are the same, but the files differ"
 
 
 def prepare_workdir(
     workdir: Path, config: PretrainConfig, shape: BiLMConfig, vocabulary: Vocabulary
 ) -> None:
-    """Makes the directory, without results of a run before, and writes the shape of the biLM."""
+    """Creates the directory and writes options and vocabulary. `overwrite` deletes old results."""
     workdir.mkdir(parents=True, exist_ok=True)
     if config.overwrite:
         for name in _RESULTS:
@@ -141,12 +140,12 @@ def prepare_workdir(
 def begin_record(
     workdir: Path, config: PretrainConfig, shape: BiLMConfig, corpus: dict[str, Any], first: int
 ) -> dict[str, Any]:
-    """The record of the run. It and the log are cut back to the step from which it goes on."""
+    """Writes the record of a run that starts at the step `first`, and cuts the log there."""
     record = {"settings": config.as_json(shape), "corpus": corpus, "step": first, "perplexity": []}
     if first > 0:
         before = read_record(workdir / RECORD_FILE)
-        record["perplexity"] = [part for part in before["perplexity"] if part["step"] <= first]
-        # A run killed right after it saved its state has not recorded that step's loss.
+        record["perplexity"] = [one for one in before["perplexity"] if one["step"] <= first]
+        # If the run was killed right after the save, the loss of that step was not recorded.
         if before["step"] == first and "loss" in before:
             record["loss"] = before["loss"]
     _cut_log(workdir / LOG_FILE, first)
@@ -158,8 +157,7 @@ def _cut_log(path: Path, last_step: int) -> None:
     if not path.exists():
         return
     with open(path, encoding="utf-8") as log:
-        # A killed run may leave half a line.
-        lines = [line for line in log if line.endswith("\n")]
-    kept = [line for line in lines if json.loads(line)["step"] <= last_step]
+        lines = [line for line in log if line.endswith("\n")]  # a killed run may leave half a line
+    lines = [line for line in lines if json.loads(line)["step"] <= last_step]
     with atomic_file(path) as part:
-        part.write_text("".join(kept), encoding="utf-8")
+        part.write_text("".join(lines), encoding="utf-8")

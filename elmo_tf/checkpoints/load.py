@@ -16,7 +16,12 @@ from elmo_tf.checkpoints.downloads import cache_folder, cached_file
 from elmo_tf.checkpoints.hdf5 import read_weights, softmax_variables, variables_by_path
 from elmo_tf.checkpoints.named_models import find_named_model, name_hint
 from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
-from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint, load_tf1_bilm, load_tf1_softmax
+from elmo_tf.checkpoints.tf1 import (
+    find_tf1_checkpoint,
+    load_tf1_bilm,
+    load_tf1_softmax,
+    tf1_config,
+)
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
@@ -109,7 +114,7 @@ def load_config(path: Source) -> BiLMConfig:
     """
     original = find_tf1_checkpoint(path)
     if original is not None:
-        return BiLMConfig.from_options(original.options)
+        return tf1_config(original)
     with _locate(path) as (options_file, _):
         return BiLMConfig.from_options(options_file)
 

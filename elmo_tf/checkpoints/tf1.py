@@ -96,7 +96,7 @@ def load_tf1_bilm(
 
     Source: the training script of the original, and its `dump_weights`.
     """
-    config = _config(checkpoint)
+    config = tf1_config(checkpoint)
     if config.char_cnn is None:
         path = Path(vocabulary or checkpoint.folder / "vocab.txt")
         if not path.is_file():
@@ -131,7 +131,7 @@ def load_tf1_softmax(
     Raises:
         ValueError: a file is damaged, or has another shape.
     """
-    config = _config(checkpoint)
+    config = tf1_config(checkpoint)
     if bilm is not None and config.tie_softmax:
         softmax = TiedSoftmax(bilm.token_encoder, **kwargs)
     else:
@@ -207,7 +207,8 @@ def _named_prefix(folder: Path) -> Path | None:
     return folder / Path(state.model_checkpoint_path).name
 
 
-def _config(checkpoint: TF1Checkpoint) -> BiLMConfig:
+def tf1_config(checkpoint: TF1Checkpoint) -> BiLMConfig:
+    """The shape of the biLM of a checkpoint of the original's training."""
     config = BiLMConfig.from_options(checkpoint.options)
     # The trainer takes a missing `bidirectional` for false, and published files for true; but it
     # has a scope for each direction only if there are two.

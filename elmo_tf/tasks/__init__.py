@@ -1,4 +1,4 @@
-"""Task models that read a biLM's vectors: tagging, classification, entailment."""
+"""Task models on top of a biLM: tagging, classification, entailment."""
 
 from elmo_tf.tasks.bcn import BCN as BCN
 from elmo_tf.tasks.bilstm import BiLSTM as BiLSTM

@@ -1,28 +1,31 @@
-"""scores of tokens ─► their shares of attention, and the mean vector that these give."""
+"""Attention: scores ─► weights, and an alignment of two texts by attention."""
 
 from typing import Any
 
 from keras import ops
 
-# Below any score, and finite: the softmax over no token is then no nan.
-_NEVER = -1e9
+# Below any score, and finite, so that a row without tokens has no NaN.
+_MASKED = -1e9
 
 
 def masked_softmax(scores: Any, mask: Any) -> Any:
-    """Shares of the real tokens on the last axis; zeros where there is none.
+    """Softmax over the real tokens of the last axis; zeros where there are none.
 
     Args:
         scores: float (…, token).
-        mask: bool of a shape that broadcasts to it.
+        mask: bool, broadcastable to `scores`. True = a real token.
+
+    Returns:
+        float (…, token).
     """
-    scores = ops.where(mask, scores, ops.cast(_NEVER, scores.dtype))
-    # Keras's own softmax warns of a single token.
-    shares = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
-    return ops.where(mask, shares, ops.zeros_like(shares))
+    scores = ops.where(mask, scores, ops.cast(_MASKED, scores.dtype))
+    # Keras' softmax warns about an axis of size 1.
+    weights = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
+    return ops.where(mask, weights, ops.zeros_like(weights))
 
 
 def soft_alignment(vectors: Any, others: Any, others_mask: Any) -> Any:
-    """For each token of a text, what stands for it in another: `softmax(a · b') · b`.
+    """Aligns each token of a text with the tokens of another: `softmax(a · b') · b`.
 
     Args:
         vectors: float (batch, token, feature).

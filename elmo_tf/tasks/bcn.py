@@ -1,4 +1,4 @@
-"""tokens ─► BCN: a sentence's label, by attention of the sentence to itself."""
+"""BCN: classifies sentences with self-attention."""
 
 from collections.abc import Sequence
 
@@ -16,31 +16,30 @@ from elmo_tf.tasks.task_model import Classifier
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class BCN(Classifier):
-    """The biattentive classification network, for one sentence.
+    """The biattentive classification network for single sentences.
 
     `x = biLSTM(relu([embeddings; ELMo] · W + b))`, `c = softmax(x · x') · x` (biattention),
     `y = [biLSTM([x; x - c; x ⊙ c]); ELMo]` (integration), `p = [max y; mean y; min y; sum_t a_t
     y_t]` with `a = softmax(y · v)` (pooling), and three layers of maxout.
 
-    The published network reads two texts, which are one and the same for a single sentence, and
-    integrates and pools each by weights of its own. Here that is done once, as AllenNLP's
-    implementation does.
+    The published network reads two texts (twice the same for a single sentence), with separate
+    weights for integration and pooling. This one does both once, as AllenNLP's implementation does.
 
     Args:
         labels: the labels.
         embeddings, elmo, placement: see `TokenVectors`.
         units: int >= 1. Width of the first layer and of each direction. Defaults to the published
             300.
-        reduction: int >= 1. How much narrower than the pooled vector the first maxout is; the
-            second is half as wide. Defaults to 2.
-        dropout: float, 0 to below 1. On the vectors of tokens. Defaults to 0.5.
-        maxout_dropout: float, 0 to below 1. Before each maxout. Defaults to 0.2.
-        batch_norm: bool. Whether what goes into each maxout is normalised over the batch, as
-            published. It needs more than the 8,544 sentences of SST-5, where the loss in the third
-            pass (150 units) was 1.68 with it and 1.49 without. Defaults to False.
+        reduction: int >= 1. Width of the pooled vector divided by that of the first maxout; the
+            second maxout has half the width of the first. Defaults to 2.
+        dropout: float, 0 to below 1. Dropout rate of the token vectors. Defaults to 0.5.
+        maxout_dropout: float, 0 to below 1. Dropout rate before each maxout. Defaults to 0.2.
+        batch_norm: bool. Whether to normalize the input of each maxout over the batch, as
+            published. With the 8,544 sentences of SST-5 it hurts: in the third epoch (150 units)
+            the loss was 1.68 with it and 1.49 without. Defaults to False.
 
     Call arguments:
-        inputs, training: see `TaskModel`. `fit` takes int (batch,) as `y`, places in `labels`.
+        inputs, training: see `TaskModel`. In `fit`, `y` is int (batch,), indices into `labels`.
 
     Returns:
         float (batch, label): scores before the softmax.
@@ -84,12 +83,12 @@ class BCN(Classifier):
         self.encoder = BiLSTM(units, dtype=dtype, name="encoder")
         self.integrator = BiLSTM(units, dtype=dtype, name="integrator")
         self.attention_scores = keras.layers.Dense(1, dtype=dtype, name="attention_scores")
-        width = max(8 * units // reduction, 1)  # of four pooled vectors of both directions
+        width = max(8 * units // reduction, 1)  # four pooled vectors of two directions
         widths = (width, max(width // 2, 1), len(self.labels))
         self.maxouts = [
             Maxout(each, dtype=dtype, name=f"maxout_{i}") for i, each in enumerate(widths)
         ]
-        # Small data has few steps in which to learn the moments.
+        # A low momentum, because small data has few steps.
         self.norms = [
             keras.layers.BatchNormalization(momentum=0.9, dtype=dtype, name=f"norm_{i}")
             for i in range(len(widths) if batch_norm else 0)
@@ -115,8 +114,8 @@ class BCN(Classifier):
         return features
 
     def _pooled(self, vectors, mask):
-        shares = masked_softmax(self.attention_scores(vectors)[..., 0], mask)  # (batch, token)
-        attended = ops.sum(shares[..., None] * vectors, axis=1)
+        weights = masked_softmax(self.attention_scores(vectors)[..., 0], mask)  # (batch, token)
+        attended = ops.sum(weights[..., None] * vectors, axis=1)
         parts = [pool(vectors, mask) for pool in (masked_max, masked_mean, masked_min)]
         return ops.concatenate([*parts, attended], axis=-1)
 

@@ -1,4 +1,4 @@
-"""vectors of tokens ─► BiLSTM: vectors that depend on the sentence."""
+"""A bidirectional LSTM layer for task models."""
 
 import keras
 from keras import ops
@@ -8,19 +8,19 @@ from elmo_tf.layers.projected_lstm import ProjectedLSTM
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class BiLSTM(keras.layers.Layer):
-    """Two LSTMs side by side, one from each end, without projection or clipping.
+    """A bidirectional LSTM without projection or clipping.
 
-    As `keras.layers.Bidirectional(keras.layers.LSTM(units, return_sequences=True))`, but faster to
-    train on CPUs; and a model with several can be loaded safely, where Keras's wrapper may take
-    one's parts for another's.
+    Equivalent to `keras.layers.Bidirectional(keras.layers.LSTM(units, return_sequences=True))`, but
+    faster to train on CPUs. It can also be used several times in a saved model, where Keras'
+    wrapper may confuse the weights.
 
     Args:
-        units: int >= 1. Width of a direction.
+        units: int >= 1. Width of each direction.
 
     Call arguments:
         sequences: float (batch, token, feature).
-        mask: bool (batch, token) or None. True = a real token.
-        training: bool.
+        mask: bool (batch, token) or None. True = a real token. Defaults to None, all real.
+        training: bool. Defaults to False.
 
     Returns:
         float (batch, token, 2 · units): forward, then backward; zeros at masked tokens.

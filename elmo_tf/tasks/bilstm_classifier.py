@@ -1,4 +1,4 @@
-"""tokens ─► BiLSTMClassifier: the plainest model of a sentence's label."""
+"""BiLSTMClassifier: a baseline model that classifies sentences."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ from elmo_tf.tasks.task_model import Classifier
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class BiLSTMClassifier(Classifier):
-    """Labels sentences: a biLSTM, the greatest of each feature, and a linear layer.
+    """Classifies sentences: a biLSTM, max pooling and a linear layer.
 
     `[embeddings; ELMo] ─► biLSTM ─► [; ELMo] ─► max over tokens ─► label`, with dropout before the
     biLSTM and the linear layer.
@@ -22,11 +22,11 @@ class BiLSTMClassifier(Classifier):
     Args:
         labels: the labels.
         embeddings, elmo, placement: see `TokenVectors`.
-        units: int >= 1. Width of a direction. Defaults to 300.
+        units: int >= 1. Width of each direction. Defaults to 300.
         dropout: float, 0 to below 1. Defaults to 0.5.
 
     Call arguments:
-        inputs, training: see `TaskModel`. `fit` takes int (batch,) as `y`, places in `labels`.
+        inputs, training: see `TaskModel`. In `fit`, `y` is int (batch,), indices into `labels`.
 
     Returns:
         float (batch, label): scores before the softmax.

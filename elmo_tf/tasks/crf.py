@@ -1,4 +1,4 @@
-"""scores of tags ─► CRF: the likelihood of a sequence of tags, and the best sequence."""
+"""Linear-chain CRF: emission scores ─► likelihood of a tag sequence, and the best sequence."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -10,16 +10,16 @@ from keras import ops
 from elmo_tf.config_checks import check_int
 from elmo_tf.tasks.data.tag_schemes import TagConstraints
 
-# Stands for what is forbidden: beyond any sum of scores, and finite, so that sums of it are no nan.
+# The score of a forbidden tag: below any sum of scores, and finite, so that sums are never NaN.
 _FORBIDDEN = -1e30
 
 
 class CRFWeights(NamedTuple):
-    """What a linear chain scores beside the emissions.
+    """The scores of a linear chain, in addition to the emissions.
 
-    start: float (tag,). Of the first tag.
-    transitions: float (tag, tag). Of a tag (column) behind another (row).
-    end: float (tag,). Of the last tag.
+    start: float (tag,). Scores of the first tag.
+    transitions: float (tag, tag). Scores of a tag (column) after another (row).
+    end: float (tag,). Scores of the last tag.
     """
 
     start: Any
@@ -34,25 +34,26 @@ class CRF(keras.layers.Layer):
     `score(y) = start[y_1] + sum_t emissions[t, y_t] + sum_t transitions[y_t-1, y_t] + end[y_n]`,
     `p(y) = exp(score(y)) / sum_y' exp(score(y'))`
 
-    The sum of the likelihood is over all sequences, as published; `constraints` hold where tags are
-    chosen, in the call and in `marginals`. Computed in float32 at least.
+    The likelihood sums over all sequences, as published. `constraints` apply to prediction only: to
+    the call and to `marginals`. Computed in float32 or wider.
 
     Args:
-        num_tags: int >= 1.
-        constraints: the tags that may come first, after each other, and last; None allows all. See
-            `tag_schemes.constraints_of`.
+        num_tags: int >= 1. Number of tags.
+        constraints: the allowed first tags, transitions and last tags, see
+            `tag_schemes.constraints_of`. None allows all. Defaults to None.
 
     Call arguments:
         emissions: float (batch, token, tag).
-        mask: bool (batch, token) or None. True = a real token; those of a sentence come first.
+        mask: bool (batch, token) or None. True = a real token; padding follows the real tokens.
+            Defaults to None, all real.
 
     Returns:
         int32 (batch, token): the allowed sequence with the highest score (Viterbi); 0 at masked
         tokens.
 
     Raises:
-        ValueError: an argument out of its range, constraints that allow no sequence of some
-            length, or emissions of another number of tags.
+        ValueError: `num_tags` is below 1, `constraints` allow no sequence of some length, or the
+            number of tags of `constraints` or `emissions` is not `num_tags`.
 
     Source: Lafferty et al. 2001; Lample et al. 2016, section 2.2.
     """
@@ -63,8 +64,7 @@ class CRF(keras.layers.Layer):
         self.num_tags = num_tags
         self.constraints = None if constraints is None else TagConstraints(*constraints)
         if self.constraints is not None:
-            self.constraints.check(num_tags)
-            _check_every_length(self.constraints)
+            _check_constraints(self.constraints, num_tags)
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -83,14 +83,14 @@ class CRF(keras.layers.Layer):
         )
 
     def call(self, emissions, mask=None):
-        return best_tags(*_padded(emissions, mask), self._allowed_weights())[:, :-1]
+        return _best_tags(*_padded(emissions, mask), self._allowed_weights())[:, :-1]
 
     def log_likelihood(self, emissions: Any, tags: Any, mask: Any = None) -> Any:
         """`log p(tags)` of each sentence.
 
         Args:
             emissions: float (batch, token, tag).
-            tags: int (batch, token); those of masked tokens are not read.
+            tags: int (batch, token); values at masked tokens are ignored.
             mask: bool (batch, token) or None, see the call.
 
         Returns:
@@ -98,7 +98,7 @@ class CRF(keras.layers.Layer):
         """
         emissions, mask = _padded(emissions, mask)
         tags, weights = ops.pad(tags, [[0, 0], [0, 1]]), self._weights()
-        return sequence_score(emissions, tags, mask, weights) - log_normaliser(
+        return _sequence_score(emissions, tags, mask, weights) - _log_normaliser(
             emissions, mask, weights
         )
 
@@ -112,7 +112,7 @@ class CRF(keras.layers.Layer):
         Returns:
             float32 (batch, token, tag); zeros at masked tokens.
         """
-        return tag_marginals(*_padded(emissions, mask), self._allowed_weights())[:, :-1]
+        return _tag_marginals(*_padded(emissions, mask), self._allowed_weights())[:, :-1]
 
     def compute_mask(self, emissions, previous_mask=None):
         return previous_mask
@@ -121,9 +121,8 @@ class CRF(keras.layers.Layer):
         return keras.KerasTensor(emissions.shape[:-1], dtype="int32")
 
     def _weights(self) -> CRFWeights:
-        return CRFWeights(
-            *(_wide(ops.convert_to_tensor(one)) for one in (self.start, self.transitions, self.end))
-        )
+        weights = (self.start, self.transitions, self.end)
+        return CRFWeights(*(_wide(ops.convert_to_tensor(weight)) for weight in weights))
 
     def _allowed_weights(self) -> CRFWeights:
         weights = self._weights()
@@ -141,36 +140,34 @@ class CRF(keras.layers.Layer):
         return {
             **super().get_config(),
             "num_tags": self.num_tags,
-            "constraints": None if constraints is None else [list(one) for one in constraints],
+            "constraints": None if constraints is None else list(map(list, constraints)),
         }
 
 
-def _check_every_length(constraints: TagConstraints) -> None:
-    """Refuses constraints that allow no sequence of some length."""
-    reached = np.asarray(constraints.first, bool)
-    last, between = np.asarray(constraints.last, bool), np.asarray(constraints.between, bool)
-    # Which tags are reached repeats itself, long before twice as many tokens as there are tags.
+def _check_constraints(constraints: TagConstraints, num_tags: int) -> None:
+    sizes = {*map(len, constraints), *map(len, constraints.between)}
+    if sizes != {num_tags}:
+        raise ValueError(
+            f"`constraints` must be for {num_tags} tags. Received: constraints for "
+            f"{', '.join(map(str, sorted(sizes)))}."
+        )
+    reached, between, last = (np.asarray(each, bool) for each in constraints)
+    # The set of reachable tags repeats before twice as many tokens as there are tags.
     for num_tokens in range(1, 2 * len(reached) + 2):
         if not (reached & last).any():
             raise ValueError(
-                f"`constraints` allow no sequence of {num_tokens} tags: is the tag for what is "
-                "outside of any span (O) among the labels?"
+                f"`constraints` allow no sequence of {num_tokens} tags. Is the tag O (outside of "
+                "all spans) among the labels?"
             )
         reached = reached @ between
 
 
-def sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The score of given tags.
+# The functions below take emissions, float (batch, token, tag), with at least one token, real or
+# masked, and the mask, bool (batch, token).
 
-    Args:
-        emissions: float (batch, token, tag).
-        tags: int (batch, token).
-        mask: bool (batch, token).
-        weights: of the chain.
 
-    Returns:
-        float (batch,); 0 without tokens.
-    """
+def _sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The score of tags, int (batch, token): float (batch,); 0 for a sentence without tokens."""
     real = ops.cast(mask, emissions.dtype)
     tags = ops.where(mask, ops.cast(tags, "int32"), 0)
     emitted = ops.take_along_axis(emissions, tags[..., None], axis=-1)[..., 0]  # (batch, token)
@@ -181,59 +178,32 @@ def sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) ->
     return score + ops.sum(ops.take(weights.end, tags, axis=0) * is_last, axis=1)
 
 
-def log_normaliser(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The logarithm of the sum of `exp(score)` over all sequences of tags.
-
-    Args:
-        emissions: float (batch, token, tag), at least one token, real or not.
-        mask: bool (batch, token).
-        weights: of the chain.
-
-    Returns:
-        float (batch,); 0 without tokens.
-    """
+def _log_normaliser(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The log of the sum of `exp(score)` over all sequences (forward algorithm), float (batch,)."""
     forward = _forward_scores(emissions, mask, weights)[-1]
     total = ops.logsumexp(forward + weights.end, axis=-1)
-    return ops.where(_has_tokens(mask), total, 0.0)
+    return ops.where(ops.any(mask, axis=1), total, 0.0)
 
 
-def tag_marginals(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The probability of each tag at each token, by the forward-backward algorithm.
+def _tag_marginals(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The probability of each tag (forward-backward algorithm), float (batch, token, tag)."""
 
-    Args:
-        emissions: float (batch, token, tag).
-        mask: bool (batch, token).
-        weights: of the chain.
-
-    Returns:
-        float (batch, token, tag); zeros at masked tokens.
-    """
-
-    def step(behind, token):
+    def step(after, token):
         emission, is_real = _split(token)
-        scores = ops.logsumexp(weights.transitions + (emission + behind)[:, None, :], axis=-1)
-        # From a token to the one before it; the last real one has nothing but the end behind it.
-        return ops.where(is_real, scores, behind), behind
+        scores = ops.logsumexp(weights.transitions + (emission + after)[:, None, :], axis=-1)
+        # Masked tokens leave the scores unchanged: the last real token then has those of the end.
+        return ops.where(is_real, scores, after), after
 
     end = ops.broadcast_to(weights.end, ops.shape(emissions[:, 0]))
-    _, behind = ops.scan(step, end, _tokens(emissions, mask), reverse=True)
-    scores = _forward_scores(emissions, mask, weights) + behind  # (token, batch, tag)
+    _, backward = ops.scan(step, end, _tokens(emissions, mask), reverse=True)
+    scores = _forward_scores(emissions, mask, weights) + backward  # (token, batch, tag)
     probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
     probabilities = ops.transpose(probabilities, (1, 0, 2))
     return ops.where(mask[..., None], probabilities, 0.0)
 
 
-def best_tags(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The sequence of tags with the highest score, by the Viterbi algorithm.
-
-    Args:
-        emissions: float (batch, token, tag).
-        mask: bool (batch, token).
-        weights: of the chain.
-
-    Returns:
-        int32 (batch, token); 0 at masked tokens.
-    """
+def _best_tags(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The tag sequence with the highest score (Viterbi algorithm), int32 (batch, token)."""
 
     def step(scores, token):
         emission, is_real = _split(token)
@@ -249,7 +219,7 @@ def best_tags(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
     scores = _scanned(step, emissions, mask, weights)  # (token, batch, tag)
     is_real_next = ops.cast(ops.transpose(mask), scores.dtype)[1:, :, None]
     last = _argmax(scores[-1] + weights.end)
-    # A tag is chosen from the scores before it, if it stands at a real token.
+    # A tag is chosen from the scores of the token before, if its own token is real.
     steps = ops.concatenate([scores[:-1], is_real_next], axis=-1)
     first, tags = ops.scan(step_back, last, steps, reverse=True)
     tags = ops.transpose(ops.concatenate([first[None], tags], axis=0))
@@ -257,7 +227,7 @@ def best_tags(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
 
 
 def _forward_scores(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """For each token and tag, the log-sum of all that leads there; (token, batch, tag)."""
+    """The log-sum-exp of the scores of all sequences up to each tag; (token, batch, tag)."""
 
     def step(scores, token):
         emission, is_real = _split(token)
@@ -269,7 +239,7 @@ def _forward_scores(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
 
 
 def _scanned(step: Callable, emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The scores of a step over the tokens, from those of the first; (token, batch, tag)."""
+    """Scans `step` over the tokens, starting with the scores of the first; (token, batch, tag)."""
     tokens = _tokens(emissions, mask)
     first = weights.start + _split(tokens[0])[0]
     _, scores = ops.scan(step, first, tokens[1:])
@@ -277,7 +247,7 @@ def _scanned(step: Callable, emissions: Any, mask: Any, weights: CRFWeights) -> 
 
 
 def _tokens(emissions: Any, mask: Any) -> Any:
-    """Emissions with 1 for a real token behind them: one array (token, batch, tag + 1) to scan."""
+    """Emissions and, as the last feature, the mask: one array (token, batch, tag + 1) to scan."""
     real = ops.cast(mask, emissions.dtype)[..., None]
     return ops.transpose(ops.concatenate([emissions, real], axis=-1), (1, 0, 2))
 
@@ -292,22 +262,18 @@ def _argmax(scores: Any) -> Any:
 
 
 def _entries(matrix: Any, rows: Any, columns: Any) -> Any:
-    """Numbers of a matrix, of the shape of their places."""
+    """The entries of a matrix at arrays of rows and columns."""
     width = matrix.shape[1]
     return ops.take(ops.reshape(matrix, (-1,)), rows * width + columns, axis=0)
 
 
-def _has_tokens(mask: Any) -> Any:
-    return ops.any(mask, axis=1)
-
-
 def _wide(values: Any) -> Any:
-    """At least 32 bits: sums over many tokens need them."""
+    """Casts to 32 bits or more, which sums over many tokens need."""
     return ops.cast(values, keras.backend.result_type(values.dtype, "float32"))
 
 
 def _padded(emissions: Any, mask: Any) -> tuple[Any, Any]:
-    """Emissions and mask with one token more, which is masked, so that there is always one."""
+    """Appends a masked token to emissions and mask, so that there is always one token."""
     emissions = _wide(emissions)
     if mask is None:
         mask = ops.ones_like(emissions[..., 0], dtype="bool")

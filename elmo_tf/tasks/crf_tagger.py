@@ -1,4 +1,4 @@
-"""tokens ─► CRFTagger: a label for each token, such as a part of speech or a named entity."""
+"""CRFTagger: labels tokens, for example with parts of speech or named entities."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -16,33 +16,34 @@ from elmo_tf.tasks.data.tag_schemes import constraints_of
 from elmo_tf.tasks.task_model import TaskModel, label_indices
 from elmo_tf.text.inputs import checked, is_token
 
-NO_TAG = -1  # of padding, in what `fit` is given
+NO_TAG = -1  # of padding, in `y`
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class CRFTagger(TaskModel):
     """Labels tokens: two biLSTMs and a linear-chain CRF.
 
-    `[embeddings; ELMo] ─► biLSTM ─► biLSTM ─► [; ELMo] ─► scores ─► CRF`. Dropout is on the input
-    of each biLSTM and of the scores, the same at all tokens of a sentence.
+    `[embeddings; ELMo] ─► biLSTM ─► biLSTM ─► [; ELMo] ─► scores ─► CRF`, with dropout before each
+    biLSTM and before the scores. A dropout mask is the same for all tokens of a sentence.
 
     Args:
         labels: the tags.
         embeddings, elmo, placement: see `TokenVectors`.
-        units: widths of a direction of each biLSTM. Defaults to the published (200, 100).
-        dropout: float, 0 to below 1. Defaults to 0.5.
-        scheme: "BIO", "IOB1" or "BIOUL", by which no tag may stand where it means nothing; None, as
-            of parts of speech, for no scheme. See `tasks.data.tag_schemes`.
+        units: width of each direction, for each biLSTM. Defaults to the published (200, 100).
+        dropout: float, 0 to below 1. Dropout rate. Defaults to 0.5.
+        scheme: "BIO", "IOB1" or "BIOUL": predicted tags then always follow this scheme. None (such
+            as for parts of speech) allows every sequence. See `tasks.data.tag_schemes`. Defaults to
+            None.
 
     Call arguments:
-        inputs, training: see `TaskModel`. `fit` takes int (batch, token) as `y`, places in
-            `labels`, -1 behind a sentence.
+        inputs, training: see `TaskModel`. In `fit`, `y` is int (batch, token), indices into
+            `labels`, and -1 for padding.
 
     Returns:
         float (batch, token, label): the emissions of the CRF.
 
     Raises:
-        ValueError: an argument out of its range, a label that is no tag of the scheme, or see
+        ValueError: an argument is out of its range, a label is not a tag of the scheme, or see
             `TaskModel`.
 
     Source: Peters et al. 2018, section 4 and supplement; Lample et al. 2016.
@@ -94,17 +95,17 @@ class CRFTagger(TaskModel):
         return -self.crf.log_likelihood(outputs, ops.maximum(tags, 0), ops.not_equal(tags, NO_TAG))
 
     def _checked_tags(self, tags: tf.Tensor, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:
-        """`y`, refused with a message where it does not suit the tokens or the labels."""
+        """`y`, checked in the graph against the tokens and the labels."""
         width, num_tokens = tf.shape(tags)[1], tf.shape(emissions)[1]
-        message = "`y` must have as many places as the padded tokens; it has, and they have"
+        message = "`y` and the padded tokens must have the same width. Received"
         tags = checked(tags, width == num_tokens, message, width, num_tokens)
-        is_place = tf.logical_and(tags >= NO_TAG, tags < len(self.labels))
-        message = f"`y` must hold places in `labels`, 0 to {len(self.labels) - 1}, or -1; it holds"
-        tags = checked(tags, tf.reduce_all(is_place), message, tags)
+        in_range = tf.logical_and(tags >= NO_TAG, tags < len(self.labels))
+        message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}, or -1. Received"
+        tags = checked(tags, tf.reduce_all(in_range), message, tags)
         if inputs is None:
             return tags
         has_tag, mask = tags != NO_TAG, is_token(self.named_inputs(inputs)["tokens"])
-        message = "`y` must be -1 behind a sentence, and nowhere else; tokens and tags a sentence"
+        message = "`y` must be -1 for padding only. Tokens and tags per sentence"
         counts = (tf.math.count_nonzero(each, axis=1) for each in (mask, has_tag))
         return checked(tags, tf.reduce_all(has_tag == mask), message, *counts)
 
@@ -112,9 +113,8 @@ class CRFTagger(TaskModel):
         """See `TaskModel`.
 
         Returns:
-            "tags", string (batch, token), `""` behind a sentence; "probabilities", float (batch,
-            token, label), by the allowed sequences, zeros behind a sentence; "sequence_len", int32
-            (batch,).
+            "tags", string (batch, token), `""` for padding; "probabilities", float (batch, token,
+            label), over the allowed sequences, zeros for padding; "sequence_len", int32 (batch,).
         """
         inputs = self.named_inputs(inputs)
         emissions, mask = self(inputs), is_token(inputs["tokens"])
@@ -127,15 +127,22 @@ class CRFTagger(TaskModel):
         return {"tags": tf.where(mask, tags, ""), "sequence_len": lengths}
 
     @functools.cached_property
-    def _quick_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+    def _compiled_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
         """`predictions` without the probabilities, which take longer than the tags."""
         return self._traced(
             lambda inputs: self._best_tags(self(inputs), is_token(inputs["tokens"]))
         )
 
     def tag(self, inputs: Any) -> list[list[str]]:
-        """The label of each token of each sentence; see the call."""
-        found = self._quick_tags(inputs)
+        """Predicts the label of each token.
+
+        Args:
+            inputs: see the call.
+
+        Returns:
+            One list of labels per sentence.
+        """
+        found = self._compiled_tags(inputs)
         lengths = found["sequence_len"].numpy()
         return [
             [tag.decode("utf-8") for tag in row[:length]]

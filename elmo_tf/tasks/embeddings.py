@@ -1,4 +1,4 @@
-"""tokens ─► vectors that do not depend on the sentence: of words, and of their characters."""
+"""Context-independent embeddings of tokens: of words, and of their characters."""
 
 import collections
 from collections.abc import Iterable, Sequence
@@ -17,21 +17,21 @@ from elmo_tf.text.char_ids import DEFAULT_MAX_CHARS, char_ids
 from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import is_token
 
-_LEARNT_STDDEV = 0.1  # about that of published vectors
+_STDDEV = 0.1  # of the initial vectors; about that of published ones
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class WordEmbedding(keras.layers.Layer):
-    """A vector for each word of a list; all others share one.
+    """Word vectors for a list of words; all other words share one vector.
 
     Args:
         words: distinct strings.
-        dim: int >= 1. Width of a vector.
-        lowercase: bool. Whether tokens are looked up in lower case, by the rules of the process's
-            locale: in Turkish and Lithuanian they are others. Defaults to False.
-        num_trained: int, 0 to the number of words, or None. How many words, from the first, have
-            vectors that are trained, beside the one that others share; those of the rest stay, and
-            cost nothing in training, however many they are. None trains all.
+        dim: int >= 1. Width of the vectors.
+        lowercase: bool. Whether to look up tokens in lower case, by the rules of the process's
+            locale (those of Turkish and Lithuanian differ). Defaults to False.
+        num_trained: int, 0 to the number of words, or None. The number of words, from the first,
+            whose vectors are trained; the shared vector is always trained. The others are fixed,
+            and cost no training time. None trains all. Defaults to None.
 
     Call arguments:
         tokens: string (batch, token), padded with `""`.
@@ -40,7 +40,7 @@ class WordEmbedding(keras.layers.Layer):
         float (batch, token, dim), zeros for `""`.
 
     Raises:
-        ValueError: no words, one that stands twice, or an argument out of its range.
+        ValueError: `words` is empty or has duplicates, or an argument is out of its range.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class WordEmbedding(keras.layers.Layer):
         check_int(dim, "dim", least=1)
         self.words = tuple(words)
         if not self.words:
-            raise ValueError("`words` is empty: there is nothing to look up.")
+            raise ValueError("`words` is empty. Pass at least one word.")
         self.dim = dim
         self.lowercase = lowercase
         if num_trained is not None:
@@ -66,7 +66,7 @@ class WordEmbedding(keras.layers.Layer):
                     f"Received: {num_trained}"
                 )
         self.num_trained = num_trained
-        # 0 is padding, and 1 any other word.
+        # Id 0 is padding, 1 any other word.
         self.lookup = keras.layers.StringLookup(
             vocabulary=list(self.words), mask_token="", oov_token="[UNK]", name="lookup"
         )
@@ -76,17 +76,17 @@ class WordEmbedding(keras.layers.Layer):
     def from_texts(
         cls, texts: Iterable[Sequence[str]], dim: int, min_count: int = 2, **kwargs
     ) -> "WordEmbedding":
-        """A layer for the words of a text, by falling count.
+        """A layer for the words of a text, in order of decreasing count.
 
         Args:
             texts: lists of tokens.
-            dim: int >= 1. Width of a vector.
-            min_count: int >= 1. How often a word must stand. Others are read as any other word,
-                whose vector is learnt from those that stand once.
+            dim: int >= 1. Width of the vectors.
+            min_count: int >= 1. Smallest count of a word. Rarer words share one vector, which is
+                trained on them. Defaults to 2.
             **kwargs: further arguments of the layer.
 
         Raises:
-            ValueError: no word stands so often, or see the layer.
+            ValueError: no word has this count, or see the layer.
         """
         check_int(min_count, "min_count", least=1)
         counts = word_counts(texts, kwargs.get("lowercase", False))
@@ -97,13 +97,13 @@ class WordEmbedding(keras.layers.Layer):
     def from_vectors(
         cls, vectors: WordVectors, words: Iterable[str] | None = None, **kwargs
     ) -> "WordEmbedding":
-        """A layer that begins with given vectors.
+        """A layer initialized with pretrained vectors.
 
         Args:
-            vectors: such as `read_word_vectors` gives.
-            words: of the task; those without a vector begin as the mean. None takes all words that
-                have a vector, and no other.
-            **kwargs: arguments of the layer, but `words` and `dim`.
+            vectors: see `read_word_vectors`.
+            words: the words of the layer; those without a vector are initialized with the mean.
+                None takes all words with a vector. Defaults to None.
+            **kwargs: arguments of the layer except `words` and `dim`.
         """
         words = [word for word in (vectors.tokens if words is None else words) if is_utf_8(word)]
         layer = cls(words, vectors.dim, **kwargs)
@@ -127,7 +127,7 @@ class WordEmbedding(keras.layers.Layer):
         return self.add_weight(
             name=name,
             shape=(num_rows, self.dim),
-            initializer=keras.initializers.RandomNormal(stddev=_LEARNT_STDDEV),
+            initializer=keras.initializers.RandomNormal(stddev=_STDDEV),
             trainable=trainable,
             autocast=False,
         )
@@ -136,7 +136,7 @@ class WordEmbedding(keras.layers.Layer):
         if self.lowercase:
             tokens = _lowered(tokens)
         ids = ops.cast(self.lookup(tokens), "int32")
-        # Each row once: optimizers square what comes for it, and would not add it up before.
+        # Gather each row once: optimizers square the gradients of duplicates before adding them.
         distinct, index = tf.unique(tf.reshape(ids, (-1,)))
         rows = ops.cast(self._rows(distinct), self.compute_dtype)
         rows = ops.where((distinct > 0)[:, None], rows, 0)
@@ -168,21 +168,20 @@ class WordEmbedding(keras.layers.Layer):
 def word_counts(
     texts: Iterable[Sequence[str]], lowercase: bool = False
 ) -> collections.Counter[str]:
-    """How often each word stands, as `WordEmbedding` looks it up; without invalid UTF-8.
+    """The count of each word as `WordEmbedding` looks it up. Invalid UTF-8 is left out.
 
     Args:
         texts: lists of tokens.
-        lowercase: see `WordEmbedding`.
+        lowercase: see `WordEmbedding`. Defaults to False.
     """
     counts = collections.Counter(token for tokens in texts for token in tokens)
     counts = collections.Counter({word: counts[word] for word in counts if is_utf_8(word)})
     if not lowercase or not counts:
         return counts
-    in_lower_case: collections.Counter[str] = collections.Counter()
-    words = _lowered(list(counts)).numpy()
-    for word, count in zip(words, counts.values(), strict=True):
-        in_lower_case[word.decode("utf-8")] += count
-    return in_lower_case
+    lower_counts: collections.Counter[str] = collections.Counter()
+    for word, count in zip(_lowered(list(counts)).numpy(), counts.values(), strict=True):
+        lower_counts[word.decode("utf-8")] += count
+    return lower_counts
 
 
 def _lowered(tokens: Any) -> tf.Tensor:
@@ -191,12 +190,12 @@ def _lowered(tokens: Any) -> tf.Tensor:
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class CharacterEmbedding(keras.layers.Layer):
-    """What a task learns of a token's spelling: a character CNN of its own.
+    """Embeds tokens by their characters, with a character CNN that the task trains.
 
     Args:
-        filters, embedding_dim, activation: see `CharCNN`. Default to 128 filters of 3 characters
-            over embeddings of 16, and "relu".
-        max_chars: int >= 3. See `elmo_tf.char_ids`.
+        filters, embedding_dim, activation: see `CharCNN`. Default to 128 filters of width 3,
+            character embeddings of width 16, and "relu".
+        max_chars: int >= 3. See `elmo_tf.char_ids`. Defaults to 50.
 
     Call arguments:
         tokens: string (batch, token), padded with `""`.
@@ -205,7 +204,7 @@ class CharacterEmbedding(keras.layers.Layer):
         float (batch, token, number of filters), zeros for `""`.
 
     Raises:
-        ValueError: an argument out of its range.
+        ValueError: an argument is out of its range.
 
     Source: Peters et al. 2018, supplement on named entities.
     """
@@ -231,7 +230,7 @@ class CharacterEmbedding(keras.layers.Layer):
         self.char_cnn.build((None, self.max_chars))
 
     def call(self, tokens):
-        # Each distinct token once; the first is none, so that there is always a row.
+        # Encode each distinct token once. The added "" makes sure that there is a row.
         distinct, index = tf.unique(tf.concat([[""], tf.reshape(tokens, (-1,))], axis=0))
         rows = self.char_cnn(cut_characters(char_ids(distinct, self.max_chars), self._max_width))
         rows = ops.where(is_token(distinct)[:, None], rows, 0)

@@ -1,4 +1,4 @@
-"""premise and hypothesis ─► ESIM: whether one follows from the other."""
+"""ESIM: classifies sentence pairs, such as premise and hypothesis."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -16,24 +16,25 @@ from elmo_tf.tasks.task_model import Classifier
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class ESIM(Classifier):
-    """The enhanced sequential inference model.
+    """The enhanced sequential inference model, for sentence pairs.
 
-    Each text `a` is encoded by a biLSTM; each of its tokens is aligned with the other text `b`,
-    `ã_i = sum_j softmax_j(a_i · b_j) b_j`; `relu([a; ã; a - ã; a ⊙ ã] · W + b)` is composed by
-    another biLSTM, and its mean and greatest features, of both texts, go through a layer of tanh.
-    Both texts share all weights.
+    A biLSTM encodes each text `a`. Each of its tokens is aligned with the other text `b`,
+    `ã_i = sum_j softmax_j(a_i · b_j) b_j`. A second biLSTM composes
+    `relu([a; ã; a - ã; a ⊙ ã] · W + b)`. The mean and the maximum over the tokens of both texts go
+    through a tanh layer. Both texts share all weights.
 
     Args:
         labels: the labels.
-        embeddings, elmo, placement: see `TokenVectors`; "output" is beside the first biLSTM.
-        units: int >= 1. Width of a direction and of the layers between. Defaults to the published
+        embeddings, elmo, placement: see `TokenVectors`; "output" is that of the first biLSTM.
+        units: int >= 1. Width of each direction and of the dense layers. Defaults to the published
             300.
-        dropout: float, 0 to below 1. Before each layer but the alignment. Defaults to 0.5.
+        dropout: float, 0 to below 1. Dropout rate before each layer except the alignment. Defaults
+            to 0.5.
 
     Call arguments:
-        inputs: a pair of batches, premises and hypotheses, or a dict of them by the names "premise"
-            and "hypothesis"; see `TaskModel`. `fit` takes int (batch,) as `y`, places in `labels`.
-        training: bool.
+        inputs: a pair of batches (premises, hypotheses), or a dict with the keys "premise" and
+            "hypothesis"; see `TaskModel`. In `fit`, `y` is int (batch,), indices into `labels`.
+        training: bool. Defaults to False.
 
     Returns:
         float (batch, label): scores before the softmax.
@@ -91,7 +92,7 @@ class ESIM(Classifier):
         return self.scores(self.score_dropout(hidden, training=training))
 
     def _encoded(self, inputs, text, training):
-        """The vectors (batch, token, feature) of a text, and their mask."""
+        """The encoded tokens of a text, float (batch, token, feature), and their mask."""
         vectors = self._vectors(inputs, text, training)
         mask = vectors["mask"]
         hidden = self.input_dropout(vectors["input"], training=training)
@@ -101,7 +102,7 @@ class ESIM(Classifier):
         return hidden, mask
 
     def _composed(self, vectors, mask, others, others_mask, training):
-        """One text in the light of the other, (batch, feature)."""
+        """One text compared with the other, float (batch, feature)."""
         aligned = soft_alignment(vectors, others, others_mask)
         parts = [vectors, aligned, vectors - aligned, vectors * aligned]
         hidden = self.projection(ops.concatenate(parts, axis=-1))

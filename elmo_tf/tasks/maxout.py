@@ -1,20 +1,20 @@
-"""features ─► Maxout: the greatest of several linear functions for each output."""
+"""A maxout layer: the maximum of several linear functions."""
 
 import keras
 from keras import ops
 
 from elmo_tf.config_checks import check_int
 
-_LEAST = -1e30  # below any number that a layer gives
+_LEAST = -1e30  # below any output of a layer
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class Maxout(keras.layers.Layer):
-    """`max_k (x · W_k + b_k)`, for each of some units.
+    """The maximum of several linear functions, `max_k (x · W_k + b_k)`.
 
     Args:
         units: int >= 1. Width of the output.
-        num_pieces: int >= 1. Linear functions of which the greatest is taken. Defaults to 4.
+        num_pieces: int >= 1. Number of linear functions. Defaults to 4.
 
     Call arguments:
         inputs: float (…, feature).
@@ -42,7 +42,7 @@ class Maxout(keras.layers.Layer):
     def call(self, inputs):
         pieces = self.pieces(inputs)
         shape = (*ops.shape(pieces)[:-1], self.units, self.num_pieces)
-        # Without `initial` Keras takes no empty batch.
+        # `initial` allows an empty batch.
         return ops.max(ops.reshape(pieces, shape), axis=-1, initial=_LEAST)
 
     def compute_output_shape(self, input_shape):

@@ -1,4 +1,4 @@
-"""What all task models share: texts in, labels out, their own loss, and saving."""
+"""The base classes of task models: inputs, loss, predictions and saving."""
 
 import abc
 import functools
@@ -14,28 +14,30 @@ from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch
 
-_LAYERS = "layers"  # behind the name of a text: its layers of the biLM, if they are known
+_LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
 
 
 class TaskModel(keras.Model, abc.ABC):
-    """A Keras model over the tokens of one or two texts.
+    """The base class of Keras models that read one or more texts.
 
-    It knows its own loss, so that `compile(optimizer)` is enough before `fit`.
+    A task model has its own loss, so call `compile(optimizer)` without a loss before `fit`.
+    Subclasses set `texts`, the names of their texts, create their layers in the constructor and end
+    it with `_create_weights()`.
 
     Args:
-        labels: distinct strings: what it predicts, in the order of its outputs.
+        labels: distinct strings. The predicted labels, in the order of the outputs.
         embeddings, elmo, placement: see `TokenVectors`.
 
     Call arguments:
-        inputs: a batch of texts; each as `BiLM` takes strings: sentences, lists of tokens, or
-            string (batch, token) padded with `""`. Of a model of two texts a pair of these. Or a
-            dict of them by the names in `texts`, with which the layers of a biLM that is not
-            trained may come, float (batch, layer, token, feature), as `layers` of the only text,
-            or `premise_layers` of the text `premise`.
-        training: bool.
+        inputs: a batch of texts, as `BiLM` accepts strings: sentences, lists of tokens, or string
+            (batch, token) padded with `""`; a tuple of such batches if the model reads several
+            texts; or a dict by the names in `texts`. The dict may also hold precomputed layers of a
+            frozen biLM, float (batch, layer, token, feature), with the key "layers", or
+            "premise_layers" for the text "premise" of several.
+        training: bool. Defaults to False.
 
     Raises:
-        ValueError: no labels, one that stands twice or is no valid UTF-8, or see `TokenVectors`.
+        ValueError: `labels` is empty or has duplicates or invalid UTF-8, or see `TokenVectors`.
     """
 
     texts: ClassVar[tuple[str, ...]] = ("tokens",)
@@ -51,39 +53,38 @@ class TaskModel(keras.Model, abc.ABC):
         super().__init__(**kwargs)
         self.labels = tuple(labels)
         if not self.labels:
-            raise ValueError("`labels` is empty: there is nothing to predict.")
+            raise ValueError("`labels` is empty. Pass at least one label.")
         for label in self.labels:
             if not is_utf_8(label):
-                raise ValueError(f"A label is no valid UTF-8: {label!r}.")
+                raise ValueError(f"A label is not valid UTF-8: {label!r}.")
         self._label_ids = {label: index for index, label in enumerate(self.labels)}
         if len(self._label_ids) < len(self.labels):
-            raise ValueError(f"A label stands twice in `labels`: {', '.join(self.labels)}.")
+            raise ValueError(f"`labels` has duplicates: {', '.join(self.labels)}.")
         self.token_vectors = TokenVectors(
             embeddings, elmo, placement, dtype=self.dtype_policy, name="token_vectors"
         )
 
     @property
     def elmo(self) -> Elmo | None:
-        """The `Elmo` that it reads, if there is one."""
+        """The `Elmo` layer, or None."""
         return self.token_vectors.elmo
 
     def label_ids(self, labels: Iterable[str]) -> list[int]:
-        """The places of labels among `labels`.
+        """The indices of labels in `labels`.
 
         Raises:
-            ValueError: a label is not known.
+            ValueError: a label is unknown.
         """
         try:
             return [self._label_ids[label] for label in labels]
         except KeyError as error:
             raise ValueError(
-                f"The label {error.args[0]!r} is not known to the model. Known: "
-                f"{', '.join(self.labels)}."
+                f"The model has no label {error.args[0]!r}. Labels: {', '.join(self.labels)}."
             ) from None
 
     @abc.abstractmethod
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
-        """What is predicted, in words, in a graph or eagerly.
+        """The predictions, with labels as strings. Works in a graph and eagerly.
 
         Args:
             inputs: see the call.
@@ -91,12 +92,12 @@ class TaskModel(keras.Model, abc.ABC):
 
     @functools.cached_property
     def compiled_predictions(self) -> Callable[[Any], dict[str, tf.Tensor]]:
-        """`predictions`, traced once for all shapes."""
+        """`predictions` as a graph that is traced once for all shapes."""
         return self._traced(self.predictions)
 
-    def _traced(self, of_inputs: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """A function of inputs, traced once for all shapes, and once for those with layers."""
-        traced = tf.function(of_inputs, autograph=False)
+    def _traced(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A function of inputs as a graph that is traced once for all shapes."""
+        traced = tf.function(function, autograph=False)
 
         def call(inputs):
             inputs = self.named_inputs(inputs)
@@ -115,9 +116,9 @@ class TaskModel(keras.Model, abc.ABC):
         """The loss of each example.
 
         Args:
-            y: what is true, as `fit` takes it.
-            outputs: of the call.
-            inputs: of the call, to see whether `y` suits them; None leaves that out.
+            y: the targets, as `fit` takes them.
+            outputs: the outputs of the call.
+            inputs: the inputs of the call, to check `y` against them; None skips that check.
 
         Returns:
             float (batch,).
@@ -127,13 +128,13 @@ class TaskModel(keras.Model, abc.ABC):
         return super().__call__(self.named_inputs(inputs), training=training, **kwargs)
 
     def named_inputs(self, inputs: Any) -> dict[str, Any]:
-        """The inputs by their names, strings as (batch, token). Raises as a call does."""
+        """The inputs as a dict by name, with strings as (batch, token). Raises as a call does."""
         if not isinstance(inputs, dict):
             inputs = dict(zip(self.texts, self._split_texts(inputs), strict=True))
         allowed = {*self.texts, *map(self.layers_name, self.texts)}
         if not set(self.texts) <= set(inputs) <= allowed:
             raise ValueError(
-                f"The inputs must have the names {', '.join(self.texts)}, and may have "
+                f"The inputs must have the keys {', '.join(self.texts)}, and may have "
                 f"{', '.join(sorted(allowed - set(self.texts)))}. Received: {', '.join(inputs)}."
             )
         named = {
@@ -142,7 +143,7 @@ class TaskModel(keras.Model, abc.ABC):
         sizes = {named[text].shape[0] for text in self.texts} - {None}
         if len(sizes) > 1:
             raise ValueError(
-                f"There must be as many texts of each kind, {' and '.join(self.texts)}. "
+                f"The inputs {' and '.join(self.texts)} must have the same batch size. "
                 f"Received: {' and '.join(str(named[text].shape[0]) for text in self.texts)}."
             )
         return named
@@ -158,9 +159,9 @@ class TaskModel(keras.Model, abc.ABC):
         return inputs
 
     def _vectors(self, inputs: dict[str, Any], text: str, training: bool) -> dict[str, Any]:
-        """What `TokenVectors` gives for one of the texts."""
+        """The output of `TokenVectors` for one of the texts."""
         tokens, layers = inputs[text], inputs.get(self.layers_name(text))
-        if layers is not None:  # of a batch without any token there are none
+        if layers is not None:  # pads those of a batch without any token
             self._check_layers(layers)
             missing = tf.shape(tokens)[1] - tf.shape(layers)[2]
             layers = tf.pad(layers, [[0, 0], [0, 0], [0, missing], [0, 0]])
@@ -168,21 +169,21 @@ class TaskModel(keras.Model, abc.ABC):
 
     def _check_layers(self, layers: Any) -> None:
         if self.elmo is None:
-            raise ValueError("There are `layers`, but the model has no `elmo` to mix them.")
+            raise ValueError("The inputs have `layers`, but the model has no `elmo` to mix them.")
         config = self.elmo.bilm.config
         wanted = (None, config.lstm.num_layers + 1, None, config.output_dim)
         if not tf.TensorShape(wanted).is_compatible_with(layers.shape):
             raise ValueError(
-                f"The layers must have shape (batch, {wanted[1]}, token, {wanted[3]}). Received: "
+                f"`layers` must have shape (batch, {wanted[1]}, token, {wanted[3]}). Received: "
                 f"shape {tuple(layers.shape)}"
             )
 
     def layers_name(self, text: str) -> str:
-        """The name under which the layers of a text may come."""
+        """The key of the input with the precomputed layers of a text."""
         return _LAYERS if len(self.texts) == 1 else f"{text}_{_LAYERS}"
 
     def _create_weights(self) -> None:
-        """Makes all weights, by a call that leaves the biLM out; at the end of the constructor."""
+        """Creates all weights by a call with precomputed layers; the last step of a constructor."""
         inputs = {}
         for text in self.texts:
             inputs[text] = tf.constant([["a"]])
@@ -193,19 +194,19 @@ class TaskModel(keras.Model, abc.ABC):
                 if not self.elmo.built:
                     self.elmo.build()
                     self.elmo.built = True
-        self.built = True  # or Keras traces the call to build it, before it makes it
+        self.built = True  # otherwise Keras traces the call an additional time
         self(inputs)
-        self.build(None)  # which ends it: no weights can come any more
+        self.build(None)  # locks the model: no weights can be added
 
     def make_train_function(self, force=False):
-        # An optimizer that is built in the first step has the whole step traced twice.
+        # If the optimizer is built in the first step, the step is traced twice.
         if self.optimizer is not None and not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
         super().make_train_function(force)
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
-        if self.loss is not None:  # that of `compile`
+        if self.loss is not None:  # passed to `compile`
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         losses = self.per_example_loss(y, y_pred, x)
         if sample_weight is not None:
@@ -213,7 +214,7 @@ class TaskModel(keras.Model, abc.ABC):
         penalties = [tf.cast(penalty, losses.dtype) for penalty in self.losses]
         return tf.add_n([tf.reduce_mean(losses), *penalties])
 
-    # Weights are made by the constructor, and need no shapes of inputs.
+    # The constructor creates the weights, so input shapes need not be saved.
     def get_build_config(self):
         return None
 
@@ -221,11 +222,11 @@ class TaskModel(keras.Model, abc.ABC):
         pass
 
     def get_config(self):
-        of_tokens = self.token_vectors.get_config()
+        token_vectors = self.token_vectors.get_config()
         return {
             **super().get_config(),
             "labels": list(self.labels),
-            **{name: of_tokens[name] for name in ("embeddings", "elmo", "placement")},
+            **{name: token_vectors[name] for name in ("embeddings", "elmo", "placement")},
         }
 
     @classmethod
@@ -235,25 +236,25 @@ class TaskModel(keras.Model, abc.ABC):
 
 def _example_weights(sample_weight: Any, losses: tf.Tensor) -> tf.Tensor:
     weights = tf.reshape(tf.cast(sample_weight, losses.dtype), (-1,))
-    is_one_each = tf.size(weights) == tf.size(losses)
-    message = "`sample_weight` must be one for each example; weights and examples are"
-    return checked(weights, is_one_each, message, tf.size(weights), tf.size(losses))
+    is_complete = tf.size(weights) == tf.size(losses)
+    message = "`sample_weight` must have one weight per example. Weights and examples"
+    return checked(weights, is_complete, message, tf.size(weights), tf.size(losses))
 
 
 def label_indices(y: Any) -> tf.Tensor:
-    """What `fit` is given as `y`, as int32.
+    """The targets `y` of `fit` as int32.
 
     Raises:
-        TypeError: they are labels, and not their places.
+        TypeError: `y` holds labels instead of their indices.
     """
     y = tf.convert_to_tensor(y)
     if y.dtype == tf.string:
-        raise TypeError("`y` must hold places in `labels`, not labels: `label_ids` tells them.")
+        raise TypeError("`y` must be indices into `labels`, not labels. Use `label_ids`.")
     return tf.cast(y, tf.int32)
 
 
 class Classifier(TaskModel):
-    """A task model that gives each example one label.
+    """The base class of task models that predict one label per example.
 
     Call arguments: see `TaskModel`.
 
@@ -263,9 +264,9 @@ class Classifier(TaskModel):
 
     def per_example_loss(self, y, outputs, inputs=None):
         y = label_indices(y)
-        is_place = tf.reduce_all(tf.logical_and(y >= 0, y < len(self.labels)))
-        message = f"`y` must hold places in `labels`, 0 to {len(self.labels) - 1}; it holds"
-        y = checked(y, is_place, message, y)
+        in_range = tf.reduce_all(tf.logical_and(y >= 0, y < len(self.labels)))
+        message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}. Received"
+        y = checked(y, in_range, message, y)
         scores = tf.cast(outputs, tf.float32)
         return keras.losses.sparse_categorical_crossentropy(y, scores, from_logits=True)
 
@@ -273,7 +274,7 @@ class Classifier(TaskModel):
         """See `TaskModel`.
 
         Returns:
-            "label", string (batch,), and "probabilities", float (batch, label).
+            A dict: "label", string (batch,); "probabilities", float (batch, label).
         """
         probabilities = tf.nn.softmax(tf.cast(self(inputs), tf.float32), axis=-1)
         names = tf.constant(self.labels)
@@ -283,13 +284,13 @@ class Classifier(TaskModel):
         }
 
     def classify(self, inputs: Any) -> list[str]:
-        """The label of each example; see the call."""
+        """Predicts the label of each example; see the call for `inputs`."""
         labels = self.compiled_predictions(inputs)["label"].numpy()
         return [label.decode("utf-8") for label in np.asarray(labels, object)]
 
 
 def _tokens(inputs: Any) -> tf.Tensor:
-    """Strings (batch, token) of whatever strings may come as."""
+    """Any supported string input as string (batch, token)."""
     if isinstance(inputs, keras.KerasTensor):
         if len(inputs.shape) != 2:
             raise ValueError(
@@ -300,9 +301,9 @@ def _tokens(inputs: Any) -> tf.Tensor:
     inputs, _ = checked_inputs(inputs, None)
     if inputs.dtype != tf.string:
         raise TypeError(
-            "A task model reads strings: sentences, or tokens. "
+            "The inputs of a task model must be strings: sentences or tokens. "
             f"Received: {tf.as_dtype(inputs.dtype).name} of shape {tuple(inputs.shape)}."
         )
     tokens = token_batch(inputs, None)[0]
-    # At least one place: there is nothing to be computed of none.
+    # At least one column: some operations fail without any.
     return tf.pad(tokens, [[0, 0], [0, tf.maximum(1 - tf.shape(tokens)[1], 0)]], constant_values="")

@@ -1,4 +1,4 @@
-"""tokens ─► what a task model reads of them: [embeddings; ELMo], and ELMo again further up."""
+"""The input of task models: tokens ─► [embeddings; ELMo], and ELMo for a later layer."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,30 +14,30 @@ from elmo_tf.text.inputs import is_token
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class TokenVectors(keras.layers.Layer):
-    """Puts the vectors of a token side by side, with ELMo where it is wanted.
+    """Concatenates the embeddings of a token with its ELMo vector.
 
     Args:
         embeddings: layers from string (batch, token) to float (batch, token, feature), such as
             `WordEmbedding` and `CharacterEmbedding`.
         elmo: an `Elmo` or None.
-        placement: where ELMo goes in: "input", beside the embeddings; "output", beside what the
-            task's LSTM makes of them; "both", by mixes of their own if `elmo` has two, or by the
-            same one; "none". Defaults to "input".
+        placement: where the task model concatenates ELMo: "input", with the embeddings; "output",
+            with the output of its LSTM; "both", with separate mixes if `elmo` has two; "none".
+            Defaults to "input".
 
     Call arguments:
         tokens: string (batch, token), padded with `""`.
-        layers: float (batch, layer, token, feature) of the biLM, if they are known already; or
-            None, to compute them.
-        training: bool.
+        layers: float (batch, layer, token, feature). Precomputed layers of the biLM; None computes
+            them. Defaults to None.
+        training: bool. Defaults to False.
 
     Returns:
-        A dict: "input", float (batch, token, feature); "output", the same, if ELMo goes in there;
-        "mask", bool (batch, token).
+        A dict: "input", float (batch, token, feature); "output", float (batch, token, feature) of
+        ELMo, if it is placed there; "mask", bool (batch, token).
 
     Raises:
-        TypeError: `elmo` is none.
-        ValueError: an unknown placement, one that needs an `elmo`, or another number of mixes than
-            there are places; nothing for the input.
+        TypeError: `elmo` is not an `Elmo`.
+        ValueError: the placement is unknown or needs an `elmo`, `elmo` has the wrong number of
+            mixes, or there is neither an embedding nor ELMo at the input.
 
     Source: Peters et al. 2018, section 3.3 and 5.2.
     """
@@ -65,17 +65,18 @@ class TokenVectors(keras.layers.Layer):
             )
         places = PLACEMENTS[self.placement]
         if self.elmo is None and self.placement in ("output", "both"):
-            raise ValueError(f"placement {self.placement!r} needs an `elmo`, and there is none.")
+            raise ValueError(f"placement {self.placement!r} needs an `elmo`. Received: None")
         if self.elmo is not None and self.elmo.num_mixes not in (1, places):
+            allowed = "1" if places == 1 else f"1 or {places}"
             raise ValueError(
-                f"`elmo` must have one mix, or as many as it has places: placement "
-                f"{self.placement!r} has {places}. Received: {self.elmo.num_mixes} mixes."
+                f"`elmo` must have num_mixes={allowed} for placement {self.placement!r}. "
+                f"Received: {self.elmo.num_mixes}"
             )
-        has_elmo_in_front = self.elmo is not None and self.placement != "output"
-        if not self.embeddings and not has_elmo_in_front:
+        has_elmo_input = self.elmo is not None and self.placement != "output"
+        if not self.embeddings and not has_elmo_input:
             raise ValueError(
-                "There is nothing to read: pass `embeddings`, or an `elmo` that goes in at the "
-                "input."
+                "The model has no input: pass `embeddings`, or an `elmo` with placement input or "
+                "both."
             )
 
     def call(self, tokens, layers=None, training=False):
@@ -102,7 +103,7 @@ class TokenVectors(keras.layers.Layer):
     def get_config(self):
         return {
             **super().get_config(),
-            "embeddings": [keras.saving.serialize_keras_object(one) for one in self.embeddings],
+            "embeddings": [keras.saving.serialize_keras_object(layer) for layer in self.embeddings],
             "elmo": None if self.elmo is None else keras.saving.serialize_keras_object(self.elmo),
             "placement": self.placement,
         }
@@ -113,10 +114,10 @@ class TokenVectors(keras.layers.Layer):
 
     @staticmethod
     def restored(config: dict[str, Any]) -> dict[str, Any]:
-        """A configuration with layers in place of what was saved of them."""
+        """A configuration with its serialized layers deserialized."""
         restore = keras.saving.deserialize_keras_object
         return {
             **config,
-            "embeddings": [restore(one) for one in config["embeddings"]],
+            "embeddings": [restore(layer) for layer in config["embeddings"]],
             "elmo": config["elmo"] and restore(config["elmo"]),
         }

@@ -65,7 +65,7 @@ def test_two_devices_train_as_one_does_and_either_goes_on_where_the_other_stoppe
         record = pretrain(PretrainConfig(**certain, workdir=workdir, resume=True))
     assert_same_curve(read_log(workdir), log)
     assert_same_curve(record["perplexity"], perplexities)
-    assert "was saved by 2 replicas and goes on with 1" in caplog.text
+    assert "was saved by 2 replicas and is resumed with 1" in caplog.text
 
 
 @pytest.mark.slow
@@ -123,7 +123,7 @@ def test_workers_that_share_no_work_directory_are_told_at_the_first_save(tmp_pat
     workers = launching.start_workers({**certain, "valid": ()}, folders)
     errors = [worker.communicate(timeout=180)[1] for worker in workers]
     assert all(worker.returncode != 0 for worker in workers)
-    assert "lacks worker-1-of-2-lanes.npz, worker-1-of-2-text.index: all workers need" in errors[0]
+    assert "lacks worker-1-of-2-lanes.npz, worker-1-of-2-text.index. All workers must" in errors[0]
     assert last_save(folders[0]) is None
 
 
@@ -140,7 +140,7 @@ def test_workers_that_see_different_saves_do_not_go_on(tmp_path, certain):
     for worker in workers:
         _, errors = worker.communicate(timeout=60)
         assert worker.returncode != 0
-        assert "do not see the same last save: theirs are of the steps 10, 5" in errors
+        assert "see different last saves, of the steps 10, 5" in errors
     assert len(read_log(workdir)) == 10
 
 
@@ -151,7 +151,7 @@ def test_workers_that_see_different_saves_do_not_go_on(tmp_path, certain):
         ({"cluster": {"worker": ["a:1", "b:2"]}}, "TF_CONFIG must look like"),
         (
             {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}},
-            "beyond its cluster",
+            "task index in TF_CONFIG is not in its cluster",
         ),
         (
             {"cluster": {"worker": ["a:1"], "ps": ["b:2"]}, "task": {"type": "ps", "index": 0}},
@@ -162,7 +162,7 @@ def test_workers_that_see_different_saves_do_not_go_on(tmp_path, certain):
                 "cluster": {"chief": ["a:1"], "worker": ["b:2"], "ps": ["c:3"]},
                 "task": {"type": "chief", "index": 0},
             },
-            "types chief and worker alone",
+            "types chief and worker only",
         ),
     ],
 )

@@ -101,7 +101,7 @@ def test_a_checkpoint_without_a_softmax_gives_the_bilm_alone(
     settings = unchanged(settings, start_from=tmp_path / "published")
     with caplog.at_level("WARNING", logger="absl"):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
-    assert "has no softmax: it begins by chance" in caplog.text
+    assert "has no softmax weights: the softmax is randomly initialized" in caplog.text
     with (
         h5py.File(tmp_path / "published" / "weights.hdf5") as before,
         h5py.File(tmp_path / "tuned" / "weights.hdf5") as after,

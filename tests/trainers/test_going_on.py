@@ -107,7 +107,7 @@ def test_a_run_does_not_go_on_with_other_settings(settings, interrupted):
 def test_a_run_does_not_go_on_with_another_vocabulary(tmp_path, settings, interrupted):
     Vocabulary.build(["the cat sees a dog"]).save(tmp_path / "other.txt")
     settings = {**settings, "vocab": tmp_path / "other.txt"}
-    with pytest.raises(ValueError, match="Cannot go on with "):
+    with pytest.raises(ValueError, match="Cannot resume with another vocabulary"):
         pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
 
 
@@ -164,7 +164,7 @@ def test_a_directory_that_this_run_has_not_begun_is_not_overwritten_by_resume(
         "vocab.txt": "<S>\n</S>\n<UNK>\nmine\n",
     }
     (workdir / name).write_text(contents[name])
-    with pytest.raises(FileExistsError, match="foreign is not empty, and holds no run that"):
+    with pytest.raises(FileExistsError, match="foreign is not empty, and holds no run to"):
         pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert {path.name: path.read_text() for path in workdir.iterdir()} == {name: contents[name]}
 
@@ -183,7 +183,7 @@ def test_a_checkpoint_that_no_run_has_left_is_not_overwritten_by_resume(tmp_path
     workdir.mkdir()
     for name in ("options.json", "weights.hdf5"):
         shutil.copy(run.workdir / name, workdir)
-    with pytest.raises(FileExistsError, match="foreign is not empty, and holds no run that"):
+    with pytest.raises(FileExistsError, match="foreign is not empty, and holds no run to"):
         pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert {path.name for path in workdir.iterdir()} == {"options.json", "weights.hdf5"}
 
@@ -196,5 +196,5 @@ def test_a_work_directory_that_tensorflow_takes_for_a_pattern_is_refused(tmp_pat
 def test_a_damaged_save_is_an_error(settings, interrupted):
     (data,) = (interrupted / "state").glob("*/weights.data-*")
     data.write_bytes(data.read_bytes()[:100])
-    with pytest.raises(ValueError, match=r"Cannot go on from .*state.* If it is damaged, remove"):
+    with pytest.raises(ValueError, match=r"Cannot resume from .*state.* If it is damaged, remove"):
         pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))

@@ -58,7 +58,7 @@ def test_a_first_signal_is_only_noted_and_a_second_ctrl_c_interrupts():
 
 def test_work_that_can_be_done_again_is_broken_off_at_once():
     reached = []
-    with StopRequest() as stop, stop.breaking():
+    with StopRequest() as stop, stop.interruptible():
         os.kill(os.getpid(), signal.SIGTERM)
         reached.append("after")
     assert stop.received == signal.SIGTERM

@@ -160,7 +160,7 @@ def test_a_vocabulary_that_knows_every_word_is_warned_of(tmp_path, settings, tex
     settings = {**settings, "vocab": tmp_path / "all.txt", "steps": 1, "valid": ()}
     with caplog.at_level("WARNING", logger="absl"):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
-    assert "<UNK> is never learnt" in caplog.text
+    assert "<UNK> is never learned" in caplog.text
 
 
 def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_save(tmp_path, settings):

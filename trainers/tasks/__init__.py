@@ -1,1 +1,1 @@
-"""Training of task models: configuration, kinds of tasks, batches, and the main."""
+"""Training of task models: settings, kinds of tasks, batches, and the main functions."""

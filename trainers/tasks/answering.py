@@ -1,4 +1,4 @@
-"""A trained task model and files of its task ─► scores, or answers in the task's own format."""
+"""Evaluates trained task models, and predicts the labels of files."""
 
 import os
 from collections.abc import Sequence
@@ -17,28 +17,29 @@ _BATCH_SIZE = 64
 
 
 def evaluate_task(workdir: str | os.PathLike, files: Sequence[str]) -> dict[str, Any]:
-    """How good the best model of a work directory is on files of its task.
+    """Scores the best model of a work directory on labelled files.
 
     Args:
-        workdir: of `train_task`.
-        files: with labels, in the format of those that it was trained on.
+        workdir: the work directory of `train_task`.
+        files: labelled files, in the format of the training files.
 
     Returns:
-        The scores of its task, see `elmo_tf.evaluation.task_scores`.
+        The scores of the task, see `elmo_tf.evaluation.task_scores`.
 
     Raises:
-        FileNotFoundError: there is no model, or no such file.
-        ValueError: a file is broken, or has a label that the model does not know; the message names
+        FileNotFoundError: the model or a file is missing.
+        ValueError: a file is wrong, or has a label that the model does not know; the message names
             the line.
         MissingExtraError: the packages of the extra `tasks` are not installed.
     """
     model, record = load_model(workdir)
-    settings = {**record["settings"], "phrases": None}  # which are to train on
+    settings = {**record["settings"], "phrases": None}  # phrases are for training only
     kind = KINDS[settings["task"]]
-    examples = kind.read(files, settings, known=kind.known(model.labels))
+    examples = kind.read(files, settings, known=kind.file_labels(model.labels))
     texts = [kind.texts(example) for example in examples]
-    found = batch_answers(kind, model, Batches(model, texts, None, _BATCH_SIZE), shown=True)
-    return kind.scores([kind.answer(example) for example in examples], found)
+    batches = Batches(model, texts, None, _BATCH_SIZE)
+    predicted = predict_batches(kind, model, batches, shown=True)
+    return kind.scores([kind.gold(example) for example in examples], predicted)
 
 
 def predict_task(
@@ -49,63 +50,63 @@ def predict_task(
     token_column: int | None = None,
     overwrite: bool = False,
 ) -> int:
-    """Writes what the best model of a work directory says of a file.
+    """Writes the predictions of the best model of a work directory for a file.
 
-    Of "ner" and "pos" a token and its tag a line, with an empty line behind each sentence; of "sst"
-    and "classify" a label, a tab and its text a line; of "snli" lines of JSON with `sentence1`,
-    `sentence2` and `label`.
+    For "ner" and "pos", the output has one token and its tag per line, with an empty line after
+    each sentence; for "sst" and "classify", a label, a tab and the text per line; for "snli", JSON
+    lines with `sentence1`, `sentence2` and `label`.
 
     Args:
-        workdir: of `train_task`.
-        input: without labels, or with some that are not read: text, a tokenised sentence a line, or
-            CoNLL columns; of "sst" trees too; of "classify" `.tsv` and `.csv` too, see
-            `read_labelled`; of "snli" as `read_pairs` takes it.
+        workdir: the work directory of `train_task`.
+        input: text (one tokenized sentence per line) or CoNLL columns; for "sst" also trees, for
+            "classify" also `.tsv` and `.csv`, see `read_labelled`; for "snli" see `read_pairs`.
+            Labels in it are ignored.
         output: the file to write.
-        format: "text", "conll" or "conllu"; None to go by the name of the input.
-        token_column: int >= 1 or None. Of CoNLL columns, see `sentence_reader`. If it is columns
-            by its name, both are those of training where they are not given.
-        overwrite: whether it may be replaced.
+        format: "text", "conll" or "conllu". None goes by the name of the input.
+        token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
+            For columns, `format` and `token_column` default to those of the training files.
+        overwrite: whether to replace an existing output file. Defaults to False.
 
     Returns:
         The number of examples.
 
     Raises:
-        FileExistsError: `output` exists, and `overwrite` is false.
-        FileNotFoundError: there is no model, or no input.
-        ValueError: the input is broken; the message names the line. Or it is read as text, and
-            looks like columns.
+        FileExistsError: `output` exists, and `overwrite` is False.
+        FileNotFoundError: the model or the input is missing.
+        ValueError: the input is wrong (the message names the line), or is read as text but looks
+            like columns.
     """
     refuse_file(output, overwrite)
     model, record = load_model(workdir)
     settings = record["settings"]
     kind = KINDS[settings["task"]]
-    known = kind.known(model.labels)
     if (format or format_of(input)) != "text":
         format = format or settings["format"]
         token_column = token_column or settings["token_column"]
     settings = {**settings, "format": format, "token_column": token_column}
-    texts = kind.unlabelled(os.fspath(input), settings, known)
-    found = batch_answers(kind, model, Batches(model, texts, None, _BATCH_SIZE), shown=True)
+    texts = kind.read_texts(os.fspath(input), settings, kind.file_labels(model.labels))
+    batches = Batches(model, texts, None, _BATCH_SIZE)
+    predicted = predict_batches(kind, model, batches, shown=True)
     with atomic_file(output, overwrite) as part, open(part, "wb") as file:
-        for line in kind.lines(texts, found):
+        for line in kind.lines(texts, predicted):
             file.write(encode(line) + b"\n")
     return len(texts)
 
 
-def batch_answers(
+def predict_batches(
     kind: TaskKind, model: TaskModel, batches: Batches, shown: bool = False
 ) -> list[Any]:
-    """What a model says of each example, in their order.
+    """The predictions for all examples, in their order.
 
     Args:
-        kind: of the task.
-        model: a trained one.
+        kind: the kind of the task.
+        model: a trained model.
         batches: the examples.
-        shown: whether progress is.
+        shown: whether to show progress. Defaults to False.
     """
-    answers: dict[int, Any] = {}
-    with progress(len(batches), "answering", "batches", shown=shown) as meter:
-        for batch in batches.in_order_of_length():
-            answers.update(zip(batch.places, kind.answers(model, batch.inputs), strict=True))
+    predicted: dict[int, Any] = {}
+    with progress(len(batches), "predicting", "batches", shown=shown) as meter:
+        for batch in batches.sorted_by_length():
+            predicted.update(zip(batch.indices, kind.predict(model, batch.inputs), strict=True))
             meter.update(1)
-    return [answers[place] for place in range(len(answers))]
+    return [predicted[index] for index in range(len(predicted))]

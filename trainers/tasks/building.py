@@ -1,4 +1,4 @@
-"""A configuration ─► the parts of a task model: embeddings, ELMo, and the layers that are kept."""
+"""Builds the parts of a task model: embeddings, ELMo, and cached biLM layers."""
 
 import collections
 import contextlib
@@ -18,24 +18,24 @@ from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.examples import DistinctTexts
 
-# Words that stand less often are read as any other word, so that there are some to learn that from.
-_LEAST_COUNT = 2
+# Rarer words share one vector, so that this vector has training examples.
+_MIN_COUNT = 2
 
 
 def new_embeddings(
     config: TaskConfig, texts: Sequence[tuple[list[str], ...]]
 ) -> list[keras.layers.Layer]:
-    """The task's own vectors of tokens.
+    """The embedding layers of a task model.
 
     Args:
-        config: of the run.
-        texts: what is trained on.
+        config: the settings of the run.
+        texts: the texts of each training example.
     """
     layers: list[keras.layers.Layer] = []
-    counts = word_counts((tokens for one in texts for tokens in one), config.lowercase)
-    common = [word for word, count in counts.most_common() if count >= _LEAST_COUNT]
+    counts = word_counts((tokens for example in texts for tokens in example), config.lowercase)
+    common = [word for word, count in counts.most_common() if count >= _MIN_COUNT]
     if config.word_vectors is not None:
-        layers.append(_given_words(config, counts, common))
+        layers.append(_pretrained_words(config, counts, common))
     elif config.word_dim and common:
         layers.append(
             WordEmbedding(common, config.word_dim, lowercase=config.lowercase, name="words")
@@ -46,7 +46,7 @@ def new_embeddings(
 
 
 def new_elmo(config: TaskConfig, bilm: BiLM | None) -> Elmo | None:
-    """The ELMo of a task model, with a mix for each place where it goes in."""
+    """The ELMo layer of a task model, with one mix per place of concatenation."""
     if bilm is None:
         return None
     return Elmo(
@@ -63,40 +63,39 @@ def new_elmo(config: TaskConfig, bilm: BiLM | None) -> Elmo | None:
 
 
 @contextlib.contextmanager
-def kept_layers(
+def cached_layers(
     config: TaskConfig,
     bilm: BiLM | None,
     texts: Sequence[tuple[list[str], ...]],
     more: Sequence[tuple[list[str], ...]] = (),
 ) -> Iterator[tuple[DistinctTexts, LayerFiles] | None]:
-    """Gives the layers of all texts within the block, if the biLM is not trained.
+    """Yields the distinct texts and their biLM layers, or None if the biLM is trained or absent.
 
     Args:
-        config: of the run.
-        bilm: whose layers.
-        texts: of all examples.
-        more: texts that other runs will read. Their layers are kept for these, if there is room.
+        config: the settings of the run.
+        bilm: the biLM, or None.
+        texts: the texts of all examples of the run.
+        more: texts of other runs. Their layers are cached too if the cache has room for them.
     """
-    if bilm is None or config.fine_tune or config.placement == "none":
+    if bilm is None or config.fine_tune:
         yield None
         return
     cache = LayerCache(config.cache, int(min(config.cache_gb * 2**30, 2**62)))
     embedder = Embedder(bilm, "all", config.precision)
-    distinct = DistinctTexts(more, texts)
+    distinct = DistinctTexts([*more, *texts])
     if more and not cache.has_room(embedder, distinct.sentences):
         distinct = DistinctTexts(texts)
     with cache.layers(embedder, distinct.sentences) as layers:
         yield distinct, layers
 
 
-def _given_words(
+def _pretrained_words(
     config: TaskConfig, counts: collections.Counter[str], common: Sequence[str]
 ) -> WordEmbedding:
-    """The words of a file of vectors, and those that are common; first those that are trained."""
+    """Embeds the words of a vector file and the common words; the trained ones come first."""
     vectors = read_word_vectors(config.word_vectors)
     if config.freeze_words:
-        given = set(vectors.tokens)
-        trained = [word for word in common if word not in given]
+        trained = [word for word in common if word not in vectors]
     else:
         seen = [word for word in vectors.tokens if word in counts]
         trained = list(dict.fromkeys([*seen, *common]))

@@ -1,4 +1,4 @@
-"""The settings with which a task model is trained."""
+"""The settings of a task training run."""
 
 import dataclasses
 import os
@@ -16,7 +16,15 @@ from elmo_tf.settings import (
 )
 
 RECORD_FILE = "task.json"
-# The tasks, and the models for each; the first is the default.
+# The tasks, and what their files hold.
+TASKS = {
+    "ner": "named entities (CoNLL columns)",
+    "pos": "parts of speech (CoNLL columns)",
+    "sst": "sentiment (bracketed trees)",
+    "snli": "entailment (JSON lines)",
+    "classify": "text classification (.tsv or .csv)",
+}
+# The models of each task; the first is the default.
 MODELS = {
     "ner": ("crf",),
     "pos": ("crf",),
@@ -24,15 +32,26 @@ MODELS = {
     "snli": ("esim",),
     "classify": ("bcn", "bilstm"),
 }
+# Settings that only some tasks have.
+_ONLY_FOR = {
+    "format": ("ner", "pos"),
+    "token_column": ("ner", "pos"),
+    "tag_column": ("ner", "pos"),
+    "scheme": ("ner",),
+    "phrases": ("sst",),
+    "binary": ("sst",),
+    "text_column": ("classify",),
+    "label_column": ("classify",),
+}
 
 _EXCLUSIVE = (("resume", "overwrite"),)
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskConfig:
-    """The settings with which a task model is trained. Each field declares its range and meaning.
+    """The settings of a task training run. Each field declares its range and meaning.
 
-    `elmo` may be anything that `elmo_tf.load_bilm` takes.
+    `elmo` accepts everything that `elmo_tf.load_bilm` accepts.
 
     Raises:
         ValueError: a value is out of its range, or two settings exclude each other.
@@ -42,26 +61,39 @@ class TaskConfig:
 
     task: str = setting(
         group="task and results",
-        choices=tuple(MODELS),
-        help="named entities or parts of speech (CoNLL columns), sentiment (bracketed trees), "
-        "entailment (JSON lines), or text classification (.tsv, .csv)",
+        choices=tuple(TASKS),
+        help="; ".join(f"{task}: {description}" for task, description in TASKS.items()),
     )
-    train: tuple[str, ...] = setting(metavar="FILE", may_change=True, help="training examples")
+    train: tuple[str, ...] = setting(
+        metavar="FILE", may_change=True, help="files of training examples"
+    )
     dev: tuple[str, ...] = setting(
-        metavar="FILE", may_change=True, help="held-out examples; they choose the best epoch"
+        metavar="FILE",
+        may_change=True,
+        help="files of held-out examples; they select the best epoch",
     )
     workdir: str = setting(
-        metavar="DIR", may_change=True, help="directory for the model, its scores and the log"
+        metavar="DIR",
+        may_change=True,
+        help="directory for the model of the best epoch, the scores and the log",
     )
     share: float = setting(
-        1.0, above=0, most=1, help="part of --train to train on, drawn by the seed"
+        1.0,
+        metavar="X",
+        above=0,
+        most=1,
+        help="fraction of the training examples to train on, above 0 and at most 1; --seed selects "
+        "the examples",
     )
     resume: bool = setting(
         False,
         may_change=True,
-        help="resume after the last epoch in --workdir, with its settings unless others are given",
+        help="resume after the last epoch in --workdir, with its settings unless others are given; "
+        "if there is no epoch yet, start from the beginning",
     )
-    overwrite: bool = setting(False, may_change=True, help="delete the results in --workdir")
+    overwrite: bool = setting(
+        False, may_change=True, help="delete the results in --workdir, and start from the beginning"
+    )
     elmo: Any = setting(
         None,
         group="ELMo",
@@ -72,105 +104,152 @@ class TaskConfig:
     placement: str = setting(
         "input",
         choices=tuple(PLACEMENTS),
-        help="where ELMo is concatenated: to the word vectors, to the output of the task's LSTM, "
-        "or both",
+        help="where to concatenate ELMo: with the word vectors, with the output of the task's "
+        "LSTM, or with both",
     )
     mix: str = setting(
         "learnt",
         choices=("learnt", "top", "average"),
-        help="learned mixing weights, the top layer, or the average of all layers",
+        help="how to combine the layers of the biLM: with trained mixing weights, the top layer "
+        "only, or their average",
     )
     mix_l2: float = setting(
-        0.001, least=0, help="L2 penalty on the mixing weights; 1 keeps them almost equal"
+        0.001,
+        metavar="X",
+        least=0,
+        help="L2 penalty on the trained mixing weights, at least 0; with 1 the weights stay almost "
+        "equal",
     )
-    elmo_dropout: float = setting(0.5, least=0, below=1, help="dropout rate of the ELMo vectors")
+    elmo_dropout: float = setting(
+        0.5,
+        metavar="RATE",
+        least=0,
+        below=1,
+        help="dropout rate of the ELMo vectors, from 0 to below 1",
+    )
     layer_norm: bool = setting(False, help="normalize each layer over the batch before the mix")
-    fine_tune: bool = setting(False, help="train the biLM too, which is slower")
+    fine_tune: bool = setting(False, help="also train the biLM, which is slower")
     precision: str = setting(
         "float32",
         choices=("float32", "bfloat16"),
-        help="precision of the products of a frozen biLM",
+        help="precision of the matrix products of a frozen biLM; bfloat16 is faster on processors "
+        "with bfloat16 instructions",
     )
     cache: str | None = setting(
         None,
         metavar="DIR",
         may_change=True,
         usual="~/.cache/elmo_tf/layers",
-        help="directory for the layers of a frozen biLM",
+        help="cache directory for the layers of a frozen biLM",
     )
     cache_gb: float = setting(
         20.0,
         metavar="GB",
         least=0,
         may_change=True,
-        help="size limit of the cache; 0 keeps nothing after the run",
+        help="size limit of the cache in GiB; 0 keeps nothing after the run",
     )
     model: str | None = setting(
         None,
         group="model",
         choices=tuple(dict.fromkeys(model for models in MODELS.values() for model in models)),
-        usual="crf for ner and pos, bcn for sst and classify, esim for snli",
-        help="architecture",
+        usual=", ".join(f"{models[0]} for {task}" for task, models in MODELS.items()),
+        help="architecture of the task model",
     )
     word_vectors: str | None = setting(
-        None, metavar="FILE", help="initial word vectors: GloVe or word2vec in text format"
+        None,
+        metavar="FILE",
+        usual="random initialization",
+        help="initial word vectors: a text file of GloVe, word2vec or fastText; may be .gz",
     )
-    word_dim: int = setting(50, least=0, help="width of learned word vectors; 0 for none")
-    lowercase: bool = setting(False, help="look up words in lower case")
-    freeze_words: bool = setting(False, help="keep the vectors of --word-vectors fixed")
+    word_dim: int = setting(
+        50,
+        least=0,
+        help="width of the trained word vectors; 0 for none; ignored with --word-vectors",
+    )
+    lowercase: bool = setting(False, help="look up word vectors in lower case")
+    freeze_words: bool = setting(False, help="do not train the vectors of --word-vectors")
     characters: bool = setting(
-        True, option="--no-characters", help="leave out the character CNN of the task model"
+        True, option="--no-characters", help="omit the character CNN of the task model"
     )
     units: int | None = setting(
         None,
         least=1,
         usual="as published",
-        help="width of the task's LSTMs; the second LSTM of ner and pos has half",
+        help="width of each direction of the task's LSTMs; for ner and pos, the second LSTM has "
+        "half of it",
     )
-    dropout: float = setting(0.5, least=0, below=1, help="dropout rate of the task model")
+    dropout: float = setting(
+        0.5,
+        metavar="RATE",
+        least=0,
+        below=1,
+        help="dropout rate of the task model, from 0 to below 1",
+    )
     format: str | None = setting(
         None,
         group="files",
         option="--input-format",
         choices=("conll", "conllu"),
         usual="by the file name",
-        help="format of the files of ner and pos",
+        help="ner and pos: file format, columns or CoNLL-U",
     )
     token_column: int | None = setting(
-        None, least=1, usual="1, or 2 of .conllu", help="column of the tokens, from 1"
+        None,
+        least=1,
+        usual="1, or 2 for conllu",
+        help="ner and pos: column of the tokens, counted from 1",
     )
     tag_column: int | None = setting(
-        None, least=1, usual="the last, or 4 of .conllu", help="column of the tags, from 1"
+        None,
+        least=1,
+        usual="the last, or 4 for conllu",
+        help="ner and pos: column of the tags, counted from 1",
     )
     scheme: str = setting(
         "BIO",
         choices=("BIO", "IOB1", "BIOUL"),
-        help="tagging scheme of ner; IOB1 also accepts broken BIO",
+        help="ner: tagging scheme of the files; IOB1 also accepts broken BIO",
     )
     phrases: int | None = setting(
-        None, least=1, help="of sst: also train on phrases of at least N tokens"
+        None,
+        least=1,
+        usual="sentences only",
+        help="sst: also train on phrases of at least N tokens",
     )
-    binary: bool = setting(False, help="of sst: two labels, without neutral sentences")
+    binary: bool = setting(
+        False, help="sst: predict two labels (negative, positive), and leave neutral sentences out"
+    )
     text_column: str = setting(
         "text",
         metavar="NAME",
-        help="of classify: name of the text column, or its number from 1",
+        help="classify: name of the text column, or its number, counted from 1",
     )
     label_column: str = setting(
         "label",
         metavar="NAME",
-        help="of classify: name of the label column, or its number from 1; with two numbers, the "
-        "file has no header",
+        help="classify: name of the label column, or its number, counted from 1; if both columns "
+        "are numbers, the file has no header",
     )
-    learning_rate: float = setting(0.001, group="training", above=0, help="learning rate of Adam")
-    clip_norm: float = setting(5.0, above=0, help="limit of the global gradient norm")
+    learning_rate: float = setting(
+        0.001, group="training", metavar="RATE", above=0, help="learning rate of Adam, above 0"
+    )
+    clip_norm: float = setting(
+        5.0,
+        metavar="X",
+        above=0,
+        help="maximum of the global gradient norm, above 0; larger gradients are scaled down",
+    )
     batch_size: int = setting(32, least=1, help="examples per step")
-    epochs: int = setting(50, least=1, may_change=True, help="largest number of epochs")
+    epochs: int = setting(50, least=1, may_change=True, help="maximum number of epochs")
     patience: int = setting(
-        5, least=1, may_change=True, help="stop after this many epochs without a better score"
+        5, least=1, may_change=True, help="stop after N epochs without a better score on --dev"
     )
     seed: int = setting(
-        0, least=0, below=2**32, help="seed of initial weights, order of examples and dropout"
+        0,
+        least=0,
+        below=2**32,
+        help="random seed of initial weights, order of examples and dropout, from 0 to 4294967295",
     )
 
     def __post_init__(self):
@@ -185,7 +264,7 @@ class TaskConfig:
             object.__setattr__(self, "model", MODELS[self.task][0])
         check_choice(self.model, "model", MODELS[self.task])
         self._check_together()
-        self._check_of_task()
+        self._check_task_settings()
 
     @classmethod
     def resumed(cls, workdir: str | os.PathLike, **changes: Any) -> "TaskConfig":
@@ -209,42 +288,39 @@ class TaskConfig:
             raise ValueError("`fine_tune` needs `elmo`: without it there is no biLM to train.")
         if self.elmo is None and self.placement in ("output", "both"):
             raise ValueError(f"`placement` {self.placement} needs `elmo`.")
-        has_words = self.word_vectors is not None or self.word_dim or self.characters
-        if not has_words and (self.elmo is None or self.placement in ("output", "none")):
+        has_embeddings = self.word_vectors is not None or self.word_dim or self.characters
+        if not has_embeddings and (self.elmo is None or self.placement in ("output", "none")):
             raise ValueError(
                 "The model has no input: pass `word_dim`, `word_vectors`, `characters`, or `elmo` "
-                "at the input."
+                "with `placement` input or both."
             )
         if self.freeze_words and self.word_vectors is None:
             raise ValueError("`freeze_words` needs `word_vectors`.")
         if self.fine_tune and self.placement == "none":
-            raise ValueError("`fine_tune` needs a `placement`.")
+            raise ValueError("`fine_tune` needs a `placement` other than none.")
 
-    def _check_of_task(self) -> None:
-        """Refuses settings of other tasks."""
-        if self.task != "sst" and (self.phrases is not None or self.binary):
-            raise ValueError("`phrases` and `binary` are for the task sst.")
+    def _check_task_settings(self) -> None:
+        for field in dataclasses.fields(self):
+            tasks = _ONLY_FOR.get(field.name, (self.task,))
+            value = getattr(self, field.name)
+            if self.task not in tasks and value != field.default:
+                raise ValueError(
+                    f"`{field.name}` is only for --task {' or '.join(tasks)}. "
+                    f"Received: {value!r} for {self.task}"
+                )
         if self.phrases is not None and self.share < 1:
             raise ValueError(
-                "`share` draws sentences, and `phrases` takes parts of all of them: pass one."
+                "`share` and `phrases` exclude each other: `share` selects sentences, `phrases` "
+                "adds parts of all sentences. Pass one of them."
             )
-        if self.task != "ner" and self.scheme != "BIO":
-            raise ValueError("`scheme` is for the task ner.")
-        if self.task != "classify" and (self.text_column, self.label_column) != ("text", "label"):
-            raise ValueError("`text_column` and `label_column` are for the task classify.")
-        if "0" in (self.text_column, self.label_column):
+        columns = (self.text_column, self.label_column)
+        if "0" in columns:
             raise ValueError("`text_column` and `label_column` count from 1. Received: 0")
-        if self.text_column == self.label_column:
+        if columns[0] == columns[1]:
             raise ValueError(
-                "`text_column` and `label_column` must differ. "
-                f"Received: {self.text_column!r} for both"
-            )
-        columns = (self.format, self.token_column, self.tag_column)
-        if self.task not in ("ner", "pos") and any(one is not None for one in columns):
-            raise ValueError(
-                "`format`, `token_column` and `tag_column` are for the tasks ner and pos."
+                f"`text_column` and `label_column` must differ. Received: {columns[0]!r} for both"
             )
 
     def as_json(self) -> dict[str, Any]:
-        """All settings as they were resolved."""
+        """All settings with their defaults resolved."""
         return settings_as_json(self)

@@ -1,9 +1,13 @@
-"""What tasks differ in: how their files are read, what model they have, how it is judged."""
+"""The kinds of tasks: how each reads its files, builds its model, and is scored.
+
+To add a task, write a subclass of `TaskKind`, add it to `KINDS`, and add the task to `TASKS` and
+`MODELS` in `config.py`.
+"""
 
 import abc
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -11,94 +15,96 @@ import keras
 from elmo_tf.evaluation.task_scores import label_scores, span_scores, tag_scores
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks import BCN, ESIM, BiLSTMClassifier, CRFTagger
-from elmo_tf.tasks.data.labelled_texts import (
-    LabelledPair,
-    LabelledText,
-    is_table,
-    read_labelled,
-    read_pairs,
-    read_sentiment,
-)
+from elmo_tf.tasks.data.labelled_texts import is_table, read_labelled, read_pairs, read_sentiment
 from elmo_tf.tasks.data.sentiment_trees import read_trees
 from elmo_tf.tasks.data.tag_schemes import converted, scheme_tags
-from elmo_tf.tasks.data.tagged_sentences import TaggedSentence, read_tagged_files
+from elmo_tf.tasks.data.tagged_sentences import read_tagged
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader
 from elmo_tf.trainers.tasks.config import TaskConfig
 
-# Of the tags of spans within a model: they say where a span ends, too.
-_MODEL_SCHEME = "BIOUL"
-# A bracket, with what may be the label of a tree behind it.
+Texts = tuple[list[str], ...]  # the tokens of each text of an example
+
+# Files of named entities are converted to BIO; models predict BIOUL, which also marks span ends.
+_FILE_SCHEME, _MODEL_SCHEME = "BIO", "BIOUL"
+# A bracketed tree and the label of its root.
 _TREE = re.compile(r"\(([^\s()]+) .*\)\s*")
 _TREE_LABELS = "01234"
 
 
 class TaskKind(abc.ABC):
-    """A kind of task.
+    """A kind of task. An example is a named tuple of its texts and, last, its gold label or tags.
 
-    metric: the score by which the best epoch is chosen; larger is better.
+    metric: the score that selects the best epoch; larger is better.
     """
 
     metric: ClassVar[str] = "accuracy"
 
-    @abc.abstractmethod
     def read(
         self, files: Sequence[str], settings: Mapping[str, Any], known: Collection[str] | None
     ) -> list[Any]:
-        """The examples of files. Errors name the line.
+        """Reads the examples of files.
 
         Args:
-            files: of the task.
-            settings: those of `TaskConfig`.
-            known: labels that may stand in them; None allows all.
+            files: labelled files of the task.
+            settings: the settings of `TaskConfig`.
+            known: labels that the files may hold; None allows all.
+
+        Raises:
+            ValueError: a file is wrong; the message names the line.
         """
-
-    def texts(self, example: Any) -> tuple[list[str], ...]:
-        """The texts of an example, lists of tokens."""
-        return (example[0],)
-
-    def answer(self, example: Any) -> Any:
-        """What is true of an example."""
-        return example[-1]
-
-    def labels(self, examples: Sequence[Any]) -> list[str]:
-        """What a model is to predict."""
-        return sorted({self.answer(example) for example in examples})
-
-    def known(self, labels: Sequence[str]) -> list[str]:
-        """The labels of a model as they stand in files."""
-        return list(labels)
-
-    def target(self, model: TaskModel, answer: Any) -> Any:
-        """What is true, as `fit` takes it."""
-        return model.label_ids([answer])[0]
-
-    def answers(self, model: TaskModel, inputs: Mapping[str, Any]) -> list[Any]:
-        """What a model says of a batch."""
-        return model.classify(inputs)
-
-    def scores(self, gold: Sequence[Any], predicted: Sequence[Any]) -> dict[str, Any]:
-        """How good the answers are."""
-        return label_scores(gold, predicted)
+        return [example for file in files for example in self._read(file, settings, known)]
 
     @abc.abstractmethod
-    def unlabelled(
+    def _read(
+        self, path: str, settings: Mapping[str, Any], known: Collection[str] | None
+    ) -> list[Any]:
+        """Reads the examples of one file."""
+
+    @abc.abstractmethod
+    def read_texts(
         self, path: str, settings: Mapping[str, Any], known: Collection[str]
-    ) -> list[tuple[list[str], ...]]:
-        """The texts of a file whose labels, if it has some, are not read.
+    ) -> list[Texts]:
+        """Reads the texts of a file, and ignores its labels if it has some.
 
         Args:
             path: the file.
-            settings: those of `TaskConfig`, with the `format` and `token_column` of this file, see
-                `sentence_reader`.
-            known: labels that would stand in such a file.
+            settings: the settings of `TaskConfig`, with the `format` and `token_column` of this
+                file, see `sentence_reader`.
+            known: labels that a labelled file may hold, to recognize such a file.
         """
 
-    def lines(
-        self, texts: Sequence[tuple[list[str], ...]], answers: Sequence[Any]
-    ) -> Iterator[str]:
-        """Answers, with their texts, as lines of a file."""
-        for (tokens,), label in zip(texts, answers, strict=True):
+    def texts(self, example: Any) -> Texts:
+        """The texts of an example."""
+        return (example[0],)
+
+    def gold(self, example: Any) -> Any:
+        """The gold label or tags of an example."""
+        return example[-1]
+
+    def labels(self, examples: Sequence[Any]) -> list[str]:
+        """The labels of a model that is trained on the examples."""
+        return sorted({self.gold(example) for example in examples})
+
+    def file_labels(self, labels: Sequence[str]) -> list[str]:
+        """The labels that files may hold, for the labels of a model."""
+        return list(labels)
+
+    def target(self, model: TaskModel, gold: Any) -> Any:
+        """The gold label or tags as ids: an int, or one int per token."""
+        return model.label_ids([gold])[0]
+
+    def predict(self, model: TaskModel, inputs: Mapping[str, Any]) -> list[Any]:
+        """The predictions for a batch, in the form of `gold`."""
+        return model.classify(inputs)
+
+    def scores(self, gold: Sequence[Any], predicted: Sequence[Any]) -> dict[str, Any]:
+        """The scores of predictions, see `elmo_tf.evaluation.task_scores`."""
+        return label_scores(gold, predicted)
+
+    def lines(self, texts: Sequence[Texts], predicted: Sequence[Any]) -> Iterator[str]:
+        """The lines of an output file: predictions and their texts."""
+        for (tokens,), label in zip(texts, predicted, strict=True):
             yield f"{label}\t{' '.join(tokens)}"
 
     @abc.abstractmethod
@@ -109,71 +115,59 @@ class TaskKind(abc.ABC):
         embeddings: Sequence[keras.layers.Layer],
         elmo: Elmo | None,
     ) -> TaskModel:
-        """A model that has learnt nothing yet."""
+        """Builds an untrained model."""
 
 
-class Tagging(TaskKind):
-    """A tag for each token."""
+class _Tagging(TaskKind):
+    """One tag per token."""
 
-    def read(self, files, settings, known):
-        """See `TaskKind`."""
+    model_scheme: ClassVar[str | None] = None  # of tags that mark spans
+
+    def _read(self, path, settings, known):
         columns = [settings[name] for name in ("format", "token_column", "tag_column")]
-        return read_tagged_files(files, *columns, scheme=self._scheme(settings), known=known)
+        scheme = settings["scheme"] if self.model_scheme else None
+        return read_tagged(path, *columns, scheme=scheme, known=known)
 
-    def _scheme(self, settings: Mapping[str, Any]) -> str | None:
-        return None
+    def read_texts(self, path, settings, known):
+        sentences = _sentences(path, settings)
+        is_text = settings["format"] is None and format_of(path) == "text"
+        if is_text and _look_like_columns(sentences, known):
+            raise ValueError(
+                f"{path} is read as text because of its name, but each line ends in a label of the "
+                "model. If the file has columns, name its format (format, --input-format)."
+            )
+        return [(sentence.tokens,) for sentence in sentences]
 
-    def labels(self, examples: Sequence[TaggedSentence]) -> list[str]:
-        """See `TaskKind`."""
+    def labels(self, examples):
         return sorted({tag for example in examples for tag in example.tags})
 
-    def target(self, model, answer):
-        """See `TaskKind`."""
-        return model.label_ids(answer)
+    def target(self, model, gold):
+        return model.label_ids(gold)
 
-    def answers(self, model, inputs):
-        """See `TaskKind`."""
+    def predict(self, model, inputs):
         return model.tag(inputs)
 
     def scores(self, gold, predicted):
-        """See `TaskKind`."""
         return tag_scores(gold, predicted)
 
-    def unlabelled(self, path, settings, known):
-        """See `TaskKind`."""
-        format = settings["format"]
-        sentences = _sentences(path, settings)
-        is_text = (format or format_of(path)) == "text"
-        if format is None and is_text and _look_like_columns(sentences, known):
-            raise ValueError(
-                f"{path} is read as text by its name, but each line ends in a label of the model: "
-                "are these columns? Name the format (format, --input-format)."
-            )
-        return [(one.tokens,) for one in sentences]
-
-    def lines(self, texts, answers):
-        """See `TaskKind`."""
-        for (tokens,), tags in zip(texts, answers, strict=True):
+    def lines(self, texts, predicted):
+        for (tokens,), tags in zip(texts, predicted, strict=True):
             yield from (f"{token}\t{tag}" for token, tag in zip(tokens, tags, strict=True))
             yield ""
 
     def new_model(self, config, labels, embeddings, elmo):
-        """See `TaskKind`."""
         units = {} if config.units is None else {"units": (config.units, max(config.units // 2, 1))}
         return CRFTagger(
             *(labels, embeddings, elmo, config.placement),
             dropout=config.dropout,
-            scheme=self._model_scheme(),
+            scheme=self.model_scheme,
             **units,
         )
 
-    def _model_scheme(self) -> str | None:
-        return None
-
 
 def _look_like_columns(sentences: Sequence[Sentence], known: Collection[str]) -> bool:
-    """Whether lines have as many parts each, and end in a tag; not in a full stop alone."""
-    rows = [one.tokens for one in sentences if one.tokens]
+    """Whether all lines have the same number of parts and end in a tag other than punctuation."""
+    rows = [sentence.tokens for sentence in sentences if sentence.tokens]
     last = [row[-1] for row in rows]
     return (
         len({len(row) for row in rows}) == 1
@@ -183,123 +177,103 @@ def _look_like_columns(sentences: Sequence[Sentence], known: Collection[str]) ->
     )
 
 
-class NamedEntities(Tagging):
-    """Spans of tokens with a type. Files are read as BIO; a model has tags of its own."""
+class _NamedEntities(_Tagging):
+    """Spans of tokens, each with a type."""
 
     metric = "f1"
-
-    def _scheme(self, settings):
-        return settings["scheme"]
-
-    def _model_scheme(self):
-        return _MODEL_SCHEME
+    model_scheme = _MODEL_SCHEME
 
     def labels(self, examples):
-        """See `TaskKind`."""
-        types = sorted({tag[2:] for example in examples for tag in example.tags if tag != "O"})
-        return scheme_tags(types, _MODEL_SCHEME)
+        tags = (tag for example in examples for tag in example.tags)
+        return scheme_tags(_span_types(tags), _MODEL_SCHEME)
 
-    def known(self, labels):
-        """See `TaskKind`."""
-        return scheme_tags(sorted({label[2:] for label in labels if label != "O"}), "BIO")
+    def file_labels(self, labels):
+        return scheme_tags(_span_types(labels), _FILE_SCHEME)
 
-    def target(self, model, answer):
-        """See `TaskKind`."""
-        return model.label_ids(converted(answer, "BIO", _MODEL_SCHEME))
+    def target(self, model, gold):
+        return model.label_ids(converted(gold, _FILE_SCHEME, _MODEL_SCHEME))
 
-    def answers(self, model, inputs):
-        """See `TaskKind`."""
-        return [converted(tags, _MODEL_SCHEME, "BIO") for tags in model.tag(inputs)]
+    def predict(self, model, inputs):
+        return [converted(tags, _MODEL_SCHEME, _FILE_SCHEME) for tags in model.tag(inputs)]
 
     def scores(self, gold, predicted):
-        """See `TaskKind`."""
         return span_scores(gold, predicted)
 
 
-class Classification(TaskKind):
-    """A label for each text."""
+def _span_types(tags: Iterable[str]) -> list[str]:
+    return sorted({tag[2:] for tag in tags if tag != "O"})
 
-    def read(self, files, settings, known) -> list[LabelledText]:
-        """See `TaskKind`."""
-        columns = [_column(settings[name]) for name in ("text_column", "label_column")]
-        return [text for file in files for text in read_labelled(file, *columns, known)]
 
-    def unlabelled(self, path, settings, known):
-        """See `TaskKind`. A table is read as one, unless a format is named."""
+class _Classification(TaskKind):
+    """One label per text."""
+
+    def _read(self, path, settings, known):
+        return read_labelled(path, *_columns(settings), known)
+
+    def read_texts(self, path, settings, known):
         if is_table(path) and settings["format"] is None:
-            columns = [_column(settings[name]) for name in ("text_column", "label_column")]
-            return [(one.tokens,) for one in read_labelled(path, *columns, is_labelled=False)]
-        return [(one.tokens,) for one in _sentences(path, settings)]
+            texts = read_labelled(path, *_columns(settings), is_labelled=False)
+        else:
+            texts = _sentences(path, settings)
+        return [(text.tokens,) for text in texts]
 
     def new_model(self, config, labels, embeddings, elmo):
-        """See `TaskKind`."""
         model_class = {"bcn": BCN, "bilstm": BiLSTMClassifier}[config.model]
         return model_class(
             *(labels, embeddings, elmo, config.placement), dropout=config.dropout, **_units(config)
         )
 
 
-class Sentiment(Classification):
-    """A label for each sentence, of trees."""
+class _Sentiment(_Classification):
+    """One label per sentence of a file of trees."""
 
-    def read(self, files, settings, known) -> list[LabelledText]:
-        """See `TaskKind`."""
-        return [
-            text
-            for file in files
-            for text in read_sentiment(file, settings["phrases"], settings["binary"], known)
-        ]
+    def _read(self, path, settings, known):
+        return read_sentiment(path, settings["phrases"], settings["binary"], known)
 
-    def unlabelled(self, path, settings, known):
-        """See `TaskKind`. A file of trees is read as one."""
+    def read_texts(self, path, settings, known):
         sentences = _sentences(path, settings)
         if settings["format"] is None and _look_like_trees(sentences, {*known, *_TREE_LABELS}):
             return [(phrases[0].tokens,) for _, phrases in read_trees(path)]
-        return [(one.tokens,) for one in sentences]
+        return [(sentence.tokens,) for sentence in sentences]
 
 
 def _look_like_trees(sentences: Sequence[Sentence], known: Collection[str]) -> bool:
-    """Whether lines are trees with such labels, and not in brackets for another reason."""
-    found = [_TREE.fullmatch(one.text) for one in sentences if one.tokens]
-    return bool(found) and all(tree and tree[1] in known for tree in found)
+    """Whether all lines are trees with a known label, rather than text in brackets."""
+    trees = [_TREE.fullmatch(sentence.text) for sentence in sentences if sentence.tokens]
+    return bool(trees) and all(tree and tree[1] in known for tree in trees)
 
 
-class Entailment(TaskKind):
-    """A label for each pair of sentences."""
+class _Entailment(TaskKind):
+    """One label per pair of sentences."""
 
-    def read(self, files, settings, known) -> list[LabelledPair]:
-        """See `TaskKind`."""
-        return [pair for file in files for pair in read_pairs(file, known)]
+    def _read(self, path, settings, known):
+        return read_pairs(path, known)
 
-    def texts(self, example: LabelledPair) -> tuple[list[str], ...]:
-        """See `TaskKind`."""
-        return (example.premise, example.hypothesis)
-
-    def unlabelled(self, path, settings, known):
-        """See `TaskKind`."""
+    def read_texts(self, path, settings, known):
         if settings["format"] is not None or settings["token_column"] is not None:
-            raise ValueError("Pairs have no other format, and no columns of tokens.")
+            raise ValueError("`format` and `token_column` are not for files of sentence pairs.")
         return [self.texts(pair) for pair in read_pairs(path, is_labelled=False)]
 
-    def lines(self, texts, answers):
-        """See `TaskKind`."""
-        for (premise, hypothesis), label in zip(texts, answers, strict=True):
+    def texts(self, example):
+        return (example.premise, example.hypothesis)
+
+    def lines(self, texts, predicted):
+        for (premise, hypothesis), label in zip(texts, predicted, strict=True):
             row = {"sentence1": " ".join(premise), "sentence2": " ".join(hypothesis)}
             yield json.dumps({**row, "label": label}, ensure_ascii=False)
 
     def new_model(self, config, labels, embeddings, elmo):
-        """See `TaskKind`."""
         return ESIM(
             *(labels, embeddings, elmo, config.placement), dropout=config.dropout, **_units(config)
         )
 
 
 KINDS: dict[str, TaskKind] = {
-    "ner": NamedEntities(),
-    "pos": Tagging(),
-    "sst": Sentiment(),
-    "snli": Entailment(),
-    "classify": Classification(),
+    "ner": _NamedEntities(),
+    "pos": _Tagging(),
+    "sst": _Sentiment(),
+    "snli": _Entailment(),
+    "classify": _Classification(),
 }
 
 
@@ -311,6 +285,7 @@ def _units(config: TaskConfig) -> dict[str, int]:
     return {} if config.units is None else {"units": config.units}
 
 
-def _column(setting: str) -> str | int:
-    """The name of a column, or its number."""
-    return int(setting) if setting.isdecimal() else setting
+def _columns(settings: Mapping[str, Any]) -> list[str | int]:
+    """The names or numbers of the columns of text and label."""
+    columns = (settings[name] for name in ("text_column", "label_column"))
+    return [int(column) if column.isdecimal() else column for column in columns]

@@ -1,4 +1,4 @@
-"""A configuration ─► many trainings of it: with and without ELMo, by seed and by share of data."""
+"""Trains a task with and without ELMo, for several seeds and shares of the training data."""
 
 import dataclasses
 import os
@@ -19,43 +19,44 @@ from elmo_tf.trainers.tasks.training import train_task
 def sweep_task(
     config: TaskConfig, shares: Sequence[float] = (1.0,), num_seeds: int = 5
 ) -> dict[str, Any]:
-    """Trains the same model without and with ELMo, for each share of the data and each seed.
+    """Compares a task model with and without ELMo, by share of the training data and by seed.
 
-    Each training has a folder of its own in `config.workdir`. Called again, it goes on where it
-    ended; what is done is taken as it is, if it was done with these settings and files. `epochs`
-    and `patience` may be others: what they leave to do is done.
+    Each training has its own directory in `config.workdir`. If the sweep is called again with the
+    same settings and files, it resumes: finished trainings are not repeated. `epochs` and
+    `patience` may change, and trainings continue accordingly.
 
     Args:
-        config: with `elmo`. Its `share` is not read, its `seed` is the first.
-        shares: of the training data; see `TaskConfig`.
-        num_seeds: int >= 1.
+        config: the settings, with `elmo`. Its `share` is ignored; its `seed` is the first seed.
+        shares: fractions of the training data, see `TaskConfig`. Defaults to all data.
+        num_seeds: int >= 1. Number of seeds. Defaults to 5.
 
     Returns:
-        "metric", what the scores are; "settings"; "runs", a dict for each training, with "share",
-        "seed", "elmo" (whether), "score" (on `dev`, of the best epoch), "epoch" (that one),
-        "epochs" (how many there were) and "seconds" (the median of an epoch); and "summary", for
-        each share the mean and the standard deviation of
-        both, and "error_reduction", the part of the errors (1 - score) without ELMo that are gone
-        with it.
+        A dict: "metric", the name of the score; "settings"; "runs", one dict per training with
+        "share", "seed", "elmo" (bool), "score" (on `dev`, of the best epoch), "epoch" (the best),
+        "epochs" (their number) and "seconds" (median per epoch); and "summary", one dict per share
+        with the mean and standard deviation of the scores "without" and "with" ELMo, and
+        "error_reduction", the relative reduction of the error (1 - score) by ELMo.
 
     Raises:
-        ValueError: there is no ELMo to compare with, or see `TaskConfig` and `train_task`.
+        ValueError: `elmo` is missing, or see `TaskConfig` and `train_task`.
         OSError: see `train_task`.
     """
     check_int(num_seeds, "num_seeds", least=1)
     if config.elmo is None or config.placement == "none":
-        raise ValueError("With ELMo is compared with without: `elmo` and a placement are needed.")
+        raise ValueError(
+            "A sweep compares with and without ELMo: it needs `elmo` and a `placement`."
+        )
     if not shares:
-        raise ValueError("`shares` is empty: there is nothing to train on.")
+        raise ValueError("`shares` is empty. Pass at least one share.")
     if len({_share_name(share) for share in shares}) < len(shares):
-        raise ValueError(f"A share stands twice in `shares`: {', '.join(map(str, shares))}.")
+        raise ValueError(f"`shares` has duplicates: {', '.join(map(str, shares))}.")
     configs = list(_configs(config, shares, num_seeds))
     runs = []
     for number, one in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", number, len(configs), Path(one.workdir).name)
-        record = train_task(one, keeps_all_layers=True)
+        record = train_task(one, cache_all=True)
         runs.append(_run(one, record))
-        keras.utils.clear_session()  # of the model before
+        keras.utils.clear_session()  # frees the previous model
     return {
         "metric": KINDS[config.task].metric,
         "settings": config.as_json(),
@@ -69,15 +70,13 @@ def _configs(config: TaskConfig, shares: Sequence[float], num_seeds: int) -> Ite
     for share in shares:
         for seed in range(config.seed, config.seed + num_seeds):
             for name, changes in (("without", without), ("with", {})):
-                folder = os.path.join(
-                    config.workdir, f"{_share_name(share)}_seed_{seed}_{name}_elmo"
-                )
+                folder = f"{_share_name(share)}_seed_{seed}_{name}_elmo"
                 yield dataclasses.replace(
                     config,
                     **changes,
                     share=share,
                     seed=seed,
-                    workdir=folder,
+                    workdir=os.path.join(config.workdir, folder),
                     resume=True,
                     overwrite=False,
                 )
@@ -100,21 +99,20 @@ def _run(config: TaskConfig, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _summary(share: float, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    scores = {
-        has_elmo: [run["score"] for run in runs if (run["share"], run["elmo"]) == (share, has_elmo)]
+    without, with_elmo = (
+        [run["score"] for run in runs if (run["share"], run["elmo"]) == (share, has_elmo)]
         for has_elmo in (False, True)
-    }
-    means = {has_elmo: statistics.fmean(found) for has_elmo, found in scores.items()}
-    errors = 1 - means[False]
+    )
+    error = 1 - statistics.fmean(without)
+    gain = statistics.fmean(with_elmo) - statistics.fmean(without)
     return {
         "share": share,
-        **{
-            name: {"mean": means[has_elmo], "deviation": _deviation(scores[has_elmo])}
-            for name, has_elmo in (("without", False), ("with", True))
-        },
-        "error_reduction": (means[True] - means[False]) / errors if errors else None,
+        "without": _mean_and_deviation(without),
+        "with": _mean_and_deviation(with_elmo),
+        "error_reduction": gain / error if error else None,
     }
 
 
-def _deviation(scores: Sequence[float]) -> float | None:
-    return statistics.stdev(scores) if len(scores) > 1 else None
+def _mean_and_deviation(scores: Sequence[float]) -> dict[str, float | None]:
+    deviation = statistics.stdev(scores) if len(scores) > 1 else None
+    return {"mean": statistics.fmean(scores), "deviation": deviation}

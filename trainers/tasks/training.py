@@ -1,4 +1,4 @@
-"""Trains a task model: files of a task, and a biLM ─► the best model, its scores, and a log."""
+"""Trains a task model: files of a task, and a biLM ─► the best model, its scores and a log."""
 
 import hashlib
 import json
@@ -14,21 +14,18 @@ from absl import logging
 
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.checkpoints.save import write_json
-from elmo_tf.embedding.layer_files import LayerFiles
 from elmo_tf.files import atomic_file
-from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.digests import model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks import TaskModel
-from elmo_tf.trainers.tasks.answering import batch_answers
-from elmo_tf.trainers.tasks.building import kept_layers, new_elmo, new_embeddings
+from elmo_tf.trainers.tasks.answering import predict_batches
+from elmo_tf.trainers.tasks.building import cached_layers, new_elmo, new_embeddings
 from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
-from elmo_tf.trainers.tasks.examples import Batches, DistinctTexts
+from elmo_tf.trainers.tasks.examples import Batches
 from elmo_tf.trainers.tasks.kinds import KINDS, TaskKind
 from elmo_tf.trainers.tasks.workdir import (
     LOG_FILE,
     MODEL_FILE,
-    SavedState,
     check_workdir,
     claimed_workdir,
     prepare_workdir,
@@ -38,31 +35,32 @@ from elmo_tf.trainers.tasks.workdir import (
 )
 
 
-def train_task(config: TaskConfig, keeps_all_layers: bool = False) -> dict[str, Any]:
-    """Trains a task model, and keeps that of the best epoch.
+def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
+    """Trains a task model, and keeps the model of the best epoch.
 
     `config.workdir` gets `model.keras`, the model of the epoch with the best score on `dev`;
-    `task.json`, with the settings, the labels and the scores of each epoch; `log.jsonl`, a line an
-    epoch; and `state.npz`, from which `resume` goes on behind the last epoch, exactly. Sets the
-    seeds of Python, NumPy and TensorFlow.
+    `task.json` with the settings, the labels and the scores of each epoch; `log.jsonl` with one
+    line per epoch; and `state.npz`, from which `resume` continues exactly after the last epoch.
+    Sets the seeds of Python, NumPy and TensorFlow.
 
-    The layers of a biLM that is not trained are computed once, and kept, see `LayerCache`.
+    The layers of a frozen biLM are computed once and cached, see `LayerCache`.
 
     Args:
-        config: a `TaskConfig`.
-        keeps_all_layers: whether those of all of `train` are, where a share of it is trained on
-            and the cache can hold them all: runs of other shares find them then.
+        config: the settings of the run.
+        cache_all: whether to cache the layers of all training examples, not only of the `share`
+            that this run uses, if the cache has room: for runs with other shares. Defaults to
+            False.
 
     Returns:
-        What `task.json` holds.
+        The content of `task.json`.
 
     Raises:
         FileExistsError: `workdir` is in use, and neither `resume` nor `overwrite` is set; or
             another process trains in it.
-        FileNotFoundError: a file or checkpoint is not there.
-        ValueError: a file is broken (the message names the line), or a run is resumed with other
-            settings, data, or another biLM.
-        FloatingPointError: the loss is no longer a number.
+        FileNotFoundError: a file or the checkpoint is missing.
+        ValueError: a file is wrong (the message names the line), or a run is resumed with other
+            settings, data or another biLM.
+        FloatingPointError: the loss is not finite.
         MissingExtraError: the packages of the extra `tasks` are not installed.
         OSError: a file cannot be read or written.
     """
@@ -81,25 +79,43 @@ def train_task(config: TaskConfig, keeps_all_layers: bool = False) -> dict[str, 
         "bilm": None if bilm is None else model_digest(bilm),
     }
     with claimed_workdir(workdir):
-        before = read_state(workdir) if config.resume else None
-        if before is not None:
-            _check_same(workdir, before.record, record)
-            if _is_over(config, before.record):
-                return _finished(workdir, {**before.record, "settings": record["settings"]})
-        prepare_workdir(workdir, keep_results=before is not None)
-        model = _new_model(config, kind, examples, bilm)
-        texts = [kind.texts(one) for one in (*examples.train, *examples.dev)]
-        more = [kind.texts(one) for one in examples.all] if keeps_all_layers else []
-        with kept_layers(config, bilm, texts, more) as kept:
-            run = _Run(config, kind, model, examples, kept, record)
-            if before is not None:
-                run.go_on(before)
-            run.train()
-        return _finished(workdir, run.record)
+        state = read_state(workdir) if config.resume else None
+        if state is not None:
+            _check_same(workdir, state.record, record)
+            if _is_finished(config, state.record):
+                return _finish(workdir, kind, {**state.record, "settings": record["settings"]})
+        prepare_workdir(workdir, keep_results=state is not None)
+
+        texts, dev_texts = (
+            [kind.texts(example) for example in part] for part in (examples.train, examples.dev)
+        )
+        embeddings = new_embeddings(config, texts)
+        model = kind.new_model(config, examples.labels, embeddings, new_elmo(config, bilm))
+        model.compile(keras.optimizers.Adam(config.learning_rate, global_clipnorm=config.clip_norm))
+        model.optimizer.build(model.trainable_variables)
+        record |= {
+            "trained_weights": sum(math.prod(weight.shape) for weight in model.trainable_weights),
+            "best": None,
+            "epochs": [],
+            "finished": False,
+        }
+        more = [kind.texts(example) for example in examples.all] if cache_all else []
+        with cached_layers(config, bilm, [*texts, *dev_texts], more) as layers:
+            targets = [kind.target(model, kind.gold(example)) for example in examples.train]
+            train = Batches(model, texts, targets, config.batch_size, layers)
+            dev = Batches(model, dev_texts, None, config.batch_size, layers)
+            gold = [kind.gold(example) for example in examples.dev]
+            if state is not None:
+                state.restore(model)
+                record.update(best=state.record["best"], epochs=state.record["epochs"])
+            _write_logs(workdir, record)
+            while not _is_finished(config, record):
+                _train_epoch(workdir, kind, model, train, dev, gold, config.seed, record)
+        return _finish(workdir, kind, record)
 
 
 class _Examples(NamedTuple):
-    """What a run reads: `train` is a share of `all` that its files hold."""
+    """The examples of a run; `train` is a share of `all` training examples."""
 
     all: Sequence[Any]
     train: Sequence[Any]
@@ -111,33 +127,23 @@ def _read_examples(config: TaskConfig, kind: TaskKind) -> _Examples:
     settings = config.as_json()
     examples = kind.read(config.train, settings, known=None)
     labels = kind.labels(examples)
-    train = _drawn(examples, config.share, config.seed)
-    dev = kind.read(config.dev, {**settings, "phrases": None}, known=kind.known(labels))
+    train = _sample(examples, config.share, config.seed)
+    dev = kind.read(config.dev, {**settings, "phrases": None}, known=kind.file_labels(labels))
     logging.info(
-        "%s examples to train on, %s to judge by, %s labels.",
-        *(f"{len(each):,}" for each in (train, dev, labels)),
+        "%s training examples, %s held-out examples, %s labels.",
+        *(f"{len(part):,}" for part in (train, dev, labels)),
     )
-    kind.scores(*[[kind.answer(dev[0])]] * 2)  # which tells now if a package is missing
+    kind.scores(*[[kind.gold(dev[0])]] * 2)  # fails now if a package for the scores is missing
     return _Examples(examples, train, dev, labels)
 
 
-def _new_model(
-    config: TaskConfig, kind: TaskKind, examples: _Examples, bilm: BiLM | None
-) -> TaskModel:
-    embeddings = new_embeddings(config, [kind.texts(example) for example in examples.train])
-    model = kind.new_model(config, examples.labels, embeddings, new_elmo(config, bilm))
-    model.compile(keras.optimizers.Adam(config.learning_rate, global_clipnorm=config.clip_norm))
-    model.optimizer.build(model.trainable_variables)
-    return model
-
-
-def _drawn(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
-    """A share of the examples, at least one, in their order."""
+def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
+    """A random share of the examples, at least one, in their order."""
     if share == 1:
         return examples
     number = max(1, round(share * len(examples)))
-    places = np.random.default_rng(seed).permutation(len(examples))[:number]
-    return [examples[place] for place in sorted(places.tolist())]
+    indices = np.random.default_rng(seed).permutation(len(examples))[:number]
+    return [examples[index] for index in sorted(indices.tolist())]
 
 
 def _check_same(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
@@ -155,27 +161,85 @@ def _check_same(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]
 
 
 def _sizes(record: Mapping[str, Any]) -> str:
-    return "{train:,} to train on and {dev:,} held out".format(**record["examples"])
+    return "{train:,} for training and {dev:,} held out".format(**record["examples"])
 
 
-def _is_over(config: TaskConfig, record: Mapping[str, Any]) -> bool:
-    """Whether there is no further epoch."""
+def _train_epoch(
+    workdir: Path,
+    kind: TaskKind,
+    model: TaskModel,
+    train: Batches,
+    dev: Batches,
+    gold: Sequence[Any],
+    seed: int,
+    record: dict[str, Any],
+) -> None:
+    """Trains one epoch, scores the model on held-out examples, and saves both."""
+    epochs, best = record["epochs"], record["best"]
+    epoch = len(epochs) + 1
+    started = time.monotonic()
+    loss = _fit_epoch(model, train, seed, epoch)
+    seconds = time.monotonic() - started
+    scores = kind.scores(gold, predict_batches(kind, model, dev))
+    score = scores[kind.metric]
+    logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, kind.metric, score)
+    entry = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
+    epochs.append(entry)
+    if best is None or _is_better(entry, epochs[best["epoch"] - 1], kind.metric):
+        record["best"] = {"epoch": epoch, "score": score, "dev": scores}
+        save_model(model, workdir / MODEL_FILE)
+    save_state(workdir, model, record)
+    _write_logs(workdir, record)
+
+
+def _fit_epoch(model: TaskModel, train: Batches, seed: int, epoch: int) -> float:
+    """Trains one epoch, and returns the mean loss."""
+    with progress(len(train), f"epoch {epoch}", "steps") as meter:
+
+        def on_batch_end(_, logs):
+            meter.note(f"loss {logs['loss']:.4f}")
+            meter.update(1)
+
+        history = model.fit(
+            train.dataset(seed, epoch),
+            shuffle=False,  # the dataset is shuffled
+            verbose=0,
+            callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=on_batch_end)],
+        )
+    loss = float(history.history["loss"][0])
+    if not math.isfinite(loss):
+        raise FloatingPointError(
+            f"The loss is {loss} in epoch {epoch}: training has diverged. Lower the learning rate, "
+            "and start again."
+        )
+    return loss
+
+
+def _is_better(first: Mapping[str, Any], second: Mapping[str, Any], metric: str) -> bool:
+    """Whether an epoch has a better score than another, or both have score 0 and it a lower loss.
+
+    The F1 of spans is often 0 in the first epochs.
+    """
+    score, other_score = first["dev"][metric], second["dev"][metric]
+    return score > other_score or (score == other_score == 0 and first["loss"] < second["loss"])
+
+
+def _is_finished(config: TaskConfig, record: Mapping[str, Any]) -> bool:
     num_epochs, best = len(record["epochs"]), record["best"]
     if best is not None and num_epochs - best["epoch"] >= config.patience:
-        logging.info("No better epoch for %d epochs: this is the end.", config.patience)
+        logging.info("No better epoch for %d epochs: training ends.", config.patience)
         return True
     return num_epochs >= config.epochs
 
 
-def _finished(workdir: Path, record: dict[str, Any]) -> dict[str, Any]:
-    """Writes and tells how a run has ended."""
+def _finish(workdir: Path, kind: TaskKind, record: dict[str, Any]) -> dict[str, Any]:
+    """Writes the final record, and logs the best epoch."""
     record["finished"] = True
     _write_logs(workdir, record)
     best = record["best"]
-    metric = KINDS[record["settings"]["task"]].metric
-    logging.info("Epoch %d was the best: %s %.4f.", best["epoch"], metric, best["score"])
+    logging.info("Epoch %d was the best: %s %.4f.", best["epoch"], kind.metric, best["score"])
     if not best["score"]:
-        name = {"f1": "F1"}.get(metric, metric)
+        name = {"f1": "F1"}.get(kind.metric, kind.metric)
         logging.warning("Best %s is 0; train for more epochs.", name)
     return record
 
@@ -183,105 +247,14 @@ def _finished(workdir: Path, record: dict[str, Any]) -> dict[str, Any]:
 def _write_logs(workdir: Path, record: Mapping[str, Any]) -> None:
     write_json(workdir / RECORD_FILE, record)
     with atomic_file(workdir / LOG_FILE) as part:
-        lines = [json.dumps(one) + "\n" for one in record["epochs"]]
+        lines = [json.dumps(epoch) + "\n" for epoch in record["epochs"]]
         part.write_text("".join(lines), encoding="utf-8")
 
 
-class _Run:
-    """A run on its way: what it trains, and what it keeps in its work directory."""
-
-    def __init__(
-        self,
-        config: TaskConfig,
-        kind: TaskKind,
-        model: TaskModel,
-        examples: _Examples,
-        kept: tuple[DistinctTexts, LayerFiles] | None,
-        record: Mapping[str, Any],
-    ):
-        self._config = config
-        self._kind = kind
-        self._model = model
-        self._workdir = Path(config.workdir)
-        self._gold = [kind.answer(example) for example in examples.dev]
-        targets = [kind.target(model, kind.answer(example)) for example in examples.train]
-        self._train, self._dev = (
-            Batches(model, [kind.texts(one) for one in several], wanted, config.batch_size, kept)
-            for several, wanted in ((examples.train, targets), (examples.dev, None))
-        )
-        self.record: dict[str, Any] = {
-            **record,
-            "trained_weights": _num_weights(model),
-            "best": None,
-            "epochs": [],
-            "finished": False,
-        }
-
-    def go_on(self, before: SavedState) -> None:
-        """Takes over what a run before had come to."""
-        before.give_to(self._model)
-        self.record.update(best=before.record["best"], epochs=before.record["epochs"])
-
-    def train(self) -> None:
-        """The epochs that are left."""
-        _write_logs(self._workdir, self.record)
-        while not _is_over(self._config, self.record):
-            self._epoch(len(self.record["epochs"]) + 1)
-
-    def _epoch(self, epoch: int) -> None:
-        started = time.monotonic()
-        loss = self._pass(epoch)
-        seconds = time.monotonic() - started
-        scores = self._kind.scores(self._gold, batch_answers(self._kind, self._model, self._dev))
-        metric = self._kind.metric
-        score = scores[metric]
-        logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, metric, score)
-        now = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
-        epochs, best = self.record["epochs"], self.record["best"]
-        epochs.append(now)
-        if best is None or _is_better(now, epochs[best["epoch"] - 1], metric):
-            self.record["best"] = {"epoch": epoch, "score": score, "dev": scores}
-            save_model(self._model, self._workdir / MODEL_FILE)
-        save_state(self._workdir, self._model, self.record)
-        _write_logs(self._workdir, self.record)
-
-    def _pass(self, epoch: int) -> float:
-        """One pass through what is trained on; its mean loss."""
-        with progress(len(self._train), f"epoch {epoch}", "steps") as meter:
-
-            def after(_, logs):
-                meter.note(f"loss {logs['loss']:.4f}")
-                meter.update(1)
-
-            history = self._model.fit(
-                self._train.dataset(self._config.seed, epoch),
-                shuffle=False,  # it is
-                verbose=0,
-                callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=after)],
-            )
-        loss = float(history.history["loss"][0])
-        if not abs(loss) < float("inf"):
-            raise FloatingPointError(
-                f"The loss is {loss} in epoch {epoch}: training has diverged. Lower the learning "
-                "rate, and begin again."
-            )
-        return loss
-
-
-def _is_better(one: Mapping[str, Any], other: Mapping[str, Any], metric: str) -> bool:
-    """Whether an epoch is: by the score; where both have 0, as of spans at first, by the loss."""
-    score, other_score = one["dev"][metric], other["dev"][metric]
-    return score > other_score or (score == other_score == 0 and one["loss"] < other["loss"])
-
-
 def _digest(examples: _Examples, word_vectors: str | None) -> str:
-    """A digest of the examples, and of the file of word vectors."""
+    """A digest of the examples and of the file of word vectors."""
     digest = hashlib.sha256(json.dumps([examples.train, examples.dev]).encode())
     if word_vectors is not None:
         with open(word_vectors, "rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()
-
-
-def _num_weights(model: TaskModel) -> int:
-    return int(sum(math.prod(weight.shape) for weight in model.trainable_weights))

@@ -1,4 +1,4 @@
-"""The work directory of a task: whether it may be used, the best model, and where a run goes on."""
+"""The work directory of a task: checks, the best model, and the state to resume from."""
 
 import contextlib
 import fcntl
@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from elmo_tf.files import atomic_file
 from elmo_tf.settings import changed_settings, read_record
-from elmo_tf.tasks import TaskModel  # and all that a saved model may hold
+from elmo_tf.tasks import TaskModel  # also registers all layers of saved models
 from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
 from elmo_tf.trainers.workdir import refuse_used_workdir
 
@@ -24,16 +24,16 @@ MODEL_FILE = "model.keras"
 LOG_FILE = "log.jsonl"
 STATE_FILE = "state.npz"
 _RESULTS = (MODEL_FILE, RECORD_FILE, LOG_FILE, STATE_FILE)
-# What a process leaves that is killed while it writes one of them.
+# Temporary files that a killed process leaves.
 _PART = re.compile(rf"\.({'|'.join(map(re.escape, _RESULTS))})\.[0-9a-f]{{8}}\.(part|keras)")
 
 
 def check_workdir(workdir: Path, config: TaskConfig) -> None:
-    """Refuses a directory that a run may neither begin in nor go on in.
+    """Checks that a run can start or resume in the directory.
 
     Raises:
-        FileExistsError: it is in use, or holds what is no result of a task's and may not go.
-        ValueError: the run in it had other settings, or left nothing to go on from.
+        FileExistsError: the directory is in use, or holds results of another kind of training.
+        ValueError: the run in the directory has other settings, or no state to resume from.
     """
     if not workdir.exists():
         return
@@ -42,8 +42,9 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
     if config.overwrite:
         if results and RECORD_FILE not in names:  # such as the log of another kind of training
             raise FileExistsError(
-                f"{workdir} is no work directory of a task: there is {', '.join(sorted(results))}, "
-                f"and no {RECORD_FILE}. Nothing in it is deleted; choose another."
+                f"{workdir} is not the work directory of a task: it holds "
+                f"{', '.join(sorted(results))} but no {RECORD_FILE}. Nothing was deleted. Choose "
+                "another --workdir."
             )
     elif config.resume and STATE_FILE in names:
         _check_resumes(workdir, config)
@@ -54,13 +55,12 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
 
 
 def _check_has_no_epoch(workdir: Path) -> None:
-    """A run that was killed before its first epoch ended has nothing to be lost."""
+    """A run without a state can start from the beginning only if it has no epoch yet."""
     path = workdir / RECORD_FILE
     if path.is_file() and read_record(path).get("epochs"):
         raise ValueError(
-            f"Cannot go on in {workdir}: {STATE_FILE} is missing, which tells where the run was. "
-            "Delete its results and begin anew (overwrite=True, --overwrite), or take another "
-            "workdir."
+            f"Cannot resume in {workdir}: {STATE_FILE} is missing. Delete the results and start "
+            "from the beginning (overwrite=True, --overwrite), or choose another --workdir."
         )
 
 
@@ -69,16 +69,16 @@ def _check_resumes(workdir: Path, config: TaskConfig) -> None:
     if changed:
         raise ValueError(
             f"Cannot resume with other settings than those in {workdir / RECORD_FILE}: "
-            f"{'; '.join(changed)}. Pass the same ones, or choose another workdir."
+            f"{'; '.join(changed)}. Pass the same ones, or choose another --workdir."
         )
 
 
 @contextlib.contextmanager
 def claimed_workdir(workdir: Path) -> Iterator[None]:
-    """Makes the directory, and keeps other runs out of it for the time of a block.
+    """Creates the directory and locks it within the block.
 
     Raises:
-        FileExistsError: another process trains in it.
+        FileExistsError: another process has locked it.
     """
     workdir.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(workdir, os.O_RDONLY)
@@ -87,7 +87,7 @@ def claimed_workdir(workdir: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FileExistsError(
-                f"Another process trains in {workdir}: wait for it, or choose another."
+                f"Another process trains in {workdir}. Wait for it, or choose another --workdir."
             ) from None
         yield
     finally:
@@ -95,57 +95,57 @@ def claimed_workdir(workdir: Path) -> Iterator[None]:
 
 
 def prepare_workdir(workdir: Path, keep_results: bool) -> None:
-    """Removes what a killed run has left, and results of a run before unless they are kept."""
+    """Removes temporary files of killed runs and, unless they are kept, all results."""
     for path in list(workdir.iterdir()):
         if _PART.fullmatch(path.name) or (path.name in _RESULTS and not keep_results):
             path.unlink()
 
 
 def save_model(model: TaskModel, path: Path) -> None:
-    """Writes a model as `.keras`; the file is there whole or not at all."""
+    """Writes a model as `.keras`, atomically."""
     with atomic_file(path) as part:
-        whole = part.with_suffix(".keras")
+        saved = part.with_suffix(".keras")  # the suffix that Keras requires
         try:
-            model.save(whole)
-            os.replace(whole, part)
+            model.save(saved)
+            os.replace(saved, part)
         finally:
-            whole.unlink(missing_ok=True)
+            saved.unlink(missing_ok=True)
 
 
 def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
-    """The best model of a work directory, and its record.
+    """Loads the best model of a work directory, and its record.
 
     Raises:
-        FileNotFoundError: there is none.
-        ValueError: it cannot be read.
+        FileNotFoundError: the directory has no model.
+        ValueError: the model or the record is damaged.
     """
     folder = Path(workdir)
     for name in (MODEL_FILE, RECORD_FILE):
         if not (folder / name).is_file():
             raise FileNotFoundError(
-                f"{folder} holds no trained task model: there is no {name}. "
-                "elmo-tf task train makes one."
+                f"{folder} has no trained task model: there is no {name}. Train one with "
+                "elmo-tf task train."
             )
     record = read_record(folder / RECORD_FILE)
     try:
         return keras.saving.load_model(folder / MODEL_FILE, compile=False), record
     except (TypeError, ValueError, zipfile.BadZipFile) as error:
-        # Keras tells the whole configuration, with all words.
+        # Keras' message ends in the complete configuration, with all words.
         raise ValueError(
-            f"{folder / MODEL_FILE} cannot be read: {str(error)[:200]} … Is it damaged, or of "
+            f"Cannot read {folder / MODEL_FILE}: {str(error)[:200]} … Is it damaged, or from "
             "another version of elmo_tf?"
         ) from None
 
 
 def save_state(workdir: Path, model: TaskModel, record: dict[str, Any]) -> None:
-    """Writes all from which a run goes on behind an epoch."""
-    arrays = {str(i): np.asarray(one) for i, one in enumerate(_state(model))}
+    """Writes the state to resume from after an epoch."""
+    arrays = {str(i): np.asarray(variable) for i, variable in enumerate(_state(model))}
     with atomic_file(workdir / STATE_FILE) as part, open(part, "wb") as file:
         np.savez(file, record=np.array(json.dumps(record)), **arrays)
 
 
 class SavedState:
-    """What `save_state` wrote. `record` is that of the run then."""
+    """The state that `save_state` wrote; `record` is the record of the run at that time."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -154,42 +154,40 @@ class SavedState:
                 self._arrays = {name: saved[name] for name in saved.files}
             self.record: dict[str, Any] = json.loads(str(self._arrays.pop("record")))
         except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
-            raise ValueError(
-                f"{path} is damaged, so that a run cannot go on from it: {error}"
-            ) from None
+            raise ValueError(f"Cannot resume: {path} is damaged: {error}") from None
 
-    def give_to(self, model: TaskModel) -> None:
-        """Gives a model its weights, and all else that changes in training.
+    def restore(self, model: TaskModel) -> None:
+        """Restores the weights of a model, its optimizer and its random state.
 
         Raises:
-            ValueError: the state is of another model.
+            ValueError: the state is that of another model.
         """
         variables = _state(model)
         shapes = [self._arrays[str(index)].shape for index in range(len(self._arrays))]
         if shapes != [tuple(variable.shape) for variable in variables]:
             raise ValueError(
-                f"Cannot go on from {self._path}: it is the state of another model. Was it trained "
-                "on the same data?"
+                f"Cannot resume from {self._path}: it is the state of another model. Was that "
+                "model trained on the same data?"
             )
         for index, variable in enumerate(variables):
             variable.assign(self._arrays[str(index)])
 
 
 def read_state(workdir: Path) -> SavedState | None:
-    """The state from which a run goes on; None if there is none."""
+    """The state to resume from, or None."""
     path = workdir / STATE_FILE
     return SavedState(path) if path.is_file() else None
 
 
 def _state(model: TaskModel) -> list[keras.Variable]:
-    """What changes in training: weights, the states of dropout, and the optimizer's numbers."""
+    """The variables that training changes: weights, dropout seeds and those of the optimizer."""
     frozen = set()
     if model.elmo is not None and not model.elmo.trainable_bilm:
-        frozen = {_memory(variable) for variable in model.elmo.bilm.weights}
-    variables = [one for one in model.variables if _memory(one) not in frozen]
+        frozen = {_identity(variable) for variable in model.elmo.bilm.weights}
+    variables = [variable for variable in model.variables if _identity(variable) not in frozen]
     return [*variables, *model.optimizer.variables]
 
 
-def _memory(variable: keras.Variable) -> Any:
-    """What two views of the same numbers have in common."""
+def _identity(variable: keras.Variable) -> Any:
+    """A key that is the same for two Keras variables over the same values."""
     return variable.value.ref() if isinstance(variable.value, tf.Variable) else id(variable.value)

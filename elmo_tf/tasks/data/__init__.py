@@ -1,1 +1,1 @@
-"""Readers of task files: tagged sentences, labelled texts, word vectors."""
+"""Readers of task data: tagged sentences, labelled texts, word vectors."""

@@ -1,4 +1,4 @@
-"""Files of bracketed trees ─► the phrases of each sentence, with a label each."""
+"""Reads bracketed trees ─► the labelled phrases of each sentence."""
 
 import os
 import re
@@ -8,32 +8,32 @@ from typing import NamedTuple
 from elmo_tf.text.vocabulary import read_lines
 
 _PARTS = re.compile(r"[()]|[^\s()]+")
-# What stands for characters that mean something in a tree.
+# The Penn Treebank escapes brackets.
 _ESCAPED = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
 
 
 class Phrase(NamedTuple):
-    """A part of a sentence: its label and its tokens."""
+    """The label and the tokens of a sentence, or of a part of it."""
 
     label: str
     tokens: list[str]
 
 
 def read_trees(path: str | os.PathLike) -> Iterator[tuple[int, list[Phrase]]]:
-    r"""Reads a tree a line, such as `(3 (2 The) (4 (3 best) (2 film)))`.
+    r"""Reads one tree per line, such as `(3 (2 The) (4 (3 best) (2 film)))`.
 
     The escapes of the Penn Treebank are undone: `-LRB-` is `(`, and `\/` is `/`. Empty lines are
-    passed over.
+    skipped.
 
     Args:
-        path: `.gz` is unpacked.
+        path: `.gz` is decompressed.
 
     Yields:
-        The line's number from 1, and all phrases of its tree: the whole sentence first, and each
+        The line number from 1, and all phrases of the tree: the sentence first, and each phrase
         before its parts.
 
     Raises:
-        ValueError: a line is no tree, or more than one; or see `read_lines`.
+        ValueError: a line does not hold exactly one tree, or see `read_lines`.
         OSError: the file cannot be read.
     """
     for number, line in enumerate(read_lines(path), start=1):
@@ -45,37 +45,35 @@ def read_trees(path: str | os.PathLike) -> Iterator[tuple[int, list[Phrase]]]:
 
 
 def _phrases(line: str) -> list[Phrase]:
-    """Trees may be as deep as a sentence is long: no recursion."""
+    """Parses a tree without recursion, as it may be as deep as its sentence is long."""
     phrases: list[Phrase] = []
     open_phrases: list[Phrase] = []
     parts = _PARTS.findall(line)
     for place, part in enumerate(parts):
         if part == "(":
             if phrases and not open_phrases:
-                raise ValueError("a second tree begins behind the first.")
+                raise ValueError("a second tree follows the first.")
             label = parts[place + 1] if place + 1 < len(parts) else ")"
             if label in ("(", ")"):
-                raise ValueError("a bracket opens without a label behind it.")
+                raise ValueError("an opening bracket has no label.")
             phrase = Phrase(label, [])
             phrases.append(phrase)
             open_phrases.append(phrase)
         elif part == ")":
             if not open_phrases:
-                raise ValueError("the tree is not balanced: a bracket closes that never opened.")
+                raise ValueError("the tree is not balanced: a closing bracket has no match.")
             if not open_phrases.pop().tokens:
                 raise ValueError("a phrase has no token.")
         elif place == 0 or parts[place - 1] != "(":
             if not open_phrases:
-                raise ValueError(f"{part[:40]!r} stands outside of any bracket.")
+                raise ValueError(f"{part[:40]!r} is outside of all brackets.")
             for phrase in open_phrases:
                 phrase.tokens.append(unescaped(part))
     if open_phrases:
-        raise ValueError(
-            f"the tree is not balanced: {len(open_phrases)} brackets are never closed."
-        )
+        raise ValueError(f"the tree is not balanced: {len(open_phrases)} brackets are not closed.")
     return phrases
 
 
 def unescaped(token: str) -> str:
-    """A token as it stands in a text, of one in a tree of the Penn Treebank."""
+    """The token that an escaped token of the Penn Treebank stands for."""
     return _ESCAPED.get(token) or token.replace("\\/", "/").replace("\\*", "*")

@@ -1,4 +1,4 @@
-"""tags of spans ─► spans, and back; which tags may follow which."""
+"""Converts between spans and tags, and says which tag may follow which."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -9,12 +9,12 @@ from elmo_tf.config_checks import check_choice
 OUTSIDE = "O"
 SCHEMES = ("BIO", "IOB1", "BIOUL")
 _LETTERS = {"BIO": "BI", "IOB1": "BI", "BIOUL": "BIUL"}
-# What stands before the first tag and behind the last.
+# Stands for the position before the first tag and the one after the last.
 _EDGE = (OUTSIDE, "")
 
 
 class Span(NamedTuple):
-    """Tokens from `first` to before `end`, of a type such as `PER`."""
+    """The tokens from `first` up to, excluding, `end`; `label` is a type such as `PER`."""
 
     label: str
     first: int
@@ -22,10 +22,10 @@ class Span(NamedTuple):
 
 
 class TagConstraints(NamedTuple):
-    """Which tags may come first, after each other, and last.
+    """The allowed first tags, transitions and last tags.
 
     first: bool (tag,).
-    between: bool (tag, tag). A tag (column) behind another (row).
+    between: bool (tag, tag). Whether the tag of a column may follow that of a row.
     last: bool (tag,).
     """
 
@@ -33,22 +33,9 @@ class TagConstraints(NamedTuple):
     between: Sequence[Sequence[bool]]
     last: Sequence[bool]
 
-    def check(self, num_tags: int) -> None:
-        """Refuses constraints for another number of tags.
-
-        Raises:
-            ValueError: they are.
-        """
-        sizes = {len(self.first), len(self.between), len(self.last), *map(len, self.between)}
-        if sizes != {num_tags}:
-            raise ValueError(
-                f"`constraints` must be for {num_tags} tags. Received: constraints for "
-                f"{', '.join(map(str, sorted(sizes)))}."
-            )
-
 
 class TagError(ValueError):
-    """A tag that its scheme does not allow where it stands; `position` is its place."""
+    """The tag at `position` is not allowed there by its scheme."""
 
     def __init__(self, position: int, message: str):
         super().__init__(message)
@@ -56,16 +43,16 @@ class TagError(ValueError):
 
 
 def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
-    """Finds the spans that tags mark.
+    """The spans that tags mark.
 
     Args:
         tags: `O`, or a letter, `-` and a type, such as `B-PER`.
-        scheme: "BIO": `B` begins a span, `I` goes on. "IOB1": `I` begins one too where none of its
-            type goes on, as in older files, and as scorers read broken BIO. "BIOUL": `L` ends a
-            span, `U` is one by itself.
+        scheme: "BIO": `B` begins a span, `I` continues it. "IOB1": `I` also begins a span if the
+            token before has no tag of its type, as in older files and as scorers read broken BIO.
+            "BIOUL": `L` ends a span, `U` is a span of one token.
 
     Raises:
-        TagError: a tag is none of the scheme, or none that may stand there.
+        TagError: a tag does not belong to the scheme, or is not allowed at its position.
         ValueError: an unknown scheme.
     """
     check_choice(scheme, "scheme", SCHEMES)
@@ -84,55 +71,52 @@ def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
 
 
 def tags_of(spans: Iterable[Span], num_tokens: int, scheme: str) -> list[str]:
-    """The tags of a sentence with spans that do not overlap; see `spans_of`."""
+    """The tags that mark spans; the spans must not overlap. See `spans_of`."""
     check_choice(scheme, "scheme", SCHEMES)
     tags = [OUTSIDE] * num_tokens
     for label, first, end in spans:
         last = end - 1
         for position in range(first, end):
-            letter = "I"
-            if position == first:
-                letter = "B"
+            letter = "B" if position == first else "I"
             if scheme == "BIOUL" and position == last:
                 letter = "U" if position == first else "L"
             tags[position] = f"{letter}-{label}"
     if scheme == "IOB1":
-        return _without_needless_beginnings(tags)
+        return _bio_as_iob1(tags)
     return tags
 
 
 def converted(tags: Sequence[str], source: str, target: str) -> list[str]:
-    """The same spans in another scheme. Raises as `spans_of`."""
+    """The tags of the same spans in another scheme. Raises as `spans_of` does."""
     return tags_of(spans_of(tags, source), len(tags), target)
 
 
 def constraints_of(tags: Sequence[str], scheme: str) -> TagConstraints:
-    """What a scheme allows.
+    """The sequences of tags that a scheme allows.
 
     Args:
-        tags: all that there are, in their order.
+        tags: all tags of a model, in the order of its outputs.
         scheme: see `spans_of`.
 
     Raises:
-        TagError: a tag is none of the scheme.
+        TagError: a tag does not belong to the scheme.
         ValueError: an unknown scheme.
     """
     check_choice(scheme, "scheme", SCHEMES)
     parts = [_parts(tag, scheme, position) for position, tag in enumerate(tags)]
     return TagConstraints(
-        [_may_follow(_EDGE, one, scheme) for one in parts],
-        [[_may_follow(before, one, scheme) for one in parts] for before in parts],
-        [_may_follow(one, _EDGE, scheme) for one in parts],
+        [_may_follow(_EDGE, tag, scheme) for tag in parts],
+        [[_may_follow(before, tag, scheme) for tag in parts] for before in parts],
+        [_may_follow(tag, _EDGE, scheme) for tag in parts],
     )
 
 
 def scheme_tags(labels: Iterable[str], scheme: str) -> list[str]:
-    """All tags of types of spans: `O`, then those of each type."""
+    """All tags for span types: `O`, then the tags of each type."""
     return [OUTSIDE, *(f"{letter}-{label}" for label in labels for letter in _LETTERS[scheme])]
 
 
 def _may_follow(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:
-    """Whether a tag may stand behind another."""
     if scheme == "IOB1":
         return True
     continues = after[0] in ("I", "L")
@@ -150,7 +134,7 @@ def _misplaced(tags: Sequence[str], position: int) -> TagError:
 
 
 def _parts(tag: str, scheme: str, position: int) -> tuple[str, str]:
-    """A tag's letter and type; those of `O` are `O` and nothing."""
+    """The letter and the type of a tag; `O` has the letter `O` and no type."""
     if tag == OUTSIDE:
         return OUTSIDE, ""
     letter, dash, label = tag.partition("-")
@@ -158,14 +142,14 @@ def _parts(tag: str, scheme: str, position: int) -> tuple[str, str]:
     if len(letter) != 1 or letter not in letters or not dash or not label:
         raise TagError(
             position,
-            f"{tag!r} is no tag of {scheme}: O, or one of {', '.join(letters)} with a dash and a "
-            "type, such as B-PER.",
+            f"{tag!r} is not a tag of {scheme}: O, or one of {', '.join(letters)} with a dash and "
+            "a type, such as B-PER.",
         )
     return letter, label
 
 
-def _without_needless_beginnings(tags: Sequence[str]) -> list[str]:
-    """BIO as IOB1: `B` only where a span of the same type ends just before."""
+def _bio_as_iob1(tags: Sequence[str]) -> list[str]:
+    """IOB1 has `B` only directly after a span of the same type."""
     return [
         f"I-{tag[2:]}" if tag.startswith("B-") and last[2:] != tag[2:] else tag
         for last, tag in itertools.pairwise([OUTSIDE, *tags])

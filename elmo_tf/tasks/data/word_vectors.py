@@ -1,4 +1,4 @@
-"""Static vectors of words, from text files of GloVe, word2vec or fastText."""
+"""Reads static word vectors: text files of GloVe, word2vec or fastText."""
 
 import functools
 import itertools
@@ -13,26 +13,25 @@ from elmo_tf.config_checks import check_int
 from elmo_tf.progress import progress_over
 from elmo_tf.text.vocabulary import read_lines
 
-# Rows that are scaled at once.
-_ROWS = 65_536
+_ROWS = 65_536  # scaled at a time
 
 
 class WordVectors:
-    """One vector a token, whatever its context.
+    """One vector per token, independent of the context.
 
     Args:
         tokens: distinct strings.
         vectors: float (token, feature).
 
     Raises:
-        ValueError: not as many vectors as tokens.
+        ValueError: the numbers of vectors and tokens differ.
     """
 
     def __init__(self, tokens: Sequence[str], vectors: np.ndarray):
         if np.ndim(vectors) != 2 or len(vectors) != len(tokens):
             raise ValueError(
-                f"One vector a token is needed, (token, feature). Received: {len(tokens)} tokens "
-                f"and an array of shape {np.shape(vectors)}."
+                f"`vectors` must have shape (token, feature), one row per token. Received: "
+                f"{len(tokens)} tokens and an array of shape {np.shape(vectors)}."
             )
         self.tokens = tuple(tokens)
         self.vectors = vectors
@@ -48,42 +47,41 @@ class WordVectors:
         return self.vectors[self._rows[token]]
 
     def get(self, token: str, default: np.ndarray) -> np.ndarray:
-        """A token's vector, or another if it has none."""
+        """The vector of a token, or the default."""
         row = self._rows.get(token)
         return default if row is None else self.vectors[row]
 
     @property
     def dim(self) -> int:
-        """Width of a vector."""
+        """Number of features of a vector."""
         return self.vectors.shape[1]
 
     def nearest(self, token: str, top_n: int = 5) -> list[tuple[str, float]]:
-        """The other tokens whose vectors are most like a token's.
+        """The nearest neighbors of a token by cosine similarity.
 
         Args:
             token: one of the tokens.
-            top_n: int >= 1. How many.
+            top_n: int >= 1. Number of neighbors. Defaults to 5.
 
         Returns:
-            Tokens and their exact cosine similarities, the nearest first; of equal ones, those that
-            come first in `tokens`.
+            Tokens and cosine similarities, the nearest first; ties are in the order of `tokens`.
 
         Raises:
             ValueError: the token has no vector.
         """
         if token not in self._rows:
-            raise ValueError(f"There is no vector of the token {token!r}.")
+            raise ValueError(f"There is no vector for the token {token!r}.")
         return self.nearest_to(self[token], top_n, without=token)
 
     def nearest_to(
         self, vector: np.ndarray, top_n: int = 5, without: str | None = None
     ) -> list[tuple[str, float]]:
-        """The same for any vector.
+        """The nearest tokens of any vector; see `nearest`.
 
         Args:
             vector: float (feature,).
-            top_n: int >= 1. How many.
-            without: a token that is left out; None for none.
+            top_n: int >= 1. Number of tokens. Defaults to 5.
+            without: a token to leave out, or None.
         """
         check_int(top_n, "top_n", least=1)
         vector = np.asarray(vector, np.float32)
@@ -106,65 +104,62 @@ class WordVectors:
 def read_word_vectors(
     path: str | os.PathLike, vocabulary: Container[str] | None = None
 ) -> WordVectors:
-    """Reads vectors: lines of a token and its numbers, with single spaces between them.
+    """Reads word vectors: lines of a token and its numbers, separated by single spaces.
 
-    GloVe's files begin at once; those of word2vec and fastText with a line of two numbers, the
-    tokens and the dimensions. A token may hold spaces, as a few of GloVe's do. A token that stands
-    more than once has the first of its vectors; that is told.
+    Files of word2vec and fastText begin with a header of two numbers, the number of tokens and the
+    dimension; files of GloVe have no header. A token may hold spaces, as a few tokens of GloVe do.
+    Of a repeated token the first vector is kept, with a warning.
 
     Args:
-        path: UTF-8; `.gz` is unpacked.
-        vocabulary: tokens to keep, such as a `Vocabulary` or a set; the numbers of others are not
-            read. None keeps all.
+        path: UTF-8; `.gz` is decompressed.
+        vocabulary: tokens to keep, such as a `Vocabulary` or a set. None keeps all.
 
     Raises:
-        ValueError: the file holds no vector, not those that its first line promises, or a line is
-            not a token and as many numbers as in the others. The message names the line.
+        ValueError: the file is empty, holds another number of vectors than its header says, or has
+            a line that is not a token and the same number of numbers. The message names the line.
         OSError: the file cannot be read.
     """
     name = os.fspath(path)
     lines = _numbered_lines(path)
     first = next(lines, None)
     if first is None:
-        raise ValueError(f"{name} holds no vectors: it is empty.")
+        raise ValueError(f"{name} has no vectors: it is empty.")
     header = re.fullmatch(r"(\d+) (\d+)", first[1])
     if header:
-        promised, dim = map(int, header.groups())
+        expected, dim = map(int, header.groups())
     else:
-        promised, dim = None, first[1].count(" ")
+        expected, dim = None, first[1].count(" ")
         lines = itertools.chain([first], lines)
     if not dim:
-        raise ValueError(f"{name}, line 1: no token with numbers behind it: {first[1][:80]!r}.")
+        raise ValueError(f"{name}, line 1: not a token followed by numbers: {first[1][:80]!r}.")
     rows: dict[str, int] = {}
-    numbers, count, doubled = bytearray(), 0, []
-    for number, line in progress_over(lines, promised, "reading vectors", "tokens"):
+    numbers, count, repeated = bytearray(), 0, []
+    for number, line in progress_over(lines, expected, "reading vectors", "tokens"):
         count += 1
         token, values = _cut(line, dim, f"{name}, line {number}")
         if vocabulary is not None and token not in vocabulary:
             continue
         if token in rows:
-            doubled.append((number, token))
+            repeated.append((number, token))
             continue
         rows[token] = len(rows)
         numbers += _vector(values, f"{name}, line {number}").tobytes()
-    if promised is not None and count != promised:
+    if expected is not None and count != expected:
         raise ValueError(
-            f"{name} holds {count:,} vectors, but its first line promises {promised:,}. Is the "
-            "file complete?"
+            f"{name} has {count:,} vectors, but its header says {expected:,}. Is the file complete?"
         )
     if not count:
-        raise ValueError(f"{name} holds no vectors: there is nothing behind its first line.")
-    if doubled:
+        raise ValueError(f"{name} has no vectors, only a header.")
+    if repeated:
         logging.warning(
-            "%s: %d lines are of tokens that came before, and were passed over; the first is line "
-            "%d, %r.",
-            *(name, len(doubled), *doubled[0]),
+            "%s: skipped %d lines whose tokens occur before; the first is line %d, %r.",
+            *(name, len(repeated), *repeated[0]),
         )
     return WordVectors(list(rows), np.frombuffer(numbers, np.float32).reshape(len(rows), dim))
 
 
 def _numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
-    """Lines that hold anything, from 1, without the space that word2vec writes at their ends."""
+    """Non-empty lines and their numbers from 1, without the trailing space of word2vec."""
     for number, line in enumerate(read_lines(path), start=1):
         line = line.rstrip(" \r\n")
         if line:
@@ -172,16 +167,16 @@ def _numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
 
 
 def _cut(line: str, dim: int, place: str) -> tuple[str, list[str]]:
-    """A line's token, and what should be its numbers."""
+    """Splits a line into the token and the texts of its numbers."""
     token, *values = line.rsplit(" ", dim)
-    # A token may end in anything but a number: else there is one too many of them.
+    # If the last word of a token with spaces is a number, the line has too many numbers.
     if len(values) < dim or (" " in token and _is_number(token.rpartition(" ")[2])):
         raise ValueError(
-            f"{place}: {line.count(' ')} numbers behind the token, not {dim} as before: "
+            f"{place}: {line.count(' ')} numbers after the token, not {dim} as before: "
             f"{line[:80]!r}."
         )
     if not token:
-        raise ValueError(f"{place}: no token in front of the numbers: {line[:80]!r}.")
+        raise ValueError(f"{place}: no token before the numbers: {line[:80]!r}.")
     return token, values
 
 
@@ -195,11 +190,11 @@ def _is_number(text: str) -> bool:
 
 def _vector(values: list[str], place: str) -> np.ndarray:
     try:
-        with np.errstate(over="ignore"):  # told below
+        with np.errstate(over="ignore"):  # an error below
             vector = np.array(values, np.float32)
     except ValueError:
         wrong = next(value for value in values if not _is_number(value))
         raise ValueError(f"{place}: {wrong[:80]!r} is not a number.") from None
     if not np.isfinite(vector).all():
-        raise ValueError(f"{place}: a number is infinite, or none (nan).")
+        raise ValueError(f"{place}: a number is infinite or NaN.")
     return vector

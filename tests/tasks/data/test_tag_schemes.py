@@ -61,11 +61,11 @@ def test_iob1_reads_what_is_broken_bio():
         ("BIOUL", "B-PER O", 1, "O may not follow B-PER."),
         ("BIOUL", "O B-PER I-PER", 2, "I-PER may not come last."),
         ("BIOUL", "B-PER U-PER", 1, "U-PER may not follow B-PER."),
-        ("BIO", "O U-PER", 1, "'U-PER' is no tag of BIO: O, or one of B, I with a dash"),
-        ("BIO", "B", 0, "'B' is no tag of BIO"),
-        ("BIOUL", "O O B-", 2, "'B-' is no tag of BIOUL"),
-        ("IOB1", "-PER", 0, "'-PER' is no tag of IOB1"),
-        ("BIO", "o", 0, "'o' is no tag of BIO"),
+        ("BIO", "O U-PER", 1, "'U-PER' is not a tag of BIO: O, or one of B, I with a dash"),
+        ("BIO", "B", 0, "'B' is not a tag of BIO"),
+        ("BIOUL", "O O B-", 2, "'B-' is not a tag of BIOUL"),
+        ("IOB1", "-PER", 0, "'-PER' is not a tag of IOB1"),
+        ("BIO", "o", 0, "'o' is not a tag of BIO"),
     ],
 )
 def test_what_a_scheme_does_not_allow_is_refused_with_its_place(scheme, tags, position, message):

@@ -85,10 +85,14 @@ def test_several_files_follow_each_other(file):
         ("one\nword\n", {}, r"line 1: no column 2, .* tag .* 'one'\. Name .*--tag-column"),
         ("some plain text\nof two lines here\n", {}, r"line 2: 4 columns, but line 1 has 3"),
         ("EU NNP ORG\n\nEU NNP\n", {}, r"line 3: 2 columns, but line 1 has 3, so that none is the"),
-        ("", {}, r"data: there is no sentence in it"),
-        ("\n-DOCSTART- O\n\n", {}, r"data: there is no sentence in it"),
-        ("# text = a\n", {"format": "conllu"}, r"data: there is no sentence in it"),
-        ("1\ta\ta\t_\n", {"format": "conllu"}, r"line 1: column 4 is left open .* 'a' has no tag"),
+        ("", {}, r"data has no sentences"),
+        ("\n-DOCSTART- O\n\n", {}, r"data has no sentences"),
+        ("# text = a\n", {"format": "conllu"}, r"data has no sentences"),
+        (
+            "1\ta\ta\t_\n",
+            {"format": "conllu"},
+            r"line 1: column 4 is unspecified .* 'a' has no",
+        ),
         ("1\ta\t_\n", {"format": "conllu"}, r"line 1: no column 4, in which the tag"),
         ("EU ORG\n", {"format": "conllu"}, r"line 1: a line of CoNLL-U begins .*--input-format"),
         ("EU ORG\n", {"format": "text"}, r"`format` must be one of conll, conllu. .*'text'"),
@@ -136,10 +140,10 @@ def test_tags_that_a_scheme_or_the_caller_does_not_allow_are_refused_with_their_
 
     with pytest.raises(
         ValueError,
-        match=r"ner\.conll, line 4: I-LOC may not follow B-ORG\. .* taken for BIO.* IOB1 reads",
+        match=r"ner\.conll, line 4: I-LOC may not follow B-ORG\. .* read as BIO.* IOB1 also",
     ):
         read_tagged(path, scheme="BIO")
-    with pytest.raises(ValueError, match=r"line 4: the tag 'B-LOC' is none of .*: O, B-ORG"):
+    with pytest.raises(ValueError, match=r"line 4: unknown tag 'B-LOC'. Known tags: O, B-ORG"):
         read_tagged(path, scheme="IOB1", known=["O", "B-ORG", "I-ORG"])
     with pytest.raises(ValueError, match="`scheme` must be one of BIO, IOB1, BIOUL"):
         read_tagged(path, scheme="BILOU")

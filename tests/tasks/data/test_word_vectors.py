@@ -68,25 +68,25 @@ def test_a_token_that_comes_again_keeps_its_first_vector_and_that_is_told(writte
 
     assert vectors.tokens == ("a", "b", "c")
     np.testing.assert_array_equal(vectors.vectors, [[1, 2], [3, 4], [9, 0]])
-    assert "2 lines are of tokens that came before" in caplog.text
+    assert "skipped 2 lines whose tokens occur before" in caplog.text
     assert "line 3, 'a'" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ([], r"vectors\.txt holds no vectors: it is empty"),
+        ([], r"vectors\.txt has no vectors: it is empty"),
         (["", "  "], r"it is empty"),
-        (["cat"], r"vectors\.txt, line 1: no token with numbers behind it: 'cat'"),
-        (["a 1 2", "b 1"], r"vectors\.txt, line 2: 1 numbers behind the token, not 2 as before"),
-        (["a 1 2", "", "b 1 2 3"], r"line 3: 3 numbers behind the token, not 2 as before: 'b 1 2"),
-        (["a 1 2", " 3 4"], r"line 2: no token in front of the numbers: ' 3 4'"),
+        (["cat"], r"vectors\.txt, line 1: not a token followed by numbers: 'cat'"),
+        (["a 1 2", "b 1"], r"vectors\.txt, line 2: 1 numbers after the token, not 2 as before"),
+        (["a 1 2", "", "b 1 2 3"], r"line 3: 3 numbers after the token, not 2 as before: 'b 1 2"),
+        (["a 1 2", " 3 4"], r"line 2: no token before the numbers: ' 3 4'"),
         (["a 1 2", "b 3 x4"], r"vectors\.txt, line 2: 'x4' is not a number"),
-        (["a 1 2", "b 3 nan"], r"line 2: a number is infinite, or none"),
-        (["a 1 2", "b 3 1e39"], r"line 2: a number is infinite, or none"),
-        (["0 2"], r"vectors\.txt holds no vectors: there is nothing behind its first line"),
-        (["3 2", "a 1 2", "b 3 4"], r"holds 2 vectors, but its first line promises 3"),
-        (["1 2", "a 1 2", "b 3 4"], r"holds 2 vectors, but its first line promises 1"),
+        (["a 1 2", "b 3 nan"], r"line 2: a number is infinite or NaN"),
+        (["a 1 2", "b 3 1e39"], r"line 2: a number is infinite or NaN"),
+        (["0 2"], r"vectors\.txt has no vectors, only a header"),
+        (["3 2", "a 1 2", "b 3 4"], r"has 2 vectors, but its header says 3"),
+        (["1 2", "a 1 2", "b 3 4"], r"has 2 vectors, but its header says 1"),
     ],
 )
 def test_damaged_files_are_errors_that_name_the_line(written, lines, message):
@@ -117,11 +117,11 @@ def test_no_more_come_than_there_are_others():
 
 
 def test_a_token_without_a_vector_is_an_error():
-    with pytest.raises(ValueError, match=r"There is no vector of the token 'dog'"):
+    with pytest.raises(ValueError, match=r"There is no vector for the token 'dog'"):
         WordVectors(["cat"], np.ones((1, 2))).nearest("dog")
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (1,)])
 def test_there_is_one_vector_a_token(shape):
-    with pytest.raises(ValueError, match=r"One vector a token is needed.*1 tokens and an array"):
+    with pytest.raises(ValueError, match=r"one row per token.*1 tokens and an array"):
         WordVectors(["cat"], np.ones(shape))

@@ -16,7 +16,7 @@ def batches():
 
 def test_every_example_comes_once_an_epoch_in_another_order(batches):
     def orders(seed):
-        return [[batch.places for batch in batches.shuffled(seed, epoch)] for epoch in (1, 2)]
+        return [[batch.indices for batch in batches.shuffled(seed, epoch)] for epoch in (1, 2)]
 
     first, second = orders(seed=0)
 
@@ -30,7 +30,7 @@ def test_every_example_comes_once_an_epoch_in_another_order(batches):
 
 def test_examples_of_like_length_are_together(batches):
     lengths = [
-        [len(TEXTS[place][0]) for place in batch.places] for batch in batches.in_order_of_length()
+        [len(TEXTS[place][0]) for place in batch.indices] for batch in batches.sorted_by_length()
     ]
 
     assert lengths == [[1, 1, 2], [3, 4, 5], [9, 9]]
@@ -39,7 +39,7 @@ def test_examples_of_like_length_are_together(batches):
 def test_a_batch_is_padded(batches):
     for batch in batches.shuffled(0, 1):
         tokens = batch.inputs["tokens"].numpy()
-        for row, place in enumerate(batch.places):
+        for row, place in enumerate(batch.indices):
             length = len(TEXTS[place][0])
             assert (tokens[row, :length] == b"the").all()
             assert (tokens[row, length:] == b"").all()
@@ -57,4 +57,4 @@ def test_a_text_is_kept_once():
     texts = DistinctTexts([(["a", "b"], ["c"]), (["c"], ["a b"]), (["a", "b"], [])])
 
     assert texts.sentences == [("a", "b"), ("c",), ("a b",), ()]
-    assert texts.number(["c"]) == 1
+    assert texts.index(["c"]) == 1

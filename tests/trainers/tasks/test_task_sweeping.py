@@ -5,7 +5,7 @@ import pytest
 
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.trainers.tasks import sweeping, training
-from elmo_tf.trainers.tasks.building import kept_layers
+from elmo_tf.trainers.tasks.building import cached_layers
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.sweeping import sweep_task
 
@@ -94,9 +94,9 @@ def test_layers_that_another_share_needs_are_kept_where_there_is_room(
     first, second, dev = [(["Anna", "sings"],), (["Berg"],), (["in", "Bonn"],)]
 
     bilm = load_bilm(checkpoint_directory)
-    with kept_layers(config, bilm, [first, dev], more=[first, second]) as (distinct, layers):
+    with cached_layers(config, bilm, [first, dev], more=[first, second]) as (distinct, layers):
         assert len(distinct.sentences) == num_kept
-        assert layers.sentence(distinct.number(*dev)).shape[1] == 2
+        assert layers.sentence(distinct.index(*dev)).shape[1] == 2
 
 
 def test_means_and_deviations_and_the_errors_that_are_gone(monkeypatch, folder, tmp_path):
@@ -123,11 +123,11 @@ def test_means_and_deviations_and_the_errors_that_are_gone(monkeypatch, folder, 
 def test_what_cannot_be_compared_is_refused(folder, tmp_path):
     file = folder / "ner.conll"
 
-    with pytest.raises(ValueError, match="`elmo` and a placement are needed"):
+    with pytest.raises(ValueError, match="it needs `elmo` and a `placement`"):
         sweep_task(TaskConfig("ner", file, file, tmp_path))
     with pytest.raises(ValueError, match="`shares` is empty"):
         sweep_task(TaskConfig("ner", file, file, tmp_path, elmo="small-en"), [])
-    with pytest.raises(ValueError, match=r"A share stands twice in `shares`: 0\.5, 1, 0\.5"):
+    with pytest.raises(ValueError, match=r"`shares` has duplicates: 0\.5, 1, 0\.5"):
         sweep_task(TaskConfig("ner", file, file, tmp_path, elmo="small-en"), [0.5, 1, 0.5])
     with pytest.raises(ValueError, match="`num_seeds` must be an integer of at least 1"):
         sweep_task(TaskConfig("ner", file, file, tmp_path, elmo="small-en"), [1], 0)

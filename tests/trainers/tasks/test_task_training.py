@@ -11,7 +11,7 @@ from elmo_tf.tasks import CRFTagger
 from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.kinds import KINDS
-from elmo_tf.trainers.tasks.training import _drawn, _is_better, train_task
+from elmo_tf.trainers.tasks.training import _is_better, _sample, train_task
 from elmo_tf.trainers.tasks.workdir import load_model
 from task_files import NER, PAIRS, SMALL, TREES
 
@@ -71,8 +71,12 @@ def test_text_and_columns_are_told_apart(ner, tmp_path):
         ("cat O\nthe cat is O\n", False),
     ):
         (tmp_path / "text.txt").write_text(text)
-        with pytest.raises(ValueError, match="are these columns") if is_refused else nullcontext():
-            KINDS["pos"].unlabelled(str(tmp_path / "text.txt"), BY_NAME, known)
+        with (
+            pytest.raises(ValueError, match="If the file has columns")
+            if is_refused
+            else nullcontext()
+        ):
+            KINDS["pos"].read_texts(str(tmp_path / "text.txt"), BY_NAME, known)
 
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
     assert out.read_text().startswith("Anna\t")
@@ -94,7 +98,7 @@ def test_text_and_columns_are_told_apart(ner, tmp_path):
 def test_a_sentence_in_brackets_is_no_tree(content, texts, tmp_path):
     (tmp_path / "in.txt").write_text(content)
 
-    found = KINDS["sst"].unlabelled(str(tmp_path / "in.txt"), BY_NAME, ["negative", "positive"])
+    found = KINDS["sst"].read_texts(str(tmp_path / "in.txt"), BY_NAME, ["negative", "positive"])
 
     assert [" ".join(tokens) for (tokens,) in found] == texts
 
@@ -145,11 +149,11 @@ def test_a_share_of_the_examples_knows_all_labels(run, tmp_path):
 
 
 def test_a_larger_share_holds_a_smaller_one():
-    drawn = [set(_drawn(range(100), share, seed=3)) for share in (0.1, 0.25, 1)]
+    drawn = [set(_sample(range(100), share, seed=3)) for share in (0.1, 0.25, 1)]
 
     assert [len(one) for one in drawn] == [10, 25, 100]
     assert drawn[0] < drawn[1] < drawn[2]
-    assert set(_drawn(range(100), 0.1, seed=4)) != drawn[0]
+    assert set(_sample(range(100), 0.1, seed=4)) != drawn[0]
 
 
 def test_it_ends_when_nothing_gets_better(run, tmp_path):
@@ -251,7 +255,7 @@ def test_the_command_classifies_texts_of_tables(tmp_path, checkpoint_directory, 
     assert (status, scores["accuracy"], scores["macro_f1"]) == (0, 1.0, 1.0), err
     (tmp_path / "other.tsv").write_text("good\t1\tfine\nugly\t2\tbad\n")
     status, _, err = command("task", "evaluate", workdir, tmp_path / "other.tsv")
-    assert (status, "other.tsv, line 2: the label 'ugly' is none of" in err) == (1, True)
+    assert (status, "other.tsv, line 2: unknown label 'ugly'" in err) == (1, True)
 
     for file, texts in (
         (unlabelled, ["a good, good film", "a bad film"]),
@@ -304,7 +308,7 @@ def test_broken_files_are_refused_with_their_line(run, files, ner, tmp_path, che
     (tmp_path / "short.conll").write_text("Anna B-PER\nRome\n")
 
     for name, message in (
-        ("dev.conll", "line 3: the tag 'B-CITY' is none of .* B-PER"),
+        ("dev.conll", "line 3: unknown tag 'B-CITY'. Known .* B-PER"),
         ("broken.conll", "line 2: I-LOC may not follow B-PER"),
         ("short.conll", "line 2: 1 columns, but line 1 has 2"),
     ):

@@ -73,7 +73,7 @@ def test_other_data_are_not_gone_on_with(run, files, tmp_path, begun):
     (tmp_path / "more.conll").write_text(NER + "\nin O\n")
     settings = {**SMALL, "resume": True}
 
-    with pytest.raises(ValueError, match=r"examples changed: 3 to train on .* before, 4 to"):
+    with pytest.raises(ValueError, match=r"examples changed: 3 for training .* before, 4 for"):
         train_task(TaskConfig("ner", tmp_path / "more.conll", files["ner"], begun, **settings))
     (tmp_path / "other.conll").write_text(NER.replace("Berg", "Dorf"))
     with pytest.raises(ValueError, match=r"The examples or word vectors changed\."):
@@ -128,7 +128,7 @@ def test_results_are_deleted_by_overwrite_alone_and_only_those_of_a_task(run, be
     assert len(record["epochs"]) == len((begun / "log.jsonl").read_text().splitlines()) == 1
     assert (begun / "tagged.conll").exists()
     (begun / "task.json").unlink()
-    with pytest.raises(FileExistsError, match=r"no work directory of a task: there is log\.jsonl"):
+    with pytest.raises(FileExistsError, match=r"not the work directory of a task.* log\.jsonl"):
         run("ner", begun, has_elmo=False, epochs=1, overwrite=True)
     assert (begun / "log.jsonl").exists()
 
@@ -153,5 +153,5 @@ def test_a_folder_without_a_model_is_refused(tmp_path, ner):
             evaluate_task(tmp_path, ["x"])
     (tmp_path / "model.keras").write_bytes((ner[0] / "model.keras").read_bytes()[:1000])
     (tmp_path / "task.json").write_bytes((ner[0] / "task.json").read_bytes())
-    with pytest.raises(ValueError, match=r"model\.keras cannot be read"):
+    with pytest.raises(ValueError, match=r"Cannot read .*model\.keras"):
         evaluate_task(tmp_path, ["x"])
