@@ -24,20 +24,19 @@ PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
 
 # Training options that the original writes to options.json. They do not affect the vectors and are
 # ignored.
-_TRAINING_OPTIONS = frozenset(
-    {
-        "all_clip_norm_val",
-        "batch_size",
-        "dropout",
-        "learning_rate",
-        "n_epochs",
-        "n_gpus",
-        "n_negative_samples_batch",
-        "n_train_tokens",
-        "sample_softmax",
-        "unroll_steps",
-    }
+_TRAINING_OPTIONS = (
+    "all_clip_norm_val",
+    "batch_size",
+    "dropout",
+    "learning_rate",
+    "n_epochs",
+    "n_gpus",
+    "n_negative_samples_batch",
+    "n_train_tokens",
+    "sample_softmax",
+    "unroll_steps",
 )
+_PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,15 +56,7 @@ class CharCNNConfig:
     Source: Peters et al. 2018.
     """
 
-    filters: tuple[tuple[int, int], ...] = (
-        (1, 32),
-        (2, 32),
-        (3, 64),
-        (4, 128),
-        (5, 256),
-        (6, 512),
-        (7, 1024),
-    )
+    filters: tuple[tuple[int, int], ...] = _PUBLISHED_FILTERS
     embedding_dim: int = 16
     num_highway: int = 2
     activation: str = "relu"
@@ -86,11 +77,10 @@ class CharCNNConfig:
                 f"`char_cnn.activation` must be one of {', '.join(ACTIVATIONS)}. "
                 f"Received: {self.activation!r}"
             )
-        least = max(3, self.max_width)
         check_int(
             self.max_chars,
             "char_cnn.max_characters_per_token",
-            least=least,
+            least=max(3, self.max_width),
             reason="it must fit two word boundaries and a byte, and the widest filter",
         )
 
@@ -288,8 +278,8 @@ _LSTM_FIELDS = {
 
 
 def _config_from_options(options: Mapping[str, Any]) -> BiLMConfig:
-    allowed = {"lstm", "char_cnn", "n_tokens_vocab", "bidirectional", "share_embedding_softmax"}
-    check_keys(options, allowed | _TRAINING_OPTIONS, "options")
+    allowed = ("lstm", "char_cnn", "n_tokens_vocab", "bidirectional", "share_embedding_softmax")
+    check_keys(options, allowed + _TRAINING_OPTIONS, "options")
     check_required(options, ("lstm",), "options")
     return BiLMConfig(
         char_cnn=_char_cnn_from_options(options["char_cnn"]) if "char_cnn" in options else None,

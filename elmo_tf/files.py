@@ -128,7 +128,9 @@ def refuse_directory(
     children = {child.name for child in path.iterdir()}
     if children:
         refuse_existing(path, overwrite, remedy or (_REMEDY if known else "Choose another path."))
-    others = sorted(name for name in children if not any(fnmatch(name, one) for one in known))
+    others = sorted(
+        name for name in children if not any(fnmatch(name, pattern) for pattern in known)
+    )
     if others:
         raise FileExistsError(
             f"{path} is not replaced because it contains other files: {', '.join(others[:5])}. "

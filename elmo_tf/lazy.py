@@ -1,11 +1,10 @@
 """Lazy imports of a package's public names (PEP 562) and of its registered Keras classes."""
 
-import dataclasses
 import importlib
 import importlib.machinery
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 
@@ -43,7 +42,7 @@ def register_lazily(package: str, homes: Mapping[str, str]) -> None:
     def register(keras: ModuleType) -> None:
         registered = keras.saving.get_custom_objects()
         for name, home in homes.items():
-            registered.setdefault(f"{package}>{name}", _Placeholder(home, name))
+            registered.setdefault(f"{package}>{name}", _placeholder(home, name))
 
     if "keras" in sys.modules:
         register(sys.modules["keras"])
@@ -51,14 +50,12 @@ def register_lazily(package: str, homes: Mapping[str, str]) -> None:
         sys.meta_path.insert(0, _AfterImport("keras", register))
 
 
-@dataclasses.dataclass(frozen=True)
-class _Placeholder:
-    home: str
-    name: str
-
-    def from_config(self, config: dict[str, Any]) -> Any:
+def _placeholder(home: str, name: str) -> SimpleNamespace:
+    def from_config(config: dict[str, Any]) -> Any:
         # The import replaces this placeholder with the class.
-        return getattr(importlib.import_module(self.home), self.name).from_config(config)
+        return getattr(importlib.import_module(home), name).from_config(config)
+
+    return SimpleNamespace(from_config=from_config)
 
 
 class _AfterImport:

@@ -63,7 +63,7 @@ def check_regular_file(path: str | os.PathLike) -> None:
     check_text_file(path)
     if not os.path.isfile(path):
         raise ValueError(
-            f"{os.fspath(path)} is not a regular file: the text is read several times, which a "
+            f"{os.fspath(path)} is not a regular file: the text is read more than once, which a "
             "pipe does not support. Write it to a file first."
         )
 
@@ -145,7 +145,7 @@ class CorpusCount(NamedTuple):
         )
 
     def data_warnings(self) -> str:
-        """The suspicious lines and how they are read, as a line of text; empty if there are none."""
+        """The suspicious lines as a line of text; empty if there are none."""
         kinds = (
             (self.invalid_lines, "with invalid UTF-8 (read byte for byte; another encoding?)"),
             (self.nul_lines, "with NUL bytes (UTF-16?)"),

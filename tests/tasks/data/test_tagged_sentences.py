@@ -93,7 +93,7 @@ def test_several_files_follow_each_other(file):
         (
             "EU ORG\n",
             {"format": "conllu"},
-            r"line 1: a line of CoNLL-U must begin .*--input-format",
+            r"line 1: a line of CoNLL-U must begin .*input-format",
         ),
         ("EU ORG\n", {"format": "text"}, r"`format` must be one of conll, conllu. .*'text'"),
         ("EU ORG\n", {"tag_column": 0}, r"`tag_column` must be an integer of at least 1"),
