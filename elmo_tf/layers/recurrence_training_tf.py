@@ -51,7 +51,7 @@ def recurrence_for_training(
 
         return (stacked(h), last_h, tf.cast(last_c, c0.dtype)), gradient
 
-    # `tf.custom_gradient` would treat variables in a different way.
+    # Of variables, `tf.custom_gradient` would require a gradient function of another form.
     arrays = [tf.identity(array) for array in weights if array is not None]
     h, last_h, last_c = run(inputs, *initial_state, *arrays)
     return tf.ensure_shape(h, (inputs.shape[0], *last_h.shape)), [last_h, last_c]
