@@ -1,7 +1,7 @@
 """ELMo for today's TensorFlow: deep contextual word vectors as Keras layers.
 
-The public names are resolved on first use, so that `import elmo_tf` is quick. Keras nevertheless
-finds all classes in saved models after it.
+Public names are imported on first use, which keeps `import elmo_tf` fast. Their classes can still
+be loaded from saved Keras models.
 """
 
 from elmo_tf.lazy import lazy_names, register_lazily
@@ -35,7 +35,7 @@ _SUBPACKAGES = (
     "trainers",
 )
 
-# The classes that saved Keras models may hold.
+# Classes that saved Keras models may contain.
 _REGISTERED = {
     "Adagrad": "elmo_tf.trainers.optimizers",
     "AdamW": "elmo_tf.trainers.optimizers",

@@ -1,7 +1,4 @@
-"""The shape of a biLM: dataclasses, `options.json` in and out, and the published sizes.
-
-Everything else is built from a `BiLMConfig`.
-"""
+"""The configuration of a biLM: dataclasses, `options.json`, and presets."""
 
 import dataclasses
 import json
@@ -19,52 +16,47 @@ from elmo_tf.config_checks import (
     is_pair,
 )
 
-# Ids of characters: 256 bytes, then <S>, </S>, begin and end of word, padding.
+# Character ids: 256 bytes, <S>, </S>, begin and end of word, padding.
 NUM_CHARACTERS = 261
 ACTIVATIONS = ("relu", "tanh")
+# Where a task model reads ELMo, and the number of places.
+PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
 
-# What the original's trainer writes into options.json beside the shape. It does not change the
-# vectors, so it is accepted and dropped.
-_TRAINING_OPTIONS = frozenset(
-    {
-        "all_clip_norm_val",
-        "batch_size",
-        "dropout",
-        "learning_rate",
-        "n_epochs",
-        "n_gpus",
-        "n_negative_samples_batch",
-        "n_train_tokens",
-        "sample_softmax",
-        "unroll_steps",
-    }
+# Training options that the original writes to options.json. They do not affect the vectors and are
+# ignored.
+_TRAINING_OPTIONS = (
+    "all_clip_norm_val",
+    "batch_size",
+    "dropout",
+    "learning_rate",
+    "n_epochs",
+    "n_gpus",
+    "n_negative_samples_batch",
+    "n_train_tokens",
+    "sample_softmax",
+    "unroll_steps",
 )
+_PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 
 @dataclasses.dataclass(frozen=True)
 class CharCNNConfig:
-    """The shape of the character CNN. Defaults are the published ones (Peters et al. 2018).
+    """Configuration of the character CNN. Defaults are the published values.
 
     Args:
         filters: pairs (width in characters, number of filters).
-        embedding_dim: int >= 1. Width of a character's embedding.
-        num_highway: int >= 0. Highway layers above the convolutions.
-        activation: "relu" or "tanh", after the maximum over positions.
-        max_chars: int. Characters kept of a token, its two word boundaries included.
+        embedding_dim: int >= 1. Width of the character embeddings.
+        num_highway: int >= 0. Number of highway layers above the convolutions.
+        activation: "relu" or "tanh", applied after the maximum over positions.
+        max_chars: int. Maximum characters (UTF-8 bytes) per token, including two word boundaries.
 
     Raises:
-        ValueError: a value out of its range.
+        ValueError: a value is out of range.
+
+    Source: Peters et al. 2018.
     """
 
-    filters: tuple[tuple[int, int], ...] = (
-        (1, 32),
-        (2, 32),
-        (3, 64),
-        (4, 128),
-        (5, 256),
-        (6, 512),
-        (7, 1024),
-    )
+    filters: tuple[tuple[int, int], ...] = _PUBLISHED_FILTERS
     embedding_dim: int = 16
     num_highway: int = 2
     activation: str = "relu"
@@ -85,12 +77,11 @@ class CharCNNConfig:
                 f"`char_cnn.activation` must be one of {', '.join(ACTIVATIONS)}. "
                 f"Received: {self.activation!r}"
             )
-        least = max(3, self.max_width)
         check_int(
             self.max_chars,
             "char_cnn.max_characters_per_token",
-            least=least,
-            reason="a token's two boundaries, one byte, and the widest filter must fit",
+            least=max(3, self.max_width),
+            reason="it must fit two word boundaries and a byte, and the widest filter",
         )
 
     @property
@@ -100,25 +91,25 @@ class CharCNNConfig:
 
     @property
     def num_filters(self) -> int:
-        """Filters of all widths together: the width of the CNN's output."""
+        """Number of filters of all widths: the width of the CNN's output."""
         return sum(count for _, count in self.filters)
 
 
 @dataclasses.dataclass(frozen=True)
 class LSTMConfig:
-    """The shape of the LSTMs of both directions. Defaults are the published ones.
+    """Configuration of the LSTMs of both directions. Defaults are the published values.
 
     Args:
         dim: int >= 1. Width of the cell state.
-        projection_dim: int, 1 to `dim`. Width of a token's vector and of an LSTM's output. If it
+        projection_dim: int, 1 to `dim`. Width of the token vectors and of the LSTM outputs. If it
             equals `dim`, there is no projection.
         num_layers: int >= 1. LSTM layers per direction.
-        cell_clip: float > 0 or None. The cell state is clipped to ± this.
-        proj_clip: float > 0 or None. The projected output is clipped to ± this.
-        use_skip_connections: whether the input of every layer but the first is added to its output.
+        cell_clip: float > 0 or None. The cell state is clipped to ± this value.
+        proj_clip: float > 0 or None. The projected output is clipped to ± this value.
+        use_skip_connections: bool. Whether every layer but the first adds its input to its output.
 
     Raises:
-        ValueError: a value out of its range.
+        ValueError: a value is out of range.
     """
 
     dim: int = 4096
@@ -141,12 +132,11 @@ class LSTMConfig:
             value = getattr(self, name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not is_number or not 0 < value < math.inf:
                 raise ValueError(
-                    f"`lstm.{name}` must be a positive number or null. Received: {value!r}"
+                    f"`lstm.{name}` must be a positive, finite number or null. Received: {value!r}"
                 )
-            if not math.isfinite(value):
-                raise ValueError(f"`lstm.{name}` must be finite or null. Received: {value!r}")
             object.__setattr__(self, name, float(value))
         check_bool(self.use_skip_connections, "lstm.use_skip_connections")
 
@@ -158,22 +148,22 @@ class LSTMConfig:
 
 @dataclasses.dataclass(frozen=True)
 class BiLMConfig:
-    """The shape of a biLM.
+    """Configuration of a biLM.
 
     Args:
-        char_cnn: a `CharCNNConfig`, or None for a biLM that reads whole tokens from an embedding
-            table of `num_tokens` rows.
+        char_cnn: a `CharCNNConfig`, or None for a biLM with token embeddings: a table of
+            `num_tokens` rows.
         lstm: an `LSTMConfig`.
-        num_tokens: int >= 1 or None. Tokens in the vocabulary. Needed if `char_cnn` is None, and
-            only kept as a note otherwise.
-        bidirectional: bool. If False there is the forward direction alone, and vectors are half as
-            wide. Defaults to True.
-        tie_softmax: bool. Whether the softmax of training predicts tokens with the embedding table
-            that they are read from; only if `char_cnn` is None. Defaults to False.
+        num_tokens: int >= 1 or None. Size of the vocabulary. Required if `char_cnn` is None;
+            otherwise it is stored but not used.
+        bidirectional: bool. False makes a forward-only model with vectors half as wide. Defaults to
+            True.
+        tie_softmax: bool. Whether the softmax shares the token embedding table; only if `char_cnn`
+            is None. Defaults to False.
 
     Raises:
-        ValueError: a value out of its range, `num_tokens` missing where it is needed, or
-            `tie_softmax` without an embedding table.
+        ValueError: a value is out of range, `num_tokens` is required and missing, or `tie_softmax`
+            is True and there is no embedding table.
 
     Source: Peters et al. 2018, section 3; `options.json` of the published checkpoints;
         `bidirectional` and `share_embedding_softmax` of the original's trainer.
@@ -196,33 +186,33 @@ class BiLMConfig:
             check_int(self.num_tokens, "n_tokens_vocab", least=1)
         if self.char_cnn is None and self.num_tokens is None:
             raise ValueError(
-                "`n_tokens_vocab` is missing: without `char_cnn`, tokens come from an embedding "
-                "table, and its number of rows must be known."
+                "`n_tokens_vocab` is missing: without `char_cnn`, it is required as the number of "
+                "rows of the token embedding table."
             )
         check_bool(self.bidirectional, "bidirectional")
         check_bool(self.tie_softmax, "share_embedding_softmax")
         if self.tie_softmax and self.char_cnn is not None:
             raise ValueError(
-                "`share_embedding_softmax` needs tokens that are read from an embedding table: "
-                "leave out `char_cnn`, or `share_embedding_softmax`."
+                "`share_embedding_softmax` requires a token embedding table: remove `char_cnn` or "
+                "`share_embedding_softmax`."
             )
 
     @property
     def num_directions(self) -> int:
-        """2, or 1 for the forward direction alone."""
+        """2, or 1 for a forward-only model."""
         return 2 if self.bidirectional else 1
 
     @property
     def output_dim(self) -> int:
-        """Width of a token's vector in every layer: that of all directions side by side."""
+        """Width of a token's vector in every layer: all directions concatenated."""
         return self.num_directions * self.lstm.projection_dim
 
     @classmethod
     def preset(cls, name: str) -> "BiLMConfig":
-        """A size by name: "tiny" (tests, the demo), or the published "small", "medium", "original".
+        """Returns "tiny" (for tests), or one of the published "small", "medium", "original".
 
         Raises:
-            ValueError: no preset has that name.
+            ValueError: unknown preset.
         """
         if name not in PRESETS:
             raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}. Received: {name!r}")
@@ -230,14 +220,14 @@ class BiLMConfig:
 
     @classmethod
     def from_options(cls, options: str | os.PathLike | Mapping[str, Any]) -> "BiLMConfig":
-        """Reads `options.json`, as the original writes it.
+        """Reads `options.json` of a checkpoint.
 
         Args:
-            options: a path, or what the file holds, as a dict.
+            options: path of the file, or its content as a dict.
 
         Raises:
-            ValueError: not JSON, an unknown key, or a bad value. The message names it, its place
-                and what is allowed.
+            ValueError: the file is not JSON, or contains an unknown key or an invalid value. The
+                message names the key and the allowed values.
             OSError: the file cannot be read.
         """
         if isinstance(options, Mapping):
@@ -254,18 +244,9 @@ class BiLMConfig:
             raise ValueError(f"{path}: {error}") from None
 
     def to_options(self) -> dict[str, Any]:
-        """The content of `options.json`, as the original and the PyTorch implementation read it."""
-        lstm = self.lstm
-        options: dict[str, Any] = {
-            "lstm": {
-                "dim": lstm.dim,
-                "projection_dim": lstm.projection_dim,
-                "n_layers": lstm.num_layers,
-                "cell_clip": lstm.cell_clip,
-                "proj_clip": lstm.proj_clip,
-                "use_skip_connections": lstm.use_skip_connections,
-            }
-        }
+        """The content of `options.json`, in the format of the original and AllenNLP."""
+        lstm = {key: getattr(self.lstm, field) for key, field in _LSTM_FIELDS.items()}
+        options: dict[str, Any] = {"lstm": lstm}
         if self.char_cnn is not None:
             options["char_cnn"] = {
                 "activation": self.char_cnn.activation,
@@ -277,7 +258,7 @@ class BiLMConfig:
             }
         if self.num_tokens is not None:
             options["n_tokens_vocab"] = self.num_tokens
-        # Only where they differ from the published models, whose files have neither.
+        # The published files have neither of these keys.
         if not self.bidirectional:
             options["bidirectional"] = False
         if self.tie_softmax:
@@ -285,17 +266,21 @@ class BiLMConfig:
         return options
 
 
+# Keys of `lstm` in options.json, with the fields of `LSTMConfig`.
+_LSTM_FIELDS = {
+    "dim": "dim",
+    "projection_dim": "projection_dim",
+    "n_layers": "num_layers",
+    "cell_clip": "cell_clip",
+    "proj_clip": "proj_clip",
+    "use_skip_connections": "use_skip_connections",
+}
+
+
 def _config_from_options(options: Mapping[str, Any]) -> BiLMConfig:
-    allowed = {
-        "lstm",
-        "char_cnn",
-        "n_tokens_vocab",
-        "bidirectional",
-        "share_embedding_softmax",
-    }
-    check_keys(options, allowed | _TRAINING_OPTIONS, "options")
-    if "lstm" not in options:
-        raise ValueError("`lstm` is missing: options.json must hold an object of that name.")
+    allowed = ("lstm", "char_cnn", "n_tokens_vocab", "bidirectional", "share_embedding_softmax")
+    check_keys(options, allowed + _TRAINING_OPTIONS, "options")
+    check_required(options, ("lstm",), "options")
     return BiLMConfig(
         char_cnn=_char_cnn_from_options(options["char_cnn"]) if "char_cnn" in options else None,
         lstm=_lstm_from_options(options["lstm"]),
@@ -306,46 +291,30 @@ def _config_from_options(options: Mapping[str, Any]) -> BiLMConfig:
 
 
 def _lstm_from_options(options: Mapping[str, Any]) -> LSTMConfig:
-    allowed = {
-        "dim",
-        "projection_dim",
-        "n_layers",
-        "cell_clip",
-        "proj_clip",
-        "use_skip_connections",
-    }
-    check_keys(options, allowed, "lstm")
+    check_keys(options, _LSTM_FIELDS, "lstm")
     check_required(options, ("dim", "projection_dim"), "lstm")
-    # What the file leaves out means the original's code default, not the published value.
-    return LSTMConfig(
-        dim=options["dim"],
-        projection_dim=options["projection_dim"],
-        num_layers=options.get("n_layers", 1),
-        cell_clip=options.get("cell_clip"),
-        proj_clip=options.get("proj_clip"),
-        use_skip_connections=options.get("use_skip_connections", False),
-    )
+    # A missing key has the default of the original's code, not the published value.
+    defaults = {
+        "num_layers": 1,
+        "cell_clip": None,
+        "proj_clip": None,
+        "use_skip_connections": False,
+    }
+    return LSTMConfig(**defaults | {_LSTM_FIELDS[key]: value for key, value in options.items()})
 
 
 def _char_cnn_from_options(options: Mapping[str, Any]) -> CharCNNConfig:
-    allowed = {
-        "activation",
-        "embedding",
-        "filters",
-        "n_highway",
-        "max_characters_per_token",
-        "n_characters",
-    }
-    check_keys(options, allowed, "char_cnn")
+    optional = ("activation", "n_highway", "max_characters_per_token", "n_characters")
+    check_keys(options, ("embedding", "filters", *optional), "char_cnn")
     check_required(options, ("embedding", "filters"), "char_cnn")
     check_keys(options["embedding"], {"dim"}, "char_cnn.embedding")
     check_required(options["embedding"], ("dim",), "char_cnn.embedding")
-    # A freshly trained original says 261: the rows of the file; 262 are those of the model.
+    # Training configurations of the original have 261, published checkpoints 262 (with id 0).
     count = options.get("n_characters", NUM_CHARACTERS + 1)
     if not is_int(count) or count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
         raise ValueError(
-            f"`char_cnn.n_characters` must be {NUM_CHARACTERS} or {NUM_CHARACTERS + 1} (tokens "
-            f"are read as UTF-8 bytes and five special characters). Received: {count!r}"
+            f"`char_cnn.n_characters` must be {NUM_CHARACTERS} or {NUM_CHARACTERS + 1} (256 bytes "
+            f"and the special characters). Received: {count!r}"
         )
     return CharCNNConfig(
         filters=options["filters"],

@@ -1,4 +1,4 @@
-"""Checks of configurations: errors that name the place, what is allowed, and what came."""
+"""Checks of configuration values. Each raises a `ValueError` that names the option."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def check_keys(options: Any, allowed: Iterable[str], place: str) -> None:
-    """Refuses anything but an object of allowed keys, and names the nearest one."""
+    """Checks that `options` is a mapping with allowed keys only; suggests the nearest key."""
     if not isinstance(options, Mapping):
         raise ValueError(f"`{place}` must be an object of names and values. Received: {options!r}")
     for key in options:
@@ -19,19 +19,19 @@ def check_keys(options: Any, allowed: Iterable[str], place: str) -> None:
 
 
 def check_required(options: Mapping[str, Any], keys: Iterable[str], place: str) -> None:
-    """Refuses an object that lacks a key."""
+    """Checks that no key is missing."""
     for key in keys:
         if key not in options:
             raise ValueError(f"`{place}.{key}` is missing.")
 
 
 def is_int(value: Any) -> bool:
-    """Whether it is an integer; a bool is none here."""
+    """Whether a value is an integer and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_pair(value: Any) -> bool:
-    """Whether it is two positive integers."""
+    """Whether a value is a pair of positive integers."""
     return (
         isinstance(value, tuple | list)
         and len(value) == 2
@@ -40,20 +40,20 @@ def is_pair(value: Any) -> bool:
 
 
 def check_bool(value: Any, place: str) -> None:
-    """Refuses anything but true and false."""
+    """Checks that a value is a bool."""
     if not isinstance(value, bool):
         raise ValueError(f"`{place}` must be true or false. Received: {value!r}")
 
 
 def check_choice(value: Any, place: str, allowed: Iterable[str]) -> None:
-    """Raises `ValueError` if a value is none of those allowed."""
+    """Checks that a value is one of the allowed ones."""
     allowed = list(allowed)
     if value not in allowed:
         raise ValueError(f"`{place}` must be one of {', '.join(allowed)}. Received: {value!r}")
 
 
 def check_int(value: Any, place: str, least: int, reason: str = "") -> None:
-    """Refuses anything but an integer of at least `least`; `reason` says why so much."""
+    """Checks that a value is an integer >= `least`; the message includes `reason`."""
     if not is_int(value) or value < least:
         raise ValueError(
             f"`{place}` must be an integer of at least {least}"
@@ -62,7 +62,7 @@ def check_int(value: Any, place: str, least: int, reason: str = "") -> None:
 
 
 def check_rate(value: Any, place: str) -> None:
-    """Refuses anything but a number from 0 to below 1."""
+    """Checks that a value is a number in [0, 1)."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not 0 <= value < 1:
-        raise ValueError(f"`{place}` must be a number from 0 to below 1. Received: {value!r}")
+        raise ValueError(f"`{place}` must be a number >= 0 and < 1. Received: {value!r}")

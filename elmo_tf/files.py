@@ -1,4 +1,4 @@
-"""Files and folders that appear under their final name only when they are complete."""
+"""Atomic writing of files and directories, and checks of output paths."""
 
 import contextlib
 import errno
@@ -10,25 +10,25 @@ from collections.abc import Collection, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-# Errors of a full disk, a quota and a limit on the size of files.
+# Errors of a full disk, a quota and a file size limit.
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _REMEDY = "Choose another path or add --overwrite (overwrite=True)."
 
 
 @contextlib.contextmanager
 def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Path]:
-    """Gives a temporary path beside `path`, and moves it to `path` when the block ends well.
+    """Context manager that writes a temporary file and renames it to `path` if the block succeeds.
 
     Args:
-        path: the final name. Its folder is made if it is not there.
-        overwrite: whether a file of that name may be replaced.
+        path: final path. Missing parent directories are created.
+        overwrite: whether an existing file may be replaced.
 
     Yields:
-        A path in the same folder, to be written within the block. If the block raises, it is
-        removed and `path` stays as it was.
+        The temporary path, in the same directory. If the block raises, the temporary file is
+        removed and `path` is unchanged.
 
     Raises:
-        FileExistsError: `path` exists and `overwrite` is false, or it is a folder.
+        FileExistsError: `path` exists and `overwrite` is false, or `path` is a directory.
     """
     path = Path(path)
     refuse_file(path, overwrite)
@@ -48,20 +48,20 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
 def atomic_directory(
     path: str | os.PathLike, overwrite: bool = False, known: Collection[str] = ()
 ) -> Iterator[Path]:
-    """Gives a temporary folder beside `path`, and renames it to `path` when the block ends well.
+    """Context manager that fills a temporary directory and renames it to `path` on success.
 
     Args:
-        path: the final name. Its parent is made if it is not there.
-        overwrite: whether a folder of that name may be replaced, with all that is in it.
-        known: names, or patterns of names, that a folder may hold to be replaced. One that holds
-            anything else is not what was written here before, and is refused.
+        path: final path. Missing parent directories are created.
+        overwrite: whether an existing directory may be replaced, with all its contents.
+        known: names or patterns of the files that are written here. A directory with any other
+            file is never replaced.
 
     Yields:
-        An empty folder. If the block raises, it is removed and `path` stays as it was.
+        The empty temporary directory. If the block raises, it is removed and `path` is unchanged.
 
     Raises:
-        FileExistsError: `path` exists, is not an empty folder, and `overwrite` is false; or it is
-            no folder, or holds something that is not `known`.
+        FileExistsError: `path` is a directory that is not empty and `overwrite` is false, or it
+            contains a file that is not `known`; or `path` is not a directory.
     """
     path = Path(path)
     refuse_directory(path, overwrite, known)
@@ -71,7 +71,7 @@ def atomic_directory(
     try:
         with naming_full_disk(path):
             yield part
-        refuse_directory(path, overwrite, known)  # another process may have written it meanwhile
+        refuse_directory(path, overwrite, known)  # another process may have written to it
         put_in_place(part, path)
     finally:
         shutil.rmtree(part, ignore_errors=True)
@@ -79,7 +79,7 @@ def atomic_directory(
 
 @contextlib.contextmanager
 def naming_full_disk(path: str | os.PathLike) -> Iterator[None]:
-    """A block whose error names `path` if no space is left, of which a write names no path."""
+    """Context manager that adds `path` to errors of a full disk, which name no path."""
     try:
         yield
     except OSError as error:
@@ -89,11 +89,11 @@ def naming_full_disk(path: str | os.PathLike) -> Iterator[None]:
 
 
 def put_in_place(part: Path, path: Path) -> None:
-    """Renames what is complete, a file or a folder, to its final name, and replaces what is there.
+    """Syncs a file or directory to disk, and renames it to `path`, which it replaces.
 
     Args:
-        part: a file or a folder on the same file system as `path`.
-        path: the final name.
+        part: file or directory on the same file system as `path`.
+        path: final path.
     """
     for file in [part, *part.rglob("*")]:
         if file.is_file():
@@ -113,65 +113,61 @@ def refuse_directory(
     known: Collection[str] = (),
     remedy: str | None = None,
 ) -> None:
-    """Raises `FileExistsError` if a folder may not be written; see `atomic_directory`.
+    """Raises `FileExistsError` if a directory must not be written; see `atomic_directory`.
 
     Args:
         path, overwrite, known: see `atomic_directory`.
-        remedy: the end of the message if the folder may only be replaced with `overwrite`. Defaults
-            to that of `refuse_existing`, or, if nothing is `known`, to another path.
+        remedy: last sentence of the error message if `overwrite` would help. The default suggests
+            `overwrite` if files are `known`, and otherwise another path.
     """
     path = Path(path)
     if not path.is_dir():
         if os.path.lexists(path):
-            raise FileExistsError(f"{path} exists and is not a folder. Choose another path.")
+            raise FileExistsError(f"{path} exists and is not a directory. Choose another path.")
         return
     children = {child.name for child in path.iterdir()}
     if children:
         refuse_existing(path, overwrite, remedy or (_REMEDY if known else "Choose another path."))
-    others = sorted(name for name in children if not any(fnmatch(name, one) for one in known))
+    others = sorted(
+        name for name in children if not any(fnmatch(name, pattern) for pattern in known)
+    )
     if others:
         raise FileExistsError(
-            f"{path} will not be replaced, since it holds more than would be written: "
-            f"{', '.join(others[:5])}. Choose another path."
+            f"{path} is not replaced because it contains other files: {', '.join(others[:5])}. "
+            "Choose another path."
         )
 
 
 def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
-    """Raises `FileExistsError` if a file may not be written; see `atomic_file`."""
+    """Raises `FileExistsError` if a file must not be written; see `atomic_file`."""
     refuse_existing(path, overwrite)
     if os.path.isdir(path):
-        raise FileExistsError(f"Cannot write the file {os.fspath(path)}: a folder has that name.")
+        raise FileExistsError(f"Cannot write the file {os.fspath(path)}: it is a directory.")
 
 
 def refuse_existing(path: str | os.PathLike, overwrite: bool, remedy: str = _REMEDY) -> None:
-    """Raises `FileExistsError` if `path` exists and may not be replaced.
-
-    Args:
-        path: of a file or a folder.
-        overwrite: whether it may be replaced.
-        remedy: the end of the message.
-    """
+    """Raises `FileExistsError` if `path` exists, unless `overwrite`; `remedy` ends the message."""
     if not overwrite and os.path.lexists(path):
         raise FileExistsError(f"{os.fspath(path)} exists. {remedy}")
 
 
 def refuse_pattern(path: str | os.PathLike) -> None:
-    """Raises `ValueError` if TensorFlow, which is to write to `path`, takes it for a pattern."""
+    """Raises `ValueError` if `path` contains wildcards, which TensorFlow would expand."""
     found = re.search(r"[*?\[\]\\]", os.path.abspath(path))
     if found:
         raise ValueError(
-            f"TensorFlow cannot write to {os.fspath(path)}: it takes {found[0]} for a part of a "
-            "pattern. Choose another path."
+            f"TensorFlow cannot write to {os.fspath(path)}: it treats {found[0]} as a wildcard. "
+            "Choose another path."
         )
 
 
 def _beside(path: Path, suffix: str) -> Path:
-    """A new name in the same folder, for what `path` is to become or was."""
+    """A new hidden path in the same directory."""
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{suffix}")
 
 
 def synchronise(path: Path) -> None:
-    """Returns when what was written to the file is on the disk."""
+    """Syncs a file to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,26 +1,21 @@
-"""Public names that a package imports on first use (PEP 562), so that importing it is quick.
+"""Lazy imports of a package's public names (PEP 562) and of its registered Keras classes."""
 
-The classes among them can be loaded from saved Keras models nevertheless.
-"""
-
-import dataclasses
 import importlib
 import importlib.machinery
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 
 def lazy_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """The functions `__getattr__` and `__dir__` of a package.
+    """Returns the functions `__getattr__` and `__dir__` of a package.
 
     Args:
-        package: its name.
-        homes: module of each public name. A module whose own name ends in the public one stands
-            for itself.
+        package: name of the package.
+        homes: the module of each public name, or the submodule itself if it is public.
     """
 
     def get_attribute(name: str) -> Any:
@@ -33,21 +28,21 @@ def lazy_names(
 
 
 def register_lazily(package: str, homes: Mapping[str, str]) -> None:
-    """Makes Keras find classes in saved models before they are imported.
+    """Registers classes with Keras before their modules are imported.
 
-    Keras finds a class by its registered name, and the class is registered when its module is
-    imported. Until then a stand-in is registered, which imports the module when a saved model
-    needs it. If Keras itself is not imported yet, the stand-ins are registered as soon as it is.
+    A placeholder is registered under the name of each class. It imports the module when Keras loads
+    a saved model with that class. Keras itself is not imported: if it is not imported yet, the
+    placeholders are registered right after its import.
 
     Args:
-        package: under which the classes are registered.
-        homes: module of each registered class.
+        package: package name under which the classes are registered.
+        homes: the module of each class.
     """
 
     def register(keras: ModuleType) -> None:
         registered = keras.saving.get_custom_objects()
         for name, home in homes.items():
-            registered.setdefault(f"{package}>{name}", _StandIn(home, name))
+            registered.setdefault(f"{package}>{name}", _placeholder(home, name))
 
     if "keras" in sys.modules:
         register(sys.modules["keras"])
@@ -55,20 +50,16 @@ def register_lazily(package: str, homes: Mapping[str, str]) -> None:
         sys.meta_path.insert(0, _AfterImport("keras", register))
 
 
-@dataclasses.dataclass(frozen=True)
-class _StandIn:
-    """What Keras finds under the registered name of a class that is not imported yet."""
+def _placeholder(home: str, name: str) -> SimpleNamespace:
+    def from_config(config: dict[str, Any]) -> Any:
+        # The import replaces this placeholder with the class.
+        return getattr(importlib.import_module(home), name).from_config(config)
 
-    home: str
-    name: str
-
-    def from_config(self, config: dict[str, Any]) -> Any:
-        # The import registers the class itself in place of this.
-        return getattr(importlib.import_module(self.home), self.name).from_config(config)
+    return SimpleNamespace(from_config=from_config)
 
 
 class _AfterImport:
-    """A finder of modules that calls a function with one of them once it is imported."""
+    """Import hook that calls a function with a module right after its import."""
 
     def __init__(self, name: str, call: Callable[[ModuleType], None]):
         self._name = name

@@ -1,4 +1,4 @@
-"""bfloat16: whether this machine multiplies it fast, and a policy for the layers of a block."""
+"""Precisions, bfloat16 support of this machine, and Keras dtype policies."""
 
 import contextlib
 from collections.abc import Iterator
@@ -8,26 +8,25 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-# In which a biLM may multiply, and their Keras dtype policies.
+# Precisions of a biLM's matrix products, with their Keras dtype policies.
 PRECISIONS = {"float32": "float32", "bfloat16": "mixed_bfloat16"}
 _CPU_FLAGS = Path("/proc/cpuinfo")
 _FAST_FLAGS = frozenset({"avx512_bf16", "amx_bf16"})
 
 
 def usable_precision(precision: str) -> str:
-    """The precision asked for, or float32 where bfloat16 would be slower by far.
+    """Returns `precision`, or "float32" with a warning if bfloat16 is slow on this machine.
 
-    Without instructions for products of bfloat16, a processor may need a hundred times longer than
-    for those of float32.
+    Processors without bfloat16 instructions may take 100 times longer than with float32.
 
     Args:
-        precision: a name of a Keras dtype policy.
+        precision: name of a Keras dtype policy.
     """
     if "bfloat16" not in precision or has_fast_bfloat16():
         return precision
     logging.warning(
-        "This processor has none of the instructions %s, and there is no GPU: float32 is used in "
-        "place of %s, which would be far slower here.",
+        "This machine has no GPU, and its processor has none of the instructions %s: using "
+        "float32 instead of %s, which would be much slower.",
         ", ".join(sorted(_FAST_FLAGS)),
         precision,
     )
@@ -35,7 +34,7 @@ def usable_precision(precision: str) -> str:
 
 
 def has_fast_bfloat16() -> bool:
-    """Whether there is a GPU, or a processor with instructions for products of bfloat16."""
+    """Whether this machine has a GPU or a processor with bfloat16 instructions."""
     if tf.config.list_physical_devices("GPU"):
         return True
     try:
@@ -48,7 +47,7 @@ def has_fast_bfloat16() -> bool:
 
 @contextlib.contextmanager
 def dtype_policy(name: str) -> Iterator[None]:
-    """A block whose new layers have that Keras dtype policy."""
+    """Context manager: layers created in the block get this Keras dtype policy."""
     before = keras.config.dtype_policy()
     keras.config.set_dtype_policy(name)
     try:

@@ -1,4 +1,4 @@
-"""Progress of long work on stderr: a bar on a terminal, a plain line now and then elsewhere."""
+"""Progress on stderr: a bar on a terminal, a plain line every 10 seconds elsewhere."""
 
 import sys
 import time
@@ -16,13 +16,13 @@ PLAIN_INTERVAL = 10.0
 def progress(
     total: int | None, description: str, unit: str, initial: int = 0, shown: bool = True
 ) -> Any:
-    """A meter with `update(n)`, `note(text)` and `close()`; it closes itself as a context manager.
+    """Creates a progress meter: a context manager with `update(n)`, `note(text)` and `close()`.
 
     Args:
-        total: units of all the work, or None if that is not known.
-        description: what is done, a word or two.
-        unit: what is counted, in the plural.
-        initial: units done before.
+        total: number of units, or None if it is unknown.
+        description: a word or two, such as "embedding".
+        unit: name of the units, in the plural.
+        initial: units that are already done.
         shown: whether to write anything.
     """
     if shown and sys.stderr.isatty():
@@ -40,7 +40,7 @@ def progress(
 def progress_over(
     items: Iterable[Item], total: int | None, description: str, unit: str
 ) -> Iterator:
-    """Gives the items, and shows how many were taken."""
+    """Yields the items and shows their progress."""
     with progress(total, description, unit) as meter:
         for item in items:
             yield item

@@ -1,8 +1,7 @@
-"""Settings of a run, each declared once.
+"""Settings of a run, each declared once as a field of a frozen dataclass.
 
-A setting is a field of a frozen dataclass: its type, range, default, help text, and whether it may
-change when a run is resumed. The command line, the checks, the rule for resuming and the tables of
-the documentation are derived from these declarations.
+The command-line options, checks, rules for resuming and tables of the documentation are derived
+from these declarations.
 """
 
 import argparse
@@ -21,16 +20,16 @@ from typing import Any
 class Setting:
     """The declaration of a setting.
 
-    help: a phrase for `--help`, without the default.
-    kind: int, float, str, bool (a flag), tuple (several strings) or object; by default the type
-        with which the field is annotated.
-    group: title of its group in `--help`; by default that of the setting before it.
-    choices: allowed values; empty allows all in the range.
-    least, above, below, most: the range of a number; None for no bound.
+    help: text for `--help`, without the default.
+    kind: int, float, str, bool (a flag), tuple (of strings) or object. Defaults to the annotated
+        type of the field.
+    group: group title in `--help`. Defaults to that of the previous setting.
+    choices: allowed values; empty if all values in the range are allowed.
+    least, above, below, most: bounds of a number, or None.
     metavar: placeholder for the value in `--help`.
-    option: name of the command-line option, if it is not that of the field; None for no option.
-    usual: what the help says of the default, if the default itself does not tell.
-    may_change: whether it may differ when a run is resumed.
+    option: command-line option; "" derives it from the field name, None declares none.
+    usual: description of the default in `--help`, if it is not the default value itself.
+    may_change: whether it may change when a run is resumed.
     """
 
     help: str
@@ -48,7 +47,7 @@ class Setting:
 
     @property
     def allowed(self) -> str:
-        """The allowed values, such as "an integer of at least 1"."""
+        """Description of the allowed values, such as "an integer of at least 1"."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         words = {int: "an integer", float: "a number"}.get(self.kind, "a string")
@@ -65,7 +64,7 @@ class Setting:
         return f"{words} {' and '.join(bounds)}".strip()
 
     def allows(self, value: Any) -> bool:
-        """Whether a value has the type and is in the range."""
+        """Whether a value has the right type and is in range."""
         if self.choices:
             return value in self.choices
         if self.kind not in (int, float):
@@ -81,7 +80,7 @@ class Setting:
         )
 
     def parse(self, text: str) -> Any:
-        """The value of an option. Raises `argparse.ArgumentTypeError` if it is not allowed."""
+        """Parses an option's value. Raises `argparse.ArgumentTypeError` if it is not allowed."""
         try:
             value = self.kind(text) if self.kind in (int, float) else text
         except ValueError:
@@ -92,11 +91,11 @@ class Setting:
 
 
 def setting(default: Any = dataclasses.MISSING, **declaration: Any) -> Any:
-    """A field of a dataclass of settings.
+    """Declares a field of a settings dataclass.
 
     Args:
-        default: its default; a field without one must be given.
-        **declaration: the arguments of `Setting`.
+        default: the default; without one, the setting is required.
+        **declaration: arguments of `Setting`.
     """
     return dataclasses.field(
         default=default, metadata={"setting": Setting(**{"metavar": "N", **declaration})}
@@ -105,27 +104,27 @@ def setting(default: Any = dataclasses.MISSING, **declaration: Any) -> Any:
 
 @functools.cache
 def settings_of(config_class: Any) -> dict[str, Setting]:
-    """The declarations of a dataclass of settings, by their names."""
+    """Returns the declarations of a settings dataclass by name."""
     types, group, declared = typing.get_type_hints(config_class), "", {}
     for field in dataclasses.fields(config_class):
-        one = field.metadata["setting"]
-        group = one.group or group
-        kinds = [one.kind, *typing.get_args(types[field.name]), types[field.name]]
+        declaration = field.metadata["setting"]
+        group = declaration.group or group
+        kinds = [declaration.kind, *typing.get_args(types[field.name]), types[field.name]]
         kind = next((kind for kind in kinds if kind in (int, float, str, bool)), object)
         if typing.get_origin(types[field.name]) is tuple:
             kind = tuple
-        declared[field.name] = dataclasses.replace(one, group=group, kind=kind)
+        declared[field.name] = dataclasses.replace(declaration, group=group, kind=kind)
     return declared
 
 
 def normalize_settings(config: Any) -> None:
-    """Turns paths into strings, and one path where several are expected into a tuple of one."""
-    for name, one in settings_of(type(config)).items():
+    """Converts paths to strings, and a single path to a tuple if the setting is a tuple."""
+    for name, declaration in settings_of(type(config)).items():
         value = getattr(config, name)
-        if one.kind is tuple:
+        if declaration.kind is tuple:
             value = (value,) if isinstance(value, str | os.PathLike) else value or ()
             value = tuple(map(os.fspath, value))
-        elif isinstance(value, os.PathLike) and one.kind is str:
+        elif isinstance(value, os.PathLike) and declaration.kind is str:
             value = os.fspath(value)
         object.__setattr__(config, name, value)
 
@@ -134,69 +133,70 @@ def check_settings(config: Any, exclusive: Iterable[tuple[str, str]]) -> None:
     """Checks the type and range of each setting.
 
     Args:
-        config: a dataclass of settings.
-        exclusive: pairs of settings of which only one may be set.
+        config: a settings dataclass.
+        exclusive: pairs of settings that exclude each other.
 
     Raises:
-        ValueError: a value is not allowed, or two exclude each other.
+        ValueError: a value is not allowed, or two settings exclude each other.
     """
     declared = settings_of(type(config))
     for field in dataclasses.fields(config):
-        one, value = declared[field.name], getattr(config, field.name)
+        declaration, value = declared[field.name], getattr(config, field.name)
         if value is None and field.default is None:
             continue
-        if one.kind is bool and not isinstance(value, bool):
+        if declaration.kind is bool and not isinstance(value, bool):
             raise ValueError(f"`{field.name}` must be true or false. Received: {value!r}")
-        if not one.allows(value):
-            raise ValueError(f"`{field.name}` must be {one.allowed}. Received: {value!r}")
+        if not declaration.allows(value):
+            raise ValueError(f"`{field.name}` must be {declaration.allowed}. Received: {value!r}")
     for first, second in exclusive:
-        # Flags are False where other settings are None.
         if getattr(config, first) and getattr(config, second):
             raise ValueError(f"`{first}` and `{second}` exclude each other: pass one of them.")
 
 
 def settings_as_json(config: Any) -> dict[str, Any]:
-    """The settings as a JSON file holds them: tuples are lists, and paths are strings."""
+    """The settings as JSON values: tuples become lists, and paths strings."""
     return json.loads(json.dumps(dataclasses.asdict(config), default=os.fspath))
 
 
 def changed_settings(
     config_class: Any, now: Mapping[str, Any], before: Mapping[str, Any]
 ) -> list[str]:
-    """Descriptions of the settings that must not change when a run is resumed, but did.
+    """Describes the settings that changed although they must not when a run is resumed.
 
     Args:
-        config_class: the dataclass of the settings.
-        now: the settings of the resumed run, see `settings_as_json`.
-        before: those of the run before. A setting that it lacks had its default.
+        config_class: the settings dataclass.
+        now: settings of the resumed run, see `settings_as_json`.
+        before: recorded settings. Missing ones had their default.
     """
     declared = settings_of(config_class)
-    before = {**{one.name: one.default for one in dataclasses.fields(config_class)}, **before}
+    before = {field.name: field.default for field in dataclasses.fields(config_class)} | before
     return [
         f"{name} was {before[name]!r}, is {now[name]!r}"
-        for name, one in declared.items()
-        if not one.may_change and before[name] != now[name]
+        for name, declaration in declared.items()
+        if not declaration.may_change and before[name] != now[name]
     ]
 
 
 def resumed_settings(
     config_class: Any, path: Path, changes: Mapping[str, Any], exclusive: Iterable[tuple[str, str]]
 ) -> dict[str, Any]:
-    """The settings that resume a run.
+    """Returns the recorded settings of a run, with changes, to resume it.
 
     Args:
-        config_class: the dataclass of the settings.
+        config_class: the settings dataclass.
         path: the record of the run, see `read_record`.
         changes: settings that replace recorded ones.
-        exclusive: pairs of settings of which only one may be set. A change of one of them drops
-            the recorded value of the other.
+        exclusive: pairs of settings that exclude each other. A change of one drops the recorded
+            value of the other.
 
     Raises:
         FileNotFoundError: there is no record.
-        ValueError: it is damaged.
+        ValueError: the record is damaged.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"{path.parent} holds no run to resume: there is no {path.name}.")
+        raise FileNotFoundError(
+            f"{path.parent} contains no run to resume: there is no {path.name}."
+        )
     changes = {**changes, "resume": True}
     pairs = [pair for both in exclusive for pair in (both, both[::-1])]
     dropped = {other for name, other in pairs if changes.get(name)}
@@ -206,16 +206,16 @@ def resumed_settings(
 
 
 def read_record(path: Path) -> dict[str, Any]:
-    """The record of a run: its `settings`, and its results.
+    """Reads the record of a run: a dict with its `settings` and results.
 
     Raises:
         ValueError: the file is damaged.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(record, dict) or not isinstance(record.get("settings"), dict):
-            raise ValueError("it has no settings.")
+            raise ValueError("`settings` is missing.")
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from None
     return record
@@ -224,51 +224,52 @@ def read_record(path: Path) -> dict[str, Any]:
 def add_settings(
     parser: argparse.ArgumentParser, config_class: Any, leave_out: Iterable[str] = ()
 ) -> None:
-    """Adds an option for each setting, in their groups. Only options that are given are set.
+    """Adds an option for each setting. The namespace contains only the options that are given.
 
     Args:
-        parser: of a subcommand.
-        config_class: the dataclass of the settings.
-        leave_out: names of settings that get no option.
+        parser: parser of a subcommand.
+        config_class: the settings dataclass.
+        leave_out: settings without an option.
     """
     groups: dict[str, Any] = {}
     for field in dataclasses.fields(config_class):
-        one = settings_of(config_class)[field.name]
-        if field.name in leave_out or one.option is None:
+        declaration = settings_of(config_class)[field.name]
+        if field.name in leave_out or declaration.option is None:
             continue
-        if one.group not in groups:
-            groups[one.group] = parser.add_argument_group(one.group)
-        _add_option(groups[one.group], field, one)
+        title = declaration.group
+        if title not in groups:
+            groups[title] = parser.add_argument_group(title)
+        _add_option(groups[title], field, declaration)
 
 
-def _add_option(group: Any, field: dataclasses.Field, one: Setting) -> None:
-    option = one.option or f"--{field.name.replace('_', '-')}"
+def _add_option(group: Any, field: dataclasses.Field, declared: Setting) -> None:
+    option = declared.option or f"--{field.name.replace('_', '-')}"
     shared: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
-    if one.kind is bool:
+    if declared.kind is bool:
         action = "store_false" if field.default else "store_true"
-        group.add_argument(option, action=action, help=one.help, **shared)
+        group.add_argument(option, action=action, help=declared.help, **shared)
         return
-    usual = one.usual
+    usual = declared.usual
     if usual is None and field.default not in (None, (), "", dataclasses.MISSING):
-        usual = f"{field.default:g}" if one.kind is float else str(field.default)
-    shared["help"] = f"{one.help} (default: {usual})" if usual else one.help
-    if one.kind is tuple:
-        group.add_argument(option, nargs="+", metavar=one.metavar, **shared)
-    elif one.choices:
-        group.add_argument(option, choices=one.choices, **shared)
+        usual = f"{field.default:g}" if declared.kind is float else str(field.default)
+    shared["help"] = f"{declared.help} (default: {usual})" if usual else declared.help
+    if declared.kind is tuple:
+        group.add_argument(option, nargs="+", metavar=declared.metavar, **shared)
+    elif declared.choices:
+        group.add_argument(option, choices=declared.choices, **shared)
     else:
-        group.add_argument(option, type=one.parse, metavar=one.metavar, **shared)
+        group.add_argument(option, type=declared.parse, metavar=declared.metavar, **shared)
 
 
 def config_from_options(
     parser: argparse.ArgumentParser, config_class: Any, given: Mapping[str, Any]
 ) -> Any:
-    """The configuration of a run, or of a resumed one, which needs only the changes.
+    """Builds the configuration of a run. A resumed run needs only the settings that change.
 
     Args:
-        parser: of the call. It ends the call with status 2 if an option is missing or wrong.
-        config_class: the dataclass of the settings, with `resumed`.
-        given: the settings that the call sets, perhaps among others.
+        parser: the parser; it exits with status 2 if a required option is missing.
+        config_class: the settings dataclass, with a class method `resumed`.
+        given: the parsed options; other names are ignored.
     """
     settings = {name: given[name] for name in settings_of(config_class) if name in given}
     reason = ""
@@ -276,9 +277,12 @@ def config_from_options(
         try:
             return config_class.resumed(**settings)
         except FileNotFoundError:
-            reason = f" ({settings['workdir']} holds no run to resume)"
-    needed = [one for one in dataclasses.fields(config_class) if one.default is dataclasses.MISSING]
-    missing = ", ".join(f"--{one.name}" for one in needed if one.name not in settings)
+            reason = f" ({settings['workdir']} contains no run to resume)"
+    missing = ", ".join(
+        f"--{field.name}"
+        for field in dataclasses.fields(config_class)
+        if field.default is dataclasses.MISSING and field.name not in settings
+    )
     if missing:
         parser.error(f"the following arguments are required: {missing}{reason}")
     return config_class(**settings)

@@ -1,30 +1,30 @@
-"""How the operations of this process share the processor's cores."""
+"""Number of processor cores, and TensorFlow's threads per operation."""
 
 import os
 
 import tensorflow as tf
 
-# Widths of an LSTM's cell up to which training is faster with one thread per operation: on any
-# machine, and on one with no more cores than a biLM has directions.
+# Largest LSTM cell width for which training is faster with one thread per operation: on any
+# machine, and on a machine with at most two cores, one for each direction of a biLM.
 _SMALL_DIM = 256
 _SMALL_DIM_OF_TWO_CORES = 1024
 
 
 def num_cores() -> int:
-    """Cores that this process may use."""
+    """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def one_thread_per_operation() -> bool:
-    """Has TensorFlow run each operation in one thread; several still run side by side.
+    """Makes TensorFlow run each operation in one thread; operations still run in parallel.
 
-    Short operations take longer when they are split over threads. It concerns all that the process
-    does with TensorFlow, and must be said before TensorFlow has begun to work.
+    Short operations are slower when they are split over threads. The setting applies to the
+    complete process and must be made before TensorFlow is initialized.
 
     Returns:
-        Whether it was in time.
+        False if TensorFlow was already initialized and the setting did not change.
     """
     try:
         tf.config.threading.set_intra_op_parallelism_threads(1)
@@ -34,22 +34,22 @@ def one_thread_per_operation() -> bool:
 
 
 def share_cores_for_embedding() -> bool:
-    """Does so where a biLM's two directions, side by side, keep all cores busy.
+    """Calls `one_thread_per_operation` if the two directions of a biLM keep all cores busy.
 
     Returns:
-        Whether there are so few cores, and it was in time.
+        Whether the setting was changed.
     """
     return num_cores() <= 2 and one_thread_per_operation()
 
 
 def share_cores_for_training(dim: int) -> bool:
-    """Does so where a biLM's operations are too short to be split over this machine's cores.
+    """Calls `one_thread_per_operation` if a biLM's operations are too short to be split.
 
     Args:
-        dim: width of the cell of an LSTM.
+        dim: int. Width of the LSTM cell.
 
     Returns:
-        Whether they are, and it was in time.
+        Whether the setting was changed.
     """
     small = _SMALL_DIM_OF_TWO_CORES if num_cores() <= 2 else _SMALL_DIM
     return dim <= small and one_thread_per_operation()

@@ -176,7 +176,7 @@ def test_without_a_run_to_resume_train_names_the_options_that_are_missing(comman
     for arguments, missing in (
         (("--workdir", trained), "required: --corpus, --vocab"),
         (("--workdir", "new", "--vocab", "v.txt"), "required: --corpus"),
-        (("--workdir", "new", "--resume"), "required: --corpus, --vocab (new holds no run to res"),
+        (("--workdir", "new", "--resume"), "required: --corpus, --vocab (new contains no run to"),
     ):
         status, out, err = command("train", *arguments)
         assert (status, out) == (2, "")
@@ -470,7 +470,7 @@ def test_a_target_that_holds_more_is_not_replaced(command, trained):
     names = {path.name for path in trained.iterdir()}
     status, _, err = command("convert", trained, trained, "--overwrite")
     assert status == 2
-    assert "holds more than would be written" in err
+    assert "contains other files" in err
     assert {path.name for path in trained.iterdir()} == names
 
 

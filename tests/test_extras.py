@@ -12,7 +12,7 @@ def test_a_module_that_is_there_is_given():
 def test_a_missing_package_is_told_with_the_extra_that_brings_it():
     with pytest.raises(
         MissingExtraError,
-        match=r"A picture needs no_such_package: pip install 'elmo_tf\[plot\]' brings it\.",
+        match=r"A picture needs no_such_package. Install it with: pip install 'elmo_tf\[plot\]'",
     ):
         require_extra("no_such_package.figure", "plot", "A picture")
 

@@ -24,7 +24,7 @@ def test_elsewhere_float32_takes_its_place_and_a_warning_says_so(flags, names, c
     flags(names)
     with caplog.at_level("WARNING", logger="absl"):
         assert precision.usable_precision("mixed_bfloat16") == "float32"
-    assert "float32 is used in place of mixed_bfloat16" in caplog.text
+    assert "using float32 instead of mixed_bfloat16" in caplog.text
 
 
 def test_where_nothing_is_known_of_the_processor_bfloat16_is_not_trusted(flags):

@@ -1,4 +1,4 @@
-"""A file of the web ─► Keras's cache on the disk, once."""
+"""Downloads of files into Keras's cache."""
 
 import contextlib
 import json
@@ -14,30 +14,29 @@ import keras
 
 
 def cache_folder(name: str) -> Path:
-    """A folder of ours in Keras's cache.
+    """Returns the directory `elmo_tf/NAME` in Keras's cache.
 
-    That is `~/.keras`, or what `KERAS_HOME` names, or, where that cannot be written, `.keras` among
-    the temporary files, as Keras itself has it.
+    As in Keras, the cache is `KERAS_HOME` or `~/.keras`, or if that is not writable, `.keras` in
+    the directory for temporary files.
     """
     home = Path(os.path.expanduser(os.environ.get("KERAS_HOME") or os.path.join("~", ".keras")))
-    there = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
-    if not os.access(there, os.W_OK):
+    existing = next(folder for folder in (home, *home.absolute().parents) if folder.exists())
+    if not os.access(existing, os.W_OK):
         home = Path(tempfile.gettempdir(), ".keras")
     return home / "elmo_tf" / name
 
 
 def cached_file(address: str, folder: Path) -> Path:
-    """The file of an address, downloaded unless it is in a folder already.
+    """Downloads a file, unless it is in the directory already, and returns its path.
 
-    It appears when it is complete and is of the kind that its name tells: several processes may ask
-    for it at once, and what a network answers in place of it is not kept.
+    The file appears when it is complete and valid. Several processes may download it at once.
 
     Args:
-        address: http(s).
-        folder: made if it is not there.
+        address: http(s) URL.
+        folder: directory; created if missing.
 
     Raises:
-        OSError: it cannot be downloaded or written. The message tells the address or the folder.
+        OSError: the file cannot be downloaded or written. The message names the URL or directory.
     """
     file = folder / Path(urlsplit(address).path).name
     if file.exists():
@@ -47,27 +46,27 @@ def cached_file(address: str, folder: Path) -> Path:
         part = tempfile.TemporaryDirectory(prefix=".part-", dir=folder)
     except OSError as error:
         raise OSError(
-            f"Cannot write to {folder}: {error}. Have KERAS_HOME name a folder that can be written."
+            f"Cannot write to {folder}: {error}. Set KERAS_HOME to a writable directory."
         ) from error
     with part:
         try:
             with contextlib.redirect_stdout(sys.stderr):  # Keras shows its progress on stdout
                 fetched = keras.utils.get_file(origin=address, cache_dir=part.name, cache_subdir="")
             _check_kind(Path(fetched))
-        except Exception as error:  # urllib, Keras and sockets each raise their own
+        except Exception as error:  # of urllib, Keras or sockets
             raise OSError(f"Cannot download {address}: {error}") from error
         os.replace(fetched, file)
     return file
 
 
 def _check_kind(file: Path) -> None:
-    """A network that wants somebody to log in answers everything with a page of its own."""
+    """Checks the format of a download, which may be the login page of a network."""
     if file.suffix == ".json":
         try:
             json.loads(file.read_text(encoding="utf-8"))
         except ValueError:
-            raise ValueError("what came is not JSON") from None
+            raise ValueError("the response is not JSON") from None
     elif file.suffix == ".hdf5" and not h5py.is_hdf5(file):
-        raise ValueError("what came is not HDF5")
+        raise ValueError("the response is not HDF5")
     elif file.suffix == ".zip" and not zipfile.is_zipfile(file):
-        raise ValueError("what came is not a zip")
+        raise ValueError("the response is not a zip file")

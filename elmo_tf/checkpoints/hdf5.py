@@ -1,4 +1,4 @@
-"""Walks a table of names: HDF5 file → variables, and variables → HDF5 file."""
+"""HDF5 files ↔ variables, by the tables of `names`."""
 
 import os
 from collections.abc import Callable, Iterable, Sequence
@@ -12,7 +12,7 @@ from elmo_tf.files import atomic_file
 from elmo_tf.layers.large_tables import take_rows
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 
-_NUMBERS_AT_ONCE = 2**24  # 64 MiB of float32
+_CHUNK_SIZE = 2**24  # numbers: 64 MiB of float32
 
 
 def read_weights(
@@ -21,19 +21,19 @@ def read_weights(
     variables: dict[str, keras.Variable],
     ignore: Iterable[str] = (),
 ) -> None:
-    """Fills variables from an HDF5 file, or changes none of them.
+    """Loads variables from an HDF5 file. If that fails, no variable is changed.
 
     Args:
         path: the file.
         rules: the table.
-        variables: by their path, see `variables_by_path`. All that can be trained must be in the
-            table.
-        ignore: datasets that the file may hold beside those of the table.
+        variables: variables by path, see `variables_by_path`. The table must contain all trainable
+            ones.
+        ignore: further datasets that the file may contain.
 
     Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: the file is damaged, lacks a dataset, holds one that the table does not know, or
-            one of another shape; or a variable is not in the table.
+        FileNotFoundError: the file does not exist.
+        ValueError: the file is damaged, or a dataset is missing, unknown or has the wrong shape; or
+            a variable is not in the table.
     """
     with _open(path) as file:
 
@@ -43,7 +43,7 @@ def read_weights(
             except OSError as error:
                 raise ValueError(
                     f"Cannot read `{dataset}` from {os.fspath(path)}: {error}. The file is "
-                    "damaged; fetch or write it again."
+                    "damaged: download or write it again."
                 ) from None
 
         fill_variables(path, rules, variables, _dataset_names(file) - set(ignore), read)
@@ -56,12 +56,12 @@ def fill_variables(
     found: set[str],
     read: Callable[[str], np.ndarray],
 ) -> None:
-    """Fills variables from any file of named arrays, or changes none of them.
+    """Loads variables from any file of named arrays. If that fails, no variable is changed.
 
     Args:
-        path, rules, variables: see `read_weights`; the path is for messages.
-        found: names of the arrays, of which the table must need every one.
-        read: gives the array of a name.
+        path, rules, variables: see `read_weights`; the path is for error messages.
+        found: names of the arrays in the file; the table must contain all of them.
+        read: returns an array by its name.
 
     Raises:
         ValueError: see `read_weights`.
@@ -73,7 +73,7 @@ def fill_variables(
         values.update(_convert(path, rule, read(rule.dataset), variables))
     unset = sorted(n for n, v in variables.items() if v.trainable and n not in values)
     if unset:
-        raise ValueError(f"{os.fspath(path)} holds nothing for the variables {', '.join(unset)}.")
+        raise ValueError(f"{os.fspath(path)} has no values for the variables {', '.join(unset)}.")
     for name, value in values.items():
         variables[name].assign(value)
 
@@ -84,13 +84,13 @@ def write_weights(
     variables: dict[str, keras.Variable],
     dtype: str = "float32",
 ) -> None:
-    """Writes variables to an HDF5 file; it appears when it is complete.
+    """Writes variables to an HDF5 file, atomically.
 
     Args:
         path: the file.
         rules: the table.
-        variables: by their path, see `variables_by_path`.
-        dtype: "float32" or "float16", of the file. `read_weights` reads either.
+        variables: variables by path, see `variables_by_path`.
+        dtype: "float32" or "float16", the dtype of the file.
 
     Raises:
         ValueError: see `check_range`.
@@ -109,25 +109,21 @@ def write_weights(
 
 
 def check_range(variables: dict[str, keras.Variable], dtype: str) -> None:
-    """Refuses numbers that a dtype does not reach; infinity and not-a-number stay what they are.
-
-    Raises:
-        ValueError: there is such a number.
-    """
+    """Raises `ValueError` if a finite value is out of the range of a dtype."""
     if dtype == "float32":
         return
     largest = np.finfo(dtype).max
     for name, variable in variables.items():
         array = np.asarray(variable.numpy(), np.float32)
         if np.any(np.isfinite(array) & (np.abs(array) > largest)):
-            raise ValueError(f"`{name}` holds numbers beyond ±{largest:g}, the range of {dtype}.")
+            raise ValueError(f"`{name}` has values beyond ±{largest:g}, the range of {dtype}.")
 
 
 def _write_rows(file: h5py.File, name: str, table: keras.Variable, dtype: str) -> None:
-    """Writes a table some rows at a time: a copy of a large one may not fit beside it."""
+    """Writes a table in chunks of rows, to save memory."""
     num_rows, width = table.shape
     dataset = file.create_dataset(name, table.shape, dtype)
-    size = max(1, _NUMBERS_AT_ONCE // width)
+    size = max(1, _CHUNK_SIZE // width)
     for start in range(0, num_rows, size):
         rows = take_rows(table, np.arange(start, min(start + size, num_rows)))
         dataset[start : start + size] = _converted(np.asarray(rows), dtype)
@@ -139,13 +135,13 @@ def _converted(array: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
-    """The weights of a layer, frozen or not, by their path below it."""
+    """All weights of a layer, by their path within the layer."""
     prefix = f"{layer.name}/"
     return {weight.path.removeprefix(prefix): weight for weight in layer.weights}
 
 
 def softmax_variables(softmax: SampledSoftmax) -> dict[str, keras.Variable]:
-    """The weights of a softmax by their names in `softmax_rules`, whoever else shares them."""
+    """The weights of a softmax, by their names in `softmax_rules`."""
     return {"W": softmax.kernel, "b": softmax.bias}
 
 
@@ -156,8 +152,8 @@ def _open(path: str | os.PathLike) -> h5py.File:
         return h5py.File(path, "r")
     except OSError as error:
         raise ValueError(
-            f"Cannot open {os.fspath(path)} as HDF5: {error}. It is another kind of file, or was "
-            "cut short while it was copied."
+            f"Cannot open {os.fspath(path)} as HDF5: {error}. It is not an HDF5 file, or the copy "
+            "is incomplete."
         ) from None
 
 
@@ -173,7 +169,7 @@ def _check_names(path: str | os.PathLike, found: set[str], wanted: set[str]) -> 
     if missing:
         problems.append(f"the file lacks {', '.join(f'`{name}`' for name in missing)}")
     if unknown:
-        problems.append(f"the model has no use for {', '.join(f'`{name}`' for name in unknown)}")
+        problems.append(f"the model does not use {', '.join(f'`{name}`' for name in unknown)}")
     if problems:
         raise ValueError(
             f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this "
@@ -187,7 +183,7 @@ def _convert(
     array: np.ndarray,
     variables: dict[str, keras.Variable],
 ) -> dict[str, np.ndarray]:
-    # What the file should hold is told by the model's own shapes, taken the other way.
+    # The inverse conversion of the variables yields the expected shape.
     expected = rule.to_file([np.empty(variables[name].shape, bool) for name in rule.variables])
     if array.shape != expected.shape:
         raise ValueError(
@@ -197,6 +193,6 @@ def _convert(
         )
     if array.dtype.kind != "f":
         raise ValueError(
-            f"`{rule.dataset}` in {os.fspath(path)} must hold floats. Received: {array.dtype}"
+            f"`{rule.dataset}` in {os.fspath(path)} must contain floats. Received: {array.dtype}"
         )
     return dict(zip(rule.variables, rule.from_file(array), strict=True))

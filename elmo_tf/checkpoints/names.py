@@ -1,4 +1,4 @@
-"""What the weights of a biLM are called in the published files: the table that all else walks."""
+"""Tables of the datasets in checkpoint files and the variables of a biLM."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -9,14 +9,14 @@ from elmo_tf.config import BiLMConfig
 
 
 class WeightRule(NamedTuple):
-    """One dataset of a file, and the variables that it fills.
+    """A dataset of a file and its variables.
 
     Args:
         dataset: name in the file.
         variables: paths within the `BiLM`, in the order of `from_file`'s results.
-        from_file: array of the file → arrays of the variables.
-        to_file: arrays of the variables → array of the file.
-        is_optional: whether the dataset is left out if it is all zeros, as the variables then are.
+        from_file: converts the array of the file to arrays of the variables.
+        to_file: converts arrays of the variables to the array of the file.
+        is_optional: whether the dataset is omitted if it is all zeros.
     """
 
     dataset: str
@@ -27,14 +27,14 @@ class WeightRule(NamedTuple):
 
     @property
     def is_plain(self) -> bool:
-        """Whether the dataset is the variable as it is."""
+        """Whether the dataset equals the variable, without conversion."""
         return self.to_file is WeightRule._field_defaults["to_file"]
 
 
 def weight_rules(config: BiLMConfig) -> list[WeightRule]:
-    """The table of `weights.hdf5` for a biLM of that shape.
+    """Returns the table of `weights.hdf5`.
 
-    That of the published files, and the state that `BiLM.warm_start` leaves, which other
+    It is the table of the published files, and the state of `BiLM.warm_start`, which other
     implementations do not read.
     """
     state = WeightRule("initial_state", ("initial_state",), is_optional=True)
@@ -42,7 +42,7 @@ def weight_rules(config: BiLMConfig) -> list[WeightRule]:
 
 
 def published_rules(config: BiLMConfig) -> list[WeightRule]:
-    """The table for a biLM of that shape.
+    """Returns the table of the published files.
 
     Source: `weights.hdf5` of the published checkpoints.
     """
@@ -51,18 +51,18 @@ def published_rules(config: BiLMConfig) -> list[WeightRule]:
 
 
 def token_embedding_rules() -> list[WeightRule]:
-    """The table of a token-embedding file, which stands beside the weights."""
+    """Returns the table of `token_embeddings.hdf5`."""
     return [WeightRule("embedding", ("token_embedding/embedding",))]
 
 
 def softmax_rules() -> list[WeightRule]:
-    """The table of `softmax.hdf5`, whose variables are those of a `SampledSoftmax`."""
+    """Returns the table of `softmax.hdf5`, for the variables of a `SampledSoftmax`."""
     return [WeightRule("W", ("W",)), WeightRule("b", ("b",))]
 
 
 def _char_cnn_rules(config: BiLMConfig) -> Iterator[WeightRule]:
     char_cnn = config.char_cnn
-    # The file leaves out the zero row of id 0, as `CharCNN` does.
+    # The file omits the zero row of id 0, as `CharCNN` does.
     yield WeightRule("char_embed", ("token_encoder/char_cnn/char_embedding",))
     for i in range(len(char_cnn.filters)):
         yield WeightRule(
@@ -94,7 +94,7 @@ def _lstm_rules(config: BiLMConfig) -> Iterator[WeightRule]:
             yield WeightRule(
                 f"{cell}/W_0",
                 (f"{variable}/kernel", f"{variable}/recurrent_kernel"),
-                lambda array: np.split(array, 2),  # file: input's rows above the state's
+                lambda array: np.split(array, 2),  # file: rows of the input, then of the state
                 np.concatenate,
             )
             yield WeightRule(f"{cell}/B", (f"{variable}/bias",))

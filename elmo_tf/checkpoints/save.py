@@ -1,4 +1,4 @@
-"""BiLM → options.json + weights.hdf5, as the original and the PyTorch implementation read them."""
+"""Saving of checkpoints, in the format of the original and the PyTorch implementation."""
 
 import json
 import os
@@ -27,30 +27,29 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.vocabulary import Vocabulary
 
-# What numbers of `weights.hdf5` may be.
+# Dtypes of `weights.hdf5`.
 DTYPES = ("float32", "float16")
 
-# What `save_bilm` may write.
+# Files that `save_bilm` may write.
 BILM_FILES = (OPTIONS_FILE, WEIGHTS_FILE, EMBEDDINGS_FILE, VOCABULARY_FILE)
 
 
 def save_bilm(bilm: BiLM, directory: str | os.PathLike, dtype: str = "float32") -> None:
     """Writes `options.json` and `weights.hdf5`.
 
-    A biLM without a character CNN also gets `token_embeddings.hdf5` and, if it has a vocabulary,
-    `vocab.txt`. Each file appears when it is complete; files of these names are replaced. The
-    state that `warm_start` leaves is one more dataset of the weights, `initial_state` (direction,
-    layer, projection_dim + dim), which other implementations pass over.
+    For a biLM without a character CNN, also `token_embeddings.hdf5` and, if it has a vocabulary,
+    `vocab.txt`. Existing files are replaced atomically. The state of `warm_start` is the dataset
+    `initial_state` (direction, layer, projection_dim + dim), which other implementations ignore.
 
     Args:
         bilm: a `BiLM`.
-        directory: made if it is not there.
-        dtype: "float32", or "float16" for files of half the size, which `load_bilm` reads as
-            float32, and not all other implementations read.
+        directory: created if missing.
+        dtype: "float32", or "float16" for files of half the size. `load_bilm` reads both; other
+            implementations may not read float16.
 
     Raises:
         OSError: the files cannot be written.
-        ValueError: `dtype` is none of these, or a weight is beyond its range.
+        ValueError: unknown `dtype`, or a weight is out of its range.
     """
     check_choice(dtype, "dtype", DTYPES)
     directory = Path(directory)
@@ -67,10 +66,9 @@ def save_bilm(bilm: BiLM, directory: str | os.PathLike, dtype: str = "float32") 
 def save_softmax(
     softmax: SampledSoftmax, directory: str | os.PathLike, dtype: str = "float32"
 ) -> None:
-    """Writes `softmax.hdf5`, the weights that predict words, beside a biLM.
+    """Writes `softmax.hdf5`: `W`, even if it is also the embedding table, and `b`.
 
-    Both `W` and `b` are in it, though `W` may be the embedding table too. `dtype`: see `save_bilm`,
-    which is to be told the same.
+    `directory` and `dtype`: see `save_bilm`; use the same values.
     """
     path = Path(directory) / SOFTMAX_FILE
     write_weights(path, softmax_rules(), softmax_variables(softmax), dtype)
@@ -79,10 +77,7 @@ def save_softmax(
 def save_language_model(
     model: LanguageModel, directory: str | os.PathLike, dtype: str = "float32"
 ) -> None:
-    """Writes all that `load_language_model` reads: a biLM, its softmax and its vocabulary.
-
-    See `save_bilm` and `save_softmax`; `vocab.txt` is always among the files.
-    """
+    """Writes the biLM, softmax and vocabulary of a language model, for `load_language_model`."""
     save_bilm(model.bilm, directory, dtype)
     save_softmax(model.softmax, directory, dtype)
     model.vocabulary.save(Path(directory) / VOCABULARY_FILE)
@@ -91,15 +86,13 @@ def save_language_model(
 def dump_token_embeddings(
     bilm: BiLM, vocabulary: Vocabulary, path: str | os.PathLike, batch_size: int = 1024
 ) -> None:
-    """Writes the vector of every token of a vocabulary, one row each, as dataset `embedding`.
-
-    `load_bilm(…, token_embeddings=path, vocabulary=…)` then needs no character CNN.
+    """Writes the token embeddings of a vocabulary, for `load_bilm(…, token_embeddings=path)`.
 
     Args:
         bilm: a `BiLM` with a character CNN.
         vocabulary: the tokens. `<S>` and `</S>` are written as sentence boundaries.
-        path: the file; it appears when it is complete.
-        batch_size: int. Tokens encoded at a time.
+        path: the HDF5 file; its dataset `embedding` has one row per token.
+        batch_size: int. Tokens per batch.
     """
     tokens = vocabulary.tokens
     shape = (len(tokens), bilm.config.lstm.projection_dim)
@@ -112,6 +105,6 @@ def dump_token_embeddings(
 
 
 def write_json(path: str | os.PathLike, content: dict) -> None:
-    """Writes JSON for people to read; the file appears when it is complete."""
+    """Writes indented JSON, atomically."""
     with atomic_file(path) as part:
         part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The layers of a biLM, each in a file of its own."""
+"""The Keras layers of a biLM."""
 
 from elmo_tf.layers.char_cnn import CharCNN as CharCNN
 from elmo_tf.layers.highway import HighwayStack as HighwayStack

@@ -1,21 +1,21 @@
-"""The rows of a batch that still have tokens, and a loop over the tokens for those rows alone.
+"""A loop over the tokens of a batch that skips padding.
 
-Without it, each sentence of a batch costs as much as the longest.
+Without it, each sentence of a batch costs as much as the longest sentence.
 """
 
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-# Row counts are rounded up to a multiple: products of many sizes would take memory for each.
+# Row counts are rounded up to a multiple of this: TensorFlow keeps memory for every shape.
 _ROWS = 8
 
 
 class ActiveRows:
-    """For each token of a batch, the rows that are read, the longest rows first.
+    """The active rows of a batch at each token position, with the longest rows first.
 
-    Whatever the mask is, a token is read of all rows up to the last one that has it. Rows that are
-    padded on one side only, either one, so need little more than their own tokens.
+    With rows sorted by length, a position is computed for all rows up to the last one with a real
+    token there. Any mask is supported; little padding is computed if it is on one side only.
 
     Args:
         mask: bool (token, batch, 1). True = a real token.
@@ -29,8 +29,8 @@ class ActiveRows:
         self._order = tf.argsort(-lengths, stable=True)
         self._places = tf.math.invert_permutation(self._order)
         self._real = tf.gather(real, self._order, axis=1)
-        # Of a token, the rows in front of the first that has it not.
-        self._num_sure = tf.reduce_sum(tf.math.cumprod(tf.cast(self._real, tf.int32), 1), axis=1)
+        # (token,): number of leading rows without padding.
+        self._num_real = tf.reduce_sum(tf.math.cumprod(tf.cast(self._real, tf.int32), 1), axis=1)
         places = tf.range(1, self._num_rows + 1)
         needed = tf.reduce_max(tf.where(self._real, places, 0), axis=1)
         rounded = -(-needed // _ROWS) * _ROWS
@@ -40,41 +40,43 @@ class ActiveRows:
         self._packed = tf.stack([tf.cast(tokens, tf.int32), tf.gather(self._order, rows)], axis=1)
 
     def pack(self, sequence: tf.Tensor) -> tf.Tensor:
-        """(token, batch, feature) → (token · its rows, feature)."""
+        """Drops the inactive rows: (token, batch, feature) → (sum of active rows, feature)."""
         return tf.gather_nd(sequence, self._packed)
 
     def scan(
         self, step: Callable[..., Sequence[tf.Tensor]], sequences: Sequence[tf.Tensor], state: tuple
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Carries a state over the tokens: `state = step(state, *token)`, for the rows of each.
+        """Runs `state = step(state, *inputs)` over the tokens, for the active rows of each.
 
-        At a masked token the state stays as it is.
+        Masked tokens do not change the state.
 
         Args:
-            step: one step.
-            sequences: what a step reads, packed.
-            state: before the first step, each (batch, feature).
+            step: computes the next state.
+            sequences: inputs of all steps, packed.
+            state: initial state, each (batch, feature).
 
         Returns:
-            The first of the state after each token, (token, batch, feature), whatever it is at
-            tokens that are not read, and the last state.
+            The first tensor of the state after each token, (token, batch, feature), with arbitrary
+            values at masked tokens; and the final state.
         """
         arrays = [
-            self._array(one.dtype, one.shape[-1]).split(one, self._counts) for one in sequences
+            self._array(packed.dtype, packed.shape[-1]).split(packed, self._counts)
+            for packed in sequences
         ]
         outputs = self._array(state[0].dtype, state[0].shape[-1])
-        state = [tf.gather(one, self._order) for one in state]
+        state = [tf.gather(tensor, self._order) for tensor in state]
 
         def body(token, state, outputs):
             count = self._counts[token]
-            new_state = step([one[:count] for one in state], *(one.read(token) for one in arrays))
+            inputs = [array.read(token) for array in arrays]
+            new_state = step([tensor[:count] for tensor in state], *inputs)
             outputs = outputs.write(token, new_state[0])
-            sure = self._num_sure[token]
-            real = self._real[token, sure:count, tf.newaxis]
+            num_real = self._num_real[token]
+            real = self._real[token, num_real:count, tf.newaxis]
 
             def merged(new, old):
-                unsure = tf.where(real, new[sure:], old[sure:count])
-                rows = tf.concat([new[:sure], unsure, old[count:]], axis=0)
+                mixed = tf.where(real, new[num_real:], old[num_real:count])
+                rows = tf.concat([new[:num_real], mixed, old[count:]], axis=0)
                 return tf.ensure_shape(rows, old.shape)
 
             state = [merged(new, old) for new, old in zip(new_state, state, strict=True)]
@@ -83,7 +85,7 @@ class ActiveRows:
         _, state, outputs = tf.while_loop(
             lambda token, *_: token < self._num_tokens, body, (tf.constant(0), state, outputs)
         )
-        state = [tf.gather(one, self._places) for one in state]
+        state = [tf.gather(tensor, self._places) for tensor in state]
         return self._unpack(outputs.concat()), state
 
     def _array(self, dtype: tf.DType, width: int) -> tf.TensorArray:
@@ -92,11 +94,11 @@ class ActiveRows:
         )
 
     def _unpack(self, packed: tf.Tensor) -> tf.Tensor:
-        """(token · its rows, feature) → (token, batch, feature)."""
+        """(sum of active rows, feature) → (token, batch, feature)."""
         places = self._starts[:, tf.newaxis] + self._places  # (token, batch)
-        is_read = self._places < self._counts[:, tf.newaxis]
-        # A row of zeros in front stands for what was not read.
+        is_active = self._places < self._counts[:, tf.newaxis]
+        # Row 0, all zeros, is the output of inactive rows.
         packed = tf.pad(packed, [(1, 0), (0, 0)])
         return tf.ensure_shape(
-            tf.gather(packed, tf.where(is_read, places + 1, 0)), (*self._shape, packed.shape[-1])
+            tf.gather(packed, tf.where(is_active, places + 1, 0)), (*self._shape, packed.shape[-1])
         )

@@ -1,4 +1,4 @@
-"""char ids ─► CharCNN: convolutions over a token's characters, and their maxima."""
+"""char ids ─► CharCNN: convolutions over a token's characters, with max pooling."""
 
 from typing import Any
 
@@ -7,32 +7,32 @@ from keras import ops
 
 from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig
 
-# From here on, the faster form costs less than the operations that it adds.
+# From this number of filters on, the implementation of `char_cnn_tf` is faster.
 _MANY_FILTERS = 512
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class CharCNN(keras.layers.Layer):
-    """Turns the characters of a token into one vector.
+    """Computes a token's vector from its characters.
 
-    For each filter `(width, count)`: `f(max_p (sum_k e_{p+k} · W_k) + b)`, over every window `p`
-    that lies wholly in the row, where `e` embeds a character; all filters side by side.
+    For each filter `(width, count)`: `f(max_p (sum_k e_{p+k} · W_k) + b)`, where `e` are character
+    embeddings and `p` runs over all windows without padding. The outputs are concatenated.
 
     Args:
         filters: pairs (width in characters, number of filters). Defaults to the published ones.
-        embedding_dim: int >= 1. Width of a character's embedding. Defaults to 16.
-        activation: "relu" or "tanh", the `f` above. Defaults to "relu".
+        embedding_dim: int >= 1. Width of the character embeddings. Defaults to 16.
+        activation: "relu" or "tanh", `f` in the formula. Defaults to "relu".
 
     Call arguments:
-        char_ids: int (…, char), values 0 to 261 as `elmo_tf.char_ids` gives them. 0, in all of a
-            row, means that no token is here. Padding (261) is a character with an embedding.
+        char_ids: int (…, char), values 0 to 261, see `elmo_tf.char_ids`. A row of zeros is a
+            padding token. Character padding (261) has an embedding.
 
     Returns:
-        float (…, sum of counts). With a mask that is False where a row is all zeros.
+        float (…, sum of counts). The mask is False where a row is all zeros.
 
     Raises:
-        ValueError: an argument out of its range, ids that are not integers, or rows shorter than
-            the widest filter.
+        ValueError: an argument is out of range, ids are not integers, or rows are shorter than the
+            widest filter.
 
     Source: Peters et al. 2018, section 3.4; Kim et al. 2016.
     """
@@ -45,22 +45,22 @@ class CharCNN(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        checked = CharCNNConfig(
+        self._config = CharCNNConfig(
             filters=filters, embedding_dim=embedding_dim, activation=activation, max_chars=10**6
         )
-        self.filters = checked.filters
-        self.embedding_dim = checked.embedding_dim
-        self.activation = checked.activation
+        self.filters = self._config.filters
+        self.embedding_dim = embedding_dim
+        self.activation = activation
         self.supports_masking = True
 
     def build(self, input_shape):
-        width = max(width for width, _ in self.filters)
+        width = self._config.max_width
         if input_shape[-1] is not None and input_shape[-1] < width:
             raise ValueError(
-                f"`char_ids` must have at least {width} characters a row, the width of the widest "
-                f"filter. Received: shape {tuple(input_shape)}"
+                f"`char_ids` must have at least {width} characters per row, the width of the "
+                f"widest filter. Received: shape {tuple(input_shape)}"
             )
-        # One row fewer than there are ids: id 0 is no character, and always a zero vector.
+        # Without a row for id 0, whose embedding is always zero.
         self.char_embedding = self.add_weight(
             name="char_embedding",
             shape=(NUM_CHARACTERS, self.embedding_dim),
@@ -92,9 +92,9 @@ class CharCNN(keras.layers.Layer):
         ids = ops.reshape(char_ids, (-1, ops.shape(char_ids)[-1]))  # (token, char)
         table = ops.convert_to_tensor(self.char_embedding)
         table = ops.concatenate([ops.zeros_like(table[:1]), table], axis=0)  # (262, embedding)
-        # A reshape adds up what comes back for a row; optimizers would square each part of it.
+        # The reshape makes the gradient dense: it sums the contributions to each row.
         table = ops.reshape(table, table.shape)
-        if keras.config.backend() == "tensorflow" and self._num_features() >= _MANY_FILTERS:
+        if keras.config.backend() == "tensorflow" and self._config.num_filters >= _MANY_FILTERS:
             from elmo_tf.layers import char_cnn_tf
 
             kernels = [ops.convert_to_tensor(kernel) for kernel in self.kernels]
@@ -102,19 +102,16 @@ class CharCNN(keras.layers.Layer):
         else:
             embedded = ops.take(table, ids, axis=0)  # (token, char, embedding)
             windows = [ops.conv(embedded, kernel, padding="valid") for kernel in self.kernels]
-            maxima = ops.concatenate([ops.max(one, axis=1) for one in windows], axis=-1)
+            maxima = ops.concatenate([ops.max(window, axis=1) for window in windows], axis=-1)
         bias = ops.concatenate([ops.convert_to_tensor(bias) for bias in self.biases], axis=0)
         features = getattr(ops, self.activation)(maxima + bias)
-        return ops.reshape(features, (*leading, self._num_features()))
+        return ops.reshape(features, (*leading, self._config.num_filters))
 
     def compute_mask(self, char_ids, previous_mask=None):
         return ops.any(ops.not_equal(char_ids, 0), axis=-1)
 
     def compute_output_shape(self, input_shape):
-        return (*input_shape[:-1], self._num_features())
-
-    def _num_features(self) -> int:
-        return sum(count for _, count in self.filters)
+        return (*input_shape[:-1], self._config.num_filters)
 
     def get_config(self):
         return {

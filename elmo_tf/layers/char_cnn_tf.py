@@ -1,25 +1,25 @@
-"""The convolutions of `CharCNN` on TensorFlow, without the padding behind short tokens.
+"""The convolutions of `CharCNN` on TensorFlow, without the padding of short tokens.
 
-All filters become one matrix product, and tokens of like length are computed together. The plain
-form, for every backend, is in `char_cnn`; a test holds that both agree, and so do their gradients.
+All filters are one matrix product, and tokens of similar length are computed together. Tests check
+that outputs and gradients equal those of the backend-independent implementation in `char_cnn`.
 """
 
 from collections.abc import Sequence
 
 import tensorflow as tf
 
-# Tokens that are computed together. Parts of one size need few kernels, however many tokens there
-# are; and arrays of more than 32 MiB are slow: they come from the system, page by page, every time.
+# Tokens that are computed together. A fixed number means few shapes, and arrays below 32 MiB, which
+# the allocator reuses.
 _TOKENS = 64
-# Lengths to which those of a part's tokens are rounded up, so that there are few shapes. A longer
-# one, which few models have room for, stays as it is.
+# Lengths are rounded up to these, for few shapes. Longer tokens, which few models accept,
+# are not rounded.
 _LENGTHS = (5, 6, 7, 8, 9, 10, 12, 14, 17, 21, 27, 35, 50)
 
 
 def maxima(char_ids: tf.Tensor, table: tf.Tensor, kernels: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The largest product of each filter with any window of a token's characters.
+    """Computes the maximum of each filter over all windows of a token's characters.
 
-    Exact: behind a token all columns are alike, so that all windows there are, and one is enough.
+    The result is exact: all windows of padding have the same value, so one of them is enough.
 
     Args:
         char_ids: int (token, char).
@@ -29,18 +29,21 @@ def maxima(char_ids: tf.Tensor, table: tf.Tensor, kernels: Sequence[tf.Tensor]) 
     Returns:
         float (token, sum of counts).
     """
-    widest = max(kernel.shape[0] for kernel in kernels)
+    widths = [kernel.shape[0] for kernel in kernels]
+    widest = max(widths)
     num_chars = tf.shape(char_ids)[1]
     differs = char_ids != char_ids[:, -1:]
     lengths = tf.reduce_max(tf.where(differs, tf.range(1, num_chars + 1), 0), axis=1)  # (token,)
-    fills = lengths + widest > num_chars  # leaves no window behind itself
-    lengths = tf.where(fills, 0, lengths)
+    is_long = lengths + widest > num_chars  # no window of padding
+    lengths = tf.where(is_long, 0, lengths)
 
     short = _maxima_by_length(char_ids, lengths, table, kernels, widest)
-    places = tf.where(fills)
-    embedded = tf.gather(table, tf.boolean_mask(char_ids, fills))
-    long = [_maxima(embedded, _as_matrix(one, one.shape[0]), one.shape[0]) for one in kernels]
-    return tf.tensor_scatter_nd_update(short, places, tf.concat(long, axis=-1))
+    embedded = tf.gather(table, tf.boolean_mask(char_ids, is_long))
+    long = [
+        _maxima(embedded, _as_matrix(kernel, width), width)
+        for kernel, width in zip(kernels, widths, strict=True)
+    ]
+    return tf.tensor_scatter_nd_update(short, tf.where(is_long), tf.concat(long, axis=-1))
 
 
 def _maxima_by_length(
@@ -50,8 +53,8 @@ def _maxima_by_length(
     kernels: Sequence[tf.Tensor],
     widest: int,
 ) -> tf.Tensor:
-    """The same for tokens that leave at least one window of the widest filter behind them."""
-    kernel = tf.concat([_as_matrix(one, widest) for one in kernels], axis=-1)
+    """`maxima` for tokens that are followed by at least one window of padding."""
+    kernel = tf.concat([_as_matrix(kernel, widest) for kernel in kernels], axis=-1)
     num_tokens = tf.shape(char_ids)[0]
     size = tf.clip_by_value(num_tokens, 1, _TOKENS)
     num_parts = -(-num_tokens // size)
@@ -73,13 +76,13 @@ def _maxima_by_length(
 
 
 def _as_matrix(kernel: tf.Tensor, width: int) -> tf.Tensor:
-    """A filter as (width · embedding, count), with zeros where it does not reach."""
+    """A kernel as (width · embedding, count), padded with zeros to the width."""
     kernel = tf.pad(kernel, [[0, width - kernel.shape[0]], [0, 0], [0, 0]])
     return tf.reshape(kernel, (-1, kernel.shape[-1]))
 
 
 def _maxima(embedded: tf.Tensor, kernel: tf.Tensor, width: int) -> tf.Tensor:
-    """(token, char, embedding) → (token, filter), over all windows of that width."""
+    """(token, char, embedding) → (token, filter): the maxima over all windows of `width`."""
     num_windows = tf.shape(embedded)[1] - width + 1
     windows = [embedded[:, start : start + num_windows] for start in range(width)]
     windows = tf.reshape(tf.concat(windows, axis=-1), (-1, kernel.shape[0]))

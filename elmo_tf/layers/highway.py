@@ -1,4 +1,4 @@
-"""CharCNN ─► HighwayStack: layers that may let their input pass."""
+"""CharCNN ─► HighwayStack: gated layers that can pass their input."""
 
 import keras
 from keras import ops
@@ -6,13 +6,13 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class HighwayStack(keras.layers.Layer):
-    """Highway layers, one above the other.
+    """A stack of highway layers.
 
     `g = sigmoid(x · W_carry + b_carry)`,
     `y = g · relu(x · W_transform + b_transform) + (1 - g) · x`
 
-    The name "carry" is that of the published files; `g` opens the *transform*. `b_carry` starts
-    at -2, so that a new layer passes most of its input.
+    The name "carry" is from the published files; `g` is the transform gate. `b_carry` is
+    initialized to -2, so that a new layer passes most of its input.
 
     Args:
         num_layers: int >= 0. Defaults to 2, as published.
@@ -59,7 +59,7 @@ class HighwayStack(keras.layers.Layer):
             )
 
     def _add_kernel(self, name: str, dim: int) -> keras.Variable:
-        # An initializer of its own: a shared one would draw the same numbers for every kernel.
+        # One initializer per kernel: a shared one would draw the same numbers for all.
         initializer = keras.initializers.RandomNormal(stddev=dim**-0.5)
         return self.add_weight(name=name, shape=(dim, dim), initializer=initializer)
 

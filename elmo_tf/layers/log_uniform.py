@@ -1,5 +1,6 @@
-"""The log-uniform distribution, from which `SampledSoftmax` draws its negatives."""
+"""The log-uniform distribution of the negatives of `SampledSoftmax`."""
 
+import bisect
 import math
 from typing import Any
 
@@ -14,19 +15,17 @@ def log_uniform_probability(ids: Any, size: int) -> Any:
 
 
 def draws_for_distinct(num_sampled: int, size: int) -> int:
-    """How many draws give `num_sampled` distinct tokens on average.
+    """Number of draws that yield `num_sampled` distinct tokens on average.
 
     Solves `sum_v 1 - (1 - P(v))^n = num_sampled` for `n`, rounded up.
     """
     ids = np.arange(size, dtype=np.float64)
     log_miss = np.log1p(-np.log1p(1 / (ids + 1)) / math.log(size + 1))
-    low, high = num_sampled, num_sampled
-    while -np.expm1(high * log_miss).sum() < num_sampled:
-        low, high = high, 2 * high
-    while low < high:
-        middle = (low + high) // 2
-        if -np.expm1(middle * log_miss).sum() < num_sampled:
-            low = middle + 1
-        else:
-            high = middle
-    return high
+
+    def num_distinct(draws: int) -> float:
+        return -np.expm1(draws * log_miss).sum()
+
+    most = num_sampled
+    while num_distinct(most) < num_sampled:
+        most *= 2
+    return bisect.bisect_left(range(most), num_sampled, lo=num_sampled, key=num_distinct)

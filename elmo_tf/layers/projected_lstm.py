@@ -1,4 +1,4 @@
-"""token vectors ─► ProjectedLSTM: an LSTM whose output is a projection of its wide cell state."""
+"""token vectors ─► ProjectedLSTM: an LSTM with a projected output."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ class ProjectedLSTMCell(keras.layers.Layer):
     `c' = clip(sigmoid(f + 1) · c + sigmoid(i) · tanh(j), ± cell_clip)`,
     `h' = clip((sigmoid(o) · tanh(c')) · P, ± proj_clip)`
 
-    The 1 that is added to the forget gate is not part of `b`. If `projection_dim` is None or
-    equals `units`, there is no `P` and no clipping of `h'`.
+    The forget bias 1 is not part of `b`. If `projection_dim` is None or equals `units`, there is no
+    `P` and `h'` is not clipped.
 
     Args:
         units: int >= 1. Width of the cell state.
         projection_dim: int, 1 to `units`, or None. Width of the output.
-        cell_clip: float > 0 or None. Bound of the cell state.
-        proj_clip: float > 0 or None. Bound of the projected output.
+        cell_clip: float > 0 or None. The cell state is clipped to ± this value.
+        proj_clip: float > 0 or None. The projected output is clipped to ± this value.
 
     Call arguments:
         inputs: float (batch, feature).
@@ -33,7 +33,7 @@ class ProjectedLSTMCell(keras.layers.Layer):
         `h'`, float (batch, projection_dim), and the new states `[h', c']`.
 
     Raises:
-        ValueError: an argument out of its range.
+        ValueError: an argument is out of range.
 
     Source: Sak et al. 2014; Peters et al. 2018, section 3.1; the published checkpoints.
     """
@@ -70,12 +70,12 @@ class ProjectedLSTMCell(keras.layers.Layer):
 
     @property
     def has_projection(self) -> bool:
-        """Whether there is a matrix `P`."""
+        """Whether there is a projection matrix `P`."""
         return self.output_size != self.units
 
     def build(self, input_shape):
         gates = 4 * self.units
-        # As the original draws them: Glorot's bound is that of W and R stacked as one matrix.
+        # As in the original, Glorot's limit is that of W and R stacked as one matrix.
         limit = (6.0 / (input_shape[-1] + self.output_size + gates)) ** 0.5
         glorot = keras.initializers.RandomUniform
         self.kernel = self.add_weight(
@@ -101,11 +101,11 @@ class ProjectedLSTMCell(keras.layers.Layer):
         return h, [h, c]
 
     def input_product(self, inputs: Any) -> Any:
-        """`x · W + b` of (…, feature), as (…, 4 · units): all that does not wait for the state."""
+        """`x · W + b`, the part without the state: (…, feature) → (…, 4 · units)."""
         return ops.matmul(inputs, self.kernel) + self.bias
 
     def step(self, gates: Any, h: Any, c: Any) -> tuple[Any, Any]:
-        """`h'` and `c'` from the input product of one token, (batch, 4 · units), and `h`, `c`."""
+        """Returns `h'` and `c'` from a token's `input_product`, `h` and `c`."""
         gates = gates + ops.matmul(h, self.recurrent_kernel)
         i, j, f, o = ops.split(gates, 4, axis=-1)
         c = ops.sigmoid(f + 1.0) * c + ops.sigmoid(i) * ops.tanh(j)
@@ -133,26 +133,26 @@ class ProjectedLSTMCell(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class ProjectedLSTM(keras.layers.RNN):
-    """An LSTM with projection and clipping, over a sequence of tokens.
+    """An LSTM with projection and clipping over a sequence; see `ProjectedLSTMCell`.
 
-    The equations are those of `ProjectedLSTMCell`. The layer behaves as `keras.layers.LSTM` does:
-    it takes the same further arguments (`return_state`, `go_backwards`, `stateful`, `unroll`), can
-    be wrapped by `keras.layers.Bidirectional`, and `go_backwards` gives the outputs in the order in
-    which they are computed, last token first. Two defaults differ: `return_sequences` is True, and
-    outputs at masked tokens are zero.
+    The layer behaves like `keras.layers.LSTM`: it accepts `return_state`, `go_backwards`,
+    `stateful` and `unroll`, can be wrapped by `keras.layers.Bidirectional`, and with `go_backwards`
+    returns the outputs of the last token first. Two defaults differ: `return_sequences` is True,
+    and outputs at masked tokens are zero.
 
     Args:
         units: int >= 1. Width of the cell state.
         projection_dim: int, 1 to `units`, or None. Width of the output.
-        cell_clip: float > 0 or None. Bound of the cell state.
-        proj_clip: float > 0 or None. Bound of the projected output.
-        return_sequences: bool. Outputs of all tokens, or of the last alone. Defaults to True.
+        cell_clip: float > 0 or None. The cell state is clipped to ± this value.
+        proj_clip: float > 0 or None. The projected output is clipped to ± this value.
+        return_sequences: bool. Whether to return the outputs of all tokens or only of the last.
+            Defaults to True.
 
     Call arguments:
         sequences: float (batch, token, feature).
         initial_state: `[h, c]` or None for zeros.
-        mask: bool (batch, token) or None. True = a real token. At a masked token the state stays
-            as it is, so that padding, wherever it stands, changes no real token.
+        mask: bool (batch, token) or None. True = a real token. Masked tokens do not change the
+            state, so padding at any position does not affect real tokens.
 
     Returns:
         float (batch, token, projection_dim); with `return_state` also `h` and `c` after the last
@@ -182,14 +182,15 @@ class ProjectedLSTM(keras.layers.RNN):
         super().__init__(cell, return_sequences=return_sequences, **kwargs)
 
     def inner_loop(self, sequences, initial_state, mask, training=False):
-        # Unrolled backwards, Keras zeroes the outputs of the wrong tokens: it reverses no mask.
+        # Keras's unrolled loop does not reverse the mask for `go_backwards`.
         unroll = self.unroll and not (self.go_backwards and mask is not None)
         if keras.config.backend() != "tensorflow" or unroll or not self.zero_output_for_mask:
             _, outputs, states = super().inner_loop(sequences, initial_state, mask, training)
-            # Keras's last output is zero where the last token is masked.
+            # The last output is the state: Keras's is zero where the last token is masked.
             return states[0], outputs, states
-        # Keras's loop multiplies each token's vector apart; here all are multiplied at once.
-        from elmo_tf.layers import recurrence_tf
+        # Faster than Keras's loop: the input product of all tokens is a single product.
+        from elmo_tf.layers.recurrence_tf import Weights, recurrence
+        from elmo_tf.layers.recurrence_training_tf import recurrence_for_training
 
         cell = self.cell
         if self.go_backwards:
@@ -199,15 +200,10 @@ class ProjectedLSTM(keras.layers.RNN):
         if mask is not None:
             mask = ops.transpose(mask)[:, :, None]  # (token, batch, 1)
         weights = (cell.kernel, cell.recurrent_kernel, cell.bias, cell.projection_kernel)
-        weights = [None if one is None else ops.convert_to_tensor(one) for one in weights]
-        run = recurrence_tf.recurrence_for_training if training else recurrence_tf.recurrence
+        weights = [None if w is None else ops.convert_to_tensor(w) for w in weights]
+        run = recurrence_for_training if training else recurrence
         outputs, (h, c) = run(
-            sequences,
-            initial_state,
-            mask,
-            recurrence_tf.Weights(*weights),
-            cell.cell_clip,
-            cell.proj_clip,
+            sequences, initial_state, mask, Weights(*weights), cell.cell_clip, cell.proj_clip
         )
         if mask is not None:
             outputs = ops.where(mask, outputs, ops.zeros_like(outputs))
@@ -215,15 +211,9 @@ class ProjectedLSTM(keras.layers.RNN):
 
     def get_config(self):
         config = super().get_config()
-        config.pop("cell")
-        cell = self.cell
-        return {
-            **config,
-            "units": cell.units,
-            "projection_dim": cell.projection_dim,
-            "cell_clip": cell.cell_clip,
-            "proj_clip": cell.proj_clip,
-        }
+        del config["cell"]
+        names = ("units", "projection_dim", "cell_clip", "proj_clip")
+        return {**config, **{name: getattr(self.cell, name) for name in names}}
 
     @classmethod
     def from_config(cls, config):

@@ -1,6 +1,5 @@
-"""biLM ─► SampledSoftmax: the training loss over a large vocabulary, and its exact form."""
+"""biLM ─► SampledSoftmax: the sampled training loss over a large vocabulary, and the exact one."""
 
-import functools
 import math
 from typing import Any
 
@@ -17,36 +16,35 @@ class SampledSoftmax(keras.layers.Layer):
 
     `loss = -log(exp(s_y) / (exp(s_y) + sum_k exp(s_k)))` with
     `s_v = x · W_v + b_v - log E(v)`, where `k` runs over the sampled tokens other than the target
-    `y`, and `E(v)` is the expected number of times that `v` is in a sample. Sampled tokens come
-    from the log-uniform distribution `P(v) = log((v + 2) / (v + 1)) / log(V + 1)`, so the
-    vocabulary must be sorted by falling count. One sample serves all tokens of a call. On
-    TensorFlow a token is sampled once at most; on Keras's other backends it may come several times,
-    and counts so.
+    `y`, and `E(v)` is the expected count of `v` in a sample. Tokens are sampled from the
+    log-uniform distribution `P(v) = log((v + 2) / (v + 1)) / log(V + 1)`, so the vocabulary must be
+    sorted by decreasing count. All tokens of a call share one sample. It is drawn without
+    replacement on TensorFlow, and with replacement on other backends.
 
-    `full_loss` gives the exact negative log-likelihood.
+    `full_loss` is the exact negative log-likelihood.
 
     Args:
         vocabulary_size: int >= 1, `V`.
-        num_sampled: int >= 1. Tokens drawn a call; from `V` on, nothing is sampled and the loss is
-            exact. Defaults to 8192, as published.
-        seed: int or None. Of the layer's own generator, for calls without a seed. None takes one by
-            chance. Defaults to None.
+        num_sampled: int >= 1. Tokens sampled per call; if it is at least `V`, the loss is exact.
+            Defaults to 8192, as published.
+        seed: int or None. Seed of the layer's generator, for calls without a seed. None chooses a
+            random seed. Defaults to None.
 
     Call arguments:
         inputs: float (token, feature).
         targets: int (token,), values 0 to V - 1.
-        seed: int (2,) on TensorFlow, a single int elsewhere, or None. The same seed draws the same
-            sample; None takes the next of the layer's own generator.
+        seed: int (2,) on TensorFlow, int on other backends, or None for the layer's generator. The
+            same seed yields the same sample.
 
     Returns:
-        float (token,). Natural logarithm. At least float32, whatever the dtype policy: only the
-        products of `inputs` and `W` are computed in fewer bits.
+        float (token,). Natural logarithm. At least float32: the dtype policy affects only the
+        products of `inputs` and `W`.
 
     Raises:
-        ValueError: an argument out of its range.
+        ValueError: an argument is out of range.
 
-    Source: Jean et al. 2015; Peters et al. 2018, section 3.1. Differs from the original in that
-    the sample can be repeated from its seed.
+    Source: Jean et al. 2015; Peters et al. 2018, section 3.1. Unlike in the original, the sample is
+    reproducible from its seed.
     """
 
     def __init__(self, vocabulary_size: int, num_sampled: int = 8192, seed: Any = None, **kwargs):
@@ -71,7 +69,7 @@ class SampledSoftmax(keras.layers.Layer):
             name="W",
             shape=(self.vocabulary_size, feature_dim),
             initializer=row_normal(feature_dim**-0.5),
-            autocast=False,  # a call casts the rows that it needs, not the whole vocabulary
+            autocast=False,  # a call casts only the rows that it needs
         )
 
     def call(self, inputs, targets, seed=None):
@@ -80,26 +78,29 @@ class SampledSoftmax(keras.layers.Layer):
         if keras.config.backend() == "tensorflow":
             return self._distinct_loss(inputs, targets, seed)
         seed = self._seed_generator if seed is None else seed
-        sampled = _log_uniform(self.num_sampled, self.vocabulary_size, seed)
-        log_expected = functools.partial(
-            _log_expected, num_draws=self.num_sampled, size=self.vocabulary_size
-        )
+        num_draws, size = self.num_sampled, self.vocabulary_size
+        sampled = _log_uniform(num_draws, size, seed)
+
+        def log_expected(ids):  # the log expected count of `ids` in the draws
+            return ops.log(num_draws * log_uniform_probability(ids, size))
+
         return self.loss_against(inputs, targets, sampled, log_expected)
 
     def _distinct_loss(self, inputs, targets, seed):
-        """`loss_against` a sample of TensorFlow's, without a mask of the size of the logits."""
+        """`loss_against` a sample without replacement; needs no mask of the size of the logits."""
         from elmo_tf.layers import sampling_tf
 
         seed = self._seed_generator.next() if seed is None else seed
-        sampled, num_draws = sampling_tf.distinct_log_uniform(
-            self.num_sampled, self.vocabulary_size, seed
-        )
-        log_expected = functools.partial(
-            _log_expected_distinct, num_draws=num_draws, size=self.vocabulary_size
-        )
+        size = self.vocabulary_size
+        sampled, num_draws = sampling_tf.distinct_log_uniform(self.num_sampled, size, seed)
+
+        def log_expected(ids):  # log(1 - (1 - P(v))^n), for n draws
+            miss = ops.log1p(-log_uniform_probability(ids, size))
+            return ops.log(-ops.expm1(ops.cast(num_draws, "float32") * miss))
+
         rows = ops.maximum(sampled, 0)
         inputs = ops.cast(inputs, self.compute_dtype)
-        bias = self._bias_rows(rows) - self._for_loss(log_expected(rows))
+        bias = take_rows(self.bias, rows) - self._for_loss(log_expected(rows))
         bias = ops.where(sampled < 0, -1e9, bias)
         log_partition = sampling_tf.log_partition(inputs, self._kernel_rows(rows), bias)
         target_logits = self._target_logits(inputs, targets, log_expected)
@@ -111,8 +112,8 @@ class SampledSoftmax(keras.layers.Layer):
         Args:
             inputs: float (token, feature).
             targets: int (token,).
-            sampled: int (sample,). -1 stands for no token.
-            log_expected: function of ids that gives `log E(v)`.
+            sampled: int (sample,). -1 is ignored.
+            log_expected: function from ids to `log E(v)`.
 
         Returns:
             float (token,).
@@ -122,7 +123,7 @@ class SampledSoftmax(keras.layers.Layer):
         target_logits = self._target_logits(inputs, targets, log_expected)
         sampled_logits = ops.matmul(inputs, ops.transpose(self._kernel_rows(rows)))
         sampled_logits = self._for_loss(sampled_logits)  # (token, sample)
-        sampled_logits = sampled_logits + self._bias_rows(rows) - log_expected(rows)
+        sampled_logits = sampled_logits + take_rows(self.bias, rows) - log_expected(rows)
         unwanted = ops.logical_or(
             ops.equal(ops.cast(sampled, targets.dtype), targets[:, None]), sampled < 0
         )
@@ -131,24 +132,21 @@ class SampledSoftmax(keras.layers.Layer):
         return _negative_log_likelihood(logits, ops.zeros_like(targets))
 
     def full_loss(self, inputs: Any, targets: Any) -> Any:
-        """The exact negative log-likelihood, float (token,), over the whole vocabulary."""
+        """The exact negative log-likelihood over the vocabulary, float (token,)."""
         return _negative_log_likelihood(self.logits(inputs), targets)
 
     def logits(self, inputs: Any) -> Any:
-        """`x · W + b` of (…, feature), as (…, V), at least float32."""
+        """`x · W + b`: (…, feature) → (…, V), at least float32."""
         kernel = ops.cast(self.kernel, self.compute_dtype)
         products = ops.matmul(ops.cast(inputs, self.compute_dtype), ops.transpose(kernel))
         return self._for_loss(products) + self.bias
 
     def _target_logits(self, inputs, targets, log_expected):
         products = self._for_loss(inputs) * self._for_loss(self._kernel_rows(targets))
-        return ops.sum(products, axis=-1) + self._bias_rows(targets) - log_expected(targets)
+        return ops.sum(products, axis=-1) + take_rows(self.bias, targets) - log_expected(targets)
 
     def _kernel_rows(self, ids):
         return ops.cast(take_rows(self.kernel, ids), self.compute_dtype)
-
-    def _bias_rows(self, ids):
-        return take_rows(self.bias, ids)
 
     @property
     def _loss_dtype(self) -> str:
@@ -175,19 +173,17 @@ class SampledSoftmax(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class TiedSoftmax(SampledSoftmax):
-    """A `SampledSoftmax` whose `W` is the table that the tokens are read from.
-
-    The table is a variable of `embedding` and of this layer at once, and learns through both uses.
+    """A `SampledSoftmax` that shares its `W` with a token embedding layer.
 
     Args:
-        embedding: a layer with a weight `embedding`, float (V, feature), that is not cast when it
-            is read, such as `TokenEmbedding`.
+        embedding: a layer with a weight `embedding`, float (V, feature), that is not autocast,
+            such as `TokenEmbedding`.
         num_sampled, seed: see `SampledSoftmax`.
 
     Call arguments, Returns: see `SampledSoftmax`.
 
     Raises:
-        ValueError: an argument out of its range, or inputs of another width than the table.
+        ValueError: an argument is out of range, or the width of the inputs is not the table's.
 
     Source: `share_embedding_softmax` of the original's trainer; Press and Wolf 2017.
     """
@@ -203,13 +199,13 @@ class TiedSoftmax(SampledSoftmax):
             self.embedding.build((None,))
         if self.kernel.shape[-1] != feature_dim:
             raise ValueError(
-                f"`inputs` must be as wide as the table that they share, {self.kernel.shape[-1]}. "
+                f"`inputs` must have the width of the shared table, {self.kernel.shape[-1]}. "
                 f"Received: {feature_dim}"
             )
 
     @property
     def kernel(self) -> keras.Variable:
-        """The table, (V, feature)."""
+        """The shared table, (V, feature)."""
         return self.embedding.embedding
 
     def get_config(self):
@@ -227,19 +223,8 @@ def _negative_log_likelihood(logits: Any, targets: Any) -> Any:
     return ops.sparse_categorical_crossentropy(targets, logits, from_logits=True)
 
 
-def _log_expected_distinct(ids: Any, num_draws: Any, size: int) -> Any:
-    """`log(1 - (1 - P(v))^n)`: the chance that `v` is among the distinct tokens of `n` draws."""
-    miss = ops.cast(num_draws, "float32") * ops.log1p(-log_uniform_probability(ids, size))
-    return ops.log(-ops.expm1(miss))
-
-
-def _log_expected(ids: Any, num_draws: int, size: int) -> Any:
-    """`log(n P(v))`: how often `v` is expected among `n` draws that may repeat."""
-    return ops.log(num_draws * log_uniform_probability(ids, size))
-
-
 def _log_uniform(num_draws: int, size: int, seed: Any) -> Any:
-    """Draws with repetition, int32 (num_draws,), by inverting the distribution function."""
+    """Draws with replacement, int32 (num_draws,), by inverting the distribution function."""
     uniform = keras.random.uniform((num_draws,), seed=seed)
     ids = ops.floor(ops.exp(uniform * math.log(size + 1))) - 1
     return ops.clip(ops.cast(ids, "int32"), 0, size - 1)

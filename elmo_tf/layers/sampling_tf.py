@@ -1,4 +1,4 @@
-"""`SampledSoftmax` on TensorFlow: a sample without repetition, and a loss of few passes over it."""
+"""`SampledSoftmax` on TensorFlow: sampling without replacement, and a memory-efficient loss."""
 
 import functools
 import math
@@ -8,39 +8,39 @@ import tensorflow as tf
 
 from elmo_tf.layers.log_uniform import draws_for_distinct
 
-# Draws beyond the average need, so that the wanted number of distinct tokens is nearly always met.
+# Factor on the average number of draws, so that the draws nearly always suffice.
 _SLACK = 1.1
-# The rarest tokens are hard to hit when nearly the whole vocabulary is wanted.
-_MOST_DRAWS_PER_TOKEN = 64
+# Limit for samples of nearly the complete vocabulary, where rare tokens need very many draws.
+_MAX_DRAWS_PER_TOKEN = 64
 
 
 def distinct_log_uniform(
     num_sampled: int, size: int, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draws from the log-uniform distribution until there are `num_sampled` distinct tokens.
+    """Draws from the log-uniform distribution until `num_sampled` tokens are distinct.
 
     Args:
         num_sampled: int, below `size`.
-        size: int. Tokens in the vocabulary.
-        seed: int (2,). The same seed gives the same sample.
+        size: int. Size of the vocabulary.
+        seed: int (2,). The same seed yields the same sample.
 
     Returns:
-        int32 (num_sampled,), the distinct tokens in the order in which they came, followed by -1
-        where the draws did not suffice; and an int32 scalar, the draws that it took.
+        int32 (num_sampled,), the distinct tokens in the order of the draws, padded with -1 if the
+        draws did not suffice; and an int32 scalar, the number of draws.
     """
-    most = _num_draws(num_sampled, size)
-    # In float32, neighbouring values near 1 lie further apart than the rarest tokens.
-    uniform = tf.random.stateless_uniform((most,), tf.cast(seed, tf.int32), dtype=tf.float64)
+    max_draws = _num_draws(num_sampled, size)
+    # In float32, the resolution near 1 would be too low for the rarest tokens.
+    uniform = tf.random.stateless_uniform((max_draws,), tf.cast(seed, tf.int32), dtype=tf.float64)
     draws = tf.cast(tf.exp(uniform * math.log(size + 1)), tf.int32) - 1  # (draw,)
     draws = tf.clip_by_value(draws, 0, size - 1)
     distinct, index = tf.unique(draws)
-    # `index` grows by one at each token not seen before: the first place where it reaches the
-    # last one wanted is the draw that completed the sample.
+    # `index` increases by one at each new token: the first draw with index `num_sampled - 1`
+    # completed the sample.
     found = tf.minimum(tf.size(distinct), num_sampled)
     num_draws = tf.where(
         found == num_sampled,
         tf.cast(tf.argmax(index == num_sampled - 1, output_type=tf.int32), tf.int32) + 1,
-        most,
+        max_draws,
     )
     missing = num_sampled - found
     sampled = tf.pad(distinct[:num_sampled], [[0, missing]], constant_values=-1)
@@ -50,10 +50,10 @@ def distinct_log_uniform(
 def loss_of_target(
     log_partition: tf.Tensor, target_logits: tf.Tensor, targets: tf.Tensor, sampled: tf.Tensor
 ) -> tf.Tensor:
-    """The loss of each token, its target counted once, whether it was sampled or not.
+    """Returns the loss of each token, with its target counted once if it was also sampled.
 
     Args:
-        log_partition: float (token,), over the sample.
+        log_partition: float (token,), of the sample.
         target_logits: float (token,).
         targets: int (token,).
         sampled: int (sample,), distinct.
@@ -72,9 +72,7 @@ def loss_of_target(
 def log_partition(
     inputs: tf.Tensor, rows: tf.Tensor, bias: tf.Tensor
 ) -> tuple[tf.Tensor, Callable]:
-    """`log sum_k exp(x · W_k + b_k)`.
-
-    Nothing as large as the logits is made twice: their exponentials become their gradient.
+    """`log sum_k exp(x · W_k + b_k)`, with a gradient that reuses the exponentials.
 
     Args:
         inputs: float (token, feature).
@@ -90,8 +88,8 @@ def log_partition(
     sums = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
 
     def gradient(upstream):
-        # The gradient of the logits is `exponentials * scale`; to scale what it is multiplied with,
-        # and the product, spares it.
+        # The gradient of the logits is `exponentials * scale`. Scaling the other factor and the
+        # product instead avoids an array of the size of the logits.
         scale = upstream[:, tf.newaxis] / sums
         to_bias = tf.matmul(exponentials, scale, transpose_a=True)[:, 0]
         narrow = tf.cast(exponentials, inputs.dtype)
@@ -106,4 +104,4 @@ def log_partition(
 @functools.lru_cache
 def _num_draws(num_sampled: int, size: int) -> int:
     needed = math.ceil(_SLACK * draws_for_distinct(num_sampled, size)) + 64
-    return min(needed, _MOST_DRAWS_PER_TOKEN * num_sampled)
+    return min(needed, _MAX_DRAWS_PER_TOKEN * num_sampled)

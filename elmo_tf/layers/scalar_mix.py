@@ -1,4 +1,4 @@
-"""L + 1 representations ─► ScalarMix: one vector a token, a weighted sum of all layers."""
+"""L + 1 representations ─► ScalarMix: one vector per token, a weighted sum of the layers."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,9 @@ from keras import ops
 
 
 class MixingWeights(NamedTuple):
-    """The learnt values of a mix.
+    """The learned values of a mix.
 
-    weights: float32 (layer,), the softmax of the learnt weights; the tokens' own layer first.
+    weights: float32 (layer,), the softmax of the learned weights, starting with the token layer.
     scale: float, the factor of the weighted sum (`gamma`).
     """
 
@@ -24,25 +24,26 @@ class ScalarMix(keras.layers.Layer):
 
     `mix = gamma · sum_j softmax(w)_j · h_j`
 
-    With `layer_norm`, each `h_j` is first normalised with one mean and one variance over all real
-    tokens and features of the batch: `(h - mu) / sqrt(var + 1e-12)`. A sentence's vectors then
-    depend on the sentences beside it, as in the original.
+    With `layer_norm`, each `h_j` is first normalized by its mean and variance over all real tokens
+    and features of the batch: `(h - mu) / sqrt(var + 1e-12)`. As in the original, the vectors of a
+    sentence then depend on the other sentences of the batch.
 
     Args:
         l2: float >= 0. Strength of the penalty on `w`: 1 keeps the mix near the average, 0.001
             lets the layers differ. Defaults to 0.
         layer_norm: bool. Defaults to False.
-        equal_shares: bool. All layers count alike, and `gamma` alone is learnt. Defaults to False.
+        equal_shares: bool. Whether all layers have equal weights and only `gamma` is learned.
+            Defaults to False.
 
     Call arguments:
         layers: float (batch, layer, token, feature).
-        mask: bool (batch, token) or None. True = a real token. Read by `layer_norm` alone.
+        mask: bool (batch, token) or None. True = a real token. Used only by `layer_norm`.
 
     Returns:
         float (batch, token, feature).
 
     Raises:
-        ValueError: `l2` is below 0, `layers` has not four axes, or its layer axis is unknown.
+        ValueError: `l2` is below 0, or `layers` does not have four axes with a known layer axis.
 
     Source: Peters et al. 2018, equation 1 and section 3.2.
     """
@@ -80,12 +81,12 @@ class ScalarMix(keras.layers.Layer):
         return self.scaling * ops.sum(weights * layers, axis=1)  # (batch, token, feature)
 
     def softmax_weights(self):
-        """The softmax of the learnt weights, float (layer,)."""
-        # Keras's own softmax warns of a single layer.
+        """The softmax of the learned weights, float (layer,)."""
+        # `ops.softmax` warns if there is a single layer.
         return ops.exp(self.layer_weights - ops.logsumexp(self.layer_weights))
 
     def mixing_weights(self) -> MixingWeights:
-        """The learnt values, as NumPy and Python numbers."""
+        """The learned values as NumPy and Python numbers."""
         weights = np.asarray(ops.convert_to_numpy(self.softmax_weights()), np.float32)
         return MixingWeights(weights, float(ops.convert_to_numpy(self.scaling)))
 
@@ -102,9 +103,9 @@ class ScalarMix(keras.layers.Layer):
 
 
 def _normalise(layers, mask):
-    """Each layer with one mean and one variance over its real tokens; padding becomes zero."""
+    """Normalizes each layer over the real tokens of the batch; padding becomes zero."""
     dtype = layers.dtype
-    # In 16 bits the sums would overflow, and 1e-12 would be nothing.
+    # In 16 bits the sums would overflow, and 1e-12 would be 0.
     layers = ops.cast(layers, keras.backend.result_type(dtype, "float32"))
     real = ops.ones_like(layers[:, 0, :, 0]) if mask is None else ops.cast(mask, layers.dtype)
     real = ops.reshape(real, (ops.shape(real)[0], 1, -1, 1))  # (batch, 1, token, 1)

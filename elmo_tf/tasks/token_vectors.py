@@ -6,9 +6,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.placements import PLACEMENTS
 from elmo_tf.text.inputs import is_token
 
 

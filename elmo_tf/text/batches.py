@@ -1,63 +1,61 @@
-"""Sentences of like length together, and few shapes: TensorFlow keeps memory for each seen."""
+"""Batches of sentences of similar length, in few distinct shapes.
+
+TensorFlow keeps memory for every shape that it has seen.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 _Token = TypeVar("_Token", str, bytes)
 
-# Rows of a batch up to which their number is a power of two; beyond, a multiple of this.
+# Row counts are rounded up to a power of two, or above this to a multiple of it.
 _ROWS = 8
-# The LSTMs leave padding out, so that it costs nothing but memory.
+# The LSTMs skip padding, so that it costs only memory.
 _POSITIONS_PER_TOKEN = 4
 
 
 def length_batches(
     lengths: Sequence[int], batch_tokens: int, positions_per_token: int = 1
 ) -> Iterator[list[int]]:
-    """Puts sentences of like length together, as many as fit.
+    """Batches sentences of similar length.
 
     Args:
-        lengths: of the sentences.
-        batch_tokens: int >= 1. Tokens of a batch. A longer sentence is a batch of its own.
-        positions_per_token: int >= 1. For each of those tokens, places that a batch may have with
-            the padding of both axes. 1 is for work that padding costs as much as tokens do.
+        lengths: number of tokens of each sentence.
+        batch_tokens: int >= 1. Maximum tokens per batch. A longer sentence is a separate batch.
+        positions_per_token: int >= 1. Maximum size of a padded batch, in multiples of
+            `batch_tokens`. Use 1 if padding costs as much as tokens.
 
     Yields:
-        Places in `lengths`, the longest of a batch last.
+        Indices in `lengths` of a batch, the longest sentence last.
     """
     batch: list[int] = []
     tokens = 0
-    for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
-        length = lengths[place]
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        length = lengths[index]
         positions = rounded_rows(len(batch) + 1) * rounded_length(length)
         is_full = tokens + length > batch_tokens or positions > positions_per_token * batch_tokens
         if batch and is_full:
             yield batch
             batch, tokens = [], 0
-        batch.append(place)
+        batch.append(index)
         tokens += length
     if batch:
         yield batch
 
 
 def sentence_batches(lengths: Iterable[int], batch_tokens: int) -> Iterator[list[int]]:
-    """The same for a biLM, which reads two boundaries more, and leaves padding out.
+    """`length_batches` for a biLM, which adds two boundaries per sentence and skips padding.
 
     Args:
-        lengths: of the sentences, without their boundaries.
-        batch_tokens: int >= 1. Tokens of a batch, with the boundaries.
+        lengths: number of tokens of each sentence, without boundaries.
+        batch_tokens: int >= 1. Maximum tokens per batch, including boundaries.
     """
     lengths = [length + 2 for length in lengths]
     yield from length_batches(lengths, batch_tokens, _POSITIONS_PER_TOKEN)
 
 
 def read_ahead(sentences: Iterator[Sequence[_Token]], num_tokens: int) -> list[Sequence[_Token]]:
-    """The next sentences, up to the one with which they have that many tokens.
-
-    Args:
-        sentences: each its tokens.
-        num_tokens: int >= 1. A boundary counts with each sentence.
-    """
+    """Takes sentences until they have `num_tokens` tokens, counting a boundary per sentence."""
     group, read = [], 0
     for tokens in sentences:
         group.append(tokens)
@@ -68,11 +66,11 @@ def read_ahead(sentences: Iterator[Sequence[_Token]], num_tokens: int) -> list[S
 
 
 def rounded_length(length: int) -> int:
-    """The next of few lengths: multiples of 4, then of an eighth to a quarter of the length."""
+    """Rounds a length up to a multiple of 4, or for long ones of 1/8 to 1/4 of the length."""
     step = max(4, 2 ** (max(length, 1).bit_length() - 3))
     return max(step, -(-length // step) * step)
 
 
 def rounded_rows(count: int) -> int:
-    """The next of few numbers of rows."""
+    """Rounds a number of rows up to a power of two, or above 8 to a multiple of 8."""
     return -(-count // _ROWS) * _ROWS if count > _ROWS else 2 ** (count - 1).bit_length()

@@ -1,4 +1,4 @@
-"""tokens ─► char ids: a token's UTF-8 bytes between two word boundaries, padded, shifted by one."""
+"""tokens ─► char ids: UTF-8 bytes between two word boundaries, padded, plus one."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from elmo_tf.text.sentences import string_tensor
 
-# Ids after the shift: 0 means "no token here", a byte b is b + 1.
+# 0 marks padding tokens, and byte b has id b + 1.
 BOS = 257
 EOS = 258
 BEGIN_WORD = 259
@@ -17,25 +17,25 @@ DEFAULT_MAX_CHARS = 50
 
 
 def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.RaggedTensor:
-    """Spells tokens as the ids that a character CNN reads.
+    """Converts tokens to the ids that a character CNN reads.
 
     A row is `BEGIN_WORD, bytes[:max_chars - 2], END_WORD, PAD, PAD, …`.
 
     Args:
-        tokens: strings of any shape: a `str`, nested lists, a tensor, a ragged tensor. Python
-            strings are encoded as UTF-8, and lone surrogates become the bytes they stand for.
-        max_chars: int >= 3. Length of a row; longer tokens are cut.
+        tokens: strings of any shape: a `str`, nested lists, a tensor or a ragged tensor. Python
+            strings are encoded as UTF-8 with `surrogateescape`.
+        max_chars: int >= 3. Length of a row; longer tokens are truncated.
 
     Returns:
-        int32 (…, max_chars), with values 1 to 261. The row of `""` is all zeros. In a graph or
-        eagerly; ragged if `tokens` is.
+        int32 (…, max_chars) with values 1 to 261; all zeros for `""`. Ragged if `tokens` is. Works
+        eagerly and in a graph.
 
     Raises:
         ValueError: `max_chars` is below 3.
-        TypeError: `tokens` holds something that is not a string.
+        TypeError: `tokens` contains something other than strings.
 
-    Source: Peters et al. 2018, and the published checkpoints; ids are those of the original plus
-    one, so that 0 is free to mean that no token is here.
+    Source: Peters et al. 2018 and the published checkpoints. Ids are those of the original plus
+    one, so that 0 can mark padding.
     """
     if max_chars < 3:
         raise ValueError(
@@ -48,14 +48,14 @@ def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.
 
 
 def boundary_char_ids(max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor:
-    """The rows of `<S>` and `</S>`, as int32 (2, max_chars)."""
+    """Char ids of `<S>` and `</S>`, int32 (2, max_chars)."""
     rows = [[BEGIN_WORD, boundary, END_WORD] + [PAD] * (max_chars - 3) for boundary in (BOS, EOS)]
     return tf.constant(rows, dtype=tf.int32)
 
 
 def _rows(tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
     num_bytes = max_chars - 2
-    # NUL is a byte like any other, so the padding is told by the length, not by its value.
+    # NUL is a valid byte, so the length, not the value, determines the padding.
     values = tf.io.decode_raw(tokens, tf.uint8, fixed_length=num_bytes)  # (…, max_chars - 2)
     values = tf.cast(values, tf.int32) + 1
     length = tf.minimum(tf.strings.length(tokens), num_bytes)[..., tf.newaxis]

@@ -1,18 +1,18 @@
-"""Lines of a text that are not as they should be, and what becomes of them."""
+"""Warnings about suspicious lines of a text."""
 
 
 def data_warnings(*kinds: tuple[int, str]) -> str:
-    """A line that tells how many lines are odd, kind by kind; nothing if there are none.
+    """Summarizes suspicious lines as a line of text, empty if there are none.
 
     Args:
-        kinds: how many there are, and what they are.
+        kinds: pairs (count, description).
     """
     found = [f"{number:,} {kind}" for number, kind in kinds if number]
-    return f"Odd lines: {', '.join(found)}." if found else ""
+    return f"Suspicious lines: {', '.join(found)}." if found else ""
 
 
 def is_utf_8(line: str) -> bool:
-    """Whether no lone surrogate stands for an invalid byte."""
+    """Whether a line was valid UTF-8: it contains no surrogate of an invalid byte."""
     if line.isascii():
         return True
     try:

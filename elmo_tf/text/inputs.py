@@ -1,4 +1,4 @@
-"""The one door for everything that a biLM may be given: sentences, tokens, or char ids."""
+"""Conversion and checks of a biLM's inputs: sentences, tokens, char ids or token ids."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from elmo_tf.text.sentences import encode, has_whitespace, split_tokens, string_
 
 
 def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
-    """`as_tensor(inputs)` and `lengths` as int32, checked as far as it can be done now.
+    """Returns `as_tensor(inputs)` and `lengths` as int32, after all checks that are possible.
 
-    Symbolic tensors, and tensors in a graph, are checked when they have values.
+    The values of symbolic tensors, and of tensors in a graph, are not checked here.
 
     Raises:
-        TypeError: `lengths` are no integers, or see `as_tensor`.
+        TypeError: `lengths` are not integers, or see `as_tensor`.
         ValueError: see `as_tensor`, `token_batch` and `refuse_sentences_as_tokens`.
     """
-    if lengths is None:  # with lengths, the rows are tokens
+    if lengths is None:  # `lengths` imply that the rows are tokens
         inputs = refuse_sentences_as_tokens(inputs)
     inputs = as_tensor(inputs)
     if lengths is not None:
@@ -32,7 +32,7 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
 
 
 def as_tensor(inputs: Any) -> Any:
-    """Turns what a user may pass into one tensor, and leaves symbolic tensors as they are.
+    """Converts inputs to a dense tensor; returns symbolic tensors unchanged.
 
     Args:
         inputs: a list of sentences or a string tensor (batch,); a list of token lists, a ragged
@@ -43,12 +43,12 @@ def as_tensor(inputs: Any) -> Any:
         A string tensor (batch,) or (batch, token), or an int32 tensor of rank 2 or 3.
 
     Raises:
-        TypeError: a lone string, a mixture, or something that is none of these.
-        ValueError: another number of axes, or rows of char ids of unlike lengths.
+        TypeError: a single string, a mixture of types, or an unsupported type.
+        ValueError: unsupported number of axes, or rows of char ids of different lengths.
     """
     if isinstance(inputs, str | bytes):
         raise TypeError(
-            "A batch of sentences is needed, not one string: put it in a list. "
+            "A batch of sentences is required, not a single string: put it in a list. "
             f"Received: {inputs!r}"
         )
     if isinstance(inputs, keras.KerasTensor):
@@ -63,20 +63,18 @@ def as_tensor(inputs: Any) -> Any:
 
 
 def refuse_sentences_as_tokens(strings: Any) -> Any:
-    """Refuses an array of one column of sentences, which would be read as one token each.
-
-    In a graph the check costs an operation only where the static number of columns is 1.
+    """Checks that an array of shape (batch, 1) contains tokens and not sentences.
 
     Args:
-        strings: whatever a user may pass. Only arrays, tensors and data frames of shape (batch, 1)
-            are checked: a list of lists says explicitly that its items are tokens.
+        strings: any inputs. Only arrays, tensors and data frames of static shape (batch, 1) are
+            checked, not lists of lists.
 
     Returns:
         `strings`; in a graph, with the check attached.
 
     Raises:
-        ValueError: a string of the column contains whitespace (in a graph,
-            `tf.errors.InvalidArgumentError` when it runs).
+        ValueError: a string contains whitespace (in a graph, `tf.errors.InvalidArgumentError`
+            when it runs).
     """
     if isinstance(strings, tf.Tensor):
         if strings.dtype != tf.string or strings.shape.rank != 2 or strings.shape[1] != 1:
@@ -101,13 +99,13 @@ def refuse_sentences_as_tokens(strings: Any) -> Any:
 
 
 def is_token(inputs: tf.Tensor) -> tf.Tensor:
-    """Where the real tokens are.
+    """Returns the mask of real tokens: not `""`, not all zeros, not 0.
 
     Args:
         inputs: string (…), int (batch, token, char) or int (batch, token).
 
     Returns:
-        bool, one for each token: not `""`, not all zeros, not 0.
+        bool, of the shape of the tokens.
     """
     if inputs.dtype == tf.string:
         return tf.strings.length(inputs) > 0
@@ -115,10 +113,10 @@ def is_token(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-    """Cuts sentences into tokens where that is still to be done, and finds each row's length.
+    """Splits sentences into tokens if needed, and returns the tokens and row lengths.
 
     Args:
-        inputs: string (batch,) or (batch, token), as `as_tensor` gives them.
+        inputs: string (batch,) or (batch, token), see `as_tensor`.
         lengths: int32 (batch,) or None. Real tokens of each row; None counts them.
 
     Returns:
@@ -126,23 +124,22 @@ def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None) -> tuple[tf.Tensor
         lengths: int32 (batch,).
 
     Raises:
-        ValueError: `""` before a real token, or a length beyond the tensor or below 0 (in a graph,
+        ValueError: `""` before a real token, or a length out of range (in a graph,
             `tf.errors.InvalidArgumentError` when it runs).
     """
     tokens = inputs
     if inputs.shape.rank == 1:
-        ragged = split_tokens(inputs)
-        tokens = ragged.to_tensor("")
-    tokens.set_shape((inputs.shape[0], None if inputs.shape.rank == 1 else inputs.shape[1]))
+        tokens = split_tokens(inputs).to_tensor("")
+        tokens.set_shape((inputs.shape[0], None))
     return tokens, row_lengths(is_token(tokens), lengths)
 
 
 def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
-    """Real tokens of each row, checked.
+    """Counts the real tokens of each row, or checks the given lengths.
 
     Args:
         real: bool (batch, token), see `is_token`.
-        lengths: int (batch,) or None. What the caller says they are; None counts them.
+        lengths: int (batch,) or None to count them.
 
     Returns:
         int32 (batch,).
@@ -156,17 +153,15 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
         lengths = counted
     else:
         lengths = tf.cast(lengths, tf.int32)
-        if lengths.shape.rank not in (1, None) or not lengths.shape.is_compatible_with(
-            counted.shape
-        ):
+        if not lengths.shape.is_compatible_with(counted.shape):
             raise ValueError(
                 f"`lengths` must have shape (batch,) = {tuple(counted.shape)}. "
                 f"Received: shape {tuple(lengths.shape)}"
             )
-        lengths = checked(  # a single one would otherwise be taken for all rows
+        lengths = checked(  # a single length would be broadcast to all rows
             lengths,
             tf.reduce_all(tf.equal(tf.shape(lengths), tf.shape(counted))),
-            "`lengths` must have one number for each row. Their shape and that of the rows",
+            "`lengths` must have one number per row. Shapes of the lengths and of the rows",
             tf.shape(lengths),
             tf.shape(counted),
         )
@@ -183,13 +178,13 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
     return checked(
         lengths,
         tf.logical_not(tf.reduce_any(holes)),
-        'An empty token ("" or all zeros) stands before a real one, or within `lengths`, in row',
+        'An empty token ("" or all zeros) precedes a real token or is within `lengths`, in row',
         tf.where(tf.reduce_any(holes, axis=-1))[:1, 0],
     )
 
 
 def checked(value: tf.Tensor, condition: tf.Tensor, message: str, *shown: tf.Tensor) -> tf.Tensor:
-    """`value`, or an error: a ValueError now, or one of TensorFlow's when the graph runs."""
+    """Returns `value` if the condition holds; else raises `ValueError`, or an error in a graph."""
     if not tf.executing_eagerly():
         with tf.control_dependencies([tf.debugging.Assert(condition, [message, *shown])]):
             return tf.identity(value)
@@ -205,9 +200,7 @@ def _check_lengths(lengths: Any) -> Any:
     tensor = lengths if symbolic else tf.convert_to_tensor(lengths)
     dtype = keras.backend.standardize_dtype(tensor.dtype)
     if not tf.as_dtype(dtype).is_integer:
-        raise TypeError(
-            f"`lengths` must be integers. Received: {lengths!r}, which are {dtype} numbers."
-        )
+        raise TypeError(f"`lengths` must be integers. Received: {lengths!r} of dtype {dtype}.")
     return tensor if symbolic else tf.cast(tensor, tf.int32)
 
 
@@ -230,13 +223,13 @@ def _from_lists(rows: list) -> tf.Tensor | np.ndarray:
             return np.asarray(rows)
         except ValueError:
             raise ValueError(
-                "Char ids must be one array (batch, token, char): the rows are of unlike lengths. "
-                "Pad them with zeros."
+                "Char ids must be one array (batch, token, char), but the rows have different "
+                "lengths. Pad them with zeros."
             ) from None
     for index, row in enumerate(rows):
         for token in row:
             if not isinstance(token, str | bytes):
-                raise TypeError(f"Item {index} of the batch has a token that is no str: {token!r}.")
+                raise TypeError(f"A token of item {index} of the batch is not a str: {token!r}.")
     values = tf.constant([encode(token) for token in tokens], dtype=tf.string)
     return tf.RaggedTensor.from_row_lengths(values, [len(row) for row in rows]).to_tensor("")
 
@@ -259,7 +252,7 @@ def _check_symbolic_dtype(inputs: keras.KerasTensor) -> keras.KerasTensor:
     if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
         raise ValueError(
             f"A biLM reads strings or integer ids, not {inputs.dtype}. "
-            'Put keras.Input((), dtype="string") before Elmo.'
+            'Use keras.Input((), dtype="string") as the input of Elmo.'
         )
     return inputs
 

@@ -1,14 +1,13 @@
-"""A dataset ─► the same, whose next elements are prepared while one is worked on."""
+"""Prefetching of `tf.data` datasets."""
 
 import tensorflow as tf
 
 
 def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
-    """Prepares so many elements ahead, and ends as soon as the elements do.
+    """Prefetches `count` elements, with autotuning disabled.
 
-    TensorFlow's tuner of datasets, which has nothing to tune here, is turned off: it sleeps for
-    10 ms, then twice as long, and so on up to a minute, and an iterator may end only when it has
-    woken up. A pass of 12 seconds took 20 by that.
+    The autotuner sleeps for up to a minute, and an iterator ends only when it wakes up: a pass of
+    12 seconds took 20.
     """
     options = tf.data.Options()
     options.autotune.enabled = False

@@ -1,7 +1,6 @@
-"""Files of text or of CoNLL columns ─► sentences, each of which has a place.
+"""Text files or CoNLL files ─► sentences for embedding.
 
-Unlike a corpus to train on, of which empty lines are passed over, a text to be embedded keeps a
-place for every line.
+Empty lines are kept as empty sentences, unlike in a training corpus, where they are skipped.
 """
 
 import os
@@ -19,11 +18,11 @@ _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", "
 
 
 class Sentence(NamedTuple):
-    """A sentence as it stands in a file.
+    """A sentence of a file.
 
-    text: its line without white space around it; of columns, the tokens with spaces between them.
-    tokens: at least one character each.
-    is_blank: whether it has no tokens, but white space.
+    text: its line, stripped; for CoNLL, the tokens joined by spaces.
+    tokens: its tokens, none of them empty.
+    is_blank: whether the line contains only whitespace.
     """
 
     text: str
@@ -32,7 +31,7 @@ class Sentence(NamedTuple):
 
 
 def format_of(path: str | os.PathLike) -> str:
-    """One of `FORMATS`, by the name of a file; "text" if the name tells nothing."""
+    """The format by a file's name, one of `FORMATS`; "text" if the suffix is unknown."""
     name = os.path.basename(os.fspath(path)).lower().removesuffix(".gz")
     if name.endswith(".conllu"):
         return "conllu"
@@ -42,25 +41,23 @@ def format_of(path: str | os.PathLike) -> str:
 def sentence_reader(
     path: str | os.PathLike, format: str | None = None, token_column: int | None = None
 ) -> Callable[[], Iterator[Sentence]]:
-    """A function that reads the sentences of a file from its beginning.
+    """Returns a function that reads the sentences of a file from its beginning.
 
     Args:
-        path: `.gz` is unpacked.
-        format: "text", a tokenised sentence a line, split where `str.split()` would, and no token
-            for an empty line; "conll", a token a line in columns, with an empty line between
-            sentences; "conllu", the same by the rules of Universal Dependencies (no comments, no
-            `3-4`, no `5.1`); or None to go by the file's name.
-        token_column: int >= 1. Column of the tokens; None for 1, or 2 of "conllu".
+        path: the file; `.gz` is decompressed.
+        format: "text", a sentence per line of whitespace-separated tokens; "conll" or "conllu", see
+            `column_sentences`; or None to use the file's name.
+        token_column: int >= 1. Column of the tokens; None for 1, or 2 in "conllu".
 
     Raises:
-        ValueError: an unknown format, or a column where there are none. While reading: a line
-            without that column, or one of "conllu" without a number in front; or see `read_lines`.
+        ValueError: an unknown format, or `token_column` for text. While reading: the column is
+            missing in a line; or see `column_sentences` and `read_lines`.
     """
     format = format or format_of(path)
     check_choice(format, "format", FORMATS)
     if format == "text":
         if token_column is not None:
-            raise ValueError(f"`token_column` is for CoNLL columns; {os.fspath(path)} is text.")
+            raise ValueError(f"`token_column` requires a CoNLL file; {os.fspath(path)} is text.")
         return lambda: _text_sentences(path)
     number = token_column or TOKEN_COLUMNS[format]
     return lambda: _conll_sentences(path, format, number)
@@ -79,14 +76,14 @@ def _conll_sentences(path: str | os.PathLike, format: str, token_column: int) ->
 
 
 class SentenceCount(NamedTuple):
-    """The size of a text, and how many of its sentences are odd.
+    """The size of a text, and its numbers of suspicious sentences.
 
-    sentences: all of them.
-    tokens: without boundaries.
-    longest: tokens of the longest.
-    empty, blank: without a character, or with nothing but white space.
-    invalid: with bytes that are no UTF-8.
-    cut: with a token of which the end is not read.
+    sentences: number of sentences.
+    tokens: number of tokens, without boundaries.
+    longest: number of tokens of the longest sentence.
+    empty, blank: sentences without characters, and with whitespace only.
+    invalid: sentences with invalid UTF-8.
+    cut: sentences with a token that is truncated.
     """
 
     sentences: int = 0
@@ -98,12 +95,12 @@ class SentenceCount(NamedTuple):
     cut: int = 0
 
     def data_warnings(self, max_token_bytes: int | None) -> str:
-        """The odd sentences and what becomes of them, in a line; nothing if there are none."""
+        """The suspicious sentences as a line of text; empty if there are none."""
         return data_warnings(
             (self.empty, "empty (no vectors)"),
-            (self.blank, "of white space alone (no vectors)"),
+            (self.blank, "of whitespace only (no vectors)"),
             (self.invalid, "with invalid UTF-8 (read byte for byte; another encoding?)"),
-            (self.cut, f"with a token of more than {max_token_bytes} bytes (the rest is not read)"),
+            (self.cut, f"with a token of more than {max_token_bytes} bytes (truncated)"),
         )
 
 
@@ -113,8 +110,8 @@ def count_sentences(
     """Counts sentences.
 
     Args:
-        sentences: all of them; none is kept.
-        max_token_bytes: int or None. What is read of a token; None for all of it.
+        sentences: the sentences; they are not kept in memory.
+        max_token_bytes: int or None. Tokens are truncated to this many bytes; None for no limit.
     """
     number = tokens = longest = empty = blank = invalid = cut = 0
     for sentence in sentences:
@@ -129,7 +126,7 @@ def count_sentences(
 
 
 def _has_longer(sentence: Sentence, num_bytes: int) -> bool:
-    # A character takes a byte at least, and the text holds its longest token.
+    # A character takes 1 to 4 bytes, and no token is longer than the text.
     if len(sentence.text) * 4 <= num_bytes:
         return False
     return any(

@@ -1,4 +1,4 @@
-"""text ─► tokens: the first arrow. What counts as a sentence, and where it is cut into tokens."""
+"""Sentences ─► whitespace-separated tokens; strings ─► UTF-8 bytes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,45 +6,43 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# Every code point at which `str.split()` cuts: Unicode's separators, and those control characters
-# that Python counts as white space.
-_WHITE_SPACE = r"[\pZ\x{85}\x1c-\x1f\s\v]+"
+# A run of whitespace, exactly as in `str.split()`, for TensorFlow's regular expressions.
+WHITESPACE = r"[\pZ\x{85}\x1c-\x1f\s\v]+"
 
 
 def split_tokens(sentences: Any) -> tf.RaggedTensor:
-    """Cuts sentences into tokens exactly where Python's `str.split()` does, in the graph.
+    """Splits sentences into tokens exactly as Python's `str.split()` does, in the graph.
 
     Args:
         sentences: string (batch,).
 
     Returns:
-        string, ragged (batch, token). A sentence of white space alone has no token.
+        string, ragged (batch, token). A sentence of whitespace only has no tokens.
     """
-    return tf.strings.split(tf.strings.regex_replace(sentences, _WHITE_SPACE, " "))
+    return tf.strings.split(tf.strings.regex_replace(sentences, WHITESPACE, " "))
 
 
 def has_whitespace(strings: tf.Tensor) -> tf.Tensor:
-    """Whether strings contain a character at which `split_tokens` cuts: bool, of their shape."""
-    return tf.strings.regex_replace(strings, _WHITE_SPACE, "") != strings
+    """Whether strings contain whitespace: bool, of their shape."""
+    return tf.strings.regex_replace(strings, WHITESPACE, "") != strings
 
 
 def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
-    """Turns Python strings into a tensor of bytes.
+    """Converts Python strings to a string tensor; see `encode`.
 
     Args:
-        strings: a `str` or `bytes`, or lists of them nested to any depth, of any lengths; or
-            anything that TensorFlow takes as a string tensor already.
+        strings: a `str` or `bytes`, nested lists of them of any depth and lengths, an array, or a
+            string tensor.
 
     Returns:
-        A string tensor of the same shape, ragged if inner lengths differ. Lone surrogates of a
-        `str` become the bytes that Python's `surrogateescape` stands for.
+        A string tensor of the same shape, ragged if inner lengths differ.
 
     Raises:
-        TypeError: something in it is not a string.
-        ValueError: strings stand beside lists.
+        TypeError: an item is not a string.
+        ValueError: a list contains both strings and lists.
     """
     if isinstance(strings, np.ndarray):
-        strings = strings.tolist()  # a string alone, if it has no axes
+        strings = strings.tolist()  # of a 0-d array, a single string
     if isinstance(strings, tf.Tensor | tf.RaggedTensor):
         tensor = strings
     elif isinstance(strings, str | bytes):
@@ -54,15 +52,15 @@ def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
         to_tensor = tf.constant if _is_uniform(strings) else tf.ragged.constant
         tensor = to_tensor(strings, dtype=tf.string)
     if tensor.dtype != tf.string:
-        raise TypeError(f"Strings are needed. Received: a tensor of {tensor.dtype.name}.")
+        raise TypeError(f"Strings are required. Received: a tensor of {tensor.dtype.name}.")
     return tensor
 
 
 def encode(string: str | bytes) -> bytes:
-    """UTF-8 bytes of a string; `bytes` pass through, valid UTF-8 or not.
+    """Encodes a string as UTF-8; returns `bytes` unchanged.
 
-    A lone surrogate in U+DC80 to U+DCFF, which is how Python's `surrogateescape` reads an invalid
-    byte, becomes that byte again. Any other lone surrogate is written as its three bytes.
+    Lone surrogates from U+DC80 to U+DCFF become single bytes, as in Python's `surrogateescape`. Any
+    other lone surrogate becomes three bytes, as in `surrogatepass`.
     """
     if isinstance(string, bytes):
         return string
@@ -73,14 +71,14 @@ def encode(string: str | bytes) -> bytes:
 
 
 def _encode_character(character: str) -> bytes:
-    stands_for_a_byte = "\udc80" <= character <= "\udcff"
-    return character.encode("utf-8", "surrogateescape" if stands_for_a_byte else "surrogatepass")
+    is_escaped_byte = "\udc80" <= character <= "\udcff"
+    return character.encode("utf-8", "surrogateescape" if is_escaped_byte else "surrogatepass")
 
 
 def _encode_nested(strings: Any) -> list:
     if not isinstance(strings, Iterable):
         raise TypeError(
-            f"Strings, or nested lists of strings, are needed. Received: {strings!r} "
+            f"Strings or nested lists of strings are required. Received: {strings!r} "
             f"(of type {type(strings).__name__})."
         )
     return [
@@ -90,7 +88,7 @@ def _encode_nested(strings: Any) -> list:
 
 
 def _is_uniform(rows: list) -> bool:
-    """Whether nested lists have one depth, and one length at each depth."""
+    """Whether nested lists have the shape of an array."""
     lists = [row for row in rows if isinstance(row, list)]
     if len(lists) < len(rows):
         return not lists

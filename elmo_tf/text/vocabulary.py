@@ -1,4 +1,4 @@
-"""tokens ─► ids of the softmax: the vocabulary file, and its lookup in the graph."""
+"""Vocabulary: tokens ─► ids of the softmax. Also the reader of all text files."""
 
 import collections
 import contextlib
@@ -19,24 +19,23 @@ EOS_TOKEN = "</S>"
 UNKNOWN_TOKEN = "<UNK>"
 BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
 SPECIAL_TOKENS = (BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN)
-# A file, or a stream such as `sys.stdin.buffer`.
+# A file, or a binary stream such as `sys.stdin.buffer`.
 TextSource = str | os.PathLike | BinaryIO
-_MOST_QUOTED = 60  # characters of a value in a message
+_MAX_QUOTED = 60  # characters of a value in an error message
 
 
 class Vocabulary:
-    """The tokens that a language model predicts, by falling count.
+    """The tokens that a language model predicts, sorted by decreasing count.
 
-    The order matters: negatives of the sampled softmax are drawn from a log-uniform distribution
-    over it.
+    The order matters: the sampled softmax draws negatives from a log-uniform distribution over it.
 
     Args:
-        tokens: `<S>`, `</S>`, `<UNK>`, then the rest, each once. A token is its bytes: lone
-            surrogates that stand for the bytes of a character become that character.
+        tokens: `<S>`, `</S>`, `<UNK>`, then the other tokens, without duplicates. Tokens are
+            compared by their bytes, see `encode`.
 
     Raises:
-        ValueError: the first three are others, or a token occurs twice, is empty or contains white
-            space.
+        ValueError: the first three tokens are different, or a token is duplicated, is empty or
+            contains whitespace.
 
     Source: Peters et al. 2018; the vocabulary files of the original.
     """
@@ -54,27 +53,26 @@ class Vocabulary:
         min_count: int = 1,
         max_size: int | None = None,
     ) -> "Vocabulary":
-        """Counts tokens and keeps the commonest.
+        """Builds a vocabulary of the most frequent tokens.
 
         Args:
-            lines_or_paths: each a line of text (`str`) or a file (`os.PathLike`; `.gz` is
-                unpacked).
-            min_count: int >= 1. Rarer tokens are left out.
-            max_size: int >= 3 or None. Tokens kept at most, `<S> </S> <UNK>` included.
+            lines_or_paths: lines of text (`str`) or files (`os.PathLike`; `.gz` is decompressed).
+            min_count: int >= 1. Tokens with a lower count are mapped to `<UNK>`.
+            max_size: int >= 3 or None. Maximum size, including `<S> </S> <UNK>`.
 
         Returns:
-            The vocabulary: `<S> </S> <UNK>`, then by falling count, ties in order of code points.
+            The vocabulary: `<S> </S> <UNK>`, then the tokens by decreasing count, ties in order of
+            code points.
 
         Raises:
-            TypeError: one line or path alone, or an item that is neither, such as a list of
-                tokens.
-            ValueError: no token in it, an argument out of its range, or see `read_lines`.
+            TypeError: a single line or path, or an item of another type, such as a list of tokens.
+            ValueError: the text has no token, an argument is out of range, or see `read_lines`.
             OSError: a file cannot be read.
         """
         if isinstance(lines_or_paths, str | os.PathLike):
             raise TypeError(
-                "`lines_or_paths` must be several lines or paths, not one alone. "
-                f"Received: {_quoted(lines_or_paths)}. Put it in a list."
+                "`lines_or_paths` must be a list of lines or paths, not a single one. "
+                f"Received: {_quoted(lines_or_paths)}."
             )
         if min_count < 1:
             raise ValueError(f"`min_count` must be at least 1. Received: {min_count}")
@@ -88,7 +86,7 @@ class Vocabulary:
             for line in _lines_of(item, index):
                 counts.update(line.split())
         if not counts:
-            raise ValueError("Cannot build a vocabulary: there is no token in the text.")
+            raise ValueError("Cannot build a vocabulary: the text contains no tokens.")
         for token in SPECIAL_TOKENS:
             counts.pop(token, None)
         kept = [token for token, count in counts.items() if count >= min_count]
@@ -99,7 +97,7 @@ class Vocabulary:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":
-        """Reads a file with one token a line.
+        """Reads a file with one token per line.
 
         Raises:
             ValueError: see the class; the message names the file and the line.
@@ -114,7 +112,7 @@ class Vocabulary:
             raise ValueError(f"{os.fspath(path)}: {error}") from None
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes one token a line."""
+        """Writes one token per line."""
         with atomic_file(path) as part:
             part.write_bytes(b"".join(encode(token) + b"\n" for token in self.tokens))
 
@@ -137,22 +135,22 @@ class Vocabulary:
         return f"Vocabulary({len(self)} tokens)"
 
     def ids(self, tokens: Sequence[str]) -> list[int]:
-        """Ids of Python strings; unknown tokens get that of `<UNK>`."""
+        """Returns the ids of Python strings; unknown tokens get the id of `<UNK>`."""
         return [self._ids.get(_as_read(token), UNKNOWN_ID) for token in tokens]
 
     def lookup(self, tokens: tf.Tensor) -> tf.Tensor:
-        """Ids of a string tensor of any shape, in the graph, as int64 of the same shape."""
+        """Returns the ids of a string tensor, int64 of the same shape."""
         return self.table.lookup(tokens)
 
     @property
     def table(self) -> tf.lookup.StaticHashTable:
-        """The table of `lookup`: one for all eager code and its functions, or the graph's own."""
+        """The table of `lookup`: one for eager code and its functions, and one per TF1 graph."""
         with tf.init_scope():
             if tf.executing_eagerly():
                 if self._eager_table is None:
                     self._eager_table = self._new_table()
                 return self._eager_table
-            # Kept by the graph, so that it lives and goes with it.
+            # Stored in the graph, so that both have the same lifetime.
             tables = tf.compat.v1.get_default_graph().get_collection_ref(self)
             if not tables:
                 tables.append(self._new_table())
@@ -166,22 +164,21 @@ class Vocabulary:
         )
 
     def __getstate__(self) -> dict:
-        # A table cannot be copied; another is made when it is needed.
+        # Tables cannot be copied; a copy creates its own.
         return {**self.__dict__, "_eager_table": None}
 
 
 def read_lines(source: TextSource) -> Iterator[str]:
-    """Lines of a text, cut at newlines alone.
+    """Yields the lines of a text, split at newlines only. All readers of text use this function.
 
-    Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). The byte order mark that some
-    editors put in front of the text is dropped. Every reader of text reads it with this function,
-    so that all of them refuse the same files.
+    Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). A byte order mark is removed.
 
     Args:
-        source: a file, unpacked if its name ends in `.gz`; or a binary stream, which stays open.
+        source: a file, decompressed if its name ends in `.gz`; or a binary stream, which stays
+            open.
 
     Raises:
-        ValueError: a `.gz` file is damaged, or nothing but a carriage return separates two tokens.
+        ValueError: a `.gz` file is damaged, or a carriage return alone separates two tokens.
         OSError: the file cannot be read.
     """
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
@@ -190,8 +187,7 @@ def read_lines(source: TextSource) -> Iterator[str]:
             for number, line in enumerate(lines, start=1):
                 line = line.decode("utf-8", "surrogateescape")
                 if number == 1:
-                    # TensorFlow's reader drops carriage returns, so it finds a mark behind them
-                    # too.
+                    # TensorFlow's reader drops carriage returns, also before a byte order mark.
                     line = re.sub("^\r*\ufeff", "", line)
                 if "\r" in line:
                     _refuse_lone_carriage_return(line, f"{name}, line {number}")
@@ -207,7 +203,7 @@ def _opened(source: TextSource) -> contextlib.AbstractContextManager[BinaryIO]:
 
 
 def _refuse_lone_carriage_return(line: str, place: str) -> None:
-    # `str.split` cuts there, and TensorFlow's reader drops carriage returns wherever they are.
+    # `str.split` splits there, but TensorFlow's reader drops all carriage returns.
     if line.replace("\r", "").split() != line.split():
         remedy = "Replace it with a newline or a space."
         if "\0" in line:
@@ -216,7 +212,7 @@ def _refuse_lone_carriage_return(line: str, place: str) -> None:
 
 
 def is_packed(path: str | os.PathLike) -> bool:
-    """Whether a text file is to be unpacked, which its name alone tells."""
+    """Whether a text file is compressed, by its name."""
     return os.fspath(path).endswith(".gz")
 
 
@@ -233,14 +229,14 @@ def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:
 
 
 def _as_read(string: str) -> str:
-    """The one spelling of a string's bytes: that in which a file with them is read."""
+    """Normalizes a string to the form in which `read_lines` reads its bytes."""
     return string if string.isascii() else encode(string).decode("utf-8", "surrogateescape")
 
 
 def _quoted(value: Any) -> str:
-    """A value for a message, cut off: a line of a file that is no vocabulary may be long."""
+    """A value for an error message, truncated."""
     text = repr(value)
-    return text if len(text) <= _MOST_QUOTED else f"{text[:_MOST_QUOTED]}…"
+    return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
 
 
 def _check(tokens: tuple[str, ...]) -> None:

@@ -1,21 +1,22 @@
-"""Running text ─► windows: what a language model is trained and judged on, in `tf.data`.
+"""Sentences ─► windows: the batches for training and evaluating a language model, in `tf.data`.
 
-Sentences are laid end to end in rows, and the rows are cut into windows; a row's LSTM state goes
-from window to window. Both directions see the same sentences at the same time, the backward one
-each sentence reversed, so that the distinct tokens of a window can be encoded once for both.
+Sentences are concatenated in batch rows, and the rows are cut into windows; the LSTM state of a row
+is carried from window to window. Both directions read the same sentences at the same time, the
+backward direction with each sentence reversed, so that the distinct tokens of a window are encoded
+once for both.
 """
 
 import tensorflow as tf
 
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
 
-# Boundaries, as strings that no splitting can give: they begin with white space.
+# Sentence boundaries. No token of a text equals them, since they contain whitespace.
 BOS = " <S>"
 EOS = " </S>"
 _STREAMS = 4  # inputs and targets of the forward direction, then of the backward one
 
 
-# There is no Python control flow to convert, and looking for it takes longer than all the rest.
+# There is no Python control flow to convert, and AutoGraph would take most of the time.
 @tf.autograph.experimental.do_not_convert
 def lm_windows(
     sentences: tf.data.Dataset, num_rows: int, window: int, drop_remainder: bool = True
@@ -23,15 +24,15 @@ def lm_windows(
     """Cuts a stream of sentences into windows for both directions.
 
     Forward inputs are `<S> w1 … wn` and targets `w1 … wn </S>`; backward inputs `</S> wn … w1` and
-    targets `wn … w1 <S>`. Each sentence goes to a row that is short of text, so that no row runs
-    far ahead of the others.
+    targets `wn … w1 <S>`. Sentences are assigned to the rows with the least text, which keeps the
+    rows balanced.
 
     Args:
-        sentences: a dataset of string (token,). Those without tokens are passed over.
-        num_rows: int >= 1. Rows of a window.
-        window: int >= 1. Tokens of a row in one window.
-        drop_remainder: whether to drop what is left in the rows at the end, or to give it in
-            windows whose mask says what is real.
+        sentences: a dataset of string (token,). Empty sentences are skipped.
+        num_rows: int >= 1. Batch rows of a window.
+        window: int >= 1. Length of a window in tokens.
+        drop_remainder: whether to drop the text that remains at the end, or to return it in masked
+            windows.
 
     Returns:
         A dataset of dicts: "inputs" and "targets", string (direction, row, token), and "mask",
@@ -64,17 +65,17 @@ def lm_windows(
 
 
 def boundary_or(tokens: tf.Tensor, bos: int, eos: int, other: tf.Tensor) -> tf.Tensor:
-    """`bos` and `eos` where a window's tokens are boundaries, and `other` where they are not."""
+    """Returns `bos` and `eos` where a window's tokens are boundaries, and `other` elsewhere."""
     return tf.where(tokens == BOS, bos, tf.where(tokens == EOS, eos, other))
 
 
 def target_ids(vocabulary: Vocabulary, targets: tf.Tensor) -> tf.Tensor:
-    """Ids of a window's targets in the vocabulary, int32 of the same shape."""
+    """Returns the vocabulary ids of a window's targets, int32 of the same shape."""
     return boundary_or(targets, BOS_ID, EOS_ID, tf.cast(vocabulary.lookup(targets), tf.int32))
 
 
 def _streams(tokens: tf.Tensor) -> tf.Tensor:
-    """A sentence as string (token + 1, stream)."""
+    """Inputs and targets of a sentence, string (token + 1, stream)."""
     backward = tokens[::-1]
     columns = (
         tf.concat([[BOS], tokens], axis=0),
@@ -86,7 +87,7 @@ def _streams(tokens: tf.Tensor) -> tf.Tensor:
 
 
 def _ragged(batch: tf.Tensor | tf.RaggedTensor) -> tf.RaggedTensor:
-    """Sentences whose number of tokens is known in the graph are batched as a dense tensor."""
+    """Converts batches of sentences of a static length, which are dense, to ragged tensors."""
     if isinstance(batch, tf.RaggedTensor):
         return batch
     rows, tokens, _ = tf.unstack(tf.shape(batch, tf.int64))
@@ -100,7 +101,7 @@ def _no_sentence() -> tf.RaggedTensor:
 
 
 def _one_sentence_per_row(batch: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
-    """The sentences in the order of the rows: the longest one to the row shortest of text."""
+    """Assigns the sentences to rows: the longest sentence to the row with the least text."""
     values, sizes = batch.values, batch.row_lengths()
     sizes = tf.pad(sizes, [[0, tf.shape(lengths)[0] - tf.shape(sizes)[0]]])
     batch = tf.RaggedTensor.from_row_lengths(values, sizes)

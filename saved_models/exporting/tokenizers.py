@@ -2,8 +2,9 @@
 
 import tensorflow as tf
 
-# What `str.split()` splits at, and Unicode's punctuation and symbols.
-_WHITE_SPACE = r"[\pZ\x{85}\x1c-\x1f\s\v]+"
+from elmo_tf.text.sentences import WHITESPACE
+
+# Unicode's punctuation and symbols.
 _PUNCTUATION = r"[\pP\pS]"
 
 
@@ -28,5 +29,5 @@ class PunctuationSplitter:
         import tensorflow_text
 
         return tensorflow_text.regex_split_with_offsets(
-            text, rf"{_WHITE_SPACE}|{_PUNCTUATION}", _PUNCTUATION
+            text, rf"{WHITESPACE}|{_PUNCTUATION}", _PUNCTUATION
         )

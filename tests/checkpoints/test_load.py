@@ -168,7 +168,7 @@ def test_a_directory_without_one_of_the_files_is_refused(copied, name, message):
 def test_two_files_of_a_kind_are_refused(copied, name):
     (copied / name).touch()
 
-    with pytest.raises(ValueError, match=rf"must hold one .*, not 2: .*{name}.*Pass the pair"):
+    with pytest.raises(ValueError, match=rf"must contain one .*, not 2: .*{name}.*Pass the pair"):
         load_bilm(copied)
 
 
@@ -188,9 +188,9 @@ def test_a_file_of_another_kind_is_refused(tmp_path, checkpoint_directory):
     path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
     path.write_bytes(path.read_bytes()[:-200])  # cut short
 
-    with pytest.raises(ValueError, match=r"elmo.zip is no checkpoint: a directory or a zip with"):
+    with pytest.raises(ValueError, match=r"elmo.zip is not a checkpoint: pass a directory or zip"):
         load_bilm(path)
-    with pytest.raises(ValueError, match=r"weights.hdf5 is no checkpoint"):
+    with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint"):
         load_bilm(checkpoint_directory / "weights.hdf5")
 
 
@@ -210,7 +210,7 @@ def test_a_damaged_zip_is_named(tmp_path, checkpoint_directory, compression, pla
 
 
 def test_a_pair_has_two_parts(checkpoint_directory):
-    with pytest.raises(ValueError, match=r"A pair \(options, weights\) is needed. Received"):
+    with pytest.raises(ValueError, match=r"A pair \(options, weights\) is required. Received"):
         load_bilm((checkpoint_directory,))
 
 
@@ -227,11 +227,11 @@ def test_an_unknown_option_is_named_with_the_nearest(copied, options):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_highway": 1}, r"the model has no use for `CNN_high_1/W_carry`"),
+        ({"n_highway": 1}, r"the model does not use `CNN_high_1/W_carry`"),
         ({"n_highway": 3}, r"the file lacks `CNN_high_2/W_carry`"),
         ({"dim": 11}, r"has \(12, 40\), the model expects \(12, 44\)"),
         ({"projection_dim": 5}, r"`CNN_proj/W_proj`.* has \(13, 6\), the model .* \(13, 5\)"),
-        ({"n_layers": 1}, r"the model has no use for `RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B`"),
+        ({"n_layers": 1}, r"the model does not use `RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B`"),
     ],
 )
 def test_options_of_another_model_are_refused(copied, change, message):
@@ -242,7 +242,7 @@ def test_options_of_another_model_are_refused(copied, change, message):
 
 
 def test_a_vocabulary_alone_is_refused(checkpoint_directory):
-    with pytest.raises(ValueError, match=r"`vocabulary` goes with `token_embeddings`"):
+    with pytest.raises(ValueError, match=r"`vocabulary` requires `token_embeddings`"):
         load_bilm(checkpoint_directory, vocabulary="vocab.txt")
 
 

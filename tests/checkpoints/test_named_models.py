@@ -55,8 +55,8 @@ def test_without_a_network_the_error_says_which_files_to_put_where(monkeypatch, 
     monkeypatch.setattr(named_models, "_ADDRESS", "http://127.0.0.1:9/elmo")
     wanted = (
         rf"Cannot download http.*{MEDIUM}_options.json: .* two files.* "
-        rf"fetch http://127.0.0.1:9/elmo/{MEDIUM[5:]}/{MEDIUM}_options.json and http.*"
-        rf"{MEDIUM}_weights.hdf5, and put both into {cache}/medium, their names unchanged"
+        rf"download http://127.0.0.1:9/elmo/{MEDIUM[5:]}/{MEDIUM}_options.json and http.*"
+        rf"{MEDIUM}_weights.hdf5 elsewhere, and copy both to {cache}/medium without"
     )
 
     with pytest.raises(OSError, match=wanted):
@@ -127,12 +127,12 @@ def test_what_a_network_answers_in_place_of_a_file_is_not_kept(published, cache,
     real = (folder / f"{MEDIUM}_options.json").read_bytes()
     (folder / f"{MEDIUM}_options.json").write_text("<html>Please log in</html>")
 
-    with pytest.raises(OSError, match=r"Cannot download .*options.json: what came is not JSON"):
+    with pytest.raises(OSError, match=r"Cannot download .*options.json: the response is not JSON"):
         load_bilm("medium")
     (folder / f"{MEDIUM}_options.json").write_bytes(real)
     weights = (folder / f"{MEDIUM}_weights.hdf5").read_bytes()
     (folder / f"{MEDIUM}_weights.hdf5").write_text("<html>Please log in</html>")
-    with pytest.raises(OSError, match=r"Cannot download .*weights.hdf5: what came is not HDF5"):
+    with pytest.raises(OSError, match=r"Cannot download .*weights.hdf5: the response is not HDF5"):
         load_bilm("medium")
     (folder / f"{MEDIUM}_weights.hdf5").write_bytes(weights)
     assert load_bilm("medium").config == bilm.config
@@ -155,7 +155,7 @@ def test_an_installation_without_the_shipped_files_says_so(monkeypatch):
     monkeypatch.setattr(named_models, "_SHIPPED", {"small-en": "none"})
 
     with pytest.raises(
-        FileNotFoundError, match=r"files of small-en are missing in .*none: .*again"
+        FileNotFoundError, match=r"files of small-en are missing in .*none: .*Reinstall"
     ):
         load_bilm("small-en")
 

@@ -170,9 +170,9 @@ def test_a_bilm_of_words_needs_the_vocabulary(tmp_path):
 
 
 def test_token_embeddings_and_a_vocabulary_go_with_other_checkpoints(trained):
-    with pytest.raises(ValueError, match=r"`token_embeddings` goes with .* HDF5.*model.ckpt-8"):
+    with pytest.raises(ValueError, match=r"`token_embeddings` requires HDF5.*model.ckpt-8"):
         load_bilm(trained, token_embeddings="table.hdf5", vocabulary=trained / "vocab.txt")
-    with pytest.raises(ValueError, match=r"`vocabulary` is for a biLM without a character CNN"):
+    with pytest.raises(ValueError, match=r"`vocabulary` must be None"):
         load_bilm(trained, vocabulary=trained / "vocab.txt")
 
 

@@ -21,7 +21,7 @@ def change(folder, tensors=(), drop=()):
 def test_options_must_stand_beside_the_checkpoint(trained):
     (trained / "options.json").unlink()
 
-    with pytest.raises(FileNotFoundError, match=r"no options.json in .*beside model.ckpt-8"):
+    with pytest.raises(FileNotFoundError, match=r"no options.json in .*next to model.ckpt-8"):
         load_bilm(trained)
 
 
@@ -37,7 +37,7 @@ def test_several_checkpoints_of_which_none_is_named_are_refused(trained):
     tf1_training.write(trained, options, tf1_training.weights(options), "model.ckpt-16")
     (trained / "checkpoint").unlink()
 
-    with pytest.raises(ValueError, match=r"holds 2 checkpoints, .*-16, model.ckpt-8. Pass a pre"):
+    with pytest.raises(ValueError, match=r"contains 2 checkpoints .*-16, model.ckpt-8. Pass a pre"):
         load_bilm(trained)
 
 
@@ -106,10 +106,13 @@ def test_a_vocabulary_of_another_size_is_refused(trained):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"n_highway": 1}, r"the model has no use for `lm/CNN_high_1/W_carry`"),
+        ({"n_highway": 1}, r"the model does not use `lm/CNN_high_1/W_carry`"),
         ({"n_layers": 3}, r"the file lacks `lm/RNN_0/rnn/multi_rnn_cell/cell_2/lstm_cell/bias`"),
-        ({"bidirectional": False}, r"no use for `lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/bi"),
-        ({"char_cnn": False}, r"lacks `lm/embedding`; the model has no use for `lm/CNN/W_cnn_0`"),
+        (
+            {"bidirectional": False},
+            r"does not use `lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/bi",
+        ),
+        ({"char_cnn": False}, r"lacks `lm/embedding`; the model does not use `lm/CNN/W_cnn_0`"),
     ],
     ids=str,
 )
@@ -123,5 +126,5 @@ def test_options_of_another_model_are_refused(trained, changes, message):
 def test_a_checkpoint_of_another_program_is_refused(trained):
     tf1_training.save(trained / PREFIX, {"bilm/char_embed": np.zeros((262, 5), np.float32)})
 
-    with pytest.raises(ValueError, match=r"ckpt-8 holds no variable below `lm/`"):
+    with pytest.raises(ValueError, match=r"ckpt-8 contains no variables in `lm/`"):
         load_bilm(trained)

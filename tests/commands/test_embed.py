@@ -121,9 +121,9 @@ def test_odd_lines_are_told_of_on_stderr(command, model):
 
     assert status == 0
     assert (
-        "Odd lines: 1 empty (no vectors), 1 of white space alone (no vectors), 1 with invalid "
-        "UTF-8 (read byte for byte; another encoding?), 1 with a token of more than 48 bytes (the "
-        "rest is not read)." in " ".join(err.split())
+        "Suspicious lines: 1 empty (no vectors), 1 of whitespace only (no vectors), 1 with invalid "
+        "UTF-8 (read byte for byte; another encoding?), 1 with a token of more than 48 bytes "
+        "(truncated)." in " ".join(err.split())
     )
     assert len(read_vectors(Path("v.hdf5"))) == 5
 
@@ -151,7 +151,7 @@ def test_a_plan_is_printed_and_nothing_done(command, model):
     ("arguments", "message"),
     [
         (("text.txt", "v.npy", "--compression", "gzip"), "An .npy array has no compression"),
-        (("text.txt", "v.hdf5", "--token-column", "2"), "`token_column` is for CoNLL columns"),
+        (("text.txt", "v.hdf5", "--token-column", "2"), "`token_column` requires a CoNLL file"),
         (("text.txt", "v.hdf5", "--beam-option=--x"), "name its runner (--runner)"),
         (("text.txt", "v", "--runner", "FnApiRunner", "--plan"), "leave --runner out"),
         (

@@ -119,7 +119,7 @@ def test_a_folder_with_other_files_is_not_replaced(senses, name):
     status, _, err = senses("--test", "one.data.xml", "--predictions", "answers", "--overwrite")
 
     assert status == 2
-    assert "answers will not be replaced, since it holds more than would be written" in err
+    assert "answers is not replaced because it contains other files" in err
     assert Path("answers", name).read_text() == "mine"
 
 

@@ -373,7 +373,7 @@ def test_without_fast_bfloat16_float32_is_used_with_a_warning(bilm, monkeypatch,
     with caplog.at_level("WARNING", logger="absl"):
         embedder = Embedder(bilm, precision="bfloat16")
 
-    assert "float32 is used in place of bfloat16" in caplog.text
+    assert "using float32 instead of bfloat16" in caplog.text
     assert embedder.precision == "float32"
     assert embedder.bilm is bilm
 

@@ -197,9 +197,9 @@ def test_odd_lines_are_counted_and_told_of(embedder, text, tmp_path, caplog):
     assert (count.sentences, count.tokens, count.longest) == (5, 9, 4)
     most = embedder.max_token_bytes
     assert (
-        "Odd lines: 1 empty (no vectors), 1 of white space alone (no vectors), 1 with invalid "
+        "Suspicious lines: 1 empty (no vectors), 1 of whitespace only (no vectors), 1 with invalid "
         "UTF-8 (read byte for byte; another encoding?), 1 with a token of more than "
-        f"{most} bytes (the rest is not read)."
+        f"{most} bytes (truncated)."
     ) in caplog.text
     (expected,) = embedder.embed([["x" * most, "y"]])
     np.testing.assert_allclose(read_vectors(tmp_path / "vectors.hdf5")[4], expected, atol=1e-5)
@@ -226,10 +226,10 @@ def test_a_folder_with_other_things_is_never_replaced(embedder, text, tmp_path):
     output.mkdir()
     (output / "thesis.tex").write_text("years")
 
-    with pytest.raises(FileExistsError, match=r"holds more than would be written: thesis\.tex"):
+    with pytest.raises(FileExistsError, match=r"contains other files: thesis\.tex"):
         embedder.embed_file(text, output, overwrite=True)
     (tmp_path / "vectors.hdf5").mkdir()
-    with pytest.raises(FileExistsError, match="a folder has that name"):
+    with pytest.raises(FileExistsError, match="it is a directory"):
         embedder.embed_file(text, tmp_path / "vectors.hdf5", overwrite=True)
 
 

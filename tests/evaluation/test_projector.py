@@ -121,7 +121,7 @@ def test_no_token_can_break_the_table(embedder, tmp_path, caplog):
     path.write_bytes("a b\tX\nx\x85\u2028\x00y\tX\n".encode() + b"\xff\tX\n\rc\tX\n")
     occurrences = read_occurrences(path, format="conll", tag_column=2)
     assert len(occurrences[0].tokens) == 4
-    assert "Odd lines: 1 with invalid UTF-8" in caplog.text
+    assert "Suspicious lines: 1 with invalid UTF-8" in caplog.text
     export_projector(embedder, occurrences, tmp_path / "projector")
     rows = metadata(tmp_path / "projector")
     assert {len(row) for row in rows[:-1]} == {5}
@@ -180,7 +180,7 @@ def test_wrong_arguments_are_refused(text, tmp_path):
 def test_a_line_without_a_tag_is_told(tmp_path):
     path = tmp_path / "text.conll"
     path.write_text(COLUMNS + "end\n")
-    with pytest.raises(ValueError, match=r"text\.conll, line 6: no column 2, in which the tag"):
+    with pytest.raises(ValueError, match=r"text\.conll, line 6: no column 2 with a tag"):
         read_occurrences(path, tag_column=2)
 
 
@@ -193,18 +193,18 @@ def test_a_folder_in_use_is_replaced_only_if_it_is_an_earlier_export(embedder, t
     export_projector(embedder, occurrences[:1], folder, overwrite=True)
     assert len(metadata(folder)) == 5
     (folder / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"holds more than would be written: notes\.txt"):
+    with pytest.raises(FileExistsError, match=r"contains other files: notes\.txt"):
         export_projector(embedder, occurrences, folder, overwrite=True)
 
 
 def test_a_folder_that_tensorflow_takes_for_a_pattern_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"TensorFlow cannot write to .*pattern"):
+    with pytest.raises(ValueError, match=r"TensorFlow cannot write to .*wildcard"):
         check_projector(tmp_path / "run[1]")
 
 
 def test_a_missing_tensorboard_is_told_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "tensorboard", None)
-    with pytest.raises(MissingExtraError, match=r"needs tensorboard: .*elmo_tf\[tensorboard\]"):
+    with pytest.raises(MissingExtraError, match=r"needs tensorboard\. .*elmo_tf\[tensorboard\]"):
         check_projector(tmp_path / "projector")
 
 

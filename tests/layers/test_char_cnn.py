@@ -117,7 +117,7 @@ def test_arguments_out_of_range_are_refused(arguments, message):
 
 
 def test_rows_shorter_than_the_widest_filter_are_refused():
-    with pytest.raises(ValueError, match=r"at least 3 characters a row.*shape \(2, 2\)"):
+    with pytest.raises(ValueError, match=r"at least 3 characters per row.*shape \(2, 2\)"):
         CharCNN(FILTERS)(np.ones((2, 2), np.int32))
 
 

@@ -338,8 +338,8 @@ def test_bfloat16_stays_near_float32():
         ({"units": 0}, r"`lstm.dim` must be an integer of at least 1. Received: 0"),
         ({"units": 4, "projection_dim": 5}, r"must be at most `lstm.dim` \(4\). Received: 5"),
         ({"units": 4, "projection_dim": 0}, r"`lstm.projection_dim` must be an integer"),
-        ({"units": 4, "cell_clip": -1.0}, r"`lstm.cell_clip` must be a positive number"),
-        ({"units": 4, "proj_clip": 0.0}, r"`lstm.proj_clip` must be a positive number"),
+        ({"units": 4, "cell_clip": -1.0}, r"`lstm.cell_clip` must be a positive, finite number"),
+        ({"units": 4, "proj_clip": 0.0}, r"`lstm.proj_clip` must be a positive, finite number"),
     ],
 )
 @pytest.mark.parametrize("kind", [ProjectedLSTM, ProjectedLSTMCell])

@@ -311,5 +311,5 @@ def test_a_saved_tied_softmax_loads_and_gives_the_same(keras_round_trip):
 def test_a_tied_softmax_reads_inputs_as_wide_as_its_table():
     layer = TiedSoftmax(TokenEmbedding(VOCABULARY_SIZE, FEATURES))
 
-    with pytest.raises(ValueError, match=r"as wide as the table that they share, 5. Received: 6"):
+    with pytest.raises(ValueError, match=r"width of the shared table, 5. Received: 6"):
         layer.build((None, FEATURES + 1))

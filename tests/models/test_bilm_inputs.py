@@ -172,8 +172,8 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ("one sentence", r"batch of sentences is needed, not one string.*'one sentence'"),
-        (b"bytes", r"batch of sentences is needed, not one string"),
+        ("one sentence", r"batch of sentences is required, not a single string.*'one sentence'"),
+        (b"bytes", r"batch of sentences is required, not a single string"),
         (None, r"reads sentences \(str\), lists of tokens, or integer ids. Received: None"),
         (7.5, r"Received: a tensor of float32"),
         (tf.zeros((2, 3)), r"Received: a tensor of float32"),
@@ -186,8 +186,8 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
         ([None], r"^Item 0 is None; every item must be a sentence.$"),
         ([["a"], 7], r"^Item 1 is 7; every item must be a list of tokens.$"),
         (["a b", ["c"], ["d"]], r"^Item 0 is 'a b'; every item must be a list of tokens.$"),
-        ([["a", 7]], r"Item 0 of the batch has a token that is no str: 7"),
-        ([["a", "b"], [None]], r"Item 1 of the batch has a token that is no str: None"),
+        ([["a", 7]], r"A token of item 0 of the batch is not a str: 7"),
+        ([["a", "b"], [None]], r"A token of item 1 of the batch is not a str: None"),
         ({"a": 1}, r"reads sentences \(str\), lists of tokens, or integer ids"),
     ],
 )
@@ -207,9 +207,9 @@ def test_what_is_no_text_is_refused(bilm, inputs, message):
         (tf.zeros((3,), tf.int32), r"Received: int32 of shape \(3,\)"),
         (tf.zeros((1, 1, 1, 9), tf.int32), r"Received: int32 of shape \(1, 1, 1, 9\)"),
         (tf.zeros((2, 3), tf.int32), r"char ids of shape \(batch, token, char\). Received:.*2, 3"),
-        ([[[1, 2]], [[1, 2, 3]]], r"Char ids must be one array.*rows are of unlike lengths"),
-        ([["a", "", "b"]], r"An empty token .* stands before a real one.*row: \[0\]"),
-        ([["a", "b"], ["", "b"]], r"An empty token .* stands before a real one.*row: \[1\]"),
+        ([[[1, 2]], [[1, 2, 3]]], r"Char ids must be one array.*rows have different"),
+        ([["a", "", "b"]], r"An empty token .* precedes a real token.*row: \[0\]"),
+        ([["a", "b"], ["", "b"]], r"An empty token .* precedes a real token.*row: \[1\]"),
         (np.full((1, 2, MAX_CHARS), 262), r"Ids must be between 0 and 261, not"),
         (np.full((1, 2, MAX_CHARS), -1), r"Ids must be between 0 and 261, not"),
     ],
@@ -221,7 +221,7 @@ def test_inputs_of_a_wrong_shape_or_order_are_refused(bilm, inputs, message):
 
 @pytest.mark.parametrize("shape", [(), (None,), (3, 4)])
 def test_a_symbolic_input_of_another_type_is_refused(bilm, shape):
-    message = r'not float32. Put keras.Input\(\(\), dtype="string"\) before Elmo'
+    message = r'not float32. Use keras.Input\(\(\), dtype="string"\) as'
     with pytest.raises(ValueError, match=message):
         bilm(keras.Input(shape))
     with pytest.raises(ValueError, match=message):

@@ -138,7 +138,7 @@ def test_warm_start_from_nothing_is_an_error_and_changes_nothing(fresh_bilm):
 
     with pytest.raises(ValueError, match=r"`sentences` is empty: there is nothing to start from"):
         bilm.warm_start([])
-    with pytest.raises(TypeError, match=r"token that is no str: 7"):
+    with pytest.raises(TypeError, match=r"of the batch is not a str: 7"):
         bilm.warm_start(["some", ["text", 7]])
 
     np.testing.assert_array_equal(bilm.initial_state, before)

@@ -533,9 +533,9 @@ def test_a_bilm_is_needed():
 
 
 def test_bad_inputs_are_refused_as_the_bilm_does(bilm):
-    with pytest.raises(TypeError, match=r"batch of sentences is needed, not one string"):
+    with pytest.raises(TypeError, match=r"batch of sentences is required, not a single string"):
         Elmo(bilm)("one sentence")
-    with pytest.raises(ValueError, match=r"An empty token .* stands before a real one"):
+    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
         Elmo(bilm)([["", "a"]])
     with pytest.raises(ValueError, match=r"reads strings of shape.*Received: string"):
         Elmo(bilm)(keras.Input((2, 3), dtype="string"))

@@ -179,7 +179,7 @@ def test_an_output_that_beam_takes_for_a_pattern_is_refused(add, tmp_path):
     [
         ({"options": OutputOptions(compression="lzf")}, r"Parquet has no compression 'lzf'"),
         ({"options": OutputOptions(use_sentence_keys=True)}, r"Parquet has no keys"),
-        ({"token_column": 2}, r"`token_column` is for CoNLL columns; .*a\.txt is text"),
+        ({"token_column": 2}, r"`token_column` requires a CoNLL file; .*a\.txt is text"),
         ({"format": "csv"}, r"`format` must be one of text.*Received: 'csv'"),
     ],
 )

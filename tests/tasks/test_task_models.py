@@ -332,7 +332,7 @@ def test_wrong_arguments_are_refused(bilm):
     with pytest.raises(ValueError, match=r"placement 'both' needs an `elmo`. Received: None"):
         new_model("classifier", placement="both")
     for kind, wrong in (("tagger", {"dropout": 1.0}), ("bcn", {"maxout_dropout": -0.1})):
-        with pytest.raises(ValueError, match="dropout` must be a number from 0 to below 1"):
+        with pytest.raises(ValueError, match="dropout` must be a number >= 0 and < 1"):
             new_model(kind, **wrong)
     with pytest.raises(ValueError, match="`reduction` must be an integer of at least 1"):
         new_model("bcn", reduction=0)
@@ -355,7 +355,7 @@ def test_wrong_inputs_are_refused():
 
     with pytest.raises(TypeError, match=r"must be strings: .* Received: int32 of shape \(2, 3\)"):
         classifier(np.ones((2, 3), np.int32))
-    with pytest.raises(TypeError, match="not one string"):
+    with pytest.raises(TypeError, match="not a single string"):
         classifier("the cat")
     with pytest.raises(ValueError, match="must be 2 batches of texts: premise, hypothesis"):
         esim(["a", "b", "c"])

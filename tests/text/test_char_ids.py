@@ -125,7 +125,7 @@ def test_two_boundaries_and_a_byte_must_fit(max_chars):
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
-        (7, "nested lists of strings, are needed. Received: 7"),
+        (7, "nested lists of strings are required. Received: 7"),
         (["a", 7], "Received: 7"),
         (["a", None], "Received: None"),
         (tf.constant([1, 2]), "Received: a tensor of int32"),

@@ -262,15 +262,15 @@ def test_a_report_tells_the_size_in_a_line(logged):
         (
             {"invalid_lines": 3, "nul_lines": 2_000},
             logging.WARNING,
-            "Odd lines: 3 with invalid UTF-8 (read byte for byte; another encoding?), "
-            "2,000 with NUL bytes (is it UTF-16?).",
+            "Suspicious lines: 3 with invalid UTF-8 (read byte for byte; another encoding?), "
+            "2,000 with NUL bytes (UTF-16?).",
         ),
         (
             {"cut_lines": 1, "empty_lines": 4},
             logging.WARNING,
-            "Odd lines: 1 of more than 10,000 tokens (cut), 4 empty (passed over).",
+            "Suspicious lines: 1 of more than 10,000 tokens (split), 4 empty (skipped).",
         ),
-        ({"crlf_lines": 5}, logging.INFO, "Odd lines: 5 ending in CRLF (read as LF)."),
+        ({"crlf_lines": 5}, logging.INFO, "Suspicious lines: 5 ending in CRLF (read as LF)."),
     ],
 )
 def test_a_report_warns_of_odd_lines_that_may_be_damage(logged, odd, level, line):

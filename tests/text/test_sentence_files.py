@@ -87,7 +87,7 @@ def test_universal_dependencies_have_comments_and_words_that_are_none(file):
 def test_a_line_without_the_column_is_named(file):
     path = file("a.conll", "EU NNP\n\nalone\n")
 
-    with pytest.raises(ValueError, match=r"a\.conll, line 3: no column 2, .* 'alone'.*--token-col"):
+    with pytest.raises(ValueError, match=r"a\.conll, line 3: no column 2 .* 'alone'.*--token-col"):
         tokens_of(path, None, 2)
 
 
@@ -102,7 +102,7 @@ def test_a_line_of_conll_u_without_a_number_is_named(file):
     ("arguments", "message"),
     [
         (("a.txt", "tokens"), "`format` must be one of text, conll, conllu. Received: 'tokens'"),
-        (("a.txt", None, 2), r"`token_column` is for CoNLL columns; a\.txt is text"),
+        (("a.txt", None, 2), r"`token_column` requires a CoNLL file; a\.txt is text"),
     ],
 )
 def test_what_does_not_fit_is_an_error(arguments, message):
@@ -126,7 +126,7 @@ def test_sentences_are_counted_and_so_are_the_odd_ones(file):
     }
     assert count_sentences(sentence_reader(path)()).cut == 0
     assert count.data_warnings(4) == (
-        "Odd lines: 2 empty (no vectors), 1 of white space alone (no vectors), 1 with invalid "
-        "UTF-8 (read byte for byte; another encoding?), 3 with a token of more than 4 bytes (the "
-        "rest is not read)."
+        "Suspicious lines: 2 empty (no vectors), 1 of whitespace only (no vectors), 1 with invalid "
+        "UTF-8 (read byte for byte; another encoding?), 3 with a token of more than 4 bytes "
+        "(truncated)."
     )

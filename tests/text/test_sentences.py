@@ -92,9 +92,9 @@ def test_uneven_lists_give_a_ragged_tensor():
 
 
 def test_numbers_are_refused():
-    with pytest.raises(TypeError, match=r"nested lists of strings, are needed. Received: 3"):
+    with pytest.raises(TypeError, match=r"nested lists of strings are required. Received: 3"):
         string_tensor([["a"], [3]])
-    with pytest.raises(TypeError, match=r"Strings are needed. Received: a tensor of float32"):
+    with pytest.raises(TypeError, match=r"Strings are required. Received: a tensor of float32"):
         string_tensor(tf.zeros((2,)))
 
 

@@ -195,8 +195,8 @@ def test_text_in_utf_16_with_carriage_returns_is_refused_with_a_hint(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "kwargs", "message"),
     [
-        ([], {}, "there is no token in the text"),
-        (["", "  "], {}, "there is no token in the text"),
+        ([], {}, "text contains no tokens"),
+        (["", "  "], {}, "text contains no tokens"),
         (["a"], {"min_count": 0}, "`min_count` must be at least 1. Received: 0"),
         (["a"], {"max_size": 2}, "`max_size` must be at least 3, for <S> </S> <UNK>. Received: 2"),
     ],
@@ -208,7 +208,7 @@ def test_cannot_be_built_from_nothing_or_with_odd_limits(lines, kwargs, message)
 
 @pytest.mark.parametrize("alone", ["one line", Path("file.txt")])
 def test_one_line_alone_is_not_several(alone):
-    with pytest.raises(TypeError, match="must be several lines or paths, not one alone"):
+    with pytest.raises(TypeError, match="must be a list of lines or paths, not a single one"):
         Vocabulary.build(alone)
 
 

@@ -135,7 +135,7 @@ def test_a_softmax_without_its_vocabulary_is_an_error(tmp_path, settings, run):
     source = shutil.copytree(run.workdir, tmp_path / "source")
     (source / "vocab.txt").unlink()
     settings = unchanged(settings, start_from=source)
-    with pytest.raises(FileNotFoundError, match=r"no vocab.txt in .*source, .* put the vocabulary"):
+    with pytest.raises(FileNotFoundError, match=r"no vocab.txt in .*source: .* the vocabulary"):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
 
 

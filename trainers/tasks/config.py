@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice
-from elmo_tf.placements import PLACEMENTS
 from elmo_tf.settings import (
     check_settings,
     normalize_settings,

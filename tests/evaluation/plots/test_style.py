@@ -64,7 +64,7 @@ def test_a_picture_is_replaced_only_if_told(figure, tmp_path):
 
 def test_a_missing_matplotlib_is_told_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'elmo_tf\[plot\]' brings it"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'elmo_tf\[plot\]'"):
         new_figure(1, 1)
 
 

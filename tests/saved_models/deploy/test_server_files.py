@@ -267,7 +267,7 @@ def test_files_are_replaced_on_request_alone(directory):
     assert model_of(written(directory, "other", overwrite=True)).name == "other"
 
     (directory / "serving" / "prometheus.yml").touch()
-    with pytest.raises(FileExistsError, match=r"more than would be written: prometheus\.yml"):
+    with pytest.raises(FileExistsError, match=r"contains other files: prometheus\.yml"):
         write_server_files(directory, overwrite=True)
 
 

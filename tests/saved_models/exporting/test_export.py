@@ -153,7 +153,7 @@ def test_an_empty_batch_has_an_empty_answer(ask, name):
     [
         ([["a", "b"]], [3], r"`lengths` must be between 0 and the number of token positions"),
         ([["a", "b"]], [-1], r"`lengths` must be between 0 and the number of token positions"),
-        ([["", "b"]], [2], r"empty token .* stands before a real one"),
+        ([["", "b"]], [2], r"empty token .* precedes a real token"),
         ([["a", ""]], [2], r"empty token .* within `lengths`"),
     ],
 )
@@ -168,7 +168,7 @@ def test_wrong_tokens_are_refused_with_what_is_wrong(ask, tokens, sequence_len, 
     ("ids", "message"),
     [
         (np.full((1, 2, 14), 262), r"Ids must be between 0 and 261, not"),
-        (np.array([[[0] * 14, [1] * 14]]), r"empty token .* stands before a real one"),
+        (np.array([[[0] * 14, [1] * 14]]), r"empty token .* precedes a real token"),
     ],
 )
 def test_wrong_char_ids_are_refused_with_what_is_wrong(ask, ids, message):
@@ -352,7 +352,7 @@ def test_keras_loads_it_as_a_layer_of_its_own(exported_elmo, live):
 
 
 def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(bilm, tmp_path):
-    with pytest.raises(ValueError, match=r"cannot write to .*: it takes \[ for a part"):
+    with pytest.raises(ValueError, match=r"cannot write to .*: it treats \[ as a wildcard"):
         export(bilm, tmp_path / "models[1]")
     assert list(tmp_path.iterdir()) == []
 
@@ -360,5 +360,5 @@ def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(bilm, tmp_path):
 def test_a_folder_that_is_no_version_is_not_replaced(bilm, tmp_path):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "letters").touch()
-    with pytest.raises(FileExistsError, match=r"holds more than would be written: letters"):
+    with pytest.raises(FileExistsError, match=r"contains other files: letters"):
         export(bilm, tmp_path, overwrite=True)

@@ -178,9 +178,9 @@ def test_char_ids_are_refused(layer):
 
 
 def test_bad_strings_are_refused_as_the_bilm_does(layer):
-    with pytest.raises(TypeError, match=r"batch of sentences is needed, not one string"):
+    with pytest.raises(TypeError, match=r"batch of sentences is required, not a single string"):
         layer("one sentence")
-    with pytest.raises(ValueError, match=r"An empty token .* stands before a real one"):
+    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
         layer([["", "a"]])
 
 
