@@ -108,5 +108,5 @@ def test_a_graph_refuses_lengths_of_another_number_of_rows(lengths):
     )
 
     assert check(tf.constant([["a", "b"]]), tf.constant([2])).numpy().tolist() == [2]
-    with pytest.raises(tf.errors.InvalidArgumentError, match="one number for each row"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one number per row"):
         check(tf.constant([["a", "b"]]), tf.constant(lengths, tf.int32))
