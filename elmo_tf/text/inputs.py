@@ -1,4 +1,4 @@
-"""Checks and converts all inputs of a biLM: sentences, tokens, char ids and token ids."""
+"""Conversion and checks of a biLM's inputs: sentences, tokens, char ids or token ids."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
         TypeError: `lengths` are not integers, or see `as_tensor`.
         ValueError: see `as_tensor`, `row_lengths` and `refuse_sentences_as_tokens`.
     """
-    if lengths is None:  # with lengths, the rows are tokens
+    if lengths is None:  # `lengths` imply that the rows are tokens
         inputs = refuse_sentences_as_tokens(inputs)
     else:
         lengths = _integer_tensor(lengths)
@@ -166,16 +166,15 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
     if lengths is None:
         lengths = counted
     else:
-        is_vector = lengths.shape.rank in (1, None)
-        if not (is_vector and lengths.shape.is_compatible_with(counted.shape)):
+        if not lengths.shape.is_compatible_with(counted.shape):
             raise ValueError(
                 f"`lengths` must have shape (batch,) = {tuple(counted.shape)}. "
                 f"Received: shape {tuple(lengths.shape)}"
             )
-        lengths = checked(  # a single length would otherwise be broadcast to all rows
+        lengths = checked(  # a single length would be broadcast to all rows
             lengths,
             tf.reduce_all(tf.equal(tf.shape(lengths), tf.shape(counted))),
-            "`lengths` must have one number per row. Received the number of lengths and of rows",
+            "`lengths` must have one number per row. Shapes of the lengths and of the rows",
             tf.shape(lengths),
             tf.shape(counted),
         )
@@ -185,14 +184,14 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
     lengths = checked(
         lengths,
         tf.logical_not(tf.reduce_any(outside)),
-        "`lengths` must be between 0 and the number of token positions. Received lengths, limit",
+        "`lengths` must be between 0 and the number of token positions",
         lengths,
         limit,
     )
     return checked(
         lengths,
         tf.logical_not(tf.reduce_any(holes)),
-        'An empty token ("" or all zeros) comes before a real token or within `lengths`, in row',
+        'An empty token ("" or all zeros) precedes a real token or is within `lengths`, in row',
         tf.where(tf.reduce_any(holes, axis=-1))[:1, 0],
     )
 

@@ -535,7 +535,7 @@ def test_a_bilm_is_needed():
 def test_bad_inputs_are_refused_as_the_bilm_does(bilm):
     with pytest.raises(TypeError, match=r"batch of sentences is needed, not one string"):
         Elmo(bilm)("one sentence")
-    with pytest.raises(ValueError, match=r"An empty token .* comes before a real token"):
+    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
         Elmo(bilm)([["", "a"]])
     with pytest.raises(ValueError, match=r"reads strings of shape.*Received: string"):
         Elmo(bilm)(keras.Input((2, 3), dtype="string"))

@@ -153,7 +153,7 @@ def test_an_empty_batch_has_an_empty_answer(ask, name):
     [
         ([["a", "b"]], [3], r"`lengths` must be between 0 and the number of token positions"),
         ([["a", "b"]], [-1], r"`lengths` must be between 0 and the number of token positions"),
-        ([["", "b"]], [2], r"empty token .* comes before a real token"),
+        ([["", "b"]], [2], r"empty token .* precedes a real token"),
         ([["a", ""]], [2], r"empty token .* within `lengths`"),
     ],
 )
@@ -168,7 +168,7 @@ def test_wrong_tokens_are_refused_with_what_is_wrong(ask, tokens, sequence_len, 
     ("ids", "message"),
     [
         (np.full((1, 2, 14), 262), r"Ids must be between 0 and 261\. Received"),
-        (np.array([[[0] * 14, [1] * 14]]), r"empty token .* comes before a real token"),
+        (np.array([[[0] * 14, [1] * 14]]), r"empty token .* precedes a real token"),
     ],
 )
 def test_wrong_char_ids_are_refused_with_what_is_wrong(ask, ids, message):

@@ -180,7 +180,7 @@ def test_char_ids_are_refused(layer):
 def test_bad_strings_are_refused_as_the_bilm_does(layer):
     with pytest.raises(TypeError, match=r"batch of sentences is needed, not one string"):
         layer("one sentence")
-    with pytest.raises(ValueError, match=r"An empty token .* comes before a real token"):
+    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
         layer([["", "a"]])
 
 
