@@ -69,8 +69,7 @@ class Elmo(keras.layers.Layer):
             )
         if bilm.keep_boundaries:
             raise ValueError(
-                "`bilm` must not include boundaries in its outputs: create it with "
-                "keep_boundaries=False."
+                "An Elmo returns vectors of tokens only: load `bilm` with keep_boundaries=False."
             )
         if num_mixes < 1:
             raise ValueError(f"`num_mixes` must be at least 1. Received: {num_mixes}")

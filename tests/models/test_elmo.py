@@ -556,5 +556,5 @@ def test_a_column_of_sentences_is_refused(bilm, width):
 
 
 def test_a_bilm_that_keeps_the_boundaries_is_refused(fresh_bilm):
-    with pytest.raises(ValueError, match=r"must not include boundaries.*keep_boundaries=False"):
+    with pytest.raises(ValueError, match=r"vectors of tokens only.*keep_boundaries=False"):
         Elmo(fresh_bilm(keep_boundaries=True))
