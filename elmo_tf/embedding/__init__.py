@@ -1,10 +1,8 @@
-"""Sentences ─► vectors: any number of them, in bounded memory, in the input's order."""
+"""Sentences ─► vectors: any number of sentences, in bounded memory, in input order."""
 
 from elmo_tf.lazy import lazy_names
 
-_HOMES = {
-    "Embedder": "elmo_tf.embedding.embedder",
-}
+_HOMES = {"Embedder": "elmo_tf.embedding.embedder"}
 
 __all__ = list(_HOMES)
 

@@ -1,4 +1,4 @@
-"""A file of sentences ─► a file of their vectors, by work that can be killed at any time."""
+"""A file of sentences ─► a file of their vectors, by a job that can be interrupted and resumed."""
 
 import collections
 import contextlib
@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from absl import logging
 
@@ -18,90 +18,69 @@ from elmo_tf import __version__
 from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, VectorOutput
 from elmo_tf.files import atomic_file, naming_full_disk, put_in_place, synchronise
-from elmo_tf.progress import progress
+from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.corpus import check_regular_file
 from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
 
 _JOB_FILE, _LOCK_FILE = "job.json", "lock"
 
 
-class GroupEmbedder(Protocol):
-    """What a job needs of an `Embedder`."""
-
-    max_token_bytes: int | None
-
-    def embed_groups(self, sentences: Iterator, first_group: int) -> Iterator[collections.deque]:
-        """See `Embedder`."""
-
-    def settings(self) -> dict[str, Any]:
-        """See `Embedder`."""
-
-
 class FileJob:
-    """Writes the vectors of a file's sentences, and goes on from where it was stopped.
+    """The work of `Embedder.embed_file`.
 
-    What is written so far is in the folder `output` + `.unfinished`, together with what it was made
-    from; the output appears when it is complete. After each group of sentences that is read ahead
-    together all so far is on the disk for good, and the same call goes on from there, to the same
-    vectors.
+    The folder `output` + `.unfinished` holds the settings of the job and the vectors written so
+    far. Each group of sentences that are read ahead together ends with a commit to disk, from which
+    a new job with the same arguments resumes.
 
     Args:
         embedder: an `Embedder`.
-        input: the file that is read, for its size and time.
-        read: gives its sentences from the beginning.
-        reading: tells the format in which it is read.
-        output: its suffix tells the format; see `output_format`.
-        options: of the output.
-        overwrite: whether the output may be replaced, and unfinished work on something else.
+        input, output, overwrite: see `Embedder.embed_file`.
+        read: returns the sentences of the input from the beginning.
+        input_format: a description of the format in which the input is read.
+        options: see `OutputOptions`.
 
     Raises:
-        FileExistsError: the output is there already, or unfinished work that does not fit, and
-            `overwrite` is false; or somebody else is at work on it.
-        OSError, ValueError: the input cannot be read more than once, the name of the output has
-            an unknown suffix, or the format has no such option.
+        FileExistsError, OSError, ValueError: see `Embedder.embed_file`.
     """
 
     def __init__(
         self,
-        embedder: GroupEmbedder,
+        embedder: Any,
         input: str | os.PathLike,
         read: Callable[[], Iterator[Sentence]],
-        reading: str,
+        input_format: str,
         output: str | os.PathLike,
         options: OutputOptions,
         overwrite: bool = False,
     ):
         self._format = output_format(output)
         self._format.check(options)
-        self._output = Path(os.path.realpath(output))  # what a link stands for, not the link
+        self._output = Path(os.path.realpath(output))  # replaces the target of a link, not the link
         self._format.refuse(self._output, overwrite)
         self._embedder = embedder
         self._input = Path(input)
         check_regular_file(self._input)
-        self._read, self._reading = read, reading
+        self._read, self._input_format = read, input_format
         self._options = options
         self._overwrite = overwrite
         self._folder = self._output.with_name(self._output.name + UNFINISHED)
+        self._job_file = self._folder / _JOB_FILE
 
     def run(self) -> SentenceCount:
-        """Does the work, or what is left of it.
-
-        Returns:
-            The size of the input, and how many of its sentences are odd.
-        """
+        """Runs or resumes the job, and returns the size of the input."""
         self._output.parent.mkdir(parents=True, exist_ok=True)
         with (
             naming_full_disk(self._output),
             self._locked_folder(),
             contextlib.ExitStack() as undo,
         ):
-            if not (self._folder / _JOB_FILE).exists():
+            if not self._job_file.exists():
                 undo.callback(self._remove_folder)
             count = self._count()
             output = self._format(self._folder, self._options)
             with contextlib.closing(output):
                 for _ in self._write(output, count):
-                    undo.pop_all()  # from here on, there is something to go on from
+                    undo.pop_all()  # after a commit, the job can be resumed
                 self._refuse_changes()
                 for path, suffix in output.finish(self._read()):
                     name = self._output.with_name(self._output.name + suffix)
@@ -115,13 +94,13 @@ class FileJob:
 
     @contextlib.contextmanager
     def _locked_folder(self) -> Iterator[None]:
-        """The folder of what is written so far, for nobody else; emptied if it does not fit."""
+        """Creates and locks the folder, and empties it if its work cannot be resumed."""
         self._folder.mkdir(exist_ok=True)
-        lock = self._folder / _LOCK_FILE
-        # The lock ends with the process, however that ends.
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        path = self._folder / _LOCK_FILE
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if not _has_locked(descriptor, lock):
+            # The system releases the lock when the process ends.
+            if not _try_lock(descriptor, path):
                 raise FileExistsError(
                     f"Another process is writing {self._output} ({self._folder} is locked)."
                 )
@@ -132,38 +111,36 @@ class FileJob:
             os.close(descriptor)
 
     def _remove_folder(self) -> None:
-        # First what makes it count.
-        (self._folder / _JOB_FILE).unlink(missing_ok=True)
+        self._job_file.unlink(missing_ok=True)  # first, since without it the rest is ignored
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _refuse_other_work(self) -> None:
-        job = self._folder / _JOB_FILE
         names = {child.name for child in self._folder.iterdir()} - {_LOCK_FILE}
-        if job.exists():
-            kept = json.loads(job.read_bytes())["settings"]
-            others = [name for name, value in self._settings.items() if kept.get(name) != value]
-            problem = "holds unfinished work that does not fit this call: other "
-        else:  # killed before the job began
+        if self._job_file.exists():
+            found = json.loads(self._job_file.read_bytes())["settings"]
+            others = [name for name, value in self._settings.items() if found.get(name) != value]
+            problem = "holds unfinished work of another job, with a different "
+        else:  # killed before the job file was written
             others = [name for name in names if not name.startswith(f".{_JOB_FILE}.")]
-            problem = "holds what is no unfinished work: "
+            problem = "holds files that are not unfinished work: "
         if not others:
             return
         if not self._overwrite:
             raise FileExistsError(
                 f"{self._folder} {problem}{', '.join(others)}. Delete it, choose another output, "
-                "or allow it to be replaced (overwrite=True, --overwrite)."
+                "or replace it (overwrite=True, --overwrite)."
             )
-        job.unlink(missing_ok=True)  # first what makes the rest count
+        self._job_file.unlink(missing_ok=True)  # first, since without it the rest is ignored
         for name in names - {_JOB_FILE}:
             child = self._folder / name
             shutil.rmtree(child) if child.is_dir() else child.unlink()
 
     def _refuse_changes(self) -> None:
-        """Looks once more at what the work began with."""
+        """Checks that input and output did not change while the job was running."""
         if self._settings["input"] != self._input_state():
             raise ValueError(
-                f"{self._input} has changed since its embedding began: what is in {self._folder} "
-                "is of both. Begin anew (overwrite=True, --overwrite)."
+                f"{self._input} has changed since the job began: {self._folder} holds vectors of "
+                "both versions. Start again (overwrite=True, --overwrite)."
             )
         self._format.refuse(self._output, self._overwrite)
 
@@ -173,39 +150,38 @@ class FileJob:
 
     @functools.cached_property
     def _settings(self) -> dict[str, Any]:
-        """All that the output depends on when the work begins, by names for people."""
+        """Everything that the output depends on at the start, by names for error messages."""
         return {
             "version of elmo_tf": __version__,
             "input": self._input_state(),
-            "format of the input": self._reading,
+            "format of the input": self._input_format,
             "output options": {"format": self._format.name, **vars(self._options)},
             **self._embedder.settings(),
         }
 
     def _count(self) -> SentenceCount:
-        """The size of the input, which is counted once."""
-        job = self._folder / _JOB_FILE
-        if job.exists():
-            count = SentenceCount(**json.loads(job.read_bytes())["count"])
+        """Counts the sentences of the input, or reads the count of an interrupted job."""
+        if self._job_file.exists():
+            count = SentenceCount(**json.loads(self._job_file.read_bytes())["count"])
         else:
-            settings = self._settings  # of before it is counted: it may change
-            sentences = progress_sentences(self._read())
+            settings = self._settings  # before counting, in case the input changes meanwhile
+            sentences = progress_over(self._read(), None, "reading", "sentences")
             count = count_sentences(sentences, self._embedder.max_token_bytes)
             content = {"settings": settings, "count": count._asdict()}
-            with atomic_file(job) as part:
+            with atomic_file(self._job_file) as part:
                 part.write_text(json.dumps(content, indent=1), encoding="utf-8")
         if data_warnings := count.data_warnings(self._embedder.max_token_bytes):
             logging.warning("%s", data_warnings)
         return count
 
     def _write(self, output: VectorOutput, count: SentenceCount) -> Iterator[None]:
-        """Writes what is missing, and gives way after each commit that came about."""
+        """Writes the missing vectors, and yields after each group once there is a commit."""
         number = output.position.get("sentences", 0)
         tokens = output.position.get("tokens", 0)
         group = output.position.get("groups", 0)
         if output.position:
             logging.info(
-                "Going on after %s of %s sentences.", f"{number:,}", f"{count.sentences:,}"
+                "Resuming after %s of %s sentences.", f"{number:,}", f"{count.sentences:,}"
             )
         pending: collections.deque[Sentence] = collections.deque()
 
@@ -228,19 +204,11 @@ class FileJob:
                     yield
 
 
-def _has_locked(descriptor: int, path: Path) -> bool:
-    """Locks an open file, if nobody has it locked and it is still what has that path."""
+def _try_lock(descriptor: int, path: Path) -> bool:
+    """Locks an open file, unless another process has locked or removed it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
-    # Who was quicker may have finished, and removed it.
+    # A faster process may have finished and removed the file.
     return path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())
-
-
-def progress_sentences(sentences: Iterator[Sentence]) -> Iterator[Sentence]:
-    """Gives sentences on, and tells how many have been read."""
-    with progress(None, "reading", "sentences") as meter:
-        for sentence in sentences:
-            yield sentence
-            meter.update(1)

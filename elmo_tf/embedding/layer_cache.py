@@ -1,4 +1,4 @@
-"""Sentences ─► their layers, computed once and kept on disk."""
+"""Sentences ─► their layers, computed once and cached on disk."""
 
 import contextlib
 import errno
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+import platformdirs
 from absl import logging
 
 from elmo_tf import __version__
@@ -24,44 +25,46 @@ from elmo_tf.files import naming_full_disk, synchronise
 from elmo_tf.progress import progress_over
 from elmo_tf.text.sentences import encode
 
-# To be raised when the same vectors are to be kept otherwise.
-_VERSION = 1
+# Increase it when the same vectors are stored in another way.
+_FORMAT_VERSION = 1
 _LOCK_FILE, _NOTE_FILE = "lock", "note.json"
-# Names of what is kept, and of what is being computed. Nothing else in the folder is touched.
+# Folder names of complete and of unfinished entries. Other files in the cache are never removed.
 _ENTRY = re.compile(r"[0-9a-f]{64}\.layers")
-_PART = re.compile(r"([0-9a-f]{64}|once-[0-9a-f]{16})\.layers\.part")
+_UNFINISHED = re.compile(r"([0-9a-f]{64}|once-[0-9a-f]{16})\.layers\.part")
 
 Sentences = Sequence[Sequence[str]]
 
 
 def default_cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/elmo_tf/layers`, or `~/.cache/elmo_tf/layers`.
+    """Returns the cache folder of the platform: `~/.cache/elmo_tf/layers` on Linux.
+
+    `$XDG_CACHE_HOME`, if set, replaces `~/.cache`.
 
     Raises:
         RuntimeError: there is no home folder.
     """
     try:
-        caches = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        # Some versions of platformdirs return a "~" if there is no home folder.
+        return Path(platformdirs.user_cache_dir("elmo_tf"), "layers").expanduser()
     except RuntimeError:
         raise RuntimeError(
-            "There is no home folder to keep layers in: set XDG_CACHE_HOME, name a folder (folder, "
-            "--cache), or keep none (max_bytes=0, --no-cache)."
+            "There is no home folder for the layer cache: set XDG_CACHE_HOME to an absolute path, "
+            "name a folder (folder, --cache), or disable the cache (max_bytes=0, --no-cache)."
         ) from None
-    return Path(caches, "elmo_tf", "layers")
 
 
 class LayerCache:
-    """A folder of the layers of sentences, in float16, of which each is computed once.
+    """A folder that caches the layers of sentences in float16.
 
-    What is kept is known by the model's weights, the precision, the tokens, and the version of
-    elmo_tf. It is there whole or not at all, whenever a process is killed. Several processes may
-    use the folder at once: who wants what another is computing waits for it.
+    The cache key is a digest of the model weights, the precision, the tokens and the version of
+    elmo_tf. An entry is complete or absent, even if a process is killed. Several processes can
+    share the folder: if one computes an entry, the others wait for it.
 
     Args:
-        folder: None for `default_cache_folder()`. Made if it is not there, unless nothing is kept.
-        max_bytes: int >= 0. What the folder may hold. What was not used for the longest time is
-            removed first. Layers that take more are computed anew each time, into files that are
-            removed at the end; 0 keeps nothing.
+        folder: the cache folder, created if necessary. None is `default_cache_folder()`.
+        max_bytes: int >= 0. Maximum size of the folder; the least recently used entries are removed
+            first. Layers larger than this are computed on every use, into temporary files. 0
+            disables the cache. Defaults to 20 GiB.
     """
 
     def __init__(self, folder: str | os.PathLike | None = None, max_bytes: int = 20 * 2**30):
@@ -71,12 +74,12 @@ class LayerCache:
             self._folder = default_cache_folder() if folder is None else Path(folder)
 
     def has_room(self, embedder: Embedder, sentences: Sentences) -> bool:
-        """Whether the layers of all sentences would be kept; see `layers`."""
-        return _Work(embedder, sentences).shape.num_bytes <= self._max_bytes
+        """Whether the layers of the sentences fit into the cache; see `layers`."""
+        return _Request(embedder, sentences).shape.num_bytes <= self._max_bytes
 
     @contextlib.contextmanager
     def layers(self, embedder: Embedder, sentences: Sentences) -> Iterator[LayerFiles]:
-        """Gives the layers of all sentences, for the time of a block.
+        """A context that yields the layers of all sentences and closes them at the end.
 
         Args:
             embedder: an `Embedder` with `layers="all"`.
@@ -84,108 +87,106 @@ class LayerCache:
 
         Raises:
             TypeError: a sentence is a string.
-            ValueError: `embedder` gives no layers, or vectors that are not finite.
-            OSError: the disk is full, or the folder cannot be written.
+            ValueError: `embedder` does not return all layers, or vectors are not finite.
+            OSError: the disk is full, or the folder is not writable.
         """
         if embedder.layers != "all":
             raise ValueError(
-                f'`embedder` must give all layers (layers="all"). Received: {embedder.layers!r}'
+                f'`embedder` must return all layers (layers="all"). Received: {embedder.layers!r}'
             )
         for sentence in sentences:
             if isinstance(sentence, str | bytes):
                 raise TypeError(f"A sentence must be a list of tokens. Received: {sentence!r}")
-        work = _Work(embedder, sentences)
-        with contextlib.closing(self._opened(work)) as layers:
+        with contextlib.closing(self._open(_Request(embedder, sentences))) as layers:
             yield layers
 
-    def _opened(self, work: "_Work") -> LayerFiles:
+    def _open(self, request: "_Request") -> LayerFiles:
         if not self._max_bytes:
-            # When they are written they are open, and can be read without their names.
+            # Open files stay readable when the folder is removed.
             with tempfile.TemporaryDirectory(prefix="elmo_tf_layers_") as folder:
-                return work.write(Path(folder))
+                return request.compute(Path(folder))
         self._folder.mkdir(parents=True, exist_ok=True)
-        if work.shape.num_bytes > self._max_bytes:
-            return self._once(work)
-        return self._kept(work)
+        if request.shape.num_bytes <= self._max_bytes:
+            return self._open_or_compute(request)
+        logging.warning(
+            "The layers take %.3g GB, more than the size of the cache (%.3g GB): they are computed "
+            "for this use only.",
+            request.shape.num_bytes / 1e9,
+            self._max_bytes / 1e9,
+        )
+        return self._compute_once(request)
 
-    def _kept(self, work: "_Work") -> LayerFiles:
-        """Layers that are in the folder, now or then."""
-        entry = self._folder / f"{work.key()}.layers"
+    def _open_or_compute(self, request: "_Request") -> LayerFiles:
+        entry = self._folder / f"{request.key()}.layers"
         part = entry.with_suffix(".layers.part")
         while True:
             with self._locked():
-                layers = _whole(entry, work)
+                layers = _open_entry(entry, request)
                 if layers is not None:
                     return layers
-                lock = _claimed(part)
+                lock = _lock_part(part)
                 if lock is not None:
-                    self._make_room(work.shape.num_bytes)
-            if lock is not None:
-                break
-            logging.info("Waiting for another process, which computes the same layers.")
+                    self._make_room(request.shape.num_bytes)
+                    break
+            logging.info("Waiting for another process that computes the same layers.")
             _wait_for(part)
-        with lock:
-            try:
-                layers = work.write(part)
-            except BaseException:
-                self._remove(part)
-                raise
-            with self._locked():
-                os.replace(part, entry)
-                self._make_room(0, but=entry)
+        try:
+            layers = request.compute(part)
+        except BaseException:
+            self._remove(part, lock)
+            raise
+        with lock, self._locked():
+            os.replace(part, entry)
+            self._make_room(0, keep=entry)
         return layers
 
-    def _once(self, work: "_Work") -> LayerFiles:
-        """Layers of which nothing is left when they are closed."""
-        logging.warning(
-            "The layers take %.3g GB, more than the cache may hold (%.3g GB): they are computed "
-            "for this time alone.",
-            work.shape.num_bytes / 1e9,
-            self._max_bytes / 1e9,
-        )
+    def _compute_once(self, request: "_Request") -> LayerFiles:
         part = self._folder / f"once-{secrets.token_hex(8)}.layers.part"
         with self._locked():
-            lock = _claimed(part)
-            self._remove_stale_parts()
-        with lock:
-            try:
-                return work.write(part)
-            finally:
-                self._remove(part)
+            lock = _lock_part(part)
+            self._remove_unfinished()
+        try:
+            return request.compute(part)
+        finally:
+            self._remove(part, lock)  # open files stay readable
 
-    def _remove(self, part: Path) -> None:
-        with self._locked():
+    def _remove(self, part: Path, lock: BinaryIO) -> None:
+        with lock, self._locked():
             shutil.rmtree(part)
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """A moment in which nobody else makes, renames or removes what is in the folder."""
+        """Excludes other processes and threads from changing the folder."""
         with open(self._folder / _LOCK_FILE, "ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
-    def _make_room(self, num_bytes: int, but: Path | None = None) -> None:
-        """Removes what was not used for the longest time, until so much more may come."""
-        self._remove_stale_parts()
-        sizes = {path: _size(path) for path in self._folder.iterdir() if _is_counted(path)}
+    def _make_room(self, num_bytes: int, keep: Path | None = None) -> None:
+        """Removes the least recently used entries until `num_bytes` more fit."""
+        self._remove_unfinished()
+        sizes = {
+            path: sum(file.stat().st_size for file in path.iterdir())
+            for path in self._folder.iterdir()
+            if _ENTRY.fullmatch(path.name.removesuffix(".part"))
+        }
         total = num_bytes + sum(sizes.values())
-        entries = [path for path in sizes if _ENTRY.fullmatch(path.name) and path != but]
+        entries = [path for path in sizes if _ENTRY.fullmatch(path.name) and path != keep]
         for path in sorted(entries, key=lambda path: path.stat().st_mtime_ns):
             if total <= self._max_bytes:
                 break
             shutil.rmtree(path)
             total -= sizes[path]
 
-    def _remove_stale_parts(self) -> None:
-        """Removes what killed processes have left."""
+    def _remove_unfinished(self) -> None:
+        """Removes unfinished entries of processes that were killed."""
         for path in self._folder.iterdir():
-            if _PART.fullmatch(path.name) and (lock := _claimed(path)) is not None:
+            if _UNFINISHED.fullmatch(path.name) and (lock := _lock_part(path)) is not None:
                 with lock:
                     shutil.rmtree(path)
 
 
-class _Work:
-    """What is to be computed."""
+class _Request:
+    """The sentences whose layers a caller needs, and their embedder."""
 
     def __init__(self, embedder: Embedder, sentences: Sentences):
         self._embedder = embedder
@@ -195,9 +196,9 @@ class _Work:
         self.shape = LayersShape(num_layers, sum(self._lengths), embedder.dim)
 
     def key(self) -> str:
-        """A digest of all that the vectors depend on."""
+        """A digest of everything that the vectors depend on."""
         settings = self._embedder.settings()
-        content = [_VERSION, __version__, settings["model"], settings["precision"]]
+        content = [_FORMAT_VERSION, __version__, settings["model"], settings["precision"]]
         digest = hashlib.sha256(json.dumps(content).encode())
         for sentence in self._sentences:
             digest.update(len(sentence).to_bytes(8, "little"))
@@ -205,8 +206,8 @@ class _Work:
                 digest.update(len(token).to_bytes(8, "little") + token)
         return digest.hexdigest()
 
-    def write(self, folder: Path) -> LayerFiles:
-        """Computes the layers into a folder, and opens them."""
+    def compute(self, folder: Path) -> LayerFiles:
+        """Writes the layers to a folder and opens them."""
         free = shutil.disk_usage(folder).free
         if self.shape.num_bytes > free:
             raise OSError(
@@ -225,35 +226,38 @@ class _Work:
         return self.open(folder)
 
     def open(self, folder: Path) -> LayerFiles:
-        """Opens the layers, which must be whole."""
+        """Opens complete layers."""
         num_clipped = json.loads((folder / _NOTE_FILE).read_bytes())["clipped"]
         layers = LayerFiles(folder, self._lengths, self.shape.num_layers, self.shape.dim)
         if num_clipped:
             logging.warning(
-                "%s numbers of the layers are too large for float16: 65,504 stands for them.",
+                "%s values of the layers are too large for float16 and were clipped to 65,504.",
                 f"{num_clipped:,}",
             )
         return layers
 
 
-def _whole(entry: Path, work: _Work) -> LayerFiles | None:
-    """Layers that are kept; None if they are not, or not whole."""
+def _open_entry(entry: Path, request: _Request) -> LayerFiles | None:
+    """Opens an entry; returns None if there is none, and removes it if it is damaged."""
     if not entry.exists():
         return None
     try:
-        layers = work.open(entry)
+        layers = request.open(entry)
     except (FileNotFoundError, KeyError, TypeError, ValueError) as error:
-        logging.warning("What was kept of the layers is damaged, and computed anew: %s", error)
+        logging.warning("The cached layers are damaged and are computed again: %s", error)
         shutil.rmtree(entry)
         return None
     os.utime(entry)  # the time of its last use
     return layers
 
 
-def _claimed(part: Path) -> BinaryIO | None:
-    """Makes an empty folder this process's own; None if it is that of another one that lives."""
+def _lock_part(part: Path) -> BinaryIO | None:
+    """Creates and locks an empty folder for an entry; None if a running process has locked it.
+
+    Closing the returned file releases the lock.
+    """
     part.mkdir(exist_ok=True)
-    lock = open(part / _LOCK_FILE, "ab")  # noqa: SIM115 - closed by the caller, and so unlocked
+    lock = open(part / _LOCK_FILE, "ab")  # noqa: SIM115 - the caller closes it
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -266,14 +270,6 @@ def _claimed(part: Path) -> BinaryIO | None:
 
 
 def _wait_for(part: Path) -> None:
-    """Returns when nobody works in the folder any more."""
+    """Waits until no process has locked the folder of an unfinished entry."""
     with contextlib.suppress(FileNotFoundError), open(part / _LOCK_FILE, "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_SH)
-
-
-def _is_counted(path: Path) -> bool:
-    return bool(re.fullmatch(rf"{_ENTRY.pattern}(\.part)?", path.name))
-
-
-def _size(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.iterdir())

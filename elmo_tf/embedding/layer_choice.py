@@ -1,4 +1,4 @@
-"""The layers of a biLM ─► the vectors that were asked for, whole or window by window."""
+"""The layers of a biLM ─► the vectors of an `Embedder`: all layers, or one vector per token."""
 
 import tensorflow as tf
 
@@ -8,17 +8,15 @@ LAYERS = ("all", "top", "average", "mix")
 
 
 class LayerChoice:
-    """What becomes of the layers of a sentence.
+    """Selects or combines the layers of sentences.
 
     Args:
         name: one of `LAYERS`.
-        num_layers: int. Layers that there are, the tokens' own included.
-        mix: of "mix", built.
+        mix: the built mix, for "mix".
     """
 
-    def __init__(self, name: str, num_layers: int, mix: ScalarMix | None = None):
+    def __init__(self, name: str, mix: ScalarMix | None = None):
         self.name = name
-        self._num_layers = num_layers
         self.mix = mix
 
     def __call__(self, layers: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
@@ -33,20 +31,10 @@ class LayerChoice:
 
     @property
     def mix_weights(self) -> list:
-        """The variables of the mix; none without one."""
+        """The variables of the mix; empty without a mix."""
         return [] if self.mix is None else list(self.mix.weights)
 
     @property
-    def is_sum(self) -> bool:
-        """Whether each token's vector is a weighted sum of its layers, and nothing else."""
+    def is_local(self) -> bool:
+        """Whether each output value depends only on the layers at the same token and feature."""
         return self.mix is None or not self.mix.layer_norm
-
-    def weights(self) -> tf.Tensor | None:
-        """Weights of the layers, float32 (layer,); None if they stay apart."""
-        if self.name == "all":
-            return None
-        if self.name == "top":
-            return tf.one_hot(self._num_layers - 1, self._num_layers)
-        if self.name == "average":
-            return tf.fill([self._num_layers], 1 / self._num_layers)
-        return self.mix.scaling * self.mix.softmax_weights()

@@ -1,4 +1,4 @@
-"""Layers of sentences ─► a file of float16 for each, of which only what is asked for is read."""
+"""The layers of sentences ─► one float16 file per layer, of which any part can be read."""
 
 import contextlib
 import io
@@ -14,7 +14,7 @@ _LARGEST = float(np.finfo(_DTYPE).max)
 
 
 class LayersShape(NamedTuple):
-    """The size of what is kept: num_layers with the tokens' own, num_tokens of all sentences."""
+    """num_layers, including the token vectors; num_tokens of all sentences; dim of a vector."""
 
     num_layers: int
     num_tokens: int
@@ -22,25 +22,25 @@ class LayersShape(NamedTuple):
 
     @property
     def num_bytes(self) -> int:
-        """What the vectors take on disk."""
+        """Size of the vectors on disk."""
         return self.num_layers * self.num_tokens * self.dim * _DTYPE.itemsize
 
 
 def write_layers(folder: Path, arrays: Iterable[np.ndarray], shape: LayersShape) -> int:
     """Writes `layer_0.npy`, `layer_1.npy`, …, each (token, feature).
 
-    The files have their full size from the beginning.
+    The files have their full size from the start, so that other processes can count it.
 
     Args:
-        folder: it must not have such files.
-        arrays: of the sentences, float (layer, token, feature).
-        shape: of all of them together.
+        folder: a folder without such files.
+        arrays: one array per sentence, float (layer, token, feature).
+        shape: the size of all arrays together.
 
     Returns:
-        How many numbers were too large for float16. The largest it has, 65,504, stands for them.
+        The number of values that were too large for float16 and were clipped to ±65,504.
 
     Raises:
-        ValueError: a vector holds what is no finite number.
+        ValueError: a vector is not finite.
         OSError: a file cannot be written.
     """
     num_clipped = 0
@@ -56,8 +56,8 @@ def write_layers(folder: Path, arrays: Iterable[np.ndarray], shape: LayersShape)
             largest = np.abs(array).max(initial=0)
             if not np.isfinite(largest):
                 raise ValueError(
-                    f"Vectors of sentence {number} are not finite (NaN or infinity): the model's "
-                    "weights are damaged, or far too large."
+                    f"Vectors of sentence {number} are not finite (NaN or infinity): the weights "
+                    "of the model are damaged or far too large."
                 )
             if largest > _LARGEST:
                 num_clipped += int(np.count_nonzero(np.abs(array) > _LARGEST))
@@ -68,24 +68,24 @@ def write_layers(folder: Path, arrays: Iterable[np.ndarray], shape: LayersShape)
 
 
 class LayerFiles:
-    """The layers of sentences in a folder that `write_layers` filled.
+    """Reads the layers of sentences that `write_layers` wrote.
 
-    They stay readable when the folder is renamed or removed, until `close`.
+    The files stay readable until `close`, even if the folder is renamed or removed.
 
     Args:
-        folder: with the files.
-        lengths: tokens of each sentence.
-        num_layers: of the files.
+        folder: the folder of the files.
+        lengths: number of tokens per sentence.
+        num_layers: number of files.
         dim: width of a vector.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a file is not what it should be, or not as long.
+        ValueError: a file has another content or size.
     """
 
     def __init__(self, folder: Path, lengths: Sequence[int], num_layers: int, dim: int):
         self.offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-        """int64 (sentence + 1,): sentence k has the tokens from `offsets[k]` to `offsets[k + 1]`"""
+        """int64 (sentence + 1,): sentence k has the tokens `offsets[k]` to `offsets[k + 1]`."""
         self.shape = LayersShape(num_layers, int(self.offsets[-1]), dim)
         with contextlib.ExitStack() as closing:
             self._files = [
@@ -100,14 +100,14 @@ class LayerFiles:
         return len(self.offsets) - 1
 
     def layer(self, number: int) -> np.ndarray:
-        """One layer of all tokens, float16 (token, feature), mapped into memory."""
+        """One layer of all tokens, float16 (token, feature), memory-mapped."""
         shape = self.shape[1:]
-        if not self.shape.num_tokens:  # nothing cannot be mapped
+        if not self.shape.num_tokens:  # empty files cannot be mapped
             return np.zeros(shape, _DTYPE)
         return np.memmap(self._files[number], _DTYPE, "r", self._start, shape)
 
     def sentence(self, number: int) -> np.ndarray:
-        """All layers of one sentence, float16 (layer, token, feature), read from the disk."""
+        """All layers of one sentence, float16 (layer, token, feature)."""
         first, end = self.offsets[number : number + 2].tolist()
         row = self.shape.dim * _DTYPE.itemsize
         parts = [
@@ -118,7 +118,7 @@ class LayerFiles:
         return vectors.reshape(self.shape.num_layers, end - first, self.shape.dim)
 
     def close(self) -> None:
-        """Ends the reading, but for the layers that were mapped."""
+        """Closes the files. Memory-mapped layers stay valid."""
         self._closing.close()
 
 
@@ -127,7 +127,6 @@ def _paths(folder: Path, num_layers: int) -> list[Path]:
 
 
 def _header(shape: LayersShape) -> bytes:
-    """What stands before the numbers in a file."""
     file = io.BytesIO()
     content = {"descr": _DTYPE.str, "fortran_order": False, "shape": shape[1:]}
     np.lib.format.write_array_header_1_0(file, content)
@@ -136,9 +135,10 @@ def _header(shape: LayersShape) -> bytes:
 
 def _check_file(file: BinaryIO, shape: LayersShape) -> None:
     header = _header(shape)
-    # It is not parsed: there is no end of what a damaged one may raise.
+    # Not parsed, because NumPy raises many kinds of errors for a damaged header.
     if file.read(len(header)) != header:
-        raise ValueError(f"{file.name} does not begin as {_DTYPE} {shape[1:]}.")
-    found, size = os.fstat(file.fileno()).st_size, len(header) + shape.num_bytes // shape.num_layers
-    if found != size:
-        raise ValueError(f"{file.name} has {found:,} bytes, not {size:,}.")
+        raise ValueError(f"{file.name} is not an array of {_DTYPE} {shape[1:]}.")
+    size = os.fstat(file.fileno()).st_size
+    expected = len(header) + shape.num_bytes // shape.num_layers
+    if size != expected:
+        raise ValueError(f"{file.name} must have {expected:,} bytes. It has {size:,}.")

@@ -1,7 +1,8 @@
-"""A sentence longer than memory allows at once ─► vectors, window by window with carried state.
+"""A sentence too long for one batch ─► vectors, window by window with carried state.
 
-Exact: the forward direction reads the windows from the beginning, the backward one from the end,
-and each continues from the LSTM state that its last window has left.
+The vectors equal those of a single pass: the forward direction reads the windows from the first to
+the last, the backward direction from the last to the first, and each window starts from the LSTM
+state after the previous one.
 """
 
 from typing import Any
@@ -14,12 +15,12 @@ from elmo_tf.models.bilm import BiLM
 
 
 class WindowReader:
-    """Reads sentences of any length through a `BiLM`, in windows of one size.
+    """Embeds sentences of any length in windows.
 
     Args:
-        bilm: reads the windows.
-        choice: the vectors to return; a sum of layers, or all of them.
-        window: int >= 1. Tokens of a window.
+        bilm: a `BiLM`.
+        choice: the vectors to return; `choice.is_local` must be True.
+        window: int >= 1. Tokens per window.
     """
 
     def __init__(self, bilm: BiLM, choice: LayerChoice, window: int):
@@ -28,10 +29,10 @@ class WindowReader:
         self._window = window
 
     def __call__(self, vectors: np.ndarray) -> np.ndarray:
-        """The vectors of one sentence.
+        """Embeds one sentence.
 
         Args:
-            vectors: float32 (token + 2, projection_dim), the token vectors between the boundaries.
+            vectors: float32 (token + 2, projection_dim), token vectors with both boundaries.
 
         Returns:
             float32 (…, token, feature).
@@ -41,10 +42,10 @@ class WindowReader:
         windows = np.zeros((num_windows, self._window, width), np.float32)
         windows.reshape(-1, width)[:num_tokens] = vectors
         masks = (np.arange(num_windows * self._window) < num_tokens).reshape(num_windows, -1)
-        outputs: Any = None  # (…, window, token of a window, feature)
+        outputs: Any = None  # (…, window, token in window, feature)
         states = self._bilm.initial_states(1)
         for first in range(num_windows):
-            # Each direction's window, in the order in which it reads.
+            # The window of each direction, and the step that puts its tokens in reading order.
             order = [(first, 1), (num_windows - 1 - first, -1)][: self._bilm.config.num_directions]
             layers, states = self._read(
                 tf.constant(np.stack([windows[number, ::step] for number, step in order])),
@@ -63,7 +64,7 @@ class WindowReader:
 
     @tf.function(reduce_retracing=True, autograph=False)
     def _read(self, vectors: tf.Tensor, masks: tf.Tensor, states: Any) -> tuple[tf.Tensor, Any]:
-        """One window of each direction.
+        """Reads one window per direction.
 
         Args:
             vectors: float (direction, token, projection_dim), in reading order.
@@ -78,11 +79,8 @@ class WindowReader:
             tf.unstack(vectors), tf.unstack(masks[:, tf.newaxis]), states
         )
         layers = [
-            tf.cast(tf.stack([own, *outputs], axis=1), tf.float32)
-            for own, outputs in zip(tf.unstack(vectors), directions, strict=True)
+            tf.cast(tf.stack([inputs, *outputs], axis=1), tf.float32)
+            for inputs, outputs in zip(tf.unstack(vectors), directions, strict=True)
         ]
         layers = tf.stack(layers)[:, 0]  # (direction, layer, token, feature)
-        weights = self._choice.weights()
-        if weights is not None:
-            layers = tf.einsum("dltf,l->dtf", layers, weights)
-        return layers, states
+        return self._choice(layers, masks), states

@@ -1,4 +1,4 @@
-"""What the embedding of a file would take, from a sample of its sentences."""
+"""Estimates of the time, memory and disk space to embed a file, from a sample of its sentences."""
 
 import os
 import random
@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from elmo_tf.embedding.embedder import Embedder
-from elmo_tf.embedding.file_jobs import progress_sentences
 from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.precision import PRECISIONS, has_fast_bfloat16
+from elmo_tf.progress import progress_over
 from elmo_tf.text.sentence_files import Sentence, count_sentences
 from elmo_tf.threads import num_cores
 
 SAMPLE = 1000
-# Seconds for which each precision is timed, at least, as far as there are sentences.
+# Each precision is timed for this long, or until the sample ends.
 _SECONDS = 10.0
-# Sentences of the sample that are written, to see how many bytes they take.
-_WRITTEN = 100
+# Sentences of the sample that are written to measure the size of the output.
+_NUM_WRITTEN = 100
 
 
 def plan(
@@ -34,31 +34,31 @@ def plan(
     precision: str = "float32",
     batch_tokens: int = 4096,
 ) -> dict[str, Any]:
-    """Counts a file's sentences, and embeds and writes some of them to see what all would take.
+    """Counts the sentences of a file, and embeds and writes a sample to estimate the total.
 
     Args:
-        model: what `load_bilm` takes.
-        read: gives the sentences from the beginning.
-        output: where the vectors would go. Nothing is written there.
-        options: of the output.
+        model: see `load_bilm`.
+        read: returns the sentences of the file from the beginning.
+        output: the planned output. Nothing is written there.
+        options: see `OutputOptions`.
         layers, precision, batch_tokens: see `Embedder`.
 
     Returns:
-        Plain numbers and strings, by names with units. Speeds and hours are of each precision that
-        this processor multiplies fast. Hours are for a machine as busy as it is now.
+        Numbers and strings for JSON. `tokens_per_second` and `hours` have one value per precision
+        that is fast on this processor, at the current load of the machine.
 
     Raises:
-        ValueError: the output's name tells no format, or the format has no such option.
+        ValueError: the suffix of the output is unknown, or the format does not support an option.
     """
     kind = output_format(output)
     kind.check(options)
     embedder = Embedder(model, layers, precision, batch_tokens)
     sample: list[Sentence] = []
-    sentences = _sampled(progress_sentences(read()), sample)
+    sentences = _sampled(progress_over(read(), None, "reading", "sentences"), sample)
     count = count_sentences(sentences, embedder.max_token_bytes)
     tokens_per_second = {embedder.precision: _tokens_per_second(embedder, sample)}
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # Linux counts KiB
-    bytes_per_token = _bytes_per_token(embedder, sample[:_WRITTEN], kind, options)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # in KiB on Linux
+    bytes_per_token = _bytes_per_token(embedder, sample[:_NUM_WRITTEN], kind, options)
     for other in PRECISIONS:
         if other not in tokens_per_second and (other == "float32" or has_fast_bfloat16()):
             rate = _tokens_per_second(Embedder(model, layers, other, batch_tokens), sample)
@@ -85,7 +85,7 @@ def plan(
 
 
 def _sampled(sentences: Iterator[Sentence], sample: list[Sentence]) -> Iterator[Sentence]:
-    """Gives sentences on, and keeps some of them: each is as likely to be kept as any other."""
+    """Yields the sentences, and puts a uniform random sample of them into `sample`."""
     draw = random.Random(0)
     for number, sentence in enumerate(sentences):
         yield sentence
@@ -96,7 +96,7 @@ def _sampled(sentences: Iterator[Sentence], sample: list[Sentence]) -> Iterator[
 
 
 def _tokens_per_second(embedder: Embedder, sample: list[Sentence]) -> float:
-    """The speed once all is warm; zero if there is no token."""
+    """The speed after a warm-up; 0 without tokens."""
     sentences = [sentence.tokens for sentence in sample if sentence.tokens]
     if not sentences:
         return 0.0
@@ -114,13 +114,12 @@ def _bytes_per_token(
 ) -> float:
     with tempfile.TemporaryDirectory() as folder:
         output = kind(folder, options)
-        tokens = 0
-        for number, vectors in enumerate(embedder.embed([one.tokens for one in sample])):
-            output.write(number, sample[number], vectors)
-            tokens += vectors.shape[-2]
+        vectors = embedder.embed([sentence.tokens for sentence in sample])
+        for number, (sentence, array) in enumerate(zip(sample, vectors, strict=True)):
+            output.write(number, sentence, array)
         size = 0
         for path, _ in output.finish(iter(sample)):
             if path is not None:
                 files = path.iterdir() if path.is_dir() else [path]
                 size += sum(file.stat().st_size for file in files)
-    return size / max(tokens, 1)
+    return size / max(sum(len(sentence.tokens) for sentence in sample), 1)

@@ -1,4 +1,4 @@
-"""tokens ─► rows of a table: each token is encoded once, however often it comes."""
+"""tokens ─► rows of a table of token vectors, in which each distinct token is encoded once."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -9,25 +9,25 @@ import tensorflow as tf
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_rows import NUM_SPECIAL_ROWS
 
-# Tokens that are encoded together: enough to keep all cores busy, and few enough for any memory.
+# Tokens that are encoded together: enough for all cores, and few enough for little memory.
 _TOKENS_AT_ONCE = 4096
-# Fewer are filled up: with other kernels for small products, a token's vector would depend, in its
-# last bits, on how many are encoded with it.
+# Smaller batches are padded to this size. Small matrix products use other kernels, so the last bits
+# of a vector would depend on the number of tokens encoded with it.
 _LEAST_TOKENS = 128
-# What a table holds at least when it grows; shapes and copies are fewer if it doubles.
+# Initial number of rows. A full table doubles, so that it is rarely copied.
 _FIRST_SIZE = 1024
 
 
 class TokenTable:
-    """The vectors of tokens by themselves, kept from batch to batch.
+    """Caches token vectors (the layer below the LSTMs) across batches.
 
-    The first rows are those of no token, `<S>` and `</S>`.
+    The first rows are padding, `<S>` and `</S>`.
 
     Args:
-        bilm: encodes the tokens.
-        capacity: int >= 0. Distinct tokens that are kept. When they are more, those of the last
-            request alone are.
-        pinned: bytes. Tokens that are encoded now and kept for ever, beside the capacity.
+        bilm: a `BiLM`, which encodes the tokens.
+        capacity: int >= 0. Number of cached distinct tokens. When a request exceeds it, only the
+            tokens of that request remain.
+        pinned: bytes. Tokens that are encoded now and always kept, in addition to the capacity.
     """
 
     def __init__(self, bilm: BiLM, capacity: int, pinned: Iterable[bytes] = ()):
@@ -39,25 +39,25 @@ class TokenTable:
         self.forget()
 
     def forget(self) -> None:
-        """Encodes the boundaries and the pinned tokens anew, and forgets all others."""
+        """Encodes the boundaries and the pinned tokens again, and removes all other tokens."""
         self._vectors[:NUM_SPECIAL_ROWS] = self._encode([])
         self._rows = {}
         self._add(self.pinned)
 
     def rows(self, sentences: Sequence[Sequence[bytes]]) -> list[np.ndarray]:
-        """The row of each token, int32 (token,) for each sentence; good until the next request."""
+        """Rows of the tokens, int32 (token,) per sentence. Valid until the next call."""
         wanted = dict.fromkeys(token for tokens in sentences for token in tokens)
         missing = [token for token in wanted if token not in self._rows]
         if len(self._rows) - len(self.pinned) + len(missing) > self.capacity:
-            kept = itertools.islice(self._rows.items(), len(self.pinned))  # they came first
-            self._rows = dict(kept)
+            # Pinned tokens come first.
+            self._rows = dict(itertools.islice(self._rows.items(), len(self.pinned)))
             missing = [token for token in wanted if token not in self._rows]
         self._add(missing)
         rows = self._rows
         return [np.array([rows[token] for token in tokens], np.int32) for tokens in sentences]
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
-        """Rows as vectors: int (…) → float32 (…, projection_dim)."""
+        """Token vectors of rows: int (…) → float32 (…, projection_dim)."""
         return self._vectors[rows]
 
     def _add(self, tokens: Iterable[bytes]) -> None:
@@ -65,19 +65,16 @@ class TokenTable:
         first = NUM_SPECIAL_ROWS + len(self._rows)
         size = first + len(tokens)
         if size > len(self._vectors):
-            grown = np.zeros(
-                (max(size, 2 * len(self._vectors)), self._vectors.shape[1]), np.float32
-            )
-            grown[:first] = self._vectors[:first]
-            self._vectors = grown
+            num_new = max(size - len(self._vectors), len(self._vectors))
+            self._vectors = np.pad(self._vectors, [(0, num_new), (0, 0)])
         for start in range(0, len(tokens), _TOKENS_AT_ONCE):
             part = tokens[start : start + _TOKENS_AT_ONCE]
             self._vectors[first + start :][: len(part)] = self._encode(part)[NUM_SPECIAL_ROWS:]
         self._rows.update(zip(tokens, range(first, size), strict=True))
 
     def _encode(self, tokens: list[bytes]) -> np.ndarray:
-        filled = [*tokens, *[b"<S>"] * (_LEAST_TOKENS - len(tokens))]
-        vectors = self._encode_rows(tf.constant(filled, tf.string, shape=(len(filled),)))
+        padded = [*tokens, *[b"<S>"] * (_LEAST_TOKENS - len(tokens))]
+        vectors = self._encode_rows(tf.constant(padded, tf.string))
         return vectors[: NUM_SPECIAL_ROWS + len(tokens)].numpy()
 
     @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)], autograph=False)

@@ -1,4 +1,4 @@
-"""TokenEncoder, BiLM and Elmo: the layers put together."""
+"""Models composed of the layers: TokenEncoder, BiLM and Elmo."""
 
 from elmo_tf.models.bilm import BiLM as BiLM
 from elmo_tf.models.elmo import Elmo as Elmo

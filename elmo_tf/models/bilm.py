@@ -1,4 +1,4 @@
-"""TokenEncoder ─► BiLM: a language model in each direction, and all its layers as vectors."""
+"""TokenEncoder ─► BiLM: the layers of a forward and a backward language model."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -18,49 +18,49 @@ from elmo_tf.models.token_rows import (
     rows_of_strings,
     with_boundary_rows,
 )
-from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token
+from elmo_tf.text.inputs import checked_inputs, is_token
 from elmo_tf.text.sentences import string_tensor
 from elmo_tf.text.vocabulary import Vocabulary
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class BiLM(keras.Model):
-    """A bidirectional language model, as a source of contextual vectors.
+    """A bidirectional language model that returns all its layers as contextual vectors.
 
-    Layer 0 is the token's own vector beside itself, `[x; x]`; layer `j` is
-    `[forward_j; backward_j]`. Boundaries `<S>` and `</S>` are added around every sentence before,
-    and stripped after. The backward direction reads each sentence from its own end. If
-    `config.bidirectional` is False, layer 0 is `[x]` and layer `j` is `[forward_j]`.
+    Layer 0 is the token vector, repeated for each direction: `[x; x]`. Layer `j` is
+    `[forward_j; backward_j]`. Every sentence is read between the boundaries `<S>` and `</S>`, and
+    the backward direction starts at the end of each sentence. Without `config.bidirectional`,
+    layer 0 is `[x]` and layer `j` is `[forward_j]`.
 
     Args:
         config: a `BiLMConfig`.
-        stateful: bool. If true, every row of a batch goes on from the LSTM state that the same row
-            of the last batch left, as the original does; the same sentence then gives other vectors
-            each time. Defaults to False: every sentence starts afresh.
-        keep_boundaries: bool. Whether `<S>` and `</S>` stay in the outputs, which then have two
-            tokens more. Defaults to False.
-        vocabulary: a `Vocabulary`, needed for strings if `config.char_cnn` is None.
+        stateful: bool. Whether each batch row starts from the LSTM state that the previous batch
+            left in that row, as in the original. The vectors of a sentence then depend on earlier
+            calls. Defaults to False: every sentence starts from the same state.
+        keep_boundaries: bool. Whether the outputs include `<S>` and `</S>`, two more tokens per
+            sentence. Defaults to False.
+        vocabulary: a `Vocabulary`, required for string inputs if `config.char_cnn` is None.
 
     Call arguments:
-        inputs: a list of sentences or a string tensor (batch,), split where `str.split()` would; a
-            list of token lists, a ragged tensor, or a string tensor (batch, token) padded with
-            `""`; char ids (batch, token, char), of which a row may be narrower than
-            `config.char_cnn.max_chars` and 0 stand for padding behind a token's characters; or,
-            without a character CNN, token ids (batch, token) as `TokenEmbedding` reads them.
-        lengths: int (batch,) or None. Real tokens of each row; what stands behind is ignored. None
-            counts them.
-        training: bool. Whether gradients will be taken; changes nothing but their speed.
+        inputs: a list of sentences or a string tensor (batch,), split as by `str.split()`; a list
+            of token lists, a ragged tensor, or a string tensor (batch, token) padded with `""`;
+            char ids (batch, token, char), where rows may be narrower than
+            `config.char_cnn.max_chars` and 0 may pad the characters of a token; or, without a
+            character CNN, token ids (batch, token) for `TokenEmbedding`.
+        lengths: int (batch,) or None. Number of real tokens per row; later tokens are ignored.
+            None counts them.
+        training: bool. Whether gradients are needed. Affects speed only.
 
     Returns:
         dict of "layers", float (batch, L + 1, token, config.output_dim), zero at masked tokens, and
-        "mask", bool (batch, token). The width is 2 · projection_dim, or projection_dim of the
-        forward direction alone.
+        "mask", bool (batch, token). The width is 2 · projection_dim, or projection_dim for a
+        forward language model.
 
     Raises:
-        TypeError: a lone string, something that is no text, or `lengths` that are no integers.
-        ValueError: a wrong number of axes, an empty token before a real one, `lengths` beyond the
-            tensor, ids out of range, or char ids for a biLM without a character CNN (and the
-            reverse).
+        TypeError: `inputs` is a single string or not text, or `lengths` are not integers.
+        ValueError: a wrong number of axes, an empty token before a real token, `lengths` larger
+            than the number of tokens, ids out of range, or char ids for a biLM without a character
+            CNN (or token ids for a biLM with one).
 
     Source: Peters et al. 2018, sections 3.1 and 3.4.
     """
@@ -84,21 +84,16 @@ class BiLM(keras.Model):
         self.stateful = stateful
         self.keep_boundaries = keep_boundaries
         self.vocabulary = vocabulary
-        self.supports_jit = False  # strings
+        self.supports_jit = False  # XLA does not support strings
         lstm = config.lstm
+        dim, policy = lstm.projection_dim, self.dtype_policy
         if config.char_cnn is not None:
-            self.token_encoder = TokenEncoder.from_char_cnn(
-                config.char_cnn,
-                lstm.projection_dim,
-                dtype=self.dtype_policy,
-                name="token_encoder",
-            )
+            cnn = config.char_cnn
+            shape = (cnn.filters, cnn.embedding_dim, cnn.num_highway, cnn.activation, dim)
+            self.token_encoder = TokenEncoder(*shape, dtype=policy, name="token_encoder")
         else:
             self.token_encoder = TokenEmbedding(
-                config.num_tokens,
-                lstm.projection_dim,
-                dtype=self.dtype_policy,
-                name="token_embedding",
+                config.num_tokens, dim, dtype=policy, name="token_embedding"
             )
         self.forward_lstm = self._new_stack("forward_lstm")
         self.backward_lstm = self._new_stack("backward_lstm") if config.bidirectional else None
@@ -107,37 +102,23 @@ class BiLM(keras.Model):
             self._carried = CarriedStates(
                 lstm.num_layers, lstm.state_sizes, config.num_directions, self.compute_dtype
             )
-        # The weights do not depend on the inputs' shape, and checkpoints are read into them.
+        # The weights do not depend on the input shape, and checkpoints are loaded into them.
         self.build(None)
 
     def _new_stack(self, name: str) -> LSTMStack:
-        lstm = self.config.lstm
-        return LSTMStack(
-            lstm.dim,
-            lstm.projection_dim,
-            lstm.num_layers,
-            lstm.cell_clip,
-            lstm.proj_clip,
-            lstm.use_skip_connections,
-            dtype=self.dtype_policy,
-            name=name,
-        )
+        return LSTMStack(**vars(self.config.lstm), dtype=self.dtype_policy, name=name)
 
     @property
     def lstm_stacks(self) -> tuple[LSTMStack, ...]:
-        """The LSTMs of each direction: forward, then backward if there is one."""
-        stacks = (self.forward_lstm, self.backward_lstm)
-        return stacks[: self.config.num_directions]
+        """The LSTMs of each direction: forward, then backward if `config.bidirectional`."""
+        return (self.forward_lstm, self.backward_lstm)[: self.config.num_directions]
 
     def build(self, input_shape):
-        lstm = self.config.lstm
-        if self.config.char_cnn is not None:
-            self.token_encoder.build((None, self.config.char_cnn.max_chars))
-        else:
-            self.token_encoder.build((None,))
+        lstm, char_cnn = self.config.lstm, self.config.char_cnn
+        self.token_encoder.build((None,) if char_cnn is None else (None, char_cnn.max_chars))
         for stack in self.lstm_stacks:
             stack.build((None, None, lstm.projection_dim))
-        # What `warm_start` leaves, as [h; c] of every layer of each direction; zeros before.
+        # [h; c] of every layer of each direction. Zeros until `warm_start`.
         self.initial_state = self.add_weight(
             name="initial_state",
             shape=(self.config.num_directions, lstm.num_layers, sum(lstm.state_sizes)),
@@ -147,7 +128,7 @@ class BiLM(keras.Model):
         self.built = True
 
     def __call__(self, inputs, lengths=None, training=False, **kwargs):
-        # Keras takes no Python lists, and wraps what `call` raises: so inputs are checked here.
+        # Checked here: Keras accepts no Python lists and wraps the errors that `call` raises.
         inputs, lengths = checked_inputs(inputs, lengths)
         return super().__call__(inputs, lengths=lengths, training=training, **kwargs)
 
@@ -155,14 +136,14 @@ class BiLM(keras.Model):
         return self.layers_of_vectors(*self.token_vectors(inputs, lengths), training)
 
     def token_vectors(self, inputs: Any, lengths: Any = None) -> tuple[Any, Any]:
-        """Stage 1, tokens → token vectors: each sentence's own, between those of its boundaries.
+        """Stage 1, tokens → token vectors, with the boundaries of each sentence.
 
         Args:
-            inputs, lengths: see the call, as `checked_inputs` returns them.
+            inputs, lengths: as returned by `checked_inputs`.
 
         Returns:
-            float (batch, token + 2, projection_dim), and the mask, bool (batch, token + 2): True =
-            a real token or a boundary.
+            float (batch, token + 2, projection_dim), and the mask, bool (batch, token + 2): True
+            for real tokens and boundaries.
         """
         rows, index, lengths = distinct_rows(inputs, lengths, self.config, self.vocabulary)
         index, mask = add_boundaries(index, lengths)
@@ -176,16 +157,15 @@ class BiLM(keras.Model):
         dropout_fn: Callable[[Any], Any] | None = None,
         training: bool = False,
     ) -> tuple[list[list[Any]], list[Any]]:
-        """Stage 2, (token vectors, masks, states) → (layers, states), of each direction by itself.
+        """Stage 2, (token vectors, masks, states) → (layers, states), separately per direction.
 
-        Every use of the LSTMs is a call of this method: whole sentences, windows of long
-        sentences, and running text in training.
+        All LSTM computation goes through this method: sentences, windows of long sentences, and
+        running text in training.
 
         Args:
-            vectors: for each direction float (batch, token, projection_dim), in the order in which
-                the direction reads.
-            masks: for each direction bool (batch, token), or None. A masked token leaves the state
-                as it is, wherever it stands.
+            vectors: for each direction float (batch, token, projection_dim), in reading order.
+            masks: for each direction bool (batch, token), or None. A masked token at any position
+                leaves the state unchanged.
             states: for each direction, for each layer, `[h, c]`; see `initial_states`.
             dropout_fn: applied to the input of every LSTM layer, or None.
             training: see the call.
@@ -209,12 +189,11 @@ class BiLM(keras.Model):
         return layers, new_states
 
     def layers_of_vectors(self, vectors: Any, mask: Any, training: bool = False) -> dict[str, Any]:
-        """What a call returns, from the result of `token_vectors`.
+        """Computes the result of a call from the result of `token_vectors`.
 
         Args:
-            vectors: float (batch, token + 2, projection_dim), each sentence between `<S>` and
-                `</S>`.
-            mask: bool (batch, token + 2). True = a real token or a boundary.
+            vectors: float (batch, token + 2, projection_dim), boundaries included.
+            mask: bool (batch, token + 2). True for real tokens and boundaries.
             training: see the call.
         """
         states = self.initial_states(ops.shape(vectors)[0])
@@ -232,10 +211,10 @@ class BiLM(keras.Model):
         return {"layers": layers, "mask": mask}
 
     def _read_sentences(self, vectors, mask, states, training=False):
-        """Reads whole sentences; all layers come in the order of the text.
+        """Runs `read` on sentences and returns the layers in text order.
 
-        For the backward direction they are reversed together with their padding, which then comes
-        first and leaves the initial state untouched.
+        The backward direction reads the reversed rows. Their padding comes first; it is masked and
+        leaves the initial state unchanged.
         """
         num_directions = self.config.num_directions
         directions, states = self.read(
@@ -244,33 +223,35 @@ class BiLM(keras.Model):
             states,
             training=training,
         )
-        directions[1:] = [[ops.flip(layer, axis=1) for layer in one] for one in directions[1:]]
+        directions[1:] = [
+            [ops.flip(layer, axis=1) for layer in layers] for layers in directions[1:]
+        ]
         return directions, states
 
     def token_embeddings(self, tokens: Any) -> Any:
-        """The vectors of tokens by themselves, before any LSTM.
+        """Encodes tokens without context: the vectors below the LSTMs.
 
         Args:
             tokens: strings of any shape, see `elmo_tf.char_ids`.
 
         Returns:
-            float (…, projection_dim); zeros for `""`. Ragged if `tokens` is.
+            float (…, projection_dim); zeros for `""`. Ragged if `tokens` is ragged.
 
         Raises:
-            TypeError: `tokens` holds something that is no string.
-            ValueError: the biLM needs a vocabulary and has none.
+            TypeError: `tokens` contains a value that is not a string.
+            ValueError: the biLM requires a vocabulary and has none.
         """
         tokens = string_tensor(tokens)
         if isinstance(tokens, tf.RaggedTensor):
             return tf.ragged.map_flat_values(self.token_embeddings, tokens)
-        # The special rows make a batch of no tokens possible.
+        # The special rows also make an empty batch of tokens possible.
         vectors = self.encode_rows(tf.reshape(tokens, (-1,)))[NUM_SPECIAL_ROWS:]
         shape = tf.concat([tf.shape(tokens), [self.config.lstm.projection_dim]], axis=0)
         vectors = tf.reshape(vectors, shape)
         return ops.where(is_token(tokens)[..., None], vectors, ops.zeros_like(vectors))
 
     def encode_rows(self, tokens: tf.Tensor) -> tf.Tensor:
-        """Vectors of a flat batch of tokens, behind three rows: no token, `<S>` and `</S>`.
+        """Encodes a flat batch of tokens, after three special rows: no token, `<S>` and `</S>`.
 
         Args:
             tokens: string (token,).
@@ -285,38 +266,39 @@ class BiLM(keras.Model):
         return self.encode_rows(tf.zeros((0,), tf.string))[1:]
 
     def reset_states(self) -> None:
-        """Forgets the LSTM states that `stateful=True` carries from batch to batch."""
+        """Resets the LSTM states that `stateful=True` carries from batch to batch."""
         if self._carried is not None:
             self._carried.reset()
 
     def warm_start(self, sentences: Iterable[Any]) -> None:
-        """Reads some text and keeps the state as the fixed initial state of every later call.
+        """Reads sentences and uses the final LSTM state as the initial state of all later calls.
 
-        The remedy for checkpoints trained with carried state, which a zero state does not suit.
-        Deterministic; the order of later calls changes nothing. Calling it again starts from zeros.
+        Improves vectors of checkpoints that were trained with carried state, for which zeros are
+        an unusual initial state. Deterministic: later calls do not change the initial state.
+        Calling `warm_start` again starts from zeros.
 
         Args:
-            sentences: sentences (str) or lists of tokens, read one after the other.
+            sentences: sentences (str) or lists of tokens, read in order.
 
         Raises:
-            TypeError, ValueError: there is no sentence, or one that a call would refuse. The state
-                is then what it was.
+            TypeError, ValueError: `sentences` is empty, or contains an input that a call rejects.
+                The initial state is then unchanged.
         """
         states = zeros = self.zero_states(1)
         for sentence in sentences:
-            vectors, mask = self.token_vectors(as_tensor([sentence]))
+            vectors, mask = self.token_vectors(*checked_inputs([sentence], None))
             _, states = self._read_sentences(vectors, mask, states)
         if states is zeros:
-            raise ValueError("`sentences` is empty: there is nothing to start from.")
-        flat = [[ops.concatenate(state, axis=-1)[0] for state in stack] for stack in states]
-        self.initial_state.assign(ops.stack([ops.stack(stack) for stack in flat]))
+            raise ValueError("`sentences` is empty: pass at least one sentence.")
+        flat = [ops.concatenate(state, axis=-1)[0] for stack in states for state in stack]
+        self.initial_state.assign(ops.reshape(ops.stack(flat), self.initial_state.shape))
 
     def _encode(self, rows: tf.Tensor) -> tf.Tensor:
         vectors = self.token_encoder(with_boundary_rows(rows, self.config))  # (2 + token, feature)
         return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
 
     def zero_states(self, batch_size: Any) -> list[list[list[Any]]]:
-        """States of zeros: for each direction, for each layer, `[h, c]`."""
+        """Zero states: for each direction, for each layer, `[h, c]`."""
         lstm = self.config.lstm
         return [
             [
@@ -327,17 +309,14 @@ class BiLM(keras.Model):
         ]
 
     def initial_states(self, batch_size: Any) -> list[list[list[Any]]]:
-        """`[h, c]` of every layer of each direction, with which each sentence begins."""
+        """Initial states of a batch: for each direction, for each layer, `[h, c]`."""
         state = ops.cast(ops.convert_to_tensor(self.initial_state), self.compute_dtype)
         state = ops.broadcast_to(state[:, :, None], (*state.shape[:2], batch_size, state.shape[2]))
-        return [
-            [self._split(layer) for layer in ops.unstack(stack)] for stack in ops.unstack(state)
-        ]
-
-    def _split(self, state):
-        """`[h, c]` of a state (row, projection_dim + dim)."""
         width = self.config.lstm.projection_dim
-        return [state[:, :width], state[:, width:]]
+        return [
+            [[layer[:, :width], layer[:, width:]] for layer in ops.unstack(stack)]
+            for stack in ops.unstack(state)
+        ]
 
     def get_config(self):
         return {
@@ -362,10 +341,10 @@ def _check_vocabulary(config: BiLMConfig, vocabulary: Vocabulary | None) -> None
         return
     if config.char_cnn is not None:
         raise ValueError(
-            "`vocabulary` is for a biLM without a character CNN; this one spells its tokens."
+            "`vocabulary` is only for a biLM without a character CNN; this biLM has one."
         )
     if len(vocabulary) != config.num_tokens:
         raise ValueError(
-            f"`vocabulary` must have the {config.num_tokens} tokens of the embedding table. "
+            f"`vocabulary` must have {config.num_tokens} tokens, as many as the embedding table. "
             f"Received: {len(vocabulary)} tokens."
         )

@@ -1,4 +1,4 @@
-"""LSTM states that go from one batch to the next, row by row, as the original carries them."""
+"""LSTM states that are carried from batch to batch, separately for each batch row."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ States = Sequence[Sequence[Sequence[tf.Tensor]]]
 
 
 class CarriedStates:
-    """The last `[h, c]` of every row that a stateful biLM has seen.
+    """The last `[h, c]` of every batch row of a stateful biLM.
 
     Args:
         num_layers: int. Layers per direction.
         sizes: widths of `h` and `c`.
         num_directions: int, 1 or 2. Defaults to 2.
-        dtype: of the states. Defaults to "float32".
+        dtype: dtype of the states. Defaults to "float32".
     """
 
     def __init__(
@@ -25,17 +25,17 @@ class CarriedStates:
         num_directions: int = 2,
         dtype: str = "float32",
     ):
-        def rows(size: int) -> tf.Variable:
+        def empty(size: int) -> tf.Variable:
             shape = tf.TensorShape((None, size))
             return tf.Variable(tf.zeros((0, size), dtype), shape=shape, trainable=False)
 
         self._variables = [
-            [[rows(size) for size in sizes] for _ in range(num_layers)]
+            [[empty(size) for size in sizes] for _ in range(num_layers)]
             for _ in range(num_directions)
         ]
 
     def read(self, initial: States) -> States:
-        """The states of the first rows; `initial` for those never seen before."""
+        """Returns the carried states of the first rows, and `initial` for rows not yet carried."""
 
         def resume(carried: tf.Variable, start: tf.Tensor) -> tf.Tensor:
             seen = carried.value()[: tf.shape(start)[0]]
@@ -45,7 +45,7 @@ class CarriedStates:
         return tf.nest.map_structure(resume, self._variables, _as_lists(initial))
 
     def write(self, states: States) -> None:
-        """Keeps the states of the first rows; those of later rows stay as they are."""
+        """Stores the states of the first rows; the states of further rows are unchanged."""
 
         def keep(carried: tf.Variable, state: tf.Tensor) -> None:
             carried.assign(tf.concat([state, carried[tf.shape(state)[0] :]], axis=0))
@@ -53,7 +53,7 @@ class CarriedStates:
         tf.nest.map_structure(keep, self._variables, _as_lists(states))
 
     def reset(self) -> None:
-        """Forgets all rows."""
+        """Removes the states of all rows."""
         for variable in tf.nest.flatten(self._variables):
             variable.assign(tf.zeros((0, variable.shape[1]), variable.dtype))
 

@@ -1,4 +1,4 @@
-"""BiLM ─► a digest by which it is known again."""
+"""BiLM ─► a digest that identifies its shape and weights."""
 
 import hashlib
 import json
@@ -10,11 +10,11 @@ from elmo_tf.models.bilm import BiLM
 
 
 def model_digest(bilm: BiLM, others: Iterable[keras.Variable] = ()) -> str:
-    """A digest of the shape and the weights of a biLM.
+    """Returns the SHA-256 digest of the shape and weights of a biLM.
 
     Args:
-        bilm: a built one.
-        others: further weights on which its vectors depend, such as those of a mix.
+        bilm: a `BiLM`.
+        others: further weights that the vectors depend on, such as those of a mix.
     """
     digest = hashlib.sha256(json.dumps(bilm.config.to_options()).encode())
     for weight in [*bilm.weights, *others]:

@@ -1,4 +1,4 @@
-"""BiLM ─► Elmo: the layer that task models put in front of their own."""
+"""BiLM ─► Elmo: the input layer of task models."""
 
 import copy
 from typing import Any
@@ -13,39 +13,40 @@ from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, token_batch
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class Elmo(keras.layers.Layer):
-    """Contextual vectors for a task model: all layers of a biLM, mixed with learnt weights.
+    """Mixes the layers of a biLM with learnt mixing weights into vectors for a task model.
 
     Args:
         bilm: a `BiLM`.
-        num_mixes: int >= 1. Independent mixes of the same layers. Defaults to 1.
-        dropout: float, 0 to 1 (excluded). Rate on the mixed vectors, in training alone. Defaults to
-            0.5.
-        layer_norm: bool. Whether each layer is normalised over the batch before the mix, as the
-            paper's code offers; a sentence's vectors then depend on its batch. Defaults to False.
-        l2: float >= 0. Penalty on the weights of the mix. Defaults to 0.
-        trainable_bilm: bool. Whether the task trains the biLM too. If False, its weights stay out
-            of this layer's trainable weights; the biLM that was passed is left as it is. The
-            attribute of this name can be set at any time; compile the model again afterwards.
-            Defaults to False.
-        top_only: bool. Only the top layer, scaled, in place of a mix. Defaults to False.
-        average: bool. All layers alike, scaled, in place of learnt shares. Defaults to False.
+        num_mixes: int >= 1. Number of independent mixes of the same layers. Defaults to 1.
+        dropout: float >= 0 and < 1. Dropout rate of the mixed vectors, in training only. Defaults
+            to 0.5.
+        layer_norm: bool. Whether each layer is normalised over the batch before the mix, an option
+            of the original. The vectors of a sentence then depend on its batch. Defaults to False.
+        l2: float >= 0. Strength of the penalty on the mixing weights. Defaults to 0.
+        trainable_bilm: bool. Whether training updates the biLM. If False, the weights of the biLM
+            are not among this layer's trainable weights; the `bilm` itself is not changed. You can
+            set the attribute `trainable_bilm` at any time; then compile the model again. Defaults
+            to False.
+        top_only: bool. Whether to scale the top layer instead of mixing. Defaults to False.
+        average: bool. Whether to scale the average of the layers instead of learning mixing
+            weights. Defaults to False.
 
     Call arguments:
-        inputs: see `BiLM`; a symbolic string input too: `keras.Input((None,), dtype="string")` for
-            tokens, `keras.Input((), dtype="string")` for sentences.
-        lengths: int (batch,) or None. Real tokens of each row.
+        inputs: see `BiLM`. Symbolic string inputs are `keras.Input((None,), dtype="string")` for
+            tokens and `keras.Input((), dtype="string")` for sentences.
+        lengths: int (batch,) or None. Number of real tokens per row.
         training: bool.
 
     Returns:
-        float (batch, token, bilm.config.output_dim), zero at masked tokens, with its mask (True = a
-        real token); a list of them if `num_mixes` is above 1.
+        float (batch, token, bilm.config.output_dim), zero at masked tokens, with its mask (True for
+        real tokens); a list of these if `num_mixes` is above 1.
 
     Raises:
-        TypeError: `bilm` is none.
-        ValueError: an argument out of its range, `top_only` beside `average`, or a biLM that keeps
-            the boundaries.
+        TypeError: `bilm` is not a `BiLM`.
+        ValueError: an argument is out of range, both `top_only` and `average` are True, or `bilm`
+            has keep_boundaries=True.
 
-    Source: Peters et al. 2018, section 3.2 and 3.3.
+    Source: Peters et al. 2018, sections 3.2 and 3.3.
     """
 
     def __init__(
@@ -63,40 +64,39 @@ class Elmo(keras.layers.Layer):
         super().__init__(**kwargs)
         if not isinstance(bilm, BiLM):
             raise TypeError(
-                "`bilm` must be a BiLM; Elmo.from_pretrained(path) reads a checkpoint. "
+                "`bilm` must be a BiLM; use Elmo.from_pretrained(path) for a checkpoint. "
                 f"Received: {bilm!r} (of type {type(bilm).__name__})."
             )
         if bilm.keep_boundaries:
             raise ValueError(
-                "`bilm` keeps the boundaries. Vectors are of tokens alone: load the biLM with "
-                "keep_boundaries=False."
+                "An Elmo returns vectors of tokens only: load `bilm` with keep_boundaries=False."
             )
         if num_mixes < 1:
             raise ValueError(f"`num_mixes` must be at least 1. Received: {num_mixes}")
         if not 0 <= dropout < 1:
             raise ValueError(f"`dropout` must be at least 0 and below 1. Received: {dropout}")
         if top_only and average:
-            raise ValueError("`top_only` and `average` exclude each other.")
+            raise ValueError("Only one of `top_only` and `average` may be True.")
         self.num_mixes = num_mixes
         self.layer_norm = layer_norm
         self.l2 = l2
         self.top_only = top_only
         self.average = average
-        self._below = _Below.of(bilm)
+        self._untracked = _UntrackedBiLM.shared(bilm)
         self.trainable_bilm = trainable_bilm
         self.mixes = [
             ScalarMix(l2, layer_norm, average, dtype=self.dtype_policy, name=f"mix_{index}")
             for index in range(num_mixes)
         ]
         self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
-        # Within a model all layers need names of their own.
+        # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self.supports_masking = True
-        self.supports_jit = False  # strings
+        self.supports_jit = False  # XLA does not support strings
 
     @classmethod
     def from_pretrained(cls, path: Any, **kwargs) -> "Elmo":
-        """An `Elmo` over a checkpoint.
+        """Creates an `Elmo` from a checkpoint.
 
         Args:
             path: see `elmo_tf.load_bilm`.
@@ -108,14 +108,14 @@ class Elmo(keras.layers.Layer):
 
     @property
     def bilm(self) -> BiLM:
-        """The biLM below."""
-        return self._below.bilm
+        """The biLM whose layers are mixed."""
+        return self._untracked.bilm
 
     def mixing_weights(self) -> MixingWeights | list[MixingWeights]:
-        """The learnt weights of the layers, after the softmax, and their scale.
+        """Returns the learnt mixing weights, after the softmax, and the scale.
 
         Returns:
-            `weights`, float32 (layer,), and `scale`, float; a list of them if `num_mixes` is
+            `weights`, float32 (layer,), and `scale`, float; a list of these if `num_mixes` is
             above 1.
         """
         if not self.built:
@@ -123,8 +123,8 @@ class Elmo(keras.layers.Layer):
         mixes = [mix.mixing_weights() for mix in self.mixes]
         return mixes if self.num_mixes > 1 else mixes[0]
 
-    # A `Sequential` without an `Input` gives its first layer inputs of these types, as Keras's own
-    # `TextVectorization` knows. The parts of this layer compute by its `dtype_policy`.
+    # A `Sequential` without an `Input` converts inputs to these dtypes; Keras' `TextVectorization`
+    # overrides them too. The sublayers use `dtype_policy`.
     @property
     def compute_dtype(self) -> str:
         return "string"
@@ -135,15 +135,15 @@ class Elmo(keras.layers.Layer):
 
     @property
     def trainable_bilm(self) -> bool:
-        """Whether the task trains the biLM too."""
+        """Whether training updates the biLM."""
         return self._trained_bilm is not None
 
     @trainable_bilm.setter
     def trainable_bilm(self, value: bool) -> None:
         was_locked = self._tracker.locked
-        self._tracker.unlock()  # Keras adds no parts to a layer that is built
+        self._tracker.unlock()  # Keras locks the sublayers of a built layer
         self._tracker.untrack(self.bilm)
-        self._trained_bilm = self.bilm if value else None  # tracked by Keras as a part
+        self._trained_bilm = self.bilm if value else None  # Keras tracks this attribute
         if was_locked:
             self._tracker.lock()
         if value and not self.trainable:
@@ -159,7 +159,7 @@ class Elmo(keras.layers.Layer):
         inputs, lengths = checked_inputs(inputs, lengths)
         outputs = super().__call__(inputs, lengths=lengths, **kwargs)
         if isinstance(inputs, keras.KerasTensor):
-            # On symbolic strings the mask is an operation of its own in the model's graph.
+            # The mask of symbolic strings must be a layer of the functional model.
             mask = self._mask_layer(inputs, lengths=lengths)
             for output in outputs if self.num_mixes > 1 else [outputs]:
                 output._keras_mask = mask
@@ -170,11 +170,11 @@ class Elmo(keras.layers.Layer):
         return self.of_layers(outputs["layers"], outputs["mask"], training)
 
     def of_layers(self, layers: Any, mask: Any, training: bool = False) -> Any:
-        """What a call gives, from layers of the biLM that are known already.
+        """Computes the result of a call from the layers of the biLM.
 
         Args:
             layers: float (batch, layer, token, feature), zero at masked tokens.
-            mask: bool (batch, token). True = a real token.
+            mask: bool (batch, token). True for real tokens.
             training: see the call.
         """
         if not self.trainable_bilm:
@@ -189,23 +189,23 @@ class Elmo(keras.layers.Layer):
         return mixed if self.num_mixes > 1 else mixed[0]
 
     def compute_mask(self, inputs, previous_mask=None):
-        # `call` attaches the mask to its outputs, and `__call__` where they are symbolic.
+        # `call` attaches the mask to its outputs, and `__call__` to symbolic outputs.
         return None
 
     @property
     def variables(self):
-        return [*super().variables, *self._frozen()]
+        return [*super().variables, *self._frozen_weights()]
 
     @property
     def weights(self):
-        return [*super().weights, *self._frozen()]
+        return [*super().weights, *self._frozen_weights()]
 
-    def _frozen(self) -> list[keras.Variable]:
-        return [] if self.trainable_bilm else self._below.frozen_weights
+    def _frozen_weights(self) -> list[keras.Variable]:
+        return [] if self.trainable_bilm else self._untracked.frozen_weights
 
     def get_config(self):
         bilm = keras.saving.serialize_keras_object(self.bilm)
-        # Keras loses this mark within a model; with it, layers that share a biLM do so when loaded.
+        # Keras drops this id within a model. With it, layers still share a biLM after loading.
         bilm["shared_object_id"] = id(self.bilm)
         return {
             **super().get_config(),
@@ -228,35 +228,35 @@ class Elmo(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class TokenMask(keras.layers.Layer):
-    """Where the real tokens of a biLM's inputs are.
+    """Computes the mask of the inputs of a biLM.
 
     Call arguments:
         inputs, lengths: see `BiLM`.
 
     Returns:
-        bool (batch, token). True = a real token.
+        bool (batch, token). True for real tokens.
     """
 
     def call(self, inputs, lengths=None):
-        inputs = as_tensor(inputs)  # Keras hands ragged tensors on
+        inputs = as_tensor(inputs)  # Keras does not convert ragged tensors
         if inputs.dtype == tf.string:
-            tokens, lengths = token_batch(inputs, lengths)
-            return tf.sequence_mask(lengths, tf.shape(tokens)[1])
-        if lengths is not None:
-            return tf.sequence_mask(lengths, tf.shape(inputs)[1])
-        return is_token(inputs)
+            inputs, lengths = token_batch(inputs, lengths)
+        if lengths is None:
+            return is_token(inputs)
+        return tf.sequence_mask(lengths, tf.shape(inputs)[1])
 
     def compute_output_spec(self, inputs, lengths=None):
         shape = (inputs.shape[0], inputs.shape[1] if len(inputs.shape) > 1 else None)
         return keras.KerasTensor(shape, dtype="bool")
 
 
-class _Below:
-    """Holds a biLM where Keras does not count it as a part of the layer, and shows it as frozen.
+class _UntrackedBiLM:
+    """Hides a biLM from Keras' tracking, so that it does not become a sublayer.
 
     Attributes:
         bilm: the biLM.
-        frozen_weights: its weights in the same memory, not trainable, while its own stay so.
+        frozen_weights: aliases of its weights that are not trainable. The weights of the biLM
+            itself stay trainable.
     """
 
     def __init__(self, bilm: BiLM):
@@ -266,8 +266,8 @@ class _Below:
             alias._trainable = False
 
     @classmethod
-    def of(cls, bilm: BiLM) -> "_Below":
-        """The same for all layers over one biLM, so that a model counts its weights once."""
-        if not hasattr(bilm, "_below"):
-            bilm._below = cls(bilm)
-        return bilm._below
+    def shared(cls, bilm: BiLM) -> "_UntrackedBiLM":
+        """Returns one object per biLM, so that a model with several layers counts weights once."""
+        if not hasattr(bilm, "_untracked"):
+            bilm._untracked = cls(bilm)
+        return bilm._untracked

@@ -1,4 +1,4 @@
-"""The LSTMs of one direction of a biLM, one above the other."""
+"""The stacked LSTMs of one direction of a biLM."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from elmo_tf.layers.projected_lstm import ProjectedLSTM
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class LSTMStack(keras.layers.Layer):
-    """Projected LSTMs with skip connections, in the order in which the tokens are given.
+    """Stacked projected LSTMs with skip connections, which read the tokens in the given order.
 
-    From the second layer on, with `use_skip_connections`, a layer's input is added to its output;
-    what is added does not enter the recurrent `h`.
+    With `use_skip_connections`, the input of each layer from the second on is added to its output,
+    but not to the recurrent state `h`.
 
     Args:
         dim, projection_dim, num_layers, cell_clip, proj_clip, use_skip_connections: see
@@ -25,14 +25,14 @@ class LSTMStack(keras.layers.Layer):
         mask: bool (batch, token) or None. True = a real token.
         initial_states: for each layer `[h, c]`, or None for zeros.
         dropout_fn: applied to the input of every layer, or None. The skip connection adds the
-            dropped input.
-        training: bool. Whether gradients will be taken; changes nothing but their speed.
+            input after dropout.
+        training: bool. Whether gradients are needed. Affects speed only.
 
     Returns:
         The outputs of all layers, a list of float (batch, token, projection_dim), zero at masked
         tokens; and for each layer `[h, c]` after the last real token.
 
-    Source: Peters et al. 2018, section 3.1 and 3.4.
+    Source: Peters et al. 2018, sections 3.1 and 3.4.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class LSTMStack(keras.layers.Layer):
             initial_state = None if initial_states is None else list(initial_states[index])
             output, *state = lstm(inputs, initial_state=initial_state, mask=mask, training=training)
             if index > 0 and self.lstm.use_skip_connections:
-                # A masked token's input is zero above the first layer, so its output stays zero.
+                # At masked tokens, inputs above the first layer are zero, so the sum stays zero.
                 output = output + inputs
             outputs.append(output)
             states.append(state)
@@ -93,13 +93,4 @@ class LSTMStack(keras.layers.Layer):
         return None
 
     def get_config(self):
-        lstm = self.lstm
-        return {
-            **super().get_config(),
-            "dim": lstm.dim,
-            "projection_dim": lstm.projection_dim,
-            "num_layers": lstm.num_layers,
-            "cell_clip": lstm.cell_clip,
-            "proj_clip": lstm.proj_clip,
-            "use_skip_connections": lstm.use_skip_connections,
-        }
+        return {**super().get_config(), **vars(self.lstm)}

@@ -1,4 +1,4 @@
-"""char ids ─► TokenEncoder ─► a vector for each token, whatever stands around it."""
+"""char ids ─► TokenEncoder ─► one vector per token, independent of its context."""
 
 import keras
 from keras import ops
@@ -12,21 +12,23 @@ from elmo_tf.text.char_ids import PAD
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class TokenEncoder(keras.layers.Layer):
-    """Spelling to vector: CharCNN, HighwayStack, and a projection where the widths differ.
+    """Encodes the characters of tokens: CharCNN, HighwayStack, and a projection.
+
+    The projection is left out if the character CNN already has `projection_dim` features.
 
     Args:
         filters, embedding_dim, activation: see `CharCNN`.
         num_highway: see `HighwayStack`.
-        projection_dim: int >= 1. Width of a token's vector.
+        projection_dim: int >= 1. Width of a token vector. Defaults to 512.
 
     Call arguments:
         char_ids: int (…, char), see `elmo_tf.char_ids`.
 
     Returns:
-        float (…, projection_dim). With a mask that is False where a row is all zeros.
+        float (…, projection_dim). The mask is False where a row is all zeros.
 
     Raises:
-        ValueError: an argument out of its range, ids that are not integers, or rows shorter than
+        ValueError: an argument is out of range, the ids are not integers, or a row is shorter than
             the widest filter.
 
     Source: Peters et al. 2018, section 3.4.
@@ -59,18 +61,6 @@ class TokenEncoder(keras.layers.Layer):
             )
         self.supports_masking = True
 
-    @classmethod
-    def from_char_cnn(cls, char_cnn: CharCNNConfig, projection_dim: int, **kwargs):
-        """The encoder of a biLM of that shape."""
-        return cls(
-            char_cnn.filters,
-            char_cnn.embedding_dim,
-            char_cnn.num_highway,
-            char_cnn.activation,
-            projection_dim,
-            **kwargs,
-        )
-
     def build(self, input_shape):
         self.char_cnn.build(input_shape)
         features = self.char_cnn.compute_output_shape(input_shape)
@@ -89,35 +79,31 @@ class TokenEncoder(keras.layers.Layer):
         return (*input_shape[:-1], self.projection_dim)
 
     def get_config(self):
+        char_cnn = self.char_cnn.get_config()
         return {
             **super().get_config(),
-            **self.char_cnn_config(),
+            **{name: char_cnn[name] for name in ("filters", "embedding_dim", "activation")},
             "num_highway": self.highway.num_layers,
             "projection_dim": self.projection_dim,
         }
 
-    def char_cnn_config(self) -> dict:
-        """The arguments that `CharCNN` shares."""
-        names = ("filters", "embedding_dim", "activation")
-        return {name: self.char_cnn.get_config()[name] for name in names}
-
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class TokenEmbedding(keras.layers.Layer):
-    """A vector for each token of a vocabulary, in place of its spelling.
+    """Looks up the vector of each token in an embedding table, for a biLM without a character CNN.
 
     Args:
         num_tokens: int >= 1.
         embedding_dim: int >= 1.
 
     Call arguments:
-        token_ids: int (…). 0 means that no token is here; token `v` of the vocabulary is `v + 1`.
+        token_ids: int (…). 0 is padding; id `v` of the vocabulary is `v + 1`.
 
     Returns:
-        float (…, embedding_dim), zeros for id 0. With a mask that is False there.
+        float (…, embedding_dim), zeros for id 0. The mask is False for id 0.
 
     Raises:
-        ValueError: an argument below 1.
+        ValueError: an argument is below 1.
 
     Source: the token-embedding files of the original.
     """
@@ -136,7 +122,7 @@ class TokenEmbedding(keras.layers.Layer):
             name="embedding",
             shape=(self.num_tokens, self.embedding_dim),
             initializer=row_normal(self.embedding_dim**-0.5),
-            # A cast of the whole table would give a gradient of its size, not of the rows read.
+            # Casting the table would make its gradient dense instead of sparse.
             autocast=False,
         )
 
@@ -161,20 +147,21 @@ class TokenEmbedding(keras.layers.Layer):
 
 
 def cut_characters(char_ids, max_width: int):
-    """Drops padding that no maximum can depend on, in the graph of TensorFlow.
+    """Removes padding behind the longest token without changing any vector.
 
-    Exact: one window of the widest filter that lies wholly in the padding stays, or nothing is cut.
+    The maxima over the filter windows stay the same: either one window of the widest filter that
+    contains only padding remains, or nothing is removed.
 
     Args:
         char_ids: int (token, char).
         max_width: int. Width of the widest filter.
 
     Returns:
-        int (token, fewer chars).
+        int (token, char), with fewer chars.
     """
     limit = ops.shape(char_ids)[1]
     used = ops.logical_and(ops.not_equal(char_ids, 0), ops.not_equal(char_ids, PAD))
     longest = ops.max(ops.where(used, ops.arange(1, limit + 1), 0), initial=0)
-    # Few distinct lengths: TensorFlow keeps memory for every shape that it has seen.
+    # Rounded to few distinct widths: TensorFlow keeps memory for every shape it has seen.
     keep = ops.minimum((longest + max_width + 3) // 4 * 4, limit)
     return char_ids[:, :keep]

@@ -1,4 +1,4 @@
-"""Files of sentences ─► Parquet shards of vectors, on many machines: Apache Beam's runners."""
+"""Text files ─► Parquet shards of vectors, on many machines with Apache Beam."""
 
 from elmo_tf.lazy import lazy_names
 

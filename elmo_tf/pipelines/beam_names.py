@@ -1,4 +1,4 @@
-"""What the pipelines use of Apache Beam, or word of what brings it."""
+"""The names that the pipelines use from Apache Beam, or an error that says how to install it."""
 
 try:
     import apache_beam as beam

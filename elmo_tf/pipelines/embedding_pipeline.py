@@ -1,4 +1,4 @@
-"""A pattern of text files ─► Parquet shards, by Apache Beam: `elmo-tf embed` on many machines."""
+"""Text files ─► Parquet shards with Apache Beam: `elmo-tf embed --runner` on many machines."""
 
 import contextlib
 import os
@@ -27,10 +27,11 @@ from elmo_tf.text.sentences import encode
 METRICS = "elmo_tf"
 COUNTERS = ("sentences", "tokens", "empty", "invalid")
 
-# Bytes of a row group, which readers take into memory at once.
+# Bytes per row group, which readers load as a unit.
 _ROW_GROUP = 2**24
 
-# File, number from 0 and text of a sentence. Bytes: Beam's coders refuse lone surrogates.
+# File, number (from 0) and text of a sentence. Bytes, because the coders of Beam reject lone
+# surrogates.
 _Place = tuple[str, int, bytes]
 
 
@@ -50,26 +51,25 @@ def run_embedding_pipeline(
     overwrite: bool = False,
     pool: str = "none",
 ) -> dict[str, int]:
-    """Embeds text files on a runner of Apache Beam, and waits for the end.
+    """Embeds text files with Apache Beam, and waits for the result.
 
     Args:
         model, layers, precision, batch_tokens: see `EmbeddingHandler`.
         pattern, output, format, token_column, overwrite: see `embed_files`.
         dtype, compression, forget_sentences, pool: see `OutputOptions`.
-        pipeline_args: Beam's own options, as on a command line. Defaults to the runner in this
-            process, without the programs that "DirectRunner" downloads where it can.
+        pipeline_args: command-line options of Beam. Defaults to a runner in this process that,
+            unlike "DirectRunner", downloads no programs.
 
     Returns:
-        How many `sentences` and `tokens` there were, how many sentences were `empty` (no token),
-        and how many `invalid` (bytes that are no UTF-8). A runner that keeps no counters gives
-        zeros.
+        The number of `sentences`, `tokens`, `empty` sentences (no tokens) and `invalid` sentences
+        (not valid UTF-8). Zeros if the runner does not support counters.
 
     Raises:
         ImportError: apache-beam or pyarrow is missing.
         FileNotFoundError, FileExistsError, IsADirectoryError, ValueError: see `embed_files`
             and `EmbeddingHandler`.
-        RuntimeError: a worker failed; the message holds its error. The runner in this process
-            raises the error itself: of a missing checkpoint, of a damaged file.
+        RuntimeError: a worker failed; the message contains its error. The default runner raises
+            the error itself, such as `FileNotFoundError` for a missing checkpoint.
     """
     handler = EmbeddingHandler(model, layers, precision, batch_tokens)
     options = OutputOptions(dtype, compression, forget_sentences, pool=pool)
@@ -92,19 +92,19 @@ def embed_files(
 ) -> Any:
     """Adds the embedding of text files to a pipeline.
 
-    A row is a sentence; `file` and `line` are its key. Rows are in no order, and one worker reads a
-    file from its beginning to its end, so that large texts should come in many files.
+    Each sentence becomes a row with the key `file` and `line`. Rows are not ordered. One worker
+    reads each file, so split large texts into many files.
 
     Args:
         pipeline: a `beam.Pipeline`.
-        pattern: the text files, on any filesystem that Beam knows: `*` and `?` within a folder,
-            `**` across folders. `.gz` is unpacked.
-        output: a folder, local or not, that gets `part-00000-of-00004.parquet` and so on, with the
-            columns of `parquet_schema` and `file`, the path as it was matched.
+        pattern: the text files, on any filesystem of Beam. `*` and `?` match within a folder, `**`
+            across folders. `.gz` is unpacked.
+        output: a local or remote folder for `part-00000-of-00004.parquet` and so on, with the
+            columns of `parquet_schema`; `file` is the matched path.
         handler: the model.
-        options: how to write. Defaults to `OutputOptions()`.
+        options: see `OutputOptions`. None is `OutputOptions()`.
         format, token_column: see `sentence_reader`.
-        overwrite: whether shards that lie in `output` are deleted, now, before the run.
+        overwrite: whether to delete existing shards in `output`, before the run starts.
 
     Returns:
         The paths of the shards, a `PCollection` of `str`.
@@ -112,22 +112,23 @@ def embed_files(
     Raises:
         FileNotFoundError: no file matches.
         IsADirectoryError: `pattern` is a local folder.
-        FileExistsError: `output` holds shards, and `overwrite` is false, or other Parquet files.
-        ValueError: Parquet has no such option, a file's format has no such column, or `output` is
-            a pattern.
+        FileExistsError: `output` contains shards and `overwrite` is False, or it contains other
+            Parquet files.
+        ValueError: Parquet does not support an option, `token_column` is set for text, or `output`
+            is a pattern.
     """
     options = options or OutputOptions()
     ParquetOutput.check(options)
     paths = _texts(pattern)
     for path in paths:
-        sentence_reader(path, format, token_column)  # checks its arguments, and opens nothing
+        sentence_reader(path, format, token_column)  # checks its arguments only
     output = os.fspath(output).rstrip("/")
     _make_room(output, overwrite)
     schema = parquet_schema(options.dtype, not options.forget_sentences, with_file=True)
     return (
         pipeline
         | "Paths" >> beam.Create(paths)
-        # Else all files would be read by the worker that named them.
+        # Otherwise one worker would read all files.
         | "Spread" >> beam.Reshuffle()
         | "Read" >> beam.ParDo(_ReadSentences(format, token_column))
         | "Embed" >> RunInference(KeyedEmbeddingHandler(handler))
@@ -139,13 +140,13 @@ def embed_files(
             codec=options.compression,
             file_name_suffix=".parquet",
             row_group_buffer_size=_ROW_GROUP,
-            record_batch_size=1,  # rows are of very unlike sizes: let the bytes alone decide
+            record_batch_size=1,  # rows vary in size, so only the bytes limit a row group
         )
     )
 
 
 class _ReadSentences(beam.DoFn):
-    """The path of a file → its sentences, each with its place, and counted.
+    """The path of a file → its sentences, each with its place; updates the counters.
 
     Args:
         format, token_column: see `sentence_reader`.
@@ -158,8 +159,7 @@ class _ReadSentences(beam.DoFn):
 
     def process(self, path: str) -> Iterator[tuple[_Place, list[bytes]]]:
         format = self._format or format_of(path)
-        # The reader opens local paths alone, so what is remote is copied first.
-        with local_file(path) as copy, _errors_that_name(path, copy):
+        with local_file(path) as copy, _naming_original(path, copy):
             read = sentence_reader(copy, format, self._token_column)
             for number, sentence in enumerate(read()):
                 self._count(sentence)
@@ -186,8 +186,8 @@ def _as_read(text: bytes) -> str:
 
 
 @contextlib.contextmanager
-def _errors_that_name(path: str, copy: str) -> Iterator[None]:
-    """A block whose errors name a file, and not its temporary copy."""
+def _naming_original(path: str, copy: str) -> Iterator[None]:
+    """A context whose errors name a file instead of its temporary copy."""
     try:
         yield
     except ValueError as error:
@@ -195,15 +195,14 @@ def _errors_that_name(path: str, copy: str) -> Iterator[None]:
 
 
 def _texts(pattern: str) -> list[str]:
-    """The paths of the files to embed."""
     if not is_remote(pattern):
         if os.path.isdir(pattern):
             raise IsADirectoryError(
-                f"{pattern} is a folder: name its files by a pattern, say "
+                f"{pattern} is a folder. Pass a pattern of files, such as "
                 f"{os.path.join(pattern, '*.txt')}"
             )
         if not os.path.dirname(pattern):
-            pattern = os.path.join(".", pattern)  # without a folder, Beam finds nothing
+            pattern = os.path.join(".", pattern)  # Beam requires a folder
     paths = matching_paths(pattern)
     if not paths:
         raise FileNotFoundError(f"No file matches {pattern}.")
@@ -211,27 +210,26 @@ def _texts(pattern: str) -> list[str]:
 
 
 def _make_room(output: str, overwrite: bool) -> None:
-    """Deletes what an earlier run wrote, or refuses to."""
+    """Deletes the shards of an earlier run, or raises if they must not be deleted."""
     pattern = re.search(r"[*?\[]", output)
     if pattern:
         raise ValueError(
-            f"Beam cannot write to {output}: it takes {pattern[0]} for a part of a pattern. "
+            f"Beam cannot write to {output}: it interprets {pattern[0]} as part of a pattern. "
             "Choose another folder."
         )
-    # A run that was killed leaves shards in a folder beside the final ones.
+    # An interrupted run leaves shards in a temporary folder inside the output.
     old = matching_paths(f"{output}/part-*.parquet") + matching_paths(
         f"{output}/beam-temp-part-*/*"
     )
     others = sorted({*matching_paths(f"{output}/*.parquet")} - {*old})
     if others:
         raise FileExistsError(
-            f"{output} holds Parquet files of another kind, such as {others[0]}. Choose another "
-            "folder."
+            f"{output} contains other Parquet files, such as {others[0]}. Choose another folder."
         )
     if old and not overwrite:
         raise FileExistsError(
-            f"{output} holds {len(old)} shards already, such as {old[0]}. Choose another folder or "
-            "add --overwrite (overwrite=True)."
+            f"{output} already contains {len(old)} shards, such as {old[0]}. Choose another folder "
+            "or add --overwrite (overwrite=True)."
         )
     if old:
         FileSystems.delete(old)
@@ -239,8 +237,7 @@ def _make_room(output: str, overwrite: bool) -> None:
 
 def _counts(result: Any) -> dict[str, int]:
     counts = dict.fromkeys(COUNTERS, 0)
-    filter = MetricsFilter().with_namespace(METRICS)
-    for counter in result.metrics().query(filter)["counters"]:
+    for counter in result.metrics().query(MetricsFilter().with_namespace(METRICS))["counters"]:
         if counter.key.metric.name in counts:
             counts[counter.key.metric.name] += counter.result
     return counts

@@ -1,4 +1,4 @@
-"""Exported model ─► vectors of many sentences, as `Embedder` gives them for a checkpoint."""
+"""Exported model ─► vectors of many sentences, like `Embedder` for a checkpoint."""
 
 import os
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from elmo_tf.text.sentences import encode
 
 
 def exported_version(path: str | os.PathLike) -> Path | None:
-    """The folder of an exported model, or of the newest version in it; None if it is none."""
+    """Returns the folder of an exported model or of its newest version; None if there is none."""
     path = Path(path)
     if (path / "saved_model.pb").is_file():
         return path
@@ -25,17 +25,16 @@ def exported_version(path: str | os.PathLike) -> Path | None:
 
 
 class ExportedEmbedder:
-    """Vectors of many sentences by an exported model.
+    """Computes vectors of many sentences with an exported model.
 
     Args:
         version: the folder of one version.
-        layers: "all", (L + 1, T, dim); "top", "average" or "mix", the model's output `elmo`:
-            (T, dim). See `Embedder`.
-        batch_tokens: int >= 1. Tokens in a batch, with the boundaries of its sentences. Unlike
-            `Embedder`, a longer sentence is read in one piece.
+        layers: see `Embedder`. "mix" is the output `elmo` of the model. Defaults to "all".
+        batch_tokens: int >= 1. Tokens per batch, sentence boundaries included. Unlike `Embedder`,
+            longer sentences are not split into windows. Defaults to 4096.
 
     Raises:
-        ValueError: it is a SavedModel of another kind, or an unknown choice of layers.
+        ValueError: the SavedModel is not an exported biLM or Elmo, or `layers` is unknown.
     """
 
     def __init__(self, version: Path, layers: str = "all", batch_tokens: int = 4096):
@@ -47,8 +46,8 @@ class ExportedEmbedder:
         missing = {"word_emb", "lstm_outputs1", "elmo"} - outputs.keys()
         if missing:
             raise ValueError(
-                f"{version} is a SavedModel of another kind: it has no signature tokens with "
-                f"{', '.join(sorted(missing))}."
+                f"{version} is not a SavedModel of `elmo-tf export`: it has no signature `tokens` "
+                f"with the outputs {', '.join(sorted(missing))}."
             )
         self._signature = signature
         self._num_lstm_layers = sum(name.startswith("lstm_outputs") for name in outputs)
@@ -56,24 +55,21 @@ class ExportedEmbedder:
         self._batch_tokens = batch_tokens
 
     def embed(self, sentences: Sequence[Sequence[str | bytes]]) -> list[np.ndarray]:
-        """Gives one array a sentence, in the order of the input.
+        """Returns one array per sentence, in input order: float32, see `layers` above.
 
         Args:
-            sentences: each its tokens.
-
-        Returns:
-            float32, see `layers` above.
+            sentences: lists of tokens.
         """
         arrays: list[np.ndarray] = [np.zeros(0)] * len(sentences)
         for places in sentence_batches(map(len, sentences), self._batch_tokens):
             batch = [sentences[place] for place in places]
             vectors = self._batch_vectors(batch)  # (batch, …, token, feature)
-            for place, tokens, found in zip(places, batch, vectors, strict=False):
-                arrays[place] = np.ascontiguousarray(found[..., : len(tokens), :])
+            for place, tokens, array in zip(places, batch, vectors, strict=False):
+                arrays[place] = np.ascontiguousarray(array[..., : len(tokens), :])
         return arrays
 
     def _batch_vectors(self, batch: Sequence[Sequence[str | bytes]]) -> np.ndarray:
-        # Few shapes: TensorFlow keeps memory for each that it has seen.
+        # Rounded to few distinct shapes: TensorFlow keeps memory for every shape it has seen.
         shape = rounded_rows(len(batch)), rounded_length(max(map(len, batch)))
         tokens, lengths = np.full(shape, b"", object), np.zeros(shape[0], np.int32)
         for row, sentence in enumerate(batch):
@@ -87,7 +83,6 @@ class ExportedEmbedder:
         numbers = range(1, self._num_lstm_layers + 1)
         layers = [outputs[f"lstm_outputs{number}"].numpy() for number in numbers]
         words = outputs["word_emb"].numpy()
-        # Beside itself for two directions.
-        words = np.tile(words, layers[0].shape[-1] // words.shape[-1])
+        words = np.tile(words, layers[0].shape[-1] // words.shape[-1])  # once per direction
         stacked = np.stack([words, *layers], axis=1)  # (batch, layer, token, feature)
         return stacked.mean(axis=1) if self._layers == "average" else stacked

@@ -1,4 +1,4 @@
-"""Paths on Beam's filesystems ─► local files, for readers that open local paths alone."""
+"""Paths on the filesystems of Beam ─► local files, for readers of local paths."""
 
 import contextlib
 import os
@@ -10,22 +10,21 @@ from elmo_tf.pipelines.beam_names import CompressionTypes, FileSystems
 
 
 def is_remote(path: str) -> bool:
-    """Whether Python cannot open the path: it begins with `gs://`, `hdfs://` or the like."""
+    """Whether a path begins with `gs://`, `hdfs://` or a similar scheme."""
     return FileSystems.get_scheme(path) is not None
 
 
 def matching_paths(pattern: str) -> list[str]:
-    """The paths that match a pattern on any filesystem that Beam knows, in order."""
+    """Returns the sorted paths that match a pattern on any filesystem of Beam."""
     (found,) = FileSystems.match([pattern])
     return sorted(metadata.path for metadata in found.metadata_list)
 
 
 @contextlib.contextmanager
 def local_file(path: str) -> Iterator[str]:
-    """Gives a local path to the same bytes within the block.
+    """A context that yields a local path of a file.
 
-    Args:
-        path: of a file. A remote one is copied, under its own name, into a temporary folder.
+    A remote file is copied, under its own name, to a temporary folder.
     """
     if not is_remote(path):
         yield path
@@ -38,10 +37,10 @@ def local_file(path: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def local_tree(path: str) -> Iterator[str]:
-    """The same of a file, or of a folder with all that is in it.
+    """A context like `local_file`, for a file or a folder with all its files.
 
     Raises:
-        FileNotFoundError: a remote path at which nothing lies.
+        FileNotFoundError: a remote path does not exist.
     """
     if not is_remote(path):
         yield path
@@ -49,19 +48,17 @@ def local_tree(path: str) -> Iterator[str]:
     path = path.rstrip("/")
     with tempfile.TemporaryDirectory() as folder:
         target = os.path.join(folder, path.rpartition("/")[2])
-        files = matching_paths(f"{path}/**")
+        files = matching_paths(f"{path}/**") or matching_paths(path)
+        if not files:
+            raise FileNotFoundError(f"{path} does not exist.")
         for file in files:
             _copy(file, target + file.removeprefix(path))
-        if not files:
-            if not matching_paths(path):
-                raise FileNotFoundError(f"There is nothing at {path}.")
-            _copy(path, target)
         yield target
 
 
 def _copy(path: str, target: str) -> None:
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    # Byte for byte: Beam would unpack `.gz`, which the readers do by themselves.
+    # Uncompressed: the readers unpack `.gz` files themselves.
     with (
         FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as source,
         open(target, "wb") as copy,

@@ -1,4 +1,4 @@
-"""Sentences ─► vectors within Beam: the model of `RunInference`."""
+"""Sentences ─► vectors with `RunInference` of Apache Beam."""
 
 import contextlib
 import os
@@ -17,12 +17,12 @@ from elmo_tf.precision import PRECISIONS
 
 Sentence = str | bytes | Sequence[str | bytes]
 
-# `Embedder` batches of a Beam batch, within which sentences of like length are put together.
-_BATCHES = 8
+# `Embedder` batches per Beam batch. Sentences of similar length in a Beam batch share a batch.
+_NUM_BATCHES = 8
 
 
 class SentenceModel:
-    """A loaded model, with what may be asked of it from another process too.
+    """A loaded model, whose method can also be called from another process.
 
     Args:
         embedder: an `Embedder` or an `ExportedEmbedder`.
@@ -32,30 +32,33 @@ class SentenceModel:
         self._embedder = embedder
 
     def vectors(self, sentences: list[list[str | bytes]]) -> list[np.ndarray]:
-        """One array a sentence."""
+        """One array per sentence, as a list, since iterators cannot be sent between processes."""
         return list(self._embedder.embed(sentences))
 
 
 class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
-    """Contextual vectors of sentences by `RunInference`.
+    """Computes contextual vectors of sentences with `RunInference`.
 
-    An example is a sentence: a `str` or `bytes`, split where `str.split()` would, or its tokens.
-    Its inference is what `Embedder` gives: float32 (L + 1, T, dim) or (T, dim). For examples with
-    keys there is `KeyedEmbeddingHandler`.
+    An example is a sentence: a `str` or `bytes`, split as by `str.split()`, or a list of tokens.
+    Its inference is the array of `Embedder.embed`: float32 (L + 1, T, dim) or (T, dim). For
+    examples with keys, use `KeyedEmbeddingHandler`.
 
     Args:
-        model: what `load_bilm` takes, or an exported model: the folder of a version, or of all for
-            the newest. It is loaded on the workers, once in each process, so each must be able to
-            read it: a path in their image or on a shared disk, or one of a filesystem that Beam
-            knows (`gs://`, `s3://`, `hdfs://`), from which each process makes a temporary copy.
-        layers: "all", "top", "average" or "mix". See `Embedder`.
-        precision: "float32" or "bfloat16". See `Embedder`. An exported model has float32 alone.
-        batch_tokens: int >= 1. See `Embedder`. Beam is asked for batches of eight times as many.
-        large_model: whether all processes of a machine share one model, as in Beam's own handlers.
+        model: an argument of `load_bilm`, or the folder of an exported model (one version, or all
+            versions for the newest). Each worker process loads it, so it must be readable there: in
+            the image, on a shared disk, or on a filesystem of Beam (`gs://`, `s3://`, `hdfs://`),
+            from which each process makes a temporary copy.
+        layers: "all", "top", "average" or "mix", see `Embedder`. Defaults to "all".
+        precision: "float32" or "bfloat16", see `Embedder`. Must be "float32" for an exported model.
+            Defaults to "float32".
+        batch_tokens: int >= 1, see `Embedder`. Beam batches have eight times as many tokens.
+            Defaults to 4096.
+        large_model: whether all processes of a machine share one model, as in the handlers of Beam.
+            Defaults to False.
 
     Raises:
-        ValueError: an argument is none of these. Of an exported model that cannot be seen from
-            here, the precision is checked on the workers.
+        ValueError: an argument is not allowed. The precision of a remote exported model is checked
+            on the workers.
     """
 
     def __init__(
@@ -92,17 +95,17 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
         model: SentenceModel,
         inference_args: dict[str, Any] | None = None,
     ) -> Iterable[PredictionResult]:
-        """Gives one result a sentence, in the order of the batch."""
+        """Yields one result per sentence, in the order of the batch."""
         vectors = model.vectors(list(map(_tokens, batch)))
         for sentence, array in zip(batch, vectors, strict=True):
             yield PredictionResult(sentence, array)
 
     def batch_elements_kwargs(self) -> Mapping[str, Any]:
-        """Batches by the number of their tokens, so that memory is bounded."""
-        num_tokens = _BATCHES * self._batch_tokens
+        """Limits batches by their number of tokens, so that memory is bounded."""
+        num_tokens = _NUM_BATCHES * self._batch_tokens
 
         def size(sentence: Sentence) -> int:
-            # Of a larger one, BatchElements would make an empty batch and then its own.
+            # For a larger size, BatchElements would first create an empty batch.
             return min(num_tokens, len(_tokens(sentence)) + 2)
 
         return {
@@ -112,14 +115,14 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
         }
 
     def get_num_bytes(self, batch: Sequence[Sentence]) -> int:
-        """Bytes of the tokens."""
+        """Returns the total size of the tokens."""
         return sum(len(token) for sentence in batch for token in _tokens(sentence))
 
     def get_metrics_namespace(self) -> str:
         return "BeamML_elmo_tf"
 
     def update_model_path(self, model_path: str | None = None) -> None:
-        """Makes workers load another model, as Beam asks when it watches for newer ones."""
+        """Sets the path of a newer model, for the model updates of Beam."""
         self._model = model_path or self._model
 
     def _load(self, path: Any) -> SentenceModel:
@@ -132,16 +135,16 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
         version = exported_version(path)
         if version is not None and self._precision != "float32":
             raise ValueError(
-                f"{version} is an exported model, whose precision was chosen when it was exported. "
-                f"Received: precision={self._precision!r}. Leave it out, or name the checkpoint."
+                f"{version} is an exported model, whose precision was chosen at export. "
+                f"Received: precision={self._precision!r}. Omit it, or pass the checkpoint."
             )
         return version
 
 
 class KeyedEmbeddingHandler(KeyedModelHandler):
-    """The same for examples `(key, sentence)`, of which the results are `(key, result)`.
+    """An `EmbeddingHandler` for examples `(key, sentence)`, with results `(key, result)`.
 
-    Beam's own `KeyedModelHandler` would count a key and a sentence as a sentence of two tokens.
+    `KeyedModelHandler` of Beam would measure each example as a sentence of two tokens.
 
     Args:
         handler: an `EmbeddingHandler`.
@@ -158,7 +161,7 @@ class KeyedEmbeddingHandler(KeyedModelHandler):
 
 
 def _readable(path: str) -> Any:
-    """A context with the local path of a model; web addresses are left to `load_bilm`."""
+    """A context that yields a local path of a model, or its URL for `load_bilm`."""
     if path.startswith(("http://", "https://")):
         return contextlib.nullcontext(path)
     return local_tree(path)

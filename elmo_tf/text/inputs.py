@@ -10,25 +10,34 @@ from elmo_tf.text.sentences import encode, has_whitespace, split_tokens, string_
 
 
 def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
-    """Returns `as_tensor(inputs)` and `lengths` as int32, after all checks that are possible.
+    """Converts the inputs and lengths of a call to tensors and checks them.
 
-    The values of symbolic tensors, and of tensors in a graph, are not checked here.
+    The code behind a call relies on these checks. In a graph they run with the graph; symbolic
+    Keras tensors are checked when the model is called on values.
+
+    Args:
+        inputs, lengths: see `BiLM`.
+
+    Returns:
+        inputs: see `as_tensor`. Sentences with `lengths` are split into tokens.
+        lengths: int32 (batch,). None for sentences (batch,) and for symbolic tensors without
+            `lengths`.
 
     Raises:
         TypeError: `lengths` are not integers, or see `as_tensor`.
-        ValueError: see `as_tensor`, `token_batch` and `refuse_sentences_as_tokens`.
+        ValueError: see `as_tensor`, `row_lengths` and `refuse_sentences_as_tokens`.
     """
     if lengths is None:  # `lengths` imply that the rows are tokens
         inputs = refuse_sentences_as_tokens(inputs)
+    else:
+        lengths = _integer_tensor(lengths)
     inputs = as_tensor(inputs)
-    if lengths is not None:
-        lengths = _check_lengths(lengths)
-    eager = isinstance(inputs, tf.Tensor) and hasattr(inputs, "numpy")
-    if eager and inputs.shape.rank != 1:
-        lengths = row_lengths(is_token(inputs), lengths)
-    elif eager and lengths is not None:
-        _, lengths = token_batch(inputs, lengths)
-    return inputs, lengths
+    is_symbolic = any(isinstance(tensor, keras.KerasTensor) for tensor in (inputs, lengths))
+    if is_symbolic or (inputs.shape.rank == 1 and lengths is None):
+        return inputs, lengths
+    if inputs.shape.rank == 1:
+        inputs = token_batch(inputs)[0]
+    return inputs, row_lengths(is_token(inputs), lengths)
 
 
 def as_tensor(inputs: Any) -> Any:
@@ -112,47 +121,49 @@ def is_token(inputs: tf.Tensor) -> tf.Tensor:
     return tf.reduce_any(inputs != 0, axis=-1) if inputs.shape.rank == 3 else inputs != 0
 
 
-def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None) -> tuple[tf.Tensor, tf.Tensor]:
-    """Splits sentences into tokens if needed, and returns the tokens and row lengths.
+def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+    """Splits sentences into tokens, if necessary, and counts the tokens of each row.
 
     Args:
-        inputs: string (batch,) or (batch, token), see `as_tensor`.
-        lengths: int32 (batch,) or None. Real tokens of each row; None counts them.
+        inputs: string (batch,) or (batch, token), as returned by `checked_inputs`.
+        lengths: int32 (batch,) or None. Number of real tokens per row; None counts them.
 
     Returns:
         tokens: string (batch, token), padded with `""`.
         lengths: int32 (batch,).
-
-    Raises:
-        ValueError: `""` before a real token, or a length out of range (in a graph,
-            `tf.errors.InvalidArgumentError` when it runs).
     """
     tokens = inputs
     if inputs.shape.rank == 1:
         tokens = split_tokens(inputs).to_tensor("")
         tokens.set_shape((inputs.shape[0], None))
-    return tokens, row_lengths(is_token(tokens), lengths)
+    return tokens, count_tokens(is_token(tokens)) if lengths is None else lengths
+
+
+def count_tokens(real: tf.Tensor) -> tf.Tensor:
+    """Number of real tokens per row: bool (batch, token) → int32 (batch,)."""
+    return tf.reduce_sum(tf.cast(real, tf.int32), axis=-1)
 
 
 def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
-    """Counts the real tokens of each row, or checks the given lengths.
+    """Checks the number of real tokens per row.
 
     Args:
         real: bool (batch, token), see `is_token`.
-        lengths: int (batch,) or None to count them.
+        lengths: int32 (batch,) or None. None counts the real tokens.
 
     Returns:
         int32 (batch,).
 
     Raises:
-        ValueError: see `token_batch`.
+        ValueError: `lengths` has another shape, is below 0 or larger than the number of token
+            positions, or an empty token comes before a real one (in a graph,
+            `tf.errors.InvalidArgumentError` when it runs).
     """
-    counted = tf.reduce_sum(tf.cast(real, tf.int32), axis=-1)  # (batch,)
+    counted = count_tokens(real)
     limit = tf.shape(real)[1]
     if lengths is None:
         lengths = counted
     else:
-        lengths = tf.cast(lengths, tf.int32)
         if not lengths.shape.is_compatible_with(counted.shape):
             raise ValueError(
                 f"`lengths` must have shape (batch,) = {tuple(counted.shape)}. "
@@ -193,7 +204,7 @@ def checked(value: tf.Tensor, condition: tf.Tensor, message: str, *shown: tf.Ten
     return value
 
 
-def _check_lengths(lengths: Any) -> Any:
+def _integer_tensor(lengths: Any) -> Any:
     if isinstance(lengths, list | tuple) and not lengths:
         return tf.zeros((0,), tf.int32)
     symbolic = isinstance(lengths, keras.KerasTensor)

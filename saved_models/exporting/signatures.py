@@ -115,8 +115,7 @@ class Exported(tf.train.Checkpoint):
     @tf.function(input_signature=[TOKENS, SEQUENCE_LEN])
     def of_tokens(self, tokens: tf.Tensor, sequence_len: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tokens`. What stands behind a sentence's length is ignored."""
-        lengths = row_lengths(is_token(tokens), sequence_len)
-        return self._outputs(tokens, lengths)
+        return self._outputs(tokens, sequence_len)
 
     def _signatures(self, free_characters: bool) -> dict[str, Any]:
         signatures = {

@@ -72,7 +72,7 @@ def test_unfinished_work_on_stdin_is_refused(command, model, stdin, monkeypatch)
         stdin("\n".join(LINES).encode())
         status, _, err = command("embed", model, "-", "v.hdf5", *options)
         assert status == expected
-        assert ("v.hdf5.unfinished holds unfinished work that does not fit" in err) == (status == 2)
+        assert ("v.hdf5.unfinished holds unfinished work of another job" in err) == (status == 2)
     assert len(read_vectors(Path("v.hdf5"))) == len(LINES)
 
 

@@ -132,7 +132,7 @@ def test_a_mix_with_layer_norm_is_warned_of(bilm, caplog):
     assert not caplog.text
 
     Embedder(Elmo(bilm, layer_norm=True), layers="mix")
-    assert "depend on the sentences beside it" in caplog.text
+    assert "depend on the other sentences in its batch" in caplog.text
 
 
 def test_a_checkpoint_may_be_named_by_its_path(checkpoint_directory, bilm):
@@ -260,7 +260,7 @@ def test_what_is_no_text_is_refused_with_its_number(embedder, sentence):
 
 
 def test_an_empty_token_is_refused_with_the_number_of_its_sentence(embedder):
-    with pytest.raises(ValueError, match=r"Sentence 1 holds an empty token: \['a', ''\]"):
+    with pytest.raises(ValueError, match=r"Sentence 1 contains an empty token: \['a', ''\]"):
         list(embedder.embed(["a", ["a", ""]]))
 
 
@@ -291,8 +291,8 @@ def test_an_output_that_is_none_is_refused(embedder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"stateful": True}, r"stateful biLM gives vectors that depend.*stateful=False"),
-        ({"keep_boundaries": True}, r"Vectors are of tokens alone.*keep_boundaries=False"),
+        ({"stateful": True}, r"vectors of a stateful biLM depend.*stateful=False"),
+        ({"keep_boundaries": True}, r"vectors of tokens only.*keep_boundaries=False"),
     ],
 )
 def test_a_bilm_whose_vectors_have_another_meaning_is_refused(fresh_bilm, arguments, message):
@@ -305,7 +305,7 @@ def test_a_bilm_whose_vectors_have_another_meaning_is_refused(fresh_bilm, argume
 def test_an_elmo_of_the_top_layer_has_no_mix(bilm):
     top = Elmo(bilm, top_only=True)
 
-    with pytest.raises(ValueError, match=r'has no mix \(top_only=True\): ask for layers="top"'):
+    with pytest.raises(ValueError, match=r'has no mix \(top_only=True\): use layers="top"'):
         Embedder(top, layers="mix")
     assert Embedder(top, layers="top").encode("a").shape == (WIDTH,)
 
@@ -316,7 +316,7 @@ def test_a_checkpoint_that_is_not_there_is_named(tmp_path):
 
 
 def test_an_elmo_with_several_mixes_is_refused(bilm):
-    with pytest.raises(ValueError, match=r"An Elmo with one mix is needed.*num_mixes=2"):
+    with pytest.raises(ValueError, match=r"The Elmo must have one mix.*num_mixes=2"):
         Embedder(Elmo(bilm, num_mixes=2), layers="mix")
 
 

@@ -259,15 +259,23 @@ def test_a_pipe_and_a_directory_are_refused(embedder, tmp_path):
 @pytest.mark.parametrize(
     ("suffix", "choices", "message"),
     [
-        (".npy", {"compression": "gzip"}, r"An \.npy array has no compression 'gzip', only none"),
-        (".hdf5", {"compression": "zip"}, "HDF5 has no compression 'zip', only none, gzip, lzf"),
-        (".parquet", {"use_sentence_keys": True}, "Parquet has no keys"),
+        (
+            ".npy",
+            {"compression": "gzip"},
+            r"An \.npy array has no compression 'gzip'",
+        ),
+        (
+            ".hdf5",
+            {"compression": "zip"},
+            "no compression 'zip'. Allowed: none, gzip, lzf",
+        ),
+        (".parquet", {"use_sentence_keys": True}, "Parquet does not support"),
         (".hdf5", {"pool": "max"}, "`pool` must be one of none, mean. Received: 'max'"),
         (".hdf5", {"dtype": "int8"}, "`dtype` must be one of float32, float16. Received: 'int8'"),
         (
             ".hdf5",
             {"use_sentence_keys": True, "forget_sentences": True},
-            "Sentences cannot be keys .* and forgotten too",
+            "Only one of `forget_sentences` and `use_sentence_keys`",
         ),
     ],
 )

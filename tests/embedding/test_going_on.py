@@ -84,7 +84,7 @@ def test_work_goes_on_where_it_was_stopped(bilm, text, tmp_path, suffix, pool, c
     caplog.clear()
     Embedder(bilm, batch_tokens=64).embed_file(text, parts, pool=pool)
 
-    assert "Going on after" in caplog.text
+    assert "Resuming after" in caplog.text
     arrays, expected = read_vectors(parts), read_vectors(whole)
     assert list(arrays) == list(expected)
     assert len(arrays) == 300
@@ -168,7 +168,7 @@ def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
         told = "model"
 
     with pytest.raises(
-        FileExistsError, match=rf"unfinished work that does not fit .*: other {told}"
+        FileExistsError, match=rf"unfinished work of another job, with a different {told}"
     ):
         embedder.embed_file(text, output, **options)
     assert not output.exists()
@@ -264,7 +264,7 @@ def test_an_input_that_changes_meanwhile_is_an_error(bilm, text, tmp_path):
             with open(text, "a") as file:
                 file.write("\none line more")
 
-    with pytest.raises(ValueError, match=r"text\.txt has changed since its embedding began"):
+    with pytest.raises(ValueError, match=r"text\.txt has changed since the job began"):
         Disturbed(embedder, 0).embed_file(text, tmp_path / "vectors.hdf5")
     assert not (tmp_path / "vectors.hdf5").exists()
 
@@ -274,7 +274,7 @@ def test_a_folder_of_somebody_else_is_kept(embedder, text, tmp_path):
     folder.mkdir()
     (folder / "thesis.tex").write_text("years")
 
-    with pytest.raises(FileExistsError, match=r"holds what is no unfinished work: thesis\.tex"):
+    with pytest.raises(FileExistsError, match=r"files that are not unfinished work: thesis\.tex"):
         embedder.embed_file(text, tmp_path / "vectors.hdf5")
     assert (folder / "thesis.tex").exists()
 

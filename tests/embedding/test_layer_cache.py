@@ -131,7 +131,7 @@ def test_what_is_damaged_is_computed_anew(cache, embedder, embeddings, entries, 
     for found, array in zip(read(cache, embedder), expected, strict=True):
         np.testing.assert_array_equal(found, array)
 
-    assert "kept of the layers is damaged, and computed anew" in caplog.text
+    assert "cached layers are damaged and are computed again" in caplog.text
     assert len(embeddings) == 2
     assert entries() == [entry]
 
@@ -198,7 +198,7 @@ def test_too_large_layers_are_computed_for_once(tmp_path, embedder, embeddings, 
         assert entries() == []
 
     assert len(embeddings) == 3
-    assert "more than the cache may hold" in caplog.text
+    assert "more than the size of the cache" in caplog.text
 
 
 def test_a_cache_of_nothing_leaves_nothing(tmp_path, embedder, embeddings, monkeypatch, caplog):
@@ -301,7 +301,7 @@ def test_numbers_too_large_for_float16_are_told(cache, embedder, monkeypatch, ca
         np.testing.assert_array_equal(
             found[1, 0, :6], np.float16([65_504, -65_504, 65_504, 65_504, -65_504, 1.5])
         )
-        assert "3 numbers of the layers are too large for float16" in caplog.text
+        assert "3 values of the layers are too large for float16" in caplog.text
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -336,7 +336,7 @@ def test_a_disk_that_is_filled_meanwhile_is_named(cache, embedder, entries, monk
 
 
 def test_an_embedder_without_the_layers_is_refused(cache, bilm):
-    with pytest.raises(ValueError, match=r"`embedder` must give all layers.*Received: 'top'"):
+    with pytest.raises(ValueError, match=r"`embedder` must return all layers.*Received: 'top'"):
         read(cache, Embedder(bilm, layers="top"))
 
 
@@ -365,7 +365,7 @@ def test_without_a_home_another_folder_must_be_named_or_nothing_kept(
     monkeypatch.delenv("HOME")
     monkeypatch.setattr("os.getuid", lambda: 2**31 - 2)  # nobody in the table of users
 
-    with pytest.raises(RuntimeError, match="no home folder to keep layers in: set XDG_CACHE_HOME"):
+    with pytest.raises(RuntimeError, match="no home folder for the layer cache: set XDG"):
         LayerCache()
     for cache in (LayerCache(max_bytes=0), LayerCache(tmp_path)):
         assert len(read(cache, embedder)) == 4

@@ -206,14 +206,14 @@ def test_the_config_must_be_one():
 
 
 def test_a_vocabulary_is_for_token_embeddings_alone():
-    with pytest.raises(ValueError, match=r"`vocabulary` is for a biLM without a character CNN"):
+    with pytest.raises(ValueError, match=r"`vocabulary` is only for a biLM without a char"):
         BiLM(BiLMConfig.preset("tiny"), vocabulary=Vocabulary.build(["a"]))
 
 
 def test_a_vocabulary_must_have_the_size_of_the_table():
     config = BiLMConfig(None, BiLMConfig.preset("tiny").lstm, num_tokens=7)
 
-    with pytest.raises(ValueError, match=r"must have the 7 tokens.*Received: 4 tokens"):
+    with pytest.raises(ValueError, match=r"must have 7 tokens.*Received: 4 tokens"):
         BiLM(config, vocabulary=Vocabulary.build(["a"]))
 
 

@@ -136,7 +136,7 @@ def test_warm_start_from_nothing_is_an_error_and_changes_nothing(fresh_bilm):
     bilm.warm_start(["some text"])
     before = bilm.initial_state.numpy()
 
-    with pytest.raises(ValueError, match=r"`sentences` is empty: there is nothing to start from"):
+    with pytest.raises(ValueError, match=r"`sentences` is empty: pass at least one sentence"):
         bilm.warm_start([])
     with pytest.raises(TypeError, match=r"of the batch is not a str: 7"):
         bilm.warm_start(["some", ["text", 7]])

@@ -365,7 +365,7 @@ def test_wrong_inputs_are_refused():
         classifier(keras.Input((), dtype="string"))
     with pytest.raises(ValueError, match=r"must have the keys tokens, .* Received: words"):
         classifier({"words": ["a"]})
-    with pytest.raises(ValueError, match=r"An empty token .* before a real one"):
+    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
         classifier([["a", "", "b"]])
 
 

@@ -1,1 +1,1 @@
-"""Vectors ─► files that a kill cannot damage: HDF5, Parquet, NumPy."""
+"""Vectors ─► crash-safe output files: HDF5, Parquet, NumPy."""

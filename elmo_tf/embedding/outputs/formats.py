@@ -1,4 +1,4 @@
-"""The format of an output, by its name."""
+"""The output formats by file suffix."""
 
 import os
 
@@ -17,15 +17,15 @@ _BY_SUFFIX: dict[str, type[VectorOutput]] = {
 
 
 def output_format(path: str | os.PathLike) -> type[VectorOutput]:
-    """The class that writes an output of that name.
+    """Returns the class that writes an output, chosen by its suffix.
 
     Raises:
-        ValueError: its suffix is not that of a format.
+        ValueError: the suffix is unknown.
     """
     path = os.fspath(path)
     kind = _BY_SUFFIX.get(os.path.splitext(path)[1].lower())
     if kind is None:
         raise ValueError(
-            f"The name of a file of vectors must end in {', '.join(_BY_SUFFIX)}. Received: {path!r}"
+            f"The name of an output must end in {', '.join(_BY_SUFFIX)}. Received: {path!r}"
         )
     return kind

@@ -1,4 +1,4 @@
-"""Files that only grow: a record of the sizes up to which they count."""
+"""Files that only grow, with a record of their committed sizes."""
 
 import contextlib
 import json
@@ -12,12 +12,12 @@ _RECORD = "commit.json"
 
 
 class GrowingFiles:
-    """Files to be appended to, in a folder with a record of how far they are good.
+    """Files to append to, with commits.
 
     Args:
-        folder: of the files. Each is cut to the size in the record; all are made anew if there is
-            no record, or a file does not hold what it says.
-        names: of the files.
+        folder: the folder of the files and of the record. Opening truncates each file to its
+            committed size, and all files to 0 if the record is missing or a file is shorter.
+        *names: the names of the files.
 
     Raises:
         OSError: a file cannot be opened.
@@ -28,7 +28,7 @@ class GrowingFiles:
         self.paths = [folder / name for name in names]
         record = self._read_record()
         self.note: dict[str, Any] = record.get("note", {})
-        """What the last commit said; empty if there was none."""
+        """The note of the last commit; empty without a commit."""
         self.files: list[BinaryIO] = []
         for path in self.paths:
             path.touch()
@@ -47,10 +47,10 @@ class GrowingFiles:
         return {}
 
     def commit(self, note: dict[str, Any]) -> None:
-        """Makes all that was written so far last. Returns when it is on the disk.
+        """Makes the current content permanent. Returns when it is on the disk.
 
         Args:
-            note: kept with it, in JSON.
+            note: stored with the commit, in JSON.
         """
         record: dict[str, Any] = {"note": note}
         for path, file in zip(self.paths, self.files, strict=True):
@@ -59,11 +59,11 @@ class GrowingFiles:
             record[path.name] = file.seek(0, os.SEEK_END)
         with atomic_file(self._record) as part:
             part.write_text(json.dumps(record), encoding="utf-8")
-        synchronise(self._record.parent)  # the new names too
+        synchronise(self._record.parent)  # the new names
         self.note = note
 
     def close(self) -> None:
         """Closes the files."""
-        with contextlib.ExitStack() as closing:  # all of them, even if one cannot be written
+        with contextlib.ExitStack() as closing:  # closes all files even if one fails
             for file in self.files:
                 closing.callback(file.close)

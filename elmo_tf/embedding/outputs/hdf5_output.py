@@ -1,4 +1,4 @@
-"""Vectors ─► HDF5, one dataset a sentence, as users of the PyTorch implementation know it."""
+"""Vectors ─► HDF5, one dataset per sentence, as in the PyTorch implementation."""
 
 import contextlib
 import json
@@ -17,18 +17,18 @@ from elmo_tf.text.sentence_files import Sentence
 
 SENTENCES = "sentence_to_index"
 _FILE = "vectors.hdf5"
-# What stands in for a sentence that HDF5 cannot take for a name, and is none itself.
-_SPARE_KEY = re.compile(r"line [0-9]+")
+# The name of the dataset of a sentence that is not a valid name. Not valid as a sentence itself.
+_FALLBACK_KEY = re.compile(r"line [0-9]+")
 
 
 class HDF5Output(VectorOutput):
-    """One dataset a sentence, named by its number from 0, and `sentence_to_index` in JSON.
+    """One dataset per sentence, named by its number from 0, and `sentence_to_index` in JSON.
 
-    With `use_sentence_keys` a dataset is named by its sentence, so that `file[sentence]` finds it,
-    and has its number as attribute `line`. A `/` makes a group, as in every HDF5 path. Of a
-    sentence that comes again the first dataset is kept: the vectors are the same. A sentence that
-    can be no name (it is empty, HDF5 would leave out a part of it, as of `a//b`, or what it needs
-    as a group is a dataset, or the reverse) is named `line 7` by its number.
+    With `use_sentence_keys`, a dataset is named by its sentence, so that `file[sentence]` finds it,
+    and has its number in the attribute `line`. A `/` creates a group, as in every HDF5 path. A
+    repeated sentence shares the first dataset, since the vectors are the same. A sentence that is
+    not a valid name is named `line 7` by its number: an empty one, one that HDF5 would shorten
+    (`a//b`), or one that needs a group where there is a dataset, or the reverse.
     """
 
     name = "HDF5"
@@ -46,21 +46,21 @@ class HDF5Output(VectorOutput):
             self._write(number, sentence, self._options.as_written(vectors))
 
     def _write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
-        # Only what is cut into chunks can be compressed, and nothing cannot be cut.
+        # HDF5 compresses only chunked datasets, and empty datasets cannot be chunked.
         compression = self._options.compression
         filters = {} if compression == "none" or not vectors.size else {"compression": compression}
         if not self._options.use_sentence_keys:
             self._file.create_dataset(str(number), data=vectors, **filters)
             return
-        key, spare = sentence.text, f"line {number}"
-        if not _is_name(key):
-            key = spare
+        key, fallback = sentence.text, f"line {number}"
+        if not _is_valid_key(key):
+            key = fallback
         elif isinstance(self._find(key), h5py.Dataset):
             return
         try:
             dataset = self._file.create_dataset(key, data=vectors, **filters)
         except (ValueError, TypeError, KeyError, OSError):
-            dataset = self._file.create_dataset(spare, data=vectors, **filters)
+            dataset = self._file.create_dataset(fallback, data=vectors, **filters)
         dataset.attrs["line"] = number
 
     def _find(self, key: str) -> Any:
@@ -79,7 +79,7 @@ class HDF5Output(VectorOutput):
         with self._journal.checked():
             if not (self._options.forget_sentences or self._options.use_sentence_keys):
                 index = {sentence.text: str(number) for number, sentence in enumerate(sentences)}
-                self._file.pop(SENTENCES, None)  # of a run that was killed here
+                self._file.pop(SENTENCES, None)  # from an interrupted `finish`
                 text = h5py.string_dtype()
                 self._file.create_dataset(SENTENCES, data=[json.dumps(index)], dtype=text)
             self._file.close()
@@ -88,13 +88,13 @@ class HDF5Output(VectorOutput):
         return [(self._folder / _FILE, "")]
 
     def close(self) -> None:
-        # After a failed write HDF5 may find anything in the file. Only commits count.
+        # After a failed write, HDF5 may raise any error. The last commit is safe.
         with contextlib.suppress(Exception):
             self._file.close()
         self._journal.close()
 
 
-def _is_name(key: str) -> bool:
-    """Whether HDF5 takes a key as it is: no part is left out, and it ends where it ends."""
-    is_whole = all(part not in ("", ".") for part in key.split("/")) and "\0" not in key
-    return is_whole and not _SPARE_KEY.fullmatch(key)
+def _is_valid_key(key: str) -> bool:
+    """Whether HDF5 uses a key unchanged: it drops parts `` and `.`, and ends a key at NUL."""
+    is_unchanged = all(part not in ("", ".") for part in key.split("/")) and "\0" not in key
+    return is_unchanged and not _FALLBACK_KEY.fullmatch(key)

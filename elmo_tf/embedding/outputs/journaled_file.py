@@ -1,4 +1,4 @@
-"""A file that any kill leaves as its last commit did, however it was being written."""
+"""A file that returns to its last commit after a crash, wherever it was being written."""
 
 import contextlib
 import io
@@ -17,21 +17,25 @@ _RECORD_SUFFIX = ".commit"
 
 
 class JournaledFile(io.RawIOBase):
-    """A file to read and write anywhere, of which only commits count.
+    """A random-access file with commits.
 
-    What is written behind the end of the last commit goes to the disk at once; what would change
-    the committed bytes waits in memory. A commit puts the changed pages and the new size in a
-    record beside the file, in one step, and only then changes the file itself. To open it again
-    cuts the file to the recorded size and puts the recorded pages in place, which does no harm if
-    they are there already. So formats that keep their indexes all over the file, as HDF5 does, need
-    no copy of it to be safe.
+    HDF5 keeps its indexes all over the file, so a crash during a write can make the complete file
+    unreadable. The usual protection, writing to a copy and renaming it, would double the disk
+    space and copy the file at each commit, and files of vectors fill disks. This class copies only
+    the changed pages:
 
-    HDF5 calls it from C, where an exception cannot be passed on and makes the next calls fail in
-    other ways. So `write` and `truncate` raise no `OSError`; `checked` and `commit` raise the first
-    one.
+    - New bytes after the committed end are written to the file at once.
+    - Changes of committed bytes are kept in memory as pages until the next commit.
+    - A commit first writes these pages and the new size to a record beside the file, in one atomic
+      step, and then changes the file.
+    - Opening the file repeats the last step: it truncates the file to the recorded size and writes
+      the recorded pages. Repeating it is harmless.
+
+    HDF5 calls this class from C, which cannot pass on Python exceptions and then fails in other
+    ways. So `write` and `truncate` store the first `OSError`, and `checked` and `commit` raise it.
 
     Args:
-        path: the file; made if it is not there. The record is `path` + `.commit`.
+        path: the file, created if it does not exist. The record is `path` + `.commit`.
 
     Raises:
         OSError: the file cannot be opened.
@@ -41,22 +45,22 @@ class JournaledFile(io.RawIOBase):
         super().__init__()
         path = Path(path)
         self._record = path.with_name(path.name + _RECORD_SUFFIX)
-        self._pages: dict[int, bytearray] = {}  # of the committed part, changed since
-        self._place = self._size = self._committed = 0
-        self._error: OSError | None = None  # the first of a write
+        self._pages: dict[int, bytearray] = {}  # changed pages of the committed part
+        self._position = self._size = self._committed = 0
+        self._error: OSError | None = None
         self.note: dict[str, Any] = {}
-        """What the last commit said; empty if there was none."""
-        is_there = path.exists() and self._record.exists()
-        if not is_there:  # a record without its file would be taken for that of the new one
+        """The note of the last commit; empty without a commit."""
+        exists = path.exists() and self._record.exists()
+        if not exists:  # a record without its file must not be applied to the new file
             self._record.unlink(missing_ok=True)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        if is_there:
-            self._recover()
+        if exists:
+            self._apply_record()
         os.ftruncate(self._descriptor, self._size)
 
     @contextlib.contextmanager
     def checked(self) -> Iterator[None]:
-        """A block that raises the first error of a write, and not what came of it."""
+        """A context that raises the first error of a write instead of errors that it caused."""
         try:
             yield
         finally:
@@ -64,13 +68,13 @@ class JournaledFile(io.RawIOBase):
                 raise self._error
 
     def commit(self, note: dict[str, Any]) -> None:
-        """Makes all that was written so far last. Returns when it is on the disk.
+        """Makes the current content permanent. Returns when it is on the disk.
 
         Args:
-            note: kept with it, in JSON.
+            note: stored with the commit, in JSON.
 
         Raises:
-            OSError: it could not be written.
+            OSError: this write or an earlier write failed.
         """
         with self.checked():
             os.fsync(self._descriptor)
@@ -85,19 +89,18 @@ class JournaledFile(io.RawIOBase):
                 pages=np.frombuffer(pages, np.uint8),
                 note=json.dumps(note),
             )
-        synchronise(self._record.parent)  # the new name too
-        self._recover()
+        synchronise(self._record.parent)  # the new name
+        self._apply_record()
         os.ftruncate(self._descriptor, self._size)
         os.fsync(self._descriptor)
         self._pages.clear()
 
-    def _recover(self) -> None:
-        """Puts the file where the record says that it was."""
+    def _apply_record(self) -> None:
         with np.load(self._record) as record:
             self._size = self._committed = int(record["size"])
             self.note = json.loads(record["note"].item())
             pages = record["pages"].reshape(-1, _PAGE)
-            # Behind what was committed before, the file holds what is newer than the pages.
+            # Behind the previous commit, the file is newer than the pages.
             end = min(self._size, int(record["committed"]))
             for number, page in zip(record["numbers"].tolist(), pages, strict=True):
                 start = number * _PAGE
@@ -113,67 +116,63 @@ class JournaledFile(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._size}[whence]
-        self._place = base + offset
-        return self._place
-
-    def tell(self) -> int:
-        return self._place
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = base + offset
+        return self._position
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        start = self._place
+        start = self._position
         count = max(0, min(len(view), self._size - start))
-        found = os.pread(self._descriptor, count, start)
-        # A file is read as zeros where nothing has been written yet.
-        view[:count] = found.ljust(count, b"\0")
+        content = os.pread(self._descriptor, count, start)
+        view[:count] = content.ljust(count, b"\0")  # unwritten parts are zeros
         for number in range(start // _PAGE, -(-(start + count) // _PAGE)):
             if number in self._pages:
                 in_page, in_view = self._overlap(number, start, start + count)
                 view[in_view] = self._pages[number][in_page]
-        self._place += count
+        self._position += count
         return count
 
     def write(self, data: Any) -> int:
         view = memoryview(data).cast("B")
-        start, end = self._place, self._place + len(view)
-        with self._keeping_error():
+        start, end = self._position, self._position + len(view)
+        with self._storing_error():
             for number in range(start // _PAGE, -(-min(end, self._committed) // _PAGE)):
                 in_page, in_view = self._overlap(number, start, end)
                 self._page(number)[in_page] = view[in_view]
-            behind = max(start, self._committed)
-            if behind < end:
-                self._write_through(view[behind - start :], behind)
-        self._place = end
+            new = max(start, self._committed)
+            if new < end:
+                self._write_through(view[new - start :], new)
+        self._position = end
         self._size = max(self._size, end)
         return len(view)
 
     def truncate(self, size: int | None = None) -> int:
-        place = self._place
-        size = place if size is None else size
-        # What is cut off and committed stays in the file until the next commit, behind zeros.
+        position = self._position
+        size = position if size is None else size
+        # Committed bytes behind `size` stay in the file until the next commit, but read as zeros.
         self.seek(size)
         self.write(bytes(max(0, min(self._size, self._committed) - size)))
-        self._place, self._size = place, size
-        with self._keeping_error():
+        self._position, self._size = position, size
+        with self._storing_error():
             os.ftruncate(self._descriptor, max(self._size, self._committed))
         return self._size
 
     def close(self) -> None:
         if not self.closed:
             os.close(self._descriptor)
-            self._descriptor = -1  # its number may be that of another file from now on
+            self._descriptor = -1  # the system may reuse the number for another file
         super().close()
 
     @contextlib.contextmanager
-    def _keeping_error(self) -> Iterator[None]:
+    def _storing_error(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
             self._error = self._error or error
 
     def _page(self, number: int) -> bytearray:
-        """A page of the committed part, to be changed in memory; the last one may be shorter."""
+        """The committed bytes of a page, to be changed in memory; the last page may be shorter."""
         if number not in self._pages:
             start = number * _PAGE
             size = min(_PAGE, self._committed - start)
@@ -181,7 +180,7 @@ class JournaledFile(io.RawIOBase):
         return self._pages[number]
 
     def _overlap(self, number: int, start: int, end: int) -> tuple[slice, slice]:
-        """Where the committed bytes of a page and a stretch of the file meet, in each of them."""
+        """Slices of a page and of `start:end` that select the committed bytes in both."""
         page_start = number * _PAGE
         first = max(start, page_start)
         last = max(first, min(end, page_start + _PAGE, self._committed))

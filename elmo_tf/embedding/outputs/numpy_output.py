@@ -1,4 +1,4 @@
-"""Vectors ─► NumPy's own files: an archive with an array for each sentence, or one long array."""
+"""Vectors ─► NumPy files: an archive with one array per sentence, or one array of all tokens."""
 
 import contextlib
 import io
@@ -16,21 +16,22 @@ from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, V
 from elmo_tf.files import refuse_file
 from elmo_tf.text.sentence_files import Sentence
 
-# What the directory of a zip archive needs of each member, besides defaults.
+# The fields of a member in the directory of a zip archive, besides defaults.
 _MEMBER_FIELDS = (
     *("filename", "header_offset", "CRC", "compress_size", "file_size"),
     *("compress_type", "flag_bits", "extract_version", "external_attr"),
 )
-# Arrays of more bytes get sizes of 64 bits; the smaller ones fit without, compressed or not.
+# Members with more bytes than this use 64-bit sizes. Smaller members do not need them, even if
+# compression enlarges them.
 _LARGE = 2**30
-# What is added to the name of an array for its sentences' offsets.
+# Added to the name of the array for the file of sentence offsets.
 _OFFSETS = ".offsets.npy"
 
 
 class NpzOutput(VectorOutput):
-    """An archive with one array a sentence, named by its number: `numpy.load(path)["0"]`.
+    """An archive with one array per sentence, named by its number: `numpy.load(path)["0"]`.
 
-    The archive's directory is written at the very end. Until then a second file lists the members.
+    The directory of the archive is written at the end. Until then, a second file lists the members.
     """
 
     name = "An .npz archive"
@@ -70,18 +71,18 @@ class NpzOutput(VectorOutput):
         return [(self._growing.paths[0], "")]
 
     def close(self) -> None:
-        # Otherwise the archive would write its directory later, to a file that is closed.
+        # Otherwise the archive would later write its directory to a closed file.
         with contextlib.suppress(OSError, ValueError):
             self._archive.close()
         self._growing.close()
 
 
 class NpyOutput(VectorOutput):
-    """All tokens in one array, to be mapped into memory, and where each sentence begins in it.
+    """One array of all tokens, which can be memory-mapped, and the offsets of the sentences.
 
-    `NAME.npy` is (token, …, feature) and `NAME.npy.offsets.npy` int64 (sentence + 1,): sentence k
-    is `vectors[offsets[k] : offsets[k + 1]]`. Pooled, `NAME.npy` is (sentence, …, feature), and
-    there are no offsets.
+    `NAME.npy` is (token, …, feature), and `NAME.npy.offsets.npy` is int64 (sentence + 1,): sentence
+    k is `vectors[offsets[k] : offsets[k + 1]]`. With pooling, `NAME.npy` is (sentence, …, feature),
+    and there are no offsets.
     """
 
     name = "An .npy array"
@@ -90,7 +91,7 @@ class NpyOutput(VectorOutput):
     @classmethod
     def refuse(cls, path: str | os.PathLike, overwrite: bool) -> None:
         refuse_file(path, overwrite)
-        # They come first: unfinished work may have put them there.
+        # The offsets are moved first, so an interrupted job may have written them.
         is_own = os.path.isdir(os.fspath(path) + UNFINISHED)
         refuse_file(os.fspath(path) + _OFFSETS, overwrite or is_own)
 
@@ -107,7 +108,7 @@ class NpyOutput(VectorOutput):
 
     def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
         rows = self._options.as_written(vectors)
-        # (token, …, feature), or a single row
+        # (token, …, feature), or (1, …, feature) with pooling
         rows = rows[np.newaxis] if self._is_pooled else np.moveaxis(rows, -2, 0)
         if not self._num_rows and not self._vectors.tell():
             self._shape = rows.shape[1:]
@@ -138,9 +139,8 @@ class NpyOutput(VectorOutput):
 
 
 def _header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
-    """What stands in front of an array; it takes as many bytes whatever the first axis is."""
+    """The header of a .npy file. Its size does not depend on the first axis."""
     buffer = io.BytesIO()
-    description = np.lib.format.dtype_to_descr(dtype)
-    fields = {"descr": description, "fortran_order": False, "shape": shape}
+    fields = {"descr": dtype.str, "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(buffer, fields)
     return buffer.getvalue()

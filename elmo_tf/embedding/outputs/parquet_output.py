@@ -1,4 +1,4 @@
-"""Vectors ─► Parquet: a folder of shards, as Spark and Beam write and read them."""
+"""Vectors ─► Parquet: a folder of shards, as in Spark and Beam."""
 
 import os
 from collections.abc import Iterable
@@ -14,22 +14,22 @@ from elmo_tf.files import refuse_directory, synchronise
 from elmo_tf.text.sentence_files import Sentence
 from elmo_tf.text.sentences import encode
 
-# Bytes of vectors in a shard, and in a row group, which readers take into memory at once.
+# Bytes of vectors per shard, and per row group, which readers load as a unit.
 _SHARD = 2**28
 _ROW_GROUP = 2**24
 
 
 def parquet_schema(dtype: str, with_sentences: bool, with_file: bool = False) -> Any:
-    """The columns of a shard.
+    """Returns the schema of a shard.
 
-    `line`, int64, is the sentence's number from 0; `text`, string, and `tokens`, list of string,
-    are the sentence; `vectors`, list of float, are its vectors in the order of C, and `shape`, list
-    of int32, says how to reshape them. `file`, string, is the text file where there are several.
+    Columns: `file`, string, the text file, if there are several; `line`, int64, the number of the
+    sentence from 0; `text`, string, and `tokens`, list of string, the sentence; `vectors`, list of
+    float, its vectors in C order, and `shape`, list of int32, their shape.
 
     Args:
-        dtype: "float32" or "float16".
-        with_sentences: whether there are `text` and `tokens`.
-        with_file: whether there is `file`.
+        dtype: dtype of the vectors, "float32" or "float16".
+        with_sentences: whether to include `text` and `tokens`.
+        with_file: whether to include `file`.
     """
     import pyarrow as pa
 
@@ -47,9 +47,9 @@ def parquet_schema(dtype: str, with_sentences: bool, with_file: bool = False) ->
 def parquet_row(
     number: int, sentence: Sentence, vectors: np.ndarray, options: OutputOptions
 ) -> dict[str, Any]:
-    """A row; columns that a schema does not have are left out by `pyarrow`.
+    """Returns one row of `parquet_schema`; `pyarrow` ignores columns that are not in the schema.
 
-    Bytes that are no UTF-8 are written as U+FFFD: Parquet's strings cannot hold them.
+    Bytes that are not valid UTF-8 become U+FFFD, because Parquet strings must be UTF-8.
     """
     vectors = options.as_written(vectors)
     return {
@@ -62,9 +62,9 @@ def parquet_row(
 
 
 class ParquetOutput(VectorOutput):
-    """A folder of `part-00000.parquet` and so on; see `parquet_schema`.
+    """A folder of shards `part-00000.parquet` and so on; see `parquet_schema`.
 
-    A shard is complete as soon as it has its name, and a commit waits for one.
+    A commit takes place only when a shard is complete.
     """
 
     name = "Parquet"
@@ -84,7 +84,7 @@ class ParquetOutput(VectorOutput):
         self.position = self._growing.note
         names = {_shard_name(number) for number in range(self.position.get("num_shards", 0))}
         found = {path.name for path in self._shards.iterdir()}
-        if not names <= found:  # they have been moved away
+        if not names <= found:  # shards were already moved to the output
             self.position, names = {}, set()
         for name in found - names:
             (self._shards / name).unlink()

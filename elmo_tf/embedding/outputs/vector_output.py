@@ -1,4 +1,4 @@
-"""What every format of vectors has in common: a place for each sentence, and commits."""
+"""The options and the base class of all output formats."""
 
 import abc
 import dataclasses
@@ -15,24 +15,27 @@ from elmo_tf.text.sentence_files import Sentence
 
 DTYPES = ("float32", "float16")
 POOLS = ("none", "mean")
-# What is added to the name of an output for the folder of what is written so far.
+# Added to the name of the output for the folder of unfinished work.
 UNFINISHED = ".unfinished"
 
 
 @dataclasses.dataclass(frozen=True)
 class OutputOptions:
-    """How vectors are written.
+    """Options of an output.
 
     Args:
-        dtype: "float32", or "float16" for half of the size and three digits.
-        compression: "none", or what the format has; see `VectorOutput.compressions`.
-        forget_sentences: whether the sentences are left out, and only vectors written.
-        use_sentence_keys: HDF5 alone: whether datasets are named by their sentences, not numbers.
-        pool: "none" for a vector for each token, or "mean" for one for each sentence, the mean over
-            its tokens (zeros without tokens).
+        dtype: "float32", or "float16" for half the size and three significant digits. Defaults to
+            "float32".
+        compression: "none" or one of `VectorOutput.compressions`. Defaults to "none".
+        forget_sentences: whether to write only vectors, without the sentences. Defaults to False.
+        use_sentence_keys: HDF5 only. Whether to name datasets by their sentences instead of their
+            numbers. Defaults to False.
+        pool: "none" for one vector per token, or "mean" for one vector per sentence, the mean over
+            its tokens (zeros without tokens). Defaults to "none".
 
     Raises:
-        ValueError: an unknown dtype or pool, or sentences are to be keys and forgotten.
+        ValueError: an unknown `dtype` or `pool`, or both `forget_sentences` and
+            `use_sentence_keys` are True.
     """
 
     dtype: str = "float32"
@@ -45,16 +48,16 @@ class OutputOptions:
         check_choice(self.dtype, "dtype", DTYPES)
         check_choice(self.pool, "pool", POOLS)
         if self.forget_sentences and self.use_sentence_keys:
-            raise ValueError("Sentences cannot be keys (use_sentence_keys) and forgotten too.")
+            raise ValueError("Only one of `forget_sentences` and `use_sentence_keys` may be True.")
 
     def as_written(self, vectors: np.ndarray) -> np.ndarray:
-        """The array that is written for a sentence.
+        """Converts the vectors of a sentence to the array to write.
 
         Args:
             vectors: float32 (…, token, feature).
 
         Returns:
-            The same shape, or (…, feature) if it is pooled, of the dtype to write.
+            An array of `dtype` and the same shape, or (…, feature) with pooling.
         """
         if self.pool == "mean":
             vectors = mean_over_tokens(vectors)
@@ -62,21 +65,21 @@ class OutputOptions:
 
 
 def mean_over_tokens(vectors: np.ndarray) -> np.ndarray:
-    """The vector of a sentence: float (…, token, feature) → (…, feature); zeros without tokens."""
+    """Mean over tokens: float (…, token, feature) → (…, feature); zeros without tokens."""
     return vectors.sum(axis=-2) / max(1, vectors.shape[-2])
 
 
 class VectorOutput(abc.ABC):
-    """Vectors of sentences in a folder of its own, which becomes the output when it is complete.
+    """Writes the vectors of sentences to a folder; the complete files are then moved.
 
     Args:
-        folder: holds what is written so far. If it holds a commit, the output goes on from there,
-            and what came later is forgotten.
-        options: how to write.
+        folder: the folder of unfinished work. If it holds a commit, writing resumes from there, and
+            later writes are discarded.
+        options: see `OutputOptions`.
 
     Raises:
-        ValueError: the format has no such option.
-        OSError: the disk cannot be written to.
+        ValueError: the format does not support an option.
+        OSError: the folder is not writable.
     """
 
     name: ClassVar[str]
@@ -88,50 +91,53 @@ class VectorOutput(abc.ABC):
         self._folder = Path(folder)
         self._options = options
         self.position: dict[str, Any] = {}
-        """What the last commit was given; empty at the beginning."""
+        """The position of the last commit; empty without a commit."""
 
     @classmethod
     def check(cls, options: OutputOptions) -> None:
-        """Raises `ValueError` if the format has no such option."""
+        """Raises `ValueError` if the format does not support an option."""
         allowed = ("none", *cls.compressions)
         if options.compression not in allowed:
             raise ValueError(
-                f"{cls.name} has no compression {options.compression!r}, only {', '.join(allowed)}."
+                f"{cls.name} has no compression {options.compression!r}. "
+                f"Allowed: {', '.join(allowed)}."
             )
         if options.use_sentence_keys and not cls.takes_sentence_keys:
-            raise ValueError(f"{cls.name} has no keys: use_sentence_keys is for HDF5 alone.")
+            raise ValueError(
+                f"{cls.name} does not support use_sentence_keys, which is for HDF5 only."
+            )
 
     @classmethod
     def refuse(cls, path: str | os.PathLike, overwrite: bool) -> None:
-        """Raises `FileExistsError` if an output of that name exists and may not be replaced."""
+        """Raises `FileExistsError` if `path` exists and may not be replaced."""
         refuse_file(path, overwrite)
 
     @abc.abstractmethod
     def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
-        """Adds the vectors of the next sentence, float32 (…, token, feature).
+        """Writes the vectors of the next sentence.
 
         Args:
-            number: of the sentence, from 0.
+            number: number of the sentence, from 0.
             sentence: its text and tokens.
-            vectors: its vectors.
+            vectors: float32 (…, token, feature).
         """
 
     @abc.abstractmethod
     def commit(self, position: dict[str, Any]) -> None:
-        """Makes what was written last, together with `position`; or puts that off."""
+        """Makes the written vectors and `position` permanent, or defers this to a later commit."""
 
     @abc.abstractmethod
     def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path | None, str]]:
         """Completes the output.
 
         Args:
-            sentences: all of them once more.
+            sentences: all sentences again.
 
         Returns:
-            What is to be moved, in this order, and what is then added to the output's name. Of
-            None, a file of that name is removed: it is of an output that this one replaces.
+            Pairs of a path and a suffix. The path is to be moved to the name of the output +
+            suffix, in this order. For None, that file is removed: it belongs to a replaced output.
         """
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Lets go of the files, whatever their state."""
+        """Closes the files, also after an error."""

@@ -54,7 +54,7 @@ def test_a_kill_between_the_record_and_the_file_loses_nothing(path, monkeypatch)
         file.write(b"b" * 100)
         file.seek(0, 2)
         file.write(b"c")
-        monkeypatch.setattr(file, "_recover", _killed)
+        monkeypatch.setattr(file, "_apply_record", _killed)
         with pytest.raises(KeyboardInterrupt):
             file.commit({"step": 2})
 

@@ -166,7 +166,7 @@ def test_other_objects_are_refused(source):
 def test_a_bilm_of_whole_tokens_needs_its_vocabulary():
     bilm = BiLM(BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5))
 
-    with pytest.raises(ValueError, match=r"looks tokens up in a vocabulary, and was given none"):
+    with pytest.raises(ValueError, match=r"needs a vocabulary to read strings"):
         Exported(bilm)
 
 
