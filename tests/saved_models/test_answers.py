@@ -94,7 +94,7 @@ def test_an_output_without_an_axis_of_sentences_cannot_be_joined():
     assert joined([scalar], plan)["version"] == 3
     with pytest.raises(ValueError, match="'version' has not one row for each sentence, but the"):
         joined([scalar, scalar], plan)
-    with pytest.raises(ValueError, match=r"the shape \(2, 6, 4\): ask for it by `predict`"):
+    with pytest.raises(ValueError, match=r"the shape \(2, 6, 4\). Use `predict` for it"):
         list(rows(answer([1, 2], 6), 3, output_plan(["elmo"], INFOS)))
 
 
