@@ -22,13 +22,13 @@ class OutputPlan:
     """Which outputs are requested, and how the responses are read.
 
     wanted: names of the outputs that the caller wants; empty means all.
-    asked: names of the requested outputs: `wanted`, and `sequence_len` if it is needed.
+    requested: names of the requested outputs: `wanted`, and `sequence_len` if it is needed.
     with_tokens: the outputs with a token axis.
     infos: all outputs of the signature; empty if they are unknown.
     """
 
     wanted: list[str]
-    asked: list[str]
+    requested: list[str]
     with_tokens: frozenset[str]
     infos: Mapping[str, meta_graph_pb2.TensorInfo]
 
@@ -42,11 +42,11 @@ def output_plan(
         wanted: names of outputs; empty means all.
         infos: all outputs of the signature; empty if they are unknown.
     """
-    asked = wanted = list(dict.fromkeys(wanted))
+    requested = wanted = list(dict.fromkeys(wanted))
     with_tokens = frozenset(name for name, info in infos.items() if _has_token_axis(name, info))
     if LENGTHS in infos and not with_tokens.isdisjoint(wanted):
-        asked = list(dict.fromkeys([*wanted, LENGTHS]))
-    return OutputPlan(wanted, asked, with_tokens, infos)
+        requested = list(dict.fromkeys([*wanted, LENGTHS]))
+    return OutputPlan(wanted, requested, with_tokens, infos)
 
 
 def joined(answers: Sequence[Arrays], plan: OutputPlan) -> Arrays:

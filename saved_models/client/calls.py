@@ -29,11 +29,7 @@ class ServerError(grpc.RpcError):
 
 
 class Deadline:
-    """The deadline of a call, including all its requests and retries.
-
-    Args:
-        timeout: seconds from now; `None` means no deadline.
-    """
+    """The deadline of a call and its retries, `timeout` seconds from now; `None` means never."""
 
     def __init__(self, timeout: float | None):
         self.timeout = timeout
@@ -47,14 +43,7 @@ class Deadline:
 def explained(
     code: grpc.StatusCode, details: str, address: str, port_of: str, deadline: Deadline
 ) -> ServerError:
-    """Returns an error whose message names the likely remedy.
-
-    Args:
-        code, details: of the original error.
-        address: of the server, as given by the caller.
-        port_of: "gRPC" or "REST".
-        deadline: of the call.
-    """
+    """Returns an error whose message names the likely remedy; `port_of` is "gRPC" or "REST"."""
     if code == grpc.StatusCode.UNAVAILABLE and _is_of_connection(details):
         details = (
             f"Cannot reach a model server at {address}: {details}. Is it running, "

@@ -258,7 +258,7 @@ class Client:
     def _start(
         self, batch: list[Sentence], signature: str, plan: OutputPlan, deadline: Deadline
     ) -> Call[Arrays]:
-        request = predict_request(self._spec, batch, plan.asked, signature)
+        request = predict_request(self._spec, batch, plan.requested, signature)
         return self._transport.predict(request, plan.infos, deadline)
 
     def _metadata(self, deadline: Deadline) -> get_model_metadata_pb2.GetModelMetadataResponse:

@@ -24,13 +24,9 @@ _RETRY_BUFFER = 256 * 1024 * 1024  # bytes; larger requests are not retried
 
 
 class GrpcTransport:
-    """Sends requests over one gRPC channel. Thread-safe.
+    """Sends requests to a gRPC target over one channel. Thread-safe.
 
-    Args:
-        address: as given by the caller, for error messages.
-        target: host:port, or another gRPC target.
-        is_secure: whether to use TLS.
-        options: retries, TLS, headers.
+    `address` is the one given by the caller, for error messages.
     """
 
     def __init__(self, address: str, target: str, is_secure: bool, options: TransportOptions):

@@ -34,11 +34,7 @@ _CHUNK = 1024 * 1024  # bytes per read
 
 
 class HttpRequests:
-    """Sends requests over a connection pool. Thread-safe.
-
-    Args:
-        options: retries, TLS, headers.
-    """
+    """Sends requests over a connection pool. Thread-safe."""
 
     def __init__(self, options: TransportOptions):
         self._headers = {**options.headers, "Content-Type": "application/json"}
@@ -64,12 +60,7 @@ class HttpRequests:
     def send(
         self, method: str, url: str, body: bytes, deadline: Deadline, cancelled: threading.Event
     ) -> bytes:
-        """Returns the body of a response, after retries if necessary.
-
-        Args:
-            method, url, body: of the request.
-            deadline: of all attempts together.
-            cancelled: when it is set, there are no more retries.
+        """Returns the body of a response; retries until the deadline, or until `cancelled` is set.
 
         Raises:
             ServerError: there is no response, or it is an error.

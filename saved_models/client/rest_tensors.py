@@ -18,7 +18,7 @@ from elmo_tf.text.sentences import encode
 
 
 def request_body(request: predict_pb2.PredictRequest) -> bytes:
-    """Returns the body of a request. REST has no `output_filter`: the server returns all outputs."""
+    """Returns the body of a request. REST has no `output_filter`: all outputs are returned."""
     inputs = {name: tf.make_ndarray(tensor) for name, tensor in sorted(request.inputs.items())}
     document = {
         "signature_name": request.model_spec.signature_name,

@@ -27,10 +27,7 @@ from elmo_tf.saved_models.client.rest_tensors import answer_arrays, request_body
 class RestTransport:
     """Sends requests over a connection pool, each in its own thread.
 
-    Args:
-        address: as given by the caller, for error messages.
-        url: of the server, up to `/v1`.
-        options: retries, TLS, headers.
+    `address` is the one given by the caller, for error messages; `url` excludes `/v1`.
     """
 
     def __init__(self, address: str, url: str, options: TransportOptions):

@@ -85,12 +85,7 @@ class Batcher:
     """Batches the calls of several threads.
 
     The result of a call does not depend on the other calls of its batch: padding that these cause
-    is removed, and an invalid call fails alone.
-
-    Args:
-        run: computes the outputs of a signature.
-        options: sizes and times.
-        metrics: records each batch.
+    is removed, and an invalid call fails alone. `run` computes a batch.
     """
 
     def __init__(self, run: Run, options: Batching, metrics: Metrics | None = None):

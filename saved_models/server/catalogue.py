@@ -46,12 +46,6 @@ def config_of(directory: str | os.PathLike, name: str) -> Config:
 class Catalogue:
     """The models of a server. Rejected requests raise `tf.errors.OpError`.
 
-    Args:
-        config: name, folder, version policy and labels of each model, in TF Serving's format.
-        limits: of a request.
-        batching: how requests are batched; `None` disables batching.
-        metrics: records loads and batches.
-
     Raises:
         FileNotFoundError: a folder does not exist or holds no version.
         ValueError: a model has no name or no folder, or two models have the same name.
@@ -67,9 +61,9 @@ class Catalogue:
         self.limits = limits or Limits()
         self._batching = batching
         self._metrics = metrics or Metrics()
-        _check(config)
         self._models = {
-            model.name: Model(model, self._load) for model in config.model_config_list.config
+            name: Model(model_config, self._load)
+            for name, model_config in _checked_configs(config).items()
         }
         self._reloading = threading.Lock()
         self._stopped = threading.Event()
@@ -104,7 +98,6 @@ class Catalogue:
         """Answers `PredictionService.Predict`.
 
         Args:
-            request: the request.
             is_awaited: returns whether the client still waits for the answer.
             add_inputs: adds the inputs to `request`, given those of the signature. For requests
                 that are not protos.
@@ -210,9 +203,7 @@ class Catalogue:
         return version
 
     def _apply(self, config: Config) -> None:
-        _check(config)
-        old, new = self._models, {}
-        configs = {model.name: model for model in config.model_config_list.config}
+        old, new, configs = self._models, {}, _checked_configs(config)
         try:
             for name, model_config in configs.items():
                 keep = name in old and old[name].directory == Path(model_config.base_path)
@@ -227,7 +218,7 @@ class Catalogue:
             raise
         self._models = new
         for name, model in new.items():
-            model.follow(configs[name])
+            model.refresh(configs[name])
         for name, model in old.items():
             if model is not new.get(name):
                 model.close()
@@ -260,14 +251,16 @@ def _require_model_spec(request: Message) -> None:
         raise invalid("Missing ModelSpec")
 
 
-def _check(config: Config) -> None:
-    names = set()
+def _checked_configs(config: Config) -> dict[str, model_server_config_pb2.ModelConfig]:
+    """Returns the configuration of each model by name."""
+    configs = {}
     for model in config.model_config_list.config:
         if not model.name or not model.base_path:
             raise ValueError(
                 f"Each model must have a name and a base_path, but one has {model.name!r} and "
                 f"{model.base_path!r}."
             )
-        if model.name in names:
+        if model.name in configs:
             raise ValueError(f"Two models are called {model.name!r}.")
-        names.add(model.name)
+        configs[model.name] = model
+    return configs

@@ -17,10 +17,7 @@ from elmo_tf.saved_models.folders import versions_in
 
 @contextlib.contextmanager
 def exported_models(path: Source) -> Iterator[str]:
-    """Yields a folder of exported versions; a temporary one is removed on exit.
-
-    Args:
-        path: such a folder, or a checkpoint as accepted by `load_bilm`, which is exported.
+    """Yields a folder of exported versions: `path`, or a temporary export of the checkpoint `path`.
 
     Raises:
         FileNotFoundError: `path` is neither.

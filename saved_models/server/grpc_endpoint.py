@@ -40,13 +40,8 @@ class GrpcEndpoint:
     """Answers from construction to `stop()`. Other methods of TF Serving are UNIMPLEMENTED.
 
     Args:
-        catalogue: answers the requests.
-        metrics: records the requests.
-        address: `"host:port"` to listen on; port 0 picks a free one.
+        address: `"host:port"` to listen on; port 0 picks a free one, see the attribute `port`.
         access_log: whether to log a line per request.
-
-    Attributes:
-        port: the port that it listens on.
 
     Raises:
         RuntimeError: the address is not available.

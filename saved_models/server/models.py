@@ -62,7 +62,7 @@ class Model:
             tf.errors.FailedPreconditionError: a label names a version that is not loaded.
         """
         self.prepare(self._config)
-        self.follow(self._config)
+        self.refresh()
 
     def prepare(self, config: model_server_config_pb2.ModelConfig) -> None:
         """Loads the versions of a new configuration, unloads nothing. Raises as `load`."""
@@ -84,15 +84,16 @@ class Model:
                 )
                 raise tf.errors.FailedPreconditionError(None, None, message)
 
-    def follow(self, config: model_server_config_pb2.ModelConfig) -> None:
-        """Switches to a prepared configuration and unloads the other versions."""
-        with self._lock:
-            self._config = config
-        self.refresh()
+    def refresh(self, config: model_server_config_pb2.ModelConfig | None = None) -> None:
+        """Loads new versions and unloads old ones; logs versions that cannot be loaded.
 
-    def refresh(self) -> None:
-        """Loads new versions and unloads old ones; logs versions that cannot be loaded."""
+        Args:
+            config: a new configuration, see `prepare`; `None` means no change.
+        """
         with self._loading:
+            if config is not None:
+                with self._lock:
+                    self._config = config
             found = versions_in(self.directory)
             wanted = _wanted(self._config, found)
             if wanted != self._wanted:

@@ -43,15 +43,9 @@ class RestEndpoint(socketserver.ThreadingTCPServer):
     """Listens from construction on; answers from `start()` to `stop()`.
 
     Args:
-        catalogue: answers the requests.
-        metrics: records the requests.
-        host: address to listen on.
-        port: 0 picks a free one.
+        port: 0 picks a free one, see the attribute `port`.
         metrics_path: path of the Prometheus metrics, or `None`.
         access_log: whether to log a line per request.
-
-    Attributes:
-        port: the port that it listens on.
 
     Raises:
         OSError: the port is not available.
@@ -195,7 +189,7 @@ class _Handler(server.BaseHTTPRequestHandler):
             logging.exception("A request failed.")
             content = {"error": shortened(f"{type(error).__name__}: {error}")}
             status = HTTPStatus.INTERNAL_SERVER_ERROR
-        self._reply(status, content)
+        self._send_json(status, content)
 
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "0")
@@ -212,7 +206,7 @@ class _Handler(server.BaseHTTPRequestHandler):
         self.close_connection = closes
         return body
 
-    def _reply(self, status: int, content: dict[str, Any]) -> None:
+    def _send_json(self, status: int, content: dict[str, Any]) -> None:
         body = json.dumps(content, ensure_ascii=False).encode("utf-8", "surrogateescape")
         self._send(status, body, {"Content-Type": "application/json"})
 
@@ -231,7 +225,7 @@ class _Handler(server.BaseHTTPRequestHandler):
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Sends the errors of the base class as JSON, too."""
         self.close_connection = True
-        self._reply(code, {"error": message or HTTPStatus(code).phrase})
+        self._send_json(code, {"error": message or HTTPStatus(code).phrase})
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
         if self.server.access_log:

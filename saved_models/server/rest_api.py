@@ -41,14 +41,7 @@ _PATHS = {
 def answer(
     catalogue: Catalogue, metrics: Metrics, method: str, path: str, body: bytes
 ) -> dict[str, Any]:
-    """Answers one request.
-
-    Args:
-        catalogue: the models.
-        metrics: records predictions.
-        method: `"GET"` or `"POST"`.
-        path: without a query.
-        body: JSON.
+    """Answers one request: `"GET"` or `"POST"`, a path without a query, a JSON body.
 
     Raises:
         tf.errors.OpError: the request is rejected or fails.

@@ -39,13 +39,6 @@ _METHOD_NAMES = tuple(
 class LoadedVersion:
     """A version of a model. Its warm-up requests are run first.
 
-    Args:
-        number: of the version.
-        path: its folder.
-        limits: of a request.
-        batching: how requests are batched; `None` disables batching.
-        metrics: records batches.
-
     Raises:
         Exception: TensorFlow cannot load the version, or a warm-up request fails.
     """
@@ -93,7 +86,7 @@ class LoadedVersion:
 
         Args:
             request: the request.
-            is_awaited: returns whether the client still waits. Called before the computation.
+            is_awaited: returns whether the client still waits; called before the computation.
 
         Raises:
             tf.errors.OpError: the request is rejected or fails.

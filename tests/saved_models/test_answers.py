@@ -45,14 +45,14 @@ def test_an_axis_of_something_else_is_not_taken_for_that_of_the_tokens():
 )
 def test_lengths_are_asked_for_where_an_axis_counts_tokens(wanted, asked):
     plan = output_plan(wanted, INFOS)
-    assert plan.asked == asked
+    assert plan.requested == asked
     assert plan.with_tokens == {"elmo", "tokens"}
 
 
 def test_a_signature_without_lengths_is_not_asked_for_them():
     infos = {name: info for name, info in INFOS.items() if name != "sequence_len"}
-    assert output_plan(["elmo"], infos).asked == ["elmo"]
-    assert output_plan(["elmo"], {}).asked == ["elmo"]
+    assert output_plan(["elmo"], infos).requested == ["elmo"]
+    assert output_plan(["elmo"], {}).requested == ["elmo"]
 
 
 def answer(lengths, width):

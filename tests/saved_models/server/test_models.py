@@ -205,7 +205,7 @@ def test_a_label_stands_for_a_version(tmp_path, loader):
         put(tmp_path, number)
     model = model_of(tmp_path, loader, {"all": {}}, {"stable": 1, "new": 2})
     assert number_of(model, version_label="stable") == 1
-    model.follow(config_of(tmp_path, {"all": {}}, {"stable": 2}))
+    model.refresh(config_of(tmp_path, {"all": {}}, {"stable": 2}))
     assert number_of(model, version_label="stable") == 2
     with pytest.raises(tf.errors.InvalidArgumentError, match="servable version label: new"):
         number_of(model, version_label="new")
