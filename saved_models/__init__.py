@@ -1,4 +1,4 @@
-"""Exported models: written, checked, loaded as a layer, served, and asked over the network."""
+"""Exporting models, verifying them, loading them as a layer, serving them, and the client."""
 
 from elmo_tf.lazy import lazy_names
 

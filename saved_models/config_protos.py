@@ -1,7 +1,7 @@
-"""Text files that configure a model server ─► messages, by TF Serving's definitions.
+"""Reads TF Serving's configuration files, which are protobuf messages in text format.
 
-The wheel tensorflow-serving-api has the message of `models.config`, but not those of batching and
-monitoring: these are declared here, under the names and types that TF Serving gives them.
+The package tensorflow-serving-api lacks the messages for batching and monitoring: they are declared
+here, with TF Serving's names and types.
 """
 
 import itertools
@@ -19,15 +19,13 @@ from google.protobuf.message import Message
 from tensorflow_serving.config import model_server_config_pb2
 
 _PACKAGE = "tensorflow.serving"
-_FILE = "elmo_tf/serving_config.proto"
-
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _INT64_VALUE = ".google.protobuf.Int64Value"
 _BOOL_VALUE = ".google.protobuf.BoolValue"
 _STRING_VALUE = ".google.protobuf.StringValue"
 
-# Per message: the name, the type and the repetition of its fields, which are numbered from 1. In
-# text, which is all that is read and written here, a field goes by its name.
+# Name, type and label of the fields of each message. Text format uses the field names, so that the
+# field numbers do not matter.
 _MESSAGES = {
     "BatchingParameters": (
         ("max_batch_size", _INT64_VALUE),
@@ -48,31 +46,31 @@ _MESSAGES = {
 }
 
 
-def _declared() -> descriptor_pool.DescriptorPool:
-    """A pool of its own, where nothing clashes with another wheel's copy of these messages."""
+def _message_pool() -> descriptor_pool.DescriptorPool:
+    """Declares the messages in a separate pool, to avoid conflicts with other declarations."""
     file = descriptor_pb2.FileDescriptorProto(
-        name=_FILE,
+        name="elmo_tf/serving_config.proto",
         package=_PACKAGE,
         syntax="proto3",
         dependency=[wrappers_pb2.DESCRIPTOR.name],
     )
     for name, fields in _MESSAGES.items():
         message = file.message_type.add(name=name)
-        for number, (field, kind, *label) in enumerate(fields, 1):
-            declared = message.field.add(name=field, number=number)
-            declared.label = label[0] if label else _FIELD.LABEL_OPTIONAL
-            if isinstance(kind, str):
-                declared.type_name = kind
-                declared.type = _FIELD.TYPE_MESSAGE
+        for number, (field_name, field_type, *label) in enumerate(fields, 1):
+            field = message.field.add(name=field_name, number=number)
+            field.label = label[0] if label else _FIELD.LABEL_OPTIONAL
+            if isinstance(field_type, str):
+                field.type_name = field_type
+                field.type = _FIELD.TYPE_MESSAGE
             else:
-                declared.type = kind
+                field.type = field_type
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(wrappers_pb2.DESCRIPTOR.serialized_pb)
     pool.AddSerializedFile(file.SerializeToString())
     return pool
 
 
-_POOL = _declared()
+_POOL = _message_pool()
 
 ModelServerConfig = model_server_config_pb2.ModelServerConfig
 BatchingParameters = message_factory.GetMessageClass(
@@ -82,56 +80,54 @@ MonitoringConfig = message_factory.GetMessageClass(
     _POOL.FindMessageTypeByName(f"{_PACKAGE}.MonitoringConfig")
 )
 
-# TF Serving's own, for a file that names none.
-DEFAULT_MAX_BATCH_SIZE = 1000
+_NUMBERS = [name for name, kind, *_ in _MESSAGES["BatchingParameters"] if kind == _INT64_VALUE]
+DEFAULT_MAX_BATCH_SIZE = 1000  # TF Serving's default
 
 
 def read_models_config(path: str | os.PathLike) -> ModelServerConfig:
-    """Reads `models.config`: which models and versions a server loads, and their labels.
+    """Reads `models.config`: the models, versions and labels of a server.
 
     Raises:
-        ValueError: the file is not a text of that message; file and line are named.
-        OSError: it cannot be read.
+        ValueError: the file cannot be parsed; the message names file and line.
     """
     return _read(path, ModelServerConfig())
 
 
 def read_batching_parameters(path: str | os.PathLike) -> Message:
-    """Reads `batching_parameters.txt`: how a server puts requests together.
+    """Reads `batching_parameters.txt`: how a server batches requests.
 
     Returns:
-        A `BatchingParameters`. `HasField` tells what the file leaves to the server; numbers stand
-        in their `.value`.
+        A `BatchingParameters`. `HasField` is false for omitted fields; numbers have a `.value`.
 
     Raises:
-        ValueError: the file is not a text of that message; file and line are named. Or it asks for
-            what TF Serving refuses: a size or count below 1, a timeout below 0, allowed sizes that
-            do not rise to the largest batch.
-        OSError: it cannot be read.
+        ValueError: the file cannot be parsed; the message names file and line. Or TF Serving would
+            reject it: a size or count is below 1, the timeout is negative, or the allowed sizes do
+            not increase up to the largest batch.
     """
     parameters = _read(path, BatchingParameters())
-    _check_counts(path, parameters)
+    for name in _NUMBERS:
+        lowest = 0 if name == "batch_timeout_micros" else 1
+        value = getattr(parameters, name).value
+        if parameters.HasField(name) and value < lowest:
+            raise ValueError(
+                f"{os.fspath(path)}: `{name}` must be at least {lowest}, but is {value}."
+            )
     _check_allowed_sizes(path, parameters)
     return parameters
 
 
 def read_monitoring_config(path: str | os.PathLike) -> Message:
-    """Reads `monitoring.config`: whether and where a server tells Prometheus its metrics.
-
-    Returns:
-        A `MonitoringConfig`.
+    """Reads `monitoring.config`: whether a server exports Prometheus metrics, and at which path.
 
     Raises:
-        ValueError: the file is not a text of that message; file and line are named. Or the path of
-            the metrics does not begin with a slash.
-        OSError: it cannot be read.
+        ValueError: the file cannot be parsed, or the path does not begin with a slash.
     """
     config = _read(path, MonitoringConfig())
-    metrics = config.prometheus_config.path
-    if metrics and not metrics.startswith("/"):
+    metrics_path = config.prometheus_config.path
+    if metrics_path and not metrics_path.startswith("/"):
         raise ValueError(
             f"{os.fspath(path)}: the `path` of the metrics must begin with a slash, but is "
-            f"{metrics!r}."
+            f"{metrics_path!r}."
         )
     return config
 
@@ -144,29 +140,12 @@ def _read(path: str | os.PathLike, message: Message) -> Message:
         line = error.object[: error.start].count(b"\n") + 1
         raise ValueError(f"{os.fspath(path)}, line {line}: the text is not UTF-8.") from None
     except text_format.ParseError as error:
-        # Its own text begins with line and column, where it knows them.
+        # The error text begins with line and column, if they are known.
         line = f", line {error.GetLine()}" if error.GetLine() else ""
         reason = str(error).removeprefix(f"{error.GetLine()}:{error.GetColumn()} : ")
         raise ValueError(
-            f"{os.fspath(path)}{line}: this is not a text of {message.DESCRIPTOR.full_name}. "
-            f"{reason}"
+            f"{os.fspath(path)}{line}: cannot parse a {message.DESCRIPTOR.full_name}: {reason}"
         ) from None
-
-
-def _check_counts(path: str | os.PathLike, parameters: Message) -> None:
-    least = {
-        "max_batch_size": 1,
-        "batch_timeout_micros": 0,
-        "max_enqueued_batches": 1,
-        "num_batch_threads": 1,
-        "max_execution_batch_size": 1,
-    }
-    for name, lowest in least.items():
-        value = getattr(parameters, name).value
-        if parameters.HasField(name) and value < lowest:
-            raise ValueError(
-                f"{os.fspath(path)}: `{name}` must be at least {lowest}, but is {value}."
-            )
 
 
 def _check_allowed_sizes(path: str | os.PathLike, parameters: Message) -> None:
@@ -175,17 +154,13 @@ def _check_allowed_sizes(path: str | os.PathLike, parameters: Message) -> None:
         return
     if allowed[0] < 1 or any(size >= larger for size, larger in itertools.pairwise(allowed)):
         raise ValueError(
-            f"{os.fspath(path)}: `allowed_batch_sizes` must rise from at least 1, but are "
+            f"{os.fspath(path)}: `allowed_batch_sizes` must increase from at least 1, but are "
             f"{allowed}."
         )
-    largest = (
-        parameters.max_batch_size.value
-        if parameters.HasField("max_batch_size")
-        else DEFAULT_MAX_BATCH_SIZE
-    )
-    if parameters.enable_large_batch_splitting.value and parameters.HasField(
-        "max_execution_batch_size"
-    ):
+    largest = DEFAULT_MAX_BATCH_SIZE
+    if parameters.HasField("max_batch_size"):
+        largest = parameters.max_batch_size.value
+    if parameters.enable_large_batch_splitting.value and parameters.max_execution_batch_size.value:
         largest = parameters.max_execution_batch_size.value
     if allowed[-1] != largest:
         raise ValueError(

@@ -1,16 +1,16 @@
-"""The folder of an exported model: its versions, each in a folder named by a number."""
+"""The folder of an exported model, with its versions in numbered folders."""
 
 import os
 from pathlib import Path
 
 from elmo_tf.files import refuse_directory
 
-# The content of a version's folder.
+# Files and folders of a version.
 VERSION_FILES = ("saved_model.pb", "fingerprint.pb", "variables", "assets", "assets.extra")
 
 
 def versions_in(directory: Path) -> dict[int, Path]:
-    """The versions in a folder, by their numbers; empty if there is none."""
+    """Returns the folders of all versions by number; empty if there are none."""
     folders = [path.parent for path in directory.glob("*/saved_model.pb")]
     return {
         int(folder.name): folder
@@ -20,12 +20,10 @@ def versions_in(directory: Path) -> dict[int, Path]:
 
 
 def check_new_version(directory: str | os.PathLike, version: int, overwrite: bool) -> None:
-    """Raises `FileExistsError`, which names the next free version, if one may not be written.
+    """Checks that a version may be written to the directory of a model.
 
-    Args:
-        directory: of all versions of a model.
-        version: the one to write.
-        overwrite: whether it may be replaced.
+    Raises:
+        FileExistsError: the version exists; the message names the next free version.
     """
     directory = Path(directory)
     free = max([version, *versions_in(directory)]) + 1

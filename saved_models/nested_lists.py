@@ -1,10 +1,10 @@
-"""Tensors as JSON writes them: nested lists."""
+"""Tensors as nested lists, as in JSON."""
 
 from typing import Any
 
 
 def shape_of(value: Any) -> list[int]:
-    """What the first element of each list says that the others must look like."""
+    """Returns the shape of nested lists, judged by the first element of each."""
     shape = []
     while isinstance(value, list):
         shape.append(len(value))

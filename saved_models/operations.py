@@ -1,4 +1,4 @@
-"""The operations of a SavedModel that TensorFlow itself does not have."""
+"""The operations of a SavedModel that are not in TensorFlow itself."""
 
 import os
 from pathlib import Path
@@ -9,11 +9,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 
 def needed_operations(path: str | os.PathLike) -> list[str]:
-    """Their names, sorted.
-
-    Args:
-        path: a SavedModel.
-    """
+    """Returns the sorted names of these operations of the SavedModel at `path`."""
     content = saved_model_pb2.SavedModel()
     content.ParseFromString((Path(path) / "saved_model.pb").read_bytes())
     names = {
@@ -25,14 +21,10 @@ def needed_operations(path: str | os.PathLike) -> list[str]:
 
 
 def register_operations(path: str | os.PathLike) -> None:
-    """Makes the operations of tensorflow-text known, if a SavedModel needs any.
-
-    TensorFlow refuses to load a graph with an operation that it does not know. A damaged file is
-    left for it to tell of.
-    """
+    """Registers the operations of tensorflow-text, if a SavedModel needs them to be loaded."""
     try:
         needed = needed_operations(path)
     except (OSError, DecodeError):
-        return
+        return  # TensorFlow reports unreadable files when it loads them
     if needed:
         import tensorflow_text  # noqa: F401 - importing it registers them

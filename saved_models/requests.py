@@ -1,4 +1,4 @@
-"""Sentences ─► what a model server is asked, in the protocol of TF Serving."""
+"""Sentences ─► requests in TF Serving's protocol."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -8,7 +8,7 @@ from tensorflow_serving.apis import model_pb2, predict_pb2
 
 from elmo_tf.text.sentences import encode
 
-Sentence = str | bytes | Sequence[str | bytes]  # to be split at white space, or its tokens
+Sentence = str | bytes | Sequence[str | bytes]  # text, or a list of tokens
 
 
 def predict_request(
@@ -17,23 +17,21 @@ def predict_request(
     outputs: Sequence[str] = (),
     signature: str | None = None,
 ) -> predict_pb2.PredictRequest:
-    """A request for what the model computes for sentences.
+    """Returns a prediction request for sentences.
 
     Args:
         spec: the model and its version.
         sentences: strings, which the model splits at white space, or lists of tokens.
-        outputs: names of the wanted outputs. None named means all.
-        signature: the signature to ask. Defaults to `"serving_default"` for strings and `"tokens"`
+        outputs: names of the outputs; empty means all.
+        signature: name of the signature. Defaults to `"serving_default"` for strings and `"tokens"`
             for lists of tokens.
 
     Raises:
-        TypeError: `sentences` is one string, mixes strings with lists of tokens, or holds something
-            else.
-        ValueError: an empty token stands before a real one.
+        TypeError, ValueError: see `checked_sentences`.
     """
     sentences = list(checked_sentences(sentences))
     default = default_signature(sentences)
-    # No sentences are of no kind: the signature says which they would be.
+    # An empty list has no type: the signature decides.
     are_tokens = (default if sentences else signature or default) == "tokens"
     request = predict_pb2.PredictRequest(
         model_spec=spec, inputs=_inputs(sentences, are_tokens), output_filter=outputs
@@ -43,15 +41,15 @@ def predict_request(
 
 
 def checked_sentences(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yields sentences one by one: strings as they are, tokens in lists without padding.
+    """Yields strings unchanged, and lists of tokens without padding.
 
     Args:
-        sentences: any iterable, even an endless one.
+        sentences: any iterable, may be infinite.
 
     Raises:
-        TypeError: `sentences` is one string, mixes strings with lists of tokens, or holds something
-            else.
-        ValueError: an empty token stands before a real one.
+        TypeError: `sentences` is a single string, mixes strings and lists of tokens, or contains
+            other types.
+        ValueError: an empty token precedes a real one.
     """
     if isinstance(sentences, str | bytes):
         raise TypeError(f"Expected a list of sentences, but got one string: {sentences!r:.60}.")
@@ -61,7 +59,7 @@ def checked_sentences(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
         if are_strings not in (None, is_string):
             raise TypeError(
                 f"Expected either strings or lists of tokens, but sentence {position} is "
-                f"{sentence!r:.60} and those before it are not of its kind."
+                f"{sentence!r:.60} and has another type than those before it."
             )
         are_strings = is_string
         yield sentence if is_string else _without_padding(position, sentence)
@@ -70,13 +68,13 @@ def checked_sentences(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
 def sentence_batches(
     sentences: Iterable[Sentence], batch_size: int, batch_tokens: int
 ) -> Iterator[list[Sentence]]:
-    """Cuts sentences into requests, in their order.
+    """Groups sentences into requests, in order.
 
     Args:
-        sentences: as `checked_sentences` gives them.
-        batch_size: int >= 1. Sentences of a request at most.
-        batch_tokens: int >= 1. Tokens of a request at most, its padding included. A sentence with
-            more goes alone.
+        sentences: from `checked_sentences`.
+        batch_size: int >= 1. Maximal sentences per request.
+        batch_tokens: int >= 1. Maximal tokens per request, including padding. A longer sentence is
+            a request of its own.
     """
     batch: list[Sentence] = []
     longest = 0
@@ -96,7 +94,7 @@ def sentence_batches(
 
 
 def default_signature(sentences: Sequence[Sentence]) -> str:
-    """Returns the signature that takes `sentences`, which are all of one kind."""
+    """Returns the signature for `sentences`, which are all strings or all lists of tokens."""
     is_string = not sentences or isinstance(sentences[0], str | bytes)
     return "serving_default" if is_string else "tokens"
 
@@ -104,7 +102,7 @@ def default_signature(sentences: Sequence[Sentence]) -> str:
 def _inputs(sentences: list[Sentence], are_tokens: bool) -> dict[str, tensor_pb2.TensorProto]:
     if not are_tokens:
         return {"strings": _strings(sentences, [len(sentences)])}
-    # At least one: a server cannot put sentences without any in a batch with others.
+    # At least one token: otherwise servers cannot batch the request with others.
     num_tokens = max([1, *(len(tokens) for tokens in sentences)])
     padded = [token for row in sentences for token in row + [""] * (num_tokens - len(row))]
     return {
@@ -125,8 +123,8 @@ def _without_padding(position: int, tokens: Iterable[str | bytes]) -> list[str |
         tokens.pop()
     if not all(tokens):
         raise ValueError(
-            f"Sentence {position} has an empty token before a real one: an empty token is padding "
-            f"and belongs at the end."
+            f"Sentence {position} has an empty token before a real one: empty tokens are padding "
+            "and belong at the end."
         )
     return tokens
 

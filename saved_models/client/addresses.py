@@ -1,4 +1,4 @@
-"""The address of a server ─► the way to it."""
+"""Opens the transport for a server address."""
 
 import re
 
@@ -8,7 +8,7 @@ from elmo_tf.saved_models.client.grpc_transport import GrpcTransport
 from elmo_tf.saved_models.client.options import TransportOptions
 from elmo_tf.saved_models.client.rest_transport import RestTransport
 
-# gRPC's own ways to name a server. What stands behind them is gRPC's to check.
+# gRPC's own target syntax, which gRPC checks itself.
 _GRPC_TARGETS = ("dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "vsock:", "xds:")
 _HOST_AND_PORT = re.compile(r"(?:[^\s/:\[\]]+|\[[0-9A-Fa-f:.%]+\]):\d{1,5}")
 _URL = re.compile(r"(grpcs?|https?)://([^\s?#]+)", re.IGNORECASE)
@@ -17,23 +17,23 @@ Transport = GrpcTransport | RestTransport
 
 
 def open_transport(address: str, options: TransportOptions) -> Transport:
-    """Returns the way to a server. Nothing is sent yet.
+    """Returns the transport to a server. Nothing is sent yet.
 
     Args:
         address: `host:port` or `grpc://host:port` of gRPC, `grpcs://host:port` with TLS;
-            `http://host:port` or `https://host:port` of REST, with a path before `/v1` if a proxy
-            has one.
+            `http://host:port` or `https://host:port` of REST, with the path before `/v1` if there
+            is a proxy.
         options: retries, TLS, headers.
 
     Raises:
-        ValueError: the address is none of these, or there are certificates for one without TLS.
+        ValueError: the address is malformed, or has no TLS although there are certificates.
     """
     url = _URL.fullmatch(address)
     scheme, rest = (url[1].lower(), url[2]) if url else ("grpc", address)
     is_secure = scheme in ("grpcs", "https")
-    if options.tls and not is_secure:
+    if options.has_certificates and not is_secure:
         raise ValueError(
-            f"Certificates are for an address with TLS, grpcs:// or https://, but the address is "
+            "Certificates need an address with TLS, grpcs:// or https://, but the address is "
             f"{address!r}."
         )
     if scheme.startswith("http"):
@@ -42,7 +42,7 @@ def open_transport(address: str, options: TransportOptions) -> Transport:
         return RestTransport(address, f"{scheme}://{rest.rstrip('/')}", options)
     if not _HOST_AND_PORT.fullmatch(rest) and (url or not rest.startswith(_GRPC_TARGETS)):
         raise ValueError(
-            f"The address must be host:port of the server's gRPC, such as localhost:8500, or "
+            "The address must be host:port of the server's gRPC, such as localhost:8500, or "
             f"begin with grpc://, grpcs://, http:// or https://, but is {address!r}."
         )
     return GrpcTransport(address, rest, is_secure, options)

@@ -1,4 +1,4 @@
-"""Requests to a server: their errors, their deadline, and several of them at once."""
+"""Calls to a server: errors, deadlines, and several calls in flight."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class ServerError(grpc.RpcError):
-    """The server was not reached, has refused the request, failed at it, or was too slow."""
+    """The server is unreachable, has rejected the request, failed, or exceeded the timeout."""
 
     def __init__(self, code: grpc.StatusCode, details: str):
         super().__init__(f"{code.name}: {details}")
@@ -20,90 +20,80 @@ class ServerError(grpc.RpcError):
         self._details = details
 
     def code(self) -> grpc.StatusCode:
-        """Returns gRPC's status code, such as `grpc.StatusCode.NOT_FOUND` for a wrong model."""
+        """Returns the status code, such as `grpc.StatusCode.NOT_FOUND` for an unknown model."""
         return self._code
 
     def details(self) -> str:
-        """Returns what was wrong, as the server says it."""
+        """Returns the error message of the server."""
         return self._details
 
 
 class Deadline:
-    """The end of a call with all its requests and retries.
-
-    Args:
-        timeout: seconds from now; `None` means no end.
-    """
+    """The deadline of a call and its retries, `timeout` seconds from now; `None` means never."""
 
     def __init__(self, timeout: float | None):
         self.timeout = timeout
         self._end = None if timeout is None else time.monotonic() + timeout
 
     def left(self) -> float | None:
-        """Returns the seconds that are left, at least 0; `None` means no end."""
+        """Returns the remaining seconds, at least 0; `None` means no deadline."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
 
 def explained(
     code: grpc.StatusCode, details: str, address: str, port_of: str, deadline: Deadline
 ) -> ServerError:
-    """An error of a server, with the likely remedy where the server itself cannot say it.
-
-    Args:
-        code, details: what came.
-        address: of the server, as the caller gave it.
-        port_of: "gRPC" or "REST".
-        deadline: of the call.
-    """
+    """Returns an error whose message names the likely remedy; `port_of` is "gRPC" or "REST"."""
     if code == grpc.StatusCode.UNAVAILABLE and _is_of_connection(details):
         details = (
             f"Cannot reach a model server at {address}: {details}. Is it running, "
-            f"and is this the port of its {port_of}?"
+            f"and is this its {port_of} port?"
         )
     elif code == grpc.StatusCode.DEADLINE_EXCEEDED:
         details = (
             f"{address} did not answer within {deadline.timeout} s. Send fewer sentences "
-            f"at once, or allow a longer timeout."
+            "per call, or increase the timeout."
         )
     return ServerError(code, details)
 
 
 def _is_of_connection(details: str) -> bool:
-    """Whether the connection failed, rather than the server being unable to answer now."""
+    """Whether the connection failed, as opposed to an overloaded server."""
     return any(word in details.lower() for word in ("connect", "http", "socket", "name resol"))
 
 
 class Call(Protocol[T]):
-    """A request that has been sent."""
+    """A request in flight."""
 
     def done(self) -> bool:
-        """Whether there is an answer, or an error."""
+        """Returns whether there is a response or an error."""
 
     def result(self) -> T:
-        """Waits for the answer. Raises ServerError if there is none."""
+        """Waits for the response. Raises ServerError."""
 
     def cancel(self) -> None:
-        """Gives up the request."""
+        """Cancels the request."""
 
 
 class Calls(Generic[T]):
-    """The requests of one prediction: sent in order, several at once, and cancelled together."""
+    """The calls of one prediction: started in order, several in flight, cancelled together."""
 
     def __init__(self):
         self._pending: deque[tuple[Call, T]] = deque()
         self._is_cancelled = False
-        self._lock = threading.Lock()  # of the above
+        self._lock = threading.Lock()  # guards the above
 
     def in_order(
         self, batches: Iterable[T], start: Callable[[T], Call], in_flight: int
     ) -> Iterator[tuple[Call, T]]:
-        """Starts a call for each batch, and yields the calls in their order, with the batches.
+        """Starts a call for each batch and yields the calls in order, with their batches.
+
+        Closing the iterator cancels the unfinished calls.
 
         Args:
-            batches: may be endless: a batch is taken when its call is started.
+            batches: may be infinite: a batch is consumed when its call is started.
             start: starts a call.
-            in_flight: int >= 1. The most calls at a time. Calls that are not finished when the
-                iterator is closed are cancelled.
+            in_flight: int >= 1. Maximal number of calls in flight.
         """
         pending = self._pending
         try:
@@ -122,7 +112,7 @@ class Calls(Generic[T]):
             self.cancel()
 
     def cancel(self) -> None:
-        """Cancels the calls that are not finished; no more are started. Any thread may call it."""
+        """Cancels the unfinished calls and starts no more. Thread-safe."""
         with self._lock:
             self._is_cancelled = True
             for call, _ in list(self._pending):

@@ -1,4 +1,4 @@
-"""The client of a model server: sentences in, arrays out, from any TF Serving server."""
+"""The client of any TF Serving server: sentences in, arrays out."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
 from elmo_tf.saved_models.answers import Arrays, OutputPlan, joined, output_plan, rows
 from elmo_tf.saved_models.client.addresses import open_transport
 from elmo_tf.saved_models.client.calls import Call, Calls, Deadline, ServerError
-from elmo_tf.saved_models.client.options import MAX_RETRIES, TLS, TransportOptions
+from elmo_tf.saved_models.client.options import MAX_RETRIES, TransportOptions
 from elmo_tf.saved_models.requests import (
     Sentence,
     checked_sentences,
@@ -29,7 +29,7 @@ from elmo_tf.saved_models.requests import (
 Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
 
 _IN_FLIGHT = 4  # requests of one prediction
-# Errors that a prediction would meet too.
+# Errors that predictions would raise, too.
 _UNREACHABLE = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -38,25 +38,24 @@ _UNREACHABLE = (
 
 
 class Client:
-    """Asks a model server for the vectors of sentences. Threads may share it.
+    """Requests vectors of sentences from a model server. Thread-safe.
 
     Args:
         address: `"host:port"` or `"grpc://host:port"` of the server's gRPC, `"grpcs://host:port"`
             with TLS; `"http://host:port"` or `"https://host:port"` of its REST interface.
-        model: what the server calls the model.
-        timeout: seconds that a call may take, with all its requests and retries; `None` means no
-            limit.
-        version: of the model; `None` means the one that the server prefers.
-        batch_size: int >= 1. Sentences of a request at most; more are split.
-        batch_tokens: int >= 1. Tokens of a request at most, its padding included.
-        retries: 0 … 4, while the server is not available, with growing pauses.
-        root_certificates: a file in PEM that vouches for the server; `None` means the usual ones.
-        client_key, client_certificate: files in PEM, for a server that wants to know who asks.
+        model: name of the model on the server.
+        timeout: seconds for a call, including all its requests and retries; `None` means no limit.
+        version: of the model; `None` means the server's default.
+        batch_size: int >= 1. Maximal sentences per request; longer lists are split.
+        batch_tokens: int >= 1. Maximal tokens per request, including padding.
+        retries: 0 … 4, while the server is unavailable, with exponential backoff.
+        root_certificates: PEM file of certificate authorities; `None` means the system's.
+        client_key, client_certificate: PEM files for servers that authenticate their clients.
         headers: sent with every request, such as `{"authorization": "Bearer …"}`.
 
     Raises:
-        ValueError: `address` is none of these, or another argument is out of range.
-        OSError: a certificate cannot be read.
+        ValueError: `address` is malformed, or another argument is out of range.
+        OSError: a certificate file cannot be read.
     """
 
     def __init__(
@@ -84,10 +83,12 @@ class Client:
         self._spec = model_pb2.ModelSpec(name=model)
         if version is not None:
             self._spec.version.value = version
-        tls = TLS(root_certificates, client_key, client_certificate)
-        self._transport = open_transport(address, TransportOptions(retries, tls, headers or {}))
+        options = TransportOptions(
+            retries, root_certificates, client_key, client_certificate, headers or {}
+        )
+        self._transport = open_transport(address, options)
         self._limits = batch_size, batch_tokens
-        self._signatures: Signatures | None = None  # of the server; empty if it returns none
+        self._signatures: Signatures | None = None  # empty if the server returns none
         self._closed = False
 
     def predict(
@@ -96,13 +97,13 @@ class Client:
         outputs: str | Sequence[str] = ("elmo",),
         signature: str | None = None,
     ) -> dict[str, np.ndarray]:
-        """Returns what the model computes for `sentences`.
+        """Returns the outputs of the model for `sentences`.
 
         Args:
             sentences: strings, which the model splits at white space, or lists of tokens. Lone
-                surrogates stand for the bytes that they came from (`surrogateescape`).
-            outputs: names of the wanted outputs; over gRPC only these travel. None named means all.
-            signature: the signature to ask. Defaults to `"serving_default"` for strings and
+                surrogates are decoded to bytes (`surrogateescape`).
+            outputs: names of the outputs; empty means all. gRPC transfers only these.
+            signature: name of the signature. Defaults to `"serving_default"` for strings and
                 `"tokens"` for lists of tokens.
 
         Returns:
@@ -110,10 +111,10 @@ class Client:
             padded to the longest sentence.
 
         Raises:
-            TypeError: `sentences` is one string, mixes strings with lists of tokens, or holds
-                something else.
-            ValueError: an empty token stands before a real one, or the client is closed.
-            ServerError: there was no answer, or a refusal.
+            TypeError: `sentences` is a single string, mixes strings and lists of tokens, or
+                contains other types.
+            ValueError: an empty token precedes a real one, or the client is closed.
+            ServerError: the server is unreachable, or has rejected a request.
         """
         return self._predict(sentences, outputs, signature, Calls())
 
@@ -123,7 +124,7 @@ class Client:
         outputs: str | Sequence[str] = ("elmo",),
         signature: str | None = None,
     ) -> dict[str, np.ndarray]:
-        """As `predict`, without blocking the event loop. Cancelled, it cancels its requests."""
+        """Like `predict`, for asyncio. Cancelling it cancels its requests."""
         calls: Calls = Calls()
         arguments = sentences, outputs, signature, calls
         try:
@@ -145,7 +146,7 @@ class Client:
         batches = list(sentence_batches(sentences, *self._limits)) or [[]]
         signature = signature or default_signature(sentences)
         plan = self._plan(signature, outputs, deadline)
-        with self._forgetting_signatures_if_refused():
+        with self._refetching_signatures_after_errors():
             sent = calls.in_order(
                 batches, lambda batch: self._start(batch, signature, plan, deadline), _IN_FLIGHT
             )
@@ -160,23 +161,22 @@ class Client:
         signature: str | None = None,
         in_flight: int = 4,
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yields what the model computes for each sentence, in their order.
+        """Yields the outputs of each sentence, in order.
 
-        Several requests are under way at once, and no more than these are kept in memory: good for
-        more sentences than fit there. Closed before its end, it cancels what is under way. The
-        time limit is for each request.
+        For inputs that do not fit into memory: only the requests in flight are kept. Closing the
+        iterator cancels them. The timeout applies to each request.
 
         Args:
-            sentences: as of `predict`; may be endless. They are taken as requests are sent.
-            outputs, signature: as of `predict`.
-            in_flight: int >= 1. Requests under way at most.
+            sentences: see `predict`; may be infinite. They are consumed as requests are sent.
+            outputs, signature: see `predict`.
+            in_flight: int >= 1. Maximal number of requests in flight.
 
         Yields:
-            One dict for each sentence, without padding, such as float (token, feature) for
-            `"elmo"` and (feature,) for `"default"`.
+            One dict per sentence, without padding, such as float (token, feature) for `"elmo"`
+            and (feature,) for `"default"`.
 
         Raises:
-            TypeError, ValueError, ServerError: as of `predict`, when it comes to that sentence.
+            TypeError, ValueError, ServerError: see `predict`; raised at the sentence concerned.
         """
         if in_flight < 1:
             raise ValueError(f"`in_flight` must be at least 1, but is {in_flight}.")
@@ -196,7 +196,7 @@ class Client:
             return
         signature = signature or default_signature(first)
         plan = self._plan(signature, outputs, Deadline(self.timeout))
-        with self._forgetting_signatures_if_refused():
+        with self._refetching_signatures_after_errors():
             sent = Calls().in_order(
                 itertools.chain([first], batches),
                 lambda batch: self._start(batch, signature, plan, Deadline(self.timeout)),
@@ -210,7 +210,7 @@ class Client:
         """Returns the state of each version, such as `{1: "AVAILABLE"}`.
 
         Raises:
-            ServerError: there was no answer, or a refusal.
+            ServerError: the server is unreachable, or has rejected the request.
         """
         self._check_open()
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
@@ -223,10 +223,11 @@ class Client:
 
         Returns:
             `{"version": 1, "signatures": {"serving_default": {"inputs": {"strings": {"dtype":
-            "string", "shape": [None]}}, "outputs": …}, …}}`; an unknown rank is a shape of `None`.
+            "string", "shape": [None]}}, "outputs": …}, …}}`; the shape is `None` if the rank is
+            unknown.
 
         Raises:
-            ServerError: there was no answer, or a refusal.
+            ServerError: the server is unreachable, or has rejected the request.
         """
         self._check_open()
         response = self._metadata(Deadline(self.timeout))
@@ -235,7 +236,7 @@ class Client:
             "signatures": {
                 name: {"inputs": _described(one.inputs), "outputs": _described(one.outputs)}
                 for name, one in sorted(_signatures_in(response).items())
-                if one.method_name  # What only initialises the model has none.
+                if one.method_name  # signatures that only initialize the model have none
             },
         }
 
@@ -257,7 +258,7 @@ class Client:
     def _start(
         self, batch: list[Sentence], signature: str, plan: OutputPlan, deadline: Deadline
     ) -> Call[Arrays]:
-        request = predict_request(self._spec, batch, plan.asked, signature)
+        request = predict_request(self._spec, batch, plan.requested, signature)
         return self._transport.predict(request, plan.infos, deadline)
 
     def _metadata(self, deadline: Deadline) -> get_model_metadata_pb2.GetModelMetadataResponse:
@@ -267,7 +268,7 @@ class Client:
         return self._transport.metadata(request, deadline).result()
 
     def _plan(self, signature: str, outputs: str | Sequence[str], deadline: Deadline) -> OutputPlan:
-        """Asks for the signatures, once. They are not needed: a server may not return them."""
+        """Fetches the signatures once; they are optional, since some servers return none."""
         if self._signatures is None:
             try:
                 self._signatures = _signatures_in(self._metadata(deadline))
@@ -282,8 +283,8 @@ class Client:
         return output_plan(wanted, known[signature].outputs if signature in known else {})
 
     @contextlib.contextmanager
-    def _forgetting_signatures_if_refused(self) -> Iterator[None]:
-        """The server may serve another version of the model now, or may have served none before."""
+    def _refetching_signatures_after_errors(self) -> Iterator[None]:
+        """The server may have switched to another version with other signatures."""
         try:
             yield
         except ServerError:

@@ -1,4 +1,4 @@
-"""The way to a model server's gRPC."""
+"""The client's transport over gRPC."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -20,27 +20,20 @@ from tensorflow_serving.apis import (
 from elmo_tf.saved_models.client.calls import Call, Deadline, explained
 from elmo_tf.saved_models.client.options import TransportOptions
 
-# A request that is larger than this is sent only once.
-_KEPT_FOR_RETRIES = 256 * 1024 * 1024  # bytes
+_RETRY_BUFFER = 256 * 1024 * 1024  # bytes; larger requests are not retried
 
 
 class GrpcTransport:
-    """Asks over one channel, which threads may share.
+    """Sends requests to a gRPC target over one channel. Thread-safe.
 
-    Args:
-        address: as the caller gave it, for errors.
-        target: host:port, or another target of gRPC.
-        is_secure: whether it is reached by TLS.
-        options: retries, TLS, headers.
+    `address` is the one given by the caller, for error messages.
     """
 
     def __init__(self, address: str, target: str, is_secure: bool, options: TransportOptions):
         self._address = address
         self._headers = [(name.lower(), value) for name, value in options.headers.items()]
         if is_secure:
-            credentials = grpc.ssl_channel_credentials(
-                options.tls.root_certificates, options.tls.client_key, options.tls.client_chain
-            )
+            credentials = grpc.ssl_channel_credentials(*options.pem_files())
             self._channel = grpc.secure_channel(target, credentials, _arguments(options.retries))
         else:
             self._channel = grpc.insecure_channel(target, _arguments(options.retries))
@@ -53,23 +46,23 @@ class GrpcTransport:
         outputs: Mapping[str, meta_graph_pb2.TensorInfo],
         deadline: Deadline,
     ) -> Call[dict[str, np.ndarray]]:
-        """Asks for predictions. `outputs`, those of the signature, are not needed here."""
+        """Requests predictions. `outputs` is only used over REST."""
         return self._start(self._predictions.Predict, request, deadline, _arrays)
 
     def metadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest, deadline: Deadline
     ) -> Call[get_model_metadata_pb2.GetModelMetadataResponse]:
-        """Asks for what a version can be asked."""
+        """Requests the signatures of a version."""
         return self._start(self._predictions.GetModelMetadata, request, deadline)
 
     def status(
         self, request: get_model_status_pb2.GetModelStatusRequest, deadline: Deadline
     ) -> Call[get_model_status_pb2.GetModelStatusResponse]:
-        """Asks for the states of versions."""
+        """Requests the states of versions."""
         return self._start(self._models.GetModelStatus, request, deadline)
 
     def close(self) -> None:
-        """Closes the channel. Calls under way fail."""
+        """Closes the channel. Calls in flight fail."""
         self._channel.close()
 
     def _start(
@@ -108,11 +101,11 @@ def _arrays(response: predict_pb2.PredictResponse) -> dict[str, np.ndarray]:
 
 
 def _arguments(retries: int) -> list[tuple[str, Any]]:
-    """Options of a channel: no limit of size, and gRPC's own retries."""
+    """Returns channel options: no size limits, and gRPC's own retries."""
     arguments = [
         ("grpc.max_receive_message_length", -1),
         ("grpc.max_send_message_length", -1),
-        # A server that has just been started again is found soon, while there are retries.
+        # Reconnect soon after a server restart, before the retries are used up.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 2000),
     ]
@@ -122,7 +115,7 @@ def _arguments(retries: int) -> list[tuple[str, Any]]:
         "maxAttempts": 1 + retries,
         "initialBackoff": "0.2s",
         "maxBackoff": "5s",
-        "backoffMultiplier": 2,  # gRPC itself adds the jitter.
+        "backoffMultiplier": 2,  # gRPC adds jitter
         "retryableStatusCodes": ["UNAVAILABLE"],
     }
     config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
@@ -130,5 +123,5 @@ def _arguments(retries: int) -> list[tuple[str, Any]]:
         *arguments,
         ("grpc.enable_retries", 1),
         ("grpc.service_config", json.dumps(config)),
-        ("grpc.per_rpc_retry_buffer_size", _KEPT_FOR_RETRIES),
+        ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER),
     ]

@@ -1,4 +1,4 @@
-"""Requests of HTTP ─► the bodies of their answers, by several attempts and within a deadline."""
+"""HTTP requests with retries and a deadline."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ import urllib3
 from elmo_tf.saved_models.client.calls import Deadline, ServerError
 from elmo_tf.saved_models.client.options import TransportOptions
 
-# gRPC's status for TF Serving's of HTTP, and for what proxies say.
+# gRPC's equivalents of the HTTP status codes of TF Serving and of proxies.
 _STATUS_CODES = {
     400: grpc.StatusCode.INVALID_ARGUMENT,
     401: grpc.StatusCode.UNAUTHENTICATED,
@@ -28,51 +28,42 @@ _STATUS_CODES = {
     503: grpc.StatusCode.UNAVAILABLE,
     504: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
-_REPEATED = (502, 503)
-_CONNECTIONS = 32  # kept open
-_PIECE = 1024 * 1024  # bytes read at once
+_RETRIED = (502, 503)
+_CONNECTIONS = 32  # kept alive
+_CHUNK = 1024 * 1024  # bytes per read
 
 
 class HttpRequests:
-    """Sends requests over a pool of connections, which threads may share.
-
-    Args:
-        options: retries, TLS, headers.
-    """
+    """Sends requests over a connection pool. Thread-safe."""
 
     def __init__(self, options: TransportOptions):
         self._headers = {**options.headers, "Content-Type": "application/json"}
         self._retries = urllib3.Retry(
             total=options.retries,
-            status_forcelist=_REPEATED,
-            allowed_methods=None,  # A prediction changes nothing: it may be asked for again.
+            status_forcelist=_RETRIED,
+            allowed_methods=None,  # POST too: predictions have no side effects
             backoff_factor=0.1,
             backoff_max=5,
             backoff_jitter=0.1,
         )
         self._pool = urllib3.PoolManager(
             maxsize=_CONNECTIONS,
-            ca_certs=options.tls.root_file,
-            key_file=options.tls.key_file,
-            cert_file=options.tls.chain_file,
+            ca_certs=options.root_certificates,
+            key_file=options.client_key,
+            cert_file=options.client_certificate,
         )
 
     def close(self) -> None:
-        """Closes the connections that are not in use."""
+        """Closes the idle connections."""
         self._pool.clear()
 
     def send(
-        self, method: str, url: str, body: bytes, deadline: Deadline, given_up: threading.Event
+        self, method: str, url: str, body: bytes, deadline: Deadline, cancelled: threading.Event
     ) -> bytes:
-        """Returns the body of an answer, by several attempts if need be.
-
-        Args:
-            method, url, body: of the request.
-            deadline: of all attempts together.
-            given_up: set when nobody waits any more: then there are no further attempts.
+        """Returns the body of a response; retries until the deadline, or until `cancelled` is set.
 
         Raises:
-            ServerError: there was no answer, or a refusal.
+            ServerError: there is no response, or it is an error.
         """
         retries = self._retries
         while True:
@@ -81,19 +72,20 @@ class HttpRequests:
                 response, content = self._attempt(method, url, body, deadline)
                 if response.status == 200:
                     return content
-                error = _refusal(response, content)
-                if response.status not in _REPEATED:
+                error = _error_of_response(response, content)
+                if response.status not in _RETRIED:
                     raise error
             except urllib3.exceptions.HTTPError as caught:
-                failure, error = caught, _failure(caught)
-                if error.code() != grpc.StatusCode.UNAVAILABLE or _is_of_tls(caught):
+                failure, error = caught, _error_of_failure(caught)
+                is_tls = isinstance(caught, urllib3.exceptions.SSLError)  # will fail again
+                if error.code() != grpc.StatusCode.UNAVAILABLE or is_tls:
                     raise error from caught
             try:
                 retries = retries.increment(method, url, response=response, error=failure)
             except urllib3.exceptions.HTTPError:
                 raise error from failure
             pause, left = _pause(retries, response), deadline.left()
-            if (left is not None and pause >= left) or given_up.wait(pause):
+            if (left is not None and pause >= left) or cancelled.wait(pause):
                 raise error from failure
 
     def _attempt(
@@ -112,47 +104,41 @@ class HttpRequests:
             redirect=False,
             preload_content=False,
         )
-        pieces = []
+        chunks = []
         try:
-            # The time limit of a connection is for each piece: that of the whole is kept here.
-            while piece := response.read1(_PIECE):
-                pieces.append(piece)
+            # urllib3's timeout applies to each chunk: the total is checked here.
+            while chunk := response.read1(_CHUNK):
+                chunks.append(chunk)
                 if deadline.left() == 0:
                     raise urllib3.exceptions.TimeoutError
             response.release_conn()
         except BaseException:
             response.close()
             raise
-        return response, b"".join(pieces)
+        return response, b"".join(chunks)
 
 
-def _refusal(response: urllib3.BaseHTTPResponse, content: bytes) -> ServerError:
+def _error_of_response(response: urllib3.BaseHTTPResponse, content: bytes) -> ServerError:
     text = content.decode("utf-8", "surrogateescape")
     try:
         details = json.loads(text)["error"]
     except (ValueError, KeyError, TypeError):
-        # Not a model server, but something before it.
+        # Not from a model server, but perhaps from a proxy.
         details = f"HTTP {response.status} {response.reason}: {' '.join(text.split()):.200}"
     return ServerError(_STATUS_CODES.get(response.status, grpc.StatusCode.UNKNOWN), str(details))
 
 
-def _failure(error: urllib3.exceptions.HTTPError) -> ServerError:
-    # A connection that is refused is among urllib3's timeouts.
-    is_late = isinstance(error, urllib3.exceptions.TimeoutError)
-    if is_late and not isinstance(error, urllib3.exceptions.NewConnectionError):
+def _error_of_failure(error: urllib3.exceptions.HTTPError) -> ServerError:
+    # In urllib3, a refused connection is a timeout, too.
+    is_timeout = isinstance(error, urllib3.exceptions.TimeoutError)
+    if is_timeout and not isinstance(error, urllib3.exceptions.NewConnectionError):
         return ServerError(grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
     return ServerError(grpc.StatusCode.UNAVAILABLE, str(error.__cause__ or error))
 
 
-def _is_of_tls(error: urllib3.exceptions.HTTPError) -> bool:
-    """Whether a certificate does not please, which will not be otherwise in a second."""
-    return isinstance(error, urllib3.exceptions.SSLError)
-
-
 def _pause(retries: urllib3.Retry, response: urllib3.BaseHTTPResponse | None) -> float:
-    """Returns the seconds before the next attempt; a server may have said how many."""
-    told = None
-    if response is not None:
-        with contextlib.suppress(urllib3.exceptions.InvalidHeader):
-            told = retries.get_retry_after(response)
-    return told or retries.get_backoff_time()
+    """Returns the seconds before the next attempt: from `Retry-After`, or exponential."""
+    with contextlib.suppress(urllib3.exceptions.InvalidHeader):
+        if response is not None and (seconds := retries.get_retry_after(response)):
+            return seconds
+    return retries.get_backoff_time()

@@ -1,6 +1,6 @@
-"""Requests ─► JSON, and JSON ─► arrays, by the rules of TF Serving's REST interface.
+"""Requests ─► JSON ─► arrays, by the rules of TF Serving's REST interface.
 
-Whole tensors stand in `inputs` and `outputs`. Strings are UTF-8, or bytes as {"b64": "…"}.
+`inputs` and `outputs` hold complete tensors. Strings are UTF-8, or bytes as {"b64": "…"}.
 """
 
 import base64
@@ -18,7 +18,7 @@ from elmo_tf.text.sentences import encode
 
 
 def request_body(request: predict_pb2.PredictRequest) -> bytes:
-    """The body of a request. REST has no `output_filter`: all outputs will come."""
+    """Returns the body of a request. REST has no `output_filter`: all outputs are returned."""
     inputs = {name: tf.make_ndarray(tensor) for name, tensor in sorted(request.inputs.items())}
     document = {
         "signature_name": request.model_spec.signature_name,
@@ -30,23 +30,23 @@ def request_body(request: predict_pb2.PredictRequest) -> bytes:
 def answer_arrays(
     document: Any, wanted: list[str], infos: Mapping[str, meta_graph_pb2.TensorInfo]
 ) -> dict[str, np.ndarray]:
-    """The arrays of an answer.
+    """Returns the arrays of a response.
 
     Args:
-        document: what came, parsed.
-        wanted: names of the outputs to keep; none named means all.
-        infos: the outputs of the signature, for their types and for axes of no size; empty if they
-            are not known.
+        document: the parsed response.
+        wanted: names of the outputs to keep; empty means all.
+        infos: the outputs of the signature, for their dtypes and for empty axes; empty if they are
+            unknown.
 
     Raises:
-        ValueError: `document` is no answer.
+        ValueError: `document` is not a response.
         KeyError: there is no such output; its argument is the message.
     """
     if not isinstance(document, dict) or "outputs" not in document:
         raise ValueError("there is no key 'outputs'")
     values = document["outputs"]
     if not isinstance(values, dict) or set(values) == {"b64"}:
-        # The only output of a signature comes without its name.
+        # The only output of a signature is sent without its name.
         (name,) = infos if len(infos) == 1 else (*wanted, "outputs")[:1]
         values = {name: values}
     for name in wanted:
@@ -85,7 +85,7 @@ def _array(value: Any, info: meta_graph_pb2.TensorInfo | None) -> np.ndarray:
 
 
 def _with_all_axes(array: np.ndarray, shape: tf.TensorShape) -> np.ndarray:
-    """Where an axis has no elements, JSON does not show those behind it."""
+    """Restores the axes after an empty axis, which JSON does not represent."""
     if array.size or shape.rank is None or array.ndim >= shape.rank:
         return array
     return array.reshape([*array.shape, *(size or 0 for size in shape.as_list()[array.ndim :])])

@@ -1,4 +1,4 @@
-"""The way to a model server's REST interface."""
+"""The client's transport over REST."""
 
 import json
 import threading
@@ -25,12 +25,9 @@ from elmo_tf.saved_models.client.rest_tensors import answer_arrays, request_body
 
 
 class RestTransport:
-    """Asks over a pool of connections, each request in a thread of its own.
+    """Sends requests over a connection pool, each in its own thread.
 
-    Args:
-        address: as the caller gave it, for errors.
-        url: of the server, up to `/v1`.
-        options: retries, TLS, headers.
+    `address` is the one given by the caller, for error messages; `url` excludes `/v1`.
     """
 
     def __init__(self, address: str, url: str, options: TransportOptions):
@@ -44,7 +41,7 @@ class RestTransport:
         outputs: Mapping[str, meta_graph_pb2.TensorInfo],
         deadline: Deadline,
     ) -> Call[dict[str, np.ndarray]]:
-        """Asks for predictions. `outputs` are those of the signature, as far as they are known."""
+        """Requests predictions. `outputs` are those of the signature, empty if unknown."""
 
         def decode(document: Any) -> dict[str, np.ndarray]:
             try:
@@ -58,17 +55,17 @@ class RestTransport:
     def metadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest, deadline: Deadline
     ) -> Call[get_model_metadata_pb2.GetModelMetadataResponse]:
-        """Asks for what a version can be asked."""
+        """Requests the signatures of a version."""
         return self._start("GET", f"{_path(request.model_spec)}/metadata", deadline, _metadata)
 
     def status(
         self, request: get_model_status_pb2.GetModelStatusRequest, deadline: Deadline
     ) -> Call[get_model_status_pb2.GetModelStatusResponse]:
-        """Asks for the states of versions."""
+        """Requests the states of versions."""
         return self._start("GET", _path(request.model_spec), deadline, _status)
 
     def close(self) -> None:
-        """Closes the connections that are not in use."""
+        """Closes the idle connections."""
         self._http.close()
 
     def _start(
@@ -79,39 +76,39 @@ class RestTransport:
         decode: Callable[[Any], Any],
         body: Callable[[], bytes] = bytes,
     ) -> "_ThreadCall":
-        def ask(given_up: threading.Event) -> Any:
+        def send(cancelled: threading.Event) -> Any:
             try:
-                answer = self._http.send(method, self._url + path, body(), deadline, given_up)
+                answer = self._http.send(method, self._url + path, body(), deadline, cancelled)
             except ServerError as error:
                 code, details = error.code(), error.details()
                 raise explained(code, details, self._address, "REST", deadline) from error
             try:
                 return decode(json.loads(answer.decode("utf-8", "surrogateescape")))
             except (ValueError, json_format.ParseError) as error:
-                details = f"{self._address} does not answer as a model server does: {error}"
+                details = f"{self._address} does not answer like a model server: {error}"
                 raise ServerError(grpc.StatusCode.INTERNAL, details) from error
 
-        return _ThreadCall(ask)
+        return _ThreadCall(send)
 
 
 class _ThreadCall(futures.Future):
-    """A call in a daemon thread. A request that has been sent cannot be cancelled."""
+    """A call in a daemon thread. Cancelling it only stops further retries."""
 
-    def __init__(self, ask: Callable[[threading.Event], Any]):
+    def __init__(self, send: Callable[[threading.Event], Any]):
         super().__init__()
-        self._given_up = threading.Event()
-        threading.Thread(target=self._run, args=(ask,), name="rest-call", daemon=True).start()
+        self._cancelled = threading.Event()
+        threading.Thread(target=self._run, args=(send,), name="rest-call", daemon=True).start()
 
-    def _run(self, ask: Callable[[threading.Event], Any]) -> None:
+    def _run(self, send: Callable[[threading.Event], Any]) -> None:
         try:
-            answer = ask(self._given_up)
+            answer = send(self._cancelled)
         except BaseException as error:
             self.set_exception(error)
         else:
             self.set_result(answer)
 
     def cancel(self) -> None:
-        self._given_up.set()
+        self._cancelled.set()
 
 
 def _path(spec: model_pb2.ModelSpec) -> str:

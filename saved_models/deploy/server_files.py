@@ -1,6 +1,6 @@
-"""An exported model ─► the files with which the stock TF Serving serves it.
+"""Writes the files for serving an exported model with TF Serving.
 
-What a server reads is filled in as messages; the texts around them are in the folder `templates`.
+The folder `templates` contains their text, to which the server's configuration is added.
 """
 
 import os
@@ -28,8 +28,7 @@ from elmo_tf.saved_models.deploy.server_options import ServerOptions
 from elmo_tf.saved_models.folders import versions_in
 from elmo_tf.saved_models.operations import needed_operations
 
-# Beside the versions: a server ignores folders whose names are no numbers.
-FOLDER = "serving"
+FOLDER = "serving"  # next to the versions: TF Serving ignores folders whose names are not numbers
 _READERS = {
     "models.config": read_models_config,
     "batching_parameters.txt": read_batching_parameters,
@@ -40,32 +39,31 @@ _FILES = (*_READERS, "compose.yaml", "kubernetes.yaml")
 _METRICS_PATH = "/monitoring/prometheus/metrics"
 _POLL_SECONDS = 60
 _BATCH_TIMEOUT_MICROS = 5000
-_WAITING_PER_THREAD = 4  # batches
+_QUEUED_BATCHES_PER_THREAD = 4
 _MIB = 2**20
 
 
 def write_server_files(
     directory: str | os.PathLike, name: str = "elmo", overwrite: bool = False, **options: Any
 ) -> str:
-    """Writes `directory/serving/`: what the stock TF Serving needs to serve an exported model.
+    """Writes `directory/serving/`, the files for serving an exported model with TF Serving.
 
-    That is `models.config`, `batching_parameters.txt` and `monitoring.config`, which the server
-    reads, and `compose.yaml` and `kubernetes.yaml`, which start it. The folder appears when the
-    first three have been read back by their definitions.
+    These are the server's configuration `models.config`, `batching_parameters.txt` and
+    `monitoring.config`, and `compose.yaml` and `kubernetes.yaml`, which start the server.
 
     Args:
-        directory: of an exported model, with its numbered versions.
-        name: what requests call the model.
-        overwrite: whether what was written there before may be replaced.
+        directory: contains the versions of an exported model.
+        name: the model's name in requests.
+        overwrite: whether to replace files of an earlier call.
         options: see `ServerOptions`.
 
     Returns:
         The path of the folder.
 
     Raises:
-        FileNotFoundError: the directory holds no exported model.
-        FileExistsError: the folder exists and `overwrite` is false, or it holds other files.
-        ValueError: an option is none of what it may be, or a version is not there.
+        FileNotFoundError: the directory contains no exported model.
+        FileExistsError: the folder exists and `overwrite` is false, or it contains other files.
+        ValueError: an option is not allowed, or a version does not exist.
     """
     options = ServerOptions(name=name, **options)
     folder = Path(directory, FOLDER)
@@ -73,8 +71,8 @@ def write_server_files(
     versions = versions_in(Path(directory))
     if not versions:
         raise FileNotFoundError(
-            f"There is no exported model in {os.fspath(directory)}: a numbered folder with "
-            "saved_model.pb is needed, which elmo-tf export writes."
+            f"There is no exported model in {os.fspath(directory)}: expected a numbered folder "
+            "with saved_model.pb, as written by elmo-tf export."
         )
     loaded = [versions[number] for number in options.loaded(versions)]
     try:
@@ -88,12 +86,11 @@ def write_server_files(
         for file, text in texts.items():
             (part / file).write_text(text, encoding="utf-8")
         for file, read in _READERS.items():
-            read(part / file)
+            read(part / file)  # checks the file
     return os.fspath(folder)
 
 
 def _texts(options: ServerOptions, directory: Path, loaded: list[Path]) -> dict[str, str]:
-    """The content of each file."""
     values = {
         **vars(options),
         "resource": options.name.lower().replace("_", "-"),
@@ -104,21 +101,22 @@ def _texts(options: ServerOptions, directory: Path, loaded: list[Path]) -> dict[
         "notes": _notes(loaded),
         **_memory(directory, loaded),
     }
+    monitoring = MonitoringConfig(prometheus_config={"enable": True, "path": _METRICS_PATH})
     messages = {
         "models.config": _models_config(options),
         "batching_parameters.txt": _batching_parameters(options),
-        "monitoring.config": _monitoring_config(),
+        "monitoring.config": monitoring,
     }
     texts = {
         file: _filled(file, values, message=text_format.MessageToString(message).rstrip())
         for file, message in messages.items()
     }
-    arguments = [f'- "{argument}"' for argument in _arguments(options)]
-    texts["compose.yaml"] = _filled("compose.yaml", values, arguments=_lines(arguments, 6))
+    arguments = "\n".join(f'- "{argument}"' for argument in _arguments(options))
+    texts["compose.yaml"] = _filled("compose.yaml", values, arguments=indent(arguments, 6 * " "))
     texts["kubernetes.yaml"] = _filled(
         "kubernetes.yaml",
         values,
-        arguments=_lines(arguments, 12),
+        arguments=indent(arguments, 12 * " "),
         **{
             file.partition(".")[0] + "_text": indent(text, " " * 4).rstrip()
             for file, text in texts.items()
@@ -149,7 +147,7 @@ def _batching_parameters(options: ServerOptions) -> Message:
     parameters = BatchingParameters(pad_variable_length_inputs=True)
     parameters.max_batch_size.value = options.max_batch_size
     parameters.batch_timeout_micros.value = _BATCH_TIMEOUT_MICROS
-    parameters.max_enqueued_batches.value = _WAITING_PER_THREAD * options.cores
+    parameters.max_enqueued_batches.value = _QUEUED_BATCHES_PER_THREAD * options.cores
     parameters.num_batch_threads.value = options.cores
     size = 1
     while size < options.max_batch_size:
@@ -159,16 +157,9 @@ def _batching_parameters(options: ServerOptions) -> Message:
     return parameters
 
 
-def _monitoring_config() -> Message:
-    config = MonitoringConfig()
-    config.prometheus_config.enable = True
-    config.prometheus_config.path = _METRICS_PATH
-    return config
-
-
 def _arguments(options: ServerOptions) -> list[str]:
-    """What the server is started with."""
-    # As in threads.py: on two cores the two directions of a biLM keep both busy by themselves.
+    """Returns the arguments of the server."""
+    # As in threads.py: the two directions of a biLM keep two cores busy.
     intra_op = 1 if options.cores <= 2 else options.cores
     arguments = [
         "--port=8500",
@@ -187,7 +178,7 @@ def _arguments(options: ServerOptions) -> list[str]:
 
 
 def _memory(directory: Path, loaded: list[Path]) -> dict[str, int]:
-    """Sizes in MiB, from those on disk; the files say how."""
+    """Estimates memory and storage in MiB; the templates explain how."""
     weights = sum(_size(version / "variables") for version in loaded)
     memory = 2 * weights + 1024
     return {
@@ -199,24 +190,23 @@ def _memory(directory: Path, loaded: list[Path]) -> dict[str, int]:
 
 
 def _size(folder: Path) -> int:
-    """Of all files in a folder, in MiB, rounded up."""
+    """Returns the total size of all files in a folder, in MiB, rounded up."""
     num_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     return -(-num_bytes // _MIB)
 
 
 def _notes(loaded: list[Path]) -> str:
-    """Comments on what these versions need of a server and its processor."""
+    """Returns comments about the server and processor that the versions need."""
     notes = []
     if operations := sorted({name for version in loaded for name in needed_operations(version)}):
         notes.append(
-            f"The model needs operations that TensorFlow itself does not have: "
-            f"{', '.join(operations)}. The server must have been built with them."
+            f"The model needs operations that are not in TensorFlow itself: "
+            f"{', '.join(operations)}. The server must be built with them."
         )
     if any(_multiplies_in_bfloat16(version) for version in loaded):
         notes.append(
             "The model multiplies in bfloat16, which is fast on processors with avx512_bf16 or "
-            "amx_bf16, and slow on others: choose the machines. Its weights are float32, on disk "
-            "and in memory."
+            "amx_bf16, and slow on all others. Its weights are float32, on disk and in memory."
         )
     return "".join(
         "#\n" + fill(note, 100, initial_indent="# ", subsequent_indent="# ") + "\n"
@@ -239,7 +229,3 @@ def _multiplies_in_bfloat16(version: Path) -> bool:
 def _filled(file: str, values: dict[str, Any], **more: str) -> str:
     template = resources.files(__package__).joinpath("templates", file)
     return Template(template.read_text(encoding="utf-8")).substitute(values, **more)
-
-
-def _lines(lines: list[str], width: int) -> str:
-    return indent("\n".join(lines), " " * width)

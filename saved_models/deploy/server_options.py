@@ -1,4 +1,4 @@
-"""What the stock TF Serving is to serve, and where: the options of `write_server_files`."""
+"""The options of `write_server_files`."""
 
 import dataclasses
 import ipaddress
@@ -8,12 +8,11 @@ from importlib import metadata
 
 from elmo_tf.threads import num_cores
 
-# What each text may be, as a pattern and in words. Names end up in URLs and in the names of
-# Kubernetes, and all of them in YAML.
+# Pattern and description of each text option. They are used in URLs, Kubernetes names and YAML.
 _TEXTS = {
     "name": (
         r"[A-Za-z]([\w-]{0,38}[A-Za-z0-9])?",
-        "at most 40 letters, digits, - and _, from a letter to a letter or digit",
+        "at most 40 letters, digits, - and _, with a letter first and no - or _ last",
     ),
     "base_path": (r"(/[\w.-]+)+", "an absolute path of letters, digits, -, _ and ."),
     "image": (r"[\w./:@-]+", "the name of an image with its tag"),
@@ -23,25 +22,24 @@ _LABEL = r"[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?"
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """How a model is served.
+    """How TF Serving serves a model.
 
     Args:
-        name: what requests call the model: letters, digits, `-` and `_`.
-        latest: int >= 1. How many versions are loaded, the newest ones.
-        versions: `"all"`, or the numbers of those to load; then `latest` does not count.
-        labels: names for versions, such as `{"stable": 1}`. These versions are loaded, and others
-            only if `versions` says so.
-        base_path: of the model within the container. Defaults to `/models/NAME`.
-        image: with its tag. Defaults to `tensorflow/serving` of the release of the installed
-            tensorflow-serving-api.
-        cores: int >= 1, that the server may use. Defaults to those of this machine.
-        max_batch_size: int >= 1. Sentences that are computed together at most; TF Serving refuses a
-            request of more.
+        name: the model's name in requests: letters, digits, `-` and `_`.
+        latest: int >= 1. The number of newest versions to load.
+        versions: `"all"`, or the numbers of the versions to load instead of the newest ones.
+        labels: names for versions, such as `{"stable": 1}`. The labelled versions are loaded, other
+            ones only if `versions` includes them.
+        base_path: path of the model in the container. Defaults to `/models/NAME`.
+        image: container image with its tag. Defaults to `tensorflow/serving` in the version of the
+            installed tensorflow-serving-api.
+        cores: int >= 1, for the server. Defaults to the number of this machine.
+        max_batch_size: int >= 1. Maximal sentences of a batch; TF Serving rejects larger requests.
         host: address of this machine to which the Compose file binds the ports.
-        port, rest_port: of this machine, in the Compose file.
+        port, rest_port: ports of this machine in the Compose file.
 
     Raises:
-        ValueError: one is none of what it may be.
+        ValueError: a value is not allowed.
     """
 
     name: str = "elmo"
@@ -65,18 +63,14 @@ class ServerOptions:
         for field, default in defaults.items():
             if getattr(self, field) is None:
                 object.__setattr__(self, field, default())
-        self._check_texts()
-        self._check_numbers()
-
-    def _check_texts(self) -> None:
         for field, (pattern, allowed) in _TEXTS.items():
             if not re.fullmatch(pattern, getattr(self, field), re.ASCII):
                 raise ValueError(f"`{field}` must be {allowed}, not {getattr(self, field)!r}.")
         for label in self.labels:
             if not re.fullmatch(_LABEL, label, re.ASCII):
                 raise ValueError(
-                    "A label must be letters, digits, -, _ and ., from a letter or digit to one, "
-                    f"not {label!r}."
+                    "A label must be letters, digits, -, _ and ., starting and ending with a "
+                    f"letter or digit, not {label!r}."
                 )
         if isinstance(self.versions, str) and self.versions != "all":
             raise ValueError(f"`versions` must be 'all' or numbers, not {self.versions!r}.")
@@ -86,8 +80,6 @@ class ServerOptions:
             raise ValueError(
                 f"`host` must be an address of this machine, such as 127.0.0.1, not {self.host!r}."
             ) from None
-
-    def _check_numbers(self) -> None:
         for field in ("latest", "cores", "max_batch_size"):
             if getattr(self, field) < 1:
                 raise ValueError(f"`{field}` must be at least 1, not {getattr(self, field)}.")
@@ -101,16 +93,16 @@ class ServerOptions:
 
     @property
     def named_versions(self) -> list[int]:
-        """The versions that are loaded because they are named; empty if the policy is another."""
+        """The versions given by number or label; empty with `versions="all"`."""
         if self.versions == "all":
             return []
         return sorted({*self.versions, *self.labels.values()})
 
     def loaded(self, found: Sequence[int]) -> list[int]:
-        """Those of the versions found in a folder that a server loads.
+        """Returns the versions, out of those found in a folder, that the server loads.
 
         Raises:
-            ValueError: one that is named is not among them.
+            ValueError: a version given by number or label does not exist.
         """
         missing = {*self.named_versions, *self.labels.values()} - set(found)
         if missing:

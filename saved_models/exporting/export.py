@@ -1,8 +1,9 @@
-"""BiLM or Elmo ─► a SavedModel for TF Serving, TF Hub and Keras, checked before it appears."""
+"""Exports a BiLM or an Elmo as a SavedModel for TF Serving, TF Hub and Keras."""
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +36,21 @@ def export(
 ) -> str:
     """Writes `directory/<version>/`, a SavedModel with the signatures of `Exported`.
 
-    The model is loaded again, both as Python does and as a server does, and compared with the live
-    one; the folder appears when it has passed. `assets` holds the shape (options.json) and the
-    vocabulary, `assets.extra` a model card (README.md).
+    The written model is loaded as in Python and as in a server, and compared with the live one;
+    the folder appears only if they agree. `assets` contains the configuration (options.json) and
+    the vocabulary, `assets.extra` a model card (README.md).
 
     Args:
-        bilm_or_elmo: a `BiLM`, whose layers are mixed evenly, or an `Elmo` with its learnt mixes.
-            What `BiLM.warm_start` left goes with it.
-        directory: of all versions of this model.
-        version: int >= 0. A server takes the highest one.
-        overwrite: whether this version may be replaced.
+        bilm_or_elmo: a `BiLM`, whose layers are mixed uniformly, or an `Elmo` with its learned
+            mixes. The initial states of `BiLM.warm_start` are included.
+        directory: contains all versions of this model.
+        version: int >= 0. Servers load the highest one.
+        overwrite: whether to replace an existing version.
         precision, free_characters, tokenizer: see `Exported`.
-        vocabulary: the one that a biLM of characters was trained with, to lie beside it. A biLM of
-            whole tokens brings its own.
-        warmup: sentences that TF Serving embeds when it loads the model, before anybody asks.
-        check: whether the written model is compared with the live one, which takes most of the
+        vocabulary: the training vocabulary of a character biLM, to be stored with the model. A
+            biLM over words includes its own.
+        warmup: sentences that TF Serving embeds when it loads the model, before any request.
+        check: whether to compare the written model with the live one, which takes most of the
             time.
 
     Returns:
@@ -57,74 +58,73 @@ def export(
 
     Raises:
         FileExistsError: the version exists and `overwrite` is false.
-        TypeError: `bilm_or_elmo` is neither.
-        ValueError: it cannot be exported, see `Exported`.
+        TypeError: `bilm_or_elmo` is neither a `BiLM` nor an `Elmo`.
+        ValueError: the model cannot be exported, see `Exported`.
         RuntimeError: the written model differs from the live one.
         OSError: the files cannot be written.
     """
-    check_version(version)
     if isinstance(bilm_or_elmo, Elmo):
         warn_of_layer_norm(bilm_or_elmo)
-    path = Path(directory) / str(version)
-    refuse_pattern(path)
-    check_new_version(directory, version, overwrite)
-    with (
-        atomic_directory(path, overwrite, VERSION_FILES) as part,
-        tempfile.TemporaryDirectory() as assets,
-    ):
+    with new_version(directory, version, overwrite) as (part, path):
         exported = Exported(bilm_or_elmo, precision, free_characters, tokenizer)
-        exported.assets = _assets(Path(assets), exported, vocabulary)
-        write_saved_model(exported, part, path)
+        vocabulary = exported.bilm.vocabulary or vocabulary
+        with tempfile.TemporaryDirectory() as assets:
+            write_json(Path(assets, OPTIONS_FILE), exported.bilm.config.to_options())
+            if vocabulary is not None:
+                vocabulary.save(Path(assets, VOCABULARY_FILE))
+            write_saved_model(exported, part, path, Path(assets))
         if check:
             verify(part, exported)
-        extra = part / "assets.extra"
-        extra.mkdir()
-        (extra / "README.md").write_text(model_card(part, exported), encoding="utf-8")
+        write_card(part, model_card(part, exported))
         if warmup:
             write_warmup(part, list(warmup))
     return os.fspath(path)
 
 
 def warn_of_layer_norm(elmo: Elmo) -> None:
-    """Warns of what an exported model answers, if its layers are normalised."""
+    """Warns if the outputs of an exported model depend on the batch."""
     if elmo.layer_norm:
         logging.warning(
-            "This Elmo normalises each layer over the whole batch (layer_norm=True): what the "
-            "exported model answers for a sentence depends on the sentences beside it."
+            "This Elmo normalizes each layer over the batch (layer_norm=True): the vectors of the "
+            "exported model for a sentence depend on the other sentences of the batch."
         )
 
 
-def check_version(version: Any) -> None:
-    """Refuses what cannot be the number of a version.
+@contextlib.contextmanager
+def new_version(
+    directory: str | os.PathLike, version: Any, overwrite: bool
+) -> Iterator[tuple[Path, Path]]:
+    """Yields a temporary folder for a version, and its final path, where it is moved on success.
 
     Raises:
-        ValueError: it cannot.
+        FileExistsError: the version exists and `overwrite` is false.
+        ValueError: `version` is not an integer of at least 0.
     """
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
         raise ValueError(f"`version` must be an integer of at least 0. Received: {version!r}")
+    path = Path(directory) / str(version)
+    refuse_pattern(path)
+    check_new_version(directory, version, overwrite)
+    with atomic_directory(path, overwrite, VERSION_FILES) as part:
+        yield part, path
 
 
-def write_saved_model(exported: Any, folder: Path, path: Path) -> None:
-    """Writes a SavedModel of an object and its `signatures`.
-
-    Args:
-        exported: the object.
-        folder: to be written to.
-        path: where it will stand, for errors.
+def write_saved_model(exported: Any, folder: Path, path: Path, assets: Path) -> None:
+    """Writes a SavedModel with the `signatures` of `exported` and the files of a folder as assets.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: `folder` cannot be written; the message names the final `path`.
     """
+    files = sorted(assets.iterdir())
+    exported.assets = [tf.saved_model.Asset(os.fspath(file)) for file in files]
     try:
         tf.saved_model.save(exported, os.fspath(folder), signatures=exported.signatures)
     except tf.errors.OpError as error:
         raise OSError(f"Cannot write {path}: {error.message}") from None
 
 
-def _assets(folder: Path, exported: Exported, vocabulary: Vocabulary | None) -> list[Any]:
-    """Files that TensorFlow copies into the folder `assets` of an exported model."""
-    write_json(folder / OPTIONS_FILE, exported.bilm.config.to_options())
-    vocabulary = exported.bilm.vocabulary or vocabulary
-    if vocabulary is not None:
-        vocabulary.save(folder / VOCABULARY_FILE)
-    return [tf.saved_model.Asset(os.fspath(path)) for path in sorted(folder.iterdir())]
+def write_card(folder: Path, card: str) -> None:
+    """Writes the model card of a version."""
+    extra = folder / "assets.extra"
+    extra.mkdir()
+    (extra / "README.md").write_text(card, encoding="utf-8")

@@ -1,7 +1,9 @@
-"""Exported model ─► a Keras layer."""
+"""An exported model as a Keras layer."""
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -13,56 +15,53 @@ from elmo_tf.text.inputs import checked_inputs, token_batch
 
 
 def load(path: str | os.PathLike, trainable: bool = False) -> "ExportedElmo":
-    """A Keras layer over an exported model.
+    """Loads an exported model as a Keras layer.
 
     Args:
-        path: of one version (`directory/1`), or of the folder of all, for the newest.
-        trainable: whether the task trains its weights.
+        path: of one version (`directory/1`), or of the folder of all versions, for the newest.
+        trainable: whether the weights are trained with the task.
 
     Raises:
         FileNotFoundError: there is no exported model.
-        ValueError: it is a SavedModel of another kind.
+        ValueError: the SavedModel was not exported by elmo_tf.
     """
     return ExportedElmo(path, trainable=trainable)
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class ExportedElmo(keras.layers.Layer):
-    """The `elmo` output of an exported model, as a layer of a Keras model.
+    """A Keras layer that returns the `elmo` output of an exported model.
 
-    A `.keras` file keeps the path and the weights, so the exported model must still be there when
-    the file is loaded.
+    A `.keras` file contains the path and the weights: loading it needs the exported model.
 
     Args:
         path: see `load`.
         trainable: bool. Whether the weights are trained. Defaults to False.
 
     Call arguments:
-        inputs: sentences, or tokens, as `BiLM` takes them; symbolic ones too.
+        inputs: sentences or tokens, eager or symbolic, see `BiLM`.
         lengths: int (batch,) or None. Real tokens of each row.
         training: bool.
 
     Returns:
-        float (batch, token, feature), zero at masked tokens, with its mask. As wide as the layers
-        of the biLM.
+        float (batch, token, output_dim), zero at masked tokens, with its mask.
 
     Raises:
         FileNotFoundError, ValueError: see `load`.
-        TypeError: the inputs are no strings.
+        TypeError: the inputs are not strings.
     """
 
     def __init__(self, path: str | os.PathLike, trainable: bool = False, **kwargs):
         super().__init__(trainable=trainable, **kwargs)
         self.model_path = os.fspath(path)
-        # In a holder that Keras does not look into: what is tracked are the weights below.
-        self._holder = _Loaded(_version(Path(path)))
-        model = self._holder.model
+        model = _load(_version_folder(Path(path)))
+        self._untracked = SimpleNamespace(model=model)  # only the weights below are tracked
         trained = {variable.ref() for variable in model.trainable_variables}
         for variable in model.variables:
             self._track_variable(_wrap(variable, variable.ref() in trained))
         elmo = model.signatures["serving_default"].structured_outputs["elmo"]
         self._dim = elmo.shape[-1]
-        # Within a model all layers need names of their own.
+        # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self.supports_masking = True
         self.built = True
@@ -81,7 +80,7 @@ class ExportedElmo(keras.layers.Layer):
         return outputs
 
     def call(self, inputs, lengths=None, training=False):
-        model = self._holder.model
+        model = self._untracked.model
         if inputs.shape.rank == 1 and lengths is None:
             outputs = model(inputs, training=bool(training and self.trainable))
         else:
@@ -107,28 +106,26 @@ class ExportedElmo(keras.layers.Layer):
         return {**super().get_config(), "path": self.model_path}
 
 
-class _Loaded:
-    def __init__(self, path: Path):
-        try:
-            register_operations(path)
-            self.model = tf.saved_model.load(os.fspath(path))
-        except (OSError, tf.errors.OpError) as error:
-            raise ValueError(f"Cannot load {path}: {error}") from None
-        signatures = getattr(self.model, "signatures", {})
-        for name in ("serving_default", "tokens"):
-            if name not in signatures or "elmo" not in signatures[name].structured_outputs:
-                raise ValueError(
-                    f"{path} is a SavedModel of another kind: it has no signature {name} with an "
-                    "output elmo."
-                )
-        if not hasattr(self.model, "trainable_variables"):
+def _load(path: Path) -> Any:
+    try:
+        register_operations(path)
+        model = tf.saved_model.load(os.fspath(path))
+    except (OSError, tf.errors.OpError) as error:
+        raise ValueError(f"Cannot load {path}: {error}") from None
+    signatures = getattr(model, "signatures", {})
+    for name in ("serving_default", "tokens"):
+        if name not in signatures or "elmo" not in signatures[name].structured_outputs:
             raise ValueError(
-                f"{path} is a SavedModel of another kind: it does not list its variables."
+                f"{path} is a SavedModel of another kind: it has no signature {name} with an "
+                "output elmo."
             )
+    if not hasattr(model, "trainable_variables"):
+        raise ValueError(f"{path} is a SavedModel of another kind: it does not list its variables.")
+    return model
 
 
 def _wrap(variable: tf.Variable, trainable: bool) -> keras.Variable:
-    """A Keras variable over the very memory that the loaded function reads."""
+    """Wraps a variable of the loaded model as a Keras variable that shares its memory."""
     wrapper = keras.Variable(
         tf.zeros(variable.shape, variable.dtype),
         trainable=trainable,
@@ -138,13 +135,13 @@ def _wrap(variable: tf.Variable, trainable: bool) -> keras.Variable:
     return wrapper
 
 
-def _version(path: Path) -> Path:
+def _version_folder(path: Path) -> Path:
     if (path / "saved_model.pb").is_file():
         return path
     versions = versions_in(path)
     if not versions:
         raise FileNotFoundError(
-            f"There is no exported model in {path}: saved_model.pb, or a numbered folder with it, "
-            "is needed."
+            f"There is no exported model in {path}: expected saved_model.pb, or numbered folders "
+            "that contain it."
         )
     return versions[max(versions)]

@@ -1,4 +1,4 @@
-"""An exported model ─► its model card, for people who find it on a server."""
+"""The model card of an exported model."""
 
 import os
 from collections.abc import Mapping
@@ -12,67 +12,63 @@ from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.operations import needed_operations
 
 _MEANINGS = {
-    "default": "mean of `elmo` over the tokens of a sentence, zeros without any",
+    "default": "mean of `elmo` over the tokens of a sentence, zeros for an empty sentence",
     "elmo": "mix of all layers",
-    "ends": "of `text` alone: the byte of the text behind each token",
-    "sequence_len": "tokens of each sentence",
-    "starts": "of `text` alone: the first byte of each token",
-    "tokens": 'of `text` alone: the tokens, padded with ""',
-    "word_emb": "vectors of the tokens by themselves",
+    "ends": "only `text`: byte offset of the end of each token",
+    "sequence_len": "number of tokens of each sentence",
+    "starts": "only `text`: byte offset of the start of each token",
+    "tokens": 'only `text`: the tokens, padded with ""',
+    "word_emb": "context-independent vectors of the tokens",
 }
 
 
 def model_card(path: str | os.PathLike, exported: Exported) -> str:
-    """Markdown about a SavedModel: its shape, its signatures, and what a server needs for it.
-
-    Args:
-        path: the SavedModel.
-        exported: what it was written from.
-    """
+    """Returns a Markdown model card of the SavedModel at `path`."""
     paragraphs = [
-        "# ELMo: contextual vectors of words",
+        "# ELMo: contextual word vectors",
         "Written by elmo_tf "
-        f"{__version__} with TensorFlow {tf.__version__}. Each token of a sentence gets vectors "
-        "that depend on the sentence, from all layers of a language model (Peters et al. 2018, "
-        "Deep contextualized word representations).",
-        "## Shape",
-        table(("what", "value"), _shape(exported)),
+        f"{__version__} with TensorFlow {tf.__version__}. The vectors of a token depend on its "
+        "sentence; they come from all layers of a language model (Peters et al. 2018, Deep "
+        "contextualized word representations).",
+        "## Configuration",
+        table(("property", "value"), _configuration(exported)),
         "## Signatures",
         table(("signature", "inputs"), signature_rows(exported.signatures)),
-        "All give these outputs:",
+        "All signatures return these outputs:",
         table(("output", "dtype and shape", "meaning"), _outputs(exported)),
-        *_of_mixes(exported),
-        "## What a server needs",
-        _needed(path),
+        "## Mix",
+        table(("mix", "weights of the layers", "scale"), _mixes(exported)),
+        "## Server requirements",
+        _requirements(path),
     ]
     return "\n\n".join(paragraphs) + "\n"
 
 
-def _shape(exported: Exported) -> list[tuple[str, Any]]:
+def _configuration(exported: Exported) -> list[tuple[str, Any]]:
     bilm = exported.bilm
     lstm, char_cnn = bilm.config.lstm, bilm.config.char_cnn
     num_weights = sum(int(np.prod(variable.shape)) for variable in exported.variables)
     warm = np.any(np.asarray(bilm.initial_state))
     tokens = (
-        f"{bilm.config.num_tokens:,} whole tokens"
+        f"a vocabulary of {bilm.config.num_tokens:,} words"
         if char_cnn is None
-        else f"characters, at most {char_cnn.max_chars} ids a token"
+        else f"characters, at most {char_cnn.max_chars} ids per token"
     )
     return [
-        ("reads", tokens),
+        ("input", tokens),
         ("directions", "forward and backward" if bilm.config.bidirectional else "forward"),
-        ("LSTM layers of a direction", lstm.num_layers),
-        ("cells of an LSTM", lstm.dim),
-        ("width of a direction", lstm.projection_dim),
-        ("width of a vector", bilm.config.output_dim),
+        ("LSTM layers per direction", lstm.num_layers),
+        ("LSTM cells", lstm.dim),
+        ("vector width per direction", lstm.projection_dim),
+        ("vector width", bilm.config.output_dim),
         ("weights", f"{num_weights:,}"),
-        ("precision of products", bilm.compute_dtype),
-        ("state at the start of a sentence", "of a warm start" if warm else "zeros"),
+        ("precision of matrix products", bilm.compute_dtype),
+        ("initial LSTM state", "from a warm start" if warm else "zeros"),
     ]
 
 
 def signature_rows(signatures: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """For each signature its name, and what it takes."""
+    """Returns a table row per signature: its name and its inputs."""
     rows = []
     for name, function in signatures.items():
         if hasattr(function, "get_concrete_function"):
@@ -84,7 +80,7 @@ def signature_rows(signatures: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _outputs(exported: Exported) -> list[tuple[str, str, str]]:
-    # That of raw text has all outputs that the others have.
+    # The signature of raw text has all outputs of the others.
     name = "text" if "text" in exported.signatures else "default"
     found = exported.signatures[name].get_concrete_function().structured_outputs
     return [
@@ -95,42 +91,41 @@ def _outputs(exported: Exported) -> list[tuple[str, str, str]]:
 
 def _meaning(name: str, exported: Exported) -> str:
     if name.startswith("lstm_outputs"):
-        return f"LSTM layer {name.removeprefix('lstm_outputs')} of each direction"
+        return f"LSTM layer {name.removeprefix('lstm_outputs')}, both directions concatenated"
     number = name.rpartition("_")[2]
     if number.isdecimal():
-        return f"the same of mix {number}"
+        return f"the same for mix {number}"
     if name == "elmo" and exported.top_only:
         return "the top layer, scaled"
     return _MEANINGS[name]
 
 
-def _of_mixes(exported: Exported) -> list[str]:
+def _mixes(exported: Exported) -> list[tuple[int, str, str]]:
     rows = []
     for index, mix in enumerate(exported.mixes):
         weights, scale = mix.mixing_weights()
-        shares = ", ".join(f"{share:.3f}" for share in weights)
-        rows.append((index, shares, f"{scale:.3f}"))
-    return ["## Mix", table(("mix", "share of each layer", "scale"), rows)]
+        rows.append((index, ", ".join(f"{weight:.3f}" for weight in weights), f"{scale:.3f}"))
+    return rows
 
 
-def _needed(path: str | os.PathLike) -> str:
+def _requirements(path: str | os.PathLike) -> str:
     names = needed_operations(path)
     if not names:
-        return "Nothing but TensorFlow's own operations."
+        return "Only TensorFlow's own operations."
     shown = ", ".join(f"`{name}`" for name in names)
     return (
-        f"The operations {shown} of tensorflow-text: in Python `import tensorflow_text` before the "
-        "model is loaded; a server must have been built with them."
+        f"The operations {shown} of tensorflow-text: in Python, `import tensorflow_text` before "
+        "loading the model; a server must be built with them."
     )
 
 
 def type_name(spec: Any) -> str:
-    """The dtype and shape of a tensor, for people."""
+    """Formats the dtype and shape of a tensor."""
     shape = ", ".join("?" if size is None else str(size) for size in spec.shape)
     return f"{spec.dtype.name} ({shape})"
 
 
 def table(head: tuple, rows: list[tuple]) -> str:
-    """A table in Markdown."""
+    """Formats a Markdown table."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

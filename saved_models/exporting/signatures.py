@@ -1,5 +1,6 @@
-"""BiLM or Elmo ─► what an exported model can be asked: its signatures and their outputs."""
+"""The signatures and outputs of an exported BiLM or Elmo."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
@@ -19,37 +20,37 @@ SEQUENCE_LEN = tf.TensorSpec((None,), tf.int32, name="sequence_len")
 
 
 class Exported(tf.train.Checkpoint):
-    """A biLM with a mix, as TensorFlow saves it: functions and their variables, nothing of Keras.
+    """A biLM with its mixes, as functions and raw variables that TensorFlow can save.
 
-    `model(strings, training=False)` and all signatures give the same outputs:
+    `model(strings, training=False)` and all signatures return the same outputs:
 
-    - `word_emb`: float (batch, token, projection_dim), the tokens' own vectors;
-    - `lstm_outputs1` …: float (batch, token, output_dim), the layers of the biLM, as wide as all
-      its directions (2 · projection_dim, or projection_dim of the forward one alone);
+    - `word_emb`: float (batch, token, projection_dim), the token encoder's vectors;
+    - `lstm_outputs1` …: float (batch, token, output_dim), the layers of the biLM; output_dim is
+      2 · projection_dim, or projection_dim for a forward language model;
     - `elmo`: the same shape, the mix of all layers;
-    - `default`: float (batch, output_dim), the mean of `elmo` over a sentence's tokens,
-      zeros for an empty sentence;
-    - `sequence_len`: int32 (batch,), the tokens of each sentence;
-    - of an `Elmo` with several mixes, `elmo_1`, `default_1` … of the further ones. The signature
-      `mix_1` gives that mix as `elmo` and `default`, and so on, from `mix_0` on.
+    - `default`: float (batch, output_dim), the mean of `elmo` over the tokens of a sentence, zeros
+      for an empty sentence;
+    - `sequence_len`: int32 (batch,), the number of tokens of each sentence;
+    - if an `Elmo` has several mixes, `elmo_1`, `default_1` … for the further ones. The signatures
+      `mix_0`, `mix_1` … return one mix each, as `elmo` and `default`.
 
     Args:
-        source: a `BiLM`, for a uniform mix, or an `Elmo`. No dropout is exported.
-        precision: "float32" or "bfloat16", of products; None for that of the biLM. Outputs and
-            weights are float32.
-        free_characters: whether the signature `char_ids` takes tokens of any number of character
-            ids up to the biLM's `max_chars`, all alike in a request, and not of that one alone.
-        tokenizer: has `split_with_offsets`, as the splitters of tensorflow-text do; adds the
-            signature `text` for raw text. Its outputs have besides `tokens`, string (batch, token),
-            padded with `""`, and their `starts` and `ends` in bytes, int64 (batch, token).
+        source: a `BiLM`, for a uniform mix, or an `Elmo`. Dropout is not exported.
+        precision: "float32" or "bfloat16", of matrix products; None for that of the biLM. Outputs
+            and weights are float32.
+        free_characters: whether the signature `char_ids` accepts any number of character ids per
+            token up to the biLM's `max_chars`, the same for all tokens of a request. By default it
+            accepts exactly `max_chars`.
+        tokenizer: has `split_with_offsets`, like the splitters of tensorflow-text; adds the
+            signature `text` for raw text. It also returns `tokens`, string (batch, token) padded
+            with `""`, and their byte offsets `starts` and `ends`, int64 (batch, token).
 
     Attributes:
-        variables, trainable_variables, regularization_losses: as the interface of reusable
-            SavedModels wants them.
+        variables, trainable_variables, regularization_losses: the reusable SavedModel interface.
 
     Raises:
-        TypeError: `source` is neither, or `tokenizer` is no splitter.
-        ValueError: an unknown precision, or the biLM is stateful or keeps the boundaries.
+        TypeError: `source` is neither a `BiLM` nor an `Elmo`, or `tokenizer` is not a splitter.
+        ValueError: the precision is unknown, or the biLM is stateful or keeps the boundaries.
 
     Source: the interface of the ELMo module for TensorFlow Hub.
     """
@@ -64,8 +65,8 @@ class Exported(tf.train.Checkpoint):
         super().__init__()
         if tokenizer is not None and not hasattr(tokenizer, "split_with_offsets"):
             raise TypeError(
-                "`tokenizer` must have a method split_with_offsets, as PunctuationSplitter and the "
-                f"splitters of tensorflow-text have. Received: {tokenizer!r}"
+                "`tokenizer` must have a method split_with_offsets, like PunctuationSplitter and "
+                f"the splitters of tensorflow-text. Received: {tokenizer!r}"
             )
         bilm, mixes, l2, top_only = _parts(source, precision)
         weights = [*bilm.weights, *(weight for mix in mixes for weight in mix.weights)]
@@ -76,35 +77,38 @@ class Exported(tf.train.Checkpoint):
             self.regularization_losses = [_penalty(mix, l2) for mix in mixes]
         if bilm.vocabulary is not None:
             self.vocabulary = bilm.vocabulary.table
-        self._held = _Untracked(bilm, mixes, top_only, tokenizer)
-        self._held.outputs_of_vectors = self._of_vectors()
+        # Hidden from TensorFlow's tracking, which would save Keras weights a second time.
+        self._untracked = SimpleNamespace(
+            bilm=bilm, mixes=mixes, top_only=top_only, tokenizer=tokenizer
+        )
+        self._untracked.outputs_of_vectors = self._of_vectors()
         for training in (False, True):
             self.__call__.get_concrete_function(SENTENCES, training=training)
-        self._held.signatures = self._signatures(free_characters)
+        self._untracked.signatures = self._signatures(free_characters)
 
     @property
     def bilm(self) -> BiLM:
-        """The biLM that is exported, in the precision of the export."""
-        return self._held.bilm
+        """The exported biLM, in the precision of the export."""
+        return self._untracked.bilm
 
     @property
     def mixes(self) -> list[ScalarMix]:
-        """The mixes that are exported."""
-        return self._held.mixes
+        """The exported mixes."""
+        return self._untracked.mixes
 
     @property
     def top_only(self) -> bool:
-        """Whether a mix scales the top layer alone."""
-        return self._held.top_only
+        """Whether the mixes only scale the top layer."""
+        return self._untracked.top_only
 
     @property
     def signatures(self) -> dict[str, Any]:
-        """The functions by the names under which they are saved."""
-        return self._held.signatures
+        """The functions by signature name."""
+        return self._untracked.signatures
 
     @tf.function
     def __call__(self, strings: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
-        """Outputs for whole sentences, string (batch,), split where `str.split()` would."""
+        """Returns the outputs for sentences, string (batch,), split like `str.split()`."""
         return self.of_tokens(*token_batch(strings, None))
 
     @tf.function(input_signature=[SENTENCES])
@@ -114,7 +118,7 @@ class Exported(tf.train.Checkpoint):
 
     @tf.function(input_signature=[TOKENS, SEQUENCE_LEN])
     def of_tokens(self, tokens: tf.Tensor, sequence_len: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The signature `tokens`. What stands behind a sentence's length is ignored."""
+        """The signature `tokens`. Elements beyond the length of a sentence are ignored."""
         return self._outputs(tokens, sequence_len)
 
     def _signatures(self, free_characters: bool) -> dict[str, Any]:
@@ -130,7 +134,7 @@ class Exported(tf.train.Checkpoint):
         if len(self.mixes) > 1:
             for index in range(len(self.mixes)):
                 signatures[f"mix_{index}"] = self._of_mix(index)
-        if self._held.tokenizer is not None:
+        if self._untracked.tokenizer is not None:
             signatures["text"] = self._of_text()
         return signatures
 
@@ -139,10 +143,10 @@ class Exported(tf.train.Checkpoint):
 
         @tf.function(input_signature=[spec])
         def of_char_ids(char_ids):
-            # A server that batches pads with copies of the first id, which is where a word begins,
-            # or 0. No token is such a row.
-            is_filling = tf.reduce_all(char_ids == BEGIN_WORD, axis=-1)  # (batch, token)
-            real = is_token(char_ids) & ~is_filling
+            # Servers that batch pad with copies of the first id, which is BEGIN_WORD or 0. No token
+            # consists of these alone.
+            is_padding = tf.reduce_all(char_ids == BEGIN_WORD, axis=-1)  # (batch, token)
+            real = is_token(char_ids) & ~is_padding
             return self._outputs(char_ids, row_lengths(real, None))
 
         return of_char_ids
@@ -162,7 +166,7 @@ class Exported(tf.train.Checkpoint):
     def _of_text(self) -> Any:
         @tf.function(input_signature=[SENTENCES])
         def of_text(strings):
-            tokens, starts, ends = self._held.tokenizer.split_with_offsets(strings)
+            tokens, starts, ends = self._untracked.tokenizer.split_with_offsets(strings)
             lengths = tf.cast(tokens.row_lengths(), tf.int32)
             padded = tokens.to_tensor("")
             offsets = {"starts": starts.to_tensor(), "ends": ends.to_tensor()}
@@ -172,10 +176,10 @@ class Exported(tf.train.Checkpoint):
 
     def _outputs(self, inputs: tf.Tensor, lengths: tf.Tensor) -> dict[str, tf.Tensor]:
         inputs, lengths = checked_inputs(inputs, lengths)
-        return self._held.outputs_of_vectors(*self.bilm.token_vectors(inputs, lengths))
+        return self._untracked.outputs_of_vectors(*self.bilm.token_vectors(inputs, lengths))
 
     def _of_vectors(self) -> Any:
-        """All outputs from the result of `BiLM.token_vectors`: one graph for all signatures."""
+        """Returns `_outputs_of_vectors` as one graph, which all signatures share."""
         specs = [
             tf.TensorSpec(
                 (None, None, self.bilm.config.lstm.projection_dim), self.bilm.compute_dtype
@@ -189,7 +193,7 @@ class Exported(tf.train.Checkpoint):
         layers, mask = outputs["layers"], outputs["mask"]  # (batch, layer, token, feature)
         layers = tf.cast(layers, tf.float32)
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        # Every padded position of the mix is zero, so the sum is over real tokens.
+        # The mix is zero at padded positions, so the sum is over real tokens.
         count = tf.cast(tf.maximum(lengths, 1), tf.float32)[:, tf.newaxis]
         lstm = self.bilm.config.lstm
         found = {
@@ -209,32 +213,20 @@ def _penalty(mix: ScalarMix, l2: float) -> Any:
 
 
 def _of_index(name: str, index: int) -> str:
-    """The name of an output of a mix."""
+    """Returns the name of an output of a mix."""
     return f"{name}_{index}" if index else name
 
 
-class _Untracked:
-    """Hides Keras objects from TensorFlow's tracking: saving one makes second copies of weights."""
-
-    def __init__(self, bilm: BiLM, mixes: list[ScalarMix], top_only: bool, tokenizer: Any):
-        self.bilm = bilm
-        self.mixes = mixes
-        self.top_only = top_only
-        self.tokenizer = tokenizer
-        self.signatures: dict[str, Any] = {}
-        self.outputs_of_vectors: Any = None
-
-
 def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], float, bool]:
-    """The biLM, mixes of the export's own, their penalty, and whether they are of the top layer."""
+    """Returns the biLM, copies of the mixes, their L2 penalty, and `top_only`."""
     if precision is not None:
         check_choice(precision, "precision", PRECISIONS)
     if isinstance(source, BiLM):
-        bilm, learnt, top_only = source, [], False
+        bilm, learned, top_only = source, [], False
     elif isinstance(source, Elmo):
         if not source.built:
             source.build()
-        bilm, learnt, top_only = source.bilm, source.mixes, source.top_only
+        bilm, learned, top_only = source.bilm, source.mixes, source.top_only
     else:
         raise TypeError(
             f"A BiLM or an Elmo can be exported. Received: {source!r} "
@@ -242,26 +234,26 @@ def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], f
         )
     if bilm.stateful:
         raise ValueError(
-            "A stateful biLM cannot be exported: a server would mix up the texts of all who ask. "
+            "A stateful biLM cannot be exported: a server would mix up the texts of its clients. "
             "Load it with stateful=False."
         )
     if bilm.keep_boundaries:
         raise ValueError(
-            "A biLM that keeps the boundaries cannot be exported: `sequence_len` counts tokens "
-            "alone. Load it with keep_boundaries=False."
+            "A biLM that keeps the boundaries cannot be exported: `sequence_len` does not count "
+            "them. Load it with keep_boundaries=False."
         )
     if precision not in (None, bilm.compute_dtype):
         bilm = copied_bilm(bilm, PRECISIONS[precision])
-    layer_norm = bool(learnt and learnt[0].layer_norm)
-    equal_shares = bool(learnt and learnt[0].equal_shares)
+    layer_norm = bool(learned and learned[0].layer_norm)
+    equal_shares = bool(learned and learned[0].equal_shares)
     mixes = []
-    for index in range(len(learnt) or 1):
+    for index in range(len(learned) or 1):
         name = _of_index("aggregation", index)
         mix = ScalarMix(
             layer_norm=layer_norm, equal_shares=equal_shares, dtype="float32", name=name
         )
         mix.build((None, 1 if top_only else bilm.config.lstm.num_layers + 1, None, None))
         mixes.append(mix)
-    for mix, source_mix in zip(mixes, learnt, strict=False):
+    for mix, source_mix in zip(mixes, learned, strict=False):
         mix.set_weights(source_mix.get_weights())
-    return bilm, mixes, learnt[0].l2 if learnt else 0.0, top_only
+    return bilm, mixes, learned[0].l2 if learned else 0.0, top_only

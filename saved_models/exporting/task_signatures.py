@@ -1,5 +1,6 @@
-"""TaskModel ─► the functions and raw variables that its SavedModel consists of."""
+"""The signatures and outputs of an exported task model."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
@@ -12,11 +13,11 @@ PAIR_SEPARATOR = "\t"
 
 
 class ExportedTask(tf.train.Checkpoint):
-    """What of a task model is exported: strings in, labels and probabilities out.
+    """A task model as functions and raw variables that TensorFlow can save.
 
-    `serving_default` and `default` take `strings` (batch,), sentences that are split where
-    `str.split()` would; a model of two texts takes both in one string, with a tab between them, and
-    by the signature `pair` apart, such as `premise` and `hypothesis`. `tokens` takes `tokens`
+    `serving_default` and `default` take `strings` (batch,), sentences that are split like
+    `str.split()`. A model of two texts takes both in one string, separated by a tab, or separately
+    by the signature `pair`, such as `premise` and `hypothesis`. `tokens` takes `tokens`
     (batch, token) padded with `""`, and `sequence_len` (batch,). The outputs are those of
     `TaskModel.predictions`.
 
@@ -24,7 +25,7 @@ class ExportedTask(tf.train.Checkpoint):
         model: a `TaskModel`.
 
     Raises:
-        TypeError: `model` is none.
+        TypeError: `model` is not a `TaskModel`.
     """
 
     def __init__(self, model: TaskModel):
@@ -37,18 +38,19 @@ class ExportedTask(tf.train.Checkpoint):
         values = {weight.value.ref(): weight.value for weight in model.weights}
         self.variables = list(values.values())
         self.tables = _tables(model)
-        self._held = _Untracked(model)
-        self._held.signatures = self._signatures()
+        # Hidden from TensorFlow's tracking, which would save Keras weights a second time.
+        self._untracked = SimpleNamespace(model=model)
+        self._untracked.signatures = self._signatures()
 
     @property
     def model(self) -> TaskModel:
         """The task model."""
-        return self._held.model
+        return self._untracked.model
 
     @property
     def signatures(self) -> dict[str, Any]:
-        """The functions by the names under which they are saved."""
-        return self._held.signatures
+        """The functions by signature name."""
+        return self._untracked.signatures
 
     def _signatures(self) -> dict[str, Any]:
         of_strings = tf.function(self._of_strings, [SENTENCES])
@@ -76,16 +78,8 @@ class ExportedTask(tf.train.Checkpoint):
         return self.model.predictions(tf.where(real, tokens, ""))
 
 
-class _Untracked:
-    """Hides a Keras model from TensorFlow's tracking: saving one makes second copies of weights."""
-
-    def __init__(self, model: TaskModel):
-        self.model = model
-        self.signatures: dict[str, Any] = {}
-
-
 def _tables(model: TaskModel) -> list[Any]:
-    """Where words are looked up, in layers of whatever kind."""
+    """Returns the lookup tables of all layers."""
     found = (getattr(layer, "lookup_table", None) for layer in model._flatten_layers())
     tables = [table for table in found if table is not None]
     if model.elmo is not None and model.elmo.bilm.vocabulary is not None:

@@ -1,4 +1,4 @@
-"""Raw text ─► tokens, within an exported model, by an operation of tensorflow-text."""
+"""Tokenization of raw text inside an exported model, with tensorflow-text."""
 
 import tensorflow as tf
 
@@ -9,22 +9,22 @@ _PUNCTUATION = r"[\pP\pS]"
 
 
 class PunctuationSplitter:
-    """Splits at white space, and makes a token of every punctuation mark and symbol.
+    """Splits at white space and around every punctuation mark and symbol.
 
-    Nothing else changes: case and accents stay. It needs tensorflow-text, and so does whoever loads
-    a model that was exported with it.
+    Case and accents are preserved. Needs tensorflow-text, both for export and for loading the
+    exported model.
     """
 
     def split_with_offsets(
         self, text: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """Splits text, as the splitters of tensorflow-text do.
+        """Splits text; the interface of the splitters of tensorflow-text.
 
         Args:
             text: string (batch,).
 
         Returns:
-            The tokens, and where each begins and ends in its text, in bytes: (batch, token) each.
+            The tokens and their start and end offsets in bytes, (batch, token) each.
         """
         import tensorflow_text
 

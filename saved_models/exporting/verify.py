@@ -1,4 +1,4 @@
-"""A written SavedModel against the live model: loaded twice, its weights counted, its gradients."""
+"""Compares a written SavedModel with the live model: outputs, weights and gradients."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,30 +11,26 @@ import tensorflow as tf
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.text.char_ids import char_ids
 
-# Of unlike lengths, with nothing in one, and with a token longer than most models keep.
+# Of different lengths, with an empty sentence and a token that most models truncate.
 SENTENCES = (
     "The bank raised its rates .",
     "",
     "They sat on the bank of the river and talked until dark .",
     f"Zürich 서울 \N{GRINNING FACE} {'long' * 20} 3.14",
 )
-# Relative and absolute. In bfloat16 what TensorFlow fuses decides what is rounded.
+# Relative and absolute. In bfloat16, rounding depends on which operations TensorFlow fuses.
 TOLERANCES = {"float32": 1e-5, "bfloat16": 0.05}
 
 
 def verify(path: str | os.PathLike, exported: Exported) -> None:
-    """Compares a SavedModel with the model that it was written from.
+    """Compares a SavedModel with the live model.
 
-    It is loaded as Python loads it, and in a session, as a server does; every signature must give
-    what the live model gives. The files must hold each weight once, and every trainable weight must
-    get a gradient.
-
-    Args:
-        path: the SavedModel.
-        exported: the live model.
+    It is loaded by Python and in a session, as in a server; all signatures must return the outputs
+    of the live model. The files must contain each weight once, and all trainable weights must have
+    gradients.
 
     Raises:
-        RuntimeError: something differs; the message says what.
+        RuntimeError: the models differ; the message names the difference.
     """
     inputs = _inputs(exported)
     tolerance = TOLERANCES[exported.bilm.compute_dtype]
@@ -51,19 +47,19 @@ def compare_signatures(
     inputs: Mapping[str, Mapping[str, tf.Tensor]],
     tolerance: float,
 ) -> tuple[Any, dict[str, dict[str, np.ndarray]]]:
-    """Loads a SavedModel as Python does, and in a session, and asks all its signatures.
+    """Compares the outputs of all signatures, of the SavedModel loaded by Python and in a session.
 
     Args:
         path: the SavedModel.
         signatures: of the live model.
-        inputs: what each of them is asked.
+        inputs: of each signature.
         tolerance: relative and absolute.
 
     Returns:
-        The loaded model, and what the live one answers.
+        The model loaded by Python, and the outputs of the live one.
 
     Raises:
-        RuntimeError: an answer is another; the message says which.
+        RuntimeError: an output differs; the message names it.
     """
     expected = {
         name: {key: value.numpy() for key, value in signatures[name](**arguments).items()}
@@ -79,10 +75,10 @@ def compare_signatures(
 
 
 def check_weights(path: str | os.PathLike, variables: Iterable[tf.Variable]) -> None:
-    """Refuses files that do not hold each weight once.
+    """Checks that the files of a SavedModel contain each weight once.
 
     Raises:
-        RuntimeError: they do not.
+        RuntimeError: the numbers of weights differ.
     """
     files = tf.train.load_checkpoint(os.fspath(Path(path) / "variables" / "variables"))
     shapes = files.get_variable_to_shape_map()
@@ -91,20 +87,23 @@ def check_weights(path: str | os.PathLike, variables: Iterable[tf.Variable]) -> 
     wanted = sum(int(np.prod(variable.shape)) for variable in variables)
     if saved != wanted:
         raise RuntimeError(
-            f"The exported model is wrong: its files hold {saved} numbers, its weights {wanted}."
+            f"The exported model is wrong: its files contain {saved} weights instead of {wanted}."
         )
 
 
-def _inputs(exported: Exported) -> dict[str, dict[str, tf.Tensor]]:
-    strings = tf.constant(SENTENCES)
+def token_inputs() -> dict[str, tf.Tensor]:
+    """Returns `SENTENCES` as inputs of the signature `tokens`."""
     tokens = [sentence.split() for sentence in SENTENCES]
     padded = tf.ragged.constant(tokens, dtype=tf.string).to_tensor("")
-    lengths = tf.constant([len(sentence) for sentence in tokens])
-    inputs = {name: {"strings": strings} for name in exported.signatures}
-    inputs["tokens"] = {"tokens": padded, "sequence_len": lengths}
+    return {"tokens": padded, "sequence_len": tf.constant([len(row) for row in tokens])}
+
+
+def _inputs(exported: Exported) -> dict[str, dict[str, tf.Tensor]]:
+    inputs = {name: {"strings": tf.constant(SENTENCES)} for name in exported.signatures}
+    inputs["tokens"] = token_inputs()
     if "char_ids" in inputs:
         max_chars = exported.bilm.config.char_cnn.max_chars
-        inputs["char_ids"] = {"char_ids": char_ids(padded, max_chars)}
+        inputs["char_ids"] = {"char_ids": char_ids(inputs["tokens"]["tokens"], max_chars)}
     return inputs
 
 
@@ -130,20 +129,19 @@ def _compare(
 ) -> None:
     if set(outputs) != set(expected):
         raise RuntimeError(
-            f"The exported model is wrong: {what} gives the outputs {sorted(outputs)}, not "
+            f"The exported model is wrong: {what} returns the outputs {sorted(outputs)} instead of "
             f"{sorted(expected)}."
         )
     for key, wanted in expected.items():
-        got = np.asarray(outputs[key])
-        is_same = got.shape == wanted.shape
-        if is_same and wanted.dtype.kind == "f":
-            is_same = np.allclose(got, wanted, tolerance, tolerance, equal_nan=True)
-        elif is_same:
-            is_same = np.array_equal(got, wanted)
-        if not is_same:
+        actual = np.asarray(outputs[key])
+        if actual.shape == wanted.shape and wanted.dtype.kind == "f":
+            is_equal = np.allclose(actual, wanted, tolerance, tolerance, equal_nan=True)
+        else:
+            is_equal = np.array_equal(actual, wanted)
+        if not is_equal:
             raise RuntimeError(
-                f"The exported model is wrong: the output {key} of {what} is not that of the live "
-                "model."
+                f"The exported model is wrong: the output {key} of {what} differs from that of the "
+                "live model."
             )
 
 

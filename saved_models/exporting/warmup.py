@@ -1,6 +1,6 @@
-"""Requests that TF Serving answers for itself when it loads a model, before any user asks.
+"""Warm-up requests, which TF Serving runs when it loads a model.
 
-Without them the first users wait while kernels are prepared.
+Without them the first requests are slow.
 """
 
 import os
@@ -12,20 +12,18 @@ from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
 from elmo_tf.saved_models.requests import predict_request
 
-# In the folder of a version, where TF Serving looks for it.
+# Relative to the folder of a version; TF Serving's path.
 WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
-# Sentences of a request: TensorFlow prepares its kernels for each size anew.
-_BATCH_SIZES = (1, 8, 32)
-# No request has more, so that further ones are not needed.
-MOST_SENTENCES = _BATCH_SIZES[-1]
+_BATCH_SIZES = (1, 8, 32)  # sentences per request: TensorFlow prepares kernels for each size
+MOST_SENTENCES = _BATCH_SIZES[-1]  # further sentences are not used
 
 
 def write_warmup(version: str | os.PathLike, sentences: Sequence[str]) -> None:
-    """Writes requests of several sizes, of sentences and of tokens, beside an exported model.
+    """Writes requests of several sizes, with sentences and with tokens, to an exported model.
 
     Args:
-        version: its folder, which has `assets.extra`.
-        sentences: at least one; they are taken again where there are too few.
+        version: the folder of the version, which contains `assets.extra`.
+        sentences: at least one; they are repeated if there are too few.
     """
     path = Path(version) / WARMUP_FILE
     with tf.io.TFRecordWriter(os.fspath(path)) as writer:
@@ -39,7 +37,7 @@ def write_warmup(version: str | os.PathLike, sentences: Sequence[str]) -> None:
 
 
 def read_warmup(version: str | os.PathLike) -> list[predict_pb2.PredictRequest]:
-    """The requests that lie beside an exported model; none if there is no such file."""
+    """Returns the warm-up requests of an exported model; empty if there are none."""
     path = Path(version) / WARMUP_FILE
     if not path.is_file():
         return []

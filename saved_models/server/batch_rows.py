@@ -1,4 +1,4 @@
-"""The rows of a batch: which calls may share one, how they are put together and taken apart."""
+"""The rows of a batch: which calls may share one, and which rows belong to which call."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -16,12 +16,12 @@ class Call:
     """A checked request.
 
     Args:
-        name: of its signature.
-        signature: that is asked.
-        inputs: arrays by their names.
-        aliases: names of the outputs that are wanted.
-        num_tokens: sentences times the tokens of the longest.
-        is_awaited: whether who asked still waits.
+        name: of the signature.
+        signature: the signature.
+        inputs: arrays by name.
+        aliases: names of the requested outputs.
+        num_tokens: number of sentences times the tokens of the longest.
+        is_awaited: returns whether the client still waits.
     """
 
     name: str
@@ -32,35 +32,30 @@ class Call:
     is_awaited: Callable[[], bool] = lambda: True
 
 
-def rows_of(call: Call) -> int | None:
-    """Rows of a call that may share a batch; `None` if it may not.
+def num_rows_of(call: Call) -> int | None:
+    """Returns the number of rows of a call, or `None` if it cannot share a batch.
 
-    All inputs and outputs must have a first axis of unknown size, and the call's the same number of
-    rows, at least one. Lengths beyond the call's own tokens would take in its padding: the model is
-    to refuse them.
+    To share a batch, the first axis of all inputs and outputs must have an unknown size in the
+    signature and the same size >= 1 in the call. Lengths beyond the call's own width would count
+    padding as tokens: such a call runs alone, and the model rejects it.
     """
     infos = [*call.signature.inputs.values(), *call.signature.outputs.values()]
-    if not all(_has_open_axis(info, 0) for info in infos):
+    if not all(_is_variable(info, 0) for info in infos):
         return None
     sizes = {len(array) if array.ndim else 0 for array in call.inputs.values()}
     if len(sizes) > 1 or 0 in sizes:
         return None
-    longest = max((array.shape[1] for array in call.inputs.values() if array.ndim > 1), default=0)
-    if LENGTHS in call.inputs and call.inputs[LENGTHS].max() > longest:
+    width = max((array.shape[1] for array in call.inputs.values() if array.ndim > 1), default=0)
+    if LENGTHS in call.inputs and call.inputs[LENGTHS].max() > width:
         return None
     return sizes.pop()
 
 
-def _has_open_axis(info: meta_graph_pb2.TensorInfo, axis: int) -> bool:
-    dims = info.tensor_shape.dim
-    return not info.tensor_shape.unknown_rank and len(dims) > axis and dims[axis].size == -1
+def batch_key(call: Call) -> Any:
+    """Returns a key that is equal for calls that may share a batch.
 
-
-def kind_of(call: Call) -> Any:
-    """What calls must have in common to share a batch.
-
-    Where the signature says how long sentences are, their tokens may differ in number: the model
-    does not see what they are padded with. Otherwise all shapes are equal.
+    If the signature returns the sentence lengths, the number of tokens may differ, since the model
+    ignores padding. Otherwise all shapes but the number of rows are equal.
     """
     first = 2 if takes_sentences(call.signature) else 1
     shapes = (
@@ -69,58 +64,59 @@ def kind_of(call: Call) -> Any:
     return (call.name, *shapes)
 
 
-def joined(arrays: list[np.ndarray]) -> np.ndarray:
-    """The rows of several arrays; what is shorter is padded with "" or 0 along axis 1."""
-    if arrays[0].ndim < 2:
-        return np.concatenate(arrays)
-    longest = max(array.shape[1] for array in arrays)
-    shape = (sum(map(len, arrays)), longest, *arrays[0].shape[2:])
-    rows = np.full(shape, b"" if arrays[0].dtype == object else 0, arrays[0].dtype)
-    start = 0
-    for array in arrays:
-        rows[start : start + len(array), : array.shape[1]] = array
-        start += len(array)
-    return rows
-
-
-def check_widths(
-    signature: meta_graph_pb2.SignatureDef,
+def split_outputs(
+    calls: Sequence[Call],
+    num_rows: Sequence[int],
     inputs: Mapping[str, np.ndarray],
-    arrays: Mapping[str, np.ndarray],
-) -> None:
-    """Checks that each output of a batch that has an axis for tokens is as wide as the batch.
+    outputs: Mapping[str, np.ndarray],
+) -> list[list[np.ndarray]]:
+    """Returns each call's rows of its outputs, without the padding caused by other calls.
+
+    Args:
+        calls: the calls of a batch.
+        num_rows: of each call.
+        inputs: of the batch.
+        outputs: of the batch, with `sequence_len` if the signature has it.
 
     Raises:
-        ValueError: one is not: nobody can say what in it is padding.
+        ValueError: an output has not one row per input row, or not one column per token.
     """
-    width = _width(signature, inputs, arrays.get(LENGTHS))
-    for alias, array in arrays.items():
-        has_tokens = width is not None and _has_open_axis(signature.outputs[alias], 1)
-        if has_tokens and array.shape[1] != width:
-            raise ValueError(f"The axis 1 of {alias} is not that of the tokens.")
+    signature = calls[0].signature
+    width = _width(signature, inputs, outputs)
+    with_tokens = {
+        alias
+        for alias in outputs
+        if width is not None and _is_variable(signature.outputs[alias], 1)
+    }
+    for alias, array in outputs.items():
+        if len(array) != sum(num_rows) or (alias in with_tokens and array.shape[1] != width):
+            raise ValueError(f"The output {alias} of {calls[0].name} has the shape {array.shape}.")
+    results, start = [], 0
+    for call, size in zip(calls, num_rows, strict=True):
+        own = {alias: array[start : start + size] for alias, array in outputs.items()}
+        start += size
+        width = _width(signature, call.inputs, own)
+        for alias in with_tokens:
+            own[alias] = own[alias][:, :width]
+        results.append([own[alias] for alias in call.aliases])
+    return results
 
 
-def padded_length(call: Call, arrays: Mapping[str, np.ndarray], rows: slice) -> int | None:
-    """Tokens that a call's answer is padded to; `None` if the signature does not say."""
-    lengths = arrays[LENGTHS][rows] if LENGTHS in arrays else None
-    return _width(call.signature, call.inputs, lengths)
+def _is_variable(info: meta_graph_pb2.TensorInfo, axis: int) -> bool:
+    """Whether the signature leaves the size of an axis open."""
+    dims = info.tensor_shape.dim
+    return not info.tensor_shape.unknown_rank and len(dims) > axis and dims[axis].size == -1
 
 
 def _width(
     signature: meta_graph_pb2.SignatureDef,
     inputs: Mapping[str, np.ndarray],
-    lengths: np.ndarray | None,
+    outputs: Mapping[str, np.ndarray],
 ) -> int | None:
+    """Returns the number of tokens, with padding; `None` if the signature is not for sentences."""
     if not takes_sentences(signature):
         return None
     for array in inputs.values():
         if array.ndim > 1:
             return array.shape[1]
-    return int(lengths.max())
-
-
-def share(array: np.ndarray, info: meta_graph_pb2.TensorInfo, length: int | None) -> np.ndarray:
-    """The rows of one call, without the padding that others brought."""
-    if length is None or not _has_open_axis(info, 1):
-        return array
-    return array[:, :length]
+    return int(outputs[LENGTHS].max())

@@ -1,7 +1,7 @@
-"""Requests of several callers ─► one run of the model ─► each caller's own rows.
+"""Computes the requests of several clients in one batch.
 
-A run of many sentences takes little longer than a run of one. Batches form by themselves while the
-model is busy; nobody waits while it is idle, unless a time to wait is asked for.
+A batch of many sentences takes little longer than one sentence. Requests that arrive while the
+model is busy form the next batch; an idle model starts at once, unless there is a batch timeout.
 """
 
 import collections
@@ -10,22 +10,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent import futures
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.saved_models.answers import LENGTHS
+from elmo_tf.saved_models.answers import LENGTHS, concatenate_padded
 from elmo_tf.saved_models.config_protos import DEFAULT_MAX_BATCH_SIZE, read_batching_parameters
-from elmo_tf.saved_models.server.batch_rows import (
-    Call,
-    check_widths,
-    joined,
-    kind_of,
-    padded_length,
-    rows_of,
-    share,
-)
+from elmo_tf.saved_models.server.batch_rows import Call, batch_key, num_rows_of, split_outputs
 from elmo_tf.saved_models.server.errors import unavailable
 from elmo_tf.saved_models.server.limits import takes_sentences
 from elmo_tf.saved_models.server.metrics import Metrics
@@ -34,19 +27,18 @@ from elmo_tf.threads import num_cores
 
 @dataclasses.dataclass(frozen=True)
 class Batching:
-    """How requests are computed together; TF Serving's parameters of the same names.
+    """How requests are batched; TF Serving's parameters of the same names.
 
     Args:
         max_batch_size: sentences of a batch. A larger request is a batch of its own.
-        batch_timeout_micros: that a request may wait for others while the model is idle.
-        max_enqueued_batches: full batches that may wait; requests beyond are refused as
-            UNAVAILABLE.
-        num_batch_threads: batches that are computed at the same time.
-        max_batch_tokens: sentences of a batch times the tokens of its longest, which is what takes
-            memory. TF Serving has no such bound.
+        batch_timeout_micros: how long an idle model waits for more requests, in microseconds.
+        max_enqueued_batches: full batches in the queue; further requests are UNAVAILABLE.
+        num_batch_threads: batches that are computed in parallel.
+        max_batch_tokens: sentences of a batch times the tokens of its longest, which determines the
+            memory. TF Serving has no such limit.
 
     Raises:
-        ValueError: one is less than 1, or the time less than 0.
+        ValueError: a value is less than 1, or the timeout is negative.
     """
 
     max_batch_size: int = 64
@@ -64,56 +56,43 @@ class Batching:
 
     @classmethod
     def of_file(cls, path: str | os.PathLike) -> "Batching":
-        """As TF Serving's `batching_parameters.txt` says, and its defaults for what it leaves out.
+        """Reads TF Serving's `batching_parameters.txt`; omitted values are TF Serving's defaults.
 
         Raises:
-            ValueError: the file is no such one.
-            OSError: it cannot be read.
+            ValueError: the file cannot be parsed.
+            OSError: the file cannot be read.
         """
         parameters = read_batching_parameters(path)
-        given = {
-            name: getattr(parameters, name).value
-            for name in (
-                "max_batch_size",
-                "batch_timeout_micros",
-                "max_enqueued_batches",
-                "num_batch_threads",
-            )
-            if parameters.HasField(name)
-        }
-        defaults = {
+        values = {
             "max_batch_size": DEFAULT_MAX_BATCH_SIZE,
+            "batch_timeout_micros": 0,
             "max_enqueued_batches": 10,
             "num_batch_threads": num_cores(),
         }
-        return cls(**{**defaults, **given})
+        for name in values:
+            if parameters.HasField(name):
+                values[name] = getattr(parameters, name).value
+        return cls(**values)
 
 
 DEFAULT_BATCHING = Batching()
 
-
-# From a signature's name, inputs, and names of outputs.
+# Arguments: name of the signature, inputs, names of the outputs.
 Run = Callable[[str, Mapping[str, np.ndarray], Sequence[str]], list[np.ndarray]]
 
 
 class Batcher:
-    """Computes calls of several threads together.
+    """Batches the calls of several threads.
 
-    Each gets what it would get by itself, whoever else is in its batch: rows are cut out of the
-    batch's, and the padding that longer sentences of others brought is cut off. A call that is
-    wrong fails alone.
-
-    Args:
-        run: computes a signature's outputs.
-        options: sizes and times.
-        metrics: are told of each batch.
+    The result of a call does not depend on the other calls of its batch: padding that these cause
+    is removed, and an invalid call fails alone. `run` computes a batch.
     """
 
     def __init__(self, run: Run, options: Batching, metrics: Metrics | None = None):
         self._run = run
         self._options = options
         self._metrics = metrics or Metrics()
-        self._waiting: dict[Any, collections.deque[_Task]] = {}
+        self._waiting: dict[Any, collections.deque[_Task]] = {}  # by `batch_key`
         self._num_waiting = 0  # rows
         self._changed = threading.Condition()
         self._closed = False
@@ -125,33 +104,30 @@ class Batcher:
             thread.start()
 
     def run(self, call: Call) -> list[np.ndarray]:
-        """The arrays of `call.aliases`; waits for its batch.
+        """Waits for the batch of a call and returns the arrays of `call.aliases`.
 
         Raises:
-            tf.errors.OpError: the call is wrong, or too many wait.
+            tf.errors.OpError: the call is invalid, or the queue is full.
         """
-        num_rows = rows_of(call)
+        num_rows = num_rows_of(call)
         if num_rows is None:
             return self._run(call.name, call.inputs, call.aliases)
         task = _Task(call, num_rows)
-        most = self._options.max_enqueued_batches * self._options.max_batch_size
+        max_waiting = self._options.max_enqueued_batches * self._options.max_batch_size
         with self._changed:
             if self._closed:
                 raise unavailable("The server is shutting down.")
-            if self._num_waiting and self._num_waiting + num_rows > most:
+            if self._num_waiting and self._num_waiting + num_rows > max_waiting:
                 raise unavailable(
                     "The batch scheduling queue to which this task was submitted is full"
                 )
-            self._waiting.setdefault(kind_of(call), collections.deque()).append(task)
+            self._waiting.setdefault(batch_key(call), collections.deque()).append(task)
             self._num_waiting += num_rows
             self._changed.notify()
-        task.done.wait()
-        if task.error is not None:
-            raise task.error
-        return task.arrays
+        return task.arrays.result()
 
     def close(self) -> None:
-        """Ends the threads, after what waits has been computed."""
+        """Computes the waiting calls and ends the threads."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -159,56 +135,61 @@ class Batcher:
             thread.join()
 
     def _work(self) -> None:
-        while (tasks := self._next()) is not None:
-            tasks = [task for task in tasks if not task.has_gone()]
+        while (batch := self._next_batch()) is not None:
+            tasks = []
+            for task in batch:
+                if task.call.is_awaited():
+                    tasks.append(task)
+                else:
+                    error = tf.errors.CancelledError(None, None, "The client has disconnected.")
+                    task.arrays.set_exception(error)
             if tasks:
                 self._metrics.observe_batch(
                     tasks[0].call.name,
                     sum(task.num_rows for task in tasks),
-                    [time.monotonic() - task.begun for task in tasks],
+                    [time.monotonic() - task.start_time for task in tasks],
                 )
                 self._compute(tasks)
 
-    def _next(self) -> "list[_Task] | None":
-        """Waits for the next batch: the oldest call with those like it. `None` is the end."""
+    def _next_batch(self) -> "list[_Task] | None":
+        """Waits for the next batch: the oldest task with similar ones. `None` means closed."""
         with self._changed:
             while not self._closed or self._waiting:
                 if not self._waiting:
                     self._changed.wait()
                     continue
-                left, _, kind = min(
-                    (self._time_left(tasks), tasks[0].begun, kind)
-                    for kind, tasks in self._waiting.items()
+                seconds, _, key = min(
+                    (self._seconds_left(tasks), tasks[0].start_time, key)
+                    for key, tasks in self._waiting.items()
                 )
-                if left > 0:
-                    self._changed.wait(left)
-                    continue
-                return self._take(kind)
+                if seconds <= 0:
+                    return self._take(key)
+                self._changed.wait(seconds)
         return None
 
-    def _time_left(self, tasks: "collections.deque[_Task]") -> float:
-        """Seconds that the oldest may still wait for others."""
+    def _seconds_left(self, tasks: "collections.deque[_Task]") -> float:
+        """Seconds that the oldest task may still wait for others."""
         is_full = sum(task.num_rows for task in tasks) >= self._options.max_batch_size
         if is_full or self._closed:
             return 0.0
-        waited = time.monotonic() - tasks[0].begun
+        waited = time.monotonic() - tasks[0].start_time
         return max(0.0, self._options.batch_timeout_micros / 1e6 - waited)
 
-    def _take(self, kind: Any) -> "list[_Task]":
-        tasks = self._waiting[kind]
-        batch = [tasks.popleft()]
-        num_rows, longest = batch[0].num_rows, batch[0].longest
+    def _take(self, key: Any) -> "list[_Task]":
+        tasks = self._waiting[key]
+        batch, num_rows, longest = [], 0, 0
         while tasks:
             num_rows += tasks[0].num_rows
             longest = max(longest, tasks[0].longest)
-            if (
+            is_full = (
                 num_rows > self._options.max_batch_size
                 or num_rows * longest > self._options.max_batch_tokens
-            ):
+            )
+            if batch and is_full:
                 break
             batch.append(tasks.popleft())
         if not tasks:
-            del self._waiting[kind]
+            del self._waiting[key]
         self._num_waiting -= sum(task.num_rows for task in batch)
         return batch
 
@@ -216,70 +197,44 @@ class Batcher:
         try:
             if len(tasks) == 1:
                 call = tasks[0].call
-                tasks[0].finish(self._run(call.name, call.inputs, call.aliases))
-                return
-            shares = self._shares(tasks)
+                results = [self._run(call.name, call.inputs, call.aliases)]
+            else:
+                results = self._run_together(tasks)
         except Exception as error:
             if len(tasks) == 1:
-                tasks[0].fail(error)
+                tasks[0].arrays.set_exception(error)
                 return
-            for task in tasks:  # One of them is wrong: the others are not to suffer.
+            for task in tasks:  # so that only invalid calls fail
                 self._compute([task])
             return
-        for task, arrays in zip(tasks, shares, strict=True):
-            task.finish(arrays)
+        for task, arrays in zip(tasks, results, strict=True):
+            task.arrays.set_result(arrays)
 
-    def _shares(self, tasks: "list[_Task]") -> list[list[np.ndarray]]:
-        """Computes several calls at once. Returns the arrays of each."""
-        signature = tasks[0].call.signature
-        aliases = sorted({alias for task in tasks for alias in task.call.aliases})
-        extra = [LENGTHS] if takes_sentences(signature) and LENGTHS not in aliases else []
+    def _run_together(self, tasks: "list[_Task]") -> list[list[np.ndarray]]:
+        calls = [task.call for task in tasks]
+        name, signature = calls[0].name, calls[0].signature
+        aliases = {alias for call in calls for alias in call.aliases}
+        if takes_sentences(signature):
+            aliases.add(LENGTHS)
+        aliases = sorted(aliases)
         inputs = {
-            name: joined([task.call.inputs[name] for task in tasks]) for name in signature.inputs
+            key: concatenate_padded([call.inputs[key] for call in calls])
+            for key in signature.inputs
         }
-        found = self._run(tasks[0].call.name, inputs, aliases + extra)
-        num_rows = sum(task.num_rows for task in tasks)
-        if any(len(array) != num_rows for array in found):
-            raise ValueError(f"The outputs of {tasks[0].call.name} are not one row for each input.")
-        arrays = dict(zip(aliases + extra, found, strict=True))
-        check_widths(signature, inputs, arrays)
-        shares, start = [], 0
-        for task in tasks:
-            rows = slice(start, start + task.num_rows)
-            start = rows.stop
-            length = padded_length(task.call, arrays, rows)
-            shares.append(
-                [
-                    share(arrays[alias][rows], signature.outputs[alias], length)
-                    for alias in task.call.aliases
-                ]
-            )
-        return shares
+        outputs = dict(zip(aliases, self._run(name, inputs, aliases), strict=True))
+        return split_outputs(calls, [task.num_rows for task in tasks], inputs, outputs)
 
 
+@dataclasses.dataclass
 class _Task:
-    """A call that waits, and then its arrays or its error."""
+    """A waiting call and its future arrays."""
 
-    def __init__(self, call: Call, num_rows: int):
-        self.call = call
-        self.num_rows = num_rows
-        self.longest = call.num_tokens // max(1, num_rows)  # tokens
-        self.begun = time.monotonic()
-        self.done = threading.Event()
-        self.arrays: list[np.ndarray] = []
-        self.error: Exception | None = None
+    call: Call
+    num_rows: int
+    start_time: float = dataclasses.field(default_factory=time.monotonic)
+    arrays: futures.Future = dataclasses.field(default_factory=futures.Future)
 
-    def has_gone(self) -> bool:
-        """Whether nobody waits for it any more; then it is done."""
-        if self.call.is_awaited():
-            return False
-        self.fail(tf.errors.CancelledError(None, None, "The caller has gone."))
-        return True
-
-    def finish(self, arrays: list[np.ndarray]) -> None:
-        self.arrays = arrays
-        self.done.set()
-
-    def fail(self, error: Exception) -> None:
-        self.error = error
-        self.done.set()
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest sentence."""
+        return self.call.num_tokens // max(1, self.num_rows)

@@ -1,4 +1,4 @@
-"""All models of a server: requests ─► the version that they name ─► answers."""
+"""The models of a server: each request goes to the version that it names."""
 
 import contextlib
 import os
@@ -15,13 +15,18 @@ from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
     model_management_pb2,
-    model_pb2,
     predict_pb2,
 )
 from tensorflow_serving.config import model_server_config_pb2
 
 from elmo_tf.saved_models.server.batching import Batching
-from elmo_tf.saved_models.server.errors import invalid, not_found, shortened, unavailable
+from elmo_tf.saved_models.server.errors import (
+    invalid,
+    not_found,
+    servable_not_found,
+    shortened,
+    unavailable,
+)
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.metrics import Metrics
 from elmo_tf.saved_models.server.models import Model
@@ -32,24 +37,18 @@ Infos = Mapping[str, meta_graph_pb2.TensorInfo]
 
 
 def config_of(directory: str | os.PathLike, name: str) -> Config:
-    """The configuration of one model, whose newest version is served."""
+    """Returns the configuration of one model, whose newest version is served."""
     config = Config()
     config.model_config_list.config.add(name=name, base_path=os.fspath(directory))
     return config
 
 
 class Catalogue:
-    """The models of a server. A request that is refused raises a `tf.errors.OpError`.
-
-    Args:
-        config: name, folder, version policy and labels of each model, as TF Serving takes them.
-        limits: of a request.
-        batching: how requests are computed together; `None` means each by itself.
-        metrics: are told of loads and batches.
+    """The models of a server. Rejected requests raise `tf.errors.OpError`.
 
     Raises:
         FileNotFoundError: a folder does not exist or holds no version.
-        ValueError: a model has no name or no folder, or two have one name.
+        ValueError: a model has no name or no folder, or two models have the same name.
     """
 
     def __init__(
@@ -62,63 +61,68 @@ class Catalogue:
         self.limits = limits or Limits()
         self._batching = batching
         self._metrics = metrics or Metrics()
-        _check(config)
-        configs = config.model_config_list.config
-        self._models = {one.name: Model(one, self._load) for one in configs}
+        self._models = {
+            name: Model(model_config, self._load)
+            for name, model_config in _checked_configs(config).items()
+        }
         self._reloading = threading.Lock()
         self._stopped = threading.Event()
         self._watch: threading.Thread | None = None
 
     @property
     def names(self) -> list[str]:
-        """What the models are called."""
+        """The names of the models, sorted."""
         return sorted(self._models)
 
     def load(self) -> None:
-        """Loads all models. Raises what `Model.load` raises if one cannot be."""
+        """Loads all models. Raises the errors of `Model.load`."""
         for model in self._models.values():
             model.load()
 
     def watch(self, seconds: float) -> None:
-        """From now on looks for new versions, every so many seconds, in a thread."""
-        self._watch = threading.Thread(
-            target=self._refresh_every, args=(seconds,), name="versions", daemon=True
-        )
+        """Starts a thread that checks for new versions every `seconds`."""
+
+        def check() -> None:
+            while not self._stopped.wait(seconds):
+                self.refresh()
+
+        self._watch = threading.Thread(target=check, name="versions", daemon=True)
         self._watch.start()
 
     def predict(
         self,
         request: predict_pb2.PredictRequest,
         is_awaited: Callable[[], bool] = lambda: True,
-        complete: Callable[[Infos], None] | None = None,
+        add_inputs: Callable[[Infos], None] | None = None,
     ) -> predict_pb2.PredictResponse:
         """Answers `PredictionService.Predict`.
 
         Args:
-            request: as it came.
-            is_awaited: whether who asked still waits.
-            complete: puts the inputs into `request`, if they were not written as protos, once it
-                is known which ones the signature has.
+            is_awaited: returns whether the client still waits for the answer.
+            add_inputs: adds the inputs to `request`, given those of the signature. For requests
+                that are not protos.
         """
-        with self._version(request) as (model, version):
-            if complete is not None:
-                complete(version.inputs_of(request))
+        with self._version(request) as version:
+            if add_inputs is not None:
+                add_inputs(version.inputs_of(request))
             response = version.answer(request, is_awaited)
-            _set_spec(response.model_spec, model, version)
+            response.model_spec.name = request.model_spec.name
+            response.model_spec.version.value = version.number
         return response
 
     def metadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """Answers `PredictionService.GetModelMetadata`."""
-        with self._version(request) as (model, version):
+        with self._version(request) as version:
             if not request.metadata_field:
                 raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
             for field in request.metadata_field:
                 if field != "signature_def":
                     raise invalid(f"Metadata field {shortened(field)} is not supported")
             response = get_model_metadata_pb2.GetModelMetadataResponse()
-            _set_spec(response.model_spec, model, version)
+            response.model_spec.name = request.model_spec.name
+            response.model_spec.version.value = version.number
             response.metadata["signature_def"].Pack(
                 get_model_metadata_pb2.SignatureDefMap(signature_def=version.signatures)
             )
@@ -130,17 +134,17 @@ class Catalogue:
         """Answers `ModelService.GetModelStatus`, newest version first."""
         _require_model_spec(request)
         spec = request.model_spec
-        asked = f"any versions of model {shortened(spec.name)}"
+        requested = f"any versions of model {shortened(spec.name)}"
         model = self._models.get(spec.name)
         states = {} if model is None else model.states()
         if spec.HasField("version"):
-            asked = f"version {spec.version.value} of model {shortened(spec.name)}"
-            states = {n: one for n, one in states.items() if n == spec.version.value}
+            requested = f"version {spec.version.value} of model {shortened(spec.name)}"
+            states = {n: state for n, state in states.items() if n == spec.version.value}
         if not states:
-            raise not_found(f"Could not find {asked}")
+            raise not_found(f"Could not find {requested}")
         response = get_model_status_pb2.GetModelStatusResponse()
         for number, version in sorted(states.items(), reverse=True):
-            # Naming the code is what makes `status` present in the answer.
+            # Setting the fields, even to their defaults, makes `status` present in the answer.
             status = {"error_code": 0, "error_message": ""}
             if version.error is not None:
                 code = getattr(version.error, "error_code", 2)
@@ -151,9 +155,9 @@ class Catalogue:
     def reload(
         self, request: model_management_pb2.ReloadConfigRequest
     ) -> model_management_pb2.ReloadConfigResponse:
-        """Answers `ModelService.HandleReloadConfigRequest`: these models, and no others.
+        """Answers `ModelService.HandleReloadConfigRequest`: replaces the configuration.
 
-        All is loaded before anything is let go. If something is wrong, all stays as it was.
+        New versions are loaded before old ones are unloaded. On an error nothing changes.
         """
         if request.config.WhichOneof("config") != "model_config_list":
             raise invalid(
@@ -164,7 +168,7 @@ class Catalogue:
             if self._stopped.is_set():
                 raise unavailable("The server is shutting down.")
             try:
-                self._take_over(request.config)
+                self._apply(request.config)
             except (OSError, ValueError) as error:
                 raise invalid(str(error)) from error
         response = model_management_pb2.ReloadConfigResponse()
@@ -172,15 +176,15 @@ class Catalogue:
         return response
 
     def refresh(self) -> None:
-        """Looks for new versions now."""
+        """Checks for new versions now."""
         for model in list(self._models.values()):
             try:
                 model.refresh()
             except Exception:
-                logging.exception("Cannot look for versions of %s.", model.name)
+                logging.exception("Cannot check %s for new versions.", model.name)
 
     def close(self) -> None:
-        """Closes all sessions. Requests from now on are refused."""
+        """Closes all sessions. Later requests are rejected."""
         self._stopped.set()
         if self._watch is not None:
             self._watch.join()
@@ -188,47 +192,40 @@ class Catalogue:
             for model in self._models.values():
                 model.close()
 
-    def _refresh_every(self, seconds: float) -> None:
-        while not self._stopped.wait(seconds):
-            self.refresh()
-
     def _load(self, number: int, path: Path) -> LoadedVersion:
-        begun = time.monotonic()
-        is_loaded = False
+        start_time, is_loaded = time.monotonic(), False
         try:
             version = LoadedVersion(number, path, self.limits, self._batching, self._metrics)
             is_loaded = True
         finally:
-            self._metrics.count_load(str(path), is_loaded, time.monotonic() - begun)
-        logging.info("Loaded %s in %.1f s.", path, time.monotonic() - begun)
+            self._metrics.count_load(str(path), is_loaded, time.monotonic() - start_time)
+        logging.info("Loaded %s in %.1f s.", path, time.monotonic() - start_time)
         return version
 
-    def _take_over(self, config: Config) -> None:
-        _check(config)
-        before, after = self._models, {}
-        configs = {one.name: one for one in config.model_config_list.config}
+    def _apply(self, config: Config) -> None:
+        old, new, configs = self._models, {}, _checked_configs(config)
         try:
-            for name, one in configs.items():
-                stays = name in before and before[name].directory == Path(one.base_path)
-                after[name] = before[name] if stays else Model(one, self._load)
-                after[name].prepare(one)
+            for name, model_config in configs.items():
+                keep = name in old and old[name].directory == Path(model_config.base_path)
+                new[name] = old[name] if keep else Model(model_config, self._load)
+                new[name].prepare(model_config)
         except BaseException:
-            for name, model in after.items():
-                if model is before.get(name):
-                    model.refresh()  # Lets go what was loaded in vain.
+            for name, model in new.items():
+                if model is old.get(name):
+                    model.refresh()  # unloads the versions that `prepare` has loaded
                 else:
                     model.close()
             raise
-        self._models = after
-        for name, model in after.items():
-            model.follow(configs[name])
-        for name, model in before.items():
-            if model is not after.get(name):
+        self._models = new
+        for name, model in new.items():
+            model.refresh(configs[name])
+        for name, model in old.items():
+            if model is not new.get(name):
                 model.close()
 
     @contextlib.contextmanager
-    def _version(self, request: Message) -> Iterator[tuple[Model, LoadedVersion]]:
-        """The version that a request names, which stays loaded within the block."""
+    def _version(self, request: Message) -> Iterator[LoadedVersion]:
+        """Yields the version that a request names; it stays loaded within the block."""
         _require_model_spec(request)
         spec = request.model_spec
         if not spec.name:
@@ -238,25 +235,15 @@ class Catalogue:
             while version is None:
                 model = self._models.get(spec.name)
                 if model is None:
-                    raise not_found(f"Servable not found for request: {_asked(spec)}")
+                    number = spec.version.value if spec.HasField("version") else None
+                    raise servable_not_found(spec.name, number)
                 try:
                     version = stack.enter_context(model.version(spec))
                 except tf.errors.UnavailableError:
                     if self._models.get(spec.name) is model:
                         raise
-                    # Another configuration has just taken the place of this one.
-            yield model, version
-
-
-def _asked(spec: model_pb2.ModelSpec) -> str:
-    if spec.HasField("version"):
-        return f"Specific({shortened(spec.name)}, {spec.version.value})"
-    return f"Latest({shortened(spec.name)})"
-
-
-def _set_spec(spec: model_pb2.ModelSpec, model: Model, version: LoadedVersion) -> None:
-    spec.name = model.name
-    spec.version.value = version.number
+                    # A new configuration has just replaced this model.
+            yield version
 
 
 def _require_model_spec(request: Message) -> None:
@@ -264,14 +251,16 @@ def _require_model_spec(request: Message) -> None:
         raise invalid("Missing ModelSpec")
 
 
-def _check(config: Config) -> None:
-    names = [one.name for one in config.model_config_list.config]
-    for one in config.model_config_list.config:
-        if not one.name or not one.base_path:
+def _checked_configs(config: Config) -> dict[str, model_server_config_pb2.ModelConfig]:
+    """Returns the configuration of each model by name."""
+    configs = {}
+    for model in config.model_config_list.config:
+        if not model.name or not model.base_path:
             raise ValueError(
-                f"Each model must have a name and a base_path, but one has {one.name!r} and "
-                f"{one.base_path!r}."
+                f"Each model must have a name and a base_path, but one has {model.name!r} and "
+                f"{model.base_path!r}."
             )
-    for name in names:
-        if names.count(name) > 1:
-            raise ValueError(f"Two models are called {name!r}.")
+        if model.name in configs:
+            raise ValueError(f"Two models are called {model.name!r}.")
+        configs[model.name] = model
+    return configs

@@ -1,4 +1,4 @@
-"""A checkpoint ─► an exported model in a temporary folder, for as long as it is served."""
+"""Exports a checkpoint into a temporary folder, so that it can be served."""
 
 import contextlib
 import os
@@ -17,22 +17,17 @@ from elmo_tf.saved_models.folders import versions_in
 
 @contextlib.contextmanager
 def exported_models(path: Source) -> Iterator[str]:
-    """Gives the folder of an exported model's versions within the block.
-
-    Args:
-        path: such a folder, which is given back as it is; or a checkpoint, as `load_bilm` takes
-            it, which is exported.
+    """Yields a folder of exported versions: `path`, or a temporary export of the checkpoint `path`.
 
     Raises:
-        FileNotFoundError: there is neither.
-        OSError, ValueError: a checkpoint cannot be read, see `load_bilm`.
+        FileNotFoundError: `path` is neither.
+        OSError, ValueError: the checkpoint cannot be read, see `load_bilm`.
     """
     if not _is_checkpoint(path):
         yield os.fspath(path)
         return
     with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
-        logging.info("%s is a checkpoint: it is exported to be served, which takes a while.", path)
-        # Each request is computed by what was written, so that a comparison would only cost time.
+        logging.info("%s is a checkpoint: exporting it first, which takes a while.", path)
         export(load_bilm(path), folder, vocabulary=load_vocabulary(path), check=False)
         yield folder
 

@@ -10,27 +10,35 @@ _MAX_MESSAGE = 1024  # bytes; TF Serving's limit
 
 
 def invalid(message: str) -> tf.errors.InvalidArgumentError:
-    """The error of a request that is wrong in itself."""
+    """Returns the error of a malformed request."""
     return tf.errors.InvalidArgumentError(None, None, message)
 
 
 def unavailable(message: str) -> tf.errors.UnavailableError:
-    """The error of a request that may be tried again later."""
+    """Returns the error of a request that may be retried later."""
     return tf.errors.UnavailableError(None, None, message)
 
 
 def not_found(message: str) -> tf.errors.NotFoundError:
-    """The error of a request for what is not served."""
+    """Returns the error of a request for an unknown model or version."""
     return tf.errors.NotFoundError(None, None, message)
 
 
+def servable_not_found(name: str, version: int | None) -> tf.errors.NotFoundError:
+    """Returns the error for a model or version that is not served; `None` means the newest."""
+    servable = f"Latest({shortened(name)})"
+    if version is not None:
+        servable = f"Specific({shortened(name)}, {version})"
+    return not_found(f"Servable not found for request: {servable}")
+
+
 def status_code(error: tf.errors.OpError) -> grpc.StatusCode:
-    """What gRPC calls an error."""
+    """Returns the gRPC status code of a TensorFlow error."""
     return _STATUS_CODES.get(error.error_code, grpc.StatusCode.UNKNOWN)
 
 
 def shortened(message: str) -> str:
-    """A message as it is sent: what a request named may be of any length."""
+    """Truncates a message, which may quote long names from a request."""
     content = message.encode("utf-8", "replace")
     if len(content) <= _MAX_MESSAGE:
         return message
@@ -38,5 +46,5 @@ def shortened(message: str) -> str:
 
 
 def braces(names: Iterable[str]) -> str:
-    """Names as TF Serving shows a set of them."""
+    """Formats a set of names as TF Serving does."""
     return "{" + ",".join(sorted(names)) + "}"

@@ -1,7 +1,4 @@
-"""The arrow from `saved_models` to a model server, in protos: TF Serving's gRPC interface.
-
-Beside its services there are those that gRPC's tools expect: health and reflection.
-"""
+"""TF Serving's gRPC interface, with gRPC's standard services for health checks and reflection."""
 
 import functools
 import threading
@@ -9,7 +6,6 @@ import time
 import urllib.parse
 from collections.abc import Callable, Sequence
 from concurrent import futures
-from typing import Any
 
 import grpc
 import tensorflow as tf
@@ -32,29 +28,23 @@ from elmo_tf.saved_models.server.metrics import Metrics
 
 _PREDICTIONS = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name
 _MODELS = model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
-# Requests at the same time, beyond which they are refused as RESOURCE_EXHAUSTED. Each has a
-# thread, which mostly waits. Some are kept for others than predictions, so that a busy server can
-# say that it lives.
-_MOST_REQUESTS = 1024
-_MOST_PREDICTIONS = 960
-_MOST_STREAMS = 32
-_WORD_SECONDS = 0.1  # that it takes to tell those who watch the health that this is the end
+# Concurrent requests, one thread each; more are RESOURCE_EXHAUSTED. The difference is reserved for
+# status and health requests to a busy server.
+_MAX_REQUESTS = 1024
+_MAX_PREDICTIONS = 960
+_MAX_STREAMS = 32
+_HEALTH_SECONDS = 0.1  # to send the last health status before the streams end
 
 
 class GrpcEndpoint:
-    """Answers from the start to `stop()`. What it does not have is UNIMPLEMENTED.
+    """Answers from construction to `stop()`. Other methods of TF Serving are UNIMPLEMENTED.
 
     Args:
-        catalogue: who answers.
-        metrics: are told of each request.
-        address: `"host:port"` to listen on; port 0 picks a free one.
-        access_log: whether to log a line for each request.
-
-    Attributes:
-        port: that it listens on.
+        address: `"host:port"` to listen on; port 0 picks a free one, see the attribute `port`.
+        access_log: whether to log a line per request.
 
     Raises:
-        RuntimeError: it cannot listen there.
+        RuntimeError: the address is not available.
     """
 
     def __init__(
@@ -63,81 +53,71 @@ class GrpcEndpoint:
         self._catalogue = catalogue
         self._access_log = access_log
         self._metrics = metrics
-        self._predictions = threading.BoundedSemaphore(_MOST_PREDICTIONS)
+        self._predictions = threading.BoundedSemaphore(_MAX_PREDICTIONS)
         self._streams = _Streams()
         self._server = grpc.server(
-            futures.ThreadPoolExecutor(_MOST_REQUESTS, thread_name_prefix="serve"),
+            futures.ThreadPoolExecutor(_MAX_REQUESTS, thread_name_prefix="serve"),
             options=[
                 ("grpc.so_reuseport", 0),
                 ("grpc.max_receive_message_length", catalogue.limits.max_request_bytes),
                 ("grpc.max_send_message_length", -1),
             ],
-            maximum_concurrent_rpcs=_MOST_REQUESTS,
+            maximum_concurrent_rpcs=_MAX_REQUESTS,
         )
+        metadata_request = get_model_metadata_pb2.GetModelMetadataRequest
+        status_request = get_model_status_pb2.GetModelStatusRequest
+        services = {
+            _PREDICTIONS: {
+                "Predict": (self._predict, predict_pb2.PredictRequest),
+                "GetModelMetadata": (_without_context(catalogue.metadata), metadata_request),
+            },
+            _MODELS: {
+                "GetModelStatus": (_without_context(catalogue.status), status_request),
+                "HandleReloadConfigRequest": (
+                    _without_context(catalogue.reload),
+                    model_management_pb2.ReloadConfigRequest,
+                ),
+            },
+        }
+        for service, methods in services.items():
+            # Without a deserializer, which would hide why a request cannot be parsed.
+            handlers = {
+                name: grpc.unary_unary_rpc_method_handler(
+                    functools.partial(self._answer, name, function, request_type)
+                )
+                for name, (function, request_type) in methods.items()
+            }
+            self._server.add_generic_rpc_handlers(
+                [grpc.method_handlers_generic_handler(service, handlers)]
+            )
         self._health = _Health(self._streams)
-        self._server.add_generic_rpc_handlers(
-            [
-                self._service(
-                    _PREDICTIONS,
-                    Predict=(self._predict, predict_pb2.PredictRequest),
-                    GetModelMetadata=(
-                        _without_context(catalogue.metadata),
-                        get_model_metadata_pb2.GetModelMetadataRequest,
-                    ),
-                ),
-                self._service(
-                    _MODELS,
-                    GetModelStatus=(
-                        _without_context(catalogue.status),
-                        get_model_status_pb2.GetModelStatusRequest,
-                    ),
-                    HandleReloadConfigRequest=(
-                        _without_context(catalogue.reload),
-                        model_management_pb2.ReloadConfigRequest,
-                    ),
-                ),
-            ]
-        )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        names = (_PREDICTIONS, _MODELS, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        names = (*services, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection_pb2_grpc.add_ServerReflectionServicer_to_server(
             _Reflection(self._streams, names), self._server
         )
         self.port = self._server.add_insecure_port(address)
         self._server.start()
-        for name in ("", _PREDICTIONS, _MODELS):
+        for name in ("", *services):
             self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
 
     def stop(self, grace: float) -> threading.Event:
-        """Takes no more requests; the event is set when the running ones are answered.
+        """Rejects new requests; the returned event is set when the running ones are answered.
 
         Args:
-            grace: seconds after which those that still run are cancelled.
+            grace: seconds until running requests are cancelled.
         """
         self._health.enter_graceful_shutdown()
         stopped = self._server.stop(grace)
-        time.sleep(_WORD_SECONDS)
-        self._streams.end()  # They would last as long as the client likes.
+        time.sleep(_HEALTH_SECONDS)
+        self._streams.cancel()
         return stopped
-
-    def _service(
-        self, name: str, **methods: tuple[Callable[[Any, Any], Message], type[Message]]
-    ) -> grpc.GenericRpcHandler:
-        handlers = {
-            method: grpc.unary_unary_rpc_method_handler(
-                functools.partial(self._answer, method, function),
-                request_deserializer=functools.partial(_parsed, request_type),
-                response_serializer=_serialized,
-            )
-            for method, (function, request_type) in methods.items()
-        }
-        return grpc.method_handlers_generic_handler(name, handlers)
 
     def _predict(
         self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
-    ) -> Message:
+    ) -> predict_pb2.PredictResponse:
         if not self._predictions.acquire(blocking=False):
-            message = f"More than {_MOST_PREDICTIONS} predictions at the same time"
+            message = f"More than {_MAX_PREDICTIONS} concurrent predictions"
             raise tf.errors.ResourceExhaustedError(None, None, message)
         try:
             return self._catalogue.predict(request, context.is_active)
@@ -147,38 +127,42 @@ class GrpcEndpoint:
     def _answer(
         self,
         method: str,
-        function: Callable[[Any, Any], Message],
-        request: Message | DecodeError,
+        function: Callable[[Message, grpc.ServicerContext], Message],
+        request_type: type[Message],
+        content: bytes,
         context: grpc.ServicerContext,
-    ) -> Message:
-        begun = time.monotonic()
-        code, message, answer = grpc.StatusCode.OK, "", None
+    ) -> bytes:
+        start_time = time.monotonic()
+        code, message, request, answer = grpc.StatusCode.OK, "", None, None
         try:
-            if isinstance(request, DecodeError):
-                code, message = grpc.StatusCode.INVALID_ARGUMENT, f"Cannot parse it: {request}"
-            elif not context.is_active():
-                code, message = grpc.StatusCode.CANCELLED, "The caller has gone before its turn."
+            request = request_type.FromString(content)
+            if context.is_active():
+                answer = function(request, context).SerializeToString()
             else:
-                answer = function(request, context)
+                code, message = grpc.StatusCode.CANCELLED, "The client has disconnected."
+        except DecodeError as error:
+            code, message = grpc.StatusCode.INVALID_ARGUMENT, f"Cannot parse the request: {error}"
         except tf.errors.OpError as error:
             code, message = status_code(error), error.message
         except Exception as error:
             logging.exception("A request failed.")
             code, message = grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}"
+        seconds = time.monotonic() - start_time
+        model = request.model_spec.name if hasattr(request, "model_spec") else ""
         if method == "Predict":
-            name = _name_of(request, self._catalogue)
-            self._metrics.count_request(name, code.name)
+            # Unknown names share one label: otherwise clients could fill the memory.
+            label = model if model in self._catalogue.names else ""
+            self._metrics.count_request(label, code.name)
             if answer is not None:
-                self._metrics.observe_latency(name, method, "GRPC", time.monotonic() - begun)
+                self._metrics.observe_latency(label, method, "GRPC", seconds)
         if self._access_log:
-            spec = getattr(request, "model_spec", None)
             logging.info(
                 "%s gRPC %s %s %s %.1f ms",
                 urllib.parse.unquote(context.peer()),
                 method,
-                shortened(spec.name) if spec is not None and spec.name else "-",
+                shortened(model) or "-",
                 code.name,
-                1000 * (time.monotonic() - begun),
+                1000 * seconds,
             )
         if answer is None:
             context.abort(code, shortened(message))
@@ -186,29 +170,29 @@ class GrpcEndpoint:
 
 
 class _Streams:
-    """The calls that last as long as a client likes."""
+    """The open streams, whose number is limited, and which last until the client closes them."""
 
     def __init__(self):
         self._contexts: set[grpc.ServicerContext] = set()
         self._lock = threading.Lock()
 
     def add(self, context: grpc.ServicerContext) -> None:
-        """Notes one until it ends; it is refused if there are many."""
+        """Registers a stream until it ends, or aborts it if there are too many."""
         with self._lock:
-            has_room = len(self._contexts) < _MOST_STREAMS
+            has_room = len(self._contexts) < _MAX_STREAMS
             if has_room:
                 self._contexts.add(context)
-        # It has ended already if this is refused.
+        # `add_callback` returns False if the stream has already ended.
         if not has_room or not context.add_callback(lambda: self._discard(context)):
             self._discard(context)
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many streams at the same time")
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many concurrent streams")
 
     def _discard(self, context: grpc.ServicerContext) -> None:
         with self._lock:
             self._contexts.discard(context)
 
-    def end(self) -> None:
-        """Ends them all."""
+    def cancel(self) -> None:
+        """Cancels all streams."""
         with self._lock:
             contexts = list(self._contexts)
         for context in contexts:
@@ -235,25 +219,5 @@ class _Reflection(reflection.ReflectionServicer):
         yield from super().ServerReflectionInfo(request_iterator, context)
 
 
-def _without_context(function: Callable[[Any], Message]) -> Callable[[Any, Any], Message]:
+def _without_context(function: Callable) -> Callable:
     return lambda request, context: function(request)
-
-
-def _parsed(request_type: type[Message], content: bytes) -> Message | DecodeError:
-    """The request, or what is wrong with it: gRPC itself would only say that it failed."""
-    try:
-        return request_type.FromString(content)
-    except DecodeError as error:
-        return error
-
-
-def _serialized(answer: Message) -> bytes:
-    return answer.SerializeToString()
-
-
-def _name_of(request: Message | DecodeError, catalogue: Catalogue) -> str:
-    """Its model, if there is such a one: names that do not exist must not fill memory."""
-    if isinstance(request, DecodeError):
-        return ""
-    name = request.model_spec.name
-    return name if name in catalogue.names else ""

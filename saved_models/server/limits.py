@@ -1,4 +1,4 @@
-"""How much one request may ask for."""
+"""The limits of a request."""
 
 import dataclasses
 import math
@@ -15,15 +15,15 @@ from elmo_tf.saved_models.server.errors import invalid
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Bounds of a request: what is larger is refused before it is computed.
+    """The limits of a request. Larger requests are rejected before they are computed.
 
     Args:
         max_request_bytes: of a message, and of each tensor in it.
         max_sentences: rows of a request.
-        max_tokens: sentences times the tokens of the longest, which is what answers are padded to.
+        max_tokens: number of sentences times the tokens of the longest.
 
     Raises:
-        ValueError: a bound is less than 1.
+        ValueError: a limit is less than 1.
     """
 
     max_request_bytes: int = 64 * 1024 * 1024
@@ -37,21 +37,23 @@ class Limits:
                 raise ValueError(f"{field.name} must be at least 1, but is {value}.")
 
     def check_size(self, alias: str, proto: tensor_pb2.TensorProto) -> None:
-        """Refuses a tensor that is larger than it may be, before it is one.
+        """Checks the size of a tensor before it is decoded.
 
-        One value stands for a tensor that is filled with it: a small request must not fill memory.
+        A TensorProto may hold one value for a tensor of any size, so that a small message could
+        fill the memory.
 
         Raises:
-            tf.errors.InvalidArgumentError: it has an axis of unknown size, or is too large.
+            tf.errors.InvalidArgumentError: an axis has an unknown size, or the tensor is too large.
         """
         sizes = [dim.size for dim in proto.tensor_shape.dim]
         if proto.tensor_shape.unknown_rank or any(size < 0 for size in sizes):
             raise invalid(f"tensor parsing error: {alias}")
-        # Without rows, too, a model takes time for the other axes.
+        # An empty axis counts as 1: without rows, too, the other axes cost time.
         num_elements = math.prod(max(1, size) for size in sizes)
-        if num_elements * _element_size(proto.dtype) + _filling(proto, num_elements) > (
-            self.max_request_bytes
-        ):
+        num_bytes = num_elements * _element_size(proto.dtype)
+        if proto.string_val:  # the last string is repeated
+            num_bytes += len(proto.string_val[-1]) * max(0, num_elements - len(proto.string_val))
+        if num_bytes > self.max_request_bytes:
             raise invalid(
                 f"tensor parsing error: {alias} has the shape {sizes}, which is more than "
                 f"{self.max_request_bytes} bytes"
@@ -60,17 +62,17 @@ class Limits:
     def check_tokens(
         self, signature: meta_graph_pb2.SignatureDef, inputs: Mapping[str, np.ndarray]
     ) -> int:
-        """Refuses more sentences or tokens than a request may have.
+        """Checks the number of sentences and tokens.
 
         Args:
-            signature: that is asked.
-            inputs: arrays by their names.
+            signature: the signature of the request.
+            inputs: arrays by name.
 
         Returns:
-            Sentences times the tokens of the longest; 0 if the signature is not for text.
+            Number of sentences times the tokens of the longest; 0 if the signature is not for text.
 
         Raises:
-            tf.errors.InvalidArgumentError: there are too many.
+            tf.errors.InvalidArgumentError: there are too many sentences or tokens.
         """
         if not takes_sentences(signature):
             return 0
@@ -92,38 +94,26 @@ class Limits:
         return num_tokens
 
     def _longest(self, array: np.ndarray, is_raw: bool) -> int:
-        """Tokens of the longest row; no more than one above the limit are counted."""
+        """Returns the tokens of the longest row; counting stops above the limit."""
         if array.ndim > 1:
             return array.shape[1]
         if array.dtype != object:
             return 0
-        if is_raw:  # Each byte may become a token.
-            return max((len(text) for text in array.tolist() if isinstance(text, bytes)), default=0)
-        # As the graph splits; each token and its white space take two bytes or more.
-        short = self.max_tokens // max(1, len(array))
-        return max(
-            (
-                len(text.decode("utf-8", "replace").split(None, short))
-                for text in array.tolist()
-                if isinstance(text, bytes)
-            ),
-            default=0,
-        )
+        texts = [text for text in array.tolist() if isinstance(text, bytes)]
+        if is_raw:  # a tokenizer may make a token of each byte
+            return max(map(len, texts), default=0)
+        limit = self.max_tokens // max(1, len(array))
+        tokens = (text.decode("utf-8", "replace").split(None, limit) for text in texts)
+        return max(map(len, tokens), default=0)
 
 
 def takes_sentences(signature: meta_graph_pb2.SignatureDef) -> bool:
-    """Whether a signature is one of an exported biLM: it says how many tokens a sentence has."""
+    """Whether a signature is that of an exported biLM, which returns the sentence lengths."""
     return LENGTHS in signature.outputs
-
-
-def _filling(proto: tensor_pb2.TensorProto, num_elements: int) -> int:
-    """Bytes of the strings that the last one stands for."""
-    values = proto.string_val
-    return len(values[-1]) * max(0, num_elements - len(values)) if values else 0
 
 
 def _element_size(dtype: int) -> int:
     try:
         return 16 if dtype == tf.string.as_datatype_enum else tf.as_dtype(dtype).size
-    except TypeError:  # It is no type, and is refused where it is read.
+    except TypeError:  # an unknown type, which is rejected later
         return 1

@@ -1,4 +1,4 @@
-"""The versions of one model: found in their folder, loaded, asked, and let go."""
+"""The versions of one model: finds, loads and unloads them."""
 
 import contextlib
 import dataclasses
@@ -13,24 +13,23 @@ from tensorflow_serving.apis import get_model_status_pb2, model_pb2
 from tensorflow_serving.config import model_server_config_pb2
 
 from elmo_tf.saved_models.folders import versions_in
-from elmo_tf.saved_models.server.errors import invalid, not_found, shortened, unavailable
+from elmo_tf.saved_models.server.errors import invalid, servable_not_found, shortened, unavailable
 from elmo_tf.saved_models.server.sessions import LoadedVersion
 
 State = get_model_status_pb2.ModelVersionStatus.State
-_RETRY_SECONDS = 60  # after which a version that could not be loaded is tried again
-_MOST_ENDED = 100  # versions that were let go and are still told of
+_RETRY_SECONDS = 60  # between attempts to load a broken version
+_MAX_ENDED = 100  # unloaded versions whose states are kept
 
 
 class Model:
     """The versions of one model.
 
-    Those that its version policy names are loaded; of a model without a policy the newest. A new
-    folder is loaded first, and then takes the place of an old one, which is let go when the last
-    of its requests is answered. Without a policy any other version in the folder is loaded when a
-    request names it, until the next change.
+    The versions of the version policy are loaded, without a policy the newest. An old version is
+    unloaded after its successor is loaded and its last request is answered. Without a policy, the
+    other versions in the folder are loaded on request, and kept until the newest version changes.
 
     Args:
-        config: name, folder, version policy and labels, as TF Serving takes them.
+        config: name, folder, version policy and labels, in TF Serving's format.
         load: loads a version.
 
     Raises:
@@ -45,28 +44,28 @@ class Model:
         self.name = config.name
         self.directory = Path(config.base_path)
         self._config = config
-        self._newest: list[int] = []  # versions that the policy asked for, at the last look
-        self._on_request: set[int] = set()  # others that requests asked for since
+        self._wanted: list[int] = []  # by the policy, at the last refresh
+        self._on_request: set[int] = set()  # requested since then
         self._load_version = load
         self._versions: dict[int, _Version] = {}
-        self._lock = threading.Lock()  # of the above
-        self._loading = threading.Lock()  # one version at a time
+        self._lock = threading.Lock()  # guards the above
+        self._loading = threading.Lock()  # versions are loaded one at a time
         self._closed = False
         _require_versions(self.directory)
 
     def load(self) -> None:
-        """Loads the versions that should be.
+        """Loads the versions of the policy.
 
         Raises:
-            Exception: what TensorFlow raises if one cannot be loaded.
-            FileNotFoundError: one that the policy names is not there.
-            tf.errors.FailedPreconditionError: a label is for a version that is not loaded.
+            Exception: TensorFlow cannot load a version.
+            FileNotFoundError: a version of the policy does not exist.
+            tf.errors.FailedPreconditionError: a label names a version that is not loaded.
         """
         self.prepare(self._config)
-        self.follow(self._config)
+        self.refresh()
 
     def prepare(self, config: model_server_config_pb2.ModelConfig) -> None:
-        """Loads what another policy asks for, and lets nothing go. Raises as `load`."""
+        """Loads the versions of a new configuration, unloads nothing. Raises as `load`."""
         with self._loading:
             found = versions_in(self.directory)
             missing = set(config.model_version_policy.specific.versions) - set(found)
@@ -76,39 +75,46 @@ class Model:
                     f"{self.name}; it has {', '.join(map(str, sorted(found)))}."
                 )
             for number in _wanted(config, found):
-                self._ensure(number, found[number])
-        self._check_labels(config.version_labels)
+                self._load(number, found[number])
+        for number in config.version_labels.values():
+            if not self._is_available(number):
+                message = (
+                    f"Request to assign label to version {number} of model {self.name}, which is "
+                    "not currently available for inference"
+                )
+                raise tf.errors.FailedPreconditionError(None, None, message)
 
-    def follow(self, config: model_server_config_pb2.ModelConfig) -> None:
-        """Takes over a policy and labels that have been prepared, and lets go the others."""
-        with self._lock:
-            self._config = config
-        self.refresh()
+    def refresh(self, config: model_server_config_pb2.ModelConfig | None = None) -> None:
+        """Loads new versions and unloads old ones; logs versions that cannot be loaded.
 
-    def refresh(self) -> None:
-        """Loads what is new in the folder and lets go what is old; logs what cannot be loaded."""
+        Args:
+            config: a new configuration, see `prepare`; `None` means no change.
+        """
         with self._loading:
+            if config is not None:
+                with self._lock:
+                    self._config = config
             found = versions_in(self.directory)
             wanted = _wanted(self._config, found)
-            if wanted != self._newest:
-                self._newest = wanted
+            if wanted != self._wanted:
+                self._wanted = wanted
                 self._on_request.clear()
             for number in wanted:
-                self._try(number, found[number])
-            # What serves stays until something can take its place.
+                self._try_load(number, found[number])
+            # Old versions serve until a new one is available.
             if any(self._is_available(number) for number in wanted):
-                self._let_others_go({*wanted, *self._on_request.intersection(found)})
+                self._unload_others({*wanted, *self._on_request.intersection(found)})
 
     @contextlib.contextmanager
     def version(self, spec: model_pb2.ModelSpec) -> Iterator[LoadedVersion]:
-        """The version that a request names, or the newest; it stays loaded within the block.
+        """Yields the version that a request names, or the newest; it stays loaded within the block.
 
         Raises:
-            tf.errors.NotFoundError: there is none, or it cannot be loaded.
-            tf.errors.InvalidArgumentError: its label is not known.
+            tf.errors.NotFoundError: the version does not exist or cannot be loaded.
+            tf.errors.InvalidArgumentError: the label is unknown.
             tf.errors.UnavailableError: the model is closed.
         """
-        version = self._begin(spec)
+        version = self._acquire(spec)
         try:
             yield version.loaded
         finally:
@@ -117,88 +123,83 @@ class Model:
             self._close_if_idle(version)
 
     def states(self) -> dict[int, "_Version"]:
-        """What became of each version. Of a model without a policy, those that wait too."""
+        """The state of each version; without a policy, of those that can be loaded, too."""
         with self._lock:
-            known = {number: dataclasses.replace(one) for number, one in self._versions.items()}
+            known = {n: dataclasses.replace(version) for n, version in self._versions.items()}
         if self._loads_on_request():
-            for number, path in versions_in(self.directory).items():
-                known.setdefault(number, _Version(number, path))
+            for number in versions_in(self.directory):
+                known.setdefault(number, _Version(number))
         return known
 
     def close(self) -> None:
-        """Lets all versions go. Requests from now on are refused."""
+        """Unloads all versions. Later requests are rejected."""
         with self._lock:
             self._closed = True
         with self._loading:
-            self._let_others_go(set())
-
-    def _check_labels(self, labels: Mapping[str, int]) -> None:
-        for number in labels.values():
-            if not self._is_available(number):
-                message = (
-                    f"Request to assign label to version {number} of model {self.name}, which is "
-                    "not currently available for inference"
-                )
-                raise tf.errors.FailedPreconditionError(None, None, message)
+            self._unload_others(set())
 
     def _loads_on_request(self) -> bool:
         return self._config.model_version_policy.WhichOneof("policy_choice") is None
 
-    def _begin(self, spec: model_pb2.ModelSpec) -> "_Version":
-        """Finds a version and counts one more request that runs in it."""
-        number, asked = self._asked(spec)
-        for may_load in (True, False):
-            with self._lock:
-                if self._closed:
-                    raise unavailable("The server is shutting down.")
-                loaded = [one for one in self._versions.values() if one.state == State.AVAILABLE]
-                wanted = (one for one in loaded if number in (None, one.number))
-                version = max(wanted, key=lambda one: one.number, default=None)
-                if version is not None:
-                    version.num_running += 1
-                    return version
-            if number is None or not may_load or not self._loads_on_request():
-                break
+    def _acquire(self, spec: model_pb2.ModelSpec) -> "_Version":
+        """Finds a version, or loads it, and counts a running request."""
+        number = self._number(spec)
+        version = self._find(number)
+        if version is None and number is not None and self._loads_on_request():
             path = versions_in(self.directory).get(number)
-            if path is None:
-                break
-            with self._loading:
-                self._on_request.add(number)
-                self._try(number, path)
-        raise not_found(f"Servable not found for request: {asked}")
+            if path is not None:
+                with self._loading:
+                    self._on_request.add(number)
+                    self._try_load(number, path)
+                version = self._find(number)
+        if version is None:
+            raise servable_not_found(self.name, number)
+        return version
 
-    def _asked(self, spec: model_pb2.ModelSpec) -> tuple[int | None, str]:
+    def _number(self, spec: model_pb2.ModelSpec) -> int | None:
         if spec.HasField("version_label"):
             with self._lock:
                 if spec.version_label not in self._config.version_labels:
                     label = shortened(spec.version_label)
                     raise invalid(f"Unrecognized servable version label: {label}")
-                number = self._config.version_labels[spec.version_label]
-        elif spec.HasField("version"):
-            number = spec.version.value
-        else:
-            return None, f"Latest({self.name})"
-        return number, f"Specific({self.name}, {number})"
+                return self._config.version_labels[spec.version_label]
+        return spec.version.value if spec.HasField("version") else None
+
+    def _find(self, number: int | None) -> "_Version | None":
+        with self._lock:
+            if self._closed:
+                raise unavailable("The server is shutting down.")
+            available = self._available()
+            version = available.get(max(available, default=None) if number is None else number)
+            if version is not None:
+                version.num_running += 1
+            return version
+
+    def _available(self) -> dict[int, "_Version"]:
+        """The loaded versions. The caller holds `_lock`."""
+        return {n: one for n, one in self._versions.items() if one.state == State.AVAILABLE}
 
     def _is_available(self, number: int) -> bool:
         with self._lock:
-            return number in self._versions and self._versions[number].state == State.AVAILABLE
+            return number in self._available()
 
-    def _try(self, number: int, path: Path) -> None:
-        """Loads a version if it has not failed just now; logs what is wrong with it."""
-        version = self._versions.get(number)
-        if version is not None and version.has_failed(path):
-            return
+    def _try_load(self, number: int, path: Path) -> None:
+        """Loads a version unless it has failed recently and not changed since; logs errors."""
+        known = self._versions.get(number)
+        if known is not None and known.error is not None:
+            is_recent = time.monotonic() - known.failed <= _RETRY_SECONDS
+            if is_recent and known.changed == _last_change(path):
+                return
         try:
-            self._ensure(number, path)
+            self._load(number, path)
         except Exception as error:
             logging.error("Cannot load version %d of %s: %s", number, self.name, error)
 
-    def _ensure(self, number: int, path: Path) -> None:
-        """Loads a version unless it is loaded. `_loading` is held."""
+    def _load(self, number: int, path: Path) -> None:
+        """Loads a version unless it is loaded. The caller holds `_loading`."""
         if self._is_available(number):
             return
-        version = _Version(number, path, State.LOADING, changed=_last_change(path))
+        version = _Version(number, State.LOADING, changed=_last_change(path))
         with self._lock:
             if self._closed:
                 raise unavailable("The server is shutting down.")
@@ -212,20 +213,16 @@ class Model:
             raise
         version.state = State.AVAILABLE
 
-    def _let_others_go(self, wanted: set[int]) -> None:
+    def _unload_others(self, wanted: set[int]) -> None:
         with self._lock:
-            others = [
-                one
-                for one in self._versions.values()
-                if one.number not in wanted and one.state == State.AVAILABLE
-            ]
+            others = [one for n, one in self._available().items() if n not in wanted]
             for version in others:
                 version.state = State.UNLOADING
         for version in others:
             self._close_if_idle(version)
         with self._lock:
             ended = sorted(n for n, one in self._versions.items() if one.state == State.END)
-            for number in ended[:-_MOST_ENDED]:
+            for number in ended[:-_MAX_ENDED]:
                 del self._versions[number]
 
     def _close_if_idle(self, version: "_Version") -> None:
@@ -235,31 +232,24 @@ class Model:
             version.state = State.END
             loaded, version.loaded = version.loaded, None
         loaded.close()
-        logging.info("Let go version %d of %s.", version.number, self.name)
+        logging.info("Unloaded %s, version %d.", self.name, version.number)
 
 
 @dataclasses.dataclass
 class _Version:
-    """What became of a version."""
+    """A version and its state."""
 
     number: int
-    path: Path
     state: int = State.START
     loaded: LoadedVersion | None = None
     num_running: int = 0  # requests
     error: BaseException | None = None
-    failed: float = 0.0  # when
-    changed: float = 0.0  # its files, as far as is known
-
-    def has_failed(self, path: Path) -> bool:
-        """Whether it could not be loaded and nothing has changed since, for a while."""
-        if self.error is None or time.monotonic() - self.failed > _RETRY_SECONDS:
-            return False
-        return self.changed == _last_change(path)
+    failed: float = 0.0  # time of the last failed attempt
+    changed: float = 0.0  # newest modification time of its files
 
 
 def _wanted(config: model_server_config_pb2.ModelConfig, found: Mapping[int, Path]) -> list[int]:
-    """The versions that the policy asks for, newest first."""
+    """Returns the versions of the policy, newest first."""
     policy = config.model_version_policy
     newest = sorted(found, reverse=True)
     match policy.WhichOneof("policy_choice"):
@@ -271,23 +261,24 @@ def _wanted(config: model_server_config_pb2.ModelConfig, found: Mapping[int, Pat
 
 
 def _last_change(path: Path) -> float:
-    """When a file of a version was last written. A version may still be being copied."""
+    """Returns the newest modification time in a folder, which may still be being written."""
     times = [0.0]
     for file in path.rglob("*"):
-        with contextlib.suppress(OSError):  # gone again
+        with contextlib.suppress(OSError):  # removed meanwhile
             times.append(file.stat().st_mtime)
     return max(times)
 
 
 def _require_versions(directory: Path) -> None:
-    expected = f"Expected a folder with numbered versions, such as {directory / '1/saved_model.pb'}"
-    if not directory.is_dir():
-        raise FileNotFoundError(f"Cannot serve {directory}: no such folder. {expected}.")
     if versions_in(directory):
         return
     if (directory / "saved_model.pb").exists():
         raise FileNotFoundError(
             f"Cannot serve {directory}: it is itself one version of a model. Serve the folder "
-            f"above it; the name of this one must be a number."
+            "above it, and give this one a number as its name."
         )
-    raise FileNotFoundError(f"Cannot serve {directory}: it holds no version. {expected}.")
+    reason = "it holds no version" if directory.is_dir() else "no such folder"
+    raise FileNotFoundError(
+        f"Cannot serve {directory}: {reason}. Expected a folder with numbered versions, such as "
+        f"{directory / '1/saved_model.pb'}."
+    )

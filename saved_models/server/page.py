@@ -1,6 +1,6 @@
-"""The arrow from a model server to a person: the page at `/` of the REST port, a few plain files.
+"""The static files of the web page at `/` of the REST port.
 
-The page itself asks the server's REST interface, as any other client does.
+The page calls the server's REST interface, like any other client.
 """
 
 import json
@@ -17,7 +17,7 @@ _CONTENT_TYPES = {
     "vectors.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",
 }
-# What is typed into the page, or comes from a model, can bring in no script, style or address.
+# User input and model output cannot load scripts, styles or other resources.
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -28,32 +28,28 @@ _HEADERS = {
 
 
 class PageFile(NamedTuple):
-    """What a browser gets for one path.
-
-    Attributes:
-        content: the bytes of the file.
-        headers: its `Content-Type`, and what browsers shall not do with it.
-    """
+    """The response to one path: content and HTTP headers."""
 
     content: bytes
     headers: dict[str, str]
 
 
 def find(path: str, model_names: Sequence[str]) -> PageFile | None:
-    """Returns what the page has at `path`, or `None`.
+    """Returns the file of the page at `path`, or `None`.
 
     Args:
         path: of a request, without its query, such as `/page.js`.
-        model_names: what the server calls its models; `/models.json` tells them.
+        model_names: the names of the served models, returned as `/models.json`.
     """
-    if path == "/models.json":
-        return _page_file(json.dumps({"models": list(model_names)}).encode(), "application/json")
     name = "index.html" if path == "/" else path.removeprefix("/")
-    if name not in _CONTENT_TYPES:
+    if path == "/models.json":
+        content, content_type = (
+            json.dumps({"models": list(model_names)}).encode(),
+            "application/json",
+        )
+    elif name in _CONTENT_TYPES:
+        content_type = _CONTENT_TYPES[name]
+        content = resources.files("elmo_tf.saved_models.server").joinpath("page", name).read_bytes()
+    else:
         return None
-    content = resources.files("elmo_tf.saved_models.server").joinpath("page", name).read_bytes()
-    return _page_file(content, _CONTENT_TYPES[name])
-
-
-def _page_file(content: bytes, content_type: str) -> PageFile:
     return PageFile(content, {"Content-Type": content_type, **_HEADERS})

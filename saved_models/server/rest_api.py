@@ -1,12 +1,12 @@
-"""Paths and JSON ◄─► the catalogue: TF Serving's REST interface.
+"""TF Serving's REST interface: paths and JSON ◄─► the catalogue.
 
     GET  /v1/models/{model}[/versions/{version}]            → the states of its versions
     GET  /v1/models/{model}[/versions/{version}]/metadata   → its signatures
     POST /v1/models/{model}[/versions/{version}]:predict
          {"signature_name": …, "instances": [one per row]}  → {"predictions": [one per row]}
-         {"signature_name": …, "inputs": whole tensors}     → {"outputs": whole tensors}
+         {"signature_name": …, "inputs": tensors}           → {"outputs": tensors}
 
-/labels/{label} stands where /versions/{version} does.
+/labels/{label} may replace /versions/{version}.
 """
 
 import contextlib
@@ -39,30 +39,19 @@ _PATHS = {
 
 
 def answer(
-    catalogue: Catalogue,
-    metrics: Metrics,
-    method: str,
-    path: str,
-    body: bytes,
+    catalogue: Catalogue, metrics: Metrics, method: str, path: str, body: bytes
 ) -> dict[str, Any]:
-    """Answers one request.
-
-    Args:
-        catalogue: who answers.
-        metrics: are told of predictions.
-        method: `"GET"` or `"POST"`.
-        path: without a query.
-        body: JSON.
+    """Answers one request: `"GET"` or `"POST"`, a path without a query, a JSON body.
 
     Raises:
-        tf.errors.OpError: it is refused, or fails.
+        tf.errors.OpError: the request is rejected or fails.
     """
     found = _PATHS[method].fullmatch(path)
     if found is None:
         raise invalid(
             f"Malformed request: {method} {shortened(path)}. This server knows GET "
             "/v1/models/NAME, GET /v1/models/NAME/metadata and POST /v1/models/NAME:predict, with "
-            "/versions/NUMBER or /labels/LABEL after NAME for another version than the newest."
+            "/versions/NUMBER or /labels/LABEL after NAME for a version other than the newest."
         )
     name, version, label, action = found.groups()
     spec = model_pb2.ModelSpec(name=urllib.parse.unquote(name))
@@ -71,19 +60,21 @@ def answer(
     elif label is not None:
         spec.version_label = urllib.parse.unquote(label)
     if method == "POST":
-        with _counted(catalogue, metrics, spec.name):
+        with _measured(catalogue, metrics, spec.name):
             return _predict(catalogue, spec, body)
-    return _metadata(catalogue, spec) if action else _status(catalogue, spec)
+    if action:
+        return _metadata(catalogue, spec)
+    return _as_dict(catalogue.status(get_model_status_pb2.GetModelStatusRequest(model_spec=spec)))
 
 
 @contextlib.contextmanager
-def _counted(catalogue: Catalogue, metrics: Metrics, name: str) -> Iterator[None]:
+def _measured(catalogue: Catalogue, metrics: Metrics, name: str) -> Iterator[None]:
     name = name if name in catalogue.names else ""
-    begun, status = time.monotonic(), "INTERNAL"
+    start_time, status = time.monotonic(), "INTERNAL"
     try:
         yield
         status = "OK"
-        metrics.observe_latency(name, "Predict", "REST", time.monotonic() - begun)
+        metrics.observe_latency(name, "Predict", "REST", time.monotonic() - start_time)
     except tf.errors.OpError as error:
         status = status_code(error).name
         raise
@@ -91,28 +82,20 @@ def _counted(catalogue: Catalogue, metrics: Metrics, name: str) -> Iterator[None
         metrics.count_request(name, status)
 
 
-def _predict(
-    catalogue: Catalogue,
-    spec: model_pb2.ModelSpec,
-    body: bytes,
-) -> dict[str, Any]:
+def _predict(catalogue: Catalogue, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
     document = rest_json.parse(body)
     spec.signature_name = document.get("signature_name", "")
     request = predict_pb2.PredictRequest(model_spec=spec)
 
-    def complete(infos):
+    def add_inputs(infos):
         for name, tensor in rest_json.input_tensors(document, infos, catalogue.limits).items():
             request.inputs[name].CopyFrom(tensor)
 
-    response = catalogue.predict(request, complete=complete)
+    response = catalogue.predict(request, add_inputs=add_inputs)
     outputs = {name: tf.make_ndarray(response.outputs[name]) for name in sorted(response.outputs)}
     if "instances" in document:
         return {"predictions": rest_json.rows(outputs)}
     return {"outputs": rest_json.columns(outputs)}
-
-
-def _status(catalogue: Catalogue, spec: model_pb2.ModelSpec) -> dict[str, Any]:
-    return _as_dict(catalogue.status(get_model_status_pb2.GetModelStatusRequest(model_spec=spec)))
 
 
 def _metadata(catalogue: Catalogue, spec: model_pb2.ModelSpec) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""JSON ↔ tensors, by the rules of TF Serving's REST interface (`rest.py`).
+"""JSON ◄─► tensors, by the rules of TF Serving's REST interface.
 
-A request holds `instances`, one value per row, or `inputs`, whole tensors. A value is an object of
-named tensors; a signature with one input takes the plain tensor too. Strings are UTF-8, or bytes as
-{"b64": "…"}. Bytes that are not UTF-8 pass through in both directions (`surrogateescape`).
+A request holds `instances`, one value per row, or `inputs`, complete tensors. A value is an object
+of named tensors, or a plain tensor if the signature has one input. Strings are UTF-8, or bytes as
+{"b64": "…"}. Bytes that are not UTF-8 are preserved in both directions (`surrogateescape`).
 """
 
 import base64
@@ -23,16 +23,20 @@ from elmo_tf.saved_models.server.limits import Limits
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """Returns the document of a request, with its keys checked."""
+    """Parses the body of a request and checks its keys."""
     try:
         document = json.loads(body.decode("utf-8", "surrogateescape"))
     except (ValueError, RecursionError) as error:
         raise invalid(f"JSON Parse error: {error}") from error
     if not isinstance(document, dict):
         raise invalid(f"Expected a JSON object, but received {_shown(document)}")
-    if not isinstance(document.get("signature_name", ""), str):
+    signature_name = document.get("signature_name", "")
+    if not isinstance(signature_name, str):
         raise invalid("'signature_name' key must be a string value.")
-    _check_unicode(document.get("signature_name", ""))
+    try:
+        signature_name.encode()
+    except UnicodeEncodeError as error:
+        raise invalid(f"'signature_name' is not Unicode: {_shown(signature_name)}") from error
     if ("instances" in document) == ("inputs" in document):
         raise invalid("Expected one of the keys 'instances' and 'inputs'")
     return document
@@ -41,7 +45,7 @@ def parse(body: bytes) -> dict[str, Any]:
 def input_tensors(
     document: dict[str, Any], infos: Mapping[str, meta_graph_pb2.TensorInfo], limits: Limits
 ) -> dict[str, tensor_pb2.TensorProto]:
-    """Returns the tensors of a request, for the inputs that `infos` describes."""
+    """Returns the tensors of a request for the inputs in `infos`."""
     if "instances" in document:
         for name, info in infos.items():
             _check_size(name, info.dtype, shape_of(document["instances"])[:1], limits)
@@ -62,12 +66,12 @@ def input_tensors(
 
 
 def rows(outputs: dict[str, np.ndarray]) -> list[Any]:
-    """Returns one value per row: an object, or the value itself if there is only one output."""
+    """Returns one value per row: an object, or a plain value if there is one output."""
     shapes = {name: array.shape for name, array in outputs.items()}
     if () in shapes.values() or len({shape[0] for shape in shapes.values()}) > 1:
         raise invalid(
             f"The outputs do not have one row for each instance: their shapes are {shapes}. "
-            f"Ask with 'inputs' instead."
+            "Use 'inputs' instead of 'instances'."
         )
     values = {name: _jsonable(name, array) for name, array in outputs.items()}
     if len(values) == 1:
@@ -76,20 +80,13 @@ def rows(outputs: dict[str, np.ndarray]) -> list[Any]:
 
 
 def columns(outputs: dict[str, np.ndarray]) -> Any:
-    """Returns an object of whole tensors, or the tensor itself if there is only one output."""
+    """Returns an object of complete tensors, or a plain tensor if there is one output."""
     values = {name: _jsonable(name, array) for name, array in outputs.items()}
     return next(iter(values.values())) if len(values) == 1 else values
 
 
-def _check_unicode(signature_name: str) -> None:
-    try:
-        signature_name.encode()
-    except UnicodeEncodeError as error:
-        raise invalid(f"'signature_name' is not Unicode: {_shown(signature_name)}") from error
-
-
 def _check_size(name: str, dtype: int, shape: list[int], limits: Limits) -> None:
-    """Refuses what is too large while it is still JSON. Lists of nothing take time too."""
+    """Checks the size of a tensor that is still JSON. Empty lists take time, too."""
     tensor_shape = tf.TensorShape([max(1, size) for size in shape]).as_proto()
     limits.check_size(name, tensor_pb2.TensorProto(dtype=dtype, tensor_shape=tensor_shape))
 
@@ -105,7 +102,7 @@ def _columns_of_rows(instances: Any, names: list[str]) -> dict[str, list[Any]]:
 
 
 def _named(value: Any, names: list[str], where: str) -> dict[str, Any]:
-    """Returns the value of each input. A plain value is that of the only one."""
+    """Returns the value of each input; a plain value belongs to the only input."""
     if not isinstance(value, dict) or set(value) == {"b64"}:
         if len(names) == 1:
             return {names[0]: value}
@@ -115,7 +112,7 @@ def _named(value: Any, names: list[str], where: str) -> dict[str, Any]:
 
 
 def _flat(value: Any, shape: list[int], name: str, dtype: tf.DType) -> list[Any]:
-    """Returns the elements of nested lists in one list, and checks that `shape` is theirs."""
+    """Flattens nested lists and checks that they have the given shape."""
     if not shape:
         return [_scalar(value, name, dtype)]
     if not isinstance(value, list) or len(value) != shape[0]:
@@ -161,18 +158,18 @@ def _decode_base64(value: dict[str, Any], name: str) -> bytes:
 
 
 def _shown(value: Any) -> str:
-    # No more of it than is shown: it may be large, or so deep that it could just be parsed.
+    # Encoded piece by piece, because the value may be large or deeply nested.
     text = "".join(itertools.islice(json.JSONEncoder().iterencode(value), 201))
     return text if len(text) <= 200 else text[:200] + "…"
 
 
 def _jsonable(name: str, array: np.ndarray) -> Any:
     if array.dtype == object:
-        # TF Serving's rule: the name of an output says whether it is text or bytes.
+        # TF Serving's rule: outputs whose names end in "_bytes" are binary.
         encode = _encode_base64 if name.endswith("_bytes") else _decode
         return np.vectorize(encode, otypes=[object])(array).tolist()
     if np.issubdtype(array.dtype, np.floating):
-        # By way of text, so that 0.1 is written as 0.1 and not as the double nearest to it.
+        # Via text, so that float32 0.1 is written as 0.1 and not as 0.10000000149.
         return array.astype(str).astype(np.float64).tolist()
     return array.tolist()
 

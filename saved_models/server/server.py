@@ -1,4 +1,4 @@
-"""The embedded server: exported models, by TF Serving's protocols, for the desk and for tests."""
+"""The embedded server: exported models over TF Serving's protocols, for development and tests."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from absl import logging
 from elmo_tf.checkpoints.load import Source
 from elmo_tf.saved_models.config_protos import read_models_config
 from elmo_tf.saved_models.server.batching import DEFAULT_BATCHING, Batching
-from elmo_tf.saved_models.server.catalogue import Catalogue, Config, config_of
+from elmo_tf.saved_models.server.catalogue import Catalogue, config_of
 from elmo_tf.saved_models.server.checkpoints import exported_models
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
 from elmo_tf.saved_models.server.limits import Limits
@@ -34,37 +34,37 @@ def serve(
     metrics_path: str | None = METRICS_PATH,
     access_log: bool = False,
 ) -> "Server":
-    """Serves the newest version of an exported model, without blocking.
+    """Serves an exported model over gRPC and REST, without blocking.
 
-    A newer version that appears in `directory` takes over when it is loaded. A request that names
-    another version in `directory` gets that one; it is loaded when first asked for.
+    The newest version is loaded, and replaced when a newer one appears in `directory`. A request
+    may name an older version, which is loaded on first use.
 
     Args:
-        directory: holds the versions in numbered folders (`directory/1/saved_model.pb`). Or a
-            checkpoint or the name of a model, see `load_bilm`: it is exported into a temporary
-            folder first.
-        name: what requests call the model.
+        directory: holds the versions in numbered folders (`directory/1/saved_model.pb`). A
+            checkpoint or the name of a model (see `load_bilm`) is first exported into a temporary
+            folder.
+        name: the model's name in requests.
         port: of gRPC. 0 picks a free one.
-        rest_port: of REST, and of the page at `/`. 0 picks a free one, `None` means no REST.
-        host: address to listen on. The default is reached from this machine only; `"0.0.0.0"`
-            is reached from everywhere. There is neither encryption nor a check of who asks.
-        models_config: a file as TF Serving's `--model_config_file`, in place of `directory` and
-            `name`: several models, version policies, labels.
-        batching: how requests are computed together. `None` means each by itself.
+        rest_port: of REST and of the page at `/`. 0 picks a free one, `None` disables REST.
+        host: address to listen on. The default accepts connections from this machine only,
+            `"0.0.0.0"` from everywhere. There is no authentication and no encryption.
+        models_config: a file in the format of TF Serving's `--model_config_file`, instead of
+            `directory` and `name`: several models, version policies, labels.
+        batching: how requests are batched. `None` disables batching.
         limits: of a request.
-        poll_seconds: between looks for new versions; `None` means never.
-        metrics_path: of Prometheus's metrics, on the port of REST; `None` means none.
-        access_log: whether to log a line for each request: peer, protocol, method, model or path,
+        poll_seconds: between checks for new versions; `None` disables them.
+        metrics_path: of the Prometheus metrics, on the REST port; `None` disables them.
+        access_log: whether to log a line per request: peer, protocol, method, model or path,
             status and milliseconds.
 
     Returns:
-        A `Server` that is ready to answer. Keep it: gRPC stops when nothing refers to it.
+        A `Server` that accepts requests. Keep a reference to it: otherwise gRPC stops.
 
     Raises:
         FileNotFoundError: `directory` does not exist or holds no version.
-        OSError: a port cannot be listened on, or a version cannot be read.
-        TypeError: not one of `directory` and `models_config` is given.
-        ValueError: a port is not in 0 … 65535, or `models_config` cannot be read.
+        OSError: a port is not available, or a version cannot be read.
+        TypeError: neither or both of `directory` and `models_config` are given.
+        ValueError: a port is not in 0 … 65535, or `models_config` cannot be parsed.
         tf.errors.OpError: a version cannot be loaded.
     """
     if (directory is None) == (models_config is None):
@@ -74,37 +74,38 @@ def serve(
         )
     _check_ports(host, port, rest_port)
     metrics = Metrics()
-    folders = contextlib.ExitStack()
-    with contextlib.ExitStack() as undo:
-        undo.enter_context(folders)
+    url_host = f"[{host}]" if ":" in host else host
+    with contextlib.ExitStack() as cleanup:
         if models_config is None:
-            config = config_of(folders.enter_context(exported_models(directory)), name)
+            config = config_of(cleanup.enter_context(exported_models(directory)), name)
         else:
-            config = _read_config(models_config)
+            config = read_models_config(models_config)
+            if not config.model_config_list.config:
+                raise ValueError(f"{os.fspath(models_config)} names no model.")
         catalogue = Catalogue(config, limits, batching, metrics)
-        undo.callback(catalogue.close)
+        cleanup.callback(catalogue.close)
         rest = None
         if rest_port is not None:
             rest = RestEndpoint(catalogue, metrics, host, rest_port, metrics_path, access_log)
-            undo.callback(rest.stop, 0)
+            cleanup.callback(rest.stop, 0)
         catalogue.load()
         try:
-            endpoint = GrpcEndpoint(catalogue, metrics, f"{_in_url(host)}:{port}", access_log)
+            endpoint = GrpcEndpoint(catalogue, metrics, f"{url_host}:{port}", access_log)
         except RuntimeError as error:
             raise _port_error(host, port, "the address is in use") from error
-        undo.pop_all()
+        server = Server(catalogue, endpoint, rest, cleanup.pop_all())
     if rest is not None:
         rest.start()
     if poll_seconds is not None:
         catalogue.watch(poll_seconds)
-    rest_note = "" if rest is None else f", REST and a page on http://{_in_url(host)}:{rest.port}"
+    rest_note = "" if rest is None else f", REST and a web page on http://{url_host}:{rest.port}"
     names = ", ".join(catalogue.names)
     logging.info("Serving %s: gRPC on %s:%d%s.", names, host, endpoint.port, rest_note)
-    return Server(catalogue, endpoint, rest, folders)
+    return server
 
 
 class Server:
-    """A running server, as `serve` returns it. As a context manager it stops at the end.
+    """A running server, returned by `serve`. As a context manager it stops on exit.
 
     Attributes:
         port: of gRPC.
@@ -116,37 +117,36 @@ class Server:
         catalogue: Catalogue,
         endpoint: GrpcEndpoint,
         rest: RestEndpoint | None,
-        folders: contextlib.ExitStack,
+        cleanup: contextlib.ExitStack,
     ):
         self.port = endpoint.port
         self.rest_port = None if rest is None else rest.port
         self._catalogue = catalogue
         self._endpoint = endpoint
         self._rest = rest
-        self._folders = folders
+        self._cleanup = cleanup  # closes the models and removes the temporary export
         self._stopped = threading.Event()
 
     def refresh(self) -> None:
-        """Looks for new versions now, and returns when they are loaded."""
+        """Checks for new versions now and returns when they are loaded."""
         self._catalogue.refresh()
 
     def stop(self, grace: float = 30.0) -> None:
-        """Takes no more requests, lets the running ones finish, and releases the ports.
+        """Rejects new requests, finishes the running ones, and releases the ports.
 
         Args:
-            grace: seconds to wait for running requests. Who still waits after that is told that his
-                is cancelled; what the model is computing then is waited for all the same.
+            grace: seconds to wait for running requests. Requests that take longer are cancelled,
+                but a computation in progress is completed before `stop` returns.
         """
         grpc_stopped = self._endpoint.stop(grace)
         if self._rest is not None:
             self._rest.stop(grace)
         grpc_stopped.wait()
-        self._catalogue.close()
-        self._folders.close()
+        self._cleanup.close()
         self._stopped.set()
 
     def wait(self) -> None:
-        """Blocks until the server has been stopped."""
+        """Blocks until the server is stopped."""
         self._stopped.wait()
 
     def __enter__(self) -> "Server":
@@ -156,30 +156,19 @@ class Server:
         self.stop()
 
 
-def _read_config(path: str | os.PathLike) -> Config:
-    config = read_models_config(path)
-    if not config.model_config_list.config:
-        raise ValueError(f"{os.fspath(path)} names no model.")
-    return config
-
-
 def _check_ports(host: str, port: int, rest_port: int | None) -> None:
-    """Raises a plain error before anything is loaded, where gRPC would only say that it failed."""
+    """Checks the ports before a model is loaded; gRPC's own error does not name the reason."""
     if port == rest_port != 0:
-        raise _port_error(host, port, "it is given to both gRPC and REST")
-    for one in (port, rest_port or 0):
-        if not 0 <= one <= 65535:
-            raise ValueError(f"A port is 0 … 65535, and 0 picks a free one, but {one} was given.")
+        raise _port_error(host, port, "it is used for both gRPC and REST")
+    for number in (port, rest_port or 0):
+        if not 0 <= number <= 65535:
+            raise ValueError(f"A port must be 0 … 65535 (0 picks a free one). Received: {number}")
         try:
             with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")
-                probe.bind((host, one))
+                probe.bind((host, number))
         except OSError as error:
-            raise _port_error(host, one, error.strerror) from error
-
-
-def _in_url(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+            raise _port_error(host, number, error.strerror) from error
 
 
 def _port_error(host: str, port: int, reason: str) -> OSError:

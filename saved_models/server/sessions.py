@@ -1,7 +1,7 @@
-"""One version of an exported model, in a session: requests in, answers out.
+"""One version of an exported model, loaded in a session.
 
-A model is loaded and run as TF Serving does it, in a TF1-style session, so that what fails there
-fails here. Requests and answers are TF Serving's protos.
+Like TF Serving, this uses a TF1-style session, so that models that fail there fail here, too.
+Requests and responses are TF Serving's protos.
 """
 
 import copy
@@ -28,26 +28,19 @@ from elmo_tf.threads import num_cores
 
 DEFAULT_SIGNATURE = "serving_default"
 
-_NO_LIMITS = Limits(2**62, 2**62, 2**62)  # of requests to warm up
-_MOST_FETCHES = 16  # choices of outputs that a session is prepared for, beside that of all
-# What a signature may be called for and still be asked for a prediction.
+_NO_LIMITS = Limits(2**62, 2**62, 2**62)  # for warm-up requests
+_MAX_FETCHES = 16  # combinations of outputs per signature that the session caches
+# Signatures of these methods accept predictions.
 _METHOD_NAMES = tuple(
     f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress")
 )
 
 
 class LoadedVersion:
-    """A version of a model. Requests that lie beside it to warm it up are answered first.
-
-    Args:
-        number: of the version.
-        path: its folder.
-        limits: of a request.
-        batching: how requests are computed together; `None` means each by itself.
-        metrics: are told of batches.
+    """A version of a model. Its warm-up requests are run first.
 
     Raises:
-        Exception: what TensorFlow raises, or a warm-up request does, if it cannot be loaded.
+        Exception: TensorFlow cannot load the version, or a warm-up request fails.
     """
 
     def __init__(
@@ -60,10 +53,10 @@ class LoadedVersion:
     ):
         self.number = number
         self._limits = _NO_LIMITS
-        self._fetches: dict[str, set[tuple[str, ...]]] = {}  # of each signature, those known
-        # As many at the same time as TF Serving's.
+        self._fetches: dict[str, set[tuple[str, ...]]] = {}  # output combinations by signature
+        # Without batching, at most as many parallel runs as in TF Serving.
         self._free = threading.BoundedSemaphore(4 * num_cores())
-        # Short operations take longer when two cores share each: see `elmo_tf.threads`.
+        # On two cores, splitting short operations costs more than it saves: see `elmo_tf.threads`.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
         self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
         self._batcher = None
@@ -73,7 +66,7 @@ class LoadedVersion:
                 meta_graph = tf.compat.v1.saved_model.load(
                     self._session, [tf.saved_model.SERVING], os.fspath(path)
                 )
-            # A copy, so that the graph that came with it need not stay in memory.
+            # A copy, so that the graph of `meta_graph` can be freed.
             self.signatures = copy.deepcopy(dict(meta_graph.signature_def))
             for request in read_warmup(path):
                 self.answer(request)
@@ -89,14 +82,14 @@ class LoadedVersion:
         request: predict_pb2.PredictRequest,
         is_awaited: Callable[[], bool] = lambda: True,
     ) -> predict_pb2.PredictResponse:
-        """The outputs for a request, whatever model it names.
+        """Answers a request; its model name is ignored.
 
         Args:
-            request: as TF Serving takes it.
-            is_awaited: whether who asked still waits. Asked before the work begins.
+            request: the request.
+            is_awaited: returns whether the client still waits; called before the computation.
 
         Raises:
-            tf.errors.OpError: the request is refused, or fails.
+            tf.errors.OpError: the request is rejected or fails.
         """
         call = self._call(request, is_awaited)
         if self._batcher is None:
@@ -114,10 +107,10 @@ class LoadedVersion:
     def inputs_of(
         self, request: predict_pb2.PredictRequest
     ) -> Mapping[str, meta_graph_pb2.TensorInfo]:
-        """The inputs of the signature that a request asks for, by their names.
+        """Returns the inputs of a request's signature by name.
 
         Raises:
-            tf.errors.InvalidArgumentError: there is no such signature.
+            tf.errors.InvalidArgumentError: the signature does not exist.
         """
         name = request.model_spec.signature_name or DEFAULT_SIGNATURE
         if name not in self.signatures:
@@ -126,7 +119,7 @@ class LoadedVersion:
         return self.signatures[name].inputs
 
     def close(self) -> None:
-        """Closes the session. No request may be running."""
+        """Closes the session. No requests may be running."""
         if self._batcher is not None:
             self._batcher.close()
         self._session.close()
@@ -159,12 +152,11 @@ class LoadedVersion:
         return [arrays[alias] for alias in aliases]
 
     def _fetched(self, name: str, aliases: tuple[str, ...]) -> Sequence[str]:
-        """What to fetch for these outputs: a session keeps what it has prepared for each choice."""
+        """Returns the outputs to fetch: all after too many combinations, which sessions cache."""
         known = self._fetches.setdefault(name, set())
-        if aliases not in known:
-            if len(known) >= _MOST_FETCHES:
-                return sorted(self.signatures[name].outputs)
-            known.add(aliases)
+        if aliases not in known and len(known) >= _MAX_FETCHES:
+            return sorted(self.signatures[name].outputs)
+        known.add(aliases)
         return aliases
 
 
@@ -173,7 +165,7 @@ def _inputs(
     inputs: Mapping[str, tensor_pb2.TensorProto],
     limits: Limits,
 ) -> dict[str, np.ndarray]:
-    """Checks the inputs of a request; returns them as arrays."""
+    """Checks the inputs of a request and returns them as arrays."""
     given, wanted = set(inputs), set(signature.inputs)
     if given != wanted:
         raise invalid(
@@ -185,9 +177,11 @@ def _inputs(
     for alias, info in signature.inputs.items():
         limits.check_size(alias, inputs[alias])
         arrays[alias] = array_of(alias, inputs[alias])
-        # A session fed from Python would convert it; TF Serving does not.
+        # Python sessions convert dtypes; TF Serving does not.
         if inputs[alias].dtype != info.dtype:
-            expected, received = (tf.as_dtype(one.dtype).name for one in (info, inputs[alias]))
+            expected, received = (
+                tf.as_dtype(tensor.dtype).name for tensor in (info, inputs[alias])
+            )
             raise invalid(f"Expects {alias} to be {expected} but {received} is provided")
         expected, received = tf.TensorShape(info.tensor_shape), arrays[alias].shape
         if not expected.is_compatible_with(received):

@@ -1,4 +1,4 @@
-"""TensorProto ◄─► array, as TF Serving reads and writes them."""
+"""TensorProto ◄─► array, in TF Serving's encoding."""
 
 import contextlib
 
@@ -10,19 +10,19 @@ from elmo_tf.saved_models.server.errors import invalid
 
 
 def array_of(alias: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
-    """The array of a tensor in a request, whose size has been checked.
+    """Returns the array of a tensor in a request, whose size has been checked.
 
     Raises:
-        tf.errors.InvalidArgumentError: it is none.
+        tf.errors.InvalidArgumentError: the proto is not a valid tensor.
     """
-    # KeyError: a type without values. OverflowError: a number that its type does not have.
+    # KeyError: a type without values. OverflowError: a number outside the range of its type.
     with contextlib.suppress(KeyError, OverflowError, TypeError, ValueError):
         return tf.make_ndarray(proto)
     raise invalid(f"tensor parsing error: {alias}")
 
 
-# The field of a TensorProto that holds the values of a type, its number, and the type that its
-# values lie there in, one after another. Clients in other languages read these.
+# TF Serving writes values into the field of their type, where clients in other languages expect
+# them. Packed fields are given by number and by the binary type of their values.
 _PACKED_FIELDS = {
     tf.float32: (5, np.dtype("<f4")),
     tf.float64: (6, np.dtype("<f8")),
@@ -36,7 +36,7 @@ _VALUE_FIELDS = {
 
 
 def proto_of(value: np.ndarray | bytes, dtype: int) -> tensor_pb2.TensorProto:
-    """What a session gave, as TF Serving sends it: in the field of its type."""
+    """Encodes the value of an output, with the values in the field of their type."""
     dtype = tf.as_dtype(dtype)
     array = np.asarray(value, dtype=dtype.as_numpy_dtype)
     if dtype not in _VALUE_FIELDS and dtype not in _PACKED_FIELDS:
@@ -47,7 +47,7 @@ def proto_of(value: np.ndarray | bytes, dtype: int) -> tensor_pb2.TensorProto:
     if dtype in _VALUE_FIELDS:
         getattr(proto, _VALUE_FIELDS[dtype]).extend(array.ravel().tolist())
     elif array.size:
-        # As it lies on the wire. By way of Python's numbers it takes as long as the biLM itself.
+        # In protobuf's binary format: converting to Python floats takes as long as the biLM.
         number, wire_type = _PACKED_FIELDS[dtype]
         content = np.ascontiguousarray(array, wire_type).tobytes()
         proto.MergeFromString(bytes([number << 3 | 2]) + _varint(len(content)) + content)
@@ -55,7 +55,7 @@ def proto_of(value: np.ndarray | bytes, dtype: int) -> tensor_pb2.TensorProto:
 
 
 def _varint(number: int) -> bytes:
-    """A number as protocol buffers write it: seven bits a byte, the lowest first."""
+    """Encodes a number as a protobuf varint: seven bits per byte, lowest first."""
     groups = bytearray()
     while number > 0x7F:
         groups.append(number & 0x7F | 0x80)

@@ -89,7 +89,7 @@ def test_a_signature_may_be_named_and_text_is_printed_as_text(command, server):
     [
         (("ftp://localhost:1", "a"), "The address must be host:port"),
         (("grpcs://localhost:1", "a", "--tls-ca", "no.pem"), "no.pem"),
-        (("localhost:1", "a", "--tls-ca", __file__), "Certificates are for an address with TLS"),
+        (("localhost:1", "a", "--tls-ca", __file__), "Certificates need an address with TLS"),
         (("http://localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE: Cannot reach a model"),
     ],
 )

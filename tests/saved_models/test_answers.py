@@ -45,14 +45,14 @@ def test_an_axis_of_something_else_is_not_taken_for_that_of_the_tokens():
 )
 def test_lengths_are_asked_for_where_an_axis_counts_tokens(wanted, asked):
     plan = output_plan(wanted, INFOS)
-    assert plan.asked == asked
+    assert plan.requested == asked
     assert plan.with_tokens == {"elmo", "tokens"}
 
 
 def test_a_signature_without_lengths_is_not_asked_for_them():
     infos = {name: info for name, info in INFOS.items() if name != "sequence_len"}
-    assert output_plan(["elmo"], infos).asked == ["elmo"]
-    assert output_plan(["elmo"], {}).asked == ["elmo"]
+    assert output_plan(["elmo"], infos).requested == ["elmo"]
+    assert output_plan(["elmo"], {}).requested == ["elmo"]
 
 
 def answer(lengths, width):
@@ -94,7 +94,7 @@ def test_an_output_without_an_axis_of_sentences_cannot_be_joined():
     assert joined([scalar], plan)["version"] == 3
     with pytest.raises(ValueError, match="'version' has not one row for each sentence, but the"):
         joined([scalar, scalar], plan)
-    with pytest.raises(ValueError, match=r"the shape \(2, 6, 4\): ask for it by `predict`"):
+    with pytest.raises(ValueError, match=r"the shape \(2, 6, 4\). Use `predict` for it"):
         list(rows(answer([1, 2], 6), 3, output_plan(["elmo"], INFOS)))
 
 

@@ -109,8 +109,8 @@ def test_an_error_names_file_and_line(written, read, content, reason):
         ("max_batch_size { value: 0 }", "`max_batch_size` must be at least 1, but is 0"),
         ("batch_timeout_micros { value: -1 }", "`batch_timeout_micros` must be at least 0"),
         ("num_batch_threads { }", "`num_batch_threads` must be at least 1"),
-        ("allowed_batch_sizes: [4, 4, 1000]", "must rise from at least 1"),
-        ("allowed_batch_sizes: [0, 1000]", "must rise from at least 1"),
+        ("allowed_batch_sizes: [4, 4, 1000]", "must increase from at least 1"),
+        ("allowed_batch_sizes: [0, 1000]", "must increase from at least 1"),
         ("allowed_batch_sizes: [4, 8]", "the largest batch, 1000, but is 8"),
         ("max_batch_size { value: 9 } allowed_batch_sizes: [4, 8]", "batch, 9, but is 8"),
         (

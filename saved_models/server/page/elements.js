@@ -1,23 +1,23 @@
-// What the parts of the page are made of. Strings are inserted as text, never as markup.
+// Builds the elements of the page. Strings are inserted as text, never as markup.
 
-const DARKEST_UNDER_DARK_TEXT = 0.66; // beyond it, light text is read better; see page.css
+const DARKEST_UNDER_DARK_TEXT = 0.66; // darker cells have light text; see page.css
 
 export const byId = (id) => document.getElementById(id);
 
-/** Returns a new element; its children are elements or strings. */
+/** Returns a new element with children, which are elements or strings. */
 export function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
   made.append(...children);
   return made;
 }
 
-/** Returns a token, set apart from what surrounds it where it is written from right to left. */
+/** Returns the element of a token, isolated from its context if it is written from right to left. */
 export function tokenElement(token) {
   return element("bdi", { title: token }, token);
 }
 
-/** Returns a similarity with so many decimals, and no "−0.00". */
-export function written(similarity, decimals) {
+/** Formats a similarity with the given number of decimals, without "−0.00". */
+export function formatted(similarity, decimals) {
   return similarity.toFixed(decimals).replace(/^-(?=[0.]+$)/, "").replace("-", "−");
 }
 
@@ -31,7 +31,7 @@ export function colour(made, similarity) {
   return made;
 }
 
-/** Returns the heading of what is shown of one layer. */
+/** Returns the heading of a layer. */
 export function layerTitle(layer) {
   return element("h3", {}, element("code", {}, layer.name), " ", element("small", {}, layer.note));
 }

@@ -1,17 +1,17 @@
-// The vectors of one sentence ─► a heat map for each layer: how alike every pair of tokens is.
+// A heat map per layer: the similarity of every pair of tokens of a sentence.
 
-import { byId, colour, element, layerTitle, tokenElement, written } from "./elements.js";
+import { byId, colour, element, layerTitle, tokenElement, formatted } from "./elements.js";
 import { similarities } from "./vectors.js";
 
-const MOST_NUMBERED = 16; // tokens; the cells of a longer sentence are too small for numbers
-const MOST_NARROW = 30; // tokens; the map of a longer sentence takes the whole width
+const MAX_NUMBERED = 16; // tokens; longer sentences have cells that are too small for numbers
+const MAX_NARROW = 30; // tokens; longer sentences use the full width
 
-/** Replaces the maps that the page shows. */
+/** Replaces the heat maps of the page. */
 export function showMaps(tokens, layers) {
   byId("maps").replaceChildren(...layers.map((layer) => heatMap(tokens, layer)));
   byId("maps").style.setProperty("--count", tokens.length);
-  byId("maps").classList.toggle("numbered", tokens.length <= MOST_NUMBERED);
-  byId("maps").classList.toggle("wide", tokens.length > MOST_NARROW);
+  byId("maps").classList.toggle("numbered", tokens.length <= MAX_NUMBERED);
+  byId("maps").classList.toggle("wide", tokens.length > MAX_NARROW);
 }
 
 function heatMap(tokens, layer) {
@@ -24,7 +24,7 @@ function heatMap(tokens, layer) {
   );
   const head = element("tr", {}, element("td"), ...tokens.map((token) => header(token, "col")));
   table.append(element("thead", {}, head), element("tbody", {}, ...rows));
-  table.rows[1].cells[1].tabIndex = 0; // the arrow keys lead to the others
+  table.rows[1].cells[1].tabIndex = 0; // the arrow keys move to the others
   table.addEventListener("pointerover", (event) => point(event.target.closest("tbody td")));
   table.addEventListener("focusin", (event) => point(event.target.closest("tbody td")));
   table.addEventListener("keydown", move);
@@ -36,12 +36,12 @@ function heatMap(tokens, layer) {
 }
 
 function mapCell(similarity) {
-  const cell = colour(element("td", { tabIndex: -1 }, written(similarity, 2)), similarity);
+  const cell = colour(element("td", { tabIndex: -1 }, formatted(similarity, 2)), similarity);
   cell.dataset.similarity = similarity;
   return cell;
 }
 
-/** Marks the pair of `cell` in every map, and writes how alike it is there. */
+/** Highlights the pair of `cell` in every map and shows its similarity there. */
 function point(cell) {
   if (cell === null) return;
   const [row, column] = [cell.parentElement.rowIndex, cell.cellIndex];
@@ -50,10 +50,10 @@ function point(cell) {
     const { rows } = map.querySelector("table");
     const [rowHeader, columnHeader] = [rows[row].cells[0], rows[0].cells[column]];
     const same = rows[row].cells[column];
-    for (const one of [rowHeader, columnHeader, same]) one.classList.add("pointed");
+    for (const part of [rowHeader, columnHeader, same]) part.classList.add("pointed");
     map.querySelector(".readout").replaceChildren(
       tokenElement(rowHeader.textContent), " · ", tokenElement(columnHeader.textContent),
-      element("strong", {}, written(Number(same.dataset.similarity), 3)),
+      element("strong", {}, formatted(Number(same.dataset.similarity), 3)),
     );
   }
 }

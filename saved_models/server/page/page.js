@@ -1,6 +1,6 @@
-// The form ─► the tokens of two sentences, which are nearest to which, and the heat maps.
+// The form, the tokens of both sentences, the nearest tokens, and the heat maps.
 
-import { byId, colour, element, layerTitle, tokenElement, written } from "./elements.js";
+import { byId, colour, element, layerTitle, tokenElement, formatted } from "./elements.js";
 import { showMaps } from "./heat_maps.js";
 import { ask, embed, similarities, split } from "./vectors.js";
 
@@ -21,9 +21,9 @@ const EXAMPLES = {
   ],
 };
 
-let running = new AbortController(); // of the request whose answer is awaited
-let shown = null; // {first, second: their tokens, layers: as `embed` gives them}
-let chosen = 0; // the position of a token in the first sentence
+let running = new AbortController(); // of the request in flight
+let shown = null; // {first, second: tokens, layers: from `embed`}
+let chosen = 0; // position of the selected token in the first sentence
 
 begin();
 
@@ -45,11 +45,11 @@ async function begin() {
     const { models } = await ask("models.json", {});
     byId("model").replaceChildren(...models.map((name) => new Option(name)));
   } catch (error) {
-    tell(error.message);
+    showMessage(error.message);
     return;
   }
-  addEventListener("hashchange", recall);
-  recall();
+  addEventListener("hashchange", restoreState);
+  restoreState();
 }
 
 function showExample(word) {
@@ -57,14 +57,14 @@ function showExample(word) {
   compare(split(EXAMPLES[word][0]).indexOf(word));
 }
 
-/** Shows what is in the form. If no position is given, a token that both have is chosen. */
+/** Compares the sentences of the form. Without a position, a shared token is selected. */
 async function compare(position) {
   running.abort();
   running = new AbortController();
   const { signal } = running;
   const [first, second] = [split(byId("first").value), split(byId("second").value)];
   const problem = problemOf(first, second);
-  tell(problem);
+  showMessage(problem);
   if (problem) return;
   document.body.ariaBusy = "true";
   try {
@@ -76,22 +76,22 @@ async function compare(position) {
     byId("results").hidden = false;
     document.body.ariaBusy = "false";
   } catch (error) {
-    if (error.name !== "AbortError") tell(error.message); // else a later one has begun
+    if (error.name !== "AbortError") showMessage(error.message); // aborted by a later request
   }
 }
 
 function problemOf(first, second) {
-  if (first.length === 0) return "The first sentence is empty. Type one to see its tokens.";
+  if (first.length === 0) return "The first sentence is empty. Enter a sentence to see its tokens.";
   for (const [which, { length }] of [["first", first], ["second", second]]) {
     if (length > MAX_TOKENS) {
-      return `The ${which} sentence has ${length} tokens. This page shows ${MAX_TOKENS} at most.`;
+      return `The ${which} sentence has ${length} tokens. The maximum is ${MAX_TOKENS}.`;
     }
   }
   return "";
 }
 
-/** Shows a message in place of the results, or none. */
-function tell(message) {
+/** Shows a message instead of the results; "" hides it. */
+function showMessage(message) {
   byId("message").textContent = message;
   byId("message").hidden = message === "";
   if (message === "") return;
@@ -99,7 +99,7 @@ function tell(message) {
   document.body.ariaBusy = "false";
 }
 
-/** Returns where the longest token stands that both sentences have; 0 if they have none. */
+/** Returns the position of the longest shared token, or 0. */
 function sharedToken(first, second) {
   const lengths = first.map((token) => (second.includes(token) ? token.length : 0));
   return lengths.indexOf(Math.max(...lengths));
@@ -128,26 +128,26 @@ function choose(position) {
       ? shown.layers.map(neighbourList)
       : [element("p", { className: "hint" }, "The second sentence is empty.")]),
   );
-  remember();
+  saveState();
 }
 
 function neighbourList(layer) {
   const [row] = similarities([layer.first[chosen]], layer.second);
   const ranked = row.map((similarity, position) => ({ similarity, position }));
-  ranked.sort((a, b) => b.similarity - a.similarity); // equals stay in order
+  ranked.sort((a, b) => b.similarity - a.similarity); // stable
   const items = ranked.slice(0, NUM_NEIGHBOURS).map(({ similarity, position }) =>
     element("li", {},
       element("span", { className: "token" },
         tokenElement(shown.second[position]), element("small", {}, `${position + 1}`)),
-      element("span", { className: "number" }, written(similarity, 3)),
+      element("span", { className: "number" }, formatted(similarity, 3)),
       colour(element("span", { className: "bar" }), similarity),
     ),
   );
   return element("section", { className: "card" }, layerTitle(layer), element("ol", {}, ...items));
 }
 
-/** Keeps what is shown in the address, so that it can be linked to. */
-function remember() {
+/** Stores the state in the URL, for links. */
+function saveState() {
   const state = new URLSearchParams({
     model: byId("model").value,
     first: byId("first").value,
@@ -157,8 +157,8 @@ function remember() {
   history.replaceState(null, "", `#${state}`);
 }
 
-/** Shows what the address says, or else the first example. */
-function recall() {
+/** Restores the state from the URL, or shows the first example. */
+function restoreState() {
   const state = new URLSearchParams(location.hash.slice(1));
   const [first, second] = state.has("first") ? [state.get("first"), ""] : EXAMPLES.bank;
   byId("first").value = first;

@@ -1,10 +1,10 @@
-// Two sentences ─► their vectors in each layer, from the server's REST interface ─► cosines.
+// Fetches the vectors of two sentences from the server's REST interface and computes cosines.
 
-// Where Python's str.split() splits: the \s of JavaScript lacks five of these, and has U+FEFF.
+// The white space of Python's str.split(): JavaScript's \s lacks five of these and adds U+FEFF.
 const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
 
-const LAYERS = [ // in order: the output's name, and what it is
-  [/^word_emb$/, () => "the token by itself"],
+const LAYERS = [ // in this order: name of the output, description
+  [/^word_emb$/, () => "context-independent"],
   [/^lstm_outputs(\d+)$/, (number) => `layer ${number}, in context`],
   [/^elmo(?:_\d+)?$/, () => "the mix of the layers"],
 ];
@@ -14,7 +14,7 @@ export function split(sentence) {
   return sentence.split(WHITE_SPACE).filter((token) => token !== "");
 }
 
-/** Returns the server's JSON. Its errors, and a server that is gone, are errors that say so. */
+/** Returns the server's JSON. Throws an error with a message for the user. */
 export async function ask(path, options) {
   let response, text;
   try {
@@ -28,13 +28,13 @@ export async function ask(path, options) {
   try {
     answer = JSON.parse(text);
   } catch {
-    throw new Error(`The server's answer, of status ${response.status}, is not JSON.`);
+    throw new Error(`The server's response is not JSON (HTTP status ${response.status}).`);
   }
-  if (answer.error) throw new Error(`The server refused: ${answer.error}`);
+  if (answer.error) throw new Error(`The server rejected the request: ${answer.error}`);
   return answer;
 }
 
-/** Returns [{name, note, first, second}, …]: each layer with one vector for each token. */
+/** Returns [{name, note, first, second}, …]: per layer, the vectors of both sentences. */
 export async function embed(model, first, second, signal) {
   const width = Math.max(first.length, second.length);
   const padded = (tokens) => [...tokens, ...Array(width - tokens.length).fill("")];
@@ -54,11 +54,11 @@ export async function embed(model, first, second, signal) {
       second: outputs[name][1].slice(0, second.length),
     })),
   );
-  if (layers.length === 0) throw new Error("The model's answer has no layer that this page knows.");
+  if (layers.length === 0) throw new Error("The model has none of the outputs that this page can show.");
   return layers;
 }
 
-/** Returns the cosines of all pairs, (row, column); zero for a vector of zeros. */
+/** Returns the cosine similarities of all pairs, (row, column); 0 for zero vectors. */
 export function similarities(rows, columns) {
   const [rowUnits, columnUnits] = [rows.map(unit), columns.map(unit)];
   return rowUnits.map((a) => columnUnits.map((b) => dot(a, b)));

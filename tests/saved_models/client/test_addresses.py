@@ -48,7 +48,7 @@ def test_a_request_holds_a_sentence_at_least(limits):
 
 def test_certificates_need_an_address_with_tls(tmp_path):
     (tmp_path / "ca.pem").write_text("")
-    with pytest.raises(ValueError, match="Certificates are for an address with TLS, grpcs://"):
+    with pytest.raises(ValueError, match="Certificates need an address with TLS, grpcs://"):
         Client("localhost:1", root_certificates=tmp_path / "ca.pem")
 
 

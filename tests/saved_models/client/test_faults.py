@@ -171,10 +171,10 @@ def test_a_server_that_is_not_there_is_unavailable(scheme):
 
 def test_the_port_of_rest_is_not_that_of_grpc(server):
     with Client(f"127.0.0.1:{server.rest_port}", retries=0) as client:
-        message = "and is this the port of its gRPC"
+        message = "and is this its gRPC port"
         assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.status)
     with Client(f"http://127.0.0.1:{server.port}", retries=0) as client:
-        message = "and is this the port of its REST"
+        message = "and is this its REST port"
         assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.status)
 
 
@@ -231,8 +231,8 @@ def test_an_answer_that_trickles_is_too_slow():
 @pytest.mark.parametrize(
     ("status", "body", "message"),
     [
-        (200, b"<html>Welcome</html>", "INTERNAL: http.* does not answer as a model server does"),
-        (200, b"[1]", "does not answer as a model server does: there is no key 'outputs'"),
+        (200, b"<html>Welcome</html>", "INTERNAL: http.* does not answer like a model server"),
+        (200, b"[1]", "does not answer like a model server: there is no key 'outputs'"),
         (302, b"<html>\nMoved </html>", "UNKNOWN: HTTP 302 Found: <html> Moved </html>"),
         (404, b'"lost"', 'NOT_FOUND: HTTP 404 Not Found: "lost"'),
     ],

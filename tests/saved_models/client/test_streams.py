@@ -119,7 +119,7 @@ def test_a_stream_of_nothing_asks_nothing():
 def test_errors_of_a_stream_name_the_place_in_the_whole(address):
     with Client(address, batch_size=2) as client:
         rows = client.stream(["a", "b", "c", ["d"]])
-        with pytest.raises(TypeError, match=r"sentence 3 is \['d'\] and those before it are not"):
+        with pytest.raises(TypeError, match=r"sentence 3 is \['d'\] and has another type than"):
             list(rows)
         with pytest.raises(ValueError, match="Sentence 2 has an empty token"):
             list(client.stream([["a"], ["b"], ["", "c"]]))

@@ -322,7 +322,7 @@ def test_layer_norm_is_warned_of(bilm, exported_bilm, caplog, layer_norm, num_wa
     with pytest.raises(FileExistsError):
         export(Elmo(bilm, layer_norm=layer_norm), Path(exported_bilm).parent)
 
-    assert caplog.text.count("depends on the sentences beside it") == num_warnings
+    assert caplog.text.count("depend on the other sentences of the batch") == num_warnings
 
 
 def test_it_answers_over_the_network_as_the_live_model_does(exported_elmo, live):

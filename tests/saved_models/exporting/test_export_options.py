@@ -144,7 +144,7 @@ def test_shape_vocabulary_and_card_lie_beside_it(exported, bilm):
     assert f"| 1 | {', '.join(f'{share:.3f}' for share in shares)} | 0.600 |" in card
     assert "| `char_ids` | `char_ids`: int32 (?, ?, ?) |" in card
     assert "`RegexSplitWithOffsets` of tensorflow-text" in card
-    assert "| state at the start of a sentence | zeros |" in card
+    assert "| initial LSTM state | zeros |" in card
 
 
 @pytest.mark.parametrize("warm", [False, True])
@@ -161,10 +161,10 @@ def test_bfloat16_is_exported(tmp_path, fresh_bilm, warm):
     error = np.linalg.norm(outputs["elmo"] - exact)
     assert 1e-5 < error / np.linalg.norm(exact) < 0.02
     assert bilm.compute_dtype == "float32"
-    start = "of a warm start" if warm else "zeros"
+    start = "from a warm start" if warm else "zeros"
     card = (Path(path) / "assets.extra" / "README.md").read_text()
-    assert "| precision of products | bfloat16 |" in card
-    assert f"| state at the start of a sentence | {start} |" in card
+    assert "| precision of matrix products | bfloat16 |" in card
+    assert f"| initial LSTM state | {start} |" in card
 
 
 def test_an_unknown_precision_is_refused(bilm, tmp_path):

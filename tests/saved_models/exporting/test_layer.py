@@ -137,7 +137,9 @@ def test_the_folder_of_all_versions_gives_the_newest(exported_elmo, exported_bil
 
 @pytest.mark.parametrize("name", ["nowhere", "."])
 def test_a_folder_without_a_model_is_named(tmp_path, name):
-    with pytest.raises(FileNotFoundError, match=r"no exported model in .*: saved_model.pb, or a"):
+    with pytest.raises(
+        FileNotFoundError, match=r"no exported model in .*: expected saved_model.pb, or"
+    ):
         load(tmp_path / name)
 
 

@@ -37,7 +37,7 @@ def test_another_mix_is_found_out(elmo, exported_elmo):
     with pytest.raises(
         RuntimeError,
         match=r"exported model is wrong: the output (elmo|default) of signature default, loaded by "
-        r"Python is not that of the live model",
+        r"Python differs from that of the live model",
     ):
         verify(exported_elmo, exported)
 
@@ -49,14 +49,14 @@ def test_a_missing_output_is_found_out(elmo, exported_elmo):
             return {**outputs, "more": outputs["default"]}
 
     with pytest.raises(
-        RuntimeError, match=r"signature default, loaded by Python gives the outputs \[.*'more'"
+        RuntimeError, match=r"signature default, loaded by Python returns the outputs \[.*'more'"
     ):
         verify(exported_elmo, WithMore(elmo))
 
 
 def test_an_output_of_another_shape_or_that_is_no_number_is_found_out():
     expected = {"elmo": tf.ones((2, 3)).numpy()}
-    wrong = r"the output elmo of signature tokens is not that of the live model"
+    wrong = r"the output elmo of signature tokens differs from that of the live model"
 
     module._compare("signature tokens", {"elmo": tf.ones((2, 3))}, expected)
     for outputs in (tf.ones((1, 3)), tf.fill((2, 3), float("nan"))):
@@ -83,7 +83,7 @@ def test_a_weight_that_is_saved_twice_is_found_out(saved):
     module.check_weights(saved, TwoWeights(True).variables)
     live = tf.Module()
     live.first = tf.Variable([1.0, 2.0])
-    with pytest.raises(RuntimeError, match=r"its files hold 4 numbers, its weights 2"):
+    with pytest.raises(RuntimeError, match=r"its files contain 4 weights instead of 2"):
         module.check_weights(saved, live.variables)
 
 

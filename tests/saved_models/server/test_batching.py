@@ -223,7 +223,7 @@ def test_a_call_whose_caller_has_gone_is_not_computed(held, call_of):
     gone = call_of(["a", "b"], is_awaited=lambda: False)
     error, arrays = together(held, [gone, call_of(["c"])])
     assert isinstance(error, tf.errors.CancelledError)
-    assert "The caller has gone" in error.message
+    assert "The client has disconnected" in error.message
     assert arrays[2].tolist() == [1]
     assert held.num_rows == [2, 1]
 

@@ -205,7 +205,7 @@ def test_a_label_stands_for_a_version(tmp_path, loader):
         put(tmp_path, number)
     model = model_of(tmp_path, loader, {"all": {}}, {"stable": 1, "new": 2})
     assert number_of(model, version_label="stable") == 1
-    model.follow(config_of(tmp_path, {"all": {}}, {"stable": 2}))
+    model.refresh(config_of(tmp_path, {"all": {}}, {"stable": 2}))
     assert number_of(model, version_label="stable") == 2
     with pytest.raises(tf.errors.InvalidArgumentError, match="servable version label: new"):
         number_of(model, version_label="new")
@@ -240,7 +240,7 @@ def test_what_was_prepared_in_vain_is_let_go(tmp_path, loader):
 
 
 def test_only_so_many_of_those_that_are_gone_are_told_of(tmp_path, loader, monkeypatch):
-    monkeypatch.setattr(models, "_MOST_ENDED", 2)
+    monkeypatch.setattr(models, "_MAX_ENDED", 2)
     put(tmp_path, 1)
     model = model_of(tmp_path, loader, {"latest": {}})
     for number in range(2, 7):

@@ -222,7 +222,7 @@ def test_sentences_are_split_where_python_splits(page):
 def test_a_sentence_without_tokens_is_told_in_words(page):
     page.open()
     page.compare(" \t ", SECOND)
-    assert page.message() == "The first sentence is empty. Type one to see its tokens."
+    assert page.message() == "The first sentence is empty. Enter a sentence to see its tokens."
     assert page.tab.evaluate("document.querySelector('#results').hidden")
     page.compare(FIRST, "")
     assert page.message() is None
@@ -235,9 +235,9 @@ def test_long_sentences_scroll_within_their_maps_and_very_long_ones_are_refused(
     assert page.similarities().shape == (4, 100, 100)
     assert page.tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.open(first="a bb " * 50 + "a", second="a")
-    assert page.message() == "The first sentence has 101 tokens. This page shows 100 at most."
+    assert page.message() == "The first sentence has 101 tokens. The maximum is 100."
     page.open(first="a", second="a bb " * 51)
-    assert page.message() == "The second sentence has 102 tokens. This page shows 100 at most."
+    assert page.message() == "The second sentence has 102 tokens. The maximum is 100."
 
 
 def test_the_address_keeps_what_is_shown(page):
@@ -264,7 +264,9 @@ def test_what_the_server_refuses_is_told(page):
     page.tab.evaluate("document.querySelector('#first').value = '\\ud800'")
     page.tab.click("document.querySelector('#compare')")
     page.wait()
-    assert page.message().startswith("The server refused: A string of tokens is not Unicode")
+    assert page.message().startswith(
+        "The server rejected the request: A string of tokens is not Unicode"
+    )
     page.compare(FIRST, SECOND)
     assert page.message() is None
     assert page.tokens() == FIRST.split()

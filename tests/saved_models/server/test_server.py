@@ -170,7 +170,7 @@ def test_what_is_no_request_is_an_invalid_argument(channel, content):
     ):
         call = channel.unary_unary(f"/tensorflow.serving.{method}", _registered_method=True)
         code = grpc.StatusCode.INVALID_ARGUMENT
-        assert_refused(code, "Cannot parse it", call, content, timeout=10)
+        assert_refused(code, "Cannot parse the request", call, content, timeout=10)
 
 
 def test_a_request_larger_than_the_limit_is_refused(model_directory):
@@ -302,7 +302,7 @@ def test_a_newest_version_that_cannot_be_loaded_stops_the_start(tmp_path):
 
 @pytest.mark.parametrize("ports", [{"port": 70000}, {"port": 0, "rest_port": -1}])
 def test_a_port_that_cannot_be_is_an_error(model_directory, ports):
-    with pytest.raises(ValueError, match=r"A port is 0 … 65535.* but (70000|-1) was given"):
+    with pytest.raises(ValueError, match=r"A port must be 0 … 65535.* Received: (70000|-1)"):
         serve(model_directory, **ports)
 
 
@@ -322,7 +322,7 @@ def test_a_busy_rest_port_is_an_error_and_releases_the_other(model_directory, se
 
 def test_one_port_for_both_is_an_error(model_directory):
     port = free_port()
-    with pytest.raises(OSError, match=rf"port {port}: it is given to both gRPC and REST. Ch"):
+    with pytest.raises(OSError, match=rf"port {port}: it is used for both gRPC and REST. Ch"):
         serve(model_directory, port=port, rest_port=port)
     assert_free(port)
 

@@ -29,7 +29,7 @@ def test_requests_that_warm_up_have_no_limits(model_directory, tmp_path):
 
 
 def test_a_session_is_prepared_for_few_choices_of_outputs(model_directory, monkeypatch):
-    monkeypatch.setattr(sessions, "_MOST_FETCHES", 2)
+    monkeypatch.setattr(sessions, "_MAX_FETCHES", 2)
     version = LoadedVersion(2, model_directory / "2")
     fetched = []
     run = version._session.run
