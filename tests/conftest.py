@@ -1,9 +1,14 @@
 """A tiny checkpoint with random weights, the biLM that it gives, and how to save and load."""
 
 import io
+import os
 import signal
 
 import pytest
+
+# Before TensorFlow starts: the test processes share the cores, so each operation uses one thread.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from reference import checkpoint
 
