@@ -1,31 +1,36 @@
-# `make demo` and `make test` do all set-up themselves: a virtual environment in .venv and every package in it.
+# Each target does all set-up itself: a virtual environment in .venv and every package in it.
 SUITABLE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 	$(shell $(name) -c '$(SUITABLE)' 2>/dev/null && echo $(name))))
-VENV ?= .venv
+# Name of a file in constraints/, without .txt: `oldest` tests the oldest supported versions.
+CONSTRAINTS ?=
+VENV ?= .venv$(addprefix -,$(CONSTRAINTS))
 BIN := $(VENV)/bin
 CORPUS ?=
 WORD ?=
 DEMO_DIR ?= demo
-# Processes among which tests are spread, a file to one of them; each takes 2 GiB and more.
+# Processes among which tests are spread; each needs up to 3 GB of memory.
 JOBS ?= 2
 
-.PHONY: help demo test test-all lint install clean
+.PHONY: help demo test test-more test-slow test-all docs lint install clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo [CORPUS=file] [WORD=word]  install, then embed, train on, export, serve and query"
-	@echo "make test [JOBS=2]       install, then lint and all tests that take seconds, in JOBS processes"
-	@echo "make test-all            the same, then the tests marked slow"
+	@echo "make test [JOBS=2]       install, then lint and the fast tests, in JOBS processes"
+	@echo "make test-more           tests of packaging, docs, browser, C, Node and Beam"
+	@echo "make test-all            all of these, and the tests marked slow"
+	@echo "make docs                the documentation site, in docs/_build/html"
 	@echo "make install             the virtual environment only, in $(VENV)"
-	@echo "make clean               remove what the above made"
+	@echo "make clean               remove everything that these commands made"
+	@echo "CONSTRAINTS=oldest       with any of them: use the oldest supported versions (Python 3.11)"
 
-$(VENV)/.installed: setup.py pyproject.toml
+$(VENV)/.installed: setup.py pyproject.toml $(CONSTRAINTS:%=constraints/%.txt)
 	@$(or $(PYTHON),false) -c '$(SUITABLE)' || \
-		{ echo "elmo_tf needs Python 3.11 to 3.13; name one: make PYTHON=/path/to/python3.12 …" >&2; exit 1; }
+		{ echo "elmo_tf needs Python 3.11 to 3.13. Specify one: make PYTHON=/path/to/python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet $(CONSTRAINTS:%=--constraint constraints/%.txt) --editable '.[dev]'
 	@touch $@
 
 install: $(VENV)/.installed
@@ -33,7 +38,7 @@ install: $(VENV)/.installed
 demo: install
 	$(BIN)/python examples/demo.py --workdir $(DEMO_DIR) $(if $(CORPUS),--corpus '$(CORPUS)') $(if $(WORD),--word '$(WORD)')
 
-# import-linter sees the mapped packages only in a real installation, from outside the checkout.
+# import-linter sees the mapped packages only in a non-editable installation, outside the checkout.
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -43,11 +48,20 @@ lint: install
 	cd $(VENV)/lint && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml --no-cache
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow" --numprocesses $(JOBS) --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not more" --numprocesses $(JOBS) --dist worksteal
 
-# One at a time: some of them hold a time against a limit.
-test-all: test
+test-more: install
+	$(BIN)/python -m pytest -m "more and not slow" --numprocesses $(JOBS) --dist worksteal
+
+# One at a time: some of them compare a time with a limit.
+test-slow: install
 	$(BIN)/python -m pytest -m slow
 
+test-all: test test-more test-slow
+
+docs: install
+	$(BIN)/python -m sphinx --fail-on-warning --fresh-env --quiet docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info demo .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist *.egg-info demo docs/_build docs/reference/commands .pytest_cache .ruff_cache

@@ -500,4 +500,4 @@ def test_a_reader_that_has_enough_is_no_error_to_see(trained):
 
 def test_the_version_is_told():
     result = process("--version")
-    assert (result.returncode, result.stdout) == (0, "elmo_tf 0.1.0\n")
+    assert (result.returncode, result.stdout) == (0, "elmo_tf 0.2.0\n")
