@@ -120,7 +120,7 @@ def test_results_are_deleted_by_overwrite_alone_and_only_those_of_a_task(run, be
     with pytest.raises(FileExistsError, match=r"not empty.*it holds .* tagged\.conll"):
         run("ner", begun, has_elmo=False, epochs=2, resume=True)
     (begun / "tagged.conll").rename(tmp_path / "tagged.conll")
-    with pytest.raises(ValueError, match=r"state\.npz is missing, .*\(overwrite=True"):
+    with pytest.raises(ValueError, match=r"state\.npz is missing\. .*\(overwrite=True"):
         run("ner", begun, has_elmo=False, epochs=2, resume=True)
     (tmp_path / "tagged.conll").rename(begun / "tagged.conll")
     record = run("ner", begun, has_elmo=False, epochs=1, overwrite=True)
