@@ -48,7 +48,7 @@ lint: install
 	cd $(VENV)/lint && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml --no-cache
 
 test: lint
-	$(BIN)/python -m pytest -m "not slow and not more" --numprocesses $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -m "not slow and not more" --quick --numprocesses $(JOBS) --dist worksteal
 
 test-more: install
 	$(BIN)/python -m pytest -m "more and not slow" --numprocesses $(JOBS) --dist worksteal

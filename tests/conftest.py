@@ -13,6 +13,34 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 from reference import checkpoint
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help="run graphs as they are traced: optimizing them (Grappler) takes a third of the time "
+        "of most tests",
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("quick"):
+        _optimize_graphs(False)
+
+
+def _optimize_graphs(is_on):
+    import tensorflow as tf
+
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not is_on})
+
+
+@pytest.fixture
+def optimized_graphs(request):
+    """Runs a test with optimized graphs, as users do, whatever the options of pytest."""
+    _optimize_graphs(True)
+    yield
+    _optimize_graphs(not request.config.getoption("quick"))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def ctrl_c_interrupts():
     """A shell that runs the tests in the background has them, and all they start, ignore it."""

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.more
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 FOLDERS = {
     "elmo_tf": "elmo_tf",

@@ -146,17 +146,21 @@ def _compare(
 
 
 def _check_gradients(loaded: Any, strings: tf.Tensor) -> None:
-    with tf.GradientTape() as tape:
-        outputs = loaded(strings, training=True)
-        total = tf.add_n(
-            [tf.reduce_sum(value) for value in outputs.values() if value.dtype.is_floating]
-        )
-    gradients = tape.gradient(total, loaded.trainable_variables)
-    missing = [
-        variable.name
-        for variable, gradient in zip(loaded.trainable_variables, gradients, strict=True)
-        if gradient is None
-    ]
+    missing = []
+
+    @tf.function(autograph=False)
+    def differentiate() -> None:
+        with tf.GradientTape() as tape:
+            outputs = loaded(strings, training=True)
+            total = tf.add_n(
+                [tf.reduce_sum(value) for value in outputs.values() if value.dtype.is_floating]
+            )
+        gradients = tape.gradient(total, loaded.trainable_variables)
+        for variable, gradient in zip(loaded.trainable_variables, gradients, strict=True):
+            if gradient is None:
+                missing.append(variable.name)
+
+    differentiate.get_concrete_function()  # without running it: the graph shows what is missing
     if missing:
         raise RuntimeError(
             f"The exported model is wrong: no gradient reaches {', '.join(missing)}."

@@ -11,6 +11,8 @@ import pytest
 from development_data import shared
 from elmo_tf import load_bilm
 
+pytestmark = pytest.mark.usefixtures("optimized_graphs")
+
 NUM_BATCHES, NUM_ROWS = 10, 3
 
 

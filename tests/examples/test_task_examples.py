@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.more
+
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = {
     "tag_tokens": "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n",

@@ -13,6 +13,8 @@ from elmo_tf import Embedder
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.pipelines import EmbeddingHandler, embed_files, run_embedding_pipeline
 
+pytestmark = pytest.mark.more
+
 RUNNER = "FnApiRunner"  # "DirectRunner" tries to download another one first
 LONG = " ".join(itertools.islice(itertools.cycle(["the", "cat", "sat", "서울"]), 600))
 CONLL = "the\tDT\ncat\tNN\n\na b\tNN\nx\tNN\n"

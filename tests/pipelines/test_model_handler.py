@@ -8,6 +8,8 @@ from elmo_tf import Embedder
 from elmo_tf.pipelines import EmbeddingHandler, KeyedEmbeddingHandler
 from elmo_tf.pipelines.local_copies import local_tree
 
+pytestmark = pytest.mark.more
+
 SENTENCES = ["the cat sat", "", ["서울", "a"], [b"\xff", "cat"], b"a \xff", "a b c d e f g h i"]
 PLAIN = [item.decode("utf-8", "surrogateescape") if i == 4 else item for i, item in
          enumerate(SENTENCES)]  # fmt: skip

@@ -1,5 +1,6 @@
 """What every task model must do."""
 
+import functools
 import itertools
 
 import keras
@@ -15,6 +16,18 @@ SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat 서울"]
 PLACEMENTS = ("input", "output", "both", "none")
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(scope="module")
+def shared_model(bilm):
+    """Gives models of a kind and a placement. None may change them."""
+
+    @functools.cache
+    def model(kind, placement="input"):
+        keras.utils.set_random_seed(0)
+        return new_model(kind, bilm, placement)
+
+    return model
 
 
 def layers_of(bilm, kind, sentences):
@@ -39,8 +52,8 @@ def truth(kind):
 
 @every_kind
 @pytest.mark.parametrize("placement", ["both", "none"])
-def test_outputs_do_not_depend_on_padding_or_neighbours(kind, placement, bilm):
-    model = new_model(kind, bilm, placement)
+def test_outputs_do_not_depend_on_padding_or_neighbours(kind, placement, shared_model):
+    model = shared_model(kind, placement)
     together = real_outputs(kind, model(some_inputs(kind, SENTENCES)), SENTENCES)
 
     for index, sentence in enumerate(SENTENCES):
@@ -50,8 +63,8 @@ def test_outputs_do_not_depend_on_padding_or_neighbours(kind, placement, bilm):
 
 
 @every_kind
-def test_all_kinds_of_strings_agree(kind, bilm):
-    model = new_model(kind, bilm)
+def test_all_kinds_of_strings_agree(kind, shared_model):
+    model = shared_model(kind)
     expected = model(some_inputs(kind, SENTENCES))
 
     lists = [sentence.split() for sentence in SENTENCES]
@@ -64,8 +77,8 @@ def test_all_kinds_of_strings_agree(kind, bilm):
 
 
 @every_kind
-def test_a_batch_may_hold_no_token_and_no_sentence(kind, bilm):
-    model = new_model(kind, bilm, "both")
+def test_a_batch_may_hold_no_token_and_no_sentence(kind, shared_model):
+    model = shared_model(kind, "both")
 
     for sentences in ([""], [[]], []):
         found = model.compiled_predictions((sentences, sentences) if kind == "esim" else sentences)
@@ -75,8 +88,8 @@ def test_a_batch_may_hold_no_token_and_no_sentence(kind, bilm):
 
 
 @every_kind
-def test_it_may_be_part_of_a_functional_model(kind, bilm):
-    model = new_model(kind, bilm, "both")
+def test_it_may_be_part_of_a_functional_model(kind, shared_model):
+    model = shared_model(kind, "both")
     inputs = [keras.Input((None,), dtype="string") for _ in model.texts]
     functional = keras.Model(inputs, model(inputs if kind == "esim" else inputs[0]))
 
@@ -92,7 +105,7 @@ def test_mixed_precision_trains_with_a_penalty_on_the_mix(kind, bilm):
     try:
         model_class, settings = KINDS[kind]
         model = model_class(elmo=Elmo(bilm, l2=0.1), **settings)
-        model.compile("sgd")
+        model.compile("sgd", run_eagerly=True)
         history = model.fit(padded(SENTENCES), truth(kind), verbose=0)
     finally:
         keras.mixed_precision.set_global_policy("float32")
@@ -118,8 +131,8 @@ def test_the_precision_of_a_model_is_that_of_its_layers_wherever_it_is_loaded(
 
 @every_kind
 @pytest.mark.parametrize("placement", ["input", "both"])
-def test_layers_that_are_known_already_give_the_same(kind, placement, bilm):
-    model = new_model(kind, bilm, placement)
+def test_layers_that_are_known_already_give_the_same(kind, placement, bilm, shared_model):
+    model = shared_model(kind, placement)
 
     computed = model(some_inputs(kind, SENTENCES))
 
@@ -141,8 +154,8 @@ def test_every_placement_is_a_model_of_its_own(kind, bilm):
 
 @every_kind
 @pytest.mark.parametrize("placement", ["both", "none"])
-def test_a_model_is_saved_and_loaded_whole(kind, placement, bilm, keras_round_trip):
-    model = new_model(kind, bilm, placement)
+def test_a_model_is_saved_and_loaded_whole(kind, placement, shared_model, keras_round_trip):
+    model = shared_model(kind, placement)
     inputs = some_inputs(kind, SENTENCES)
 
     loaded = keras_round_trip(model)
@@ -192,7 +205,7 @@ def test_a_few_sentences_are_learnt_by_heart(kind, bilm):
 
 def test_a_bcn_may_normalise_over_the_batch(keras_round_trip):
     model = new_model("bcn", batch_norm=True)
-    model.compile("adam")
+    model.compile("adam", run_eagerly=True)
     sentences = padded(["the cat sat", "ein mat", "on the mat", "Zürich"])
     model.fit(sentences, tf.constant([0, 1, 0, 1]), batch_size=4, verbose=0)
     assert all(np.any(norm.moving_mean) for norm in model.norms)
@@ -215,7 +228,7 @@ def test_a_bilm_can_be_trained_with_the_task(kind, fresh_bilm):
     bilm = fresh_bilm()
     model_class, settings = KINDS[kind]
     model = model_class(elmo=Elmo(bilm, dropout=0.0, trainable_bilm=True), **settings)
-    model.compile(keras.optimizers.SGD(0.1))
+    model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     before = [weight.numpy() for weight in bilm.trainable_weights]
 
     model.fit(model.named_inputs(some_inputs(kind, SENTENCES)), truth(kind), verbose=0)
@@ -307,8 +320,8 @@ def test_weights_of_examples_may_come_as_a_column_and_must_be_one_each():
         model.compute_loss(y=y, y_pred=outputs, sample_weight=np.ones((4, 2)))
 
 
-def test_the_tags_follow_their_scheme(bilm):
-    tags = new_model("tagger", bilm).tag(SENTENCES)
+def test_the_tags_follow_their_scheme(shared_model):
+    tags = shared_model("tagger").tag(SENTENCES)
 
     assert [len(row) for row in tags] == [6, 1, 0, 3]
     assert all(row[:1] != ["I-X"] for row in tags)

@@ -1,25 +1,42 @@
 """Runs that stopped, or were killed, and go on; and what does not go on."""
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from elmo_tf import Vocabulary
 from elmo_tf.trainers import PretrainConfig, pretrain
-from runs import assert_same_run, read_log, weights
+from runs import assert_same_run, cut_log, read_log, weights
 
 
-def test_a_run_in_two_parts_equals_one_without_a_break(tmp_path, settings, run, interrupted):
-    record = pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
-    assert_same_run(interrupted, run)
-    assert record["perplexity"][-1] == run.record["perplexity"][-1]
+@pytest.fixture(scope="module", autouse=True)
+def simple_losses(replace_losses):
+    """Losses that are quickly traced; `test_exact_resume.py` has those of the language model."""
+    with replace_losses():
+        yield
+
+
+@pytest.fixture(scope="module")
+def settings(settings):
+    return {**settings, "valid": ()}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, settings, simple_losses):
+    workdir = tmp_path_factory.mktemp("simple_runs") / "whole"
+    record = pretrain(PretrainConfig(**settings, workdir=workdir))
+    return SimpleNamespace(workdir=workdir, record=record, log=read_log(workdir))
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory, settings, run):
+    workdir = tmp_path_factory.mktemp("simple_runs") / "killed"
+    pretrain(PretrainConfig(**{**settings, "steps": 25}, workdir=workdir))
+    cut_log(run, workdir)
+    return workdir
 
 
 def test_a_work_directory_has_all_that_is_needed_to_go_on(run, interrupted):
@@ -38,27 +55,6 @@ def test_a_run_killed_between_its_state_and_its_record_may_be_resumed_twice(
         config = PretrainConfig(**{**settings, "steps": steps}, workdir=interrupted, resume=True)
         pretrain(config)
     assert_same_run(interrupted, run)
-
-
-def test_a_killed_process_goes_on_from_its_last_save(tmp_path, settings, run):
-    workdir = tmp_path / "killed"
-    code = (
-        "import sys, json; from elmo_tf.trainers import *;"
-        "pretrain(PretrainConfig(**json.loads(sys.argv[1])))"
-    )
-    arguments = {**settings, "workdir": str(workdir), "vocab": str(settings["vocab"])}
-    arguments |= {"save_every": 5, "steps": 100_000, "valid": ()}
-    process = subprocess.Popen([sys.executable, "-c", code, json.dumps(arguments)])
-    log = workdir / "log.jsonl"
-    deadline = time.monotonic() + 120
-    while not log.exists() or log.read_text().count("\n") < 12:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
-    assert read_log(workdir)[11:60] == run.log[11:60]
 
 
 def test_a_run_killed_while_it_saves_goes_on_from_the_save_before(settings, run, interrupted):

@@ -246,7 +246,9 @@ def test_memory_follows_the_weights_that_are_loaded(directory):
 
 
 def test_notes_say_what_a_model_needs_of_server_and_processor(tmp_path, bilm, exported_bilm):
-    path = export(bilm, tmp_path, precision="bfloat16", tokenizer=PunctuationSplitter())
+    path = export(
+        bilm, tmp_path, precision="bfloat16", tokenizer=PunctuationSplitter(), check=False
+    )
     copy = shutil.copytree(exported_bilm, tmp_path / "plain" / "1").parent
 
     for file in ("compose.yaml", "kubernetes.yaml"):

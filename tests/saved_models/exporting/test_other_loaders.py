@@ -13,6 +13,8 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from elmo_tf import char_ids
 
+pytestmark = pytest.mark.more
+
 TOKENS = [["the", "cat", "한국어"]]
 LIBRARY = Path(tf.__file__).parent
 PROGRAM = Path(__file__).resolve().parents[3] / "examples" / "embed.c"

@@ -11,7 +11,12 @@ import pytest
 import browser
 from elmo_tf.saved_models.server.server import serve
 
-pytestmark = pytest.mark.skipif(browser.CHROMIUM is None, reason="needs chromium")
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.skipif(
+        browser.CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
+    ),
+]
 
 FIRST = "They sat on the bank ."
 SECOND = "A bank lends the bank money"
