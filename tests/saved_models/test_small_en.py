@@ -127,7 +127,7 @@ def test_its_card_tells_the_perplexities_of_its_training(folder):
     card = (folder / "README.md").read_text(encoding="utf-8")
     record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     best = min(record["perplexity"], key=lambda one: one["average"])
-    (row,) = re.findall(r"^\| a fifth of it, while training.*$", card, re.MULTILINE)
+    (row,) = re.findall(r"^\| a fifth of it, during training.*$", card, re.MULTILINE)
     for name in ("forward", "backward", "average"):
         assert f" {best[name]:.1f} " in row
 

@@ -122,7 +122,7 @@ def test_one_string_is_not_a_list_of_sentences(client):
 
 
 def test_strings_and_lists_of_tokens_do_not_mix(client):
-    message = r"either strings or lists of tokens, but sentence 1 is \['b'\] and those before"
+    message = r"either strings or lists of tokens, but sentence 1 is \['b'\] and has another type"
     with pytest.raises(TypeError, match=message):
         client.predict(["a", ["b"]])
 

@@ -2,6 +2,7 @@ import json
 import statistics
 
 import pytest
+import tensorflow as tf
 
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.trainers.tasks import sweeping, training
@@ -11,6 +12,17 @@ from elmo_tf.trainers.tasks.sweeping import sweep_task
 
 COLUMNS = "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n"
 SMALL = {"units": 4, "word_dim": 5, "epochs": 1, "cache_gb": 0}
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*does not apply to tf.data functions")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def eager_steps():
+    """So few steps take less time than tracing them once."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="module")
