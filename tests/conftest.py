@@ -24,6 +24,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     if config.getoption("quick"):
+        os.environ["QUICK"] = "1"  # for `launching`
         _optimize_graphs(False)
 
 
@@ -112,6 +113,25 @@ def forward_bilm(forward_directory):
     from elmo_tf import load_bilm
 
     return load_bilm(forward_directory)
+
+
+@pytest.fixture
+def unverified_exports(monkeypatch):
+    """Leaves out the comparison of an export with its model, which takes most of the time."""
+    from elmo_tf.saved_models.exporting import export, task_exporting
+
+    monkeypatch.setattr(export, "verify", lambda *arguments: None)
+    monkeypatch.setattr(task_exporting, "compare_signatures", lambda *arguments: None)
+
+
+@pytest.fixture
+def eager_functions():
+    """Runs functions without tracing them, which takes less time if they are called once."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture

@@ -269,7 +269,7 @@ def test_substitutes_prints_one_json_object_a_position(command, trained):
         ]
 
 
-def test_export_prints_the_path_of_the_version(command, trained):
+def test_export_prints_the_path_of_the_version(command, trained, unverified_exports):
     status, out, _ = command("export", trained, "models", "--version", "3")
     assert (status, out) == (0, f"{Path('models/3')}\n")
     assert Path("models/3/saved_model.pb").is_file()

@@ -105,7 +105,9 @@ def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, argu
     assert "usage: elmo-tf plot" in err
 
 
-def test_the_mixes_of_task_models_are_drawn(command, checkpoint_directory, tmp_path):
+def test_the_mixes_of_task_models_are_drawn(
+    command, checkpoint_directory, tmp_path, eager_functions
+):
     (tmp_path / "train.conll").write_text("Anna B-PER\nsings O\n")
     elmo = ("--elmo", checkpoint_directory, "--placement", "both")
     for name, options in (("ner", elmo), ("plain", ())):

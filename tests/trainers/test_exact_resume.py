@@ -1,12 +1,10 @@
 """A run that stops and is resumed has exactly the losses and weights of an uninterrupted run."""
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
+import launching
 from elmo_tf.trainers import PretrainConfig, pretrain
 from runs import assert_same_run, read_log
 
@@ -19,13 +17,7 @@ def test_a_run_in_two_parts_equals_one_without_a_break(tmp_path, settings, run, 
 
 def test_a_killed_process_goes_on_from_its_last_save(tmp_path, settings, run):
     workdir = tmp_path / "killed"
-    code = (
-        "import sys, json; from elmo_tf.trainers import *;"
-        "pretrain(PretrainConfig(**json.loads(sys.argv[1])))"
-    )
-    arguments = {**settings, "workdir": str(workdir), "vocab": str(settings["vocab"])}
-    arguments |= {"save_every": 5, "steps": 100_000, "valid": ()}
-    process = subprocess.Popen([sys.executable, "-c", code, json.dumps(arguments)])
+    process = launching.start(settings, workdir, save_every=5, steps=100_000, valid=())
     log = workdir / "log.jsonl"
     deadline = time.monotonic() + 120
     while not log.exists() or log.read_text().count("\n") < 12:

@@ -185,7 +185,7 @@ def test_a_checkpoint_that_no_run_has_left_is_not_overwritten_by_resume(tmp_path
 
 
 def test_a_work_directory_that_tensorflow_takes_for_a_pattern_is_refused(tmp_path, settings):
-    with pytest.raises(ValueError, match=r"cannot write to .*run\[1\]: it takes \[ for"):
+    with pytest.raises(ValueError, match=r"cannot write to .*run\[1\]: it treats \[ as a wildcard"):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "run[1]"))
 
 

@@ -49,7 +49,9 @@ def test_without_sentences_there_is_no_file(exported_bilm):
     assert not list(Path(exported_bilm).rglob("tf_serving_warmup_requests"))
 
 
-def test_the_command_takes_the_first_sentences_of_a_file(tmp_path, bilm, command):
+def test_the_command_takes_the_first_sentences_of_a_file(
+    tmp_path, bilm, command, unverified_exports
+):
     save_bilm(bilm, tmp_path / "run")
     (tmp_path / "text.txt").write_text("\nthe cat\n \non it\n")
     (tmp_path / "empty.txt").write_text("\n \n")

@@ -1,8 +1,17 @@
 import pytest
+import tensorflow as tf
 
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.training import train_task
 from task_files import FILES, SMALL
+
+
+@pytest.fixture(scope="module")
+def eager_module():
+    """Runs the functions of a module eagerly: a few steps take less time than tracing one."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@ import json
 import statistics
 
 import pytest
-import tensorflow as tf
 
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.trainers.tasks import sweeping, training
@@ -11,18 +10,9 @@ from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.sweeping import sweep_task
 
 COLUMNS = "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n"
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 SMALL = {"units": 4, "word_dim": 5, "epochs": 1, "cache_gb": 0}
-
-
-pytestmark = pytest.mark.filterwarnings("ignore:.*does not apply to tf.data functions")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def eager_steps():
-    """So few steps take less time than tracing them once."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +35,7 @@ def sweep(folder, checkpoint_directory):
 
 
 @pytest.fixture(scope="module")
-def found(sweep):
+def found(sweep, eager_module):
     return sweep()
 
 

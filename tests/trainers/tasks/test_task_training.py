@@ -103,6 +103,7 @@ def test_a_sentence_in_brackets_is_no_tree(content, texts, tmp_path):
     assert [" ".join(tokens) for (tokens,) in found] == texts
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_columns_to_be_tagged_are_read_as_those_of_training(tmp_path):
     file = tmp_path / "numbered.conll"
     file.write_text("0 Anna B-PER\n1 lives O\n\n")
@@ -117,7 +118,7 @@ def test_columns_to_be_tagged_are_read_as_those_of_training(tmp_path):
     assert predict_task(tmp_path / "run", tmp_path / "text.txt", tmp_path / "of_text.conll") == 1
 
 
-def test_the_command_scores_tags_and_exports(ner, files, tmp_path, command):
+def test_the_command_scores_tags_and_exports(ner, files, tmp_path, command, unverified_exports):
     status, out, err = command("task", "evaluate", ner[0], files["ner"])
     assert (status, json.loads(out)["f1"]) == (0, 1.0), err
 
@@ -133,6 +134,7 @@ def test_the_command_scores_tags_and_exports(ner, files, tmp_path, command):
     assert labels == ner[1]["labels"]
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_results_do_not_depend_on_what_was_kept_before(run, tmp_path):
     kept = run("ner", tmp_path / "kept")
     fresh = run("ner", tmp_path / "fresh", cache_gb=0)
@@ -140,6 +142,7 @@ def test_results_do_not_depend_on_what_was_kept_before(run, tmp_path):
     assert losses(kept) == losses(fresh)
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_a_share_of_the_examples_knows_all_labels(run, tmp_path):
     record = run("ner", tmp_path / "run", has_elmo=False, share=0.4, epochs=1)
 
@@ -156,6 +159,7 @@ def test_a_larger_share_holds_a_smaller_one():
     assert set(_sample(range(100), 0.1, seed=4)) != drawn[0]
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_it_ends_when_nothing_gets_better(run, tmp_path):
     record = run("ner", tmp_path / "run", has_elmo=False, learning_rate=1e-6, patience=2, epochs=9)
 
@@ -204,6 +208,7 @@ def test_the_better_epoch_is_that_of_the_score(score, loss, best_score, best_los
         ("snli", {"placement": "output", "layer_norm": True, "characters": True}),
     ],
 )
+@pytest.mark.usefixtures("eager_functions")
 def test_every_task_is_trained_judged_and_answered(task, settings, run, files, tmp_path):
     record = run(task, tmp_path / "run", epochs=2, **settings)
 
@@ -234,7 +239,9 @@ def test_every_task_is_trained_judged_and_answered(task, settings, run, files, t
         assert tokens == ["a", "good", "film", "", "a", "bad", "film", ""]
 
 
-def test_the_command_classifies_texts_of_tables(tmp_path, checkpoint_directory, command):
+def test_the_command_classifies_texts_of_tables(
+    tmp_path, checkpoint_directory, command, unverified_exports
+):
     train, dev, unlabelled = (tmp_path / name for name in ("train.tsv", "dev.tsv", "new.csv"))
     train.write_text("bad\t1\ta bad film\ngood\t2\ta good film\nbad\t3\tbad\ngood\t4\tgood\n")
     dev.write_text("good\t1\tvery good\nbad\t2\tvery bad\n")

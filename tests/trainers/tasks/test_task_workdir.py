@@ -12,9 +12,11 @@ from elmo_tf.trainers.tasks.workdir import claimed_workdir
 from reference import checkpoint
 from task_files import NER, SMALL
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 
 @pytest.fixture(scope="module")
-def two_epochs(run, tmp_path_factory):
+def two_epochs(run, tmp_path_factory, eager_module):
     """The work directory of a run of two epochs, without ELMo."""
     workdir = tmp_path_factory.mktemp("work") / "two_epochs"
     run("ner", workdir, has_elmo=False, epochs=2)
