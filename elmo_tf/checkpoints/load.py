@@ -48,6 +48,7 @@ def load_bilm(
 
     Args:
         path: one of
+
             - a directory with one `*options.json` and one `*weights.hdf5` (or `model.hdf5`), or a
               zip file of it
             - a pair `(options, weights)`
@@ -56,6 +57,7 @@ def load_bilm(
             - the name of a model, if no file has that name: "small-en", which is part of the
               package, or one of the published "original", "small", "medium" and "5.5B", which are
               downloaded to Keras's cache.
+
         stateful: see `BiLM`.
         token_embeddings: an HDF5 file with the dataset `embedding`, one row per token of
             `vocabulary`. It replaces the character CNN. Defaults to `token_embeddings.hdf5` in the

@@ -222,9 +222,9 @@ class Client:
         """Returns the version and its signatures.
 
         Returns:
-            `{"version": 1, "signatures": {"serving_default": {"inputs": {"strings": {"dtype":
-            "string", "shape": [None]}}, "outputs": …}, …}}`; the shape is `None` if the rank is
-            unknown.
+            `version`, an int, and `signatures`, a dict from their names to `inputs` and `outputs`.
+            Each of these is a dict from names to `dtype` ("string") and `shape` ([None], or None
+            if the rank is unknown).
 
         Raises:
             ServerError: the server is unreachable, or has rejected the request.

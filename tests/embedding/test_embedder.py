@@ -92,12 +92,12 @@ def test_nothing_is_read_before_the_first_vectors_are_asked_for(embedder):
     assert next(sentences) == "a"
 
 
-def test_top_and_average_are_of_all_layers(bilm, embedder):
+def test_top_and_average_are_of_all_layers(embedder, embedder_of):
     sentences = ["the cat sat", [], "a"]
     layers = list(embedder.embed(sentences))
 
-    top = list(Embedder(bilm, layers="top").embed(sentences))
-    average = list(Embedder(bilm, layers="average").embed(sentences))
+    top = list(embedder_of("top").embed(sentences))
+    average = list(embedder_of("average").embed(sentences))
 
     assert [array.shape for array in top] == [(3, WIDTH), (0, WIDTH), (1, WIDTH)]
     for got, expected in zip(top, layers, strict=True):
@@ -119,12 +119,10 @@ def test_the_mix_is_that_of_the_elmo_as_it_is_now(bilm, elmo, embedder):
     elmo.mixes[0].scaling.assign(1.7)
 
 
-def test_the_mix_of_a_bilm_alone_is_the_average(bilm):
-    mix = Embedder(bilm, layers="mix").encode(["the cat", ""])
+def test_the_mix_of_a_bilm_alone_is_the_average(embedder_of):
+    mix = embedder_of("mix").encode(["the cat", ""])
 
-    np.testing.assert_allclose(
-        mix, Embedder(bilm, layers="average").encode(["the cat", ""]), atol=1e-6
-    )
+    np.testing.assert_allclose(mix, embedder_of("average").encode(["the cat", ""]), atol=1e-6)
 
 
 def test_a_mix_with_layer_norm_is_warned_of(bilm, caplog):
@@ -154,8 +152,8 @@ def test_whole_tokens_are_looked_up():
 
 
 @pytest.mark.parametrize("layers", ["all", "top", "average", "mix"])
-def test_forward_alone_gives_the_forward_half(bilm, forward_bilm, layers):
-    forward, both = Embedder(forward_bilm, layers), Embedder(bilm, layers)
+def test_forward_alone_gives_the_forward_half(forward_bilm, layers, embedder_of):
+    forward, both = Embedder(forward_bilm, layers), embedder_of(layers)
 
     vectors = forward.encode(["the cat sat", "a"])
 
@@ -179,15 +177,15 @@ def test_sentence_vectors_are_means_over_tokens(embedder):
     np.testing.assert_allclose(vectors[2], arrays[2][:, 0], atol=1e-6)
 
 
-def test_one_string_gives_its_array_alone(bilm, embedder):
+def test_one_string_gives_its_array_alone(embedder, embedder_of):
     assert embedder.encode("the cat sat").shape == (NUM_LAYERS, WIDTH)
     assert embedder.encode("the cat sat", output="token").shape == (NUM_LAYERS, 3, WIDTH)
-    assert Embedder(bilm, layers="top").encode("").shape == (WIDTH,)
+    assert embedder_of("top").encode("").shape == (WIDTH,)
 
 
-def test_no_sentence_gives_no_vector(bilm, embedder):
+def test_no_sentence_gives_no_vector(embedder, embedder_of):
     assert embedder.encode([]).shape == (0, NUM_LAYERS, WIDTH)
-    assert Embedder(bilm, layers="average").encode([]).shape == (0, WIDTH)
+    assert embedder_of("average").encode([]).shape == (0, WIDTH)
     assert embedder.encode([], output="token") == []
     assert list(embedder.embed([])) == []
 
@@ -320,10 +318,10 @@ def test_an_elmo_with_several_mixes_is_refused(bilm):
         Embedder(Elmo(bilm, num_mixes=2), layers="mix")
 
 
-def test_several_threads_may_use_one_embedder(bilm):
+def test_several_threads_may_use_one_embedder(bilm, embedder_of):
     embedder = Embedder(bilm, batch_tokens=16, cache_tokens=2)
     texts = [mixed_lengths(seed, count=12) for seed in range(4)]
-    expected = [list(Embedder(bilm).embed(text)) for text in texts]
+    expected = [list(embedder_of("all").embed(text)) for text in texts]
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda text: list(embedder.embed(text)), texts * 3))
@@ -431,10 +429,10 @@ def test_whole_tokens_are_looked_up_in_a_copy_too():
     np.testing.assert_array_equal(copy.encode("b never a"), embedder.encode("b never a"))
 
 
-def test_a_scikit_learn_pipeline_is_validated_in_two_processes(bilm):
+def test_a_scikit_learn_pipeline_is_validated_in_two_processes(bilm, embedder_of):
     sentences = [f"{word} cat {number}" for number in range(6) for word in ("the", "no")]
     labels = [number % 2 for number in range(12)]
-    embedder = Embedder(bilm, layers="top")
+    embedder = embedder_of("top")
 
     pipeline = make_pipeline(FunctionTransformer(embedder.encode), LogisticRegression())
     scores = cross_val_score(pipeline, sentences, labels, cv=2, n_jobs=2, error_score="raise")

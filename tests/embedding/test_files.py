@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from elmo_tf import Embedder
 from vector_files import read_vectors, sentence_to_index
 
 FORMATS = (".hdf5", ".parquet", ".npz", ".npy")
@@ -40,8 +39,8 @@ def test_each_line_has_its_place_in_every_format(embedder, text, tmp_path, suffi
 
 @formats
 @pytest.mark.parametrize("layers", ["all", "top"])
-def test_numbers_of_16_bits_are_the_rounded_ones(bilm, text, tmp_path, suffix, layers):
-    embedder = Embedder(bilm, layers=layers)
+def test_numbers_of_16_bits_are_the_rounded_ones(embedder_of, text, tmp_path, suffix, layers):
+    embedder = embedder_of(layers)
     output = tmp_path / f"vectors{suffix}"
 
     embedder.embed_file(text, output, dtype="float16")
@@ -56,8 +55,8 @@ def test_numbers_of_16_bits_are_the_rounded_ones(bilm, text, tmp_path, suffix, l
 @formats
 @pytest.mark.parametrize("layers", ["all", "top"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_pooled_vectors_are_those_of_encode(bilm, text, tmp_path, suffix, layers, dtype):
-    embedder = Embedder(bilm, layers=layers)
+def test_pooled_vectors_are_those_of_encode(embedder_of, text, tmp_path, suffix, layers, dtype):
+    embedder = embedder_of(layers)
     output = tmp_path / f"vectors{suffix}"
 
     embedder.embed_file(text, output, dtype=dtype, pool="mean")
@@ -96,8 +95,7 @@ def test_an_array_of_pooled_vectors_has_no_offsets(embedder, text, tmp_path):
         (".npz", "gzip"),
     ],
 )
-def test_compression_changes_the_size_alone(bilm, tmp_path, suffix, compression):
-    embedder = Embedder(bilm)
+def test_compression_changes_the_size_alone(embedder, tmp_path, suffix, compression):
     text = tmp_path / "text.txt"
     text.write_text("the same few words over and over again " * 50 + "\n\n")
     plain, packed = tmp_path / f"plain{suffix}", tmp_path / f"packed{suffix}"

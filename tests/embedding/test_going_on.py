@@ -67,24 +67,30 @@ def stopped_at(name, instead=stopped):
             yield
 
 
+@pytest.fixture(scope="module")
+def embedders(bilm):
+    """Two of the same settings, as in two processes."""
+    return [Embedder(bilm, batch_tokens=64) for _ in range(2)]
+
+
 @formats
 @pytest.mark.parametrize("pool", ["none", "mean"])
 def test_work_goes_on_where_it_was_stopped(
-    bilm, text, tmp_path, suffix, pool, caplog, monkeypatch, optimized_graphs
+    embedders, text, tmp_path, suffix, pool, caplog, monkeypatch, optimized_graphs
 ):
     caplog.set_level("INFO", logger="absl")
     if pool == "mean":
         monkeypatch.setattr("elmo_tf.embedding.outputs.parquet_output._SHARD", 2000)
     whole, parts = tmp_path / f"whole{suffix}", tmp_path / f"parts{suffix}"
-    Embedder(bilm, batch_tokens=64).embed_file(text, whole, pool=pool)
+    embedders[0].embed_file(text, whole, pool=pool)
 
-    for _ in range(2):
-        stopping = Interrupted(Embedder(bilm, batch_tokens=64), num_groups=2)
+    for embedder in embedders:
+        stopping = Interrupted(embedder, num_groups=2)
         with pytest.raises(KeyboardInterrupt):
             stopping.embed_file(text, parts, pool=pool)
         assert not parts.exists()
     caplog.clear()
-    Embedder(bilm, batch_tokens=64).embed_file(text, parts, pool=pool)
+    embedders[1].embed_file(text, parts, pool=pool)
 
     assert "Resuming after" in caplog.text
     arrays, expected = read_vectors(parts), read_vectors(whole)

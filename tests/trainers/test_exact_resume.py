@@ -25,6 +25,6 @@ def test_a_killed_process_goes_on_from_its_last_save(tmp_path, settings, run):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
-    process.wait()
+    process.communicate()
     pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert read_log(workdir)[11:60] == run.log[11:60]
