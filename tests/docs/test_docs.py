@@ -20,7 +20,10 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 from sense_files import word, write_corpus, write_inventory
 from task_files import NER
 
-pytestmark = pytest.mark.more
+pytestmark = [
+    pytest.mark.more,
+    pytest.mark.filterwarnings("ignore:pkg_resources is deprecated"),  # tensorflow_hub imports it
+]
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -49,7 +52,7 @@ def files(tmp_path_factory, checkpoint_directory):
     folder = tmp_path_factory.mktemp("docs")
     for name in ("text.txt", "held_out.txt", "text/a.txt", "text/b.txt", "texts/a.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(TEXT * 5, "utf-8")
+        (folder / name).write_text(TEXT * 20, "utf-8")
     for name in ("text.txt.gz", "texts/a.txt.gz"):
         (folder / name).write_bytes(gzip.compress(TEXT.encode()))
     for name in ("train.conll", "dev.conll", "test.conll"):
@@ -85,6 +88,7 @@ def models(files, tmp_path_factory):
     )
     shutil.copytree(folder / "run", folder / "other")
     saved_models.export(load_bilm(folder / "run"), folder / "exported", check=False)
+    shutil.copytree(folder / "exported" / "1", folder / "exported" / "2")
     return folder
 
 
@@ -118,6 +122,8 @@ def test_the_blocks_of_a_page_run(page, request, working_directory):
     folder = working_directory(request.getfixturevalue("files" if is_tutorial else "models"))
     if "elmo-tf export" in text:
         shutil.rmtree(folder / "exported", ignore_errors=True)
+    if "elmo-tf vocab" in text:
+        (folder / "vocab.txt").unlink(missing_ok=True)
     if "localhost:850" in text and not is_tutorial:
         server = request.getfixturevalue("server")
         text = text.replace("localhost:8500", f"localhost:{server.port}")
