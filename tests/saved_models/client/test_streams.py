@@ -93,20 +93,21 @@ def test_several_requests_are_under_way_at_once(grpc_server, lengths):
 
 
 def test_a_stream_that_is_closed_cancels_what_is_under_way(grpc_server, lengths):
-    received, cancelled = threading.Semaphore(0), threading.Semaphore(0)
-    release = threading.Event()
+    cancelled = threading.Semaphore(0)
+    another, release = threading.Event(), threading.Event()
 
     def predict(request, context):
-        if request.inputs["strings"].string_val[0] != b"first":
+        if request.inputs["strings"].string_val[0] == b"first":
+            another.wait(10)  # a stream starts no more calls while its first row waits
+        else:
             context.add_callback(cancelled.release)
-            received.release()
+            another.set()
             release.wait(10)
         return lengths(request)
 
     with Client(f"127.0.0.1:{grpc_server(predict)}", batch_size=1) as client:
         rows = client.stream(itertools.chain(["first"], itertools.repeat("next")), in_flight=3)
         assert next(rows)["elmo"].shape == (1, 1)
-        assert received.acquire(timeout=5)
         assert not cancelled.acquire(timeout=0.1)
         rows.close()
         assert cancelled.acquire(timeout=5)
