@@ -2,9 +2,7 @@
 SUITABLE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 	$(shell $(name) -c '$(SUITABLE)' 2>/dev/null && echo $(name))))
-# Name of a file in constraints/, without .txt: `oldest` tests the oldest supported versions.
-CONSTRAINTS ?=
-VENV ?= .venv$(addprefix -,$(CONSTRAINTS))
+VENV ?= .venv
 BIN := $(VENV)/bin
 CORPUS ?=
 WORD ?=
@@ -23,14 +21,13 @@ help:
 	@echo "make docs                the documentation site, in docs/_build/html"
 	@echo "make install             the virtual environment only, in $(VENV)"
 	@echo "make clean               remove everything that these commands made"
-	@echo "CONSTRAINTS=oldest       with any of them: use the oldest supported versions (Python 3.11)"
 
-$(VENV)/.installed: setup.py pyproject.toml $(CONSTRAINTS:%=constraints/%.txt)
+$(VENV)/.installed: setup.py pyproject.toml
 	@$(or $(PYTHON),false) -c '$(SUITABLE)' || \
 		{ echo "elmo_tf needs Python 3.11 to 3.13. Specify one: make PYTHON=/path/to/python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet $(CONSTRAINTS:%=--constraint constraints/%.txt) --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
 install: $(VENV)/.installed
@@ -64,4 +61,4 @@ docs: install
 	@echo "Open docs/_build/html/index.html"
 
 clean:
-	rm -rf .venv .venv-* build dist *.egg-info demo docs/_build docs/reference/commands .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist *.egg-info demo docs/_build docs/reference/commands .pytest_cache .ruff_cache
