@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 CORPUS ?=
 WORD ?=
 DEMO_DIR ?= demo
-# Processes among which tests are spread; each needs up to 3 GB of memory.
+# Processes among which tests are spread; each needs up to 6 GB of memory.
 JOBS ?= 2
 
 .PHONY: help demo test test-more test-slow test-all docs lint install clean

@@ -7,6 +7,7 @@ names that the docs use; `localhost:8500` and `localhost:8501` are the ports of 
 import glob
 import gzip
 import itertools
+import re
 import shlex
 import shutil
 import subprocess
@@ -120,9 +121,10 @@ def test_the_blocks_of_a_page_run(page, request, working_directory):
     text = page.read_text("utf-8")
     is_tutorial = page.parent.name == "tutorials"
     folder = working_directory(request.getfixturevalue("files" if is_tutorial else "models"))
-    if "elmo-tf export" in text:
+    commands = "".join(re.findall(r"```shell\n(.*?)```", text, re.DOTALL))
+    if "elmo-tf export" in commands:
         shutil.rmtree(folder / "exported", ignore_errors=True)
-    if "elmo-tf vocab" in text:
+    if "elmo-tf vocab" in commands:
         (folder / "vocab.txt").unlink(missing_ok=True)
     if "localhost:850" in text and not is_tutorial:
         server = request.getfixturevalue("server")
