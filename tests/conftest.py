@@ -51,7 +51,11 @@ def ctrl_c_interrupts():
 
 @pytest.fixture(scope="module", autouse=True)
 def small_heap():
-    """Hides what a module leaves from the garbage collector, which would take half of all time."""
+    """Frees what a module leaves in reference cycles.
+
+    A process of `make test` then reaches 5.6 GB instead of 6.6. What stays is frozen, so that it is
+    not searched after each module.
+    """
     yield
     gc.collect()
     gc.freeze()
