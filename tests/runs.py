@@ -1,9 +1,12 @@
 """What runs of `pretrain` leave, and whether two left the same."""
 
 import json
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
+
+from elmo_tf.trainers import PretrainConfig, pretrain
 
 
 def read_log(workdir):
@@ -15,8 +18,15 @@ def read_log(workdir):
     ]
 
 
-def cut_log(run, workdir):
-    """Leaves the log that `run` had when it was killed while it wrote the 41st line."""
+def run_of(settings, workdir):
+    """An uninterrupted run: its work directory, what it returned, and its log."""
+    record = pretrain(PretrainConfig(**settings, workdir=workdir))
+    return SimpleNamespace(workdir=workdir, record=record, log=read_log(workdir))
+
+
+def leave_killed_run(run, settings, workdir):
+    """What a run leaves that is killed while it writes its 41st line; the last save is at 25."""
+    pretrain(PretrainConfig(**{**settings, "steps": 25}, workdir=workdir))
     lines = (run.workdir / "log.jsonl").read_text().splitlines(keepends=True)
     (workdir / "log.jsonl").write_text("".join(lines[:40]) + lines[40][:17])
 

@@ -3,12 +3,11 @@
 import contextlib
 import random
 import shutil
-from types import SimpleNamespace
 
 import pytest
 
 from elmo_tf import Vocabulary
-from runs import cut_log, read_log
+from runs import leave_killed_run, run_of
 
 SUBJECTS = ("the cat", "a dog", "my neighbour", "the old river")
 VERBS = ("sees", "likes", "follows")
@@ -98,12 +97,7 @@ def settings(text):
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory, settings):
-    """An uninterrupted run: its work directory, what it returned, and its log."""
-    from elmo_tf.trainers import PretrainConfig, pretrain
-
-    workdir = tmp_path_factory.mktemp("runs") / "whole"
-    record = pretrain(PretrainConfig(**settings, workdir=workdir))
-    return SimpleNamespace(workdir=workdir, record=record, log=read_log(workdir))
+    return run_of(settings, tmp_path_factory.mktemp("runs") / "whole")
 
 
 @pytest.fixture(scope="session")
@@ -113,12 +107,8 @@ def bilm_options():
 
 @pytest.fixture(scope="session")
 def killed(tmp_path_factory, settings, run):
-    """What a run leaves that is killed while it writes its 41st line; the last save is at 25."""
-    from elmo_tf.trainers import PretrainConfig, pretrain
-
     workdir = tmp_path_factory.mktemp("runs") / "killed"
-    pretrain(PretrainConfig(**{**settings, "steps": 25}, workdir=workdir))
-    cut_log(run, workdir)
+    leave_killed_run(run, settings, workdir)
     return workdir
 
 

@@ -2,14 +2,13 @@
 
 import json
 import shutil
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from elmo_tf import Vocabulary
 from elmo_tf.trainers import PretrainConfig, pretrain
-from runs import assert_same_run, cut_log, read_log, weights
+from runs import assert_same_run, leave_killed_run, run_of, weights
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -26,16 +25,13 @@ def settings(settings):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory, settings, simple_losses):
-    workdir = tmp_path_factory.mktemp("simple_runs") / "whole"
-    record = pretrain(PretrainConfig(**settings, workdir=workdir))
-    return SimpleNamespace(workdir=workdir, record=record, log=read_log(workdir))
+    return run_of(settings, tmp_path_factory.mktemp("simple_runs") / "whole")
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory, settings, run):
     workdir = tmp_path_factory.mktemp("simple_runs") / "killed"
-    pretrain(PretrainConfig(**{**settings, "steps": 25}, workdir=workdir))
-    cut_log(run, workdir)
+    leave_killed_run(run, settings, workdir)
     return workdir
 
 
