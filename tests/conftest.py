@@ -137,9 +137,19 @@ def unverified_exports(monkeypatch):
     monkeypatch.setattr(task_exporting, "compare_signatures", lambda *arguments: None)
 
 
+@pytest.fixture(scope="module")
+def eager_module():
+    """Runs functions without tracing them, which takes less time if they are called a few times."""
+    import tensorflow as tf
+
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
 @pytest.fixture
 def eager_functions():
-    """Runs functions without tracing them, which takes less time if they are called once."""
+    """`eager_module` for one test."""
     import tensorflow as tf
 
     tf.config.run_functions_eagerly(True)

@@ -25,6 +25,8 @@ SUBCOMMANDS = (
     *("probe", "senses", "neighbors", "compare"),
     *("plot training", "plot similarity", "export-projector"),
 )
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 LINES = ["the cat sat .", "a dog saw the cat !", "", "the dog sat ."] * 8
 
 
@@ -35,7 +37,7 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
+def trained(tmp_path_factory, eager_module):
     """A small checkpoint that the command has trained."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "text.txt").write_text("\n".join(LINES) + "\n")

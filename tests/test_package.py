@@ -122,6 +122,7 @@ def keras_files(tmp_path_factory, bilm):
     return [folder / f"{name}.keras" for name in models]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("modules", ["elmo_tf, keras", "keras, elmo_tf"])
 def test_a_fresh_process_loads_models_after_importing_the_package(modules, keras_files):
     code = (

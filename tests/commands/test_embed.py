@@ -16,6 +16,8 @@ import pytest
 from elmo_tf import BiLM, BiLMConfig, Embedder, save_bilm
 from vector_files import read_vectors, sentence_to_index
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 LINES = ["the cat sat .", "a dog saw the cat !", "", "this and / or that"] * 8
 
 

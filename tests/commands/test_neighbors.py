@@ -8,6 +8,8 @@ import pytest
 
 from elmo_tf import BiLM, BiLMConfig, save_bilm
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 LINES = ["the bank raised | its rates", "they sat on the bank", "a bank lent", "the play was good"]
 
 

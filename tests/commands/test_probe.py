@@ -10,6 +10,8 @@ from elmo_tf import Embedder
 from elmo_tf.evaluation import probe
 from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 TAGS = {"the": "D", "a": "D", "cat": "N", "dog": "N", "saw": "V", ".": "P"}
 
 

@@ -8,6 +8,8 @@ import pytest
 from elmo_tf.evaluation.senses.sense_corpus import read_keys
 from sense_files import word, write_corpus, write_inventory
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 RIVERSIDE = ["the", word("bank", "bank", "river%1"), "of", "the", "river"]
 SAVINGS = [word("bank", "bank", "money%1"), "rates", word("rose", "rise", "rise%2", pos="verb")]
 FILES = ("--train", "train.data.xml", "--inventory", "senses.tsv")

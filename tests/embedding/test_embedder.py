@@ -429,6 +429,7 @@ def test_whole_tokens_are_looked_up_in_a_copy_too():
     np.testing.assert_array_equal(copy.encode("b never a"), embedder.encode("b never a"))
 
 
+@pytest.mark.more
 def test_a_scikit_learn_pipeline_is_validated_in_two_processes(bilm, embedder_of):
     sentences = [f"{word} cat {number}" for number in range(6) for word in ("the", "no")]
     labels = [number % 2 for number in range(12)]

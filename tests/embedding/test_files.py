@@ -9,6 +9,8 @@ import pytest
 
 from vector_files import read_vectors, sentence_to_index
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 FORMATS = (".hdf5", ".parquet", ".npz", ".npy")
 formats = pytest.mark.parametrize("suffix", FORMATS)
 LINES = ["the cat sat", "", "", "\udcff and / or"]

@@ -15,6 +15,8 @@ import pytest
 from elmo_tf import Embedder
 from elmo_tf.embedding.layer_cache import LayerCache, default_cache_folder
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 SENTENCES = [["the", "cat", "sat", "."], [], ["a", "dog"], ["this", "and", "that", "or", "those"]]
 NUM_BYTES = 3 * 11 * 12 * 2  # layers, tokens, features
 

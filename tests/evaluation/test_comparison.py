@@ -9,6 +9,8 @@ from elmo_tf.checkpoints.save import save_softmax
 from elmo_tf.evaluation.comparison import compare, embedding_speeds, held_out_perplexity, model_size
 from elmo_tf.evaluation.perplexity import perplexity
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 LINES = ["the cat sat on the mat", "the dog sat", "a cat", "on and on the cat sat"]
 # The vocabulary of `language_model` has 13 of the 17 tokens.
 

@@ -12,6 +12,8 @@ from elmo_tf.models.language_model import LanguageModel
 from reference import bilm as reference
 from reference import softmax as reference_softmax
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 # `elmo_tf.evaluation.perplexity` is also the function.
 module = importlib.import_module("elmo_tf.evaluation.perplexity")
 

@@ -17,6 +17,8 @@ from elmo_tf.evaluation.projector import (
 )
 from elmo_tf.extras import MissingExtraError
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 LINES = "the cat sat\n\na dog saw the cat !\nthe end\n"
 COLUMNS = "the\tDT\ncat\tNN\n\na\tDT\ndog\tNN\n"
 

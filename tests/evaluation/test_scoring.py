@@ -7,6 +7,8 @@ from elmo_tf.evaluation import SentenceScorer, full_softmax, perplexity, sentenc
 from reference import bilm as reference
 from reference import softmax as reference_softmax
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 # With unknown words, a word spelt like a boundary, and none at all.
 LINES = ["the cat sat", "", "on the mat 한국어 the cat", "  ", "cat", "sat <S> on on </S> sat"] * 2
 LONG = " ".join(["the", "cat", "sat", "on", "mat"] * 7)

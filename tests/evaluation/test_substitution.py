@@ -4,6 +4,8 @@ import pytest
 from elmo_tf.evaluation import full_softmax, sentence_scores, substitutes
 from elmo_tf.evaluation.substitution import position_log_probs
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 SENTENCE = "the cat sat on 한국어 the mat"
 TOKENS = SENTENCE.split()
 WORDS = ["cat", "the", "on", "sat"]  # of the vocabulary

@@ -424,8 +424,7 @@ class Subclassed(keras.Model):
         return self.lstm(self.elmo(inputs, training=training))
 
 
-@pytest.mark.parametrize("trainable", [False, True])
-@pytest.mark.parametrize("kind", ["functional", "subclassed"])
+@pytest.mark.parametrize(("kind", "trainable"), [("functional", False), ("subclassed", True)])
 def test_keras_exports_models_over_sentences(bilm, tmp_path, kind, trainable):
     model, signature = Subclassed(Elmo(bilm, trainable_bilm=trainable)), None
     if kind == "functional":
@@ -481,6 +480,7 @@ except tf.errors.InvalidArgumentError as error:
 """
 
 
+@pytest.mark.more
 def test_several_devices_train_on_char_ids_and_predict_strings(checkpoint_directory):
     command = [sys.executable, "-c", TWO_DEVICES, str(checkpoint_directory)]
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

@@ -57,19 +57,15 @@ def window():
 
 
 def loss_and_gradients(model):
-    """The sampled loss as training takes it, in a graph."""
-
-    @tf.function(autograph=False)
-    def compute(inputs, targets):
-        with tf.GradientTape() as tape:
-            outputs, _ = model.top_layer_outputs(inputs, model.bilm.zero_states(2), training=True)
-            loss = sum(
-                tf.reduce_mean(model.softmax(tf.reshape(top, (-1, WIDTH)), ids, seed=[1, 2]))
-                for top, ids in zip(outputs, model.targets(targets), strict=True)
-            )
-        return loss, tape.gradient(loss, [weight.value for weight in model.trainable_weights])
-
-    loss, gradients = compute(window()["inputs"], window()["targets"])
+    """The sampled loss of training."""
+    inputs, targets = window()["inputs"], window()["targets"]
+    with tf.GradientTape() as tape:
+        outputs, _ = model.top_layer_outputs(inputs, model.bilm.zero_states(2), training=True)
+        loss = sum(
+            tf.reduce_mean(model.softmax(tf.reshape(top, (-1, WIDTH)), ids, seed=[1, 2]))
+            for top, ids in zip(outputs, model.targets(targets), strict=True)
+        )
+    gradients = tape.gradient(loss, [weight.value for weight in model.trainable_weights])
     return loss, {
         weight.path: gradient
         for weight, gradient in zip(model.trainable_weights, gradients, strict=True)

@@ -20,6 +20,8 @@ from elmo_tf.trainers import PretrainConfig, pretrain
 from reference import bilm as reference
 from reference import checkpoint
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 MONEY = (
     "The bank lent them the money for a new house .",
     "He asked the bank for a loan , but it refused .",
@@ -101,6 +103,7 @@ def test_it_is_served_by_its_name(embedder):
     np.testing.assert_allclose(answer, next(embedder.embed([MONEY[0]])).mean(axis=0), atol=1e-5)
 
 
+@pytest.mark.more
 def test_training_goes_on_from_it_with_a_softmax_begun_afresh(tmp_path, small_en, caplog):
     (tmp_path / "text.txt").write_text("\n".join(MONEY + RIVER) + "\n")
     Vocabulary.build([tmp_path / "text.txt"], max_size=20).save(tmp_path / "vocab.txt")

@@ -13,6 +13,8 @@ from elmo_tf.evaluation.plots import (
     token_similarities,
 )
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 
 @pytest.fixture(scope="module")
 def embedder(bilm):

@@ -138,6 +138,7 @@ def settled_memory(server):
         pytest.param(10_000, 4, 50 * 10**6, 300, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.more
 def test_what_is_strange_is_refused_and_nobody_else_notices(
     server, num_requests, num_large, size, most_growth
 ):

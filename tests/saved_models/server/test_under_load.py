@@ -71,6 +71,7 @@ def check_version(response):
     assert response.outputs["elmo"].float_val[0] == scale
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("num_swaps", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_no_request_fails_while_versions_are_swapped(model_directory, tmp_path, num_swaps):
     shutil.copytree(model_directory / "1", tmp_path / "1")
@@ -86,6 +87,7 @@ def test_no_request_fails_while_versions_are_swapped(model_directory, tmp_path, 
     assert load.num_answers > num_swaps
 
 
+@pytest.mark.more
 def test_term_under_load_answers_every_request_that_was_accepted(model_directory):
     # Batches wait, so that at any time many requests are under way.
     with running(model_directory, "--batch-timeout-micros=1000000") as server:
