@@ -1,12 +1,15 @@
 """What runs of `pretrain` leave, and whether two left the same."""
 
 import json
+import shutil
 from types import SimpleNamespace
 
 import h5py
 import numpy as np
+import pytest
 
 from elmo_tf.trainers import PretrainConfig, pretrain
+from elmo_tf.trainers.training_logger import TrainingLogger
 
 
 def read_log(workdir):
@@ -18,17 +21,29 @@ def read_log(workdir):
     ]
 
 
-def run_of(settings, workdir):
-    """An uninterrupted run: its work directory, what it returned, and its log."""
-    record = pretrain(PretrainConfig(**settings, workdir=workdir))
-    return SimpleNamespace(workdir=workdir, record=record, log=read_log(workdir))
+def run_of(settings, workdir, killed=None):
+    """An uninterrupted run: its work directory, what it returned, and its log.
 
+    Args:
+        settings: arguments of a `PretrainConfig`, less the work directory.
+        workdir: the work directory.
+        killed: a directory that gets what the run would have left if it had been killed while it
+            wrote the 41st line of its log.
+    """
+    log_step = TrainingLogger.step
 
-def leave_killed_run(run, settings, workdir):
-    """What a run leaves that is killed while it writes its 41st line; the last save is at 25."""
-    pretrain(PretrainConfig(**{**settings, "steps": 25}, workdir=workdir))
-    lines = (run.workdir / "log.jsonl").read_text().splitlines(keepends=True)
-    (workdir / "log.jsonl").write_text("".join(lines[:40]) + lines[40][:17])
+    def log_and_copy(logger, step, *arguments):
+        log_step(logger, step, *arguments)
+        if step == 41 and killed is not None:
+            shutil.copytree(workdir, killed)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TrainingLogger, "step", log_and_copy)
+        record = pretrain(PretrainConfig(**settings, workdir=workdir))
+    if killed is not None:
+        lines = (workdir / "log.jsonl").read_text().splitlines(keepends=True)
+        (killed / "log.jsonl").write_text("".join(lines[:40]) + lines[40][:17])
+    return SimpleNamespace(workdir=workdir, record=record, log=read_log(workdir), killed=killed)
 
 
 def weights(workdir):

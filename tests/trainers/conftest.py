@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from elmo_tf import Vocabulary
-from runs import leave_killed_run, run_of
+from runs import run_of
 
 SUBJECTS = ("the cat", "a dog", "my neighbour", "the old river")
 VERBS = ("sees", "likes", "follows")
@@ -97,7 +97,8 @@ def settings(text):
 
 @pytest.fixture(scope="session")
 def run(tmp_path_factory, settings):
-    return run_of(settings, tmp_path_factory.mktemp("runs") / "whole")
+    folder = tmp_path_factory.mktemp("runs")
+    return run_of(settings, folder / "whole", folder / "killed")
 
 
 @pytest.fixture(scope="session")
@@ -105,14 +106,7 @@ def bilm_options():
     return OPTIONS
 
 
-@pytest.fixture(scope="session")
-def killed(tmp_path_factory, settings, run):
-    workdir = tmp_path_factory.mktemp("runs") / "killed"
-    leave_killed_run(run, settings, workdir)
-    return workdir
-
-
 @pytest.fixture
-def interrupted(tmp_path, killed):
-    """A copy of `killed`, of a test's own."""
-    return shutil.copytree(killed, tmp_path / "interrupted")
+def interrupted(tmp_path, run):
+    """What a killed run left, for a test to go on with: steps 26 to 60 are still to be done."""
+    return shutil.copytree(run.killed, tmp_path / "interrupted")

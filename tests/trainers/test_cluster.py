@@ -4,8 +4,10 @@ import json
 import shutil
 import signal
 import time
+from types import SimpleNamespace
 
 import pytest
+import tensorflow as tf
 
 import launching
 from elmo_tf.trainers import PretrainConfig, pretrain
@@ -16,6 +18,7 @@ from runs import read_log
 # Nothing is left to chance, which differs from replica to replica.
 CERTAIN = {"steps": 20, "batch_size": 4, "num_sampled": 1000, "dropout": 0.0, "eval_every": 10}
 CERTAIN |= {"clip_norm": 0.5}  # so that clipping has something to do
+UNEVEN = "`batch_size` must be a multiple of the number of replicas, 3"
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +56,7 @@ def wait_for_steps(workdir, count, *workers):
         time.sleep(0.05)
 
 
+@pytest.mark.more
 def test_two_devices_train_as_one_does_and_either_goes_on_where_the_other_stopped(
     tmp_path, certain, alone, caplog
 ):
@@ -176,8 +180,18 @@ def test_a_wrong_tf_config_is_an_error_that_shows_it(monkeypatch, content, messa
         cluster_from_environment(4)
 
 
-def test_rows_that_cannot_be_dealt_out_evenly_are_an_error(tmp_path, certain):
+def test_rows_that_cannot_be_dealt_out_evenly_are_an_error(monkeypatch):
+    """As if TensorFlow's own strategy had three replicas; the next test has three devices."""
+    strategy = SimpleNamespace(num_replicas_in_sync=3)
+    monkeypatch.setattr(tf.distribute, "get_strategy", lambda: strategy)
+    with pytest.raises(ValueError, match=f"{UNEVEN}. Received: 4"):
+        cluster_from_environment(4)
+    assert cluster_from_environment(6).num_replicas == 3
+
+
+@pytest.mark.more
+def test_rows_that_cannot_be_dealt_out_evenly_end_a_run(tmp_path, certain):
     run = launching.start(certain, tmp_path / "run", num_devices=3)
     _, errors = run.communicate(timeout=120)
     assert run.returncode != 0
-    assert "`batch_size` must be a multiple of the number of replicas, 3" in errors
+    assert UNEVEN in errors

@@ -11,12 +11,12 @@ from elmo_tf.trainers import PretrainConfig, pretrain
 from runs import read_log
 
 
-@pytest.fixture
-def other_vocabulary(text, tmp_path):
+@pytest.fixture(scope="module")
+def other_vocabulary(text, tmp_path_factory):
     """In another order, with one word more and one word less."""
     tokens = [*Vocabulary.load(text / "vocab.txt").tokens[3:], "old"]
     tokens.remove("dog")
-    path = tmp_path / "other_vocab.txt"
+    path = tmp_path_factory.mktemp("vocabulary") / "other.txt"
     Vocabulary(["<S>", "</S>", "<UNK>", *reversed(tokens)]).save(path)
     return path
 
@@ -32,13 +32,28 @@ def rows_by_token(model):
     return {token: (kernel[i], bias[i]) for i, token in enumerate(model.vocabulary.tokens)}
 
 
-def test_tokens_in_both_vocabularies_keep_their_softmax_rows(
-    tmp_path, settings, run, other_vocabulary
-):
-    settings = unchanged(settings, vocab=other_vocabulary, start_from=run.workdir)
-    pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory, settings, run, other_vocabulary, replace_losses):
+    """The work directory of a run that begins with a checkpoint, and that checkpoint's.
+
+    The checkpoint has an initial state, and its options tell another size of the vocabulary.
+    """
+    folder = tmp_path_factory.mktemp("tuned")
+    source = shutil.copytree(run.workdir, folder / "source")
+    bilm = load_bilm(source)
+    bilm.warm_start(["the cat"])
+    save_bilm(bilm, source)
+    options = json.loads((source / "options.json").read_text())
+    (source / "options.json").write_text(json.dumps({**options, "n_tokens_vocab": 793471}))
+    settings = unchanged(settings, vocab=other_vocabulary, start_from=source)
+    with replace_losses():
+        pretrain(PretrainConfig(**settings, workdir=folder / "tuned"))
+    return folder / "tuned", source
+
+
+def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, tuned):
     before = load_language_model(run.workdir)
-    after = load_language_model(tmp_path / "tuned")
+    after = load_language_model(tuned[0])
     old, new = rows_by_token(before), rows_by_token(after)
     for token in old.keys() & new.keys():
         np.testing.assert_array_equal(new[token][0], old[token][0], err_msg=token)
@@ -60,24 +75,21 @@ def test_a_work_directory_must_not_hide_the_model_that_its_run_begins_with(
     assert not (tmp_path / "small-en").exists()
 
 
-def test_a_warm_start_ends_with_the_weights_that_it_was_made_for(tmp_path, settings, run):
-    shutil.copytree(run.workdir, tmp_path / "warm")
-    bilm = load_bilm(run.workdir)
-    bilm.warm_start(["the cat"])
-    save_bilm(bilm, tmp_path / "warm")
+def test_a_warm_start_ends_with_the_weights_that_it_was_made_for(tuned):
+    workdir, source = tuned
 
-    settings = unchanged(settings, start_from=tmp_path / "warm")
-    pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
-
-    assert load_bilm(tmp_path / "warm").initial_state.numpy().any()
-    assert not load_bilm(tmp_path / "tuned").initial_state.numpy().any()
+    assert load_bilm(source).initial_state.numpy().any()
+    assert not load_bilm(workdir).initial_state.numpy().any()
 
 
-def test_the_rows_of_a_table_of_tokens_are_kept_too(tmp_path, settings, other_vocabulary):
+def test_the_rows_of_a_table_of_tokens_are_kept_too(
+    tmp_path, settings, other_vocabulary, replace_losses
+):
     first = {**settings, "word_input": True, "steps": 3, "valid": ()}
     pretrain(PretrainConfig(**first, workdir=tmp_path / "first"))
     settings = unchanged(settings, vocab=other_vocabulary, start_from=tmp_path / "first")
-    pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
+    with replace_losses():
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
     before, after = (load_language_model(tmp_path / name) for name in ("first", "tuned"))
     shared = sorted(set(before.vocabulary.tokens) & set(after.vocabulary.tokens))
     np.testing.assert_allclose(
@@ -86,7 +98,7 @@ def test_the_rows_of_a_table_of_tokens_are_kept_too(tmp_path, settings, other_vo
 
 
 def test_what_was_learnt_is_not_learnt_again(tmp_path, settings, run):
-    settings = {**settings, "start_from": run.workdir, "steps": 10}
+    settings = {**settings, "start_from": run.workdir, "steps": 2, "eval_every": 2}
     del settings["options"]
     record = pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
     assert record["perplexity"][0]["average"] == pytest.approx(
@@ -95,11 +107,11 @@ def test_what_was_learnt_is_not_learnt_again(tmp_path, settings, run):
 
 
 def test_a_checkpoint_without_a_softmax_gives_the_bilm_alone(
-    tmp_path, settings, bilm, bilm_options, caplog
+    tmp_path, settings, bilm, caplog, replace_losses
 ):
     save_bilm(bilm, tmp_path / "published")
     settings = unchanged(settings, start_from=tmp_path / "published")
-    with caplog.at_level("WARNING", logger="absl"):
+    with caplog.at_level("WARNING", logger="absl"), replace_losses():
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
     assert "has no softmax weights: the softmax is randomly initialized" in caplog.text
     with (
@@ -110,21 +122,22 @@ def test_a_checkpoint_without_a_softmax_gives_the_bilm_alone(
             np.testing.assert_array_equal(before[name], after[name])
 
 
-def test_a_resumed_run_goes_on_from_its_own_state(tmp_path, settings, run):
+def test_a_resumed_run_goes_on_from_its_own_state(tmp_path, settings, run, replace_losses):
+    """Its options say the shape of the checkpoint again, which they may."""
     source = shutil.copytree(run.workdir, tmp_path / "source")
-    settings = {**settings, "start_from": source, "valid": ()}
-    del settings["options"]
+    settings = {**settings, "start_from": source, "steps": 20, "valid": ()}
     parts, whole = tmp_path / "parts", tmp_path / "whole"
-    pretrain(PretrainConfig(**{**settings, "steps": 10}, workdir=parts))
-    pretrain(PretrainConfig(**{**settings, "steps": 20}, workdir=whole))
-    shutil.rmtree(source)  # which a run that has begun needs no more
-    pretrain(PretrainConfig(**{**settings, "steps": 20}, workdir=parts, resume=True))
+    with replace_losses():
+        pretrain(PretrainConfig(**{**settings, "steps": 10}, workdir=parts))
+        pretrain(PretrainConfig(**settings, workdir=whole))
+        shutil.rmtree(source)  # which a run that has begun needs no more
+        pretrain(PretrainConfig(**settings, workdir=parts, resume=True))
     assert read_log(parts) == read_log(whole)
 
 
 def test_options_beside_a_checkpoint_must_say_its_shape(tmp_path, settings, run):
+    """The test before has options of the same shape."""
     settings = {**settings, "start_from": run.workdir, "steps": 1, "valid": ()}
-    pretrain(PretrainConfig(**settings, workdir=tmp_path / "same"))
     other = {**settings["options"], "lstm": {**settings["options"]["lstm"], "dim": 17}}
     with pytest.raises(ValueError, match=r"has another shape than .* `lstm` is .*13.*, not .*17"):
         pretrain(PretrainConfig(**{**settings, "options": other}, workdir=tmp_path / "other"))
@@ -139,13 +152,8 @@ def test_a_softmax_without_its_vocabulary_is_an_error(tmp_path, settings, run):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
 
 
-def test_the_options_tell_the_size_of_the_new_vocabulary(tmp_path, settings, run, other_vocabulary):
-    source = shutil.copytree(run.workdir, tmp_path / "source")
-    options = json.loads((source / "options.json").read_text())
-    (source / "options.json").write_text(json.dumps({**options, "n_tokens_vocab": 793471}))
-    settings = unchanged(settings, vocab=other_vocabulary, start_from=source)
-    pretrain(PretrainConfig(**settings, workdir=tmp_path / "tuned"))
-    after = json.loads((tmp_path / "tuned" / "options.json").read_text())
+def test_the_options_tell_the_size_of_the_new_vocabulary(tuned, other_vocabulary):
+    after = json.loads((tuned[0] / "options.json").read_text())
     assert after["n_tokens_vocab"] == len(Vocabulary.load(other_vocabulary))
 
 

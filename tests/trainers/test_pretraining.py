@@ -1,20 +1,16 @@
 import gzip
 import json
-import math
-import shutil
 import subprocess
 import sys
 import time
 
-import numpy as np
 import pytest
 
 from elmo_tf import BiLMConfig, Vocabulary, load_bilm
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.evaluation import perplexity
 from elmo_tf.trainers import PretrainConfig, pretrain
-from elmo_tf.trainers.checkpointing import last_save
-from runs import assert_same_run, read_log, weights
+from runs import read_log
 
 
 def test_a_run_leaves_a_checkpoint_directory(run, settings):
@@ -40,13 +36,15 @@ def test_the_log_has_an_object_for_each_step(run):
         assert entry["norm"] > 0
 
 
-def test_held_out_perplexity_is_measured_ten_times_and_at_the_beginning(run):
+def test_held_out_perplexity_is_measured_ten_times_and_at_the_beginning_and_falls(run):
     evaluations = run.record["perplexity"]
     assert [one["step"] for one in evaluations] == list(range(0, 61, 6))
     size = len(Vocabulary.load(run.workdir / "vocab.txt"))
     assert evaluations[0]["average"] == pytest.approx(size, rel=0.25)
+    assert evaluations[-1]["average"] < 0.9 * evaluations[0]["average"]
 
 
+@pytest.mark.more
 def test_the_grammar_of_the_corpus_is_learnt(tmp_path, settings):
     """Its perplexity: a choice among four and one among three and four again, in 7 tokens."""
     settings = {**settings, "steps": 500, "eval_every": 500, "dropout": 0.0}
@@ -90,24 +88,6 @@ def test_a_work_directory_in_use_is_refused(tmp_path, settings):
     assert [path.name for path in workdir.iterdir()] == ["notes.txt"]
 
 
-def test_a_work_directory_may_hold_the_vocabulary_already(tmp_path, settings, run):
-    workdir = tmp_path / "prepared"
-    workdir.mkdir()
-    shutil.copy(settings["vocab"], workdir / "vocab.txt")
-    arguments = {**settings, "vocab": workdir / "vocab.txt", "steps": 2, "valid": ()}
-    pretrain(PretrainConfig(**arguments, workdir=workdir))
-    assert read_log(workdir) == run.log[:2]
-
-
-def test_overwriting_leaves_nothing_of_the_run_before_and_spares_other_files(
-    tmp_path, settings, run, interrupted
-):
-    (interrupted / "notes.txt").write_text("mine")
-    pretrain(PretrainConfig(**settings, workdir=interrupted, overwrite=True))
-    assert_same_run(interrupted, run)
-    assert (interrupted / "notes.txt").read_text() == "mine"
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -144,61 +124,6 @@ def test_a_damaged_corpus_is_an_error(tmp_path, settings, text):
     settings = {**settings, "corpus": tmp_path / "cut.txt.gz"}
     with pytest.raises(ValueError, match=r"Cannot unpack .*cut\.txt\.gz"):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
-
-
-def test_epochs_count_the_corpus(tmp_path, settings, run):
-    corpus = run.record["corpus"]
-    steps = round(0.5 * (corpus["tokens"] + corpus["sentences"]) / 15)
-    settings = {**settings, "steps": None, "epochs": 0.5, "valid": ()}
-    record = pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
-    assert record["step"] == steps
-    assert read_log(tmp_path / "run")[:40] == run.log[:40]
-
-
-def test_a_vocabulary_that_knows_every_word_is_warned_of(tmp_path, settings, text, caplog):
-    Vocabulary.build([text / "train_1.txt", text / "train_2.txt"]).save(tmp_path / "all.txt")
-    settings = {**settings, "vocab": tmp_path / "all.txt", "steps": 1, "valid": ()}
-    with caplog.at_level("WARNING", logger="absl"):
-        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
-    assert "<UNK> is never learned" in caplog.text
-
-
-def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_save(tmp_path, settings):
-    workdir = tmp_path / "run"
-    settings = {**settings, "learning_rate": 1e30, "save_every": 1, "valid": ()}
-    with pytest.raises(FloatingPointError, match=r"The .* is (nan|inf) at step \d+"):
-        pretrain(PretrainConfig(**settings, workdir=workdir))
-    *before, last = read_log(workdir)
-    assert not math.isfinite(last["loss"] + last["norm"])
-    assert all(math.isfinite(entry["loss"] + entry["norm"]) for entry in before)
-    assert last_save(workdir).name == f"step-{len(before):08d}"
-
-
-def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(settings, run, interrupted):
-    """No file may grow beyond half of the largest one there is."""
-    code = (
-        "import sys, json, resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
-        "from elmo_tf.trainers import *;"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), -1));"
-        "pretrain(PretrainConfig(**json.loads(sys.argv[1])))"
-    )
-    arguments = {**settings, "workdir": str(interrupted), "resume": True, "valid": ()}
-    before, save = weights(interrupted), last_save(interrupted)
-    largest = max(path.stat().st_size for path in save.iterdir())
-    result = subprocess.run(
-        [sys.executable, "-c", code, json.dumps(arguments, default=str), str(largest // 2)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode != 0
-    assert "OSError: Cannot save the state of the run" in result.stderr
-    assert last_save(interrupted) == save
-    assert not list(interrupted.glob(".*.part"))
-    for name, array in weights(interrupted).items():
-        np.testing.assert_array_equal(array, before[name])
-    pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))  # there is room again
-    assert_same_run(interrupted, run)
 
 
 @pytest.mark.slow

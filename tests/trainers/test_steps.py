@@ -54,6 +54,7 @@ def test_the_loss_is_half_the_sum_of_both_directions(plain_step, windows):
     assert float(losses["loss"]) == pytest.approx(np.log(size), rel=0.15)
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_the_states_go_from_window_to_window(text, bilm_options, windows):
     """Two windows with carried state give the loss of one window twice as long."""
     short = make_step(text, bilm_options, 0.0, num_sampled=1000, optimizer=Adagrad(1e-9))
@@ -66,6 +67,7 @@ def test_the_states_go_from_window_to_window(text, bilm_options, windows):
     assert np.mean(losses) == pytest.approx(float(whole(inputs, targets)["forward"]), rel=1e-5)
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_seed_and_step_determine_everything(text, bilm_options, windows):
     first, second = (make_step(text, bilm_options) for _ in range(2))
     for window in windows:
@@ -77,6 +79,7 @@ def test_seed_and_step_determine_everything(text, bilm_options, windows):
         np.testing.assert_array_equal(one.numpy(), two.numpy())
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_dropout_and_negatives_differ_from_step_to_step(text, bilm_options, windows):
     step = make_step(text, bilm_options, dropout=0.5, optimizer=Adagrad(1e-9))
     losses = set()
@@ -87,6 +90,7 @@ def test_dropout_and_negatives_differ_from_step_to_step(text, bilm_options, wind
     assert len(losses) == 3
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_gradients_are_those_of_the_loss_times_the_window_and_are_clipped(
     text, bilm_options, windows
 ):
@@ -121,6 +125,7 @@ def test_gradients_are_those_of_the_loss_times_the_window_and_are_clipped(
     assert losses[0] - losses[1] == pytest.approx(expected, rel=0.05)
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_rows_of_the_softmax_that_a_step_does_not_use_stay_as_they_are(text, bilm_options, windows):
     step = make_step(text, bilm_options, num_sampled=2)
     before = step.model.softmax.kernel.numpy()
@@ -133,6 +138,7 @@ def test_rows_of_the_softmax_that_a_step_does_not_use_stay_as_they_are(text, bil
     assert len(changed) < len(before)
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_a_batch_in_parts_gives_the_same_step(text, bilm_options, windows):
     steps = [
         make_step(text, bilm_options, 0.0, num_sampled=1000, num_parts=parts) for parts in (1, 3)
@@ -143,6 +149,7 @@ def test_a_batch_in_parts_gives_the_same_step(text, bilm_options, windows):
             assert float(parts[name]) == pytest.approx(float(value), rel=1e-5), name
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_products_of_bfloat16_stay_near_float32(text, bilm_options, windows):
     exact = make_step(text, bilm_options, 0.0, num_sampled=1000)
     with dtype_policy("mixed_bfloat16"):
@@ -153,6 +160,7 @@ def test_products_of_bfloat16_stay_near_float32(text, bilm_options, windows):
         assert losses[1] == pytest.approx(losses[0], rel=0.01)
 
 
+@pytest.mark.usefixtures("eager_functions")
 @pytest.mark.parametrize("tied", [False, True])
 def test_rows_of_a_table_of_tokens_that_a_step_does_not_use_stay_as_they_are(
     text, bilm_options, windows, tied

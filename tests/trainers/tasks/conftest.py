@@ -1,17 +1,43 @@
+import contextlib
+
 import pytest
 import tensorflow as tf
 
+from elmo_tf.tasks import TaskModel
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.training import train_task
 from task_files import FILES, SMALL
 
 
+@contextlib.contextmanager
+def eagerly():
+    """A block in which no function is traced; a few steps or predictions take less time so.
+
+    Predictions have a concrete function of their own, which TensorFlow's switch does not reach.
+    """
+
+    def call_itself(model, function):
+        return lambda inputs: function(model.named_inputs(inputs))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TaskModel, "_traced", call_itself)
+        tf.config.run_functions_eagerly(True)
+        try:
+            yield
+        finally:
+            tf.config.run_functions_eagerly(False)
+
+
+@pytest.fixture
+def eager_functions():
+    with eagerly():
+        yield
+
+
 @pytest.fixture(scope="module")
 def eager_module():
-    """Runs the functions of a module eagerly: a few steps take less time than tracing one."""
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+    with eagerly():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -60,11 +60,13 @@ def test_resume_and_a_work_directory_are_enough_to_go_on(run, begun, tmp_path, c
         assert "required: --task, --train, --dev" in err.splitlines()[-1]
 
 
-def test_a_work_directory_in_use_is_left_alone(run, ner, tmp_path):
-    with pytest.raises(FileExistsError, match=r"ner already holds a training run\. Add --resume"):
-        run("ner", ner[0])
+def test_a_work_directory_in_use_is_left_alone(run, two_epochs, tmp_path):
+    with pytest.raises(
+        FileExistsError, match=r"two_epochs already holds a training run\. Add --resume"
+    ):
+        run("ner", two_epochs, has_elmo=False)
     with pytest.raises(ValueError, match=r"dropout was 0\.0, is 0\.5"):
-        run("ner", ner[0], dropout=0.5, resume=True)
+        run("ner", two_epochs, has_elmo=False, dropout=0.5, resume=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "notes.txt").touch()
     with pytest.raises(FileExistsError, match=r"other is not empty.* it holds notes\.txt\."):
@@ -145,7 +147,7 @@ def test_two_runs_do_not_share_a_work_directory(run, begun):
     assert run("ner", begun, has_elmo=False, epochs=3, resume=True)["finished"]
 
 
-def test_a_folder_without_a_model_is_refused(tmp_path, ner):
+def test_a_folder_without_a_model_is_refused(tmp_path, two_epochs):
     with pytest.raises(FileNotFoundError, match=r"no trained task model: there is no model\.keras"):
         evaluate_task(tmp_path, ["x"])
     (tmp_path / "model.keras").touch()
@@ -153,7 +155,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path, ner):
         (tmp_path / "task.json").write_text(content)
         with pytest.raises(ValueError, match=r"task\.json is damaged"):
             evaluate_task(tmp_path, ["x"])
-    (tmp_path / "model.keras").write_bytes((ner[0] / "model.keras").read_bytes()[:1000])
-    (tmp_path / "task.json").write_bytes((ner[0] / "task.json").read_bytes())
+    (tmp_path / "model.keras").write_bytes((two_epochs / "model.keras").read_bytes()[:1000])
+    (tmp_path / "task.json").write_bytes((two_epochs / "task.json").read_bytes())
     with pytest.raises(ValueError, match=r"Cannot read .*model\.keras"):
         evaluate_task(tmp_path, ["x"])

@@ -1,45 +1,52 @@
 import os
 import signal
 import threading
-import time
 
 import pytest
 
-import launching
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.interrupts import StopRequest
+from elmo_tf.trainers.training_logger import TrainingLogger
 from runs import read_log
 
 
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)]
-)
+@pytest.fixture
+def signal_after(monkeypatch):
+    """Sends this process a signal, once, after a step."""
+    log_step = TrainingLogger.step
+    signals = {}
+
+    def log_and_send(self, step, *arguments):
+        log_step(self, step, *arguments)
+        if step in signals:
+            os.kill(os.getpid(), signals.pop(step))
+
+    monkeypatch.setattr(TrainingLogger, "step", log_and_send)
+    return signals.__setitem__
+
+
 def test_a_run_that_is_told_to_stop_saves_and_goes_on_exactly(
-    tmp_path, settings, run, number, status
+    tmp_path, settings, run, signal_after
 ):
     workdir = tmp_path / "run"
-    process = launching.start(settings, workdir, save_every=100_000, steps=100_000, valid=())
-    deadline = time.monotonic() + 120
-    while not (workdir / "log.jsonl").exists() or len(read_log_so_far(workdir)) < 5:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == status, errors
-    done = len(read_log(workdir))
-    assert (workdir / "state" / f"step-{done:08d}" / "COMPLETE").exists()
-    pretrain(PretrainConfig(**{**settings, "steps": max(60, done)}, workdir=workdir, resume=True))
-    assert read_log(workdir)[:60] == run.log
-
-
-def read_log_so_far(workdir):
-    return (workdir / "log.jsonl").read_text().splitlines()
+    config = PretrainConfig(**{**settings, "save_every": 1000}, workdir=workdir, resume=True)
+    for step, number, error in (
+        (4, signal.SIGTERM, SystemExit),
+        (9, signal.SIGINT, KeyboardInterrupt),
+    ):
+        signal_after(step, number)
+        with pytest.raises(error) as ended:
+            pretrain(config)
+        if number == signal.SIGTERM:
+            assert ended.value.code == 143
+        done = step + 1  # a signal ends the step after it
+        assert read_log(workdir) == run.log[:done]
+        assert (workdir / "state" / f"step-{done:08d}" / "COMPLETE").exists()
 
 
 def test_a_save_is_due_after_some_minutes_whatever_the_step(tmp_path, settings):
     workdir = tmp_path / "run"
-    changes = {"save_minutes": 1e-9, "save_every": 1000, "steps": 3, "valid": ()}
+    changes = {"save_minutes": 1e-9, "save_every": 1000, "steps": 3}
     pretrain(PretrainConfig(**{**settings, **changes}, workdir=workdir))
     # Those of the last two steps are kept, of which only the last was due by its number.
     assert {path.name for path in (workdir / "state").iterdir()} == {

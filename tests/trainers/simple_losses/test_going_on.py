@@ -8,31 +8,7 @@ import pytest
 
 from elmo_tf import Vocabulary
 from elmo_tf.trainers import PretrainConfig, pretrain
-from runs import assert_same_run, leave_killed_run, run_of, weights
-
-
-@pytest.fixture(scope="module", autouse=True)
-def simple_losses(replace_losses):
-    """Losses that are quickly traced; `test_exact_resume.py` has those of the language model."""
-    with replace_losses():
-        yield
-
-
-@pytest.fixture(scope="module")
-def settings(settings):
-    return {**settings, "valid": ()}
-
-
-@pytest.fixture(scope="module")
-def run(tmp_path_factory, settings, simple_losses):
-    return run_of(settings, tmp_path_factory.mktemp("simple_runs") / "whole")
-
-
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory, settings, run):
-    workdir = tmp_path_factory.mktemp("simple_runs") / "killed"
-    leave_killed_run(run, settings, workdir)
-    return workdir
+from runs import assert_same_run, weights
 
 
 def test_a_work_directory_has_all_that_is_needed_to_go_on(run, interrupted):
@@ -123,23 +99,19 @@ def test_a_run_does_not_go_on_with_another_text(
         pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
 
 
-def test_the_same_text_may_be_named_in_another_way(settings, run, interrupted, text, monkeypatch):
-    monkeypatch.chdir(text)
-    settings = {**settings, "corpus": ["train_1.txt", "./train_2.txt"], "vocab": "vocab.txt"}
-    pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
-    assert_same_run(interrupted, run)
-
-
-def test_the_files_of_the_text_may_have_moved(tmp_path, settings, text, run):
+def test_the_files_of_the_text_may_have_moved_and_be_named_in_another_way(
+    tmp_path, settings, text, run, monkeypatch
+):
     before, after = tmp_path / "before", tmp_path / "after"
     before.mkdir()
-    for name in ("train_1.txt", "train_2.txt"):
+    for name in ("train_1.txt", "train_2.txt", "vocab.txt"):
         shutil.copy(text / name, before)
     workdir = tmp_path / "run"
-    first = {**settings, "corpus": str(before / "*.txt"), "steps": 25, "valid": ()}
-    pretrain(PretrainConfig(**first, workdir=workdir))
+    first = {**settings, "corpus": str(before / "train_*.txt"), "vocab": before / "vocab.txt"}
+    pretrain(PretrainConfig(**{**first, "steps": 25}, workdir=workdir))
     before.rename(after)
-    settings = {**settings, "corpus": str(after / "*.txt"), "valid": ()}
+    monkeypatch.chdir(after)
+    settings = {**settings, "corpus": ["train_1.txt", "./train_2.txt"], "vocab": "vocab.txt"}
     pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert_same_run(workdir, run)
 

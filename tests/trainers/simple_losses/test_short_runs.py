@@ -1,0 +1,92 @@
+"""Work directories, saves, the number of steps, and what ends a run."""
+
+import contextlib
+import math
+import resource
+import shutil
+import signal
+
+import numpy as np
+import pytest
+
+from elmo_tf import Vocabulary
+from elmo_tf.trainers import PretrainConfig, pretrain
+from elmo_tf.trainers.checkpointing import last_save
+from runs import assert_same_run, read_log, weights
+
+
+@contextlib.contextmanager
+def files_limited_to(size):
+    """A block in which this process can write no file of more bytes."""
+    _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write fails instead
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_work_directory_may_hold_the_vocabulary_already(tmp_path, settings, run):
+    workdir = tmp_path / "prepared"
+    workdir.mkdir()
+    shutil.copy(settings["vocab"], workdir / "vocab.txt")
+    arguments = {**settings, "vocab": workdir / "vocab.txt", "steps": 2}
+    pretrain(PretrainConfig(**arguments, workdir=workdir))
+    assert read_log(workdir) == run.log[:2]
+
+
+def test_overwriting_leaves_nothing_of_the_run_before_and_spares_other_files(
+    tmp_path, settings, run, interrupted
+):
+    (interrupted / "notes.txt").write_text("mine")
+    pretrain(PretrainConfig(**settings, workdir=interrupted, overwrite=True))
+    assert_same_run(interrupted, run)
+    assert (interrupted / "notes.txt").read_text() == "mine"
+
+
+def test_epochs_count_the_corpus(tmp_path, settings, run):
+    corpus = run.record["corpus"]
+    steps = round(0.5 * (corpus["tokens"] + corpus["sentences"]) / 15)
+    settings = {**settings, "steps": None, "epochs": 0.5}
+    record = pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
+    assert record["step"] == steps
+    assert read_log(tmp_path / "run")[:40] == run.log[:40]
+
+
+def test_a_vocabulary_that_knows_every_word_is_warned_of(tmp_path, settings, text, caplog):
+    Vocabulary.build([text / "train_1.txt", text / "train_2.txt"]).save(tmp_path / "all.txt")
+    settings = {**settings, "vocab": tmp_path / "all.txt", "steps": 1}
+    with caplog.at_level("WARNING", logger="absl"):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
+    assert "<UNK> is never learned" in caplog.text
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_save(tmp_path, settings):
+    workdir = tmp_path / "run"
+    settings = {**settings, "learning_rate": 1e30, "save_every": 1}
+    with pytest.raises(FloatingPointError, match=r"The .* is (nan|inf) at step \d+"):
+        pretrain(PretrainConfig(**settings, workdir=workdir))
+    *before, last = read_log(workdir)
+    assert not math.isfinite(last["loss"] + last["norm"])
+    assert all(math.isfinite(entry["loss"] + entry["norm"]) for entry in before)
+    assert last_save(workdir).name == f"step-{len(before):08d}"
+
+
+def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(settings, run, interrupted):
+    """No file may grow beyond half of the largest one there is."""
+    before, save = weights(interrupted), last_save(interrupted)
+    largest = max(path.stat().st_size for path in save.iterdir())
+    config = PretrainConfig(**settings, workdir=interrupted, resume=True)
+    with (
+        files_limited_to(largest // 2),
+        pytest.raises(OSError, match="Cannot save the state of the run"),
+    ):
+        pretrain(config)
+    assert last_save(interrupted) == save
+    assert not list(interrupted.glob(".*.part"))
+    for name, array in weights(interrupted).items():
+        np.testing.assert_array_equal(array, before[name])
+    pretrain(config)  # there is room again
+    assert_same_run(interrupted, run)
