@@ -2,13 +2,18 @@
 SUITABLE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 	$(shell $(name) -c '$(SUITABLE)' 2>/dev/null && echo $(name))))
-VENV ?= .venv
+# `oldest`: with the versions of requirements_oldest.txt, in a virtual environment of its own.
+CONSTRAINTS ?=
+VENV ?= .venv$(CONSTRAINTS:%=-%)
+PINS := $(CONSTRAINTS:%=requirements_%.txt)
 BIN := $(VENV)/bin
 CORPUS ?=
 WORD ?=
 DEMO_DIR ?= demo
-# Processes among which tests are spread; each needs up to 6 GB of memory.
+# Processes among which tests are spread; each needs up to 3 GB of memory.
 JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS)
+LARGE := tests/embedding tests/models tests/tasks tests/trainers
 
 .PHONY: help demo test test-more test-slow test-all docs lint install clean
 .DEFAULT_GOAL := help
@@ -16,18 +21,20 @@ JOBS ?= 2
 help:
 	@echo "make demo [CORPUS=file] [WORD=word]  install, then embed, train on, export, serve and query"
 	@echo "make test [JOBS=2]       install, then lint and the fast tests, in JOBS processes"
-	@echo "make test-more           tests of packaging, docs, browser, C, Node and Beam"
+	@echo "make test CONSTRAINTS=oldest  the same with the oldest versions that are allowed"
+	@echo "make test-more           tests of packaging, docs, browser, C, Node, Beam and several"
+	@echo "                         processes, and trainings until something is learnt"
 	@echo "make test-all            all of these, and the tests marked slow"
 	@echo "make docs                the documentation site, in docs/_build/html"
 	@echo "make install             the virtual environment only, in $(VENV)"
 	@echo "make clean               remove everything that these commands made"
 
-$(VENV)/.installed: setup.py pyproject.toml
+$(VENV)/.installed: setup.py pyproject.toml $(PINS)
 	@$(or $(PYTHON),false) -c '$(SUITABLE)' || \
 		{ echo "elmo_tf needs Python 3.11 to 3.13. Specify one: make PYTHON=/path/to/python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' $(PINS:%=--constraint %)
 	@touch $@
 
 install: $(VENV)/.installed
@@ -44,11 +51,13 @@ lint: install
 	rm -rf build
 	cd $(VENV)/lint && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml --no-cache
 
+# Two parts: TensorFlow keeps each traced graph that has a custom gradient, so processes grow.
 test: lint
-	$(BIN)/python -m pytest -m "not slow and not more" --quick --numprocesses $(JOBS) --dist worksteal
+	$(PYTEST) -m "not slow and not more" --quick --dist loadfile $(LARGE)
+	$(PYTEST) -m "not slow and not more" --quick --dist loadfile tests $(LARGE:%=--ignore %)
 
 test-more: install
-	$(BIN)/python -m pytest -m "more and not slow" --numprocesses $(JOBS) --dist worksteal
+	$(PYTEST) -m "more and not slow" --dist worksteal
 
 # One at a time: some of them compare a time with a limit.
 test-slow: install
@@ -61,4 +70,4 @@ docs: install
 	@echo "Open docs/_build/html/index.html"
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info demo docs/_build docs/reference/commands .pytest_cache .ruff_cache
+	rm -rf .venv .venv-* build dist *.egg-info demo docs/_build docs/reference/commands .pytest_cache .ruff_cache

@@ -1,6 +1,8 @@
 """TF Serving's gRPC interface, with gRPC's standard services for health checks and reflection."""
 
+import contextlib
 import functools
+import importlib
 import threading
 import time
 import urllib.parse
@@ -17,17 +19,19 @@ from tensorflow_serving.apis import (
     get_model_metadata_pb2,
     get_model_status_pb2,
     model_management_pb2,
-    model_service_pb2,
     predict_pb2,
-    prediction_service_pb2,
 )
 
 from elmo_tf.saved_models.server.catalogue import Catalogue
 from elmo_tf.saved_models.server.errors import shortened, status_code
 from elmo_tf.saved_models.server.metrics import Metrics
 
-_PREDICTIONS = prediction_service_pb2.DESCRIPTOR.services_by_name["PredictionService"].full_name
-_MODELS = model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
+_PREDICTIONS = "tensorflow.serving.PredictionService"
+_MODELS = "tensorflow.serving.ModelService"
+# Reflection needs their descriptors. Releases before 2.21 register these, then fail with protobuf 5.
+for _module in ("prediction_service_pb2", "model_service_pb2"):
+    with contextlib.suppress(AttributeError):
+        importlib.import_module(f"tensorflow_serving.apis.{_module}")
 # Concurrent requests, one thread each; more are RESOURCE_EXHAUSTED. The difference is reserved for
 # status and health requests to a busy server.
 _MAX_REQUESTS = 1024

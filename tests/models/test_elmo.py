@@ -210,7 +210,7 @@ def test_a_task_trains_and_survives_saving_without_the_checkpoint(
     before = [weight.numpy() for weight in bilm.weights]
     inputs = keras.Input(shape, dtype="string")
     model, elmo = task_model(bilm, inputs, trainable_bilm=trainable, dropout=0.0, l2=0.01)
-    model.compile("sgd", "mse")
+    model.compile("sgd", "mse", run_eagerly=True)
     data = TOKENS if shape else tf.constant(SENTENCES)
     start = elmo.mixes[0].layer_weights.numpy()
 
@@ -256,7 +256,7 @@ def test_the_bilm_is_trained_in_a_second_phase(fresh_bilm, keras_round_trip):
     def changed_by_training(expected_before):
         before = [weight.numpy() for weight in bilm.weights]
         np.testing.assert_array_equal(model(TOKENS), expected_before)
-        model.compile("sgd", "mse")
+        model.compile("sgd", "mse", run_eagerly=True)
         model.fit(TOKENS, targets, verbose=0)
         return [(old != new.numpy()).any() for old, new in zip(before, bilm.weights, strict=True)]
 

@@ -94,6 +94,7 @@ def test_a_keras_model_takes_it_by_its_name(small_en):
     np.testing.assert_allclose(vectors, wanted, atol=1e-5)
 
 
+@pytest.mark.more
 def test_it_is_served_by_its_name(embedder):
     with (
         serve("small-en", port=0, rest_port=None) as server,

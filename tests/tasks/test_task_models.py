@@ -182,10 +182,8 @@ def test_every_weight_but_those_of_the_bilm_gets_a_gradient(kind, placement, bil
     assert of_bilm.isdisjoint(variable.path for variable in model.trainable_variables)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["tagger", *(pytest.param(kind, marks=pytest.mark.more) for kind in KINDS if kind != "tagger")],
-)
+@pytest.mark.more
+@every_kind
 def test_a_few_sentences_are_learnt_by_heart(kind, bilm):
     model = new_model(kind, bilm, "both", dropout=0.0)
     model.compile(keras.optimizers.Adam(0.05))
