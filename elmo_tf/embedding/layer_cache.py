@@ -109,10 +109,10 @@ class LayerCache:
         if request.shape.num_bytes <= self._max_bytes:
             return self._open_or_compute(request)
         logging.warning(
-            "The layers take %.3g GB, more than the size of the cache (%.3g GB): they are computed "
+            "The layers take %.3g GiB, more than the size of the cache (%.3g GiB): they are computed "
             "for this use only.",
-            request.shape.num_bytes / 1e9,
-            self._max_bytes / 1e9,
+            request.shape.num_bytes / 2**30,
+            self._max_bytes / 2**30,
         )
         return self._compute_once(request)
 
@@ -212,7 +212,7 @@ class _Request:
         if self.shape.num_bytes > free:
             raise OSError(
                 errno.ENOSPC,
-                f"The layers take {self.shape.num_bytes / 1e9:.3g} GB, and {free / 1e9:.3g} GB are "
+                f"The layers take {self.shape.num_bytes / 2**30:.3g} GiB, and {free / 2**30:.3g} GiB are "
                 "free",
                 str(folder.parent),
             )

@@ -320,7 +320,7 @@ def test_numbers_that_are_not_finite_are_an_error(cache, embedder, monkeypatch, 
 def test_a_full_disk_is_told_before_the_work_begins(tmp_path, embedder, entries):
     endless = range(10**15)  # its length is all that is looked at
 
-    with pytest.raises(OSError, match=r"layers take 7\.2e\+07 GB, and .* GB are free: .*cache"):
+    with pytest.raises(OSError, match=r"layers take 6\.71e\+07 GiB, and .* GiB are free: .*cache"):
         read(LayerCache(tmp_path / "cache", max_bytes=1), embedder, [endless])
     assert entries() == []
 

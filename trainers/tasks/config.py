@@ -144,7 +144,7 @@ class TaskConfig:
     )
     cache_gb: float = setting(
         20.0,
-        metavar="GB",
+        metavar="GiB",
         least=0,
         may_change=True,
         help="size limit of the cache in GiB; 0 keeps nothing after the run",

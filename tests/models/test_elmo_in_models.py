@@ -1,0 +1,313 @@
+"""An `Elmo` within Keras models: training, masks, saving, exports, several devices."""
+
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from elmo_inputs import MASK, SENTENCES, TOKENS, WIDTH, set_mix
+
+from elmo_tf import Elmo, char_ids
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    keras.utils.set_random_seed(0)
+
+
+def task_model(bilm, inputs, **kwargs):
+    """What a task puts on top of the vectors."""
+    elmo = Elmo(bilm, name="elmo", **kwargs)
+    hidden = keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True))(elmo(inputs))
+    return keras.Model(inputs, keras.layers.Dense(2)(hidden)), elmo
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+@pytest.mark.parametrize("shape", [(None,), ()], ids=["tokens", "sentences"])
+def test_a_task_trains_and_survives_saving_without_the_checkpoint(
+    fresh_bilm, keras_round_trip, shape, trainable
+):
+    bilm = fresh_bilm()
+    before = [weight.numpy() for weight in bilm.weights]
+    inputs = keras.Input(shape, dtype="string")
+    model, elmo = task_model(bilm, inputs, trainable_bilm=trainable, dropout=0.0, l2=0.01)
+    model.compile("sgd", "mse", run_eagerly=True)
+    data = TOKENS if shape else tf.constant(SENTENCES)
+    start = elmo.mixes[0].layer_weights.numpy()
+
+    losses = [model.train_on_batch(data, tf.ones((4, 5, 2))) for _ in range(2)]
+
+    assert losses[1] < losses[0]
+    assert (elmo.mixes[0].layer_weights.numpy() != start).any()
+    changed = [(old != new.numpy()).any() for old, new in zip(before, bilm.weights, strict=True)]
+    assert any(changed) == trainable
+    loaded = keras_round_trip(model)
+    np.testing.assert_array_equal(loaded(data), model(data))
+    loaded_elmo = loaded.get_layer("elmo")
+    assert loaded_elmo.get_config()["trainable_bilm"] == trainable
+    assert len(loaded.trainable_weights) == len(model.trainable_weights)
+    for old, new in zip(bilm.weights, loaded_elmo.bilm.weights, strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_the_bilm_is_frozen_and_unfrozen_at_any_time(fresh_bilm, built):
+    elmo = Elmo(fresh_bilm())
+    if built:
+        elmo(SENTENCES)
+    bilm, num_all = elmo.bilm, len(elmo.bilm.trainable_weights)
+
+    for trainable in (True, False, True, True, False):
+        elmo.trainable_bilm = trainable
+        assert elmo.trainable_bilm == elmo.get_config()["trainable_bilm"] == trainable
+        elmo(SENTENCES)
+        assert len(elmo.trainable_weights) == 2 + (num_all if trainable else 0)
+        assert len(elmo.weights) == len(elmo.variables) - 1 == 2 + len(bilm.weights)
+        assert len(bilm.trainable_weights) == num_all
+    elmo.trainable = False
+    elmo.trainable_bilm = True
+    assert keras.Sequential([elmo]).trainable_weights == []
+
+
+def test_the_bilm_is_trained_in_a_second_phase(fresh_bilm, keras_round_trip):
+    bilm = fresh_bilm()
+    model, elmo = task_model(bilm, keras.Input((None,), dtype="string"), dropout=0.0)
+    targets = tf.ones((4, 5, 2))
+
+    def changed_by_training(expected_before):
+        before = [weight.numpy() for weight in bilm.weights]
+        np.testing.assert_array_equal(model(TOKENS), expected_before)
+        model.compile("sgd", "mse", run_eagerly=True)
+        model.fit(TOKENS, targets, verbose=0)
+        return [(old != new.numpy()).any() for old, new in zip(before, bilm.weights, strict=True)]
+
+    for trainable in (False, True, False):
+        outputs = model(TOKENS).numpy()
+        elmo.trainable_bilm = trainable
+        assert any(changed_by_training(outputs)) == trainable
+        loaded = keras_round_trip(model)
+        np.testing.assert_array_equal(loaded(TOKENS), model(TOKENS))
+        assert loaded.get_layer("elmo").trainable_bilm == trainable
+        assert len(loaded.trainable_weights) == len(model.trainable_weights)
+
+
+def test_weights_of_a_first_phase_are_those_of_the_second(fresh_bilm, tmp_path):
+    path = tmp_path / "first.weights.h5"
+    inputs = keras.Input((None,), dtype="string")
+    first, elmo = task_model(fresh_bilm(), inputs)
+    elmo.bilm.weights[0].assign_add(tf.ones(elmo.bilm.weights[0].shape))
+    first.save_weights(path)
+    second, elmo = task_model(fresh_bilm(), inputs)
+
+    elmo.trainable_bilm = True
+    second.load_weights(path)
+
+    np.testing.assert_array_equal(second(TOKENS), first(TOKENS))
+
+
+def test_the_mask_reaches_the_layers_above(bilm):
+    inputs = keras.Input((None,), dtype="string")
+    lstm = keras.layers.LSTM(3)
+    model = keras.Model(inputs, lstm(Elmo(bilm)(inputs)))
+    wider = tf.pad(TOKENS, [[0, 0], [0, 4]])
+
+    np.testing.assert_allclose(model(wider), model(TOKENS), atol=1e-6)
+    pooled = keras.layers.GlobalAveragePooling1D()(Elmo(bilm)(inputs))
+    mean = keras.Model(inputs, pooled)(TOKENS)
+    vectors = Elmo(bilm)(TOKENS).numpy()
+    np.testing.assert_allclose(mean[0], vectors[0, :3].mean(axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize("inputs", [np.array(SENTENCES), tf.constant(SENTENCES), TOKENS])
+def test_a_sequential_model_needs_no_input_layer(bilm, keras_round_trip, inputs):
+    lstm = keras.layers.LSTM(3)
+    model = keras.Sequential([Elmo(bilm), lstm])
+
+    outputs = model(inputs)
+
+    expected = lstm(Elmo(bilm)(SENTENCES))
+    np.testing.assert_allclose(outputs, expected, atol=1e-5)
+    np.testing.assert_allclose(model(inputs[:2]), expected[:2], atol=1e-5)
+    np.testing.assert_array_equal(keras_round_trip(model)(inputs), outputs)
+
+
+def test_a_sequential_model_over_sentences_is_trained_without_an_input_layer(bilm):
+    model = keras.Sequential([Elmo(bilm), keras.layers.LSTM(3)])
+    model.compile("sgd", "mse")
+
+    model.fit(np.array(SENTENCES, object), np.ones((4, 3)), batch_size=3, verbose=0)
+
+    assert model.predict(tf.constant(SENTENCES), verbose=0).shape == (4, 3)
+
+
+@pytest.mark.parametrize("kind", ["tokens", "char ids"])
+def test_ragged_inputs_reach_the_layers_above_with_their_mask(bilm, kind):
+    ragged = tf.RaggedTensor.from_tensor(TOKENS, lengths=MASK.sum(axis=1))
+    inputs = keras.Input((None,), dtype="string")
+    if kind == "char ids":
+        ragged, inputs = char_ids(ragged, 14), keras.Input((None, 14), dtype="int32")
+    lstm = keras.layers.LSTM(3)
+    model = keras.Model(inputs, lstm(Elmo(bilm)(inputs)))
+    expected = lstm(Elmo(bilm)(TOKENS))
+
+    np.testing.assert_allclose(model(ragged), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict(ragged, verbose=0), expected, atol=1e-6)
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.fit(ragged, tf.ones((4, 3)), verbose=0)
+
+
+def test_char_ids_and_lengths_may_be_symbolic(bilm, keras_round_trip):
+    ids = keras.Input((None, 14), dtype="int32")
+    lengths = keras.Input((), dtype="int32")
+    pooled = keras.layers.GlobalAveragePooling1D()(Elmo(bilm)(ids, lengths=lengths))
+    model = keras.Model([ids, lengths], pooled)
+    data = [char_ids(TOKENS, 14), tf.constant([2, 1, 0, 4])]
+
+    assert model.output_shape == (None, WIDTH)
+    np.testing.assert_array_equal(keras_round_trip(model)(data), model(data))
+    alone = keras.Model(ids, Elmo(bilm)(ids))
+    np.testing.assert_allclose(alone(data[0]), Elmo(bilm)(SENTENCES), atol=1e-6)
+
+
+def test_several_mixes_and_options_survive_saving(bilm, keras_round_trip):
+    inputs = keras.Input((None,), dtype="string")
+    elmo = Elmo(bilm, 2, dropout=0.1, layer_norm=True, l2=0.2, top_only=True, name="elmo")
+    model = keras.Model(inputs, elmo(inputs))
+    set_mix(elmo, 1)
+
+    loaded = keras_round_trip(model)
+
+    for new, old in zip(loaded(TOKENS), model(TOKENS), strict=True):
+        np.testing.assert_array_equal(new, old)
+    config = loaded.get_layer("elmo").get_config()
+    assert {key: config[key] for key in ("num_mixes", "dropout", "layer_norm")} == {
+        "num_mixes": 2,
+        "dropout": 0.1,
+        "layer_norm": True,
+    }
+    assert (config["l2"], config["top_only"]) == (0.2, True)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_layers_that_share_a_bilm_still_do_after_loading(bilm, keras_round_trip, trainable):
+    inputs = keras.Input((None,), dtype="string")
+    one, two = (Elmo(bilm, trainable_bilm=trainable, name=name) for name in ("one", "two"))
+    set_mix(one)
+    model = keras.Model(inputs, [one(inputs), two(inputs)])
+
+    loaded = keras_round_trip(model)
+
+    assert loaded.get_layer("one").bilm is loaded.get_layer("two").bilm
+    for new, old in zip(loaded(TOKENS), model(TOKENS), strict=True):
+        np.testing.assert_array_equal(new, old)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["one biLM", "two biLMs"])
+@pytest.mark.parametrize("trainable", [False, True])
+def test_two_layers_under_others_survive_saving(
+    bilm, fresh_bilm, keras_round_trip, shared, trainable
+):
+    other = bilm if shared else fresh_bilm()
+    if not shared:
+        for weight in other.weights:
+            weight.assign(0.7 * weight)
+    inputs = keras.Input((None,), dtype="string")
+    layers = [Elmo(below, trainable_bilm=trainable) for below in (bilm, other)]
+    set_mix(layers[0])
+    hidden = [keras.layers.LSTM(3)(elmo(inputs)) for elmo in layers]
+    model = keras.Model(inputs, keras.layers.Concatenate()(hidden))
+
+    loaded = keras_round_trip(model)
+
+    np.testing.assert_array_equal(loaded(TOKENS), model(TOKENS))
+    np.testing.assert_array_equal(keras_round_trip(loaded)(TOKENS), model(TOKENS))
+    one, two = (loaded.get_layer(elmo.name).bilm for elmo in layers)
+    assert (one is two) == shared
+
+
+def test_a_shared_frozen_bilm_counts_once(bilm):
+    inputs = keras.Input((None,), dtype="string")
+    one, two = Elmo(bilm), Elmo(bilm)
+
+    model = keras.Model(inputs, [one(inputs), two(inputs)])
+
+    assert one.count_params() == bilm.count_params() + 4
+    assert model.count_params() == bilm.count_params() + 2 * 4
+
+
+class Subclassed(keras.Model):
+    def __init__(self, elmo):
+        super().__init__()
+        self.elmo = elmo
+        self.lstm = keras.layers.LSTM(3)
+
+    def call(self, inputs, training=False):
+        return self.lstm(self.elmo(inputs, training=training))
+
+
+@pytest.mark.parametrize(("kind", "trainable"), [("functional", False), ("subclassed", True)])
+def test_keras_exports_models_over_sentences(bilm, tmp_path, kind, trainable):
+    model, signature = Subclassed(Elmo(bilm, trainable_bilm=trainable)), None
+    if kind == "functional":
+        inputs = keras.Input((), dtype="string")
+        model = keras.Model(inputs, model.lstm(model.elmo(inputs)))
+    else:
+        signature = [tf.TensorSpec((None,), tf.string)]
+    expected = model(tf.constant(SENTENCES))
+
+    model.export(tmp_path, input_signature=signature, verbose=False)
+
+    loaded = tf.saved_model.load(tmp_path)  # its variables live as long as it
+    np.testing.assert_allclose(loaded.serve(tf.constant(SENTENCES)), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
+def test_the_dtype_policy_is_that_of_all_parts(bilm, keras_round_trip, dtype):
+    elmo = Elmo(bilm, dtype=dtype, name="elmo")
+    inputs = keras.Input((None,), dtype="string")
+    model = keras.Model(inputs, elmo(inputs))
+
+    for part in (elmo, elmo.mixes[0], elmo.dropout):
+        assert part.dtype_policy.name == dtype
+    assert model(TOKENS).dtype == model.output.dtype == elmo.dtype_policy.compute_dtype
+    np.testing.assert_allclose(tf.cast(model(TOKENS), tf.float32), Elmo(bilm)(TOKENS), atol=0.02)
+    assert keras_round_trip(model).get_layer("elmo").mixes[0].dtype_policy.name == dtype
+
+
+TWO_DEVICES = """
+import sys
+import numpy as np
+import tensorflow as tf
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+import elmo_tf, keras
+tokens = tf.constant([["a", "b"], ["c", ""]])
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    lstm = keras.layers.LSTM(3)
+    elmo = elmo_tf.Elmo.from_pretrained(sys.argv[1], trainable_bilm=True)
+    ids, strings = keras.Input((None, 14), dtype="int32"), keras.Input((None,), dtype="string")
+    of_ids, of_strings = (
+        keras.Model(inputs, lstm(elmo(inputs))) for inputs in (ids, strings)
+    )
+    for model in (of_ids, of_strings):
+        model.compile("sgd", "mse")
+of_ids.fit(elmo_tf.char_ids(tokens, 14), np.ones((2, 3)), batch_size=2, verbose=0)
+outputs = of_strings.predict(tokens, batch_size=2, verbose=0)
+np.testing.assert_allclose(outputs, of_ids(elmo_tf.char_ids(tokens, 14)), atol=1e-6)
+try:
+    of_strings.fit(tokens, np.ones((2, 3)), batch_size=2, verbose=0)
+except tf.errors.InvalidArgumentError as error:
+    print(error)
+"""
+
+
+@pytest.mark.more
+def test_several_devices_train_on_char_ids_and_predict_strings(checkpoint_directory):
+    command = [sys.executable, "-c", TWO_DEVICES, str(checkpoint_directory)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+    assert result.returncode == 0, result.stderr
+    # The limit of Keras that the guide names: when it is gone, so can the guide's section be.
+    assert "Value for attr 'T' of string" in result.stdout
