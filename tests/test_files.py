@@ -23,6 +23,28 @@ def test_a_file_appears_when_the_block_ends(tmp_path):
     assert os.listdir(path.parent) == ["file.txt"]
 
 
+def test_a_file_is_on_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+    events = []
+
+    def recorded(name):
+        function = getattr(os, name)
+
+        def call(*arguments):
+            if name == "fsync":
+                assert os.fstat(arguments[0]).st_size == len("done")
+            events.append(name)
+            return function(*arguments)
+
+        return call
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, recorded(name))
+    with atomic_file(tmp_path / "file.txt") as part:
+        part.write_text("done")
+
+    assert events[:2] == ["fsync", "replace"]
+
+
 def test_a_failed_block_leaves_the_old_file_and_no_other(tmp_path):
     path = tmp_path / "file.txt"
     path.write_text("old")
