@@ -229,9 +229,10 @@ def add_settings(
     Args:
         parser: parser of a subcommand.
         config_class: the settings dataclass.
-        leave_out: settings without an option.
+        leave_out: settings without an option. Without "resume", required ones always are.
     """
     groups: dict[str, Any] = {}
+    has_resume = "resume" not in leave_out
     for field in dataclasses.fields(config_class):
         declaration = settings_of(config_class)[field.name]
         if field.name in leave_out or declaration.option is None:
@@ -239,10 +240,10 @@ def add_settings(
         title = declaration.group
         if title not in groups:
             groups[title] = parser.add_argument_group(title)
-        _add_option(groups[title], field, declaration)
+        _add_option(groups[title], field, declaration, has_resume)
 
 
-def _add_option(group: Any, field: dataclasses.Field, declared: Setting) -> None:
+def _add_option(group: Any, field: dataclasses.Field, declared: Setting, has_resume: bool) -> None:
     option = declared.option or f"--{field.name.replace('_', '-')}"
     shared: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
     if declared.kind is bool:
@@ -252,7 +253,11 @@ def _add_option(group: Any, field: dataclasses.Field, declared: Setting) -> None
     usual = declared.usual
     if usual is None and field.default not in (None, (), "", dataclasses.MISSING):
         usual = f"{field.default:g}" if declared.kind is float else str(field.default)
-    shared["help"] = f"{declared.help} (default: {usual})" if usual else declared.help
+    if field.default is dataclasses.MISSING:
+        note = " (required without --resume)" if has_resume else " (required)"
+    else:
+        note = f" (default: {usual})" if usual else ""
+    shared["help"] = declared.help + note
     if declared.kind is tuple:
         group.add_argument(option, nargs="+", metavar=declared.metavar, **shared)
     elif declared.choices:

@@ -24,7 +24,7 @@ def add_command(add: Callable) -> None:
         "neighbors",
         _neighbors,
         "find the nearest tokens of a corpus to a word in context",
-        "elmo-tf neighbors string --index index --model small-en --corpus text.txt",
+        "elmo-tf neighbors field --index index --model small-en --corpus text.txt",
     )
     parser.set_defaults(refuse_call=parser.error)
     parser.epilog = (
@@ -70,8 +70,8 @@ def _add_query(group: Any) -> None:
     group.add_argument(
         "--sentence",
         metavar="TEXT",
-        help="tokenized sentence that contains WORD (default: dissimilar occurrences of WORD in "
-        "the corpus)",
+        help="tokenized sentence that contains WORD (default: dissimilar uses of WORD in the "
+        "corpus, as many as --occurrences)",
     )
     group.add_argument("--occurrences", **at_least_1(2), help="occurrences to query per word")
     group.add_argument(

@@ -107,7 +107,7 @@ def add_layers(parser: argparse.ArgumentParser) -> None:
         "--layers",
         ("all", "top", "average", "mix"),
         "all layers (one vector per layer and token), the top layer, the average of all layers, or "
-        "their mix by the mixing weights",
+        "a mix: by the mixing weights of an exported model, or the average for a checkpoint",
     )
 
 

@@ -25,8 +25,8 @@ def add_command(add: Callable) -> None:
     parser = add("serve", _serve, "serve models over gRPC and REST", "elmo-tf serve small-en")
     parser.epilog = (
         "The server runs until it is interrupted. It is meant for development and tests, and "
-        "answers the same requests as TF Serving, which suits many users better (elmo-tf "
-        "server-files). There is no authentication and no encryption."
+        "answers the same requests as TF Serving. For production use TF Serving: elmo-tf "
+        "server-files writes its configuration. There is no authentication and no encryption."
     )
     served = parser.add_mutually_exclusive_group(required=True)
     served.add_argument(

@@ -142,6 +142,10 @@ def _add_sweep(add: Callable) -> None:
         "elmo-tf task sweep --task ner --train train.conll --dev dev.conll --workdir sweep --elmo "
         "small-en --shares 0.1 1 --seeds 3 --json sweep.json",
     )
+    parser.epilog = (
+        "--elmo is required: each seed is trained with it and without. --workdir gets one "
+        "directory per training; a sweep that is repeated reuses those that have finished."
+    )
     add_settings(parser, TaskConfig, leave_out=("share", "resume", "overwrite"))
     group = parser.add_argument_group("sweep")
     group.add_argument(

@@ -109,7 +109,7 @@ class LayerCache:
         if request.shape.num_bytes <= self._max_bytes:
             return self._open_or_compute(request)
         logging.warning(
-            "The layers take %.3g GiB, more than the size of the cache (%.3g GiB): they are computed "
+            "The layers take %.3g GiB, more than the cache size (%.3g GiB): they are computed "
             "for this use only.",
             request.shape.num_bytes / 2**30,
             self._max_bytes / 2**30,
@@ -212,8 +212,8 @@ class _Request:
         if self.shape.num_bytes > free:
             raise OSError(
                 errno.ENOSPC,
-                f"The layers take {self.shape.num_bytes / 2**30:.3g} GiB, and {free / 2**30:.3g} GiB are "
-                "free",
+                f"The layers take {self.shape.num_bytes / 2**30:.3g} GiB, and "
+                f"{free / 2**30:.3g} GiB are free",
                 str(folder.parent),
             )
         arrays = self._embedder.embed(self._sentences)

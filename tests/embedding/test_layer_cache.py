@@ -200,7 +200,7 @@ def test_too_large_layers_are_computed_for_once(tmp_path, embedder, embeddings, 
         assert entries() == []
 
     assert len(embeddings) == 3
-    assert "more than the size of the cache" in caplog.text
+    assert "more than the cache size" in caplog.text
 
 
 def test_a_cache_of_nothing_leaves_nothing(tmp_path, embedder, embeddings, monkeypatch, caplog):

@@ -74,6 +74,21 @@ def test_one_step_of_the_cell_equals_the_formula(shape):
     close([output, *states], [sequence[:, 0], h, c])
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_the_forget_gate_has_a_bias_of_1_that_is_no_weight(training):
+    layer = ProjectedLSTM(3, return_state=True)
+    layer.build((None, None, 2))
+    for weight in layer.weights:
+        weight.assign(tf.zeros_like(weight))
+    h, c = np.zeros((1, 3), np.float32), np.ones((1, 3), np.float32)
+
+    _, (_, of_cell) = layer.cell(np.zeros((1, 2), np.float32), [h, c])
+    _, _, of_loop = layer(np.zeros((1, 1, 2)), initial_state=[h, c], training=training)
+
+    for found in (of_cell, of_loop):
+        np.testing.assert_allclose(found, np.full((1, 3), 1 / (1 + np.exp(-1))), rtol=1e-6)
+
+
 @shapes
 @masks
 @pytest.mark.parametrize("training", [False, True])
