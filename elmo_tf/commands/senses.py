@@ -55,7 +55,7 @@ def add_command(add: Callable) -> None:
         type=rate,
         default=0.0,
         metavar="SHARE",
-        help="also hold out this share of --train (its last texts) and test on it; from 0 to below 1",
+        help="also hold out this share of --train (its last texts) to test on; from 0 to below 1",
     )
     add_precision(parser)
     add_batch_tokens(parser)
