@@ -1,0 +1,75 @@
+"""Scores of extracted answers, as the evaluation script of SQuAD 1.1 counts them."""
+
+import re
+import string
+from collections import Counter
+from collections.abc import Sequence
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def answer_scores(gold: Sequence[Sequence[str]], predicted: Sequence[str | None]) -> dict:
+    """Scores answers by exact match and by the tokens that they share with a gold answer.
+
+    Answers are compared as `normalized_answer` gives them. Each score is the maximum over the gold
+    answers of a question.
+
+    Args:
+        gold: the texts of the gold answers of each question, at least one.
+        predicted: one text for each question. None, no prediction, scores 0.
+
+    Returns:
+        "em", the share of exact matches, and "f1", both means over all questions, 0 to 1; and
+        "questions", their number.
+
+    Raises:
+        ValueError: the numbers of questions differ, or a question has no gold answer.
+        TypeError: the gold answers of a question are a string.
+
+    Source: Rajpurkar et al. 2016, section 6.1, and evaluate-v1.1.py.
+    """
+    _check(gold, predicted)
+    pairs = [*zip(gold, predicted, strict=True)]
+    em, f1 = (
+        sum(max(score(one, text) for one in answers) for answers, text in pairs if text is not None)
+        for score in (_em, _f1)
+    )
+    num_questions = max(len(gold), 1)
+    return {"em": em / num_questions, "f1": f1 / num_questions, "questions": len(gold)}
+
+
+def normalized_answer(text: str) -> str:
+    """Text in lower case, without ASCII punctuation and English articles, with single spaces.
+
+    Punctuation is deleted first: "a-b" becomes "ab", and keeps its "a".
+    """
+    words = _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION))
+    return " ".join(words.split())
+
+
+def _em(gold: str, predicted: str) -> float:
+    return float(normalized_answer(gold) == normalized_answer(predicted))
+
+
+def _f1(gold: str, predicted: str) -> float:
+    """F1 of the two multisets of tokens; 0 without tokens, even if both have none."""
+    counts = [Counter(normalized_answer(text).split()) for text in (gold, predicted)]
+    shared = (counts[0] & counts[1]).total()
+    return 2 * shared / max(counts[0].total() + counts[1].total(), 1)
+
+
+def _check(gold: Sequence[Sequence[str]], predicted: Sequence[str | None]) -> None:
+    if len(gold) != len(predicted):
+        raise ValueError(
+            f"There are gold answers to {len(gold)} questions but {len(predicted)} predictions. "
+            "Use None for a question without a prediction."
+        )
+    for number, answers in enumerate(gold):
+        if isinstance(answers, str):
+            raise TypeError(
+                f"The gold answers of question {number} are the string {answers!r}. Give a "
+                "sequence of strings, even for one answer."
+            )
+        if not answers:
+            raise ValueError(f"Question {number} has no gold answer, so it cannot be scored.")
