@@ -9,6 +9,7 @@ from typing import NamedTuple
 from absl import logging
 
 from elmo_tf.config_checks import check_choice
+from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
 from elmo_tf.tasks.data.tag_schemes import Span, TagError, spans_of, tags_of
 from elmo_tf.text.columns import Row, column_sentences
 from elmo_tf.text.data_warnings import is_utf_8
@@ -88,19 +89,19 @@ def read_propositions(
         check_choice(layout, "layout", LAYOUTS)
         layout = LAYOUTS[layout]
     propositions: list[Proposition] = []
-    num_sentences = num_without = num_invalid = 0
+    sentences: list[list[str]] = []
+    num_without = 0
     for rows in column_sentences(path, "conll"):
         layout = layout or _guessed_layout(path, rows)
         found = _sentence_propositions(path, rows, layout)
         propositions += found
-        num_sentences += 1
         num_without += not found
-        num_invalid += not all(is_utf_8(row.fields[layout.token - 1]) for row in rows)
+        sentences.append([row.fields[layout.token - 1] for row in rows])
     logging.info(
         "%s: %s sentences, %s of them without a predicate.",
-        *(os.fspath(path), f"{num_sentences:,}", f"{num_without:,}"),
+        *(os.fspath(path), f"{len(sentences):,}", f"{num_without:,}"),
     )
-    _warn_of_invalid_utf_8(path, num_invalid, num_sentences)
+    warn_of_invalid_utf_8(path, sentences, "sentences")
     return _not_empty(path, propositions)
 
 
@@ -127,8 +128,7 @@ def read_proposition_lines(path: str | os.PathLike) -> list[Proposition]:
                 propositions.append(_proposition_of_line(line.split()))
             except ValueError as error:
                 raise _error(path, number, str(error)) from None
-    num_invalid = sum(not all(map(is_utf_8, found.tokens)) for found in propositions)
-    _warn_of_invalid_utf_8(path, num_invalid, len(propositions))
+    warn_of_invalid_utf_8(path, (found.tokens for found in propositions), "sentences")
     return _not_empty(path, propositions)
 
 
@@ -295,14 +295,6 @@ def _check_utf_8(tags: Sequence[str]) -> None:
     for position, tag in enumerate(tags):
         if not is_utf_8(tag):
             raise TagError(position, f"the tag is not valid UTF-8: {tag!r}.")
-
-
-def _warn_of_invalid_utf_8(path: str | os.PathLike, num_invalid: int, num_sentences: int) -> None:
-    if num_invalid:
-        logging.warning(
-            "%s: %s of %s sentences have invalid UTF-8, which is kept. Is it another encoding?",
-            *(os.fspath(path), f"{num_invalid:,}", f"{num_sentences:,}"),
-        )
 
 
 def _not_empty(path: str | os.PathLike, propositions: list[Proposition]) -> list[Proposition]:

@@ -3,13 +3,13 @@
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from absl import logging
 
 from elmo_tf.config_checks import is_int
-from elmo_tf.text.data_warnings import is_utf_8
+from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
 from elmo_tf.text.vocabulary import read_lines
 
 # A word character: a letter, a digit, `_`, or an accent that follows its letter.
@@ -111,7 +111,8 @@ def read_questions(path: str | os.PathLike) -> list[Question]:
                 questions[id] = _question(f"{name}, question {id!r}", row, id, passage)
     if not questions:
         raise ValueError(f"{name} has no questions.")
-    _warn_of_invalid_utf_8(name, questions.values())
+    texts = ((question.passage, *question.question_tokens) for question in questions.values())
+    warn_of_invalid_utf_8(path, texts, "questions (or their passages)")
     _warn_of_misaligned(name, questions.values())
     return list(questions.values())
 
@@ -189,19 +190,6 @@ def _field(place: str, row: Any, field: str, kind: type) -> Any:
         fields = ", ".join(row)[:_MAX_SHOWN] or "none"
         raise ValueError(f"{place}: the {_KINDS[kind]} `{field}` is missing. Fields: {fields}.")
     return value
-
-
-def _warn_of_invalid_utf_8(name: str, questions: Collection[Question]) -> None:
-    num_invalid = sum(
-        not is_utf_8(question.passage) or not all(map(is_utf_8, question.question_tokens))
-        for question in questions
-    )
-    if num_invalid:
-        logging.warning(
-            "%s: %s of %s questions, or their passages, have invalid UTF-8, which is kept. Is it "
-            "another encoding?",
-            *(name, f"{num_invalid:,}", f"{len(questions):,}"),
-        )
 
 
 def _warn_of_misaligned(name: str, questions: Iterable[Question]) -> None:

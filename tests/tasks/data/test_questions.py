@@ -159,7 +159,7 @@ def test_invalid_utf_8_is_kept_and_counted(file, caplog):
     questions = read_questions(file(content.encode("latin-1")))
 
     assert questions[1].question_tokens == ["caf", "\udce9"]
-    assert "questions.json: 2 of 2 questions, or their passages, have invalid UTF-8" in caplog.text
+    assert "questions.json: 2 of 2 questions (or their passages) have invalid UTF-8" in caplog.text
 
 
 @pytest.mark.parametrize(
