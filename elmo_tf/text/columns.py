@@ -49,7 +49,7 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
                 yield rows
             rows = []
             continue
-        fields = [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
+        fields = fields_of(line)
         if is_universal and not fields[0].isdecimal():
             if not _NOT_A_WORD.fullmatch(fields[0]):
                 raise ValueError(
@@ -60,6 +60,11 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
         rows.append(Row(number, fields))
     if rows:
         yield rows
+
+
+def fields_of(line: str) -> list[str]:
+    """Splits a line at tabs, or at whitespace if it has no tab."""
+    return [field.strip() for field in line.split("\t")] if "\t" in line else line.split()
 
 
 def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: str) -> list[str]:

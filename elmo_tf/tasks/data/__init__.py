@@ -1,1 +1,1 @@
-"""Readers of task data: tagged sentences, labelled texts, word vectors."""
+"""Readers of task data: tags, labels, questions, semantic roles, coreference, word vectors."""

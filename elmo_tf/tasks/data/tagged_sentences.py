@@ -5,9 +5,8 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from absl import logging
-
 from elmo_tf.config_checks import check_choice, check_int
+from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
 from elmo_tf.tasks.data.tag_schemes import SCHEMES, TagError, converted
 from elmo_tf.text.columns import TOKEN_COLUMNS, Row, column, column_sentences, last_column
 from elmo_tf.text.data_warnings import is_utf_8
@@ -68,7 +67,7 @@ def read_tagged(
     if tag_column is None and format == "conllu":
         tag_column = _UPOS_COLUMN
     sentences: list[TaggedSentence] = []
-    num_invalid, first = 0, None
+    first = None
     for rows in column_sentences(path, format):
         first = first or rows[0]
         number = tag_column or max(last_column(path, rows, first), token_column + 1)
@@ -81,14 +80,9 @@ def read_tagged(
         tokens = column(path, rows, token_column, "token")
         # Few distinct tags are repeated often: interning saves memory.
         sentences.append(TaggedSentence(tokens, [sys.intern(tag) for tag in tags]))
-        num_invalid += not all(map(is_utf_8, tokens))
     if not sentences:
         raise ValueError(f"{os.fspath(path)} has no sentences.")
-    if num_invalid:
-        logging.warning(
-            "%s: %s of %s sentences have invalid UTF-8, which is kept. Is it another encoding?",
-            *(os.fspath(path), f"{num_invalid:,}", f"{len(sentences):,}"),
-        )
+    warn_of_invalid_utf_8(path, (sentence.tokens for sentence in sentences), "sentences")
     return sentences
 
 

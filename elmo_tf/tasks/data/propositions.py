@@ -1,0 +1,311 @@
+"""Reads predicates with their semantic roles (PropBank) ─► one example per predicate."""
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from absl import logging
+
+from elmo_tf.config_checks import check_choice
+from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
+from elmo_tf.tasks.data.tag_schemes import Span, TagError, spans_of, tags_of
+from elmo_tf.text.columns import Row, column_sentences
+from elmo_tf.text.data_warnings import is_utf_8
+from elmo_tf.text.vocabulary import read_lines
+
+NO_PREDICATE = "-"
+_LABELS_FOLLOW = "|||"
+# Stands for each word in files without the text of the treebank.
+_NO_WORD = "[WORD]"
+# Brackets that open, with their roles; `*` for the token; brackets that close.
+_BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*(\)*)")
+
+
+class Proposition(NamedTuple):
+    """A predicate in its sentence, and the roles of the tokens.
+
+    tokens: tokens of the sentence, at least one. Propositions of a sentence share the list.
+    predicate: index of the predicate's token, from 0.
+    tags: one BIO tag per token. The predicate itself has the role `V`, in nearly all data at
+        `predicate`, and more tokens in phrasal verbs. Empty if the file has none.
+    roleset: such as `kill.01`; a lemma in CoNLL-2005; empty if the file has none.
+    """
+
+    tokens: list[str]
+    predicate: int
+    tags: list[str]
+    roleset: str
+
+
+class Layout(NamedTuple):
+    """The columns of a file, counted from 1.
+
+    token: column of the tokens.
+    roleset: column of the roleset or lemma of a predicate; `-` for other tokens.
+    roles: column of the first predicate's roles. The columns of the others follow, in order of
+        their tokens.
+    num_after: number of columns after those of the roles.
+    """
+
+    token: int
+    roleset: int
+    roles: int
+    num_after: int = 0
+
+
+LAYOUTS = {
+    "conll2005": Layout(token=1, roleset=2, roles=3),
+    "conll2012": Layout(token=4, roleset=8, roles=12, num_after=1),  # the last: coreference
+    "propbank": Layout(token=4, roleset=8, roles=9),
+}
+
+
+def read_propositions(
+    path: str | os.PathLike, layout: str | Layout | None = None
+) -> list[Proposition]:
+    """Reads the propositions of columns with roles in brackets, such as `(ARG0*`, `*)`, `(V*)`.
+
+    The numbers of sentences and of those without a predicate are logged. Invalid UTF-8 in tokens is
+    kept byte for byte; a warning counts the sentences that have it.
+
+    Args:
+        path: one token per line, and an empty line between sentences. `.gz` is decompressed.
+        layout: "conll2005", "conll2012" or "propbank" (the PropBank release), or other columns.
+            None goes by the columns of the first sentence.
+
+    Returns:
+        At least one proposition; those of a sentence in order of their predicates.
+
+    Raises:
+        ValueError: the layout is unknown; lines of a sentence differ in their number of columns; a
+            token is missing; a sentence has not as many columns of roles as predicates; brackets
+            are nested or not balanced; there is no proposition; or see `read_lines`. The message
+            names the line.
+        OSError: the file cannot be read.
+    """
+    if isinstance(layout, str):
+        check_choice(layout, "layout", LAYOUTS)
+        layout = LAYOUTS[layout]
+    propositions: list[Proposition] = []
+    sentences: list[list[str]] = []
+    num_without = 0
+    for rows in column_sentences(path, "conll"):
+        layout = layout or _guessed_layout(path, rows)
+        found = _sentence_propositions(path, rows, layout)
+        propositions += found
+        num_without += not found
+        sentences.append([row.fields[layout.token - 1] for row in rows])
+    logging.info(
+        "%s: %s sentences, %s of them without a predicate.",
+        *(os.fspath(path), f"{len(sentences):,}", f"{num_without:,}"),
+    )
+    warn_of_invalid_utf_8(path, sentences, "sentences")
+    return _not_empty(path, propositions)
+
+
+def read_proposition_lines(path: str | os.PathLike) -> list[Proposition]:
+    """Reads a proposition per line, such as `1 Cats sleep . ||| B-A0 B-V O`.
+
+    Args:
+        path: each line has the index of the predicate, from 0, and the tokens; then, optionally,
+            `|||` and one BIO tag per token. Empty lines are skipped. `.gz` is decompressed.
+
+    Returns:
+        At least one proposition, without rolesets.
+
+    Raises:
+        ValueError: a line does not begin with the index of one of its tokens; it has not as many
+            tags as tokens; a tag is not allowed; there is no proposition; or see `read_lines`. The
+            message names the line.
+        OSError: the file cannot be read.
+    """
+    propositions = []
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            try:
+                propositions.append(_proposition_of_line(line.split()))
+            except ValueError as error:
+                raise _error(path, number, str(error)) from None
+    warn_of_invalid_utf_8(path, (found.tokens for found in propositions), "sentences")
+    return _not_empty(path, propositions)
+
+
+def bio_of_brackets(brackets: Sequence[str]) -> list[str]:
+    """Converts a column of brackets to BIO tags: `(A1*`, `*)`, `*` to `B-A1`, `I-A1`, `O`.
+
+    Raises:
+        TagError: a field is no bracket of this form, or brackets are nested or not balanced.
+    """
+    spans: list[Span] = []
+    role, first = None, 0
+    for position, field in enumerate(brackets):
+        found = _BRACKETS.fullmatch(field)
+        if not found:
+            raise TagError(
+                position, f"{field!r} is not a bracket such as `(A1*`, `*`, `*)` or `(A1*)`."
+            )
+        for opened in found[1].split("(")[1:]:
+            if role is not None:
+                raise TagError(position, f"the bracket of {opened} is nested in that of {role}.")
+            role, first = opened, position
+        for _ in found[2]:
+            if role is None:
+                raise TagError(position, f"{field!r} closes a bracket that is not open.")
+            spans.append(Span(role, first, position + 1))
+            role = None
+    if role is not None:
+        raise TagError(first, f"the bracket of {role} is not closed.")
+    return tags_of(spans, len(brackets), "BIO")
+
+
+def brackets_of_bio(tags: Sequence[str]) -> list[str]:
+    """Converts BIO tags to a column of brackets: `B-A1`, `I-A1`, `O` to `(A1*`, `*)`, `*`.
+
+    As in the scorer of CoNLL-2005, an `I` without a tag of its role before it opens a bracket.
+
+    Raises:
+        TagError: a tag is not one of BIO.
+    """
+    brackets = ["*"] * len(tags)
+    for role, first, end in spans_of(tags, "IOB1"):
+        brackets[first] = f"({role}{brackets[first]}"
+        brackets[end - 1] += ")"
+    return brackets
+
+
+def _guessed_layout(path: str | os.PathLike, rows: Sequence[Row]) -> Layout:
+    for layout in LAYOUTS.values():
+        if _fits(rows, layout):
+            return layout
+    raise _error(
+        path,
+        rows[0].line,
+        f"the {len(rows[0].fields)} columns of the first sentence fit none of the layouts "
+        f"{', '.join(LAYOUTS)}: {_shown(rows[0])}. Each predicate needs a column of roles in "
+        "brackets. Specify the layout.",
+    )
+
+
+def _fits(rows: Sequence[Row], layout: Layout) -> bool:
+    """Whether all rows have the columns that a layout has for the sentence's predicates."""
+    if min(len(row.fields) for row in rows) < layout.roles - 1 + layout.num_after:
+        return False
+    width = layout.roles - 1 + len(_predicates(rows, layout)) + layout.num_after
+    return all(
+        len(row.fields) == width
+        and all(map(_BRACKETS.fullmatch, row.fields[layout.roles - 1 : width - layout.num_after]))
+        for row in rows
+    )
+
+
+def _predicates(rows: Sequence[Row], layout: Layout) -> list[int]:
+    """The positions of the predicates."""
+    rolesets = [row.fields[layout.roleset - 1] for row in rows]
+    return [position for position, name in enumerate(rolesets) if name != NO_PREDICATE]
+
+
+def _sentence_propositions(
+    path: str | os.PathLike, rows: Sequence[Row], layout: Layout
+) -> list[Proposition]:
+    width = _checked_width(path, rows, layout)
+    tokens = _checked_tokens(path, rows, layout)
+    predicates = _predicates(rows, layout)
+    num_columns = width - (layout.roles - 1) - layout.num_after
+    if num_columns != len(predicates):
+        has_no_column = predicates[num_columns] if num_columns < len(predicates) else 0
+        raise _error(
+            path,
+            rows[has_no_column].line,
+            f"the sentence has {len(predicates)} predicates (column {layout.roleset}), but "
+            f"{num_columns} columns of roles (from column {layout.roles}).",
+        )
+    propositions = []
+    for number, predicate in enumerate(predicates, start=layout.roles):
+        try:
+            tags = bio_of_brackets([row.fields[number - 1] for row in rows])
+            _check_utf_8(tags)
+        except TagError as error:
+            line = rows[error.position].line
+            raise _error(path, line, f"column {number}: {error}") from None
+        roleset = rows[predicate].fields[layout.roleset - 1]
+        # Few distinct tags are repeated often: interning saves memory.
+        tags = [sys.intern(tag) for tag in tags]
+        propositions.append(Proposition(tokens, predicate, tags, sys.intern(roleset)))
+    return propositions
+
+
+def _checked_width(path: str | os.PathLike, rows: Sequence[Row], layout: Layout) -> int:
+    """The number of columns of a sentence."""
+    width, least = len(rows[0].fields), layout.roles - 1 + layout.num_after
+    for row in rows:
+        found = len(row.fields)
+        if found != width:
+            raise _error(
+                path,
+                row.line,
+                f"{found} columns, but line {rows[0].line} has {width}: {_shown(row)}.",
+            )
+        if found < least:
+            raise _error(
+                path,
+                row.line,
+                f"{found} columns, but the layout has at least {least}: {_shown(row)}.",
+            )
+    return width
+
+
+def _checked_tokens(path: str | os.PathLike, rows: Sequence[Row], layout: Layout) -> list[str]:
+    tokens = [row.fields[layout.token - 1] for row in rows]
+    for row, token in zip(rows, tokens, strict=True):
+        if not token:
+            raise _error(path, row.line, f"no token in column {layout.token}: {_shown(row)}.")
+    if set(tokens) == {_NO_WORD}:
+        raise _error(
+            path,
+            rows[0].line,
+            f"all tokens are {_NO_WORD}. Put in the words of the treebank first, with the scripts "
+            "of the PropBank release.",
+        )
+    return tokens
+
+
+def _proposition_of_line(fields: Sequence[str]) -> Proposition:
+    index, *tokens = fields
+    tags: list[str] = []
+    if _LABELS_FOLLOW in tokens:
+        place = tokens.index(_LABELS_FOLLOW)
+        tokens, tags = tokens[:place], tokens[place + 1 :]
+    if not tokens:
+        raise ValueError("a line must begin with the index of the predicate, and have tokens.")
+    if not index.isdecimal() or int(index) >= len(tokens):
+        raise ValueError(
+            f"a line must begin with the index of the predicate, from 0 to {len(tokens) - 1} for "
+            f"{len(tokens)} tokens. It begins with {index[:40]!r}."
+        )
+    if tags and len(tags) != len(tokens):
+        raise ValueError(f"{len(tags)} tags for {len(tokens)} tokens.")
+    spans_of(tags, "BIO")  # checks them
+    _check_utf_8(tags)
+    return Proposition(tokens, int(index), [sys.intern(tag) for tag in tags], "")
+
+
+def _check_utf_8(tags: Sequence[str]) -> None:
+    for position, tag in enumerate(tags):
+        if not is_utf_8(tag):
+            raise TagError(position, f"the tag is not valid UTF-8: {tag!r}.")
+
+
+def _not_empty(path: str | os.PathLike, propositions: list[Proposition]) -> list[Proposition]:
+    if not propositions:
+        raise ValueError(f"{os.fspath(path)} has no predicates.")
+    return propositions
+
+
+def _shown(row: Row) -> str:
+    return repr(" ".join(row.fields)[:80])
+
+
+def _error(path: str | os.PathLike, line: int, message: str) -> ValueError:
+    return ValueError(f"{os.fspath(path)}, line {line}: {message}")
