@@ -1,4 +1,3 @@
-import gzip
 import itertools
 import random
 import statistics
@@ -32,17 +31,6 @@ n\t0\t3\tship\t_\t_\t_\t_\t_\t_\t_\t_\t_
 """
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(content, name="a.conll"):
-        path = tmp_path / name
-        content = content if isinstance(content, bytes) else content.encode()
-        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-        return path
-
-    return write
-
-
 def columns(*cells, name="d"):
     """A document of one sentence with these cells in its last column."""
     rows = [f"{name} 0 {number} word{number} {cell}\n" for number, cell in enumerate(cells)]
@@ -71,7 +59,7 @@ def test_the_last_column_of_litbank_may_be_empty(file):
 
 
 def test_packed_files_are_read(file):
-    assert read_documents(file(CONLL_2012, "a.conll.gz")) == read_documents(file(CONLL_2012))
+    assert read_documents(file(CONLL_2012, "file.conll.gz")) == read_documents(file(CONLL_2012))
 
 
 def test_a_mark_may_have_no_part(file):
@@ -114,14 +102,14 @@ def test_invalid_utf_8_is_kept_and_counted(file, caplog):
     first, _ = read_documents(file(content))
 
     assert first.sentences == [["caf\udce9"]]
-    assert "a.conll: 1 of 2 documents have invalid UTF-8" in caplog.text
+    assert "file.conll: 1 of 2 documents have invalid UTF-8" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", r"a\.conll has no documents: no line begins with `#begin document`"),
-        ("\n\n", r"a\.conll has no documents"),
+        ("", r"file\.conll has no documents: no line begins with `#begin document`"),
+        ("\n\n", r"file\.conll has no documents"),
         ("\nd 0 0 word -\n", r"line 2: no line `#begin document \(NAME\); part 000` before it"),
         (
             columns("-") + "d 0 0 word -\n",
@@ -168,14 +156,14 @@ def test_damaged_documents_are_refused_with_their_line(file, content, message):
     with pytest.raises(ValueError, match=message) as error:
         read_documents(file(content))
 
-    assert "a.conll" in str(error.value)
+    assert "file.conll" in str(error.value)
 
 
 def test_a_damaged_packed_file_is_an_error(file):
-    path = file(CONLL_2012, "a.conll.gz")
+    path = file(CONLL_2012, "file.conll.gz")
     path.write_bytes(path.read_bytes()[:-20])
 
-    with pytest.raises(ValueError, match=r"^Cannot unpack .*a\.conll\.gz"):
+    with pytest.raises(ValueError, match=r"^Cannot unpack .*file\.conll\.gz"):
         read_documents(path)
 
 

@@ -1,5 +1,4 @@
 import collections
-import gzip
 import random
 import re
 
@@ -53,17 +52,6 @@ a.xml\t1\t0\tYes\tUH\t*\t-\t-
 FILES = {"conll2005": CONLL_2005, "conll2012": CONLL_2012, "propbank": PROPBANK}
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(content, name="roles.conll"):
-        path = tmp_path / name
-        content = content if isinstance(content, bytes) else content.encode()
-        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-        return path
-
-    return write
-
-
 @pytest.mark.parametrize("is_named", [True, False])
 @pytest.mark.parametrize("name", list(FILES))
 def test_each_layout_has_a_proposition_per_predicate(file, name, is_named):
@@ -97,10 +85,10 @@ def test_a_first_sentence_with_as_many_tokens_as_columns_is_no_trap(file):
 
 def test_packed_files_are_read_and_sentences_without_a_predicate_are_counted(file, caplog):
     with caplog.at_level("INFO", logger="absl"):
-        propositions = read_propositions(file(PROPBANK, "a.conll.gz"))
+        propositions = read_propositions(file(PROPBANK, "file.conll.gz"))
 
     assert len(propositions) == 2
-    assert "a.conll.gz: 2 sentences, 1 of them without a predicate." in caplog.text
+    assert "file.conll.gz: 2 sentences, 1 of them without a predicate." in caplog.text
 
 
 def test_the_predicate_and_its_role_may_stand_at_different_tokens(file):
@@ -116,15 +104,15 @@ def test_invalid_utf_8_in_tokens_is_kept_and_counted(file, caplog):
     (of_line,) = read_proposition_lines(file(b"1 caf\xe9 opens", "a.txt"))
 
     assert proposition.tokens[0] == of_line.tokens[0] == "caf\udce9"
-    assert "roles.conll: 2 of 2 sentences have invalid UTF-8" in caplog.text
+    assert "file.conll: 2 of 2 sentences have invalid UTF-8" in caplog.text
     assert "a.txt: 1 of 1 sentences have invalid UTF-8" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("content", "layout", "message"),
     [
-        ("", None, r"roles\.conll has no predicates"),
-        ("Yes -\n", None, r"roles\.conll has no predicates"),
+        ("", None, r"file\.conll has no predicates"),
+        ("Yes -\n", None, r"file\.conll has no predicates"),
         (
             "a b c\n",
             None,
@@ -172,10 +160,10 @@ def test_files_without_the_words_of_the_treebank_are_refused(file):
 
 
 def test_a_damaged_packed_file_is_an_error(file):
-    path = file(PROPBANK, "a.conll.gz")
+    path = file(PROPBANK, "file.conll.gz")
     path.write_bytes(path.read_bytes()[:-20])
 
-    with pytest.raises(ValueError, match=r"^Cannot unpack .*a\.conll\.gz"):
+    with pytest.raises(ValueError, match=r"^Cannot unpack .*file\.conll\.gz"):
         read_propositions(path)
 
 
