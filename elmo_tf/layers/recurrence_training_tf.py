@@ -92,9 +92,9 @@ def _backward(upstream, kept, inputs, cell, clips):
     inputs, h0, c0, mask = inputs
     cell_clip, proj_clip = clips
     dtype, wide = inputs.dtype, at_least_32_bits(inputs.dtype)
-    recurrent = _transposed(cell.recurrent_kernel)
+    recurrent = transposed(cell.recurrent_kernel)
     has_projection = cell.projection_kernel is not None
-    projection = _transposed(cell.projection_kernel) if has_projection else None
+    projection = transposed(cell.projection_kernel) if has_projection else None
 
     def step(state, upstream, h, c, c_before, i, j, f, o, tanh_c, real=None):
         carried_h, carried_c = state
@@ -125,7 +125,7 @@ def _backward(upstream, kept, inputs, cell, clips):
             before_c = tf.where(real, before_c, carried_c)
         return (before_h, before_c), (gates, new_h)
 
-    c_before = _shifted(tf.cast(c0, wide), c)
+    c_before = shifted(tf.cast(c0, wide), c)
     sequences = [grad_h, h, c, c_before, i, j, f, o, tanh_c]
     (grad_gates, grad_projected), (grad_h0, grad_c0) = scan(
         step,
@@ -135,14 +135,14 @@ def _backward(upstream, kept, inputs, cell, clips):
         reverse=True,
     )
     grad_gates = flat(stacked(grad_gates))
-    h_before = flat(stacked(_shifted(h0, h)))
+    h_before = flat(stacked(shifted(h0, h)))
     # One product for both matrices and the bias, whose input is 1.
     ones = tf.ones_like(h_before[:, :1])
     sizes = [inputs.shape[-1], h0.shape[-1], 1]
     left = tf.concat([flat(inputs), h_before, ones], axis=-1)
     products = tf.matmul(left, grad_gates, transpose_a=True)
     grad_kernel, grad_recurrent, grad_bias = tf.split(products, sizes)
-    grad_inputs = tf.matmul(grad_gates, _transposed(cell.kernel))
+    grad_inputs = tf.matmul(grad_gates, transposed(cell.kernel))
     gradients = [tf.reshape(grad_inputs, tf.shape(inputs)), grad_h0, grad_c0]
     gradients += [grad_kernel, grad_recurrent, grad_bias[0]]
     if has_projection:
@@ -151,14 +151,14 @@ def _backward(upstream, kept, inputs, cell, clips):
     return gradients
 
 
-def _shifted(first: tf.Tensor, sequence: Any) -> Any:
+def shifted(first: tf.Tensor, sequence: Any) -> Any:
     """Shifts a sequence by one token; `first` becomes its first item."""
     if isinstance(sequence, list):
         return [first, *sequence[:-1]]
     return tf.concat([first[tf.newaxis], sequence], axis=0)[:-1]
 
 
-def _transposed(matrix: tf.Tensor) -> tf.Tensor:
+def transposed(matrix: tf.Tensor) -> tf.Tensor:
     """The transpose as a copy in memory.
 
     TensorFlow would fuse `tf.transpose` with each product, and oneDNN then repacks the matrix for

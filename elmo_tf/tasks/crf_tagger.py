@@ -13,14 +13,14 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.bilstm import BiLSTM
 from elmo_tf.tasks.crf import CRF
 from elmo_tf.tasks.data.tag_schemes import constraints_of
-from elmo_tf.tasks.task_model import TaskModel, label_indices
+from elmo_tf.tasks.task_model import LabelModel, label_indices
 from elmo_tf.text.inputs import checked, is_token
 
 NO_TAG = -1  # of padding, in `y`
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class CRFTagger(TaskModel):
+class CRFTagger(LabelModel):
     """Labels tokens: two biLSTMs and a linear-chain CRF.
 
     `[embeddings; ELMo] ─► biLSTM ─► biLSTM ─► [; ELMo] ─► scores ─► CRF`, with dropout before each

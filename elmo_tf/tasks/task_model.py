@@ -21,45 +21,37 @@ class TaskModel(keras.Model, abc.ABC):
     """The base class of Keras models that read one or more texts.
 
     A task model has its own loss, so call `compile(optimizer)` without a loss before `fit`.
-    Subclasses set `texts`, the names of their texts, create their layers in the constructor and end
-    it with `_create_weights()`.
+    Subclasses set `texts`, the names of their texts, and `features`, the shapes and dtypes of their
+    other inputs by name; create their layers in the constructor and end it with
+    `_create_weights()`.
 
     Args:
-        labels: distinct strings. The predicted labels, in the order of the outputs.
         embeddings, elmo, placement: see `TokenVectors`.
 
     Call arguments:
         inputs: a batch of texts, as `BiLM` accepts strings: sentences, lists of tokens, or string
-            (batch, token) padded with `""`; a tuple of such batches if the model reads several
-            texts; or a dict by the names in `texts`. The dict may also hold precomputed layers of a
-            frozen biLM, float (batch, layer, token, feature), with the key "layers", or
-            "premise_layers" for the text "premise" of several.
+            (batch, token) padded with `""`; a tuple of such batches and of `features` if the model
+            reads several inputs; or a dict by the names in `texts` and `features`. The dict may
+            also hold precomputed layers of a frozen biLM, float (batch, layer, token, feature),
+            with the key "layers", or "premise_layers" for the text "premise" of several.
         training: bool. Defaults to False.
 
     Raises:
-        ValueError: `labels` is empty or has duplicates or invalid UTF-8, or see `TokenVectors`.
+        ValueError: see `TokenVectors`.
     """
 
     texts: ClassVar[tuple[str, ...]] = ("tokens",)
+    features: ClassVar[dict[str, tf.TensorSpec]] = {}
+    labels: tuple[str, ...] = ()
 
     def __init__(
         self,
-        labels: Sequence[str],
         embeddings: Sequence[keras.layers.Layer],
         elmo: Elmo | None,
         placement: str,
         **kwargs,
     ):
         super().__init__(**kwargs)
-        self.labels = tuple(labels)
-        if not self.labels:
-            raise ValueError("`labels` is empty. Pass at least one label.")
-        for label in self.labels:
-            if not is_utf_8(label):
-                raise ValueError(f"A label is not valid UTF-8: {label!r}.")
-        self._label_ids = {label: index for index, label in enumerate(self.labels)}
-        if len(self._label_ids) < len(self.labels):
-            raise ValueError(f"`labels` has duplicates: {', '.join(self.labels)}.")
         self.token_vectors = TokenVectors(
             embeddings, elmo, placement, dtype=self.dtype_policy, name="token_vectors"
         )
@@ -68,19 +60,6 @@ class TaskModel(keras.Model, abc.ABC):
     def elmo(self) -> Elmo | None:
         """The `Elmo` layer, or None."""
         return self.token_vectors.elmo
-
-    def label_ids(self, labels: Iterable[str]) -> list[int]:
-        """The indices of labels in `labels`.
-
-        Raises:
-            ValueError: a label is unknown.
-        """
-        try:
-            return [self._label_ids[label] for label in labels]
-        except KeyError as error:
-            raise ValueError(
-                f"The model has no label {error.args[0]!r}. Labels: {', '.join(self.labels)}."
-            ) from None
 
     @abc.abstractmethod
     def predictions(self, inputs: Any) -> dict[str, tf.Tensor]:
@@ -107,6 +86,8 @@ class TaskModel(keras.Model, abc.ABC):
         return call
 
     def _spec(self, name: str, value: Any) -> tf.TensorSpec:
+        if name in self.features:
+            return self.features[name]
         free = (0, 1) if name in self.texts else (0, 2)  # batch and token
         shape = [None if axis in free else size for axis, size in enumerate(value.shape)]
         return tf.TensorSpec(shape, value.dtype)
@@ -129,17 +110,20 @@ class TaskModel(keras.Model, abc.ABC):
 
     def named_inputs(self, inputs: Any) -> dict[str, Any]:
         """The inputs as a dict by name, with strings as (batch, token). Raises as a call does."""
+        needed = (*self.texts, *self.features)
         if not isinstance(inputs, dict):
-            inputs = dict(zip(self.texts, self._split_texts(inputs), strict=True))
-        allowed = {*self.texts, *map(self.layers_name, self.texts)}
-        if not set(self.texts) <= set(inputs) <= allowed:
+            inputs = dict(zip(needed, self._split_inputs(inputs, needed), strict=True))
+        allowed = {*needed, *map(self.layers_name, self.texts)}
+        if not set(needed) <= set(inputs) <= allowed:
             raise ValueError(
-                f"The inputs must have the keys {', '.join(self.texts)}, and may have "
-                f"{', '.join(sorted(allowed - set(self.texts)))}. Received: {', '.join(inputs)}."
+                f"The inputs must have the keys {', '.join(needed)}, and may have "
+                f"{', '.join(sorted(allowed - set(needed)))}. Received: {', '.join(inputs)}."
             )
-        named = {
-            name: _tokens(value) if name in self.texts else value for name, value in inputs.items()
-        }
+        named = dict(inputs)
+        for name in self.texts:
+            named[name] = _tokens(inputs[name])
+        for name, spec in self.features.items():
+            named[name] = _feature(name, inputs[name], spec)
         sizes = {named[text].shape[0] for text in self.texts} - {None}
         if len(sizes) > 1:
             raise ValueError(
@@ -148,12 +132,12 @@ class TaskModel(keras.Model, abc.ABC):
             )
         return named
 
-    def _split_texts(self, inputs: Any) -> Sequence[Any]:
-        if len(self.texts) == 1:
+    def _split_inputs(self, inputs: Any, needed: Sequence[str]) -> Sequence[Any]:
+        if len(needed) == 1:
             return (inputs,)
-        if not isinstance(inputs, tuple | list) or len(inputs) != len(self.texts):
+        if not isinstance(inputs, tuple | list) or len(inputs) != len(needed):
             raise ValueError(
-                f"The inputs must be {len(self.texts)} batches of texts: {', '.join(self.texts)}. "
+                f"The inputs must be {len(needed)} batches: {', '.join(needed)}. "
                 f"Received: {inputs!r:.80}."
             )
         return inputs
@@ -194,6 +178,11 @@ class TaskModel(keras.Model, abc.ABC):
                 if not self.elmo.built:
                     self.elmo.build()
                     self.elmo.built = True
+        for name, spec in self.features.items():
+            shape = [size or 1 for size in spec.shape]
+            inputs[name] = (
+                tf.fill(shape, "") if spec.dtype == tf.string else tf.zeros(shape, spec.dtype)
+            )
         self.built = True  # otherwise Keras traces the call an additional time
         self(inputs)
         self.build(None)  # locks the model: no weights can be added
@@ -225,7 +214,6 @@ class TaskModel(keras.Model, abc.ABC):
         token_vectors = self.token_vectors.get_config()
         return {
             **super().get_config(),
-            "labels": list(self.labels),
             **{name: token_vectors[name] for name in ("embeddings", "elmo", "placement")},
         }
 
@@ -253,7 +241,54 @@ def label_indices(y: Any) -> tf.Tensor:
     return tf.cast(y, tf.int32)
 
 
-class Classifier(TaskModel):
+class LabelModel(TaskModel):
+    """The base class of task models that predict labels.
+
+    Args:
+        labels: distinct strings. The predicted labels, in the order of the outputs.
+        embeddings, elmo, placement: see `TokenVectors`.
+
+    Raises:
+        ValueError: `labels` is empty or has duplicates or invalid UTF-8, or see `TokenVectors`.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        embeddings: Sequence[keras.layers.Layer],
+        elmo: Elmo | None,
+        placement: str,
+        **kwargs,
+    ):
+        super().__init__(embeddings, elmo, placement, **kwargs)
+        self.labels = tuple(labels)
+        if not self.labels:
+            raise ValueError("`labels` is empty. Pass at least one label.")
+        for label in self.labels:
+            if not is_utf_8(label):
+                raise ValueError(f"A label is not valid UTF-8: {label!r}.")
+        self._label_ids = {label: index for index, label in enumerate(self.labels)}
+        if len(self._label_ids) < len(self.labels):
+            raise ValueError(f"`labels` has duplicates: {', '.join(self.labels)}.")
+
+    def label_ids(self, labels: Iterable[str]) -> list[int]:
+        """The indices of labels in `labels`.
+
+        Raises:
+            ValueError: a label is unknown.
+        """
+        try:
+            return [self._label_ids[label] for label in labels]
+        except KeyError as error:
+            raise ValueError(
+                f"The model has no label {error.args[0]!r}. Labels: {', '.join(self.labels)}."
+            ) from None
+
+    def get_config(self):
+        return {**super().get_config(), "labels": list(self.labels)}
+
+
+class Classifier(LabelModel):
     """The base class of task models that predict one label per example.
 
     Call arguments: see `TaskModel`.
@@ -287,6 +322,20 @@ class Classifier(TaskModel):
         """Predicts the label of each example; see the call for `inputs`."""
         labels = self.compiled_predictions(inputs)["label"].numpy()
         return [label.decode("utf-8") for label in np.asarray(labels, object)]
+
+
+def _feature(name: str, value: Any, spec: tf.TensorSpec) -> Any:
+    if isinstance(value, keras.KerasTensor):
+        return value
+    value = tf.convert_to_tensor(value)
+    if value.dtype.is_integer and spec.dtype.is_integer:
+        value = tf.cast(value, spec.dtype)
+    if value.dtype != spec.dtype or not spec.shape.is_compatible_with(value.shape):
+        raise ValueError(
+            f"The input {name} must be {spec.dtype.name} of shape {tuple(spec.shape)}. "
+            f"Received: {value.dtype.name} of shape {tuple(value.shape)}."
+        )
+    return value
 
 
 def _tokens(inputs: Any) -> tf.Tensor:

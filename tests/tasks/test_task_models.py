@@ -371,7 +371,7 @@ def test_wrong_inputs_are_refused():
         classifier(np.ones((2, 3), np.int32))
     with pytest.raises(TypeError, match="not a single string"):
         classifier("the cat")
-    with pytest.raises(ValueError, match="must be 2 batches of texts: premise, hypothesis"):
+    with pytest.raises(ValueError, match="must be 2 batches: premise, hypothesis"):
         esim(["a", "b", "c"])
     with pytest.raises(ValueError, match=r"must have the same batch size. Received: 2 and 1"):
         esim((["a b", "c"], ["d"]))

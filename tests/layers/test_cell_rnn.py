@@ -1,0 +1,112 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.layers import cell_recurrence_tf
+from elmo_tf.layers.cell_rnn import BlockOrthogonal, CellRNN, plain_recurrence
+from elmo_tf.layers.cells import CELLS
+from reference import cells as reference
+
+UNITS, FEATURES, LENGTHS = 3, 2, (9, 4, 0)
+LENGTHS_OF_LOOPS = {"unrolled": 9, "loop": 40}
+
+
+def new_layer(cell, **kwargs):
+    layer = CellRNN(UNITS, cell, **kwargs)
+    layer.build((None, None, FEATURES))
+    rng = np.random.default_rng(0)
+    for weight in layer.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape) * 0.5)
+    return layer
+
+
+def inputs(num_tokens):
+    rng = np.random.default_rng(1)
+    sequences = rng.normal(size=(len(LENGTHS), num_tokens, FEATURES)).astype(np.float32)
+    mask = np.arange(num_tokens) < np.array(LENGTHS)[:, None]
+    return tf.constant(sequences), tf.constant(mask)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("go_backwards", [False, True])
+def test_outputs_equal_the_reference(cell, go_backwards):
+    layer = new_layer(cell, go_backwards=go_backwards, learn_initial_state=True)
+    sequences, mask = inputs(9)
+    weights = {weight.name: weight.numpy() for weight in layer.weights}
+
+    outputs = layer(sequences, mask=mask).numpy()
+
+    for row, length in enumerate(LENGTHS):
+        tokens = sequences.numpy()[row, :length]
+        expected = reference.sequence(cell, tokens[::-1] if go_backwards else tokens, **weights)
+        expected = expected[::-1] if go_backwards else expected
+        np.testing.assert_allclose(outputs[row, :length], expected, atol=1e-6)
+        assert not outputs[row, length:].any()
+
+
+@pytest.mark.parametrize("loop", LENGTHS_OF_LOOPS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_outputs_and_gradients_equal_those_of_the_plain_form(cell, loop, monkeypatch):
+    layer = new_layer(cell, dropout=0.4, learn_initial_state=True, go_backwards=True)
+    sequences, mask = inputs(LENGTHS_OF_LOOPS[loop])
+    upstream = tf.random.stateless_normal((*sequences.shape[:2], UNITS), (2, 3))
+
+    def outputs_and_gradients():
+        for variable in layer.non_trainable_variables:  # the seed of dropout
+            variable.assign([1, 2])
+
+        @tf.function(autograph=False)
+        def run(sequences, mask):
+            with tf.GradientTape() as tape:
+                tape.watch(sequences)
+                outputs = layer(sequences, mask=mask, training=True)
+            sources = [sequences, *(weight.value for weight in layer.trainable_weights)]
+            return outputs, *tape.gradient(outputs, sources, upstream)
+
+        return run(sequences, mask)
+
+    fast = outputs_and_gradients()
+    monkeypatch.setattr(cell_recurrence_tf, "cell_recurrence", plain_recurrence)
+    for one, other in zip(fast, outputs_and_gradients(), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
+def test_recurrent_dropout_is_the_same_at_all_tokens():
+    layer = new_layer("highway_lstm", dropout=0.5)
+    sequences, _ = inputs(9)
+
+    outputs = layer(sequences, training=True).numpy()
+
+    dropped = (outputs == 0).all(axis=1)
+    assert ((outputs == 0).any(axis=1) == dropped).all()
+    assert 0 < dropped.sum() < dropped.size
+
+
+def test_blocks_are_orthonormal():
+    matrix = keras.ops.convert_to_numpy(BlockOrthogonal(3, seed=0)((4, 12)))
+    for block in np.split(matrix, 3, axis=1):
+        np.testing.assert_allclose(block.T @ block, np.eye(4), atol=1e-5)
+    assert not np.allclose(matrix[:, :4], matrix[:, 4:8])
+
+
+def test_gates_and_states_are_float32_in_mixed_precision():
+    layer = CellRNN(UNITS, "highway_lstm", dtype="mixed_bfloat16")
+    sequences, mask = inputs(9)
+
+    assert layer(sequences, mask=mask).dtype == tf.bfloat16
+    reference_layer = CellRNN(UNITS, "highway_lstm")
+    reference_layer.build(sequences.shape)
+    reference_layer.set_weights(layer.get_weights())
+    np.testing.assert_allclose(
+        tf.cast(layer(sequences, mask=mask), tf.float32),
+        reference_layer(sequences, mask=mask),
+        atol=0.03,
+    )
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(ValueError, match="`cell` must be"):
+        CellRNN(3, "lstm")
+    with pytest.raises(ValueError, match="`units`"):
+        CellRNN(0, "gru")
