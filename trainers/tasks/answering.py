@@ -1,7 +1,10 @@
 """Evaluates trained task models, and predicts the labels of files."""
 
+import contextlib
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from elmo_tf.files import atomic_file, refuse_file
@@ -16,30 +19,47 @@ from elmo_tf.trainers.tasks.workdir import load_model
 _BATCH_SIZE = 64
 
 
-def evaluate_task(workdir: str | os.PathLike, files: Sequence[str]) -> dict[str, Any]:
+def evaluate_task(
+    workdir: str | os.PathLike,
+    files: Sequence[str],
+    output: str | os.PathLike | None = None,
+    overwrite: bool = False,
+) -> dict[str, Any]:
     """Scores the best model of a work directory on labelled files.
+
+    For "squad", "srl" and "coref", the scores are computed from the predictions as they are
+    written to a file.
 
     Args:
         workdir: the work directory of `train_task`.
         files: labelled files, in the format of the training files.
+        output: the file to write the predictions to, see `predict_task`; None keeps none. Defaults
+            to None.
+        overwrite: whether to replace an existing output file. Defaults to False.
 
     Returns:
         The scores of the task, see `elmo_tf.evaluation.task_scores`.
 
     Raises:
+        FileExistsError: `output` exists, and `overwrite` is False.
         FileNotFoundError: the model or a file is missing.
         ValueError: a file is wrong, or has a label that the model does not know; the message names
             the line.
         MissingExtraError: the packages of the extra `tasks` are not installed.
     """
+    if output is not None:
+        refuse_file(output, overwrite)
     model, record = load_model(workdir)
     settings = {**record["settings"], "phrases": None}  # phrases are for training only
     kind = KINDS[settings["task"]]
     examples = kind.read(files, settings, known=kind.file_labels(model.labels))
-    texts = [kind.texts(example) for example in examples]
-    batches = Batches(model, texts, None, _BATCH_SIZE)
-    predicted = predict_batches(kind, model, batches, shown=True)
-    return kind.scores([kind.gold(example) for example in examples], predicted)
+    batches = kind.batches(model, examples, _BATCH_SIZE)
+    predicted = predict_batches(kind, model, batches, examples, shown=True)
+    with _output_file(output, overwrite) as path:
+        _write(path, kind.lines(examples, predicted))
+        read = kind.read_predictions(path, examples)
+    gold = [kind.gold(example) for example in examples]
+    return kind.scores(gold, predicted if read is None else read)
 
 
 def predict_task(
@@ -84,29 +104,51 @@ def predict_task(
         format = format or settings["format"]
         token_column = token_column or settings["token_column"]
     settings = {**settings, "format": format, "token_column": token_column}
-    texts = kind.read_texts(os.fspath(input), settings, kind.file_labels(model.labels))
-    batches = Batches(model, texts, None, _BATCH_SIZE)
-    predicted = predict_batches(kind, model, batches, shown=True)
-    with atomic_file(output, overwrite) as part, open(part, "wb") as file:
-        for line in kind.lines(texts, predicted):
+    examples = kind.read_inputs(os.fspath(input), settings, kind.file_labels(model.labels))
+    batches = kind.batches(model, examples, _BATCH_SIZE)
+    predicted = predict_batches(kind, model, batches, examples, shown=True)
+    with atomic_file(output, overwrite) as part:
+        _write(part, kind.lines(examples, predicted))
+    return len(examples)
+
+
+@contextlib.contextmanager
+def _output_file(path: str | os.PathLike | None, overwrite: bool) -> Iterator[Path]:
+    """A file to write: `path`, or a temporary one."""
+    if path is not None:
+        with atomic_file(path, overwrite) as part:
+            yield part
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            yield Path(folder, "predictions")
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    with open(path, "wb") as file:
+        for line in lines:
             file.write(encode(line) + b"\n")
-    return len(texts)
 
 
 def predict_batches(
-    kind: TaskKind, model: TaskModel, batches: Batches, shown: bool = False
+    kind: TaskKind,
+    model: TaskModel,
+    batches: Batches,
+    examples: Sequence[Any],
+    shown: bool = False,
 ) -> list[Any]:
     """The predictions for all examples, in their order.
 
     Args:
         kind: the kind of the task.
         model: a trained model.
-        batches: the examples.
+        batches: the batches of the examples.
+        examples: the examples.
         shown: whether to show progress. Defaults to False.
     """
     predicted: dict[int, Any] = {}
     with progress(len(batches), "predicting", "batches", shown=shown) as meter:
         for batch in batches.sorted_by_length():
-            predicted.update(zip(batch.indices, kind.predict(model, batch.inputs), strict=True))
+            found = kind.predict(model, batch.inputs, [examples[i] for i in batch.indices])
+            predicted.update(zip(batch.indices, found, strict=True))
             meter.update(1)
     return [predicted[index] for index in range(len(predicted))]

@@ -23,6 +23,9 @@ TASKS = {
     "sst": "sentiment (bracketed trees)",
     "snli": "entailment (JSON lines)",
     "classify": "text classification (.tsv or .csv)",
+    "squad": "question answering (JSON of SQuAD 1.1)",
+    "srl": "semantic roles (columns of CoNLL or PropBank)",
+    "coref": "coreference (CoNLL columns)",
 }
 # The models of each task; the first is the default.
 MODELS = {
@@ -31,6 +34,9 @@ MODELS = {
     "sst": ("bcn", "bilstm"),
     "snli": ("esim",),
     "classify": ("bcn", "bilstm"),
+    "squad": ("bidaf",),
+    "srl": ("srl",),
+    "coref": ("coref",),
 }
 # Settings that only some tasks have.
 _ONLY_FOR = {
@@ -42,7 +48,11 @@ _ONLY_FOR = {
     "binary": ("sst",),
     "text_column": ("classify",),
     "label_column": ("classify",),
+    "max_tokens": ("squad", "srl"),
+    "window": ("coref",),
+    "batch_size": tuple(task for task in TASKS if task != "coref"),
 }
+_LEARNING_RATES = {"adam": 0.001, "adadelta": 1.0}
 
 _EXCLUSIVE = (("resume", "overwrite"),)
 
@@ -179,12 +189,19 @@ class TaskConfig:
         help="width of each direction of the task's LSTMs; for ner and pos, the second LSTM has "
         "half of it",
     )
-    dropout: float = setting(
-        0.5,
+    dropout: float | None = setting(
+        None,
         metavar="RATE",
         least=0,
         below=1,
+        usual="as published: 0.5; 0.2 for squad and coref, 0.1 for srl",
         help="dropout rate of the task model, from 0 to below 1",
+    )
+    model_options: tuple[str, ...] = setting(
+        (),
+        option="--set",
+        metavar="NAME=VALUE",
+        help="further arguments of the model's class, such as num_layers=4 for srl",
     )
     format: str | None = setting(
         None,
@@ -231,8 +248,37 @@ class TaskConfig:
         help="classify: name of the label column, or its number, counted from 1; if both columns "
         "are numbers, the file has no header",
     )
-    learning_rate: float = setting(
-        0.001, group="training", metavar="RATE", above=0, help="learning rate of Adam, above 0"
+    max_tokens: int | None = setting(
+        None,
+        least=1,
+        usual="100 for srl, no limit for squad",
+        help="squad and srl: leave out training examples with more tokens",
+    )
+    window: int = setting(
+        50,
+        least=1,
+        help="coref: number of sentences per step; longer documents give a random window of them",
+    )
+    optimizer: str = setting(
+        "adam",
+        group="training",
+        choices=tuple(_LEARNING_RATES),
+        help="optimizer; squad and srl were published with adadelta, which needs many epochs",
+    )
+    learning_rate: float | None = setting(
+        None,
+        metavar="RATE",
+        above=0,
+        usual="0.001, or 1 for adadelta",
+        help="learning rate, above 0",
+    )
+    ema: float = setting(
+        0.0,
+        metavar="X",
+        least=0,
+        below=1,
+        help="keep and evaluate a moving average of the weights, with this decay per step, such as "
+        "0.999; 0 for none",
     )
     clip_norm: float = setting(
         5.0,
@@ -240,7 +286,7 @@ class TaskConfig:
         above=0,
         help="maximum of the global gradient norm, above 0; larger gradients are scaled down",
     )
-    batch_size: int = setting(32, least=1, help="examples per step")
+    batch_size: int = setting(32, least=1, help="examples per step; for coref, always one document")
     epochs: int = setting(50, least=1, may_change=True, help="maximum number of epochs")
     patience: int = setting(
         5, least=1, may_change=True, help="stop after N epochs without a better score on --dev"
@@ -262,6 +308,8 @@ class TaskConfig:
                 raise ValueError(f"`{name}` must name at least one file.")
         if self.model is None:
             object.__setattr__(self, "model", MODELS[self.task][0])
+        if self.learning_rate is None:
+            object.__setattr__(self, "learning_rate", _LEARNING_RATES[self.optimizer])
         check_choice(self.model, "model", MODELS[self.task])
         self._check_together()
         self._check_task_settings()

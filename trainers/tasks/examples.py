@@ -1,6 +1,6 @@
 """Examples of a task ─► batches of texts, precomputed biLM layers, and targets."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,16 +45,21 @@ class DistinctTexts:
         return self._indices[tuple(tokens)]
 
 
+Layers = tuple[DistinctTexts, LayerFiles]
+
+
 class Batches:
     """Batches of examples.
 
     Args:
         model: the model that reads the batches.
         texts: the texts of each example, lists of tokens.
-        targets: the target of each example, an int or one int per token; None without targets.
+        targets: the target of each example: an int; one int per token; or, as alternatives of which
+            one is drawn in each epoch, an int array with one per row. None without targets.
         batch_size: int >= 1. Examples per batch.
         layers: the distinct texts and the layers of the biLM for them; None if the model computes
             them. Defaults to None.
+        features: the other inputs of each example by name, see `TaskModel`. Defaults to None.
     """
 
     def __init__(
@@ -63,13 +68,15 @@ class Batches:
         texts: Sequence[tuple[list[str], ...]],
         targets: Sequence[Any] | None,
         batch_size: int,
-        layers: tuple[DistinctTexts, LayerFiles] | None = None,
+        layers: Layers | None = None,
+        features: Sequence[Mapping[str, Any]] | None = None,
     ):
         self._model = model
         self._texts = texts
         self._targets = targets
         self._batch_size = batch_size
         self._layers = layers
+        self._features = features
         self._lengths = [max(map(len, example)) for example in texts]
 
     def __len__(self) -> int:
@@ -79,7 +86,7 @@ class Batches:
     def sorted_by_length(self) -> Iterator[Batch]:
         """All examples, for evaluation."""
         order = sorted(range(len(self._texts)), key=self._lengths.__getitem__)
-        return map(self._batch, self._split(order))
+        return (self._batch(indices) for indices in self._split(order))
 
     def shuffled(self, seed: int, epoch: int) -> Iterator[Batch]:
         """All examples in the random order of an epoch, with similar lengths in a batch."""
@@ -91,7 +98,7 @@ class Batches:
             part = sorted(order[start : start + pool], key=self._lengths.__getitem__)
             batches.extend(self._split(part))
         rng.shuffle(batches)
-        return map(self._batch, batches)
+        return (self._batch(indices, rng) for indices in batches)
 
     def dataset(self, seed: int, epoch: int) -> tf.data.Dataset:
         """`shuffled` as a dataset for `fit`, with prefetch."""
@@ -114,18 +121,24 @@ class Batches:
                 num_layers, _, dim = self._layers[1].shape
                 shape = (None, num_layers, None, dim)
                 inputs[self._model.layers_name(text)] = tf.TensorSpec(shape, tf.float16)
-        is_sequence = isinstance(self._targets[0], Sequence)
-        return inputs, tf.TensorSpec((None, None) if is_sequence else (None,), tf.int32)
+        shape = (None,) if isinstance(self._targets[0], int) else (None, None)
+        return {**inputs, **self._model.features}, tf.TensorSpec(shape, tf.int32)
 
-    def _batch(self, indices: list[int]) -> Batch:
+    def _batch(self, indices: list[int], rng: np.random.Generator | None = None) -> Batch:
         inputs: dict[str, Any] = {}
         for number, text in enumerate(self._model.texts):
-            rows = [self._texts[index][number] for index in indices]
-            length = rounded_length(max(map(len, rows)))
-            inputs[text] = _padded_strings(rows, length)
-            if self._layers is not None:
-                inputs[self._model.layers_name(text)] = self._padded_layers(rows, length)
-        return Batch(inputs, self._padded_targets(indices), indices)
+            self._add_text(inputs, text, [self._texts[index][number] for index in indices])
+        for name, spec in self._model.features.items():
+            values = [self._features[index][name] for index in indices]
+            inputs[name] = tf.constant(values, spec.dtype)
+        return Batch(inputs, self._padded_targets(indices, rng), indices)
+
+    def _add_text(self, inputs: dict[str, Any], text: str, rows: Sequence[list[str]]) -> None:
+        """Adds the padded tokens of a text, and its layers."""
+        length = rounded_length(max(map(len, rows)))
+        inputs[text] = padded_strings(rows, length)
+        if self._layers is not None:
+            inputs[self._model.layers_name(text)] = self._padded_layers(rows, length)
 
     def _padded_layers(self, rows: Sequence[list[str]], length: int) -> np.ndarray:
         distinct, files = self._layers
@@ -135,12 +148,14 @@ class Batches:
             padded[row, :, : len(tokens)] = files.sentence(distinct.index(tokens))
         return padded
 
-    def _padded_targets(self, indices: Sequence[int]) -> Any:
+    def _padded_targets(self, indices: Sequence[int], rng: np.random.Generator | None) -> Any:
         if self._targets is None:
             return None
         targets = [self._targets[index] for index in indices]
-        if not isinstance(targets[0], Sequence):
+        if isinstance(targets[0], int):
             return np.array(targets, np.int32)
+        if isinstance(targets[0], np.ndarray):
+            return np.array([rng.choice(alternatives) for alternatives in targets], np.int32)
         length = rounded_length(max(map(len, targets)))
         padded = np.full((len(targets), length), NO_TAG, np.int32)
         for row, target in enumerate(targets):
@@ -148,7 +163,8 @@ class Batches:
         return padded
 
 
-def _padded_strings(rows: Sequence[list[str]], length: int) -> tf.Tensor:
+def padded_strings(rows: Sequence[list[str]], length: int) -> tf.Tensor:
+    """Rows of tokens as string (row, length)."""
     return tf.constant(
         [[encode(token) for token in row] + [b""] * (length - len(row)) for row in rows]
     )

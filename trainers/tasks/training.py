@@ -1,5 +1,6 @@
 """Trains a task model: files of a task, and a biLM ─► the best model, its scores and a log."""
 
+import contextlib
 import hashlib
 import json
 import math
@@ -19,6 +20,7 @@ from elmo_tf.models.digests import model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks import TaskModel
 from elmo_tf.trainers.tasks.answering import predict_batches
+from elmo_tf.trainers.tasks.averaging import WeightAverage
 from elmo_tf.trainers.tasks.building import cached_layers, new_elmo, new_embeddings
 from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
 from elmo_tf.trainers.tasks.examples import Batches
@@ -33,6 +35,9 @@ from elmo_tf.trainers.tasks.workdir import (
     save_model,
     save_state,
 )
+
+# Of Adadelta, as in He et al. 2017. Clark and Gardner 2018 use 1e-8.
+_ADADELTA_EPSILON = 1e-6
 
 
 def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
@@ -65,6 +70,7 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         OSError: a file cannot be read or written.
     """
     kind = KINDS[config.task]
+    kind.model_arguments(config)  # fails now if an option is unknown
     workdir = Path(config.workdir)
     check_workdir(workdir, config)
     examples = _read_examples(config, kind)
@@ -91,8 +97,9 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         )
         embeddings = new_embeddings(config, texts)
         model = kind.new_model(config, examples.labels, embeddings, new_elmo(config, bilm))
-        model.compile(keras.optimizers.Adam(config.learning_rate, global_clipnorm=config.clip_norm))
+        model.compile(_new_optimizer(config))
         model.optimizer.build(model.trainable_variables)
+        average = WeightAverage(model.trainable_variables, config.ema) if config.ema else None
         record |= {
             "trained_weights": sum(math.prod(weight.shape) for weight in model.trainable_weights),
             "best": None,
@@ -101,16 +108,15 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         }
         more = [kind.texts(example) for example in examples.all] if cache_all else []
         with cached_layers(config, bilm, [*texts, *dev_texts], more) as layers:
-            targets = [kind.target(model, kind.gold(example)) for example in examples.train]
-            train = Batches(model, texts, targets, config.batch_size, layers)
-            dev = Batches(model, dev_texts, None, config.batch_size, layers)
-            gold = [kind.gold(example) for example in examples.dev]
+            train = kind.training_batches(model, examples.train, config, layers)
+            dev = kind.batches(model, examples.dev, config.batch_size, layers)
+            run = _Run(workdir, kind, model, average, train, dev, examples.dev)
             if state is not None:
-                state.restore(model)
+                state.restore(model, average)
                 record.update(best=state.record["best"], epochs=state.record["epochs"])
             _write_logs(workdir, record)
             while not _is_finished(config, record):
-                _train_epoch(workdir, kind, model, train, dev, gold, config.seed, record)
+                _train_epoch(run, config.seed, record)
         return _finish(workdir, kind, record)
 
 
@@ -127,7 +133,7 @@ def _read_examples(config: TaskConfig, kind: TaskKind) -> _Examples:
     settings = config.as_json()
     examples = kind.read(config.train, settings, known=None)
     labels = kind.labels(examples)
-    train = _sample(examples, config.share, config.seed)
+    train = _sample(kind.for_training(examples, settings), config.share, config.seed)
     dev = kind.read(config.dev, {**settings, "phrases": None}, known=kind.file_labels(labels))
     logging.info(
         "%s training examples, %s held-out examples, %s labels.",
@@ -164,44 +170,50 @@ def _sizes(record: Mapping[str, Any]) -> str:
     return "{train:,} for training and {dev:,} held out".format(**record["examples"])
 
 
-def _train_epoch(
-    workdir: Path,
-    kind: TaskKind,
-    model: TaskModel,
-    train: Batches,
-    dev: Batches,
-    gold: Sequence[Any],
-    seed: int,
-    record: dict[str, Any],
-) -> None:
+class _Run(NamedTuple):
+    """What an epoch needs. `average` is None without a moving average of the weights."""
+
+    workdir: Path
+    kind: TaskKind
+    model: TaskModel
+    average: WeightAverage | None
+    train: Batches
+    dev: Batches
+    dev_examples: Sequence[Any]
+
+
+def _train_epoch(run: _Run, seed: int, record: dict[str, Any]) -> None:
     """Trains one epoch, scores the model on held-out examples, and saves both."""
-    epochs, best = record["epochs"], record["best"]
+    kind, epochs, best = run.kind, record["epochs"], record["best"]
     epoch = len(epochs) + 1
     started = time.monotonic()
-    loss = _fit_epoch(model, train, seed, epoch)
+    loss = _fit_epoch(run, seed, epoch)
     seconds = time.monotonic() - started
-    scores = kind.scores(gold, predict_batches(kind, model, dev))
-    score = scores[kind.metric]
-    logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, kind.metric, score)
-    entry = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
-    epochs.append(entry)
-    if best is None or _is_better(entry, epochs[best["epoch"] - 1], kind.metric):
-        record["best"] = {"epoch": epoch, "score": score, "dev": scores}
-        save_model(model, workdir / MODEL_FILE)
-    save_state(workdir, model, record)
-    _write_logs(workdir, record)
+    with run.average.applied() if run.average else contextlib.nullcontext():
+        predicted = predict_batches(kind, run.model, run.dev, run.dev_examples)
+        scores = kind.scores([kind.gold(example) for example in run.dev_examples], predicted)
+        entry = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
+        epochs.append(entry)
+        if best is None or _is_better(entry, epochs[best["epoch"] - 1], kind.metric):
+            record["best"] = {"epoch": epoch, "score": scores[kind.metric], "dev": scores}
+            save_model(run.model, run.workdir / MODEL_FILE)
+    logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, kind.metric, scores[kind.metric])
+    save_state(run.workdir, run.model, run.average, record)
+    _write_logs(run.workdir, record)
 
 
-def _fit_epoch(model: TaskModel, train: Batches, seed: int, epoch: int) -> float:
+def _fit_epoch(run: _Run, seed: int, epoch: int) -> float:
     """Trains one epoch, and returns the mean loss."""
-    with progress(len(train), f"epoch {epoch}", "steps") as meter:
+    with progress(len(run.train), f"epoch {epoch}", "steps") as meter:
 
         def on_batch_end(_, logs):
+            if run.average:
+                run.average.update()
             meter.note(f"loss {logs['loss']:.4f}")
             meter.update(1)
 
-        history = model.fit(
-            train.dataset(seed, epoch),
+        history = run.model.fit(
+            run.train.dataset(seed, epoch),
             shuffle=False,  # the dataset is shuffled
             verbose=0,
             callbacks=[keras.callbacks.LambdaCallback(on_train_batch_end=on_batch_end)],
@@ -213,6 +225,13 @@ def _fit_epoch(model: TaskModel, train: Batches, seed: int, epoch: int) -> float
             "and start again."
         )
     return loss
+
+
+def _new_optimizer(config: TaskConfig) -> keras.optimizers.Optimizer:
+    options = {"learning_rate": config.learning_rate, "global_clipnorm": config.clip_norm}
+    if config.optimizer == "adadelta":
+        return keras.optimizers.Adadelta(rho=0.95, epsilon=_ADADELTA_EPSILON, **options)
+    return keras.optimizers.Adam(**options)
 
 
 def _is_better(first: Mapping[str, Any], second: Mapping[str, Any], metric: str) -> bool:

@@ -17,6 +17,7 @@ import tensorflow as tf
 from elmo_tf.files import atomic_file
 from elmo_tf.settings import changed_settings, read_record
 from elmo_tf.tasks import TaskModel  # also registers all layers of saved models
+from elmo_tf.trainers.tasks.averaging import WeightAverage
 from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
 from elmo_tf.trainers.workdir import refuse_used_workdir
 
@@ -137,9 +138,11 @@ def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
         ) from None
 
 
-def save_state(workdir: Path, model: TaskModel, record: dict[str, Any]) -> None:
+def save_state(
+    workdir: Path, model: TaskModel, average: WeightAverage | None, record: dict[str, Any]
+) -> None:
     """Writes the state to resume from after an epoch."""
-    arrays = {str(i): np.asarray(variable) for i, variable in enumerate(_state(model))}
+    arrays = {str(i): np.asarray(variable) for i, variable in enumerate(_state(model, average))}
     with atomic_file(workdir / STATE_FILE) as part, open(part, "wb") as file:
         np.savez(file, record=np.array(json.dumps(record)), **arrays)
 
@@ -156,13 +159,13 @@ class SavedState:
         except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
             raise ValueError(f"Cannot resume: {path} is damaged: {error}") from None
 
-    def restore(self, model: TaskModel) -> None:
-        """Restores the weights of a model, its optimizer and its random state.
+    def restore(self, model: TaskModel, average: WeightAverage | None = None) -> None:
+        """Restores the weights of a model, their averages, its optimizer and its random state.
 
         Raises:
             ValueError: the state is that of another model.
         """
-        variables = _state(model)
+        variables = _state(model, average)
         shapes = [self._arrays[str(index)].shape for index in range(len(self._arrays))]
         if shapes != [tuple(variable.shape) for variable in variables]:
             raise ValueError(
@@ -179,13 +182,13 @@ def read_state(workdir: Path) -> SavedState | None:
     return SavedState(path) if path.is_file() else None
 
 
-def _state(model: TaskModel) -> list[keras.Variable]:
-    """The variables that training changes: weights, dropout seeds and those of the optimizer."""
+def _state(model: TaskModel, average: WeightAverage | None) -> list[keras.Variable]:
+    """The variables that training changes: weights, dropout seeds, optimizer and averages."""
     frozen = set()
     if model.elmo is not None and not model.elmo.trainable_bilm:
         frozen = {_identity(variable) for variable in model.elmo.bilm.weights}
     variables = [variable for variable in model.variables if _identity(variable) not in frozen]
-    return [*variables, *model.optimizer.variables]
+    return [*variables, *model.optimizer.variables, *(average.variables if average else ())]
 
 
 def _identity(variable: keras.Variable) -> Any:

@@ -78,7 +78,7 @@ def test_text_and_columns_are_told_apart(ner, tmp_path):
             if is_refused
             else nullcontext()
         ):
-            KINDS["pos"].read_texts(str(tmp_path / "text.txt"), BY_NAME, known)
+            KINDS["pos"].read_inputs(str(tmp_path / "text.txt"), BY_NAME, known)
 
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
     assert out.read_text().startswith("Anna\t")
@@ -100,9 +100,9 @@ def test_text_and_columns_are_told_apart(ner, tmp_path):
 def test_a_sentence_in_brackets_is_no_tree(content, texts, tmp_path):
     (tmp_path / "in.txt").write_text(content)
 
-    found = KINDS["sst"].read_texts(str(tmp_path / "in.txt"), BY_NAME, ["negative", "positive"])
+    found = KINDS["sst"].read_inputs(str(tmp_path / "in.txt"), BY_NAME, ["negative", "positive"])
 
-    assert [" ".join(tokens) for (tokens,) in found] == texts
+    assert [" ".join(example.tokens) for example in found] == texts
 
 
 @pytest.mark.usefixtures("eager_functions")
