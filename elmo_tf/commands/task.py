@@ -66,12 +66,18 @@ def _add_evaluate(add: Callable) -> None:
     )
     _add_workdir(parser)
     parser.add_argument("files", nargs="+", metavar="FILE", help="labelled files")
+    parser.add_argument(
+        "--output", metavar="FILE", help="write the predictions, as elmo-tf task predict does"
+    )
+    add_overwrite(parser)
 
 
 def _evaluate(arguments: Any) -> None:
     from elmo_tf.trainers.tasks.answering import evaluate_task
 
-    print_json(evaluate_task(arguments.workdir, arguments.files))
+    print_json(
+        evaluate_task(arguments.workdir, arguments.files, arguments.output, arguments.overwrite)
+    )
 
 
 def _add_predict(add: Callable) -> None:
@@ -86,13 +92,16 @@ def _add_predict(add: Callable) -> None:
         "input",
         metavar="INPUT",
         help="one tokenized sentence per line, or a file of the task, whose labels are ignored"
-        " (classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv)",
+        " (classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv; squad: JSON; srl: columns,"
+        " or lines of a predicate's index, from 0, and tokens; coref: columns, or text with an"
+        " empty line between documents)",
     )
     parser.add_argument(
         "output",
         metavar="OUTPUT",
         help="columns of tokens and tags (sst, classify: tab-separated labels and texts; "
-        "snli: JSON lines)",
+        "snli: JSON lines; squad: JSON of ids and answers; srl: columns of CoNLL-2005; coref: "
+        "columns with entities in brackets)",
     )
     add_input_columns(parser)
     add_overwrite(parser)

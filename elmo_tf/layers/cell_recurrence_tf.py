@@ -26,9 +26,8 @@ def cell_recurrence(
 
     TensorFlow's gradient of a loop adds a product with the size of `kernel` at every step. Here
     that gradient is one product over all tokens. As a cell is element-wise, its Jacobian is
-    diagonal: two vector-Jacobian products of the cell, for all tokens at once, compute all of it,
-    and the backward loop needs only a few multiplications by it, and the product with the
-    transposed kernel.
+    diagonal: one vector-Jacobian product per state, for all tokens at once, computes all of it, and
+    the backward loop needs only a few multiplications and the product with the transposed kernel.
 
     Args:
         cell: the cell.
@@ -99,55 +98,69 @@ def _backward(
 ):
     """Returns the gradients of x, the kernel, the initial state and, if there is one, the bias."""
     dtype, wide = x.dtype, at_least_32_bits(x.dtype)
-    units, num_states = kernel.shape[0], len(states)
-    num_x, num_a = cell.num_input_blocks, cell.num_state_blocks
+    units, num_states, num_blocks = kernel.shape[0], len(states), cell.num_state_blocks
+    x, activations = tf.cast(x, wide), stacked(activations)
     before = [
         tf.cast(stacked(shifted(first, state)), wide)
         for first, state in zip(initial_state, states, strict=True)
     ]
-    # jacobian[i]: of the new state i with respect to x, a and the old states, in one array
-    # (token, batch, (num_x + num_a + num_states) · units).
-    jacobian = _jacobian(cell, tf.cast(x, wide), stacked(activations), before)
-    if mask is not None:
-        jacobian = [tf.where(mask, each, 0.0) for each in jacobian]
-    of_x = [each[..., : num_x * units] for each in jacobian]
-    of_rest = [each[..., num_x * units :] for each in jacobian]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([x, activations, *before])
+        after = _step(cell, x, activations, before)
+    jacobian = [
+        _of_new_state(cell, number, tape.gradient(new, [activations, *before]), mask, dropout_mask)
+        for number, new in enumerate(after)
+    ]
     backward_kernel = transposed(kernel)
 
-    def step(carried, upstream, *tokens):
+    def step(of_new, upstream, *jacobian):
         """The gradients of the states before a token from those after it."""
-        of_rest, real = tokens[:num_states], tokens[num_states:]
-        carried = (carried[0] + tf.cast(upstream, wide), *carried[1:])
-        of_new = carried
-        if cell.drops_output:
-            of_new = (_times(carried[0], dropout_mask), *carried[1:])
+        of_new = (of_new[0] + tf.cast(upstream, wide), *of_new[1:])
         total = tf.add_n(
-            [j * tf.tile(d, [1, num_a + num_states]) for j, d in zip(of_rest, of_new, strict=True)]
+            [
+                each * tf.tile(gradient, [1, num_blocks + num_states])
+                for each, gradient in zip(jacobian, of_new, strict=True)
+            ]
         )
-        of_a, *old = tf.split(total, [num_a * units, *[units] * num_states], axis=-1)
-        product = tf.cast(tf.matmul(tf.cast(of_a, dtype), backward_kernel), wide)
+        of_activations, *old = tf.split(total, [num_blocks * units, *[units] * num_states], axis=-1)
+        product = tf.cast(tf.matmul(tf.cast(of_activations, dtype), backward_kernel), wide)
         old[0] += product if cell.drops_output else _times(product, dropout_mask)
-        if real:  # the state passes masked tokens unchanged, and their Jacobian is 0
-            old = [o + tf.where(real[0], 0.0, d) for o, d in zip(old, carried, strict=True)]
-        return tuple(old), (*of_new, of_a)
+        return tuple(old), of_new
 
-    of_state = tf.TensorSpec(initial_state[0].shape, wide)
-    specs = [of_state] * num_states
-    specs.append(tf.TensorSpec((of_state.shape[0], num_a * units), wide))
-    sequences = [upstream, *of_rest] if mask is None else [upstream, *of_rest, mask]
-    (*of_new, of_a), of_initial = scan(
-        step,
-        sequences,
-        tuple(tf.zeros_like(s, wide) for s in initial_state),
-        specs,
-        reverse=True,
-    )
-    of_new, of_a = [stacked(each) for each in of_new], flat(stacked(of_a))
-    of_x = tf.add_n([j * tf.tile(d, [1, 1, num_x]) for j, d in zip(of_x, of_new, strict=True)])
+    zeros = tuple(tf.zeros_like(state, wide) for state in initial_state)
+    specs = [tf.TensorSpec(state.shape, wide) for state in initial_state]
+    of_new, of_initial = scan(step, [upstream, *jacobian], zeros, specs, reverse=True)
+    of_new = [stacked(gradient) for gradient in of_new]
+    if mask is not None:
+        of_new = [tf.where(mask, gradient, 0.0) for gradient in of_new]
+    if cell.drops_output:
+        of_new[0] = _times(of_new[0], dropout_mask)
+    of_x, of_activations = tape.gradient(after, [x, activations], of_new)
     h = before[0] if cell.drops_output else _times(before[0], dropout_mask)
-    of_kernel = tf.matmul(tf.cast(flat(h), dtype), tf.cast(of_a, dtype), transpose_a=True)
-    of_bias = [] if bias is None else [tf.reduce_sum(of_a, axis=0)]
-    return [of_x, of_kernel, *of_initial, *of_bias]
+    left, right = (tf.cast(flat(each), dtype) for each in (h, of_activations))
+    of_bias = [] if bias is None else [tf.reduce_sum(of_activations, axis=(0, 1))]
+    return [of_x, tf.matmul(left, right, transpose_a=True), *of_initial, *of_bias]
+
+
+def _of_new_state(cell, number, derivatives, mask, dropout_mask):
+    """The derivatives of a new state by the activations and the old states, concatenated.
+
+    Args:
+        number: index of the new state.
+        derivatives: float (token, batch, feature), of the cell, or None for 0.
+    """
+    of_activations, *of_states = derivatives
+    units = of_activations.shape[-1] // cell.num_state_blocks
+    of_states = [tf.zeros_like(of_activations[..., :units]) if d is None else d for d in of_states]
+    joint = tf.concat([of_activations, *of_states], axis=-1)
+    num_parts = cell.num_state_blocks + len(of_states)
+    if cell.drops_output and number == 0 and dropout_mask is not None:
+        joint *= tf.cast(tf.tile(dropout_mask, [1, num_parts]), joint.dtype)
+    if mask is None:
+        return joint
+    # Masked tokens do not change the state.
+    unchanged = tf.one_hot(cell.num_state_blocks + number, num_parts, dtype=joint.dtype)
+    return tf.where(mask, joint, tf.repeat(unchanged, units))
 
 
 def _step(cell: Cell, x: tf.Tensor, a: tf.Tensor, states: Any) -> tuple:
@@ -156,18 +169,6 @@ def _step(cell: Cell, x: tf.Tensor, a: tf.Tensor, states: Any) -> tuple:
     a = tf.split(a, cell.num_state_blocks, axis=-1)
     h, c = cell.step(x, a, *states, *([] if cell.has_cell_state else [None]))
     return (h, c) if cell.has_cell_state else (h,)
-
-
-def _jacobian(cell: Cell, x: tf.Tensor, a: tf.Tensor, states: list[tf.Tensor]) -> list[tf.Tensor]:
-    """The diagonals of the derivatives of each new state, concatenated over [x, a, states]."""
-    sources = [x, a, *states]
-    with tf.GradientTape(persistent=True) as tape:
-        tape.watch(sources)
-        new = _step(cell, x, a, states)
-    return [
-        tf.concat(tape.gradient(each, sources, unconnected_gradients="zero"), axis=-1)
-        for each in new
-    ]
 
 
 def _times(values: tf.Tensor, dropout_mask: tf.Tensor | None) -> tf.Tensor:

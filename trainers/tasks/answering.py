@@ -74,13 +74,18 @@ def predict_task(
 
     For "ner" and "pos", the output has one token and its tag per line, with an empty line after
     each sentence; for "sst" and "classify", a label, a tab and the text per line; for "snli", JSON
-    lines with `sentence1`, `sentence2` and `label`.
+    lines with `sentence1`, `sentence2` and `label`; for "squad", a JSON object from ids to answers;
+    for "srl", a token, its roleset (or the token itself) if it is a predicate, and one column of
+    brackets per predicate, as in CoNLL-2005; for "coref", document, part, number of the token,
+    token, and the brackets of entities.
 
     Args:
         workdir: the work directory of `train_task`.
         input: text (one tokenized sentence per line) or CoNLL columns; for "sst" also trees, for
-            "classify" also `.tsv` and `.csv`, see `read_labelled`; for "snli" see `read_pairs`.
-            Labels in it are ignored.
+            "classify" also `.tsv` and `.csv`, see `read_labelled`; for "snli" see `read_pairs`,
+            for "squad" `read_questions`; for "srl" columns, see `read_propositions`, or lines, see
+            `read_proposition_lines`; for "coref" columns, see `read_documents`, or text with an
+            empty line between documents. Labels in it are ignored.
         output: the file to write.
         format: "text", "conll" or "conllu". None goes by the name of the input.
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.

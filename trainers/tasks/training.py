@@ -139,7 +139,8 @@ def _read_examples(config: TaskConfig, kind: TaskKind) -> _Examples:
         "%s training examples, %s held-out examples, %s labels.",
         *(f"{len(part):,}" for part in (train, dev, labels)),
     )
-    kind.scores(*[[kind.gold(dev[0])]] * 2)  # fails now if a package for the scores is missing
+    # Fails now if a package for the scores is missing.
+    kind.scores([kind.gold(dev[0])], [kind.perfect_prediction(dev[0])])
     return _Examples(examples, train, dev, labels)
 
 

@@ -13,6 +13,7 @@ from elmo_tf.evaluation.task_scores import label_scores
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.task_model import LabelModel, TaskModel
 from elmo_tf.text.sentence_files import Sentence, sentence_reader
+from elmo_tf.text.vocabulary import read_lines
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.examples import Batches, Layers
 
@@ -86,6 +87,10 @@ class TaskKind(abc.ABC):
     def gold(self, example: Any) -> Any:
         """The gold label or tags of an example."""
         return example[-1]
+
+    def perfect_prediction(self, example: Any) -> Any:
+        """A prediction that has the best score."""
+        return self.gold(example)
 
     def labels(self, examples: Sequence[Any]) -> list[str]:
         """The labels of a model that is trained on the examples."""
@@ -187,6 +192,11 @@ def _parsed_options(options: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             parsed[name] = value
     return parsed
+
+
+def first_line(path: str) -> str:
+    """The first line of a file that is not empty; "" without one."""
+    return next((line for line in read_lines(path) if line.strip()), "")
 
 
 def sentences_of(path: str, settings: Mapping[str, Any]) -> list[Sentence]:

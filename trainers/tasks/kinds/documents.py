@@ -1,0 +1,129 @@
+"""Coreference: the mentions of a document that mean the same entity."""
+
+import itertools
+from typing import Any, ClassVar
+
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.evaluation.coreference_scores import coreference_scores
+from elmo_tf.tasks import CoreferenceModel
+from elmo_tf.tasks.data.coreference import Document, coreference_column, read_documents
+from elmo_tf.text.batches import rounded_length
+from elmo_tf.trainers.tasks.examples import Batch, Batches, padded_strings
+from elmo_tf.trainers.tasks.kinds.base import TaskKind, first_line, sentences_of
+
+
+class Coreference(TaskKind):
+    """Documents with the mentions of their entities."""
+
+    models: ClassVar = {"coref": CoreferenceModel}
+    metric = "average"
+
+    def _read(self, path, settings, known):
+        return read_documents(path)
+
+    def read_inputs(self, path, settings, known):
+        is_text = not first_line(path).startswith("#begin")
+        if settings["format"] is not None:
+            is_text = settings["format"] == "text"
+        return _text_documents(path, settings) if is_text else read_documents(path)
+
+    def texts(self, example):
+        return tuple(example.sentences)
+
+    def labels(self, examples):
+        return []
+
+    def training_batches(self, model, examples, config, layers):
+        return DocumentBatches(model, examples, layers, config.window)
+
+    def batches(self, model, examples, batch_size, layers=None):
+        return DocumentBatches(model, examples, layers)
+
+    def predict(self, model, inputs, examples):
+        return [model.entities(inputs)]
+
+    def scores(self, gold, predicted):
+        return coreference_scores(gold, predicted)
+
+    def lines(self, examples, predicted):
+        for document, entities in zip(examples, predicted, strict=True):
+            yield f"#begin document ({document.name}); part {document.part or '000'}"
+            columns = coreference_column(entities, document.sentences)
+            for tokens, cells in zip(document.sentences, columns, strict=True):
+                for number, (token, cell) in enumerate(zip(tokens, cells, strict=True)):
+                    yield f"{document.name}\t{document.part or 0}\t{number}\t{token}\t{cell}"
+                yield ""
+            yield "#end document"
+
+    def read_predictions(self, path, examples):
+        return [document.entities for document in read_documents(path)]
+
+
+class DocumentBatches(Batches):
+    """Batches of one document, whose rows are its sentences.
+
+    Args:
+        model: a `CoreferenceModel`.
+        documents: the documents.
+        layers: see `Batches`.
+        window: int >= 1 or None. Training reads as many sentences of a document, from a random
+            one, and the mentions in them. None reads whole documents, without targets. Defaults to
+            None.
+    """
+
+    def __init__(self, model, documents, layers=None, window=None):
+        super().__init__(model, [document.sentences for document in documents], None, 1, layers)
+        self._documents = documents
+        self._window = window
+
+    def _batch(self, indices, rng=None):
+        document = self._documents[indices[0]]
+        if self._window is None:
+            return Batch(self._inputs(document), None, indices)
+        num_starts = max(len(document.sentences) - self._window, 0) + 1
+        first = rng.integers(num_starts)
+        part = part_of_document(document, first, first + self._window)
+        mentions = [
+            (*mention, number) for number, entity in enumerate(part.entities) for mention in entity
+        ]
+        return Batch(self._inputs(part), np.array(mentions, np.int32).reshape(-1, 3), indices)
+
+    def _inputs(self, document: Document) -> dict[str, Any]:
+        inputs: dict[str, Any] = {}
+        self._add_text(inputs, self._model.texts[0], document.sentences)
+        length = rounded_length(max(map(len, document.sentences)))
+        speakers = document.speakers or [[]] * len(document.sentences)
+        inputs["speakers"] = padded_strings(speakers, length)
+        inputs["genre"] = tf.constant(document.name.partition("/")[0])
+        return inputs
+
+
+def part_of_document(document: Document, start: int, end: int) -> Document:
+    """The sentences from `start` up to, excluding, `end`, and the mentions in them."""
+    ends = list(itertools.accumulate(map(len, document.sentences)))
+    first = ends[start - 1] if start else 0
+    stop = ends[min(end, len(ends)) - 1]
+    entities = [
+        [(begin - first, last - first) for begin, last in entity if first <= begin and last < stop]
+        for entity in document.entities
+    ]
+    return document._replace(
+        sentences=document.sentences[start:end],
+        speakers=document.speakers and document.speakers[start:end],
+        entities=[entity for entity in entities if entity],
+    )
+
+
+def _text_documents(path: str, settings: dict[str, Any]) -> list[Document]:
+    """Documents with one sentence per line, and an empty line between documents."""
+    documents: list[Document] = []
+    sentences = sentences_of(path, {**settings, "format": "text"})
+    for has_tokens, group in itertools.groupby(sentences, key=lambda one: bool(one.tokens)):
+        if has_tokens:
+            lines = [sentence.tokens for sentence in group]
+            documents.append(Document(f"document_{len(documents)}", "", lines, None, []))
+    if not documents:
+        raise ValueError(f"{path} has no documents.")
+    return documents

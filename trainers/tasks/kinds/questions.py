@@ -1,0 +1,78 @@
+"""Question answering: the answer to a question is a part of a passage."""
+
+import json
+from typing import Any, ClassVar
+
+import numpy as np
+from absl import logging
+
+from elmo_tf.evaluation.answer_scores import answer_scores
+from elmo_tf.tasks import BiDAF
+from elmo_tf.tasks.data.questions import Question, read_questions
+from elmo_tf.trainers.tasks.kinds.base import TaskKind
+
+
+class QuestionAnswering(TaskKind):
+    """Questions on passages, with their answers."""
+
+    models: ClassVar = {"bidaf": BiDAF}
+    metric = "f1"
+
+    def _read(self, path, settings, known):
+        questions = read_questions(path)
+        for question in questions:
+            if not question.answers:
+                raise ValueError(f"{path}, question {question.id!r} has no answer.")
+        return questions
+
+    def read_inputs(self, path, settings, known):
+        if settings["format"] is not None or settings["token_column"] is not None:
+            raise ValueError("`format` and `token_column` are not for files of questions.")
+        return read_questions(path)
+
+    def for_training(self, examples, settings):
+        limit = settings["max_tokens"]
+        if limit is None:
+            return examples
+        kept = [question for question in examples if len(question.passage_tokens) <= limit]
+        logging.info(
+            "%s of %s questions are left out: their passages have more than %s tokens.",
+            *(f"{number:,}" for number in (len(examples) - len(kept), len(examples), limit)),
+        )
+        return kept
+
+    def texts(self, example):
+        return (example.passage_tokens, example.question_tokens)
+
+    def gold(self, example):
+        return example.answers
+
+    def perfect_prediction(self, example):
+        return example.answers[0]
+
+    def labels(self, examples):
+        return []
+
+    def target(self, model, example):
+        return np.array(example.answer_spans, np.int32)
+
+    def predict(self, model, inputs, examples):
+        spans = model.answer_spans(inputs)
+        return [_text(one, *span) for one, span in zip(examples, spans, strict=True)]
+
+    def scores(self, gold, predicted):
+        return answer_scores(gold, predicted)
+
+    def lines(self, examples, predicted):
+        answers = {one.id: text for one, text in zip(examples, predicted, strict=True)}
+        yield json.dumps(answers, ensure_ascii=False)
+
+    def read_predictions(self, path, examples):
+        answers: dict[str, Any] = json.loads(path.read_bytes())
+        return [answers[question.id] for question in examples]
+
+
+def _text(question: Question, first: int, last: int) -> str:
+    """The text of the passage from the first token to the last."""
+    offsets = question.passage_offsets
+    return question.passage[offsets[first][0] : offsets[last][1]]

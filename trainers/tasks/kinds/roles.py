@@ -1,0 +1,99 @@
+"""Semantic role labelling: the roles of tokens for one predicate of their sentence."""
+
+import itertools
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from absl import logging
+
+from elmo_tf.evaluation.role_scores import role_scores
+from elmo_tf.tasks import SRLTagger
+from elmo_tf.tasks.data.propositions import (
+    NO_PREDICATE,
+    Proposition,
+    brackets_of_bio,
+    read_proposition_lines,
+    read_propositions,
+)
+from elmo_tf.tasks.data.tag_schemes import scheme_tags
+from elmo_tf.trainers.tasks.kinds.base import TaskKind, first_line
+
+_MAX_TOKENS = 100  # He et al. 2017
+
+
+class SemanticRoles(TaskKind):
+    """Predicates in their sentences, with one BIO tag per token."""
+
+    models: ClassVar = {"srl": SRLTagger}
+    metric = "f1"
+
+    def _read(self, path, settings, known):
+        # Roles that the model does not know are allowed, and count as missed.
+        propositions = _read(path, settings)
+        for proposition in propositions:
+            if not proposition.tags:
+                sentence = " ".join(proposition.tokens)[:80]
+                raise ValueError(f"{path}: a proposition has no roles: {sentence!r}.")
+        return propositions
+
+    def read_inputs(self, path, settings, known):
+        if settings["token_column"] is not None:
+            raise ValueError("`token_column` is not for files of propositions.")
+        return _read(path, settings)
+
+    def for_training(self, examples, settings):
+        limit = settings["max_tokens"] or _MAX_TOKENS
+        kept = [proposition for proposition in examples if len(proposition.tokens) <= limit]
+        if len(kept) < len(examples):
+            logging.info(
+                "%s of %s propositions are left out: they have more than %s tokens.",
+                *(f"{number:,}" for number in (len(examples) - len(kept), len(examples), limit)),
+            )
+        return kept
+
+    def features(self, example):
+        return {"predicate": example.predicate}
+
+    def gold(self, example):
+        return example.tags
+
+    def labels(self, examples):
+        return scheme_tags(_roles(example.tags for example in examples), "BIO")
+
+    def target(self, model, example):
+        return model.label_ids(example.tags)
+
+    def predict(self, model, inputs, examples):
+        return model.tag(inputs)
+
+    def scores(self, gold, predicted):
+        return role_scores(gold, predicted)
+
+    def lines(self, examples, predicted):
+        pairs = zip(examples, predicted, strict=True)
+        # Propositions of a sentence share their list of tokens.
+        for _, group in itertools.groupby(pairs, key=lambda pair: id(pair[0].tokens)):
+            propositions = sorted(group, key=lambda pair: pair[0].predicate)
+            tokens = propositions[0][0].tokens
+            rolesets = [NO_PREDICATE] * len(tokens)
+            for one, _ in propositions:
+                rolesets[one.predicate] = one.roleset or tokens[one.predicate]
+            columns = [brackets_of_bio(tags) for _, tags in propositions]
+            yield from map("\t".join, zip(tokens, rolesets, *columns, strict=True))
+            yield ""
+
+    def read_predictions(self, path, examples):
+        return [proposition.tags for proposition in read_propositions(path, "conll2005")]
+
+
+def _read(path: str, settings: Mapping[str, Any]) -> list[Proposition]:
+    """Reads columns, or lines that begin with the index of a predicate."""
+    fields = first_line(path).split()
+    is_line = bool(fields) and fields[0].isdecimal() and "*" not in fields[-1]
+    if settings["format"] is not None:
+        is_line = settings["format"] == "text"
+    return read_proposition_lines(path) if is_line else read_propositions(path)
+
+
+def _roles(tags: Iterable[list[str]]) -> list[str]:
+    return sorted({tag[2:] for each in tags for tag in each if tag != "O"})
