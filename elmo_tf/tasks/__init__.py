@@ -1,4 +1,4 @@
-"""Task models on top of a biLM: tagging, classification, entailment."""
+"""Task models on top of a biLM: tagging, semantic roles, classification, entailment."""
 
 from elmo_tf.tasks.bcn import BCN as BCN
 from elmo_tf.tasks.bilstm import BiLSTM as BiLSTM
@@ -10,5 +10,6 @@ from elmo_tf.tasks.embeddings import CharacterEmbedding as CharacterEmbedding
 from elmo_tf.tasks.embeddings import WordEmbedding as WordEmbedding
 from elmo_tf.tasks.esim import ESIM as ESIM
 from elmo_tf.tasks.maxout import Maxout as Maxout
+from elmo_tf.tasks.srl_tagger import SRLTagger as SRLTagger
 from elmo_tf.tasks.task_model import TaskModel as TaskModel
 from elmo_tf.tasks.token_vectors import TokenVectors as TokenVectors

@@ -1,4 +1,7 @@
-"""Linear-chain CRF: emission scores ─► likelihood of a tag sequence, and the best sequence."""
+"""Linear-chain CRF: emission scores ─► likelihood of a tag sequence, and the best sequence.
+
+With `zero_weights`, the functions decode for taggers that learn no transitions.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -64,7 +67,7 @@ class CRF(keras.layers.Layer):
         self.num_tags = num_tags
         self.constraints = None if constraints is None else TagConstraints(*constraints)
         if self.constraints is not None:
-            _check_constraints(self.constraints, num_tags)
+            check_constraints(self.constraints, num_tags)
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -83,7 +86,7 @@ class CRF(keras.layers.Layer):
         )
 
     def call(self, emissions, mask=None):
-        return _best_tags(*_padded(emissions, mask), self._allowed_weights())[:, :-1]
+        return best_tags(emissions, self.allowed_weights(), mask)
 
     def log_likelihood(self, emissions: Any, tags: Any, mask: Any = None) -> Any:
         """`log p(tags)` of each sentence.
@@ -112,7 +115,11 @@ class CRF(keras.layers.Layer):
         Returns:
             float32 (batch, token, tag); zeros at masked tokens.
         """
-        return _tag_marginals(*_padded(emissions, mask), self._allowed_weights())[:, :-1]
+        return tag_marginals(emissions, self.allowed_weights(), mask)
+
+    def allowed_weights(self) -> CRFWeights:
+        """The weights of the layer, restricted to the sequences that `constraints` allow."""
+        return constrained(self._weights(), self.constraints)
 
     def compute_mask(self, emissions, previous_mask=None):
         return previous_mask
@@ -124,17 +131,6 @@ class CRF(keras.layers.Layer):
         weights = (self.start, self.transitions, self.end)
         return CRFWeights(*(_wide(ops.convert_to_tensor(weight)) for weight in weights))
 
-    def _allowed_weights(self) -> CRFWeights:
-        weights = self._weights()
-        if self.constraints is None:
-            return weights
-        return CRFWeights(
-            *(
-                ops.where(ops.convert_to_tensor(allowed), weight, _FORBIDDEN)
-                for weight, allowed in zip(weights, self.constraints, strict=True)
-            )
-        )
-
     def get_config(self):
         constraints = self.constraints
         return {
@@ -144,7 +140,59 @@ class CRF(keras.layers.Layer):
         }
 
 
-def _check_constraints(constraints: TagConstraints, num_tags: int) -> None:
+def zero_weights(num_tags: int, dtype: str = "float32") -> CRFWeights:
+    """The weights of a chain that scores a sequence by its emissions only.
+
+    Args:
+        num_tags: int. Number of tags.
+        dtype: of the emissions. Narrower ones than float32 are computed in float32. Defaults to
+            "float32".
+    """
+    shapes = (num_tags,), (num_tags, num_tags), (num_tags,)
+    return CRFWeights(*(_wide(ops.zeros(shape, dtype)) for shape in shapes))
+
+
+def constrained(weights: CRFWeights, constraints: TagConstraints | None) -> CRFWeights:
+    """The weights, with a score below any other where `constraints` forbid a tag."""
+    if constraints is None:
+        return weights
+    return CRFWeights(
+        *(
+            ops.where(ops.convert_to_tensor(allowed), weight, _FORBIDDEN)
+            for weight, allowed in zip(weights, constraints, strict=True)
+        )
+    )
+
+
+def best_tags(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
+    """The tag sequence with the highest score (Viterbi algorithm).
+
+    Args:
+        emissions: float (batch, token, tag).
+        weights: the scores of the chain; `constrained` restricts them to allowed sequences.
+        mask: bool (batch, token) or None. True = a real token; padding follows the real tokens.
+            Defaults to None, all real.
+
+    Returns:
+        int32 (batch, token); 0 at masked tokens.
+    """
+    return _viterbi(*_padded(emissions, mask), weights)[:, :-1]
+
+
+def tag_marginals(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
+    """The probability of each tag at each token, over all sequences (forward-backward algorithm).
+
+    Args:
+        emissions, weights, mask: see `best_tags`.
+
+    Returns:
+        float32 (batch, token, tag); zeros at masked tokens.
+    """
+    return _forward_backward(*_padded(emissions, mask), weights)[:, :-1]
+
+
+def check_constraints(constraints: TagConstraints, num_tags: int) -> None:
+    """Checks that constraints are for `num_tags` tags and allow a sequence of every length."""
     sizes = {*map(len, constraints), *map(len, constraints.between)}
     if sizes != {num_tags}:
         raise ValueError(
@@ -185,8 +233,8 @@ def _log_normaliser(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
     return ops.where(ops.any(mask, axis=1), total, 0.0)
 
 
-def _tag_marginals(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The probability of each tag (forward-backward algorithm), float (batch, token, tag)."""
+def _forward_backward(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The probability of each tag, float (batch, token, tag)."""
 
     def step(after, token):
         emission, is_real = _split(token)
@@ -202,8 +250,8 @@ def _tag_marginals(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
     return ops.where(mask[..., None], probabilities, 0.0)
 
 
-def _best_tags(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The tag sequence with the highest score (Viterbi algorithm), int32 (batch, token)."""
+def _viterbi(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The tag sequence with the highest score, int32 (batch, token)."""
 
     def step(scores, token):
         emission, is_real = _split(token)

@@ -1,5 +1,9 @@
-"""CRFTagger: labels tokens, for example with parts of speech or named entities."""
+"""CRFTagger: labels tokens, for example with parts of speech or named entities.
 
+`Tagger` is the base class of models that label tokens.
+"""
+
+import abc
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +15,7 @@ from keras import ops
 from elmo_tf.config_checks import check_rate
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.tasks.bilstm import BiLSTM
-from elmo_tf.tasks.crf import CRF
+from elmo_tf.tasks.crf import CRF, CRFWeights, best_tags, tag_marginals
 from elmo_tf.tasks.data.tag_schemes import constraints_of
 from elmo_tf.tasks.task_model import LabelModel, label_indices
 from elmo_tf.text.inputs import checked, is_token
@@ -19,8 +23,81 @@ from elmo_tf.text.inputs import checked, is_token
 NO_TAG = -1  # of padding, in `y`
 
 
+class Tagger(LabelModel):
+    """The base class of task models that label tokens.
+
+    Call arguments:
+        inputs, training: see `TaskModel`. In `fit`, `y` is int (batch, token), indices into
+            `labels`, and -1 for padding.
+
+    Returns:
+        float (batch, token, label): the emissions, see `CRF`.
+    """
+
+    @abc.abstractmethod
+    def sequence_weights(self) -> CRFWeights:
+        """The scores of tag sequences, in addition to the emissions, that predictions use."""
+
+    def _checked_tags(self, y: Any, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:
+        """`y` as int32 (batch, token), checked in the graph against the tokens and the labels."""
+        tags = label_indices(y)
+        width, num_tokens = tf.shape(tags)[1], tf.shape(emissions)[1]
+        message = "`y` and the padded tokens must have the same width. Received"
+        tags = checked(tags, width == num_tokens, message, width, num_tokens)
+        in_range = tf.logical_and(tags >= NO_TAG, tags < len(self.labels))
+        message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}, or -1. Received"
+        tags = checked(tags, tf.reduce_all(in_range), message, tags)
+        if inputs is None:
+            return tags
+        has_tag, mask = tags != NO_TAG, is_token(self.named_inputs(inputs)["tokens"])
+        message = "`y` must be -1 for padding only. Tokens and tags per sentence"
+        counts = (tf.math.count_nonzero(each, axis=1) for each in (mask, has_tag))
+        return checked(tags, tf.reduce_all(has_tag == mask), message, *counts)
+
+    def predictions(self, inputs):
+        """See `TaskModel`.
+
+        Returns:
+            "tags", string (batch, token), `""` for padding; "probabilities", float (batch, token,
+            label), over the allowed sequences, zeros for padding; "sequence_len", int32 (batch,).
+        """
+        inputs = self.named_inputs(inputs)
+        emissions, mask = self(inputs), is_token(inputs["tokens"])
+        probabilities = tag_marginals(emissions, self.sequence_weights(), mask)
+        return {**self._best_tags(emissions, mask), "probabilities": probabilities}
+
+    def _best_tags(self, emissions: Any, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        best = best_tags(emissions, self.sequence_weights(), mask)
+        tags = tf.gather(tf.constant(self.labels), best)
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+        return {"tags": tf.where(mask, tags, ""), "sequence_len": lengths}
+
+    @functools.cached_property
+    def _compiled_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """`predictions` without the probabilities, which take longer than the tags."""
+        return self._traced(
+            lambda inputs: self._best_tags(self(inputs), is_token(inputs["tokens"]))
+        )
+
+    def tag(self, inputs: Any) -> list[list[str]]:
+        """Predicts the label of each token.
+
+        Args:
+            inputs: see the call.
+
+        Returns:
+            One list of labels per sentence.
+        """
+        found = self._compiled_tags(inputs)
+        lengths = found["sequence_len"].numpy()
+        return [
+            [tag.decode("utf-8") for tag in row[:length]]
+            for row, length in zip(found["tags"].numpy(), lengths, strict=True)
+        ]
+
+
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class CRFTagger(LabelModel):
+class CRFTagger(Tagger):
     """Labels tokens: two biLSTMs and a linear-chain CRF.
 
     `[embeddings; ELMo] ─► biLSTM ─► biLSTM ─► [; ELMo] ─► scores ─► CRF`, with dropout before each
@@ -91,63 +168,11 @@ class CRFTagger(LabelModel):
         return emissions
 
     def per_example_loss(self, y, outputs, inputs=None):
-        tags = self._checked_tags(label_indices(y), outputs, inputs)
+        tags = self._checked_tags(y, outputs, inputs)
         return -self.crf.log_likelihood(outputs, ops.maximum(tags, 0), ops.not_equal(tags, NO_TAG))
 
-    def _checked_tags(self, tags: tf.Tensor, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:
-        """`y`, checked in the graph against the tokens and the labels."""
-        width, num_tokens = tf.shape(tags)[1], tf.shape(emissions)[1]
-        message = "`y` and the padded tokens must have the same width. Received"
-        tags = checked(tags, width == num_tokens, message, width, num_tokens)
-        in_range = tf.logical_and(tags >= NO_TAG, tags < len(self.labels))
-        message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}, or -1. Received"
-        tags = checked(tags, tf.reduce_all(in_range), message, tags)
-        if inputs is None:
-            return tags
-        has_tag, mask = tags != NO_TAG, is_token(self.named_inputs(inputs)["tokens"])
-        message = "`y` must be -1 for padding only. Tokens and tags per sentence"
-        counts = (tf.math.count_nonzero(each, axis=1) for each in (mask, has_tag))
-        return checked(tags, tf.reduce_all(has_tag == mask), message, *counts)
-
-    def predictions(self, inputs):
-        """See `TaskModel`.
-
-        Returns:
-            "tags", string (batch, token), `""` for padding; "probabilities", float (batch, token,
-            label), over the allowed sequences, zeros for padding; "sequence_len", int32 (batch,).
-        """
-        inputs = self.named_inputs(inputs)
-        emissions, mask = self(inputs), is_token(inputs["tokens"])
-        probabilities = self.crf.marginals(emissions, mask)
-        return {**self._best_tags(emissions, mask), "probabilities": probabilities}
-
-    def _best_tags(self, emissions: Any, mask: tf.Tensor) -> dict[str, tf.Tensor]:
-        tags = tf.gather(tf.constant(self.labels), self.crf(emissions, mask=mask))
-        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
-        return {"tags": tf.where(mask, tags, ""), "sequence_len": lengths}
-
-    @functools.cached_property
-    def _compiled_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
-        """`predictions` without the probabilities, which take longer than the tags."""
-        return self._traced(
-            lambda inputs: self._best_tags(self(inputs), is_token(inputs["tokens"]))
-        )
-
-    def tag(self, inputs: Any) -> list[list[str]]:
-        """Predicts the label of each token.
-
-        Args:
-            inputs: see the call.
-
-        Returns:
-            One list of labels per sentence.
-        """
-        found = self._compiled_tags(inputs)
-        lengths = found["sequence_len"].numpy()
-        return [
-            [tag.decode("utf-8") for tag in row[:length]]
-            for row, length in zip(found["tags"].numpy(), lengths, strict=True)
-        ]
+    def sequence_weights(self):
+        return self.crf.allowed_weights()
 
     def get_config(self):
         return {

@@ -1,0 +1,58 @@
+"""The tagger of semantic roles: a sentence without padding and its predicate ─► scores ─► tags.
+
+Weights are named by the layers that hold them.
+"""
+
+import itertools
+
+import numpy as np
+
+from reference import cells
+
+
+def scores(vectors, output, predicate, weights):
+    """(token, feature) ─► (token, label). `output` is ELMo above the LSTMs, or None."""
+    other, own = weights["predicate_embedding/kernel"]
+    flags = [own if token == predicate else other for token in range(len(vectors))]
+    hidden = np.concatenate([vectors, flags], axis=-1)
+    layer = 0
+    while f"lstm_{layer}/kernel" in weights:
+        order = slice(None, None, -1 if layer % 2 else 1)
+        of_cell = {
+            name: weights[f"lstm_{layer}/{name}"] for name in ("kernel", "bias", "recurrent_kernel")
+        }
+        hidden = cells.sequence("highway_lstm", hidden[order], **of_cell)[order]
+        layer += 1
+    if output is not None:
+        hidden = np.concatenate([hidden, output], axis=-1)
+    return hidden @ weights["scores/kernel"] + weights["scores/bias"]
+
+
+def log_probabilities(scores):
+    return scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True)
+
+
+def loss(scores, tags):
+    """Of the indices of one sentence's tags."""
+    log_p = log_probabilities(scores)
+    return -sum(log_p[token, tag] for token, tag in enumerate(tags))
+
+
+def is_bio(tags):
+    before = ["O", *tags]
+    return all(
+        not tag.startswith("I-") or last in (f"B-{tag[2:]}", tag)
+        for last, tag in zip(before, tags, strict=False)
+    )
+
+
+def best(scores, labels):
+    """The BIO tags with the highest probability, and each tag's share of all BIO sequences."""
+    log_p = log_probabilities(scores)
+    found, shares = {}, np.zeros(log_p.shape)
+    for sequence in itertools.product(range(len(labels)), repeat=len(log_p)):
+        if is_bio([labels[tag] for tag in sequence]):
+            found[sequence] = sum(log_p[token, tag] for token, tag in enumerate(sequence))
+    for sequence, total in found.items():
+        shares[range(len(sequence)), sequence] += np.exp(total)
+    return [labels[tag] for tag in max(found, key=found.get)], shares / shares[0].sum()
