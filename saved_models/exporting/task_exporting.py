@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from elmo_tf.saved_models.exporting.verify import (
     compare_signatures,
     token_inputs,
 )
-from elmo_tf.tasks import TaskModel
+from elmo_tf.tasks import CoreferenceModel, SRLTagger, TaskModel
 
 LABELS_FILE = "labels.txt"
 _MEANINGS = {
@@ -31,7 +32,15 @@ _MEANINGS = {
     "probabilities": "of each label, in the order of assets/labels.txt",
     "sequence_len": "number of tokens of each sentence",
     "tags": 'the label of each token, padded with ""',
+    "answer": "the tokens of the answer, joined by spaces",
+    "answer_start": "index of the answer's first token in the passage, from 0",
+    "answer_end": "index of the answer's last token",
+    "probability": "of the answer, among all spans of the passage that may be one",
+    "mention_start": "index of a mention's first token in the document, from 0, padded with -1",
+    "mention_end": "index of a mention's last token, padded with -1",
+    "entity": "number of the entity of a mention, from 0, padded with -1",
 }
+_PREDICATE = 1  # of verification: each sentence has a token with this index
 
 
 def export_task(
@@ -69,8 +78,9 @@ def export_task(
         if model.elmo is not None:
             warn_of_layer_norm(model.elmo)
         with tempfile.TemporaryDirectory() as assets:
-            labels = "".join(f"{label}\n" for label in model.labels)
-            Path(assets, LABELS_FILE).write_text(labels, encoding="utf-8")
+            if model.labels:
+                labels = "".join(f"{label}\n" for label in model.labels)
+                Path(assets, LABELS_FILE).write_text(labels, encoding="utf-8")
             write_saved_model(exported, part, path, Path(assets))
         if check:
             compare_signatures(part, exported.signatures, _inputs(model), TOLERANCES["float32"])
@@ -80,7 +90,14 @@ def export_task(
 
 
 def _inputs(model: TaskModel) -> dict[str, dict[str, tf.Tensor]]:
-    if len(model.texts) == 1:
+    if isinstance(model, CoreferenceModel):
+        strings, others = tf.constant(["\n".join(SENTENCES), *SENTENCES]), {}
+    elif isinstance(model, SRLTagger):
+        sentences = [sentence for sentence in SENTENCES if len(sentence.split()) > _PREDICATE]
+        strings = tf.constant([f"{_PREDICATE} {sentence}" for sentence in sentences])
+        predicates = tf.fill((len(sentences),), _PREDICATE)
+        others = {"roles": {"strings": tf.constant(sentences), "predicate": predicates}}
+    elif len(model.texts) == 1:
         strings, others = tf.constant(SENTENCES), {"tokens": token_inputs()}
     else:
         pairs = list(zip(SENTENCES, SENTENCES[1:] + SENTENCES[:1], strict=True))
@@ -88,6 +105,12 @@ def _inputs(model: TaskModel) -> dict[str, dict[str, tf.Tensor]]:
         columns = zip(model.texts, zip(*pairs, strict=True), strict=True)
         others = {"pair": {name: tf.constant(texts) for name, texts in columns}}
     return {"default": {"strings": strings}, "serving_default": {"strings": strings}, **others}
+
+
+def _title(outputs: Mapping[str, Any]) -> str:
+    """What a model predicts."""
+    titles = {"tags": "labels of tokens", "answer": "an answer", "entity": "coreference"}
+    return next((title for name, title in titles.items() if name in outputs), "a label")
 
 
 def _card(exported: ExportedTask) -> str:
@@ -98,12 +121,12 @@ def _card(exported: ExportedTask) -> str:
         elmo = "at the input and the output"
     shape: list[tuple[str, Any]] = [
         ("model", type(model).__name__),
-        ("labels", ", ".join(model.labels)),
+        ("labels", ", ".join(model.labels) or "none"),
         ("ELMo", elmo),
         ("weights", f"{sum(int(weight.shape.num_elements()) for weight in exported.variables):,}"),
     ]
     paragraphs = [
-        f"# {type(model).__name__}: {'labels of tokens' if 'tags' in outputs else 'a label'}",
+        f"# {type(model).__name__}: {_title(outputs)}",
         f"Written by elmo_tf {__version__} with TensorFlow {tf.__version__}.",
         table(("property", "value"), shape),
         "## Signatures",
@@ -112,6 +135,13 @@ def _card(exported: ExportedTask) -> str:
     if len(model.texts) > 1:
         texts = " and a ".join(model.texts)
         paragraphs.append(f"Each of `strings` is a {texts}, with a tab between them.")
+    if isinstance(model, SRLTagger):
+        paragraphs.append(
+            "Each of `strings` of the default signature is the index of the predicate's token, from "
+            "0, and the sentence, such as `1 Cats chase mice .`"
+        )
+    if isinstance(model, CoreferenceModel):
+        paragraphs.append("Each of `strings` is a document with one sentence per line.")
     paragraphs += [
         "All signatures return these outputs:",
         table(

@@ -1,25 +1,30 @@
 """The signatures and outputs of an exported task model."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import tensorflow as tf
 
 from elmo_tf.saved_models.exporting.signatures import SENTENCES, SEQUENCE_LEN, TOKENS
-from elmo_tf.tasks import TaskModel
+from elmo_tf.tasks import CoreferenceModel, SRLTagger, TaskModel
 from elmo_tf.text.inputs import checked, is_token, row_lengths
 
 PAIR_SEPARATOR = "\t"
+MENTION_OUTPUTS = ("mention_start", "mention_end", "entity")
+_INDEX_AND_SENTENCE = r"(?s)\s*(\d{1,9})\s+(.*)"
 
 
 class ExportedTask(tf.train.Checkpoint):
     """A task model as functions and raw variables that TensorFlow can save.
 
     `serving_default` and `default` take `strings` (batch,), sentences that are split like
-    `str.split()`. A model of two texts takes both in one string, separated by a tab, or separately
-    by the signature `pair`, such as `premise` and `hypothesis`. `tokens` takes `tokens`
-    (batch, token) padded with `""`, and `sequence_len` (batch,). The outputs are those of
-    `TaskModel.predictions`.
+    `str.split()`. `tokens` takes `tokens` (batch, token) padded with `""`, and `sequence_len`
+    (batch,). A model of two texts takes both in one string, separated by a tab, or separately by
+    the signature `pair`, such as `premise` and `hypothesis`. A string for an `SRLTagger` begins
+    with the index of the predicate, from 0; the signature `roles` takes it separately. A string for
+    a `CoreferenceModel` is a document with one sentence per line. The outputs are those of
+    `TaskModel.predictions`, with those of documents padded with -1.
 
     Args:
         model: a `TaskModel`.
@@ -55,30 +60,66 @@ class ExportedTask(tf.train.Checkpoint):
     def _signatures(self) -> dict[str, Any]:
         of_strings = tf.function(self._of_strings, [SENTENCES], autograph=False)
         signatures = {"default": of_strings, "serving_default": of_strings}
+        predictions = self.model.predictions
+        if isinstance(self.model, CoreferenceModel):
+            return signatures
+        if isinstance(self.model, SRLTagger):
+            of_roles = tf.function(
+                lambda strings, predicate: predictions((strings, predicate)),
+                [SENTENCES, tf.TensorSpec((None,), tf.int32, name="predicate")],
+                autograph=False,
+            )
+            return {**signatures, "roles": of_roles}
         if len(self.model.texts) == 1:
-            return {
-                **signatures,
-                "tokens": tf.function(self._of_tokens, [TOKENS, SEQUENCE_LEN], autograph=False),
-            }
-        of_pair = tf.function(lambda **texts: self.model.predictions(texts), autograph=False)
+            of_tokens = tf.function(self._of_tokens, [TOKENS, SEQUENCE_LEN], autograph=False)
+            return {**signatures, "tokens": of_tokens}
+        of_pair = tf.function(lambda **texts: predictions(texts), autograph=False)
         specs = {name: tf.TensorSpec((None,), tf.string, name=name) for name in self.model.texts}
         return {**signatures, "pair": of_pair.get_concrete_function(**specs)}
 
     def _of_strings(self, strings: tf.Tensor) -> dict[str, tf.Tensor]:
-        names = self.model.texts
-        if len(names) == 1:
-            return self.model.predictions(strings)
-        texts = tf.strings.split(strings, PAIR_SEPARATOR)
-        are_pairs = tf.reduce_all(texts.row_lengths() == len(names))
-        message = f"Each string must be a {' and a '.join(names)} with one tab between them, not"
-        checked_texts = checked(texts.flat_values, are_pairs, message, strings)
-        columns = tf.unstack(tf.reshape(checked_texts, (-1, len(names))), axis=1)
-        return self.model.predictions(tuple(columns))
+        model = self.model
+        if isinstance(model, CoreferenceModel):
+            return _of_documents(model, strings)
+        if isinstance(model, SRLTagger):
+            return model.predictions(_split_predicates(strings))
+        if len(model.texts) > 1:
+            return model.predictions(_split_texts(strings, model.texts))
+        return model.predictions(strings)
 
     def _of_tokens(self, tokens: tf.Tensor, sequence_len: tf.Tensor) -> dict[str, tf.Tensor]:
         lengths = row_lengths(is_token(tokens), sequence_len)
         real = tf.sequence_mask(lengths, tf.shape(tokens)[1])
         return self.model.predictions(tf.where(real, tokens, ""))
+
+
+def _split_texts(strings: tf.Tensor, names: Sequence[str]) -> tuple[tf.Tensor, ...]:
+    texts = tf.strings.split(strings, PAIR_SEPARATOR)
+    are_complete = tf.reduce_all(texts.row_lengths() == len(names))
+    message = f"Each string must be a {' and a '.join(names)} with one tab between them, not"
+    checked_texts = checked(texts.flat_values, are_complete, message, strings)
+    return tuple(tf.unstack(tf.reshape(checked_texts, (-1, len(names))), axis=1))
+
+
+def _split_predicates(strings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Splits "2 My cats love hats ." into the sentence and 2."""
+    are_complete = tf.reduce_all(tf.strings.regex_full_match(strings, _INDEX_AND_SENTENCE))
+    message = "Each string must be the index of a token, from 0, and a sentence, not"
+    strings = checked(strings, are_complete, message, strings)
+    predicates = tf.strings.regex_replace(strings, _INDEX_AND_SENTENCE, r"\1")
+    sentences = tf.strings.regex_replace(strings, _INDEX_AND_SENTENCE, r"\2")
+    return sentences, tf.strings.to_number(predicates, tf.int32)
+
+
+def _of_documents(model: CoreferenceModel, documents: tf.Tensor) -> dict[str, tf.Tensor]:
+    """The predictions for documents, each on its own, padded with -1."""
+    of_mentions = tf.RaggedTensorSpec((None,), tf.int32, ragged_rank=0)
+    found = tf.map_fn(
+        lambda document: model.predictions(tf.strings.split(document, "\n")),
+        documents,
+        fn_output_signature={name: of_mentions for name in MENTION_OUTPUTS},
+    )
+    return {name: values.to_tensor(-1) for name, values in found.items()}
 
 
 def _tables(model: TaskModel) -> list[Any]:

@@ -1,0 +1,53 @@
+"""Trains a model of semantic roles (SRLTagger) on word vectors and ELMo.
+
+    python examples/label_roles.py --train train.gold_conll --dev dev.gold_conll
+
+Requires the extra `tasks`: pip install 'elmo_tf[tasks]'
+"""
+
+import argparse
+
+import keras
+import tensorflow as tf
+
+from elmo_tf import Elmo
+from elmo_tf.evaluation.role_scores import role_scores
+from elmo_tf.tasks import SRLTagger, WordEmbedding
+from elmo_tf.tasks.data.propositions import Proposition, read_propositions
+
+
+def new_model(train: list[Proposition], elmo: Elmo) -> SRLTagger:
+    """Returns a model for the words and roles of `train`."""
+    words = WordEmbedding.from_texts((one.tokens for one in train), 50)
+    roles = sorted({tag[2:] for one in train for tag in one.tags if tag != "O"})
+    labels = ["O", *(f"{letter}-{role}" for role in roles for letter in "BI")]
+    return SRLTagger(labels, [words], elmo, units=100, num_layers=4)
+
+
+def as_tensors(propositions: list[Proposition]) -> dict[str, tf.Tensor]:
+    """Tokens, string (proposition, token) padded with "", and the indices of the predicates."""
+    tokens = tf.ragged.constant([one.tokens for one in propositions]).to_tensor("")
+    return {"tokens": tokens, "predicate": tf.constant([one.predicate for one in propositions])}
+
+
+def main() -> None:
+    """Trains a model and prints its scores on held-out propositions."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--train", required=True, metavar="FILE", help="columns with roles")
+    parser.add_argument("--dev", required=True, metavar="FILE", help="held-out columns")
+    parser.add_argument("--elmo", default="small-en", help="checkpoint (default: small-en)")
+    parser.add_argument("--epochs", type=int, default=5, help="epochs (default: 5)")
+    arguments = parser.parse_args()
+    train, dev = (read_propositions(file) for file in (arguments.train, arguments.dev))
+    model = new_model(train, Elmo.from_pretrained(arguments.elmo, l2=0.001))
+    model.compile(keras.optimizers.Adam(0.001, global_clipnorm=1.0))
+    tags = tf.ragged.constant([model.label_ids(one.tags) for one in train]).to_tensor(-1)
+    model.fit(as_tensors(train), tags, batch_size=64, epochs=arguments.epochs, verbose=2)
+
+    predicted = model.tag(as_tensors(dev))
+    scores = role_scores([one.tags for one in dev], predicted)
+    print({name: scores[name] for name in ("precision", "recall", "f1")})
+
+
+if __name__ == "__main__":
+    main()
