@@ -22,11 +22,82 @@ PAIRS = [
     {"sentence1": "A dog", "sentence2": "A cat", "gold_label": "-"},
 ]
 REVIEWS = 'label,text\nbad,"a bad, bad film"\n\ngood,"a ""good"" film\nto see"\n'
+SQUAD = {
+    "version": "1.1",
+    "data": [
+        {
+            "title": "cats",
+            "paragraphs": [
+                {
+                    "context": "The cat, a small one, sat on the mat.\nBonn is small.",
+                    "qas": [
+                        {
+                            "id": "where",
+                            "question": "Where did the cat sit?",
+                            "answers": [
+                                {"text": "on the mat", "answer_start": 26},
+                                {"text": "the mat", "answer_start": 29},
+                            ],
+                        },
+                        {
+                            "id": "who",
+                            "question": "Who sat?",
+                            "answers": [{"text": "The cat", "answer_start": 0}],
+                        },
+                    ],
+                },
+                {
+                    "context": "Bonn",
+                    "qas": [
+                        {
+                            "id": "longer",
+                            "question": "Which small city is it?",
+                            "answers": [{"text": "Bonn", "answer_start": 0}],
+                        }
+                    ],
+                },
+            ],
+        }
+    ],
+}
+SRL = """Cats - (A0* (A0*
+love love (V*) *
+to - (A1* *)
+sleep sleep *) (V*)
+
+Nobody -
+there -
+
+Anna - (A0*)
+sings sing (V*)
+"""
+COREF = """#begin document (nw/cats); part 000
+nw/cats 0 0 Anna - - - - - she - (0)
+nw/cats 0 1 saw - - - - - she - -
+nw/cats 0 2 Bonn - - - - - she - (1)
+
+nw/cats 0 0 She - - - - - he - (0)
+nw/cats 0 1 likes - - - - - he - -
+nw/cats 0 2 the - - - - - he - (1
+nw/cats 0 3 city - - - - - he - 1)
+
+nw/cats 0 0 It - - - - - he - (1)
+nw/cats 0 1 rains - - - - - he - -
+
+#end document
+#begin document (bc/none); part 001
+bc/none 1 0 Rain - - - - - - - -
+
+#end document
+"""
 FILES = {
     "ner": ("ner.conll", NER),
     "pos": ("pos.conllu", "1\tthe\t_\tDET\n2\tcat\t_\tNOUN\n\n1\tsat\t_\tVERB\n"),
     "sst": ("sst.txt", TREES),
     "snli": ("snli.jsonl", "".join(json.dumps(pair) + "\n" for pair in PAIRS)),
     "classify": ("reviews.csv", REVIEWS),
+    "squad": ("squad.json", json.dumps(SQUAD)),
+    "srl": ("srl.props", SRL),
+    "coref": ("coref.conll", COREF),
 }
 SMALL = {"units": 6, "word_dim": 5, "learning_rate": 0.03, "dropout": 0.0, "batch_size": 2}

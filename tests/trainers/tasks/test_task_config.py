@@ -19,7 +19,10 @@ def test_files_are_several_and_the_model_is_the_usual_one():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"task": "qa"}, "`task` must be one of ner, pos, sst, snli, classify, squad, srl, coref. Received: 'qa'"),
+        (
+            {"task": "qa"},
+            "must be one of ner, pos, sst, snli, classify, squad, srl, coref. Received: 'qa'",
+        ),
         ({"train": ()}, "`train` must name at least one file"),
         ({"model": "bcn"}, "`model` must be one of crf. Received: 'bcn'"),
         ({"placement": "top"}, "`placement` must be one of input, output, both, none"),

@@ -1,0 +1,159 @@
+"""Answers, roles and coreference: training, scores from files, predictions and resuming."""
+
+import json
+
+import numpy as np
+import pytest
+
+from elmo_tf.tasks.data.coreference import read_documents
+from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
+from elmo_tf.trainers.tasks.kinds import KINDS
+from elmo_tf.trainers.tasks.kinds.documents import DocumentBatches, part_of_document
+from task_files import SQUAD
+
+SETTINGS = {
+    "squad": {"placement": "both", "optimizer": "adadelta", "ema": 0.9},
+    "srl": {"model_options": ["num_layers=2", "predicate_dim=3"]},
+    "coref": {"batch_size": 32, "model_options": ["mention_loss=1", "hidden_units=4"]},
+}
+
+
+@pytest.fixture(scope="module")
+def trained(run, tmp_path_factory):
+    """For each task, a work directory, its record, and that of a run that was interrupted."""
+    folder = tmp_path_factory.mktemp("structured")
+    found = {}
+    for task, settings in SETTINGS.items():
+        settings = {**settings, "dropout": 0.3, "elmo_dropout": 0.3}
+        whole = run(task, folder / task, epochs=2, **settings)
+        run(task, folder / f"{task}_parts", epochs=1, **settings)
+        parts = run(task, folder / f"{task}_parts", epochs=2, resume=True, **settings)
+        found[task] = (folder / task, whole, parts)
+    return found
+
+
+@pytest.mark.parametrize("task", SETTINGS)
+def test_a_resumed_run_has_the_losses_and_scores_of_an_uninterrupted_one(trained, task):
+    _, whole, parts = trained[task]
+
+    for name in ("loss", "dev"):
+        assert [each[name] for each in parts["epochs"]] == [each[name] for each in whole["epochs"]]
+    assert parts["best"] == whole["best"]
+
+
+@pytest.mark.parametrize("task", SETTINGS)
+def test_scores_are_those_of_the_written_file(trained, task, files, tmp_path):
+    workdir, record, _ = trained[task]
+    out = tmp_path / "predicted"
+
+    scores = evaluate_task(workdir, [files[task]], out)
+
+    assert scores == record["best"]["dev"]
+    predict_task(workdir, files[task], tmp_path / "again")
+    assert out.read_bytes() == (tmp_path / "again").read_bytes()
+    examples = KINDS[task].read([str(files[task])], record["settings"], None)
+    read = KINDS[task].read_predictions(out, examples)
+    assert KINDS[task].scores([KINDS[task].gold(example) for example in examples], read) == scores
+    with pytest.raises(FileExistsError, match="predicted"):
+        evaluate_task(workdir, [files[task]], out)
+
+
+def test_answers_are_parts_of_their_passages(trained, tmp_path):
+    questions = json.loads(json.dumps(SQUAD))
+    for paragraph in questions["data"][0]["paragraphs"]:
+        for question in paragraph["qas"]:
+            del question["answers"]
+    (tmp_path / "new.json").write_text(json.dumps(questions))
+
+    assert predict_task(trained["squad"][0], tmp_path / "new.json", tmp_path / "out.json") == 3
+
+    answers = json.loads((tmp_path / "out.json").read_text())
+    passage = SQUAD["data"][0]["paragraphs"][0]["context"]
+    assert answers.keys() == {"where", "who", "longer"}
+    assert answers["where"] in passage
+    assert answers["longer"] == "Bonn"
+    with pytest.raises(ValueError, match=r"question 'where' has no answer"):
+        evaluate_task(trained["squad"][0], [tmp_path / "new.json"])
+
+
+def test_roles_are_predicted_for_lines_with_the_index_of_a_predicate(trained, tmp_path):
+    (tmp_path / "in.txt").write_text("1 Cats love hats\n\n0 Sleep !\n")
+
+    assert predict_task(trained["srl"][0], tmp_path / "in.txt", tmp_path / "out.props") == 2
+
+    rows = [line.split("\t") for line in (tmp_path / "out.props").read_text().splitlines()]
+    assert [row[:2] for row in rows if row != [""]] == [
+        *(["Cats", "-"], ["love", "love"], ["hats", "-"]),
+        *(["Sleep", "Sleep"], ["!", "-"]),
+    ]
+
+
+def test_unknown_roles_count_as_missed(trained, tmp_path):
+    (tmp_path / "new.props").write_text("Cats - (NEW*)\nsleep sleep (V*)\n")
+
+    scores = evaluate_task(trained["srl"][0], [tmp_path / "new.props"])
+
+    assert (scores["recall"], scores["arguments"]) == (0, 1)
+
+
+def test_documents_are_predicted_from_text(trained, tmp_path):
+    (tmp_path / "in.txt").write_text("Anna saw Bonn .\nShe likes it .\n\nRain\n")
+
+    assert predict_task(trained["coref"][0], tmp_path / "in.txt", tmp_path / "out.conll") == 2
+
+    documents = read_documents(tmp_path / "out.conll")
+    assert [document.sentences for document in documents] == [
+        [["Anna", "saw", "Bonn", "."], ["She", "likes", "it", "."]],
+        [["Rain"]],
+    ]
+
+
+def test_a_window_has_the_mentions_within_it(files):
+    document = read_documents(files["coref"])[0]
+
+    part = part_of_document(document, 1, 3)
+
+    assert part.sentences == document.sentences[1:]
+    assert part.speakers == document.speakers[1:]
+    assert part.entities == [[(0, 0)], [(2, 3), (4, 4)]]
+
+
+def test_windows_are_drawn_anew_in_each_epoch(trained, files):
+    model = KINDS["coref"].models["coref"]
+
+    class Names:
+        texts, features, layers_name = model.texts, {}, model.layers_name
+
+    documents = read_documents(files["coref"])
+    batches = DocumentBatches(Names, documents, window=1)
+
+    def first_tokens(epoch):
+        return {
+            batch.inputs["tokens"].numpy()[0, 0]
+            for batch in batches.shuffled(0, epoch)
+            if batch.indices == [0]
+        }
+
+    drawn = [first_tokens(epoch) for epoch in range(12)]
+    assert set().union(*drawn) == {b"Anna", b"She", b"It"}
+    assert drawn == [first_tokens(epoch) for epoch in range(12)]
+
+
+def test_long_examples_are_left_out_of_training(files, caplog):
+    caplog.set_level("INFO", logger="absl")
+    settings = {"format": None, "token_column": None, "max_tokens": 3}
+    for task, number in (("squad", "2 of 3 questions"), ("srl", "2 of 3 propositions")):
+        kind = KINDS[task]
+        examples = kind.read([str(files[task])], settings, None)
+
+        assert len(kind.for_training(examples, settings)) == 1
+        assert f"{number} are left out" in caplog.text
+
+
+def test_one_of_several_answers_is_drawn(files):
+    question = KINDS["squad"].read([str(files["squad"])], {}, None)[0]
+
+    target = KINDS["squad"].target(None, question)
+
+    np.testing.assert_array_equal(target, question.answer_spans)
+    assert len(target) == 2
