@@ -1,6 +1,7 @@
 """Task models on top of a biLM: tagging, semantic roles, classification, entailment."""
 
 from elmo_tf.tasks.bcn import BCN as BCN
+from elmo_tf.tasks.bidaf import BiDAF as BiDAF
 from elmo_tf.tasks.bilstm import BiLSTM as BiLSTM
 from elmo_tf.tasks.bilstm import BiRNN as BiRNN
 from elmo_tf.tasks.bilstm_classifier import BiLSTMClassifier as BiLSTMClassifier

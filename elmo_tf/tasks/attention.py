@@ -2,25 +2,35 @@
 
 from typing import Any
 
+import keras
 from keras import ops
 
 # Below any score, and finite, so that a row without tokens has no NaN.
-_MASKED = -1e9
+MASKED_SCORE = -1e9
 
 
-def masked_softmax(scores: Any, mask: Any) -> Any:
+def masked_softmax(scores: Any, mask: Any, null_score: Any = None) -> Any:
     """Softmax over the real tokens of the last axis; zeros where there are none.
+
+    With a null score `β`, attention may also go to no token, and the weights sum to less than 1:
+    `p_j = exp(a_j) / (exp(β) + sum_k exp(a_k))`.
 
     Args:
         scores: float (…, token).
         mask: bool, broadcastable to `scores`. True = a real token.
+        null_score: float () or None. Defaults to None, no null score.
 
     Returns:
         float (…, token).
+
+    Source: the code of Clark and Gardner 2018 (document-qa), for the null score.
     """
-    scores = ops.where(mask, scores, ops.cast(_MASKED, scores.dtype))
+    scores = ops.where(mask, scores, ops.cast(MASKED_SCORE, scores.dtype))
     # Keras' softmax warns about an axis of size 1.
-    weights = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
+    total = ops.logsumexp(scores, axis=-1, keepdims=True)
+    if null_score is not None:  # log(exp(β) + exp(total)), without overflow
+        total = null_score + ops.softplus(total - null_score)
+    weights = ops.exp(scores - total)
     return ops.where(mask, weights, ops.zeros_like(weights))
 
 
@@ -37,3 +47,42 @@ def soft_alignment(vectors: Any, others: Any, others_mask: Any) -> Any:
     """
     scores = ops.matmul(vectors, ops.transpose(others, (0, 2, 1)))  # (batch, token, other token)
     return ops.matmul(masked_softmax(scores, others_mask[:, None, :]), others)
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class TrilinearSimilarity(keras.layers.Layer):
+    """The similarity of each token of a text to each token of another.
+
+    `a_tj = w_c · c_t + w_q · q_j + w_m · (c_t ⊙ q_j) + b`
+
+    Call arguments:
+        vectors: float (batch, token, feature). The `c_t`.
+        others: float (batch, other token, feature). The `q_j`.
+
+    Returns:
+        float (batch, token, other token).
+
+    Source: Seo et al. 2017, section 2; the bias is that of Clark and Gardner 2018.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def build(self, vectors_shape, others_shape):
+        self.kernel, self.other_kernel, self.product_kernel = (
+            self.add_weight(name=name, shape=(vectors_shape[-1],), initializer="glorot_uniform")
+            for name in ("kernel", "other_kernel", "product_kernel")
+        )
+        self.bias = self.add_weight(name="bias", shape=(), initializer="zeros")
+
+    def call(self, vectors, others):
+        own = ops.tensordot(vectors, self.kernel, axes=1) + self.bias  # (batch, token)
+        # One product for two terms: w_q · q_j + w_m · (c_t ⊙ q_j) = (w_q + w_m ⊙ c_t) · q_j.
+        products = ops.matmul(
+            self.other_kernel + self.product_kernel * vectors, ops.transpose(others, (0, 2, 1))
+        )
+        return own[..., None] + products
+
+    def compute_output_shape(self, vectors_shape, others_shape):
+        return (*vectors_shape[:-1], others_shape[1])
