@@ -6,16 +6,16 @@ The page calls the server's REST interface, like any other client.
 import json
 from collections.abc import Sequence
 from importlib import resources
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
+_FOLDER = resources.files("elmo_tf.saved_models.server").joinpath("page")
+_NAMES = frozenset(file.name for file in _FOLDER.iterdir())
 _CONTENT_TYPES = {
-    "index.html": "text/html; charset=utf-8",
-    "page.css": "text/css; charset=utf-8",
-    "page.js": "text/javascript; charset=utf-8",
-    "elements.js": "text/javascript; charset=utf-8",
-    "heat_maps.js": "text/javascript; charset=utf-8",
-    "vectors.js": "text/javascript; charset=utf-8",
-    "icon.svg": "image/svg+xml",
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
 # User input and model output cannot load scripts, styles or other resources.
 _HEADERS = {
@@ -47,9 +47,9 @@ def find(path: str, model_names: Sequence[str]) -> PageFile | None:
             json.dumps({"models": list(model_names)}).encode(),
             "application/json",
         )
-    elif name in _CONTENT_TYPES:
-        content_type = _CONTENT_TYPES[name]
-        content = resources.files("elmo_tf.saved_models.server").joinpath("page", name).read_bytes()
+    elif name in _NAMES:
+        content = _FOLDER.joinpath(name).read_bytes()
+        content_type = _CONTENT_TYPES[PurePosixPath(name).suffix]
     else:
         return None
     return PageFile(content, {"Content-Type": content_type, **_HEADERS})

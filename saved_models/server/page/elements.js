@@ -35,3 +35,15 @@ export function colour(made, similarity) {
 export function layerTitle(layer) {
   return element("h3", {}, element("code", {}, layer.name), " ", element("small", {}, layer.note));
 }
+
+/** Replaces the prediction of a task model. */
+export function showPrediction(hint, ...children) {
+  byId("prediction").replaceChildren(element("p", { className: "hint" }, hint), ...children);
+}
+
+/** Returns the list item of a span of tokens with its label below, or "" for none. */
+export function labelled(label, ...tokens) {
+  const item = element("li", {}, element("div", {}, ...tokens));
+  if (label) item.append(element("b", {}, label));
+  return item;
+}

@@ -1,46 +1,41 @@
-// The form, the tokens of both sentences, the nearest tokens, and the heat maps.
+// The choice of a model, its form, its results, and the address.
 
-import { byId, colour, element, layerTitle, tokenElement, formatted } from "./elements.js";
-import { showMaps } from "./heat_maps.js";
-import { ask, embed, similarities, split } from "./vectors.js";
+import { answers } from "./answers.js";
+import { byId, element } from "./elements.js";
+import { labels, pairLabels } from "./labels.js";
+import { mentions } from "./mentions.js";
+import { neighbours } from "./neighbours.js";
+import { roles } from "./roles.js";
+import { ask, signaturesOf, split } from "./server.js";
+import { tags } from "./tags.js";
 
-const MAX_TOKENS = 100;
-const NUM_NEIGHBOURS = 5;
-const EXAMPLES = {
-  bank: [
-    "They sat on the grassy bank of the river and watched the boats .",
-    "The bank lent them money to build a house on the south bank .",
-  ],
-  play: [
-    "The children play in the garden until it is dark .",
-    "He wrote a play about two actors who play chess .",
-  ],
-  light: [
-    "The light of the moon fell on the snow .",
-    "A light rain fell while the street light was out .",
-  ],
-};
+// The first one whose inputs and outputs a model has is shown. A kind has
+//   title, action, invitation: texts of the page;
+//   signature, inputs, outputs: those that the page uses;
+//   fields: [{name, label, rows, maxTokens, isOptional}, …], of the form;
+//   choice: the name of a selected token in the URL, or undefined;
+//   examples: {name: {field: text, choice: number from 1}};
+//   show(request): shows the results and returns the position of the selected token.
+const KINDS = [roles, answers, mentions, pairLabels, labels, tags, neighbours];
 
 let running = new AbortController(); // of the request in flight
-let shown = null; // {first, second: tokens, layers: from `embed`}
-let chosen = 0; // position of the selected token in the first sentence
+let kind = null; // of the selected model
+const state = {}; // the last texts and selected tokens, by their names in the URL
 
 begin();
 
 async function begin() {
   byId("form").addEventListener("submit", (event) => {
     event.preventDefault();
-    compare();
+    run();
   });
   byId("form").addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.target.tagName !== "TEXTAREA" || event.isComposing) return;
+    if (isLong(event.target) && !event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
-    compare();
+    run();
   });
-  byId("model").addEventListener("change", () => compare(chosen));
-  byId("examples").append(...Object.keys(EXAMPLES).map((word) =>
-    element("button", { type: "button", onclick: () => showExample(word) }, word),
-  ));
+  byId("model").addEventListener("change", () => openModel({ ...state, ...formTexts() }));
   try {
     const { models } = await ask("models.json", {});
     byId("model").replaceChildren(...models.map((name) => new Option(name)));
@@ -52,40 +47,104 @@ async function begin() {
   restoreState();
 }
 
-function showExample(word) {
-  [byId("first").value, byId("second").value] = EXAMPLES[word];
-  compare(split(EXAMPLES[word][0]).indexOf(word));
+/** Returns whether Enter starts a new line in a field. */
+function isLong({ rows }) {
+  return rows > 2;
 }
 
-/** Compares the sentences of the form. Without a position, a shared token is selected. */
-async function compare(position) {
+/** Shows the form of the selected model, filled from `given` or with an example, and its results. */
+function openModel(given) {
+  return latest(async (signal) => {
+    showKind(kindOf(await signaturesOf(byId("model").value, signal)));
+    const [example] = Object.values(kind.examples);
+    await fill(kind.fields[0].name in given ? given : example, signal);
+  });
+}
+
+function kindOf(signatures) {
+  const found = KINDS.find(({ signature, inputs, outputs }) => {
+    const has = signatures[signature];
+    const hasAll = (part, names) => names.every((name) => name in has[part]);
+    return has && hasAll("inputs", inputs) && hasAll("outputs", outputs);
+  });
+  if (found) return found;
+  const names = Object.keys(signatures).sort().join(", ");
+  byId("form").hidden = true;
+  kind = null;
+  throw new Error(
+    `This page cannot show the model ${byId("model").value}. It shows biLMs and task models that ` +
+    `elmo_tf exported. The signatures of this model: ${names || "none"}.`,
+  );
+}
+
+function showKind(found) {
+  if (found === kind) return;
+  kind = found;
+  byId("title").textContent = kind.title;
+  document.title = `${kind.title} · elmo_tf`;
+  byId("compare").textContent = kind.action;
+  byId("shortcut").textContent = `or press ${kind.fields.some(isLong) ? "Ctrl + Enter" : "Enter"}`;
+  byId("fields").replaceChildren(...kind.fields.map(({ name, label, rows = 2 }) =>
+    element("label", { htmlFor: name }, label,
+      element("textarea", { id: name, rows, spellcheck: false, dir: "auto" })),
+  ));
+  byId("examples").replaceChildren("Examples", ...Object.entries(kind.examples).map(
+    ([name, example]) => {
+      const onclick = () => latest((signal) => fill(example, signal));
+      return element("button", { type: "button", onclick }, name);
+    },
+  ));
+  byId("prediction").hidden = kind === neighbours;
+  byId("similarity").hidden = kind !== neighbours;
+  byId("results").hidden = true;
+  byId("form").hidden = false;
+}
+
+/** Fills the form and shows the results. */
+function fill(given, signal) {
+  for (const { name } of kind.fields) byId(name).value = given[name] ?? "";
+  return showResults(Number(given[kind.choice]) - 1, signal);
+}
+
+/** Shows the results for the form, with the selected token, if any, or one that the kind selects. */
+function run(choice) {
+  return latest((signal) => showResults(choice, signal));
+}
+
+/** Does `work` instead of what is in flight, and shows its error. */
+async function latest(work) {
   running.abort();
   running = new AbortController();
-  const { signal } = running;
-  const [first, second] = [split(byId("first").value), split(byId("second").value)];
-  const problem = problemOf(first, second);
-  showMessage(problem);
-  if (problem) return;
   document.body.ariaBusy = "true";
   try {
-    const layers = await embed(byId("model").value, first, second, signal);
-    shown = { first, second, layers };
-    showTokens();
-    choose(position in first ? position : sharedToken(first, second));
-    showMaps(first, layers);
-    byId("results").hidden = false;
+    await work(running.signal);
     document.body.ariaBusy = "false";
   } catch (error) {
     if (error.name !== "AbortError") showMessage(error.message); // aborted by a later request
   }
 }
 
-function problemOf(first, second) {
-  if (first.length === 0) return "The first sentence is empty. Enter a sentence to see its tokens.";
-  for (const [which, { length }] of [["first", first], ["second", second]]) {
-    if (length > MAX_TOKENS) {
-      return `The ${which} sentence has ${length} tokens. The maximum is ${MAX_TOKENS}.`;
-    }
+async function showResults(choice, signal) {
+  const texts = formTexts();
+  const model = byId("model").value;
+  const problem = problemOf(texts);
+  showMessage(problem);
+  if (problem) return;
+  const keep = (position) => saveState(model, texts, position);
+  keep(await kind.show({ model, texts, choice, choose: run, keep, signal }));
+  byId("results").hidden = false;
+}
+
+function formTexts() {
+  return Object.fromEntries((kind?.fields ?? []).map(({ name }) => [name, byId(name).value]));
+}
+
+function problemOf(texts) {
+  for (const { name, label, maxTokens = Infinity, isOptional = false } of kind.fields) {
+    const { length } = split(texts[name]);
+    const which = `The ${label.toLowerCase()}`;
+    if (length === 0 && !isOptional) return `${which} is empty. ${kind.invitation}`;
+    if (length > maxTokens) return `${which} has ${length} tokens. The maximum is ${maxTokens}.`;
   }
   return "";
 }
@@ -99,71 +158,19 @@ function showMessage(message) {
   document.body.ariaBusy = "false";
 }
 
-/** Returns the position of the longest shared token, or 0. */
-function sharedToken(first, second) {
-  const lengths = first.map((token) => (second.includes(token) ? token.length : 0));
-  return lengths.indexOf(Math.max(...lengths));
-}
-
-function showTokens() {
-  const item = (tag, token, position, properties = {}) => {
-    const number = element("small", {}, `${position + 1}`);
-    return element("li", {}, element(tag, properties, tokenElement(token), number));
-  };
-  byId("first-tokens").replaceChildren(...shown.first.map((token, position) =>
-    item("button", token, position, { type: "button", onclick: () => choose(position) }),
-  ));
-  byId("second-tokens").replaceChildren(
-    ...shown.second.map((token, position) => item("span", token, position)),
-  );
-}
-
-function choose(position) {
-  chosen = position;
-  for (const [index, button] of byId("first-tokens").querySelectorAll("button").entries()) {
-    button.ariaPressed = String(index === chosen);
-  }
-  byId("neighbours").replaceChildren(
-    ...(shown.second.length
-      ? shown.layers.map(neighbourList)
-      : [element("p", { className: "hint" }, "The second sentence is empty.")]),
-  );
-  saveState();
-}
-
-function neighbourList(layer) {
-  const [row] = similarities([layer.first[chosen]], layer.second);
-  const ranked = row.map((similarity, position) => ({ similarity, position }));
-  ranked.sort((a, b) => b.similarity - a.similarity); // stable
-  const items = ranked.slice(0, NUM_NEIGHBOURS).map(({ similarity, position }) =>
-    element("li", {},
-      element("span", { className: "token" },
-        tokenElement(shown.second[position]), element("small", {}, `${position + 1}`)),
-      element("span", { className: "number" }, formatted(similarity, 3)),
-      colour(element("span", { className: "bar" }), similarity),
-    ),
-  );
-  return element("section", { className: "card" }, layerTitle(layer), element("ol", {}, ...items));
-}
-
 /** Stores the state in the URL, for links. */
-function saveState() {
-  const state = new URLSearchParams({
-    model: byId("model").value,
-    first: byId("first").value,
-    second: byId("second").value,
-    token: chosen + 1,
-  });
-  history.replaceState(null, "", `#${state}`);
+function saveState(model, texts, position) {
+  const shown = { ...texts };
+  if (kind.choice) delete state[kind.choice];
+  if (position !== undefined) shown[kind.choice] = position + 1;
+  Object.assign(state, shown);
+  history.replaceState(null, "", `#${new URLSearchParams({ model, ...shown })}`);
 }
 
 /** Restores the state from the URL, or shows the first example. */
 function restoreState() {
-  const state = new URLSearchParams(location.hash.slice(1));
-  const [first, second] = state.has("first") ? [state.get("first"), ""] : EXAMPLES.bank;
-  byId("first").value = first;
-  byId("second").value = state.get("second") ?? second;
+  const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const names = [...byId("model").options].map((option) => option.value);
-  if (names.includes(state.get("model"))) byId("model").value = state.get("model");
-  compare(Number(state.get("token")) - 1);
+  if (names.includes(given.model)) byId("model").value = given.model;
+  openModel(given);
 }

@@ -1,38 +1,12 @@
-// Fetches the vectors of two sentences from the server's REST interface and computes cosines.
+// Fetches the vectors of two sentences from the server and computes cosines.
 
-// The white space of Python's str.split(): JavaScript's \s lacks five of these and adds U+FEFF.
-const WHITE_SPACE = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
+import { predict } from "./server.js";
 
 const LAYERS = [ // in this order: name of the output, description
   [/^word_emb$/, () => "context-independent"],
   [/^lstm_outputs(\d+)$/, (number) => `layer ${number}, in context`],
   [/^elmo(?:_\d+)?$/, () => "the mix of the layers"],
 ];
-
-/** Returns the tokens of a sentence. */
-export function split(sentence) {
-  return sentence.split(WHITE_SPACE).filter((token) => token !== "");
-}
-
-/** Returns the server's JSON. Throws an error with a message for the user. */
-export async function ask(path, options) {
-  let response, text;
-  try {
-    response = await fetch(path, options);
-    text = await response.text();
-  } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Error("The server does not answer. Is it still running?");
-  }
-  let answer;
-  try {
-    answer = JSON.parse(text);
-  } catch {
-    throw new Error(`The server's response is not JSON (HTTP status ${response.status}).`);
-  }
-  if (answer.error) throw new Error(`The server rejected the request: ${answer.error}`);
-  return answer;
-}
 
 /** Returns [{name, note, first, second}, …]: per layer, the vectors of both sentences. */
 export async function embed(model, first, second, signal) {
@@ -42,9 +16,7 @@ export async function embed(model, first, second, signal) {
     tokens: [padded(first), padded(second)],
     sequence_len: [first.length, second.length],
   };
-  const body = JSON.stringify({ signature_name: "tokens", inputs });
-  const path = `v1/models/${encodeURIComponent(model)}:predict`;
-  const { outputs } = await ask(path, { method: "POST", body, signal });
+  const outputs = await predict(model, "tokens", inputs, signal);
   const names = Object.keys(outputs).sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
   const layers = LAYERS.flatMap(([pattern, note]) =>
     names.filter((name) => pattern.test(name)).map((name) => ({
