@@ -74,12 +74,13 @@ class Browser:
         """Types where the focus is."""
         self.call("Input.insertText", text=text)
 
-    def press(self, key):
+    def press(self, key, ctrl=False):
         """Presses a key such as `Enter` or `ArrowDown` where the focus is."""
         text = {"text": "\r"} if key == "Enter" else {}
         codes = {"Backspace": 8, "Enter": 13, "End": 35, "Home": 36}
         codes |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
         key = {"key": key, "code": key, "windowsVirtualKeyCode": codes[key]}
+        key |= {"modifiers": 2 if ctrl else 0}
         self.call("Input.dispatchKeyEvent", type="keyDown", **key, **text)
         self.call("Input.dispatchKeyEvent", type="keyUp", **key)
 

@@ -57,8 +57,8 @@ function showLabel({ label, probabilities }) {
     ),
   );
   showPrediction(
-    "The most probable label, and the probabilities of the others, which are numbered by their " +
-    "lines in the model's assets/labels.txt.",
+    "The most probable label has its name. The others have the numbers of their lines in the " +
+    "model's assets/labels.txt.",
     element("ol", { className: "ranking" }, ...items),
   );
 }

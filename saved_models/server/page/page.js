@@ -55,7 +55,12 @@ function isLong({ rows }) {
 /** Shows the form of the selected model, filled from `given` or with an example, and its results. */
 function openModel(given) {
   return latest(async (signal) => {
-    showKind(kindOf(await signaturesOf(byId("model").value, signal)));
+    byId("form").inert = true; // that of the previous model
+    const found = await signaturesOf(byId("model").value, signal).then(kindOf).catch((error) => {
+      if (error.name !== "AbortError") showKind(null);
+      throw error;
+    });
+    showKind(found);
     const [example] = Object.values(kind.examples);
     await fill(kind.fields[0].name in given ? given : example, signal);
   });
@@ -68,18 +73,20 @@ function kindOf(signatures) {
     return has && hasAll("inputs", inputs) && hasAll("outputs", outputs);
   });
   if (found) return found;
-  const names = Object.keys(signatures).sort().join(", ");
-  byId("form").hidden = true;
-  kind = null;
+  const names = Object.keys(signatures).filter((name) => !name.startsWith("__")).sort().join(", ");
   throw new Error(
     `This page cannot show the model ${byId("model").value}. It shows biLMs and task models that ` +
     `elmo_tf exported. The signatures of this model: ${names || "none"}.`,
   );
 }
 
+/** Shows the form of a kind, or none for `null`. */
 function showKind(found) {
-  if (found === kind) return;
+  const hasChanged = found !== kind;
   kind = found;
+  byId("form").inert = false;
+  byId("form").hidden = kind === null;
+  if (kind === null || !hasChanged) return;
   byId("title").textContent = kind.title;
   document.title = `${kind.title} · elmo_tf`;
   byId("compare").textContent = kind.action;
@@ -97,7 +104,6 @@ function showKind(found) {
   byId("prediction").hidden = kind === neighbours;
   byId("similarity").hidden = kind !== neighbours;
   byId("results").hidden = true;
-  byId("form").hidden = false;
 }
 
 /** Fills the form and shows the results. */

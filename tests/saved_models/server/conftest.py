@@ -1,7 +1,16 @@
-"""Models of other makers."""
+"""Models of other makers, and a browser."""
 
 import pytest
 import tensorflow as tf
+
+import browser
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory):
+    """A tab of a real browser."""
+    with browser.running(tmp_path_factory.mktemp("profile")) as tab:
+        yield tab
 
 
 @pytest.fixture(scope="session")

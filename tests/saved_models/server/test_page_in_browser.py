@@ -3,20 +3,15 @@
 import json
 import urllib.request
 from pathlib import Path
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
 
-import browser
 from elmo_tf.saved_models.server.server import serve
+from server_page import IN_BROWSER, Page, assert_nothing_went_wrong
 
-pytestmark = [
-    pytest.mark.more,
-    pytest.mark.skipif(
-        browser.CHROMIUM is None, reason="Chromium is not installed: apt-get install chromium"
-    ),
-]
+pytestmark = IN_BROWSER
 
 FIRST = "They sat on the bank ."
 SECOND = "A bank lends the bank money"
@@ -28,57 +23,20 @@ def elmo_server(exported_bilm):
         yield server
 
 
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    with browser.running(tmp_path_factory.mktemp("profile")) as tab:
-        yield tab
-
-
 @pytest.fixture
 def page(tab, elmo_server):
     """The page of `elmo_server`. Afterwards, what no test may cause is looked for."""
-    yield Page(tab, elmo_server.rest_port)
+    yield NeighboursPage(tab, elmo_server.rest_port)
     assert_nothing_went_wrong(tab, elmo_server.rest_port)
 
 
-def assert_nothing_went_wrong(tab, port):
-    """Nothing was asked of another host, no script failed, no rule of the page was broken."""
-    for name, event in tab.events:
-        if name == "Network.requestWillBeSent":
-            assert event["request"]["url"].startswith(f"http://127.0.0.1:{port}/")
-        assert name not in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")
-        assert name != "Runtime.consoleAPICalled"
-        if name == "Log.entryAdded":  # An answer that is an error is logged as one.
-            assert event["entry"]["source"] == "network"
-    tab.events.clear()
+class NeighboursPage(Page):
+    """The page of a biLM."""
 
-
-class Page:
-    """What a person does with the page, and sees."""
-
-    def __init__(self, tab, port):
-        self.tab = tab
-        self.address = f"http://127.0.0.1:{port}/"
-
-    def open(self, **state):
-        self.tab.open(self.address + (f"#{urlencode(state)}" if state else ""))
-        self.wait()
-
-    def wait(self):
-        self.tab.wait_for("document.body?.ariaBusy === 'false'")
+    maps = "document.querySelectorAll('.map')"
 
     def compare(self, first, second):
-        for name, sentence in (("first", first), ("second", second)):
-            self.tab.click(f"document.querySelector('#{name}')")
-            self.tab.evaluate("document.activeElement.select()")
-            self.tab.press("Backspace")
-            self.tab.type(sentence)
-        self.tab.press("Enter")
-        self.wait()
-
-    def texts(self, selector):
-        query = f"document.querySelectorAll({json.dumps(selector)})"
-        return self.tab.evaluate(f"[...{query}].map((one) => one.textContent)")
+        self.enter(first=first, second=second)
 
     def tokens(self, which="first"):
         return self.texts(f"#{which}-tokens bdi")
@@ -101,11 +59,6 @@ class Page:
         lists = "[...document.querySelectorAll('#neighbours ol')]"
         items = f"[...list.children].map((item) => {item})"
         return self.tab.evaluate(f"{lists}.map((list) => {items})")
-
-    def message(self):
-        return self.tab.evaluate("document.querySelector('#message:not([hidden])')?.textContent")
-
-    maps = "document.querySelectorAll('.map')"
 
     def token(self, position):
         return f"document.querySelectorAll('#first-tokens button')[{position}]"
@@ -286,7 +239,7 @@ def test_one_of_several_models_is_chosen(tab, exported_bilm, model_directory, tm
     ]
     config.write_text(f"model_config_list {{ {' '.join(models)} }}")
     with serve(models_config=config, port=0, rest_port=0) as server:
-        page = Page(tab, server.rest_port)
+        page = NeighboursPage(tab, server.rest_port)
         page.open(first=FIRST, second=SECOND, token=3)
         assert page.texts("#model option") == ["bilm", "lengths"]
         assert len(page.layers()) == 4
@@ -304,7 +257,7 @@ def test_a_model_with_fewer_layers_shows_those_and_a_server_that_is_gone_is_told
     tab, model_directory
 ):
     with serve(model_directory, name="a model/1", port=0, rest_port=0) as server:
-        page = Page(tab, server.rest_port)
+        page = NeighboursPage(tab, server.rest_port)
         page.open(first=FIRST, second=SECOND)
         assert page.layers() == ["word_emb", "elmo"]
         assert page.texts("#model option") == ["a model/1"]
