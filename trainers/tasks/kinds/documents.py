@@ -96,7 +96,7 @@ class DocumentBatches(Batches):
         length = rounded_length(max(map(len, document.sentences)))
         speakers = document.speakers or [[]] * len(document.sentences)
         inputs["speakers"] = padded_strings(speakers, length)
-        inputs["genre"] = tf.constant(document.name.partition("/")[0])
+        inputs["genre"] = tf.constant([document.name.partition("/")[0]])
         return inputs
 
 
