@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models.server.server import serve
+from elmo_tf.tasks import BiDAF, SRLTagger, WordEmbedding
 from server_page import IN_BROWSER, Page, assert_nothing_went_wrong
+from task_models import new_model
 
 pytestmark = IN_BROWSER
 
@@ -75,6 +77,18 @@ def save(directory, **signatures):
     tf.saved_model.save(module, str(directory / "1"), functions)
 
 
+def models_config(directory, names, **others):
+    """Writes a configuration of the models in the folders `directory/<name>`, and of others."""
+    folders = {name: directory / name for name in names} | others
+    models = [
+        f'config {{ name: "{name}" base_path: "{folder}" model_platform: "tensorflow" }}'
+        for name, folder in folders.items()
+    ]
+    path = directory / "models.config"
+    path.write_text(f"model_config_list {{ {' '.join(models)} }}")
+    return path
+
+
 STRINGS = {"strings": tf.string}
 MODELS = {
     "tags": {"default": (tags, STRINGS)},
@@ -95,13 +109,7 @@ def server(tmp_path_factory, model_directory):
     directory = tmp_path_factory.mktemp("tasks")
     for name, signatures in MODELS.items():
         save(directory / name, **signatures)
-    directories = {name: directory / name for name in MODELS} | {"bilm": model_directory}
-    models = [
-        f'config {{ name: "{name}" base_path: "{path}" model_platform: "tensorflow" }}'
-        for name, path in directories.items()
-    ]
-    config = directory / "models.config"
-    config.write_text(f"model_config_list {{ {' '.join(models)} }}")
+    config = models_config(directory, MODELS, bilm=model_directory)
     with serve(models_config=config, port=0, rest_port=0) as server:
         yield server
 
@@ -287,6 +295,34 @@ def test_every_kind_opens_with_an_example_that_has_results(page, model):
         page.tab.click(f"document.querySelectorAll('#examples button')[{number}]")
         page.wait()
         assert page.message() is None
+
+
+def test_it_knows_what_is_exported(tab, tmp_path):
+    # Until CoreferenceModel is in elmo_tf.tasks:
+    exporting = pytest.importorskip(
+        "elmo_tf.saved_models.exporting.task_exporting", exc_type=ImportError
+    )
+    titles = {
+        "tagger": "Labels of tokens",
+        "bcn": "Label of a text",
+        "esim": "Label of a pair of sentences",
+        "roles": "Semantic roles",
+        "answers": "Answers to questions",
+    }
+    words = [WordEmbedding(["the", "cat"], 7)]
+    models = {
+        "roles": SRLTagger(["O", "B-A0", "I-A0"], words, placement="none", units=3, num_layers=2),
+        "answers": BiDAF(words, placement="none", units=3),
+    }
+    for name in titles:
+        model = models.get(name) or new_model(name, placement="none")
+        exporting.export_task(model, tmp_path / name, check=False)
+    with serve(models_config=models_config(tmp_path, titles), port=0, rest_port=0) as server:
+        page = TaskPage(tab, server.rest_port)
+        for name, title in titles.items():
+            page.open(model=name)
+            assert (page.texts("h1"), page.message()) == ([title], None)
+    assert_nothing_went_wrong(tab, server.rest_port)
 
 
 def test_another_model_brings_its_form_and_texts_are_kept(page):
