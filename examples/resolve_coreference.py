@@ -61,6 +61,7 @@ def main() -> None:
             tf.TensorSpec((None, 3), tf.int32),
         ),
     )
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(train)))
     dataset = dataset.shuffle(len(train))
     model.fit(dataset, epochs=arguments.epochs, shuffle=False, verbose=2)
 
