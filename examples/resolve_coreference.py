@@ -61,7 +61,9 @@ def main() -> None:
             tf.TensorSpec((None, 3), tf.int32),
         ),
     )
-    model.fit(dataset, epochs=arguments.epochs, verbose=2)
+    dataset = dataset.apply(tf.data.experimental.assert_cardinality(len(train)))
+    dataset = dataset.shuffle(len(train))
+    model.fit(dataset, epochs=arguments.epochs, shuffle=False, verbose=2)
 
     found = [model.entities(tokens_of(document)) for document in dev]
     print(coreference_scores([document.entities for document in dev], found))

@@ -14,6 +14,8 @@ from tensorflow.core.protobuf import meta_graph_pb2
 LENGTHS = "sequence_len"  # input and output of an exported biLM: the tokens of each sentence
 # Outputs with a token axis but no feature axis: of raw text and of task models.
 _TOKEN_NAMES = ("tokens", "starts", "ends", "tags")
+# Padding of outputs that do not have 0 or "".
+_PADDING = dict.fromkeys(("mention_start", "mention_end", "entity"), -1)
 Arrays = dict[str, np.ndarray]
 
 
@@ -67,7 +69,7 @@ def joined(answers: Sequence[Arrays], plan: OutputPlan) -> Arrays:
         if len(parts) > 1:
             for part in parts:
                 _check_sentences(name, part)
-            arrays[name] = concatenate_padded(parts)
+            arrays[name] = concatenate_padded(parts, _PADDING.get(name, 0))
         else:
             arrays[name] = np.asarray(parts[0], order="C")
     return arrays
@@ -93,13 +95,18 @@ def rows(answer: Arrays, num_sentences: int, plan: OutputPlan) -> Iterator[Array
         yield row
 
 
-def concatenate_padded(arrays: Sequence[np.ndarray]) -> np.ndarray:
-    """Concatenates arrays along axis 0; shorter ones are padded with "" or 0 along axis 1."""
+def concatenate_padded(arrays: Sequence[np.ndarray], padding: int = 0) -> np.ndarray:
+    """Concatenates arrays along axis 0; shorter ones are padded along axis 1.
+
+    Args:
+        arrays: at least one array.
+        padding: that of numbers; strings have `""`.
+    """
     if len({array.shape[1:] for array in arrays}) == 1:
         return np.concatenate(arrays)
     dtype = arrays[0].dtype
     shape = (sum(map(len, arrays)), max(array.shape[1] for array in arrays), *arrays[0].shape[2:])
-    result = np.full(shape, b"" if dtype.kind == "O" else 0, dtype)
+    result = np.full(shape, b"" if dtype.kind == "O" else padding, dtype)
     start = 0
     for array in arrays:
         result[start : start + len(array), : array.shape[1]] = array

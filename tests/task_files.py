@@ -60,9 +60,9 @@ SQUAD = {
         }
     ],
 }
-SRL = """Cats - (A0* (A0*
+SRL = """Cats - (A0*) (A0*)
 love love (V*) *
-to - (A1* *)
+to - (A1* *
 sleep sleep *) (V*)
 
 Nobody -
@@ -87,6 +87,10 @@ nw/cats 0 1 rains - - - - - he - -
 #end document
 #begin document (bc/none); part 001
 bc/none 1 0 Rain - - - - - - - -
+bc/none 1 1 falls - - - - - - - -
+bc/none 1 2 and - - - - - - - -
+bc/none 1 3 then - - - - - - - -
+bc/none 1 4 stops - - - - - - - -
 
 #end document
 """

@@ -26,11 +26,11 @@ def masked_softmax(scores: Any, mask: Any, null_score: Any = None) -> Any:
     Source: the code of Clark and Gardner 2018 (document-qa), for the null score.
     """
     scores = ops.where(mask, scores, ops.cast(MASKED_SCORE, scores.dtype))
+    if null_score is not None:  # the score of one more token
+        null_scores = ops.broadcast_to(null_score, (*ops.shape(scores)[:-1], 1))
+        return ops.softmax(ops.concatenate([scores, null_scores], axis=-1))[..., :-1]
     # Keras' softmax warns about an axis of size 1.
-    total = ops.logsumexp(scores, axis=-1, keepdims=True)
-    if null_score is not None:  # log(exp(β) + exp(total)), without overflow
-        total = null_score + ops.softplus(total - null_score)
-    weights = ops.exp(scores - total)
+    weights = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
     return ops.where(mask, weights, ops.zeros_like(weights))
 
 
@@ -77,12 +77,11 @@ class TrilinearSimilarity(keras.layers.Layer):
         self.bias = self.add_weight(name="bias", shape=(), initializer="zeros")
 
     def call(self, vectors, others):
-        own = ops.tensordot(vectors, self.kernel, axes=1) + self.bias  # (batch, token)
-        # One product for two terms: w_q · q_j + w_m · (c_t ⊙ q_j) = (w_q + w_m ⊙ c_t) · q_j.
-        products = ops.matmul(
-            self.other_kernel + self.product_kernel * vectors, ops.transpose(others, (0, 2, 1))
-        )
-        return own[..., None] + products
+        of_others = ops.tensordot(others, self.other_kernel, axes=1) + self.bias
+        # One product for two terms: w_c · c_t + w_m · (c_t ⊙ q_j) = c_t · (w_c + w_m ⊙ q_j).
+        weighted = self.kernel + self.product_kernel * others
+        products = ops.matmul(vectors, ops.transpose(weighted, (0, 2, 1)))
+        return products + of_others[:, None, :]  # (batch, token, other token)
 
     def compute_output_shape(self, vectors_shape, others_shape):
         return (*vectors_shape[:-1], others_shape[1])

@@ -137,8 +137,8 @@ def _card(exported: ExportedTask) -> str:
         paragraphs.append(f"Each of `strings` is a {texts}, with a tab between them.")
     if isinstance(model, SRLTagger):
         paragraphs.append(
-            "Each of `strings` of the default signature is the index of the predicate's token, from "
-            "0, and the sentence, such as `1 Cats chase mice .`"
+            "Each string of the default signature is the index of the predicate, from 0, and the "
+            "sentence, such as `1 Cats chase mice .`"
         )
     if isinstance(model, CoreferenceModel):
         paragraphs.append("Each of `strings` is a document with one sentence per line.")

@@ -1,10 +1,13 @@
 """The examples of task models, each on a few lines and a biLM of a few weights."""
 
+import json
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
+
+from task_files import FILES as TASK_FILES
 
 pytestmark = pytest.mark.more
 
@@ -12,6 +15,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = {
     "tag_tokens": "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n",
     "classify_sentences": "(1 (2 a) (0 (2 bad) (2 film)))\n(3 (2 a) (4 (3 good) (2 film)))\n",
+    "answer_questions": TASK_FILES["squad"][1],
+    "label_roles": TASK_FILES["srl"][1],
+    "resolve_coreference": 2 * TASK_FILES["coref"][1],  # words that occur twice
     "infer_entailment": '{"sentence1": "A man sleeps", "sentence2": "A man rests", '
     '"gold_label": "entailment"}\n'
     '{"sentence1": "A man sleeps", "sentence2": "A man runs", "gold_label": "contradiction"}\n',
@@ -47,6 +53,9 @@ def test_elmo_goes_into_a_model_of_ones_own(run):
         ("tag_tokens", [], "'accuracy'"),
         ("classify_sentences", [], "'accuracy'"),
         ("infer_entailment", [], "'accuracy'"),
+        ("answer_questions", [], "'em'"),
+        ("label_roles", [], "'f1'"),
+        ("resolve_coreference", [], "'average'"),
     ],
 )
 def test_a_task_model_is_trained_and_judged(name, extra, score, run, tmp_path):
@@ -57,3 +66,20 @@ def test_a_task_model_is_trained_and_judged(name, extra, score, run, tmp_path):
 
     assert "Epoch 2/2" in printed
     assert score in printed.splitlines()[-1]
+
+
+def test_trivial_baselines_are_scored(tmp_path, monkeypatch, capsys):
+    for task, option in (("squad", "--questions"), ("coref", "--documents")):
+        (tmp_path / "file").write_text(TASK_FILES[task][1])
+        monkeypatch.setattr(sys, "argv", ["baselines", option, str(tmp_path / "file")])
+
+        runpy.run_path(str(EXAMPLES / "trivial_baselines.py"), run_name="__main__")
+
+        scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        if task == "squad":  # "The cat," is an answer but for its punctuation
+            assert [(one["baseline"], one["em"]) for one in scores] == [
+                ("first_tokens", pytest.approx(2 / 3)),
+                ("after_question_words", pytest.approx(1 / 3)),
+            ]
+        else:  # one link of three: Bonn and "It", but "She" is not Bonn
+            assert scores[0]["muc"]["recall"] == pytest.approx(1 / 3)

@@ -24,7 +24,8 @@ class WeightAverage:
     def __init__(self, weights: Sequence[keras.Variable], decay: float):
         self._weights = list(weights)
         self.variables = [
-            keras.Variable(weight.value, trainable=False, name="average") for weight in weights
+            keras.Variable(keras.ops.convert_to_numpy(weight), trainable=False, name="average")
+            for weight in weights
         ]
 
         def update() -> None:

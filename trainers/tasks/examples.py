@@ -121,8 +121,11 @@ class Batches:
                 num_layers, _, dim = self._layers[1].shape
                 shape = (None, num_layers, None, dim)
                 inputs[self._model.layers_name(text)] = tf.TensorSpec(shape, tf.float16)
-        shape = (None,) if isinstance(self._targets[0], int) else (None, None)
-        return {**inputs, **self._model.features}, tf.TensorSpec(shape, tf.int32)
+        targets = tf.TensorSpec(self._target_shape(), tf.int32)
+        return {**inputs, **self._model.features}, targets
+
+    def _target_shape(self) -> tuple[int | None, ...]:
+        return (None,) if isinstance(self._targets[0], int) else (None, None)
 
     def _batch(self, indices: list[int], rng: np.random.Generator | None = None) -> Batch:
         inputs: dict[str, Any] = {}

@@ -19,7 +19,7 @@ SETTINGS = {
 
 
 @pytest.fixture(scope="module")
-def trained(run, tmp_path_factory):
+def trained(run, tmp_path_factory, eager_module):
     """For each task, a work directory, its record, and that of a run that was interrupted."""
     folder = tmp_path_factory.mktemp("structured")
     found = {}

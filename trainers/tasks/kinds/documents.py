@@ -90,6 +90,9 @@ class DocumentBatches(Batches):
         ]
         return Batch(self._inputs(part), np.array(mentions, np.int32).reshape(-1, 3), indices)
 
+    def _target_shape(self):
+        return (None, 3)
+
     def _inputs(self, document: Document) -> dict[str, Any]:
         inputs: dict[str, Any] = {}
         self._add_text(inputs, self._model.texts[0], document.sentences)

@@ -1,0 +1,128 @@
+"""Exported models of answers, roles and coreference, queried over gRPC and REST."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import Elmo
+from elmo_tf.saved_models import Client, export_task, serve
+from elmo_tf.tasks import BiDAF, CoreferenceModel, SRLTagger
+from task_models import embeddings
+
+PASSAGES = ["the cat sat on the mat .", "Zürich"]
+QUESTIONS = ["where did the cat sit ?", "which city"]
+SENTENCES = ["the cat sat on the mat", "Zürich"]
+PREDICATES = [2, 0]
+DOCUMENTS = ["the cat sat on the mat\nit saw the mat", "Zürich", "ein\n\nthe cat sat"]
+
+
+@pytest.fixture(scope="module")
+def models(bilm):
+    elmo = Elmo(bilm, dropout=0.0)
+    roles = ["O", "B-V", "I-V", "B-A0", "I-A0"]
+    return {
+        "answers": BiDAF(embeddings(), elmo, units=4),
+        "roles": SRLTagger(roles, embeddings(), elmo, units=4, num_layers=2, predicate_dim=3),
+        "documents": CoreferenceModel(
+            embeddings(), elmo, units=4, hidden_units=5, feature_dim=2, mention_loss=1.0
+        ),
+    }
+
+
+@pytest.fixture(scope="module")
+def folders(models, tmp_path_factory):
+    """Folders of exported models."""
+    folders = {}
+    for kind, model in models.items():
+        folders[kind] = tmp_path_factory.mktemp(kind)
+        export_task(model, folders[kind], check=kind == "documents")
+    return folders
+
+
+STRINGS = {
+    "answers": list(map("\t".join, zip(PASSAGES, QUESTIONS, strict=True))),
+    "roles": [f"{index} {text}" for index, text in zip(PREDICATES, SENTENCES, strict=True)],
+    "documents": DOCUMENTS,
+}
+SEPARATELY = {
+    "answers": {"passage": PASSAGES, "question": QUESTIONS},
+    "roles": {"strings": SENTENCES, "predicate": PREDICATES},
+}
+
+
+def predictions(kind, model):
+    """The predictions of the live model."""
+    if kind == "answers":
+        return model.predictions((PASSAGES, QUESTIONS))
+    if kind == "roles":
+        return model.predictions((SENTENCES, PREDICATES))
+    found = [model.predictions(document.split("\n")) for document in DOCUMENTS]
+    return {name: tf.ragged.stack([one[name] for one in found]).to_tensor(-1) for name in found[0]}
+
+
+@pytest.mark.parametrize("kind", STRINGS)
+def test_servers_and_clients_answer_as_the_live_model(kind, models, folders):
+    expected = predictions(kind, models[kind])
+
+    with serve(folders[kind], name="task", port=0, rest_port=0) as server:
+        for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
+            # A request for each string.
+            with Client(address, "task", batch_size=1) as client:
+                found = client.predict(STRINGS[kind], outputs=())
+                assert set(found) == set(expected)
+                for name, values in expected.items():
+                    _assert_equal(found[name], values)
+
+
+@pytest.mark.parametrize(("kind", "signature"), [("answers", "pair"), ("roles", "roles")])
+def test_parts_of_an_example_can_be_passed_separately(kind, signature, models, folders):
+    served = tf.saved_model.load(str(folders[kind] / "1")).signatures[signature]
+
+    found = served(**{name: tf.constant(values) for name, values in SEPARATELY[kind].items()})
+
+    for name, values in predictions(kind, models[kind]).items():
+        _assert_equal(found[name].numpy(), values)
+
+
+def _assert_equal(found, expected):
+    if expected.dtype == tf.string:
+        texts = np.vectorize(lambda text: text.decode() if isinstance(text, bytes) else text)
+        np.testing.assert_array_equal(texts(found), texts(expected.numpy()))
+    else:
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_documents_of_a_batch_do_not_mix(models, folders):
+    served = tf.saved_model.load(str(folders["documents"] / "1")).signatures["default"]
+
+    together = served(strings=tf.constant(DOCUMENTS))
+
+    for row, document in enumerate(DOCUMENTS):
+        alone = served(strings=tf.constant([document]))
+        for name, values in alone.items():
+            np.testing.assert_array_equal(together[name][row][: values.shape[1]], values[0])
+            assert (together[name][row][values.shape[1] :] == -1).numpy().all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "strings", "message"),
+    [
+        ("roles", "the cat sat", "the index of a token, from 0, and a sentence"),
+        ("roles", "9 the cat sat", "predicate"),
+        ("answers", "a passage without a question", "passage and a question with one tab"),
+    ],
+)
+def test_wrong_strings_are_refused(kind, strings, message, folders):
+    served = tf.saved_model.load(str(folders[kind] / "1")).signatures["default"]
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        served(strings=tf.constant([strings]))
+
+
+def test_the_model_card_says_what_a_string_holds(folders):
+    for kind, text in (
+        ("answers", "passage and a question"),
+        ("roles", "index of the predicate"),
+        ("documents", "a document with one sentence per line"),
+    ):
+        assert text in (folders[kind] / "1" / "assets.extra" / "README.md").read_text()
