@@ -5,10 +5,18 @@ from urllib.parse import parse_qs
 import pytest
 import tensorflow as tf
 
+from elmo_tf.saved_models import export_task
 from elmo_tf.saved_models.server.server import serve
-from elmo_tf.tasks import BiDAF, SRLTagger, WordEmbedding
+from elmo_tf.tasks import (
+    ESIM,
+    BiDAF,
+    BiLSTMClassifier,
+    CoreferenceModel,
+    CRFTagger,
+    SRLTagger,
+    WordEmbedding,
+)
 from server_page import IN_BROWSER, Page, assert_nothing_went_wrong
-from task_models import new_model
 
 pytestmark = IN_BROWSER
 
@@ -298,29 +306,21 @@ def test_every_kind_opens_with_an_example_that_has_results(page, model):
 
 
 def test_it_knows_what_is_exported(tab, tmp_path):
-    # Until CoreferenceModel is in elmo_tf.tasks:
-    exporting = pytest.importorskip(
-        "elmo_tf.saved_models.exporting.task_exporting", exc_type=ImportError
-    )
-    titles = {
-        "tagger": "Labels of tokens",
-        "bcn": "Label of a text",
-        "esim": "Label of a pair of sentences",
-        "roles": "Semantic roles",
-        "answers": "Answers to questions",
-    }
-    words = [WordEmbedding(["the", "cat"], 7)]
+    words = {"embeddings": [WordEmbedding(["the", "cat"], 7)], "placement": "none"}
     models = {
-        "roles": SRLTagger(["O", "B-A0", "I-A0"], words, placement="none", units=3, num_layers=2),
-        "answers": BiDAF(words, placement="none", units=3),
+        "Labels of tokens": CRFTagger(["O", "B-X"], **words, units=(3,)),
+        "Label of a text": BiLSTMClassifier(["bad", "good"], **words, units=3),
+        "Label of a pair of sentences": ESIM(["no", "yes"], **words, units=3),
+        "Semantic roles": SRLTagger(["O", "B-A0"], **words, units=3, num_layers=1),
+        "Answers to questions": BiDAF(**words, units=3),
+        "Coreference": CoreferenceModel(**words, units=3, mention_loss=1.0),
     }
-    for name in titles:
-        model = models.get(name) or new_model(name, placement="none")
-        exporting.export_task(model, tmp_path / name, check=False)
-    with serve(models_config=models_config(tmp_path, titles), port=0, rest_port=0) as server:
+    for title, model in models.items():
+        export_task(model, tmp_path / title, check=False)
+    with serve(models_config=models_config(tmp_path, models), port=0, rest_port=0) as server:
         page = TaskPage(tab, server.rest_port)
-        for name, title in titles.items():
-            page.open(model=name)
+        for title in models:
+            page.open(model=title)
             assert (page.texts("h1"), page.message()) == ([title], None)
     assert_nothing_went_wrong(tab, server.rest_port)
 
