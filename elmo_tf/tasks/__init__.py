@@ -4,6 +4,7 @@ from elmo_tf.tasks.bcn import BCN as BCN
 from elmo_tf.tasks.bilstm import BiLSTM as BiLSTM
 from elmo_tf.tasks.bilstm import BiRNN as BiRNN
 from elmo_tf.tasks.bilstm_classifier import BiLSTMClassifier as BiLSTMClassifier
+from elmo_tf.tasks.coreference.model import CoreferenceModel as CoreferenceModel
 from elmo_tf.tasks.crf import CRF as CRF
 from elmo_tf.tasks.crf_tagger import CRFTagger as CRFTagger
 from elmo_tf.tasks.embeddings import CharacterEmbedding as CharacterEmbedding

@@ -1,0 +1,1 @@
+"""End-to-end coreference resolution: tokens ─► spans ─► kept spans ─► antecedents ─► entities."""

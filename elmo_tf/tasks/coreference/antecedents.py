@@ -1,0 +1,202 @@
+"""Kept spans ─► scores of their antecedents, and the likelihood of the gold entities."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from elmo_tf.config_checks import check_int
+from elmo_tf.tasks.coreference.scoring import ScoringNetwork
+
+# Below any score, and finite, so that gradients have no NaN.
+_MASKED = -1e9
+# The least distance of each bucket, from the second.
+_DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
+# Spans that are scored at once in inference, which bounds the memory of long documents.
+_BLOCK = 32
+
+
+def antecedents_of(spans: tf.Tensor, max_antecedents: tf.Tensor) -> tf.Tensor:
+    """The antecedents of spans: those before them, the nearest first.
+
+    Args:
+        spans: int32 (span,). Indices of spans.
+        max_antecedents: int32 (). Number of antecedents of each span.
+
+    Returns:
+        int32 (span, antecedent): indices of spans, negative where there is none.
+    """
+    return spans[:, None] - 1 - tf.range(max_antecedents)
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class AntecedentScores(keras.layers.Layer):
+    """The antecedent score of each span with those before it.
+
+    `s_a(n, a) = FFNN([g_n; g_a; g_n ⊙ g_a; phi(n, a)])`
+
+    `phi` are embeddings of whether both spans have the same known speaker, of the genre, and of the
+    distance in spans: 0, 1, 2, 3, 4, 5–7, 8–15, 16–31, 32–63, 64 and more.
+
+    Args:
+        max_antecedents: int >= 1. Number of antecedents of each span.
+        hidden_units: int >= 1. Width of the hidden layers.
+        feature_dim: int >= 1. Width of each embedding in `phi`.
+        num_genres: int >= 0. Number of genres; 0 omits them from `phi`.
+        dropout: float, 0 to below 1. Dropout rate of `phi` and of the hidden layers.
+
+    Call arguments:
+        vectors: float (span, feature). The vectors `g` of the spans, in order.
+        speakers: int32 (span,). The speaker of each span; negative for unknown.
+        genre: int32 (1,). The genre, ignored if `num_genres` is 0.
+        training: bool. Defaults to False.
+
+    Returns:
+        float32 (span, antecedent): the scores of `antecedents_of` the span, at most
+        `max_antecedents`, and fewer for fewer spans. Scores where there is none are arbitrary.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Source: Lee et al. 2017, sections 4 and 5.
+    """
+
+    def __init__(
+        self,
+        max_antecedents: int,
+        hidden_units: int,
+        feature_dim: int,
+        num_genres: int,
+        dropout: float,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_int(max_antecedents, "max_antecedents", least=1)
+        self.max_antecedents = max_antecedents
+        self.hidden_units = hidden_units
+        self.feature_dim = feature_dim
+        self.num_genres = num_genres
+        self.dropout_rate = dropout
+        dtype = self.dtype_policy
+        self.feature_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="feature_dropout")
+        self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
+
+    def build(self, vectors_shape):
+        self.speaker_embedding = self._embedding("speaker_embedding", 2)
+        self.distance_embedding = self._embedding("distance_embedding", len(_DISTANCES) + 1)
+        self.genre_embedding = None
+        if self.num_genres:
+            self.genre_embedding = self._embedding("genre_embedding", self.num_genres)
+        features = (self.feature_dim * (3 if self.num_genres else 2),)
+        self.network.build([vectors_shape, vectors_shape, vectors_shape, features])
+
+    def _embedding(self, name: str, num_rows: int) -> keras.Variable:
+        shape = (num_rows, self.feature_dim)
+        return self.add_weight(name=name, shape=shape, initializer="glorot_uniform")
+
+    def call(self, vectors, speakers, genre, training=False):
+        own = self.network.product(0, vectors)
+        others = self.network.product(1, vectors)
+
+        def scores(spans):
+            antecedents = antecedents_of(spans, self._num_antecedents(1 + tf.reduce_max(spans)))
+            antecedents = tf.maximum(antecedents, 0)
+            pairs = tf.gather(vectors, spans)[:, None] * tf.gather(vectors, antecedents)
+            features = self._features(spans, antecedents, speakers, genre)
+            features = self.feature_dropout(features, training=training)
+            products = tf.gather(own, spans)[:, None] + tf.gather(others, antecedents)
+            products += self.network.product(2, pairs) + self.network.product(3, features)
+            return tf.cast(self.network(products, training=training), tf.float32)
+
+        return self._in_blocks(scores, tf.shape(vectors)[0])
+
+    def _num_antecedents(self, num_spans: tf.Tensor) -> tf.Tensor:
+        """The greatest number of antecedents that one of the first spans has, int32 ()."""
+        return tf.clip_by_value(num_spans - 1, 0, self.max_antecedents)
+
+    def _in_blocks(self, scores, num_spans):
+        """The scores of all spans, float (span, antecedent), from those of a few at a time."""
+
+        def padded(spans):
+            found = scores(spans)
+            return tf.pad(found, [[0, 0], [0, self.max_antecedents - tf.shape(found)[1]]])
+
+        spans = tf.range(-(-num_spans // _BLOCK) * _BLOCK)
+        found = tf.map_fn(
+            padded,
+            tf.reshape(tf.minimum(spans, num_spans - 1), (-1, _BLOCK)),
+            fn_output_signature=tf.TensorSpec((_BLOCK, self.max_antecedents), tf.float32),
+            parallel_iterations=1,  # more need more memory
+        )
+        found = tf.reshape(found, (-1, self.max_antecedents))
+        return found[:num_spans, : self._num_antecedents(num_spans)]
+
+    def _features(self, spans, antecedents, speakers, genre):
+        """`phi` before dropout, float (span, antecedent, feature)."""
+        own = tf.gather(speakers, spans)[:, None]
+        is_same = tf.logical_and(own >= 0, own == tf.gather(speakers, antecedents))
+        buckets = tf.searchsorted(_DISTANCES, 1 + tf.range(tf.shape(antecedents)[1]), side="right")
+        parts = [
+            _rows(self.speaker_embedding, tf.cast(is_same, tf.int32)),
+            _rows(self.distance_embedding, buckets)[None],
+        ]
+        if self.genre_embedding is not None:
+            parts.append(_rows(self.genre_embedding, genre)[None])
+        shape = (*tf.unstack(tf.shape(antecedents)), self.feature_dim)
+        return tf.concat([tf.broadcast_to(part, shape) for part in parts], axis=-1)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_antecedents": self.max_antecedents,
+            "hidden_units": self.hidden_units,
+            "feature_dim": self.feature_dim,
+            "num_genres": self.num_genres,
+            "dropout": self.dropout_rate,
+        }
+
+
+def _rows(table: Any, indices: Any) -> tf.Tensor:
+    """Rows of a table, with a dense gradient: optimizers treat duplicates in a sparse one apart."""
+    table = ops.convert_to_tensor(table)
+    return tf.matmul(tf.one_hot(indices, table.shape[0], dtype=table.dtype), table)
+
+
+def link_scores(scores: tf.Tensor, mention_scores: tf.Tensor, antecedents: tf.Tensor) -> tf.Tensor:
+    """The scores of links: `s(n, a) = s_m(n) + s_m(a) + s_a(n, a)`, and `s(n, ε) = 0` for no link.
+
+    Args:
+        scores: float (span, antecedent). The scores `s_a`, see `AntecedentScores`.
+        mention_scores: float (span,). The scores `s_m`.
+        antecedents: int32 (span, antecedent), see `antecedents_of`.
+
+    Returns:
+        float (span, 1 + antecedent): the score of ε, then those of the antecedents, with a large
+        negative number where there is none.
+    """
+    scores += mention_scores[:, None] + tf.gather(mention_scores, tf.maximum(antecedents, 0))
+    return tf.pad(tf.where(antecedents >= 0, scores, _MASKED), [[0, 0], [1, 0]])
+
+
+def antecedent_loss(scores: tf.Tensor, antecedents: tf.Tensor, entities: tf.Tensor) -> tf.Tensor:
+    """The negative log-likelihood of the gold antecedents, with all of a span summed.
+
+    `sum_n log sum_{a ∈ Y(n) ∪ ε} exp(s(n, a)) - log sum_{a ∈ gold(n)} exp(s(n, a))`
+
+    Args:
+        scores: float (span, 1 + antecedent), see `link_scores`.
+        antecedents: int32 (span, antecedent), see `antecedents_of`.
+        entities: int32 (span,). The gold entity of each span; negative for none. `gold(n)` are the
+            antecedents with the entity of n, or ε if there are none.
+
+    Returns:
+        float (), at least 0.
+
+    Source: Lee et al. 2017, section 6.
+    """
+    own, others = entities[:, None], tf.gather(entities, tf.maximum(antecedents, 0))
+    is_gold = (own >= 0) & (own == others) & (antecedents >= 0)
+    is_gold = tf.concat([~tf.reduce_any(is_gold, axis=1, keepdims=True), is_gold], axis=1)
+    gold = tf.where(is_gold, scores, _MASKED)
+    return tf.reduce_sum(tf.reduce_logsumexp(scores, 1) - tf.reduce_logsumexp(gold, 1))

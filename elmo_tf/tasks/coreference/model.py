@@ -1,0 +1,283 @@
+"""CoreferenceModel: finds the entities of a document and their mentions."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+
+from elmo_tf.config_checks import check_choice, check_rate
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.tasks.bilstm import BiRNN
+from elmo_tf.tasks.coreference.antecedents import (
+    AntecedentScores,
+    antecedent_loss,
+    antecedents_of,
+    link_scores,
+)
+from elmo_tf.tasks.coreference.clusters import entities_of
+from elmo_tf.tasks.coreference.features import (
+    aligned_speakers,
+    check_genres,
+    genre_id,
+    speaker_ids,
+    speaker_table,
+)
+from elmo_tf.tasks.coreference.gold import entity_grid
+from elmo_tf.tasks.coreference.pruning import kept_spans
+from elmo_tf.tasks.coreference.spans import SpanScores, candidates, span_vectors
+from elmo_tf.tasks.task_model import TaskModel
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class CoreferenceModel(TaskModel):
+    """End-to-end coreference resolution: finds entities and all their mentions in a document.
+
+    A biLSTM with coupled gates encodes each sentence of `[embeddings; ELMo]`. Every span of at most
+    `max_width` tokens within a sentence gets a mention score. The best spans that do not cross are
+    kept, and each is linked to the best of the kept spans before it, or to none.
+
+    Args:
+        embeddings, elmo: see `TokenVectors`.
+        placement: "input", to concatenate ELMo with the embeddings, or "none". Defaults to "input".
+        units: int >= 1. Width of each direction of the biLSTM. Defaults to the published 200.
+        dropout: float, 0 to below 1. Dropout rate of the state and the output of the biLSTM, the
+            hidden layers, and the embeddings of widths, distances, speakers and genres. Defaults to
+            the published 0.2.
+        lexical_dropout: float, 0 to below 1. Dropout rate of `[embeddings; ELMo]`, in addition to
+            that of `elmo`. Defaults to the published 0.5.
+        hidden_units: int >= 1. Width of the hidden layers of both scores. Defaults to the published
+            150.
+        feature_dim: int >= 1. Width of the embeddings of widths, distances, speakers and genres.
+            Defaults to the published 20.
+        max_width: int >= 1. Maximum number of tokens of a mention. Defaults to the published 10.
+        span_ratio: float, above 0. Maximum number of kept spans per token. Defaults to the
+            published 0.4.
+        max_antecedents: int >= 1. Number of kept spans before a span that may be its antecedent.
+            Defaults to the published 250.
+        mention_loss: float >= 0. Weight of the binary cross-entropy of the mention scores. If it is
+            above 0, spans with a mention score above 0 that are linked to nothing are predicted as
+            entities with one mention; otherwise, such entities are never predicted. Defaults to
+            the published 0.
+        genres: distinct strings. The names of genres; other genres are treated as unknown. Without
+            any, the genre is ignored. Defaults to ().
+
+    Call arguments:
+        inputs: the sentences of one document, see `TaskModel`, or a dict with the key "tokens". The
+            dict may also have "speakers", string (sentence, token), the name of the speaker of each
+            token, `""` for unknown; and "genre", string () or (1,), `""` for unknown. In `fit`,
+            pass a `tf.data.Dataset` of documents. Then "genre" must be (1,), and `y` is int
+            (mention, 3): the first and the last token of a mention, as positions in the document
+            from 0, and the number of its entity, at least 0. Rows of -1 are padding. A mention with
+            several entities counts for the one with the greatest number.
+        training: bool. Defaults to False.
+
+    Returns:
+        A dict. "mention_scores": float32 (token, width), the score of each span by its first token
+        in the document and its number of tokens - 1; "candidates": bool (token, width), whether
+        this span is within a sentence; "spans": int32 (span, 2), the first and last token of the
+        kept spans, in this order; "span_scores": float32 (span,), their mention scores;
+        "antecedents": int32 (span, antecedent), the indices of the kept spans before each span,
+        the nearest first, negative where there is none; "antecedent_scores": float32
+        (span, 1 + antecedent), the score of no antecedent, 0, and those of "antecedents".
+
+    Raises:
+        ValueError: an argument is out of its range, or see `TaskModel`.
+
+    Source: Lee et al. 2017; Peters et al. 2018, section 4 and supplement; for `mention_loss`, Zhang
+    et al. 2018.
+    """
+
+    features: ClassVar[dict[str, tf.TensorSpec]] = {
+        "speakers": tf.TensorSpec((None, None), tf.string),
+        "genre": tf.TensorSpec((1,), tf.string),
+    }
+
+    def __init__(
+        self,
+        embeddings: Sequence[keras.layers.Layer] = (),
+        elmo: Elmo | None = None,
+        placement: str = "input",
+        units: int = 200,
+        dropout: float = 0.2,
+        lexical_dropout: float = 0.5,
+        hidden_units: int = 150,
+        feature_dim: int = 20,
+        max_width: int = 10,
+        span_ratio: float = 0.4,
+        max_antecedents: int = 250,
+        mention_loss: float = 0.0,
+        genres: Sequence[str] = (),
+        **kwargs,
+    ):
+        check_choice(placement, "placement", ("input", "none"))
+        super().__init__(embeddings, elmo, placement, **kwargs)
+        check_rate(dropout, "dropout")
+        check_rate(lexical_dropout, "lexical_dropout")
+        if not _is_number(span_ratio) or span_ratio <= 0:
+            raise ValueError(f"`span_ratio` must be a number above 0. Received: {span_ratio!r}")
+        if not _is_number(mention_loss) or mention_loss < 0:
+            raise ValueError(f"`mention_loss` must be a number >= 0. Received: {mention_loss!r}")
+        check_genres(genres)
+        self.units = units
+        self.dropout_rate = dropout
+        self.lexical_dropout_rate = lexical_dropout
+        self.hidden_units = hidden_units
+        self.feature_dim = feature_dim
+        self.max_width = max_width
+        self.span_ratio = span_ratio
+        self.max_antecedents = max_antecedents
+        self.mention_loss = mention_loss
+        self.genres = tuple(genres)
+        dtype = self.dtype_policy
+        self.lexical_dropout = keras.layers.Dropout(
+            lexical_dropout, dtype=dtype, name="lexical_dropout"
+        )
+        self.encoder = BiRNN(
+            *(units, "coupled_lstm", dropout),
+            learn_initial_state=True,
+            dtype=dtype,
+            name="encoder",
+        )
+        self.encoder_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="encoder_dropout")
+        self.span_scores = SpanScores(
+            *(max_width, hidden_units, feature_dim, dropout), dtype=dtype, name="span_scores"
+        )
+        self.antecedent_scores = AntecedentScores(
+            *(max_antecedents, hidden_units, feature_dim),
+            num_genres=len(self.genres) + 1 if self.genres else 0,
+            dropout=dropout,
+            dtype=dtype,
+            name="antecedent_scores",
+        )
+        self._create_weights()
+
+    def named_inputs(self, inputs):
+        inputs = dict(inputs) if isinstance(inputs, dict) else {"tokens": inputs}
+        speakers = inputs.get("speakers")
+        inputs["speakers"] = speaker_table([] if speakers is None else speakers)
+        inputs["genre"] = tf.reshape(inputs.get("genre", ""), (-1,))
+        named = super().named_inputs(inputs)
+        if speakers is None:
+            named["speakers"] = tf.fill(tf.shape(named["tokens"]), "")
+        else:
+            named["speakers"] = aligned_speakers(named["speakers"], named["tokens"])
+        return named
+
+    def call(self, inputs, training=False):
+        x, encoded, mask = self._encoded(inputs, training)
+        scores, heads, widths = self.span_scores(x, encoded, training=training)
+        scores = tf.cast(scores, tf.float32)
+        sentences = tf.cast(tf.where(mask)[:, 0], tf.int32)
+        is_candidate = candidates(sentences, self.max_width)
+        num_tokens = tf.shape(scores)[0]
+        num_spans = tf.cast(self.span_ratio * tf.cast(num_tokens, tf.float32), tf.int32)
+        cells = kept_spans(tf.stop_gradient(scores), is_candidate, num_spans)
+        span_scores = tf.gather(tf.reshape(scores, [-1]), cells)
+        first = cells // self.max_width
+        antecedent_scores = self.antecedent_scores(
+            span_vectors(x, encoded, heads, widths, cells),
+            tf.gather(speaker_ids(tf.boolean_mask(inputs["speakers"], mask)), first),
+            genre_id(inputs["genre"], self.genres),
+            training=training,
+        )
+        antecedents = antecedents_of(tf.range(tf.size(cells)), tf.shape(antecedent_scores)[1])
+        return {
+            "mention_scores": scores,
+            "candidates": is_candidate,
+            "spans": tf.stack([first, first + cells % self.max_width], axis=-1),
+            "span_scores": span_scores,
+            "antecedents": antecedents,
+            "antecedent_scores": link_scores(antecedent_scores, span_scores, antecedents),
+        }
+
+    def _encoded(self, inputs, training):
+        """The vectors `x` and `x*` of the real tokens, float (token, feature), and their mask."""
+        vectors = self._vectors(inputs, "tokens", training)
+        mask = vectors["mask"]
+        x = self.lexical_dropout(vectors["input"], training=training)
+        encoded = self.encoder(x, mask=mask, training=training)
+        encoded = self.encoder_dropout(encoded, training=training)
+        return tf.boolean_mask(x, mask), tf.boolean_mask(encoded, mask), mask
+
+    def per_example_loss(self, y, outputs, inputs=None):
+        """See `TaskModel`: the loss of the document, summed over its spans.
+
+        The negative log-likelihood of all gold antecedents, see `antecedent_loss`, and
+        `mention_loss` times the binary cross-entropy of the mention scores, summed over all spans
+        within a sentence.
+
+        Returns:
+            float32 (1,).
+        """
+        scores = outputs["mention_scores"]
+        entities = entity_grid(y, tf.shape(scores)[0], self.max_width)
+        first, last = tf.unstack(outputs["spans"], axis=1)
+        loss = antecedent_loss(
+            outputs["antecedent_scores"],
+            outputs["antecedents"],
+            tf.gather_nd(entities, tf.stack([first, last - first], axis=-1)),
+        )
+        if self.mention_loss:
+            is_mention = tf.cast(entities >= 0, scores.dtype)
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(is_mention, scores)
+            losses = tf.where(outputs["candidates"], losses, 0.0)
+            loss += self.mention_loss * tf.reduce_sum(losses)
+        return loss[None]
+
+    def predictions(self, inputs):
+        """See `TaskModel`.
+
+        Returns:
+            The mentions of all entities, in order of their first and last tokens, which are
+            positions in the document from 0: "mention_start", "mention_end" and "entity", each
+            int32 (mention,). Entities are numbered from 0, in order of their first mention.
+        """
+        outputs = self(inputs)
+        is_mention = outputs["span_scores"] > 0
+        if not self.mention_loss:
+            is_mention = tf.zeros_like(is_mention)
+        entities = entities_of(outputs["antecedent_scores"], is_mention)
+        has_entity = entities >= 0
+        spans = tf.boolean_mask(outputs["spans"], has_entity)
+        return {
+            "mention_start": spans[:, 0],
+            "mention_end": spans[:, 1],
+            "entity": tf.boolean_mask(entities, has_entity),
+        }
+
+    def entities(self, inputs: Any) -> list[list[tuple[int, int]]]:
+        """Predicts the entities of a document.
+
+        Args:
+            inputs: see the call.
+
+        Returns:
+            The mentions of each entity, `(first, last)` token, as positions in the document from 0.
+        """
+        found = self.compiled_predictions(inputs)
+        names = ("mention_start", "mention_end", "entity")
+        rows = zip(*(found[name].numpy().tolist() for name in names), strict=True)
+        entities: dict[int, list[tuple[int, int]]] = {}
+        for first, last, entity in rows:
+            entities.setdefault(entity, []).append((first, last))
+        return list(entities.values())
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "dropout": self.dropout_rate,
+            "lexical_dropout": self.lexical_dropout_rate,
+            "hidden_units": self.hidden_units,
+            "feature_dim": self.feature_dim,
+            "max_width": self.max_width,
+            "span_ratio": self.span_ratio,
+            "max_antecedents": self.max_antecedents,
+            "mention_loss": self.mention_loss,
+            "genres": list(self.genres),
+        }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,137 @@
+"""The spans of a document: tokens ─► scores of all candidates, and the vectors of the kept ones.
+
+Spans form a grid (token, width): the span in cell (i, w) is the tokens i … i + w.
+"""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from elmo_tf.config_checks import check_int
+from elmo_tf.tasks.attention import masked_softmax
+from elmo_tf.tasks.coreference.scoring import ScoringNetwork
+
+
+def candidates(sentences: tf.Tensor, max_width: int) -> tf.Tensor:
+    """Which spans are within a sentence.
+
+    Args:
+        sentences: int32 (token,). The sentence of each token, in increasing order.
+        max_width: int >= 1. Maximum number of tokens of a span.
+
+    Returns:
+        bool (token, width).
+    """
+    following = tf.pad(sentences, [[0, max_width - 1]], constant_values=-1)
+    last = tf.range(tf.size(sentences))[:, None] + tf.range(max_width)
+    return tf.gather(following, last) == sentences[:, None]
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class SpanScores(keras.layers.Layer):
+    """The mention score of every span of the grid.
+
+    `alpha_t = w · x*_t + b`, `a_t = softmax_{i <= t <= j}(alpha_t)`, `x̂_ij = sum_t a_t x_t`,
+    `g_ij = [x*_i; x*_j; phi(j - i); x̂_ij]`, `s_m(i, j) = FFNN(g_ij)`
+
+    `g` is not computed for all spans: the first product of the network is split by its parts, and
+    `x̂_ij · W = sum_t a_t (x_t · W)`.
+
+    Args:
+        max_width: int >= 1. Maximum number of tokens of a span.
+        hidden_units: int >= 1. Width of the hidden layers.
+        feature_dim: int >= 1. Width of the embedding `phi` of the span's width.
+        dropout: float, 0 to below 1. Dropout rate of `phi` and of the hidden layers.
+
+    Call arguments:
+        x: float (token, feature). The input vectors.
+        encoded: float (token, encoded feature). The outputs `x*` of the encoder.
+        training: bool. Defaults to False.
+
+    Returns:
+        scores: float (token, width). Those of spans that are no candidates are arbitrary.
+        heads: float (token, width, max_width): the weight `a` of each token of the span.
+        widths: float (token, width, feature_dim): `phi` after dropout.
+
+    Raises:
+        ValueError: an argument is out of its range.
+
+    Source: Lee et al. 2017, sections 4 and 5.
+    """
+
+    def __init__(
+        self, max_width: int, hidden_units: int, feature_dim: int, dropout: float, **kwargs
+    ):
+        super().__init__(**kwargs)
+        check_int(max_width, "max_width", least=1)
+        check_int(feature_dim, "feature_dim", least=1)
+        self.max_width = max_width
+        self.hidden_units = hidden_units
+        self.feature_dim = feature_dim
+        self.dropout_rate = dropout
+        dtype = self.dtype_policy
+        self.head_scores = keras.layers.Dense(1, dtype=dtype, name="head_scores")
+        self.width_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="width_dropout")
+        self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
+
+    def build(self, x_shape, encoded_shape):
+        self.width_embedding = self.add_weight(
+            name="width_embedding",
+            shape=(self.max_width, self.feature_dim),
+            initializer="glorot_uniform",
+        )
+        self.head_scores.build(encoded_shape)
+        widths_shape = (self.max_width, self.feature_dim)
+        self.network.build([encoded_shape, encoded_shape, widths_shape, x_shape])
+
+    def call(self, x, encoded, training=False):
+        tokens = _window_tokens(tf.shape(x)[0], self.max_width)
+        alpha = tf.gather(self.head_scores(encoded)[:, 0], tokens)[:, None]
+        is_in_span = tf.linalg.band_part(tf.ones((self.max_width, self.max_width), tf.bool), -1, 0)
+        heads = masked_softmax(alpha, is_in_span)  # (token, width, max_width)
+        shape = (*tf.unstack(tf.shape(tokens)), self.feature_dim)
+        widths = tf.broadcast_to(ops.convert_to_tensor(self.width_embedding), shape)
+        widths = self.width_dropout(widths, training=training)
+        last = tf.gather(self.network.product(1, encoded), tokens)
+        head = tf.matmul(heads, tf.gather(self.network.product(3, x), tokens))
+        products = self.network.product(0, encoded)[:, None] + last
+        products += self.network.product(2, widths) + head  # (token, width, hidden)
+        return self.network(products, training=training), heads, widths
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "max_width": self.max_width,
+            "hidden_units": self.hidden_units,
+            "feature_dim": self.feature_dim,
+            "dropout": self.dropout_rate,
+        }
+
+
+def span_vectors(
+    x: tf.Tensor, encoded: tf.Tensor, heads: tf.Tensor, widths: tf.Tensor, spans: tf.Tensor
+) -> tf.Tensor:
+    """The vectors `g` of some spans.
+
+    Args:
+        x, encoded, heads, widths: see `SpanScores`.
+        spans: int32 (span,). Cells of the grid, `token * max_width + width`.
+
+    Returns:
+        float (span, feature).
+    """
+    max_width = heads.shape[1]
+    first, width = spans // max_width, spans % max_width
+    cells = tf.stack([first, width], axis=-1)
+    tokens = tf.gather(_window_tokens(tf.shape(x)[0], max_width), first)  # (span, max_width)
+    head = tf.matmul(tf.gather_nd(heads, cells)[:, None], tf.gather(x, tokens))[:, 0]
+    encoded_first, encoded_last = tf.gather(encoded, first), tf.gather(encoded, first + width)
+    return tf.concat([encoded_first, encoded_last, tf.gather_nd(widths, cells), head], axis=-1)
+
+
+def _window_tokens(num_tokens: Any, max_width: int) -> tf.Tensor:
+    """The tokens from each token on, int32 (token, max_width); at the end, the last one again."""
+    tokens = tf.range(num_tokens)[:, None] + tf.range(max_width)
+    return tf.minimum(tokens, num_tokens - 1)
