@@ -39,6 +39,7 @@ _SUBPACKAGES = (
 _REGISTERED = {
     "Adagrad": "elmo_tf.trainers.optimizers",
     "AdamW": "elmo_tf.trainers.optimizers",
+    "AntecedentScores": "elmo_tf.tasks.coreference.antecedents",
     "BCN": "elmo_tf.tasks.bcn",
     "BiLM": "elmo_tf.models.bilm",
     "BiDAF": "elmo_tf.tasks.bidaf",
@@ -51,6 +52,7 @@ _REGISTERED = {
     "CellRNN": "elmo_tf.layers.cell_rnn",
     "CharCNN": "elmo_tf.layers.char_cnn",
     "CharacterEmbedding": "elmo_tf.tasks.embeddings",
+    "CoreferenceModel": "elmo_tf.tasks.coreference.model",
     "ESIM": "elmo_tf.tasks.esim",
     "Elmo": "elmo_tf.models.elmo",
     "ExportedElmo": "elmo_tf.saved_models.exporting.layer",
@@ -63,11 +65,14 @@ _REGISTERED = {
     "SRLTagger": "elmo_tf.tasks.srl_tagger",
     "SampledSoftmax": "elmo_tf.layers.sampled_softmax",
     "ScalarMix": "elmo_tf.layers.scalar_mix",
+    "ScoringNetwork": "elmo_tf.tasks.coreference.scoring",
+    "SpanScores": "elmo_tf.tasks.coreference.spans",
     "TiedSoftmax": "elmo_tf.layers.sampled_softmax",
     "TokenEmbedding": "elmo_tf.models.token_encoder",
     "TokenEncoder": "elmo_tf.models.token_encoder",
     "TokenMask": "elmo_tf.models.elmo",
     "TokenVectors": "elmo_tf.tasks.token_vectors",
+    "TrilinearSimilarity": "elmo_tf.tasks.attention",
     "WordEmbedding": "elmo_tf.tasks.embeddings",
 }
 

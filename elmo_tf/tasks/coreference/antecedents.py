@@ -13,7 +13,7 @@ from elmo_tf.tasks.coreference.scoring import ScoringNetwork
 _MASKED = -1e9
 # The least distance of each bucket, from the second.
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
-# Spans that are scored at once in inference, which bounds the memory of long documents.
+# Spans that are scored at once, which bounds the memory of long documents in inference.
 _BLOCK = 32
 
 

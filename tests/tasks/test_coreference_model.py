@@ -1,0 +1,524 @@
+import collections
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import Elmo
+from elmo_tf.tasks import CoreferenceModel
+from elmo_tf.tasks.coreference.antecedents import antecedent_loss, antecedents_of
+from elmo_tf.tasks.coreference.clusters import entities_of
+from elmo_tf.tasks.coreference.pruning import kept_spans
+from elmo_tf.tasks.coreference.spans import candidates
+from reference import coreference as reference
+from task_models import WORDS, embeddings, padded
+
+SETTINGS = {
+    "units": 5,
+    "hidden_units": 6,
+    "feature_dim": 3,
+    "max_width": 4,
+    "span_ratio": 0.8,
+    "max_antecedents": 7,
+    "genres": ("news", "web"),
+}
+LENGTHS = (6, 1, 0, 11, 3, 9, 2, 14)  # 36 of 46 spans are kept: several blocks of antecedents
+
+
+def new_model(**kwargs):
+    return CoreferenceModel(**{"embeddings": embeddings(), **SETTINGS, **kwargs})
+
+
+def with_random_weights(model):
+    """Draws every weight of the task: of the spans, some are linked, and some others score > 0."""
+    rng = np.random.default_rng(5)
+    of_elmo = {id(weight) for weight in (model.elmo.weights if model.elmo else ())}
+    for weight in model.weights:
+        if id(weight) not in of_elmo and "seed_generator" not in weight.path:
+            weight.assign(rng.normal(scale=0.8, size=weight.shape))
+    model.span_scores.network.score.bias.assign_add([4.5])
+    model.antecedent_scores.network.score.bias.assign_sub([9.0])
+    return model
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Shared by all tests: none may change it."""
+    keras.utils.set_random_seed(0)
+    return with_random_weights(new_model())
+
+
+@pytest.fixture(scope="module")
+def mention_model(model):
+    """The same weights, with a loss of mentions. None may change it."""
+    mention_model = new_model(mention_loss=0.3)
+    mention_model.set_weights(model.get_weights())
+    return mention_model
+
+
+def some_document(lengths=LENGTHS, seed=0):
+    rng = np.random.default_rng(seed)
+    return [" ".join(rng.choice(WORDS, length)) for length in lengths]
+
+
+def some_speakers(sentences, seed=0):
+    rng = np.random.default_rng(seed)
+    return [list(rng.choice(["", "Ann", "서"], len(sentence.split()))) for sentence in sentences]
+
+
+def some_gold(spans, seed=1):
+    """A random entity for half of the spans."""
+    rng = np.random.default_rng(seed)
+    return {tuple(map(int, span)): int(rng.integers(4)) for span in spans if rng.random() < 0.5}
+
+
+def as_targets(gold):
+    return np.array([(*span, entity) for span, entity in gold.items()], np.int32).reshape(-1, 3)
+
+
+Expected = collections.namedtuple("Expected", "mention_scores kept span_scores antecedent_scores")
+
+
+def expected(model, sentences, speakers=None, genre=0):
+    """What the model computes for a document, by the formulas."""
+    weights = {
+        weight.path.partition("/")[2]: weight.numpy().astype(np.float64) for weight in model.weights
+    }
+    vectors = model.token_vectors(padded(sentences))["input"].numpy().astype(np.float64)
+    lengths = [len(sentence.split()) for sentence in sentences]
+    x = [row[:length] for row, length in zip(vectors, lengths, strict=True)]
+    x_star, x = reference.encoded(x, weights), np.concatenate(x)
+    spans = reference.candidates(lengths, model.max_width)
+    g = {span: reference.span_vector(span, x, x_star, weights) for span in spans}
+    scores = {span: reference.mention_score(g[span], weights) for span in spans}
+    kept = reference.kept_spans(scores, int(model.span_ratio * len(x)))
+    names = [name for row in speakers for name in row] if speakers else [""] * len(x)
+    of_kept = [scores[span] for span in kept]
+    found = reference.antecedent_scores(
+        *(kept, [g[span] for span in kept], of_kept, names),
+        genre if model.genres else None,
+        model.max_antecedents,
+        weights,
+    )
+    return Expected(scores, kept, of_kept, found)
+
+
+def antecedent_rows(outputs):
+    """The scores of each span, without those where there is no antecedent."""
+    exists = np.pad(outputs["antecedents"].numpy() >= 0, ((0, 0), (1, 0)), constant_values=True)
+    scores = outputs["antecedent_scores"].numpy()
+    return [row[real] for row, real in zip(scores, exists, strict=True)]
+
+
+@pytest.mark.parametrize(("genre", "number"), [("", 0), ("web", 2), ("blog", 0)])
+def test_the_scores_are_those_of_the_formulas(genre, number, model):
+    sentences = some_document()
+    speakers = some_speakers(sentences)
+    wanted = expected(model, sentences, speakers, number)
+
+    outputs = model({"tokens": sentences, "speakers": speakers, "genre": genre})
+
+    grid, is_candidate = outputs["mention_scores"].numpy(), outputs["candidates"].numpy()
+    assert np.count_nonzero(is_candidate) == len(wanted.mention_scores)
+    for (first, last), score in wanted.mention_scores.items():
+        assert is_candidate[first, last - first]
+        np.testing.assert_allclose(grid[first, last - first], score, rtol=1e-5, atol=1e-5)
+    assert outputs["spans"].numpy().tolist() == [list(span) for span in wanted.kept]
+    np.testing.assert_allclose(outputs["span_scores"], wanted.span_scores, rtol=1e-5, atol=1e-5)
+    found = antecedent_rows(outputs)
+    assert len(found) == len(wanted.kept) == 36
+    for found_row, row in zip(found, wanted.antecedent_scores, strict=True):
+        np.testing.assert_allclose(found_row, row, rtol=1e-5, atol=1e-5)
+
+
+def test_without_genres_and_speakers_the_scores_are_those_of_the_formulas():
+    model = with_random_weights(new_model(genres=(), max_width=1, max_antecedents=1))
+    sentences = some_document((4, 5))
+
+    outputs = model(sentences)
+
+    wanted = expected(model, sentences).antecedent_scores
+    for found, row in zip(antecedent_rows(outputs), wanted, strict=True):
+        np.testing.assert_allclose(found, row, rtol=1e-5, atol=1e-5)
+    genre = model({"tokens": sentences, "genre": "news"})["antecedent_scores"]
+    np.testing.assert_array_equal(genre, outputs["antecedent_scores"])
+
+
+@pytest.mark.parametrize("which", ["model", "mention_model"])
+def test_the_loss_is_that_of_the_formulas(which, request):
+    model = request.getfixturevalue(which)
+    sentences = some_document()
+    wanted = expected(model, sentences)
+    gold = some_gold([*wanted.mention_scores, (8, 8 + model.max_width)])  # the last is too wide
+    y = np.pad(as_targets(gold), ((0, 2), (0, 0)), constant_values=-1)
+
+    loss = model.per_example_loss(y, model(sentences), sentences)
+
+    likelihood = reference.loss(wanted.antecedent_scores, wanted.kept, gold)
+    of_mentions = reference.mention_loss(wanted.mention_scores, gold)
+    assert loss.shape == (1,)
+    np.testing.assert_allclose(loss[0], likelihood + model.mention_loss * of_mentions, rtol=1e-5)
+
+
+def test_a_document_may_have_no_mention_and_a_mention_several_entities(model):
+    outputs = model(some_document())
+    scores = [row.astype(np.float64) for row in antecedent_rows(outputs)]
+    kept = [tuple(span) for span in outputs["spans"].numpy().tolist()]
+
+    def loss(mentions):
+        return model.per_example_loss(np.array(mentions, np.int32).reshape(-1, 3), outputs)[0]
+
+    np.testing.assert_allclose(loss([]), reference.loss(scores, kept, {}), rtol=1e-5)
+    gold = {kept[3]: 5, kept[4]: 5}
+    doubled = [(*kept[3], 2), (*kept[3], 5), (*kept[4], 5), (*kept[4], 1)]
+    np.testing.assert_allclose(loss(doubled), reference.loss(scores, kept, gold), rtol=1e-5)
+
+
+def random_spans(rng, num_tokens, max_width):
+    """Lengths of sentences, and scores (token, width): rounded ones tie, long spans cross more."""
+    lengths = []
+    while sum(lengths) < num_tokens:
+        lengths.append(int(min(rng.integers(1, 25), num_tokens - sum(lengths))))
+    scores = rng.normal(size=(num_tokens, max_width)) * rng.choice([1, 5])
+    scores += rng.choice([0, 2]) * np.arange(max_width)
+    scores += rng.choice([0, 1]) * np.arange(num_tokens)[:, None]
+    return lengths, (scores if rng.random() < 0.5 else np.round(scores)).astype(np.float32)
+
+
+@pytest.mark.parametrize("max_width", [1, 2, 5, 10])
+def test_kept_spans_are_those_of_the_plain_loop(max_width):
+    rng = np.random.default_rng(max_width)
+    grid = (None, max_width)
+    keep = tf.function(
+        kept_spans,
+        input_signature=[
+            tf.TensorSpec(grid),
+            tf.TensorSpec(grid, tf.bool),
+            tf.TensorSpec((), tf.int32),
+        ],
+        autograph=False,
+    )
+    for _ in range(60):
+        num_tokens = int(rng.integers(1, 60))
+        lengths, scores = random_spans(rng, num_tokens, max_width)
+        sentences = np.repeat(np.arange(len(lengths)), lengths)
+        is_candidate = candidates(tf.constant(sentences), max_width).numpy()
+        spans = reference.candidates(lengths, max_width)
+        assert is_candidate.sum() == len(spans)
+        by_span = {(i, j): scores[i, j - i] for i, j in spans if is_candidate[i, j - i]}
+        num_spans = int(rng.integers(0, 2 * num_tokens))
+
+        found = keep(scores, is_candidate, num_spans).numpy().tolist()
+
+        kept = reference.kept_spans(by_span, num_spans)
+        assert [(each // max_width, each // max_width + each % max_width) for each in found] == kept
+
+
+def random_antecedent_scores(rng, num_spans, max_antecedents):
+    scores = rng.normal(size=(num_spans, 1 + max_antecedents)).astype(np.float32)
+    scores[:, 0] = rng.choice([0, 1.5])
+    exists = antecedents_of(tf.range(num_spans), max_antecedents).numpy() >= 0
+    scores[:, 1:] = np.where(exists, scores[:, 1:], -1e9)
+    return scores, [row[: 1 + count.sum()] for row, count in zip(scores, exists, strict=True)]
+
+
+def test_entities_are_those_of_best_antecedents():
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        num_spans, max_antecedents = rng.integers(0, 30), rng.integers(1, 12)
+        scores, rows = random_antecedent_scores(rng, num_spans, max_antecedents)
+        mention_scores = rng.normal(size=num_spans)
+        spans = [(index, index) for index in range(num_spans)]
+        for singletons in (False, True):
+            is_mention = (mention_scores > 0) & singletons
+            found = entities_of(tf.constant(scores), tf.constant(is_mention)).numpy()
+
+            wanted = np.full(num_spans, -1)
+            entities = reference.entities(rows, spans, mention_scores if singletons else None)
+            for number, entity in enumerate(entities):
+                wanted[[first for first, _ in entity]] = number
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("which", ["model", "mention_model"])
+def test_predictions_are_the_entities_of_the_formulas(which, request):
+    model = request.getfixturevalue(which)
+    for seed in range(2):
+        sentences = some_document(seed=seed)
+        wanted = expected(model, sentences)
+        scores = wanted.span_scores if model.mention_loss else None
+        entities = reference.entities(wanted.antecedent_scores, wanted.kept, scores)
+
+        assert model.entities(sentences) == entities
+        assert sum(len(entity) > 1 for entity in entities) > 1
+        assert any(len(entity) == 1 for entity in entities) == bool(model.mention_loss)
+        assert sum(map(len, entities)) < len(wanted.kept)
+
+    found = model.predictions(sentences)
+    mentions = sorted((*span, n) for n, entity in enumerate(entities) for span in entity)
+    names = ("mention_start", "mention_end", "entity")
+    assert list(zip(*(found[name].numpy().tolist() for name in names), strict=True)) == mentions
+    assert {values.dtype for values in found.values()} == {tf.int32}
+
+
+def test_padding_and_empty_sentences_change_nothing(model):
+    sentences = some_document((6, 1, 11))
+    tokens, speakers = padded(sentences), padded(map(" ".join, [["Ann"] * 6, ["B"], ["Ann"] * 11]))
+    outputs = model({"tokens": tokens, "speakers": speakers})
+
+    pads = [[1, 2], [0, 3]]
+    padded_inputs = {
+        "tokens": tf.pad(tokens, pads, constant_values=""),
+        "speakers": tf.pad(speakers, pads, constant_values=""),
+    }
+
+    for name, values in model(padded_inputs).items():
+        np.testing.assert_allclose(values, outputs[name], rtol=1e-5, atol=1e-5)
+    assert model.entities(padded_inputs) == model.entities({"tokens": tokens, "speakers": speakers})
+
+
+def test_scores_of_a_sentence_do_not_depend_on_the_others(model):
+    document = some_document()
+    scores = model(document)["mention_scores"].numpy()
+
+    alone = model(document[3:4])["mention_scores"].numpy()
+
+    is_candidate = candidates(tf.zeros(11, tf.int32), model.max_width)
+    np.testing.assert_allclose(
+        scores[7:18][is_candidate], alone[is_candidate], rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("sentences", [[], [""], [[], []], ["cat"]])
+def test_a_document_may_have_no_entity(sentences, mention_model):
+    assert mention_model.entities(sentences) == []
+
+
+@pytest.mark.parametrize(("sentences", "y"), [(["", ""], []), (["cat"], [(0, 0, 3)])])
+def test_a_document_without_spans_has_a_loss_and_finite_gradients(sentences, y, mention_model):
+    y = np.array(y, np.int32).reshape(-1, 3)
+    with tf.GradientTape() as tape:
+        outputs = mention_model(sentences, training=True)
+        loss = mention_model.per_example_loss(y, outputs)
+
+    assert outputs["mention_scores"].shape == (len(y), 4)
+    assert outputs["antecedent_scores"].shape == (0, 1)
+    assert (loss.numpy() > 0) == bool(len(y))
+    for gradient in tape.gradient(loss, mention_model.trainable_variables):
+        assert gradient is None or np.isfinite(tf.convert_to_tensor(gradient)).all()
+
+
+def test_every_weight_gets_a_finite_gradient(mention_model):
+    sentences = some_document()
+    wanted = expected(mention_model, sentences)
+    with tf.GradientTape() as tape:
+        outputs = mention_model({"tokens": sentences, "genre": "web"}, training=True)
+        loss = mention_model.per_example_loss(as_targets(some_gold(wanted.kept)), outputs)
+    gradients = tape.gradient(loss, mention_model.trainable_variables)
+
+    for gradient, variable in zip(gradients, mention_model.trainable_variables, strict=True):
+        assert not isinstance(gradient, tf.IndexedSlices) or "word" in variable.path
+        gradient = tf.convert_to_tensor(gradient)
+        assert np.isfinite(gradient).all(), variable.path
+        assert np.any(gradient), variable.path
+
+
+def test_each_dropout_is_active_in_training_alone():
+    model = with_random_weights(new_model(mention_loss=1.0))
+    sentences = some_document((6, 4))
+    y = as_targets(some_gold(model(sentences)["spans"].numpy()))
+    dropouts = [each for each in model._flatten_layers() if isinstance(each, keras.layers.Dropout)]
+    assert len(dropouts) == 10
+    assert [layer.rate for layer in dropouts].count(0.5) == 1
+
+    def loss(training):
+        return model.per_example_loss(y, model(sentences, training=training)).numpy()
+
+    without = loss(training=False)
+    for one in dropouts:
+        for layer in dropouts:
+            layer.rate = 0.5 if layer is one else 0.0
+        for layer in (model.encoder.forward, model.encoder.backward):
+            layer.dropout_rate = layer.dropout.rate
+        assert abs(loss(training=True) - without) > 1e-3, one.path
+        np.testing.assert_array_equal(loss(training=False), without)
+
+
+def documents(*examples):
+    """Documents as a dataset for `fit`."""
+    signature = (
+        {
+            "tokens": tf.TensorSpec((None, None), tf.string),
+            "speakers": tf.TensorSpec((None, None), tf.string),
+            "genre": tf.TensorSpec((1,), tf.string),
+        },
+        tf.TensorSpec((None, 3), tf.int32),
+    )
+    dataset = tf.data.Dataset.from_generator(lambda: iter(examples), output_signature=signature)
+    return dataset.apply(tf.data.experimental.assert_cardinality(len(examples)))
+
+
+GOLDS = [[[(0, 1), (6, 6), (10, 12)], [(3, 3)], [(8, 9), (13, 13)]], [[(1, 2), (5, 5)]]]
+
+
+def labelled_documents():
+    """The inputs and targets of two documents, with the entities of `GOLDS`."""
+    examples = []
+    texts = some_document((5, 3, 6)), some_document((4, 7, 0, 2), seed=5)
+    for text, entities in zip(texts, GOLDS, strict=True):
+        tokens = padded(text)
+        inputs = {"tokens": tokens, "speakers": tf.fill(tokens.shape, "A"), "genre": ["news"]}
+        gold = {span: number for number, entity in enumerate(entities) for span in entity}
+        examples.append((inputs, as_targets(gold)))
+    return examples
+
+
+def test_a_few_steps_reduce_the_loss():
+    model = new_model()
+    model.compile(keras.optimizers.Adam(0.01))
+
+    data = documents(*labelled_documents())
+    losses = model.fit(data, epochs=8, verbose=0, shuffle=False).history["loss"]
+
+    assert losses[-1] < 0.8 * losses[0]
+
+
+@pytest.mark.more
+def test_documents_are_learnt_by_heart(keras_round_trip):
+    model = new_model(units=12, hidden_units=30, dropout=0, lexical_dropout=0, mention_loss=0.5)
+    model.compile(keras.optimizers.Adam(0.01))
+    examples = labelled_documents()
+
+    model.fit(documents(*examples), epochs=100, verbose=0, shuffle=False)
+
+    for each in (model, keras_round_trip(model)):
+        assert [each.entities(inputs) for inputs, _ in examples] == GOLDS
+
+
+def test_a_model_is_saved_and_loaded_whole(model, keras_round_trip):
+    inputs = {"tokens": some_document(), "genre": "news"}
+
+    loaded = keras_round_trip(model)
+
+    for name, value in SETTINGS.items():
+        assert getattr(loaded, name) == value
+    for name, values in loaded(inputs).items():
+        np.testing.assert_array_equal(values, model(inputs)[name])
+
+
+def test_answers_of_all_shapes_are_traced_once():
+    traced = []
+
+    class Traced(CoreferenceModel):
+        def call(self, inputs, training=False):
+            traced.append(inputs)
+            return super().call(inputs, training=training)
+
+    model = Traced(embeddings(), **SETTINGS)
+    traced.clear()  # of the call that made its weights
+
+    for lengths in ((3,), (4, 2), (), (1, 7)):
+        sentences = some_document(lengths)
+        model.entities(sentences)
+        model.entities({"tokens": sentences, "speakers": some_speakers(sentences), "genre": "web"})
+
+    assert len(traced) == 1
+
+
+def test_speakers_may_be_given_in_any_form_of_strings(model):
+    sentences = some_document((3, 5))
+    speakers = [["", "Ann", "Ann"], ["서", "", "", "Ann", ""]]
+    of_lists = model({"tokens": sentences, "speakers": speakers})
+
+    table = [row + [""] * (5 - len(row)) for row in speakers]
+    for others in (tf.ragged.constant(speakers), np.array(table, object), tf.constant(table)):
+        found = model({"tokens": sentences, "speakers": others, "genre": [""]})
+        np.testing.assert_array_equal(found["antecedent_scores"], of_lists["antecedent_scores"])
+    unknown = model({"tokens": sentences, "speakers": [[""], []]})["antecedent_scores"]
+    np.testing.assert_array_equal(unknown, model(sentences)["antecedent_scores"])
+    assert np.abs(unknown - of_lists["antecedent_scores"]).max() > 1e-3
+
+
+def test_elmo_is_concatenated_with_the_embeddings(bilm):
+    sentences = some_document((3, 5))
+    keras.utils.set_random_seed(0)
+    model = new_model(elmo=Elmo(bilm))
+    keras.utils.set_random_seed(0)
+    none = new_model(elmo=Elmo(bilm), placement="none")
+
+    outputs = model(sentences)
+    known = model({"tokens": padded(sentences), "layers": bilm(sentences)["layers"]})
+
+    assert none.elmo is None
+    for name, values in known.items():
+        np.testing.assert_allclose(values, outputs[name], atol=1e-5)
+    wanted = expected(model, sentences)
+    np.testing.assert_allclose(outputs["span_scores"], wanted.span_scores, rtol=1e-5, atol=1e-5)
+
+
+def test_mixed_precision_has_a_finite_loss():
+    model = new_model(dtype="mixed_bfloat16", mention_loss=1.0)
+    with tf.GradientTape() as tape:
+        outputs = model(some_document(), training=True)
+        loss = model.per_example_loss(np.array([[0, 1, 0], [4, 4, 0]]), outputs)
+
+    assert outputs["antecedent_scores"].dtype == tf.float32
+    assert np.isfinite(loss)
+    assert all(gradient is not None for gradient in tape.gradient(loss, model.trainable_variables))
+
+
+def test_wrong_arguments_are_refused(bilm):
+    for wrong, message in (
+        ({"placement": "output"}, "`placement` must be one of input, none"),
+        ({"units": 0}, "`units` must be an integer of at least 1"),
+        ({"dropout": 1.0}, "`dropout` must be a number >= 0 and < 1"),
+        ({"lexical_dropout": -0.5}, "`lexical_dropout` must be a number >= 0 and < 1"),
+        ({"hidden_units": 0}, "`hidden_units` must be an integer of at least 1"),
+        ({"feature_dim": 0}, "`feature_dim` must be an integer of at least 1"),
+        ({"max_width": 0}, "`max_width` must be an integer of at least 1"),
+        ({"max_antecedents": 0}, "`max_antecedents` must be an integer of at least 1"),
+        ({"span_ratio": 0.0}, r"`span_ratio` must be a number above 0. Received: 0\.0"),
+        ({"mention_loss": -1}, "`mention_loss` must be a number >= 0. Received: -1"),
+        ({"genres": "news"}, "`genres` must be a list of names. Received: 'news'"),
+        ({"genres": ["a", ""]}, "`genres` must be a list of names"),
+        ({"genres": ["a", "b", "a"]}, "`genres` has duplicates: a, b, a"),
+        ({"genres": ["caf\udce9"]}, "A genre is not valid UTF-8"),
+        ({"embeddings": []}, "The model has no input"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            new_model(**wrong)
+
+
+def test_wrong_inputs_are_refused(model):
+    sentences = some_document((3, 5))
+    with pytest.raises(ValueError, match=r"speakers must have the shape of tokens.*\[1 1\], \[2 5"):
+        model({"tokens": sentences, "speakers": [["Ann"]]})
+    with pytest.raises(ValueError, match="The input speakers must be string"):
+        model({"tokens": sentences, "speakers": np.ones((2, 5), np.int32)})
+    with pytest.raises(ValueError, match=r"The input genre must be string of shape \(1,\)"):
+        model({"tokens": sentences, "genre": ["news", "web"]})
+    with pytest.raises(ValueError, match="The inputs must have the keys tokens"):
+        model({"words": sentences})
+    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
+        model([["a", "", "b"]])
+
+
+def test_targets_that_do_not_suit_are_refused(model):
+    outputs = model(some_document((3, 5)))
+    for wrong in ([-1, 0, 0], [2, 1, 0], [5, 8, 0], [0, 0, -1], [-1, -1, 2]):
+        with pytest.raises(ValueError, match=r"first token <= last token.*: 8, \[\["):
+            model.per_example_loss(np.array([[0, 0, 1], wrong]), outputs)
+    for wrong in (np.ones((2, 3)), np.ones((2, 2), int), np.ones(3, int), ["a"]):
+        with pytest.raises(ValueError, match=r"`y` must be int \(mention, 3\)"):
+            model.per_example_loss(wrong, outputs)
+
+
+def test_the_loss_of_sure_and_right_scores_is_zero_and_has_a_gradient():
+    scores = tf.Variable([[0.0, -1e9], [0.0, 50.0], [0.0, -50.0]])
+    antecedents = antecedents_of(tf.range(3), 1)
+    with tf.GradientTape() as tape:
+        loss = antecedent_loss(scores, antecedents, tf.constant([4, 4, -1]))
+
+    assert loss == 0
+    assert np.isfinite(tape.gradient(loss, scores)).all()
