@@ -17,7 +17,7 @@ class BiRNN(keras.layers.Layer):
         units: int >= 1. Width of each direction.
         cell: "gru", "highway_lstm" or "coupled_lstm", see `CellRNN`, or "lstm", a plain LSTM.
             Defaults to "lstm".
-        **kwargs: further arguments of `CellRNN`, or of `keras.layers.Layer`.
+        dropout, learn_initial_state: see `CellRNN`; not for "lstm". Default to 0 and False.
 
     Call arguments:
         sequences: float (batch, token, feature).
@@ -97,16 +97,7 @@ class BiLSTM(BiRNN):
     Args:
         units: int >= 1. Width of each direction.
 
-    Call arguments:
-        sequences: float (batch, token, feature).
-        mask: bool (batch, token) or None. True = a real token. Defaults to None, all real.
-        training: bool. Defaults to False.
-
-    Returns:
-        float (batch, token, 2 · units): forward, then backward; zeros at masked tokens.
-
-    Raises:
-        ValueError: `units` is below 1.
+    Call arguments, Returns, Raises: see `BiRNN`.
     """
 
     def __init__(self, units: int, **kwargs):
