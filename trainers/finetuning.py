@@ -5,9 +5,9 @@ from pathlib import Path
 
 from absl import logging
 
-from elmo_tf.checkpoints.hdf5 import softmax_variables, variables_by_path
 from elmo_tf.checkpoints.load import has_softmax, load_bilm, load_language_model
 from elmo_tf.checkpoints.named_models import MODEL_NAMES
+from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_path
 from elmo_tf.config import BiLMConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel

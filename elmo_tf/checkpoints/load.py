@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo_tf.checkpoints.downloads import cache_folder, cached_file
-from elmo_tf.checkpoints.hdf5 import read_weights, softmax_variables, variables_by_path
+from elmo_tf.checkpoints.hugging_face import hub_folder, is_hub_name
 from elmo_tf.checkpoints.named_models import find_named_model, name_hint
 from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
 from elmo_tf.checkpoints.tf1 import (
@@ -21,6 +21,13 @@ from elmo_tf.checkpoints.tf1 import (
     load_tf1_bilm,
     load_tf1_softmax,
     tf1_config,
+)
+from elmo_tf.checkpoints.weight_files import (
+    FORMATS,
+    WEIGHT_PATTERNS,
+    read_weights,
+    softmax_variables,
+    variables_by_path,
 )
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
@@ -31,6 +38,7 @@ from elmo_tf.text.vocabulary import Vocabulary
 Source = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
 
 OPTIONS_FILE = "options.json"
+# Weight files; `.safetensors` in place of `.hdf5` in that format.
 WEIGHTS_FILE = "weights.hdf5"
 EMBEDDINGS_FILE = "token_embeddings.hdf5"
 SOFTMAX_FILE = "softmax.hdf5"
@@ -49,19 +57,21 @@ def load_bilm(
     Args:
         path: one of
 
-            - a directory with one `*options.json` and one `*weights.hdf5` (or `model.hdf5`), or a
-              zip file of it
+            - a directory with one `*options.json` and one `*weights.hdf5`, `*weights.safetensors`
+              or `model.hdf5`, or a zip file of it
             - a pair `(options, weights)`
             - an http(s) URL of a zip file, or a pair of URLs, which are cached in Keras's cache
+            - `hf://owner/name` or `hf://owner/name@revision`, a repository with such files on the
+              Hugging Face Hub, which is cached by its library
             - a TensorFlow 1 training directory or checkpoint prefix, see `find_tf1_checkpoint`
             - the name of a model, if no file has that name: "small-en", which is part of the
               package, or one of the published "original", "small", "medium" and "5.5B", which are
               downloaded to Keras's cache.
 
         stateful: see `BiLM`.
-        token_embeddings: an HDF5 file with the dataset `embedding`, one row per token of
-            `vocabulary`. It replaces the character CNN. Defaults to `token_embeddings.hdf5` in the
-            directory if its options have no `char_cnn`.
+        token_embeddings: an HDF5 or safetensors file with the array `embedding`, one row per token
+            of `vocabulary`. It replaces the character CNN. Defaults to `token_embeddings.hdf5` (or
+            `.safetensors`) in the directory if its options have no `char_cnn`.
         vocabulary: the vocabulary file of `token_embeddings`. Defaults to `vocab.txt` in the
             directory.
         **kwargs: further arguments of `BiLM`.
@@ -75,6 +85,7 @@ def load_bilm(
 
     Source: the published checkpoints of Peters et al. 2018.
     """
+    path = _local(path)
     original = find_tf1_checkpoint(path)
     if original is not None:
         if token_embeddings is not None:
@@ -110,6 +121,7 @@ def load_bilm(
 
 def load_config(path: Source) -> BiLMConfig:
     """Loads the configuration of a checkpoint's biLM. Arguments and errors: see `load_bilm`."""
+    path = _local(path)
     original = find_tf1_checkpoint(path)
     if original is not None:
         return tf1_config(original)
@@ -123,7 +135,8 @@ def load_softmax(
     """Loads the softmax of a checkpoint directory written by training.
 
     Args:
-        directory: a checkpoint directory, or a TensorFlow 1 one, see `load_bilm`.
+        directory: a checkpoint directory, a name on the Hugging Face Hub, or a TensorFlow 1
+            directory, see `load_bilm`.
         vocabulary_size: int. Size of the vocabulary.
         bilm: the biLM of the same directory, for a softmax that shares its embedding table. Without
             it, the softmax gets a separate table.
@@ -134,6 +147,7 @@ def load_softmax(
         ValueError: the file is damaged, has the wrong shape, or differs from the shared table of
             `bilm`.
     """
+    directory = _local(directory)
     original = find_tf1_checkpoint(directory)
     if original is not None:
         return load_tf1_softmax(original, vocabulary_size, bilm, **kwargs)
@@ -166,8 +180,9 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
 
     Args:
         directory: a directory with the biLM's files (see `load_bilm`), `softmax.hdf5` and
-            `vocab.txt`, as written by `elmo-tf train`; or a TensorFlow 1 training directory or
-            checkpoint prefix, with `vocab.txt`.
+            `vocab.txt`, as written by `elmo-tf train`; a name on the Hugging Face Hub,
+            `hf://owner/name`; or a TensorFlow 1 training directory or checkpoint prefix, with
+            `vocab.txt`.
 
     Returns:
         A `LanguageModel`, with the attributes `bilm`, `softmax` and `vocabulary`.
@@ -183,6 +198,7 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
             f"The model {named.name} has no softmax weights, so it cannot compute probabilities of "
             f"words. To train a softmax, use elmo-tf train --from {named.name}."
         )
+    directory = _local(directory)
     original = find_tf1_checkpoint(directory)
     if original is None:
         _existing(Path(directory))
@@ -196,13 +212,17 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
 
 def has_softmax(path: Source) -> bool:
     """Whether a checkpoint has a softmax."""
+    path = _local(path)
     if find_tf1_checkpoint(path) is not None:
         return True
-    return isinstance(path, str | os.PathLike) and (Path(path) / SOFTMAX_FILE).is_file()
+    return isinstance(path, str | os.PathLike) and any(
+        file.is_file() for file in in_all_formats(Path(path, SOFTMAX_FILE))
+    )
 
 
 def load_vocabulary(path: Source) -> Vocabulary | None:
     """Returns the vocabulary of a checkpoint directory or named model, or None."""
+    path = _local(path)
     named = find_named_model(path)
     if named is None and not isinstance(path, str | os.PathLike):
         return None
@@ -215,11 +235,18 @@ def _softmax_file(directory: str | os.PathLike) -> Path:
     return _required(Path(directory), SOFTMAX_FILE, reason)
 
 
+def in_all_formats(path: Path) -> list[Path]:
+    """A weight file's path in each of the formats; that of another file alone."""
+    if path.suffix != ".hdf5":
+        return [path]
+    return [path.with_suffix(f".{name}") for name in FORMATS]
+
+
 def _required(folder: Path, name: str, reason: str) -> Path:
-    path = folder / name
-    if not path.is_file():
+    found = [path for path in in_all_formats(folder / name) if path.is_file()]
+    if not found:
         raise FileNotFoundError(f"There is no {name} in {folder}: {reason}.")
-    return path
+    return found[0]
 
 
 @contextlib.contextmanager
@@ -238,7 +265,7 @@ def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
     if not zipfile.is_zipfile(path):
         raise ValueError(
             f"{path} is not a checkpoint: pass a directory or zip file with options.json and "
-            "weights.hdf5, or a pair (options, weights)."
+            "weights.hdf5 or weights.safetensors, or a pair (options, weights)."
         )
     with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
         try:
@@ -249,6 +276,11 @@ def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
         options = [file for file in Path(folder).rglob("*options.json") if not _is_hidden(file)]
         homes = {file.parent for file in options}
         yield _files_of(homes.pop() if len(homes) == 1 else Path(folder), shown=path)
+
+
+def _local(path: Source) -> Source:
+    """`path`, or the local directory of a name on the Hugging Face Hub."""
+    return hub_folder(path) if is_hub_name(path) else path
 
 
 def _fetched(path: str | os.PathLike) -> Path:
@@ -268,8 +300,11 @@ def _existing(path: Path) -> Path:
 
 
 def _files_of(folder: Path, shown: Path | None = None) -> tuple[Path, Path]:
+    """The options and the weights; of weights in both formats, those in safetensors."""
     options = _one_of(folder, ("*options.json",), shown)
-    return options, _one_of(folder, ("*weights.hdf5", "model.hdf5"), shown)
+    patterns = tuple(name for name in WEIGHT_PATTERNS if name.endswith(".safetensors"))
+    has_them = any(True for pattern in patterns for _ in folder.glob(pattern))
+    return options, _one_of(folder, patterns if has_them else WEIGHT_PATTERNS, shown)
 
 
 def _one_of(folder: Path, patterns: tuple[str, ...], shown: Path | None = None) -> Path:

@@ -2,24 +2,34 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import h5py
+import keras
 
-from elmo_tf.checkpoints.hdf5 import (
-    check_range,
-    softmax_variables,
-    variables_by_path,
-    write_weights,
-)
+from elmo_tf.checkpoints.hugging_face import CARD_FILE, write_card
 from elmo_tf.checkpoints.load import (
     EMBEDDINGS_FILE,
     OPTIONS_FILE,
     SOFTMAX_FILE,
     VOCABULARY_FILE,
     WEIGHTS_FILE,
+    in_all_formats,
 )
-from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
+from elmo_tf.checkpoints.names import (
+    WeightRule,
+    softmax_rules,
+    token_embedding_rules,
+    weight_rules,
+)
+from elmo_tf.checkpoints.weight_files import (
+    FORMATS,
+    check_range,
+    softmax_variables,
+    variables_by_path,
+    write_weights,
+)
 from elmo_tf.config_checks import check_choice
 from elmo_tf.files import atomic_file
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
@@ -27,60 +37,103 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.vocabulary import Vocabulary
 
-# Dtypes of `weights.hdf5`.
+# Dtypes of weight files.
 DTYPES = ("float32", "float16")
 
 # Files that `save_bilm` may write.
-BILM_FILES = (OPTIONS_FILE, WEIGHTS_FILE, EMBEDDINGS_FILE, VOCABULARY_FILE)
+BILM_FILES = (
+    *(OPTIONS_FILE, VOCABULARY_FILE, CARD_FILE),
+    *(path.name for name in (WEIGHTS_FILE, EMBEDDINGS_FILE) for path in in_all_formats(Path(name))),
+)
 
 
-def save_bilm(bilm: BiLM, directory: str | os.PathLike, dtype: str = "float32") -> None:
-    """Writes `options.json` and `weights.hdf5`.
+def save_bilm(
+    bilm: BiLM,
+    directory: str | os.PathLike,
+    dtype: str = "float32",
+    format: str = "hdf5",
+    card: bool = False,
+) -> None:
+    """Writes `options.json` and `weights.hdf5` (or `weights.safetensors`).
 
     For a biLM without a character CNN, also `token_embeddings.hdf5` and, if it has a vocabulary,
-    `vocab.txt`. Existing files are replaced atomically. The state of `warm_start` is the dataset
-    `initial_state` (direction, layer, projection_dim + dim), which other implementations ignore.
+    `vocab.txt`. Existing files are replaced atomically, and weights in the other format removed.
+    The state of `warm_start` is the array `initial_state` (direction, layer, projection_dim + dim),
+    which other implementations ignore.
 
     Args:
         bilm: a `BiLM`.
         directory: created if missing.
         dtype: "float32", or "float16" for files of half the size. `load_bilm` reads both; other
             implementations may not read float16.
+        format: "hdf5", which the original and AllenNLP read, or "safetensors", with the same
+            names.
+        card: whether to write `README.md`, unless there is one, with the metadata that the Hugging
+            Face Hub reads. The directory can then be uploaded as it is. Defaults to False.
 
     Raises:
         OSError: the files cannot be written.
-        ValueError: unknown `dtype`, or a weight is out of its range.
+        ValueError: unknown `dtype` or `format`, or a weight is out of its range.
+        MissingExtraError: the package safetensors is not installed.
     """
     check_choice(dtype, "dtype", DTYPES)
+    check_choice(format, "format", FORMATS)
     directory = Path(directory)
     variables = variables_by_path(bilm)
     check_range(variables, dtype)  # before any file is replaced
-    write_weights(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables, dtype)
+    _write(directory / WEIGHTS_FILE, weight_rules(bilm.config), variables, dtype, format)
     if bilm.config.char_cnn is None:
-        write_weights(directory / EMBEDDINGS_FILE, token_embedding_rules(), variables, dtype)
+        _write(directory / EMBEDDINGS_FILE, token_embedding_rules(), variables, dtype, format)
         if bilm.vocabulary is not None:
             bilm.vocabulary.save(directory / VOCABULARY_FILE)
     write_json(directory / OPTIONS_FILE, bilm.config.to_options())
+    if card:
+        write_card(bilm.config, directory)
 
 
 def save_softmax(
-    softmax: SampledSoftmax, directory: str | os.PathLike, dtype: str = "float32"
+    softmax: SampledSoftmax,
+    directory: str | os.PathLike,
+    dtype: str = "float32",
+    format: str = "hdf5",
 ) -> None:
     """Writes `softmax.hdf5`: `W`, even if it is also the embedding table, and `b`.
 
-    `directory` and `dtype`: see `save_bilm`; use the same values.
+    `directory`, `dtype` and `format`: see `save_bilm`; use the same values.
     """
     path = Path(directory) / SOFTMAX_FILE
-    write_weights(path, softmax_rules(), softmax_variables(softmax), dtype)
+    _write(path, softmax_rules(), softmax_variables(softmax), dtype, format)
 
 
 def save_language_model(
-    model: LanguageModel, directory: str | os.PathLike, dtype: str = "float32"
+    model: LanguageModel,
+    directory: str | os.PathLike,
+    dtype: str = "float32",
+    format: str = "hdf5",
 ) -> None:
-    """Writes the biLM, softmax and vocabulary of a language model, for `load_language_model`."""
-    save_bilm(model.bilm, directory, dtype)
-    save_softmax(model.softmax, directory, dtype)
+    """Writes the biLM, softmax and vocabulary of a language model, for `load_language_model`.
+
+    `dtype` and `format`: see `save_bilm`.
+    """
+    save_bilm(model.bilm, directory, dtype, format)
+    save_softmax(model.softmax, directory, dtype, format)
     model.vocabulary.save(Path(directory) / VOCABULARY_FILE)
+
+
+def _write(
+    path: Path,
+    rules: Sequence[WeightRule],
+    variables: dict[str, keras.Variable],
+    dtype: str,
+    format: str,
+) -> None:
+    """Writes a weight file, and removes the one of the other format."""
+    paths = in_all_formats(path)
+    written = paths[FORMATS.index(format)]
+    write_weights(written, rules, variables, dtype)
+    for other in paths:
+        if other != written:
+            other.unlink(missing_ok=True)
 
 
 def dump_token_embeddings(

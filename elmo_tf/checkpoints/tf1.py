@@ -10,8 +10,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.checkpoints.hdf5 import fill_variables, softmax_variables, variables_by_path
 from elmo_tf.checkpoints.names import WeightRule, published_rules, token_embedding_rules
+from elmo_tf.checkpoints.weight_files import (
+    WEIGHT_PATTERNS,
+    fill_variables,
+    softmax_variables,
+    variables_by_path,
+)
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
@@ -172,7 +177,7 @@ def _prefix_of(path: Path) -> Path | None:
 
 def _prefix_in(folder: Path) -> Path | None:
     """The prefix of the latest checkpoint of a training directory."""
-    if any(folder.glob("*weights.hdf5")) or (folder / "model.hdf5").is_file():
+    if any(any(folder.glob(pattern)) for pattern in WEIGHT_PATTERNS):
         return None
     named = _named_prefix(folder)
     if named is not None:

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from absl import logging
@@ -15,7 +16,7 @@ def add_command(add: Callable) -> None:
     parser = add(
         "convert",
         _convert,
-        "convert any supported checkpoint to options.json and weights.hdf5",
+        "convert any supported checkpoint to options.json and weights.hdf5 or .safetensors",
         "elmo-tf convert run converted",
     )
     parser.add_argument(
@@ -46,11 +47,22 @@ def add_command(add: Callable) -> None:
         "number format of the weights; float16 halves the file, but some other "
         "implementations cannot read it",
     )
+    add_choice(
+        parser,
+        "--format",
+        ("hdf5", "safetensors"),
+        "format of the weights; the original and AllenNLP read hdf5",
+    )
+    parser.add_argument(
+        "--card",
+        action="store_true",
+        help="also write README.md with the metadata that the Hugging Face Hub reads",
+    )
     add_overwrite(parser)
 
 
 def _convert(arguments: Any) -> None:
-    from elmo_tf.checkpoints.load import SOFTMAX_FILE, load_bilm
+    from elmo_tf.checkpoints.load import SOFTMAX_FILE, in_all_formats, load_bilm
     from elmo_tf.checkpoints.save import BILM_FILES, save_bilm
     from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
     from elmo_tf.files import atomic_directory
@@ -58,25 +70,26 @@ def _convert(arguments: Any) -> None:
 
     source = arguments.source
     source = source[0] if len(source) == 1 else tuple(source)
-    known = (*BILM_FILES, SOFTMAX_FILE)
+    known = (*BILM_FILES, *(path.name for path in in_all_formats(Path(SOFTMAX_FILE))))
     with atomic_directory(arguments.target, arguments.overwrite, known) as part:
         bilm = load_bilm(source)
         if arguments.warm_start:
             bilm.warm_start(read_sentences(text_files(arguments.warm_start)))
-        save_bilm(bilm, part, arguments.dtype)
+        save_bilm(bilm, part, arguments.dtype, arguments.format, arguments.card)
         original = find_tf1_checkpoint(source)
         if original is not None:
-            _convert_softmax(original, bilm, part, arguments.dtype)
+            _convert_softmax(original, bilm, part, arguments)
     logging.info("Wrote %s.", arguments.target)
 
 
-def _convert_softmax(original: Any, bilm: Any, target: os.PathLike, dtype: str) -> None:
+def _convert_softmax(original: Any, bilm: Any, target: os.PathLike, arguments: Any) -> None:
     """Writes the softmax and vocabulary of a training run of the original implementation."""
     from elmo_tf.checkpoints.load import VOCABULARY_FILE
     from elmo_tf.checkpoints.save import save_softmax
     from elmo_tf.checkpoints.tf1 import load_tf1_softmax
 
-    save_softmax(load_tf1_softmax(original, bilm=bilm), target, dtype)
+    softmax = load_tf1_softmax(original, bilm=bilm)
+    save_softmax(softmax, target, arguments.dtype, arguments.format)
     vocabulary = original.folder / VOCABULARY_FILE
     if vocabulary.is_file():
         shutil.copy(vocabulary, target)

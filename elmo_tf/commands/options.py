@@ -14,7 +14,7 @@ STDIN = "-"  # in place of a text file
 # A literal: the modules that know the models are slow to import.
 CHECKPOINT = (
     "directory, zip, URL or name of a checkpoint; names: small-en (included), original, small, "
-    "medium, 5.5B (downloaded)"
+    "medium, 5.5B (downloaded), hf://OWNER/NAME (Hugging Face Hub)"
 )
 
 

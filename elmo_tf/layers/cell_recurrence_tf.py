@@ -78,7 +78,9 @@ def _forward(cell, x, kernel, initial_state, bias, mask, dropout_mask):
         h = state[0]
         a = tf.matmul(h if cell.drops_output else _times(h, dropout_mask), kernel)
         a = tf.cast(a if bias is None else a + bias, wide)
-        new = _step(cell, tf.cast(x, wide), a, (tf.cast(h, wide), *state[1:]))
+        x = tf.split(tf.cast(x, wide), cell.num_input_blocks, axis=-1)
+        blocks = tf.split(a, cell.num_state_blocks, axis=-1)
+        new = _new_states(cell, x, blocks, (tf.cast(h, wide), *state[1:]))
         if cell.drops_output:
             new = (_times(new[0], dropout_mask), *new[1:])
         new = (tf.cast(new[0], dtype), *new[1:])
@@ -99,16 +101,17 @@ def _backward(
     """Returns the gradients of x, the kernel, the initial state and, if there is one, the bias."""
     dtype, wide = x.dtype, at_least_32_bits(x.dtype)
     units, num_states, num_blocks = kernel.shape[0], len(states), cell.num_state_blocks
-    x, activations = tf.cast(x, wide), stacked(activations)
+    x = tf.split(tf.cast(x, wide), cell.num_input_blocks, axis=-1)
+    activations = tf.split(stacked(activations), num_blocks, axis=-1)
     before = [
         tf.cast(stacked(shifted(first, state)), wide)
         for first, state in zip(initial_state, states, strict=True)
     ]
     with tf.GradientTape(persistent=True) as tape:
-        tape.watch([x, activations, *before])
-        after = _step(cell, x, activations, before)
+        tape.watch([x, activations, before])
+        after = _new_states(cell, x, activations, before)
     jacobian = [
-        _of_new_state(cell, number, tape.gradient(new, [activations, *before]), mask, dropout_mask)
+        _of_new_state(cell, number, tape.gradient(new, [*activations, *before]), mask, dropout_mask)
         for number, new in enumerate(after)
     ]
     backward_kernel = transposed(kernel)
@@ -125,17 +128,18 @@ def _backward(
         of_activations, *old = tf.split(total, [num_blocks * units, *[units] * num_states], axis=-1)
         product = tf.cast(tf.matmul(tf.cast(of_activations, dtype), backward_kernel), wide)
         old[0] += product if cell.drops_output else _times(product, dropout_mask)
-        return tuple(old), of_new
+        return tuple(old), (*of_new, of_activations)
 
     zeros = tuple(tf.zeros_like(state, wide) for state in initial_state)
     specs = [tf.TensorSpec(state.shape, wide) for state in initial_state]
-    of_new, of_initial = scan(step, [upstream, *jacobian], zeros, specs, reverse=True)
-    of_new = [stacked(gradient) for gradient in of_new]
+    specs.append(tf.TensorSpec((x[0].shape[1], num_blocks * units), wide))
+    lists, of_initial = scan(step, [upstream, *jacobian], zeros, specs, reverse=True)
+    *of_new, of_activations = map(stacked, lists)
     if mask is not None:
         of_new = [tf.where(mask, gradient, 0.0) for gradient in of_new]
     if cell.drops_output:
         of_new[0] = _times(of_new[0], dropout_mask)
-    of_x, of_activations = tape.gradient(after, [x, activations], of_new)
+    of_x = tf.concat(tape.gradient(after, x, of_new), axis=-1)
     h = before[0] if cell.drops_output else _times(before[0], dropout_mask)
     left, right = (tf.cast(flat(each), dtype) for each in (h, of_activations))
     of_bias = [] if bias is None else [tf.reduce_sum(of_activations, axis=(0, 1))]
@@ -147,13 +151,12 @@ def _of_new_state(cell, number, derivatives, mask, dropout_mask):
 
     Args:
         number: index of the new state.
-        derivatives: float (token, batch, feature), of the cell, or None for 0.
+        derivatives: of the cell by each block of the activations and each old state, float (token,
+            batch, units), or None for 0.
     """
-    of_activations, *of_states = derivatives
-    units = of_activations.shape[-1] // cell.num_state_blocks
-    of_states = [tf.zeros_like(of_activations[..., :units]) if d is None else d for d in of_states]
-    joint = tf.concat([of_activations, *of_states], axis=-1)
-    num_parts = cell.num_state_blocks + len(of_states)
+    zeros = tf.zeros_like(next(each for each in derivatives if each is not None))
+    joint = tf.concat([zeros if each is None else each for each in derivatives], axis=-1)
+    num_parts, units = len(derivatives), zeros.shape[-1]
     if cell.drops_output and number == 0 and dropout_mask is not None:
         joint *= tf.cast(tf.tile(dropout_mask, [1, num_parts]), joint.dtype)
     if mask is None:
@@ -163,10 +166,8 @@ def _of_new_state(cell, number, derivatives, mask, dropout_mask):
     return tf.where(mask, joint, tf.repeat(unchanged, units))
 
 
-def _step(cell: Cell, x: tf.Tensor, a: tf.Tensor, states: Any) -> tuple:
-    """`cell.step` on joint blocks: the new `(h,)` or `(h, c)`."""
-    x = tf.split(x, cell.num_input_blocks, axis=-1)
-    a = tf.split(a, cell.num_state_blocks, axis=-1)
+def _new_states(cell: Cell, x: list, a: list, states: Any) -> tuple:
+    """`cell.step` with the states `(h,)` or `(h, c)`."""
     h, c = cell.step(x, a, *states, *([] if cell.has_cell_state else [None]))
     return (h, c) if cell.has_cell_state else (h,)
 

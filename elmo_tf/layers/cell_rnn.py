@@ -114,8 +114,8 @@ class CellRNN(keras.layers.Layer):
         ]
 
     def call(self, sequences, mask=None, training=False):
+        sequences = ops.transpose(sequences, (1, 0, 2))  # (token, batch, feature)
         x = ops.matmul(sequences, self.kernel) + self.bias
-        x = ops.transpose(x, (1, 0, 2))  # (token, batch, blocks)
         num_rows = ops.shape(x)[1]
         dropout_mask = None
         if training and self.dropout_rate:

@@ -35,7 +35,7 @@ def exported_models(path: Source) -> Iterator[str]:
 def _is_checkpoint(path: Source) -> bool:
     if isinstance(path, tuple | list) or find_named_model(path) is not None:
         return True
-    if os.fspath(path).startswith(("http://", "https://")):
+    if os.fspath(path).startswith(("http://", "https://", "hf://")):
         return True
     folder = Path(path)
     if folder.is_dir():

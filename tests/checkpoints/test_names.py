@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from elmo_tf import BiLM, BiLMConfig
-from elmo_tf.checkpoints.hdf5 import variables_by_path
 from elmo_tf.checkpoints.names import published_rules, weight_rules
+from elmo_tf.checkpoints.weight_files import variables_by_path
 from reference import checkpoint
 
 SHAPES = [

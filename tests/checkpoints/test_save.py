@@ -256,6 +256,15 @@ def test_a_saved_language_model_loads_and_is_the_same(tmp_path, config):
     written = checkpoint.read_hdf5(tmp_path / "softmax.hdf5")
     np.testing.assert_array_equal(written["W"], model.softmax.kernel)
 
+    save_language_model(model, tmp_path, format="safetensors")
+    assert set(os.listdir(tmp_path)) == {
+        name.replace(".hdf5", ".safetensors")
+        for name in files | ({"token_embeddings.hdf5"} if config.char_cnn is None else set())
+    }
+    again = load_language_model(tmp_path)
+    for weight, wanted in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(weight, wanted)
+
 
 def test_a_tied_softmax_without_its_bilm_has_a_table_of_its_own(tmp_path):
     model = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)

@@ -27,6 +27,15 @@ def test_convert_writes_the_same_weights(command, checkpoint_directory):
         np.testing.assert_array_equal(array, wanted)
 
 
+def test_convert_writes_safetensors_on_demand(command, checkpoint_directory):
+    assert command("convert", checkpoint_directory, "new", "--format", "safetensors")[0] == 0
+    assert {path.name for path in Path("new").iterdir()} == {"options.json", "weights.safetensors"}
+    assert command("convert", "new", "again")[0] == 0
+    expected = load_bilm(checkpoint_directory).get_weights()
+    for array, wanted in zip(load_bilm("again").get_weights(), expected, strict=True):
+        np.testing.assert_array_equal(array, wanted)
+
+
 def test_convert_halves_the_file_on_demand(command):
     save_bilm(BiLM(BiLMConfig.preset("tiny")), "tiny")  # large enough for its numbers to matter
     assert command("convert", "tiny", "single")[0] == 0

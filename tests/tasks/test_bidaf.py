@@ -276,6 +276,7 @@ def test_null_score_starts_at_minus_one_and_grus_at_small_weights():
     assert not np.any(model.encoder.forward.bias)
 
 
+@pytest.mark.more
 def test_training_with_batches_of_any_shape_reduces_the_loss_and_is_traced_once():
     traced = []
 

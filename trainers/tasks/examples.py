@@ -101,13 +101,26 @@ class Batches:
         return (self._batch(indices, rng) for indices in batches)
 
     def dataset(self, seed: int, epoch: int) -> tf.data.Dataset:
-        """`shuffled` as a dataset for `fit`, with prefetch."""
-        batches = tf.data.Dataset.from_generator(
-            lambda: ((batch.inputs, batch.targets) for batch in self.shuffled(seed, epoch)),
-            output_signature=self._signature(),
-        )
-        batches = batches.apply(tf.data.experimental.assert_cardinality(len(self)))
-        return prefetch(batches, 2)
+        """`shuffled` as a dataset for `fit`, with prefetch, to be read once.
+
+        `Dataset.from_generator` would set the trim threshold of malloc to 128 KiB. Then all large
+        tensors are in new pages, and a step of `BiDAF` takes 1.9 times as long.
+        """
+        batches, signature = self.shuffled(seed, epoch), self._signature()
+        specs = tf.nest.flatten(signature)
+
+        def next_batch():
+            batch = next(batches)
+            return tf.nest.flatten((batch.inputs, batch.targets))
+
+        def read(_):
+            tensors = tf.py_function(next_batch, [], [spec.dtype for spec in specs])
+            shaped = [
+                tf.ensure_shape(x, spec.shape) for x, spec in zip(tensors, specs, strict=True)
+            ]
+            return tf.nest.pack_sequence_as(signature, shaped)
+
+        return prefetch(tf.data.Dataset.range(len(self)).map(read), 2)
 
     def _split(self, indices: list[int]) -> list[list[int]]:
         size = self._batch_size

@@ -1,5 +1,7 @@
 """Exported models of answers, roles and coreference, queried over gRPC and REST."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -16,27 +18,32 @@ PREDICATES = [2, 0]
 DOCUMENTS = ["the cat sat on the mat\nit saw the mat", "Zürich", "ein\n\nthe cat sat"]
 
 
+# BiDAF is traced slowly.
+KINDS = [pytest.param("answers", marks=pytest.mark.more), "roles", "documents"]
+
+
 @pytest.fixture(scope="module")
-def models(bilm):
+def exported(bilm, tmp_path_factory):
+    """Returns the model of a kind, and its exported folder."""
     elmo = Elmo(bilm, dropout=0.0)
     roles = ["O", "B-V", "I-V", "B-A0", "I-A0"]
-    return {
-        "answers": BiDAF(embeddings(), elmo, units=4),
-        "roles": SRLTagger(roles, embeddings(), elmo, units=4, num_layers=2, predicate_dim=3),
-        "documents": CoreferenceModel(
+    new = {
+        "answers": lambda: BiDAF(embeddings(), elmo, units=4),
+        "roles": lambda: SRLTagger(
+            roles, embeddings(), elmo, units=4, num_layers=2, predicate_dim=3
+        ),
+        "documents": lambda: CoreferenceModel(
             embeddings(), elmo, units=4, hidden_units=5, feature_dim=2, mention_loss=1.0
         ),
     }
 
+    @functools.cache
+    def export(kind):
+        model, folder = new[kind](), tmp_path_factory.mktemp(kind)
+        export_task(model, folder, check=kind == "documents")
+        return model, folder
 
-@pytest.fixture(scope="module")
-def folders(models, tmp_path_factory):
-    """Folders of exported models."""
-    folders = {}
-    for kind, model in models.items():
-        folders[kind] = tmp_path_factory.mktemp(kind)
-        export_task(model, folders[kind], check=kind == "documents")
-    return folders
+    return export
 
 
 STRINGS = {
@@ -60,11 +67,12 @@ def predictions(kind, model):
     return {name: tf.ragged.stack([one[name] for one in found]).to_tensor(-1) for name in found[0]}
 
 
-@pytest.mark.parametrize("kind", STRINGS)
-def test_servers_and_clients_answer_as_the_live_model(kind, models, folders):
-    expected = predictions(kind, models[kind])
+@pytest.mark.parametrize("kind", KINDS)
+def test_servers_and_clients_answer_as_the_live_model(kind, exported):
+    model, folder = exported(kind)
+    expected = predictions(kind, model)
 
-    with serve(folders[kind], name="task", port=0, rest_port=0) as server:
+    with serve(folder, name="task", port=0, rest_port=0) as server:
         for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
             # A request for each string.
             with Client(address, "task", batch_size=1) as client:
@@ -74,13 +82,17 @@ def test_servers_and_clients_answer_as_the_live_model(kind, models, folders):
                     _assert_equal(found[name], values)
 
 
-@pytest.mark.parametrize(("kind", "signature"), [("answers", "pair"), ("roles", "roles")])
-def test_parts_of_an_example_can_be_passed_separately(kind, signature, models, folders):
-    served = tf.saved_model.load(str(folders[kind] / "1")).signatures[signature]
+@pytest.mark.parametrize(
+    ("kind", "signature"),
+    [pytest.param("answers", "pair", marks=pytest.mark.more), ("roles", "roles")],
+)
+def test_parts_of_an_example_can_be_passed_separately(kind, signature, exported):
+    model, folder = exported(kind)
+    served = tf.saved_model.load(str(folder / "1")).signatures[signature]
 
     found = served(**{name: tf.constant(values) for name, values in SEPARATELY[kind].items()})
 
-    for name, values in predictions(kind, models[kind]).items():
+    for name, values in predictions(kind, model).items():
         _assert_equal(found[name].numpy(), values)
 
 
@@ -92,8 +104,9 @@ def _assert_equal(found, expected):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_documents_of_a_batch_do_not_mix(models, folders):
-    served = tf.saved_model.load(str(folders["documents"] / "1")).signatures["default"]
+def test_documents_of_a_batch_do_not_mix(exported):
+    _, folder = exported("documents")
+    served = tf.saved_model.load(str(folder / "1")).signatures["default"]
 
     together = served(strings=tf.constant(DOCUMENTS))
 
@@ -109,20 +122,29 @@ def test_documents_of_a_batch_do_not_mix(models, folders):
     [
         ("roles", "the cat sat", "the index of a token, from 0, and a sentence"),
         ("roles", "9 the cat sat", "predicate"),
-        ("answers", "a passage without a question", "passage and a question with one tab"),
+        pytest.param(
+            *("answers", "a passage without a question", "passage and a question with one tab"),
+            marks=pytest.mark.more,
+        ),
     ],
 )
-def test_wrong_strings_are_refused(kind, strings, message, folders):
-    served = tf.saved_model.load(str(folders[kind] / "1")).signatures["default"]
+def test_wrong_strings_are_refused(kind, strings, message, exported):
+    _, folder = exported(kind)
+    served = tf.saved_model.load(str(folder / "1")).signatures["default"]
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         served(strings=tf.constant([strings]))
 
 
-def test_the_model_card_says_what_a_string_holds(folders):
-    for kind, text in (
-        ("answers", "passage and a question"),
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        pytest.param("answers", "passage and a question", marks=pytest.mark.more),
         ("roles", "index of the predicate"),
         ("documents", "a document with one sentence per line"),
-    ):
-        assert text in (folders[kind] / "1" / "assets.extra" / "README.md").read_text()
+    ],
+)
+def test_the_model_card_says_what_a_string_holds(kind, text, exported):
+    _, folder = exported(kind)
+
+    assert text in (folder / "1" / "assets.extra" / "README.md").read_text()

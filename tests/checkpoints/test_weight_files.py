@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from elmo_tf import BiLM, BiLMConfig
-from elmo_tf.checkpoints.hdf5 import read_weights, variables_by_path, write_weights
 from elmo_tf.checkpoints.names import WeightRule, weight_rules
+from elmo_tf.checkpoints.weight_files import read_weights, variables_by_path, write_weights
 from reference import checkpoint
 
 PATH = "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"

@@ -1,16 +1,24 @@
-"""HDF5 files ↔ variables, by the tables of `names`."""
+"""HDF5 and safetensors files ↔ variables, by the tables of `names`."""
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import h5py
 import keras
 import numpy as np
 
 from elmo_tf.checkpoints.names import WeightRule
+from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file
 from elmo_tf.layers.large_tables import take_rows
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
+
+# Formats of weight files, which are also their suffixes.
+FORMATS = ("hdf5", "safetensors")
+# Names of the weight file in a checkpoint directory.
+WEIGHT_PATTERNS = ("*weights.hdf5", "*weights.safetensors", "model.hdf5")
 
 _CHUNK_SIZE = 2**24  # numbers: 64 MiB of float32
 
@@ -21,32 +29,26 @@ def read_weights(
     variables: dict[str, keras.Variable],
     ignore: Iterable[str] = (),
 ) -> None:
-    """Loads variables from an HDF5 file. If that fails, no variable is changed.
+    """Loads variables from a file. If that fails, no variable is changed.
 
     Args:
-        path: the file.
+        path: the file; `.safetensors`, or else HDF5.
         rules: the table.
         variables: variables by path, see `variables_by_path`. The table must contain all trainable
             ones.
-        ignore: further datasets that the file may contain.
+        ignore: further arrays that the file may contain.
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file is damaged, or a dataset is missing, unknown or has the wrong shape; or
+        ValueError: the file is damaged, or an array is missing, unknown or has the wrong shape; or
             a variable is not in the table.
+        MissingExtraError: the package safetensors is not installed.
     """
-    with _open(path) as file:
-
-        def read(dataset: str) -> np.ndarray:
-            try:
-                return file[dataset][()]
-            except OSError as error:
-                raise ValueError(
-                    f"Cannot read `{dataset}` from {os.fspath(path)}: {error}. The file is "
-                    "damaged: download or write it again."
-                ) from None
-
-        fill_variables(path, rules, variables, _dataset_names(file) - set(ignore), read)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
+    is_safetensors = os.fspath(path).endswith(".safetensors")
+    with (_safetensors_arrays if is_safetensors else _hdf5_arrays)(path) as (names, read):
+        fill_variables(path, rules, variables, names - set(ignore), read)
 
 
 def fill_variables(
@@ -84,28 +86,42 @@ def write_weights(
     variables: dict[str, keras.Variable],
     dtype: str = "float32",
 ) -> None:
-    """Writes variables to an HDF5 file, atomically.
+    """Writes variables to a file, atomically.
 
     Args:
-        path: the file.
+        path: the file; its suffix is one of `FORMATS`.
         rules: the table.
         variables: variables by path, see `variables_by_path`.
         dtype: "float32" or "float16", the dtype of the file.
 
     Raises:
         ValueError: see `check_range`.
+        MissingExtraError: the package safetensors is not installed.
     """
     check_range(variables, dtype)
+    if os.fspath(path).endswith(".safetensors"):
+        save_file = _safetensors().numpy.save_file
+        with atomic_file(path) as part:
+            save_file(dict(_arrays(rules, variables, dtype)), part)
+        return
     with atomic_file(path) as part, h5py.File(part, "w") as file:
         for rule in rules:
             targets = [variables[name] for name in rule.variables]
             if len(targets) == 1 and len(targets[0].shape) == 2 and rule.is_plain:
                 _write_rows(file, rule.dataset, targets[0], dtype)
                 continue
-            arrays = [_converted(target.numpy(), dtype) for target in targets]
-            if rule.is_optional and not any(map(np.any, arrays)):
-                continue
-            file.create_dataset(rule.dataset, data=rule.to_file(arrays))
+            for name, array in _arrays([rule], variables, dtype):
+                file.create_dataset(name, data=array)
+
+
+def _arrays(
+    rules: Sequence[WeightRule], variables: dict[str, keras.Variable], dtype: str
+) -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays of a file by their names."""
+    for rule in rules:
+        arrays = [_converted(variables[name].numpy(), dtype) for name in rule.variables]
+        if not rule.is_optional or any(map(np.any, arrays)):
+            yield rule.dataset, np.ascontiguousarray(rule.to_file(arrays))
 
 
 def check_range(variables: dict[str, keras.Variable], dtype: str) -> None:
@@ -145,16 +161,62 @@ def softmax_variables(softmax: SampledSoftmax) -> dict[str, keras.Variable]:
     return {"W": softmax.kernel, "b": softmax.bias}
 
 
-def _open(path: str | os.PathLike) -> h5py.File:
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
+_Arrays = tuple[set[str], Callable[[str], np.ndarray]]
+
+
+@contextlib.contextmanager
+def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
+    """Yields the names of the arrays in an HDF5 file, and a function that reads one."""
     try:
-        return h5py.File(path, "r")
+        opened = h5py.File(path, "r")
     except OSError as error:
         raise ValueError(
             f"Cannot open {os.fspath(path)} as HDF5: {error}. It is not an HDF5 file, or the copy "
             "is incomplete."
         ) from None
+    with opened as file:
+
+        def read(dataset: str) -> np.ndarray:
+            try:
+                return file[dataset][()]
+            except OSError as error:
+                raise _damaged(path, dataset, error) from None
+
+        yield _dataset_names(file), read
+
+
+@contextlib.contextmanager
+def _safetensors_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
+    """`_hdf5_arrays` of a safetensors file."""
+    safetensors = _safetensors()
+    try:
+        opened = safetensors.safe_open(path, "numpy")
+    except safetensors.SafetensorError as error:
+        raise ValueError(
+            f"Cannot open {os.fspath(path)} as safetensors: {error}. It is of another format, or "
+            "the copy is incomplete."
+        ) from None
+    with opened as file:
+
+        def read(name: str) -> np.ndarray:
+            try:
+                return file.get_tensor(name)
+            except (safetensors.SafetensorError, TypeError) as error:
+                raise _damaged(path, name, error) from None
+
+        yield set(file.keys()), read
+
+
+def _damaged(path: str | os.PathLike, name: str, error: Exception) -> ValueError:
+    return ValueError(
+        f"Cannot read `{name}` from {os.fspath(path)}: {error}. The file is damaged: download or "
+        "write it again."
+    )
+
+
+def _safetensors() -> Any:
+    require_extra("safetensors.numpy", "huggingface", "The format safetensors")
+    return require_extra("safetensors", "huggingface", "The format safetensors")
 
 
 def _dataset_names(file: h5py.File) -> set[str]:

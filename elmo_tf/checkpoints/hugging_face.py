@@ -1,0 +1,106 @@
+"""The Hugging Face Hub: names `hf://owner/name`, and the card of a checkpoint."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from elmo_tf.config import BiLMConfig
+from elmo_tf.extras import require_extra
+
+CARD_FILE = "README.md"
+
+_PREFIX = "hf://"
+# The files of a checkpoint, and nothing else in the repository, are downloaded.
+_PATTERNS = ("*options.json", "*.hdf5", "*.safetensors", "vocab.txt")
+
+
+def is_hub_name(path: Any) -> bool:
+    """Whether this is a name such as `hf://owner/name`."""
+    return isinstance(path, str) and path.startswith(_PREFIX)
+
+
+def hub_folder(name: str) -> Path:
+    """Downloads a checkpoint from the Hugging Face Hub into its cache, and returns the directory.
+
+    The library's settings apply, such as `HF_HOME`, `HF_HUB_OFFLINE` and `HF_TOKEN`.
+
+    Args:
+        name: `hf://owner/name`, or `hf://owner/name@revision` for a branch, tag or commit.
+
+    Raises:
+        FileNotFoundError: the repository or the revision does not exist or is private, or it is
+            not in the cache and the Hub cannot be reached.
+        ValueError: the name is not valid.
+        MissingExtraError: the package huggingface_hub is not installed.
+    """
+    hub = require_extra("huggingface_hub", "huggingface", f"The checkpoint {name}")
+    errors = require_extra("huggingface_hub.errors", "huggingface", f"The checkpoint {name}")
+    repository, _, revision = name.removeprefix(_PREFIX).partition("@")
+    if repository.count("/") != 1:
+        raise ValueError(f"A name on the Hugging Face Hub is hf://owner/name. Received: {name!r}")
+    try:
+        folder = hub.snapshot_download(
+            repository, revision=revision or None, allow_patterns=list(_PATTERNS)
+        )
+    except errors.HFValidationError as error:
+        raise ValueError(f"{name!r} is not a name on the Hugging Face Hub: {error}") from None
+    except errors.RevisionNotFoundError:
+        raise FileNotFoundError(
+            f"{_PREFIX}{repository} has no revision {revision!r} on the Hugging Face Hub."
+        ) from None
+    except errors.RepositoryNotFoundError:
+        raise FileNotFoundError(
+            f"There is no {name} on the Hugging Face Hub, or it is private: then set HF_TOKEN."
+        ) from None
+    except (errors.LocalEntryNotFoundError, errors.HfHubHTTPError, OSError) as error:
+        raise FileNotFoundError(
+            f"{name} is not in the cache of the Hugging Face Hub, and cannot be downloaded: "
+            f"{str(error).splitlines()[0]} Download its files elsewhere, and pass their directory."
+        ) from error
+    return Path(folder)
+
+
+def write_card(config: BiLMConfig, directory: str | os.PathLike) -> None:
+    """Writes `README.md` with the metadata that the Hub reads; an existing one is kept."""
+    path = Path(directory) / CARD_FILE
+    if not path.exists():
+        path.write_text(_card(config), encoding="utf-8")
+
+
+def _card(config: BiLMConfig) -> str:
+    lstm, cnn = config.lstm, config.char_cnn
+    directions = "forward and backward" if config.bidirectional else "forward"
+    lstms = (
+        f"{directions}, {lstm.num_layers} layers of {lstm.dim:,} units, projected to "
+        f"{lstm.projection_dim}"
+    )
+    tokens = (
+        f"a table of {config.num_tokens:,} tokens"
+        if cnn is None
+        else f"a character CNN with {cnn.num_filters:,} filters, {cnn.num_highway} highway layers"
+    )
+    return f"""---
+library_name: elmo_tf
+pipeline_tag: feature-extraction
+tags:
+- elmo
+- word-embeddings
+---
+
+# ELMo
+
+A biLM after Peters et al. 2018,
+[Deep contextualized word representations](https://aclanthology.org/N18-1202/):
+
+| part | shape |
+| --- | --- |
+| tokens | {tokens} |
+| LSTMs | {lstms} |
+| vector of a token, per layer | {config.output_dim} |
+
+```python
+from elmo_tf import Embedder
+
+vectors = Embedder("hf://OWNER/NAME").encode(["The cat sat ."])
+```
+"""

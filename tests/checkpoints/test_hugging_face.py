@@ -1,0 +1,152 @@
+"""Checkpoints on the Hugging Face Hub, of which a local server is an imitation."""
+
+import hashlib
+import http.server
+import json
+import shutil
+import threading
+import urllib.parse
+
+import huggingface_hub
+import huggingface_hub.constants
+import numpy as np
+import pytest
+
+from elmo_tf import load_bilm, load_language_model, save_bilm
+from elmo_tf.checkpoints.load import load_config
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+REPOSITORY = "owner/elmo-xx"
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """Serves the files of one repository, by the addresses that the library asks for."""
+
+    folder = None
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def do_GET(self):
+        path = urllib.parse.unquote(self.path.partition("?")[0])
+        if path.startswith(f"/api/models/{REPOSITORY}"):
+            self._send_description(path)
+        elif path.startswith(f"/{REPOSITORY}/resolve/{COMMIT}/"):
+            self._send((self.folder / path.rpartition("/")[2]).read_bytes())
+        else:
+            self._send(b"", 404, {"X-Error-Code": "RepoNotFound"})
+
+    def _send_description(self, path):
+        revision = path.partition("/revision/")[2]
+        if revision not in ("", "main", "v1", COMMIT):
+            self._send(b"", 404, {"X-Error-Code": "RevisionNotFound"})
+            return
+        files = sorted(file for file in self.folder.iterdir() if file.is_file())
+        if "/tree/" in path:
+            content = [
+                {"type": "file", "path": file.name, "oid": "0", "size": file.stat().st_size}
+                for file in files
+            ]
+        else:
+            names = [{"rfilename": file.name} for file in files]
+            content = {"id": REPOSITORY, "sha": COMMIT, "siblings": names}
+        self._send(json.dumps(content).encode(), 200, {"Content-Type": "application/json"})
+
+    def _send(self, data, status=200, headers=()):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("ETag", hashlib.sha256(data).hexdigest())
+        self.send_header("X-Repo-Commit", COMMIT)
+        for name, value in dict(headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command == "GET":
+            self.wfile.write(data)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """The folder of a repository on the Hub."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    monkeypatch.setattr(Hub, "folder", folder)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
+        address = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+        monkeypatch.setattr(
+            huggingface_hub.constants,
+            "HUGGINGFACE_CO_URL_TEMPLATE",
+            address + "/{repo_id}/resolve/{revision}/{filename}",
+        )
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield folder
+        server.shutdown()
+        thread.join()
+
+
+def check(source, bilm):
+    for array, wanted in zip(load_bilm(source).get_weights(), bilm.get_weights(), strict=True):
+        np.testing.assert_array_equal(array, wanted)
+
+
+@pytest.mark.parametrize("format", ["hdf5", "safetensors"])
+def test_a_repository_is_loaded_and_cached(format, repository, bilm, monkeypatch):
+    save_bilm(bilm, repository, format=format, card=True)
+    (repository / "pytorch_model.bin").write_bytes(b"not downloaded")
+
+    check(f"hf://{REPOSITORY}", bilm)
+
+    assert load_config(f"hf://{REPOSITORY}@v1") == bilm.config
+    shutil.rmtree(repository)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    check(f"hf://{REPOSITORY}", bilm)
+
+
+def test_of_weights_in_both_formats_those_in_safetensors_are_loaded(repository, bilm):
+    save_bilm(bilm, repository, format="safetensors")
+    (repository / "weights.hdf5").write_bytes(b"other")
+
+    check(f"hf://{REPOSITORY}", bilm)
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("hf://owner/other", FileNotFoundError, "no hf://owner/other on the Hugging Face Hub"),
+        (f"hf://{REPOSITORY}@v2", FileNotFoundError, "owner/elmo-xx has no revision 'v2'"),
+        (f"hf://{REPOSITORY}", FileNotFoundError, "There is no .*options.json in .*elmo-xx"),
+        ("hf://elmo", ValueError, "is hf://owner/name. Received: 'hf://elmo'"),
+        ("hf://owner/a--b..c", ValueError, "is not a name on the Hugging Face Hub"),
+    ],
+)
+def test_names_that_cannot_be_loaded(name, error, message, repository):
+    (repository / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
+
+    with pytest.raises(error, match=message):
+        load_bilm(name)
+    with pytest.raises(error):
+        load_language_model(name)
+
+
+def test_without_a_network_the_error_says_what_to_do(repository, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+
+    with pytest.raises(FileNotFoundError, match=r"not in the cache .* Download its files"):
+        load_bilm(f"hf://{REPOSITORY}")
+
+
+def test_the_card_has_the_metadata_of_the_hub_and_replaces_no_other(bilm, tmp_path):
+    save_bilm(bilm, tmp_path / "new", card=True)
+
+    card = huggingface_hub.ModelCard.load(tmp_path / "new" / "README.md")
+    assert card.data.library_name == "elmo_tf"
+    assert card.data.pipeline_tag == "feature-extraction"
+    assert f"projected to {bilm.config.lstm.projection_dim}" in card.text
+    (tmp_path / "new" / "README.md").write_text("of the user")
+    save_bilm(bilm, tmp_path / "new", card=True)
+    assert (tmp_path / "new" / "README.md").read_text() == "of the user"

@@ -1,0 +1,100 @@
+"""Checkpoints whose weights are in safetensors files."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from elmo_tf import load_bilm, save_bilm
+from reference import checkpoint
+
+
+@pytest.fixture(scope="module")
+def folder(bilm, tmp_path_factory):
+    """A checkpoint; no test may change it."""
+    folder = tmp_path_factory.mktemp("safetensors")
+    save_bilm(bilm, folder, format="safetensors")
+    return folder
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_both_formats_hold_the_same_arrays(dtype, bilm, tmp_path):
+    for name in ("hdf5", "safetensors"):
+        save_bilm(bilm, tmp_path / name, dtype, format=name)
+
+    found = load_file(tmp_path / "safetensors" / "weights.safetensors")
+    wanted = checkpoint.read_hdf5(tmp_path / "hdf5" / "weights.hdf5")
+    assert found.keys() == wanted.keys()
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == array.dtype == dtype
+    loaded = [load_bilm(tmp_path / name).get_weights() for name in ("hdf5", "safetensors")]
+    for array, other in zip(*loaded, strict=True):
+        np.testing.assert_array_equal(array, other)
+
+
+def test_a_directory_a_pair_and_a_zip_file_are_loaded(folder, bilm, tmp_path):
+    zip_file = shutil.make_archive(tmp_path / "model", "zip", folder)
+    expected = bilm.get_weights()
+
+    for source in (folder, (folder / "options.json", folder / "weights.safetensors"), zip_file):
+        for array, wanted in zip(load_bilm(source).get_weights(), expected, strict=True):
+            np.testing.assert_array_equal(array, wanted)
+
+
+def test_saving_in_one_format_removes_the_weights_in_the_other(bilm, tmp_path):
+    for format, names in (
+        ("safetensors", ["options.json", "weights.safetensors"]),
+        ("hdf5", ["options.json", "weights.hdf5"]),
+        ("safetensors", ["options.json", "weights.safetensors"]),
+    ):
+        save_bilm(bilm, tmp_path, format=format)
+        assert sorted(os.listdir(tmp_path)) == names
+
+
+def test_an_unknown_format_is_refused(bilm, tmp_path):
+    with pytest.raises(ValueError, match="`format` must be one of hdf5, safetensors"):
+        save_bilm(bilm, tmp_path, format="pickle")
+
+
+def changed(folder, tmp_path, change):
+    shutil.copytree(folder, tmp_path / "changed")
+    path = tmp_path / "changed" / "weights.safetensors"
+    arrays = load_file(path)
+    change(arrays)
+    save_file(arrays, path)
+    return tmp_path / "changed"
+
+
+def test_arrays_that_do_not_suit_are_named(folder, tmp_path):
+    def change(arrays):
+        arrays["other"] = arrays.pop("char_embed")
+
+    message = "weights.safetensors does not fit the model: the file lacks `char_embed`; .*`other`"
+    with pytest.raises(ValueError, match=message):
+        load_bilm(changed(folder, tmp_path, change))
+
+
+def test_integers_are_refused(folder, tmp_path):
+    def change(arrays):
+        arrays["char_embed"] = arrays["char_embed"].astype(np.int32)
+
+    with pytest.raises(ValueError, match=r"`char_embed` in .*safetensors must contain floats"):
+        load_bilm(changed(folder, tmp_path, change))
+
+
+def test_truncated_and_other_files_are_named(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "damaged")
+    path = tmp_path / "damaged" / "weights.safetensors"
+    whole = path.read_bytes()
+    header = json.dumps({"char_embed": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})
+    for data in (
+        *(b"", whole[:7], whole[:100], whole[:-1], b"\x89HDF" + whole),
+        len(header).to_bytes(8, "little") + header.encode(),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=r"Cannot open .*weights.safetensors as safetensors"):
+            load_bilm(tmp_path / "damaged")

@@ -1,0 +1,181 @@
+import os
+import pickle
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from elmo_tf.checkpoints.torch_pickle import read_state_dict
+from torch_files import Tensor, legacy_file, zip_file
+
+WRITERS = pytest.mark.parametrize("write", [legacy_file, zip_file])
+
+
+def some_state(size=4):
+    rng = np.random.default_rng(0)
+    shapes = {"a.weight": (size, 3), "a.bias": (size,), "b.0.weight": (2, 1, size)}
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+@WRITERS
+def test_tensors_are_read_exactly(write, tmp_path):
+    state = some_state()
+    write(tmp_path / "model.pkl", state)
+
+    found = read_state_dict(tmp_path / "model.pkl")
+
+    assert list(found) == list(state)
+    for name, array in state.items():
+        np.testing.assert_array_equal(found[name], array)
+        assert found[name].dtype == np.float32
+
+
+@WRITERS
+def test_tensors_may_share_a_storage_and_be_transposed(write, tmp_path):
+    data = np.arange(12, dtype=np.float32)
+    write(
+        tmp_path / "model.pkl",
+        {
+            "rows": Tensor("7", data, (2, 3), (3, 1), 6),
+            "columns": Tensor("7", data, (3, 4), (1, 3)),
+        },
+    )
+
+    found = read_state_dict(tmp_path / "model.pkl")
+
+    np.testing.assert_array_equal(found["rows"], data[6:].reshape(2, 3))
+    np.testing.assert_array_equal(found["columns"], data.reshape(4, 3).T)
+
+
+@WRITERS
+@pytest.mark.parametrize(
+    ("size", "strides", "offset"),
+    [
+        ((10**6, 10**6), (0, 0), 0),
+        ((13,), (1,), 0),
+        ((4,), (5,), 0),
+        ((2,), (1,), 11),
+        ((1,), (1,), 10**20),
+        ((0, 10**20), (1, 1), 0),
+        ((-1,), (1,), 0),
+        ((2,), (-1,), 1),
+        ((2, 2), (1,), 0),
+    ],
+)
+def test_tensors_larger_than_their_data_are_refused(write, size, strides, offset, tmp_path):
+    data = np.zeros(12, np.float32)
+    write(tmp_path / "model.pkl", {"huge": Tensor("0", data, size, strides, offset)})
+
+    with pytest.raises(
+        ValueError, match=r"model\.pkl: .*(shape of huge does not suit|a tensor of)"
+    ):
+        read_state_dict(tmp_path / "model.pkl")
+
+
+class Evil:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@WRITERS
+def test_nothing_is_executed(write, tmp_path):
+    write(tmp_path / "model.pkl", {**some_state(), "x": Evil(tmp_path / "made")})
+
+    with pytest.raises(
+        ValueError, match=r"model\.pkl: it names posix\.mkdir.*Nothing was executed"
+    ):
+        read_state_dict(tmp_path / "model.pkl")
+
+    assert not (tmp_path / "made").exists()
+    pickle.loads(pickle.dumps(Evil(tmp_path / "made")))
+    assert (tmp_path / "made").exists()  # it would have been
+
+
+@WRITERS
+def test_damaged_files_end_in_an_error_of_one_line_and_need_little_memory(write, tmp_path):
+    path = tmp_path / "model.pkl"
+    write(path, some_state(50_000))
+    whole = path.read_bytes()
+    rng = np.random.default_rng(0)
+    # Damage within the numbers is seen by no one: most is elsewhere.
+    pickles = [*range(1200), *range(len(whole) - 700, len(whole))]
+    messages = []
+    for number in range(500):
+        data = bytearray(whole)
+        if number % 5 == 0:
+            del data[rng.integers(len(data)) :]
+        for place in rng.choice(pickles, rng.integers(1, 4)):
+            if place < len(data):
+                data[place] = rng.integers(256)
+        path.write_bytes(data)
+        message, memory = error_and_memory(path)
+        assert memory < 2 * len(whole)
+        messages += [message] if message else []
+
+    assert len(messages) > 200
+    assert all("model.pkl" in message and "\n" not in message for message in messages)
+
+
+def error_and_memory(path):
+    """The message of the error, or None, and the largest number of bytes in use."""
+    tracemalloc.start()
+    try:
+        read_state_dict(path)
+    except ValueError as error:
+        return str(error), tracemalloc.get_traced_memory()[1]
+    else:
+        return None, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_other_files_are_refused(tmp_path):
+    path = tmp_path / "model.pkl"
+    for data, message in (
+        (b"", "is empty"),
+        (pickle.dumps({"a": 1}), "is not a state dict of PyTorch"),
+        (b"PK\x03\x04", "the zip file is damaged"),
+    ):
+        path.write_bytes(data)
+        with pytest.raises(ValueError, match=message):
+            read_state_dict(path)
+    legacy_file(path, {"a": "text"})
+    with pytest.raises(ValueError, match="'a' in the state dict is no tensor"):
+        read_state_dict(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("archive/constants.pkl", "", "TorchScript"),
+        ("archive/code/model.py", "", "TorchScript"),
+        ("other/x", "", r"no data\.pkl in its only folder"),
+        ("archive/byteorder", "big", "not little-endian"),
+    ],
+)
+def test_zip_files_of_another_kind_are_refused(name, content, message, tmp_path):
+    zip_file(tmp_path / "model.pkl", some_state())
+    _rewritten(tmp_path / "model.pkl", {name: content})
+
+    with pytest.raises(ValueError, match=message):
+        read_state_dict(tmp_path / "model.pkl")
+
+
+def test_compressed_data_are_refused(tmp_path):
+    zip_file(tmp_path / "model.pkl", some_state())
+    _rewritten(tmp_path / "model.pkl", {}, zipfile.ZIP_DEFLATED)
+
+    with pytest.raises(ValueError, match="is compressed"):
+        read_state_dict(tmp_path / "model.pkl")
+
+
+def _rewritten(path, entries, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()} | entries
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        for name, content in entries.items():
+            archive.writestr(name, content)

@@ -1,0 +1,87 @@
+"""The steps of `CoreferenceModel` that have no weights: pruning, links and their loss."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.tasks.coreference.antecedents import antecedent_loss, antecedents_of
+from elmo_tf.tasks.coreference.clusters import entities_of
+from elmo_tf.tasks.coreference.pruning import kept_spans
+from elmo_tf.tasks.coreference.spans import candidates
+from reference import coreference as reference
+
+
+def random_spans(rng, num_tokens, max_width):
+    """Lengths of sentences, and scores (token, width): rounded ones tie, long spans cross more."""
+    lengths = []
+    while sum(lengths) < num_tokens:
+        lengths.append(int(min(rng.integers(1, 25), num_tokens - sum(lengths))))
+    scores = rng.normal(size=(num_tokens, max_width)) * rng.choice([1, 5])
+    scores += rng.choice([0, 2]) * np.arange(max_width)
+    scores += rng.choice([0, 1]) * np.arange(num_tokens)[:, None]
+    return lengths, (scores if rng.random() < 0.5 else np.round(scores)).astype(np.float32)
+
+
+@pytest.mark.parametrize("max_width", [1, 2, 5, 10])
+def test_kept_spans_are_those_of_the_plain_loop(max_width):
+    rng = np.random.default_rng(max_width)
+    grid = (None, max_width)
+    keep = tf.function(
+        kept_spans,
+        input_signature=[
+            tf.TensorSpec(grid),
+            tf.TensorSpec(grid, tf.bool),
+            tf.TensorSpec((), tf.int32),
+        ],
+        autograph=False,
+    )
+    for _ in range(60):
+        num_tokens = int(rng.integers(1, 60))
+        lengths, scores = random_spans(rng, num_tokens, max_width)
+        sentences = np.repeat(np.arange(len(lengths)), lengths)
+        is_candidate = candidates(tf.constant(sentences), max_width).numpy()
+        spans = reference.candidates(lengths, max_width)
+        assert is_candidate.sum() == len(spans)
+        by_span = {(i, j): scores[i, j - i] for i, j in spans if is_candidate[i, j - i]}
+        num_spans = int(rng.integers(0, 2 * num_tokens))
+
+        found = keep(scores, is_candidate, num_spans).numpy().tolist()
+
+        kept = reference.kept_spans(by_span, num_spans)
+        assert [(each // max_width, each // max_width + each % max_width) for each in found] == kept
+
+
+def random_antecedent_scores(rng, num_spans, max_antecedents):
+    scores = rng.normal(size=(num_spans, 1 + max_antecedents)).astype(np.float32)
+    scores[:, 0] = rng.choice([0, 1.5])
+    exists = antecedents_of(tf.range(num_spans), max_antecedents).numpy() >= 0
+    scores[:, 1:] = np.where(exists, scores[:, 1:], -1e9)
+    return scores, [row[: 1 + count.sum()] for row, count in zip(scores, exists, strict=True)]
+
+
+def test_entities_are_those_of_best_antecedents():
+    rng = np.random.default_rng(0)
+    for _ in range(40):
+        num_spans, max_antecedents = rng.integers(0, 30), rng.integers(1, 12)
+        scores, rows = random_antecedent_scores(rng, num_spans, max_antecedents)
+        mention_scores = rng.normal(size=num_spans)
+        spans = [(index, index) for index in range(num_spans)]
+        for singletons in (False, True):
+            is_mention = (mention_scores > 0) & singletons
+            found = entities_of(tf.constant(scores), tf.constant(is_mention)).numpy()
+
+            wanted = np.full(num_spans, -1)
+            entities = reference.entities(rows, spans, mention_scores if singletons else None)
+            for number, entity in enumerate(entities):
+                wanted[[first for first, _ in entity]] = number
+            np.testing.assert_array_equal(found, wanted)
+
+
+def test_the_loss_of_sure_and_right_scores_is_zero_and_has_a_gradient():
+    scores = tf.Variable([[0.0, -1e9], [0.0, 50.0], [0.0, -50.0]])
+    antecedents = antecedents_of(tf.range(3), 1)
+    with tf.GradientTape() as tape:
+        loss = antecedent_loss(scores, antecedents, tf.constant([4, 4, -1]))
+
+    assert loss == 0
+    assert np.isfinite(tape.gradient(loss, scores)).all()
