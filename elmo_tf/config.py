@@ -40,6 +40,36 @@ _PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (
 
 
 @dataclasses.dataclass(frozen=True)
+class LexiconConfig:
+    """Sizes of a `Lexicon`, and of the word embeddings beside the character CNN.
+
+    Args:
+        num_characters: int >= 1.
+        num_words: int >= 0. 0 for characters alone.
+        word_dim: int. Width of the word embeddings, at least 1 if there are words, else 0.
+
+    Raises:
+        ValueError: a value is out of range.
+
+    Source: ELMoForManyLangs (Che et al. 2018).
+    """
+
+    num_characters: int
+    num_words: int = 0
+    word_dim: int = 0
+
+    def __post_init__(self):
+        check_int(self.num_characters, "lexicon.n_characters", least=1)
+        check_int(self.num_words, "lexicon.n_words", least=0)
+        check_int(self.word_dim, "lexicon.word_dim", least=0)
+        if (self.num_words > 0) != (self.word_dim > 0):
+            raise ValueError(
+                "`lexicon.n_words` and `lexicon.word_dim` must both be 0 or both be positive. "
+                f"Received: {self.num_words} and {self.word_dim}"
+            )
+
+
+@dataclasses.dataclass(frozen=True)
 class CharCNNConfig:
     """Configuration of the character CNN. Defaults are the published values.
 
@@ -48,7 +78,9 @@ class CharCNNConfig:
         embedding_dim: int >= 1. Width of the character embeddings.
         num_highway: int >= 0. Number of highway layers above the convolutions.
         activation: "relu" or "tanh", applied after the maximum over positions.
-        max_chars: int. Maximum characters (UTF-8 bytes) per token, including two word boundaries.
+        max_chars: int. Maximum characters per token, including two word boundaries. Characters are
+            UTF-8 bytes, or code points with a `lexicon`.
+        lexicon: a `LexiconConfig` if characters are those of a `Lexicon`. Defaults to None: bytes.
 
     Raises:
         ValueError: a value is out of range.
@@ -61,6 +93,7 @@ class CharCNNConfig:
     num_highway: int = 2
     activation: str = "relu"
     max_chars: int = 50
+    lexicon: LexiconConfig | None = None
 
     def __post_init__(self):
         filters = self.filters
@@ -83,6 +116,10 @@ class CharCNNConfig:
             least=max(3, self.max_width),
             reason="it must fit two word boundaries and a byte, and the widest filter",
         )
+        if self.lexicon is not None and not isinstance(self.lexicon, LexiconConfig):
+            raise ValueError(
+                f"`char_cnn.lexicon` must be a LexiconConfig or None. Received: {self.lexicon!r}"
+            )
 
     @property
     def max_width(self) -> int:
@@ -254,7 +291,7 @@ class BiLMConfig:
                 "filters": [list(pair) for pair in self.char_cnn.filters],
                 "n_highway": self.char_cnn.num_highway,
                 "max_characters_per_token": self.char_cnn.max_chars,
-                "n_characters": NUM_CHARACTERS + 1,
+                **_characters_as_options(self.char_cnn.lexicon),
             }
         if self.num_tokens is not None:
             options["n_tokens_vocab"] = self.num_tokens
@@ -265,6 +302,13 @@ class BiLMConfig:
             options["share_embedding_softmax"] = True
         return options
 
+
+# Keys of `char_cnn.lexicon` in options.json, with the fields of `LexiconConfig`.
+_LEXICON_FIELDS = {
+    "n_characters": "num_characters",
+    "n_words": "num_words",
+    "word_dim": "word_dim",
+}
 
 # Keys of `lstm` in options.json, with the fields of `LSTMConfig`.
 _LSTM_FIELDS = {
@@ -304,11 +348,17 @@ def _lstm_from_options(options: Mapping[str, Any]) -> LSTMConfig:
 
 
 def _char_cnn_from_options(options: Mapping[str, Any]) -> CharCNNConfig:
-    optional = ("activation", "n_highway", "max_characters_per_token", "n_characters")
+    optional = ("activation", "n_highway", "max_characters_per_token", "n_characters", "lexicon")
     check_keys(options, ("embedding", "filters", *optional), "char_cnn")
     check_required(options, ("embedding", "filters"), "char_cnn")
     check_keys(options["embedding"], {"dim"}, "char_cnn.embedding")
     check_required(options["embedding"], ("dim",), "char_cnn.embedding")
+    lexicon = None
+    if "lexicon" in options:
+        check_keys(options["lexicon"], _LEXICON_FIELDS, "char_cnn.lexicon")
+        check_required(options["lexicon"], _LEXICON_FIELDS, "char_cnn.lexicon")
+        fields = {_LEXICON_FIELDS[key]: value for key, value in options["lexicon"].items()}
+        lexicon = LexiconConfig(**fields)
     # Training configurations of the original have 261, published checkpoints 262 (with id 0).
     count = options.get("n_characters", NUM_CHARACTERS + 1)
     if not is_int(count) or count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
@@ -322,7 +372,15 @@ def _char_cnn_from_options(options: Mapping[str, Any]) -> CharCNNConfig:
         num_highway=options.get("n_highway", 0),
         activation=options.get("activation", "relu"),
         max_chars=options.get("max_characters_per_token", 50),
+        lexicon=lexicon,
     )
+
+
+def _characters_as_options(lexicon: LexiconConfig | None) -> dict[str, Any]:
+    if lexicon is None:
+        return {"n_characters": NUM_CHARACTERS + 1}
+    fields = {key: getattr(lexicon, field) for key, field in _LEXICON_FIELDS.items()}
+    return {"lexicon": fields}
 
 
 PRESETS = {

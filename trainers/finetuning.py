@@ -11,6 +11,7 @@ from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_pat
 from elmo_tf.config import BiLMConfig
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
 
 # Variables with one row per token of the vocabulary, by their path below the biLM or softmax.
@@ -38,6 +39,11 @@ class InitialWeights:
             self._bilm: BiLM = self._model.bilm
         else:  # such as a published checkpoint
             self._bilm = load_bilm(path)
+
+    @property
+    def lexicon(self) -> Lexicon | None:
+        """The lexicon of the checkpoint."""
+        return self._bilm.lexicon
 
     def assign_to(self, model: LanguageModel) -> None:
         """Sets the weights of a model. Rows of tokens that the checkpoint lacks keep theirs."""

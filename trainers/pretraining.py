@@ -14,7 +14,7 @@ from typing import Any
 import keras
 from absl import logging
 
-from elmo_tf.checkpoints.load import OPTIONS_FILE, load_config
+from elmo_tf.checkpoints.load import OPTIONS_FILE, load_config, load_lexicon
 from elmo_tf.checkpoints.save import save_language_model, write_json
 from elmo_tf.config import BiLMConfig
 from elmo_tf.evaluation.perplexity import Perplexity
@@ -126,6 +126,7 @@ def _pretrain(
             check_same_shape(shape, config.bilm_config(len(vocabulary)), config.start_from)
         if not _resumes(config):
             initial_weights = InitialWeights(config.start_from)
+    lexicon = initial_weights.lexicon if initial_weights else load_lexicon(shape, workdir)
     if cluster.is_chief:
         check_workdir(workdir, config, shape, vocabulary)
     count = count_corpus(files, vocabulary)
@@ -147,7 +148,7 @@ def _pretrain(
     keras.utils.set_random_seed(config.seed)
     with cluster.strategy.scope(), dtype_policy(config.precision):
         train_step = TrainStep(
-            LanguageModel.create(shape, vocabulary, config.num_sampled),
+            LanguageModel.create(shape, vocabulary, config.num_sampled, lexicon),
             optimizer_named(config.optimizer, schedule, config.weight_decay),
             num_rows=config.batch_size,
             dropout=config.dropout,
@@ -161,7 +162,7 @@ def _pretrain(
     # Start the run, or resume it from its last save.
     record = {"step": 0, "perplexity": []}
     if cluster.is_chief:
-        prepare_workdir(workdir, config, shape, vocabulary)
+        prepare_workdir(workdir, config, shape, vocabulary, lexicon)
     state = RunState(workdir, train_step, windows, cluster)
     done = record["step"] = state.restore() if config.resume else 0
     if initial_weights is not None:

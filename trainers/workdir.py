@@ -16,6 +16,7 @@ from elmo_tf.checkpoints.save import write_json
 from elmo_tf.config import BiLMConfig
 from elmo_tf.files import atomic_file, refuse_pattern
 from elmo_tf.settings import read_record
+from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
 from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
@@ -26,6 +27,8 @@ _RESULTS = (
     OPTIONS_FILE,
     WEIGHTS_FILE,
     VOCABULARY_FILE,
+    CHARACTERS_FILE,
+    WORDS_FILE,
     SOFTMAX_FILE,
     LOG_FILE,
     RECORD_FILE,
@@ -125,9 +128,18 @@ def _corpus_change(before: dict[str, Any], now: dict[str, Any]) -> str:
 
 
 def prepare_workdir(
-    workdir: Path, config: PretrainConfig, shape: BiLMConfig, vocabulary: Vocabulary
+    workdir: Path,
+    config: PretrainConfig,
+    shape: BiLMConfig,
+    vocabulary: Vocabulary,
+    lexicon: Lexicon | None = None,
 ) -> None:
-    """Creates the directory and writes options and vocabulary. `overwrite` deletes old results."""
+    """Creates the directory and writes what the model is made of. `overwrite` deletes old results.
+
+    Args:
+        workdir, config: the run.
+        shape, vocabulary, lexicon: of its model.
+    """
     workdir.mkdir(parents=True, exist_ok=True)
     if config.overwrite:
         for name in _RESULTS:
@@ -135,6 +147,8 @@ def prepare_workdir(
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     write_json(workdir / OPTIONS_FILE, shape.to_options())
     vocabulary.save(workdir / VOCABULARY_FILE)
+    if lexicon is not None:
+        lexicon.save(workdir)
 
 
 def begin_record(

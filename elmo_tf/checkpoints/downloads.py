@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -57,6 +58,19 @@ def cached_file(address: str, folder: Path) -> Path:
             raise OSError(f"Cannot download {address}: {error}") from error
         os.replace(fetched, file)
     return file
+
+
+def unpack(archive: Path, folder: str | os.PathLike) -> None:
+    """Unpacks a zip file into a directory.
+
+    Raises:
+        ValueError: the file is damaged.
+    """
+    with zipfile.ZipFile(archive) as opened:
+        try:
+            opened.extractall(folder)
+        except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
+            raise ValueError(f"Cannot unpack {archive}: {error}") from None
 
 
 def _check_kind(file: Path) -> None:

@@ -6,14 +6,20 @@ import hashlib
 import os
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from elmo_tf.checkpoints.downloads import cache_folder, cached_file
+from elmo_tf.checkpoints.downloads import cache_folder, cached_file, unpack
 from elmo_tf.checkpoints.hugging_face import hub_folder, is_hub_name
+from elmo_tf.checkpoints.manylangs import (
+    CONFIG_FILE,
+    ENCODER_FILE,
+    is_manylangs,
+    read_manylangs_config,
+    read_manylangs_weights,
+)
 from elmo_tf.checkpoints.named_models import find_named_model, name_hint
 from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
 from elmo_tf.checkpoints.tf1 import (
@@ -33,6 +39,7 @@ from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
 
 Source = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
@@ -59,14 +66,18 @@ def load_bilm(
 
             - a directory with one `*options.json` and one `*weights.hdf5`, `*weights.safetensors`
               or `model.hdf5`, or a zip file of it
+            - a directory of ELMoForManyLangs (`config.json`, `encoder.pkl`, `token_embedder.pkl`,
+              `char.dic`, `word.dic`), or a zip file of it; the .pkl files are read without PyTorch
+              and nothing in them is executed
             - a pair `(options, weights)`
             - an http(s) URL of a zip file, or a pair of URLs, which are cached in Keras's cache
             - `hf://owner/name` or `hf://owner/name@revision`, a repository with such files on the
               Hugging Face Hub, which is cached by its library
             - a TensorFlow 1 training directory or checkpoint prefix, see `find_tf1_checkpoint`
             - the name of a model, if no file has that name: "small-en", which is part of the
-              package, or one of the published "original", "small", "medium" and "5.5B", which are
-              downloaded to Keras's cache.
+              package, or one of the published "original", "small", "medium" and "5.5B", or
+              "manylangs-de" and the others of ELMoForManyLangs, which are downloaded to Keras's
+              cache.
 
         stateful: see `BiLM`.
         token_embeddings: an HDF5 or safetensors file with the array `embedding`, one row per token
@@ -83,7 +94,7 @@ def load_bilm(
         FileNotFoundError: `path`, or a file in it, does not exist.
         ValueError: a file is damaged, or does not match the others. The message names it.
 
-    Source: the published checkpoints of Peters et al. 2018.
+    Source: the published checkpoints of Peters et al. 2018 and of Che et al. 2018.
     """
     path = _local(path)
     original = find_tf1_checkpoint(path)
@@ -95,7 +106,7 @@ def load_bilm(
             )
         return load_tf1_bilm(original, stateful, vocabulary, **kwargs)
     with _locate(path) as (options_file, weights_file):
-        config = BiLMConfig.from_options(options_file)
+        config = _read_config(options_file, weights_file)
         if config.char_cnn is None or token_embeddings is not None:
             folder = Path(options_file).parent
             reason = "a biLM without a character CNN needs it"
@@ -109,13 +120,17 @@ def load_bilm(
             raise ValueError("`vocabulary` requires `token_embeddings`.")
         else:
             ignore = set()
-        bilm = BiLM(config, stateful=stateful, **kwargs)
+        lexicon = load_lexicon(config, Path(options_file).parent)
+        bilm = BiLM(config, lexicon=lexicon, stateful=stateful, **kwargs)
         variables = variables_by_path(bilm)
         if config.char_cnn is None:
             embedding = {k: v for k, v in variables.items() if k.startswith("token_embedding/")}
             read_weights(token_embeddings, token_embedding_rules(), embedding)
             variables = {k: v for k, v in variables.items() if k not in embedding}
-        read_weights(weights_file, weight_rules(config), variables, ignore)
+        if _is_manylangs_pair(weights_file):
+            read_manylangs_weights(Path(weights_file).parent, config, variables)
+        else:
+            read_weights(weights_file, weight_rules(config), variables, ignore)
     return bilm
 
 
@@ -125,8 +140,18 @@ def load_config(path: Source) -> BiLMConfig:
     original = find_tf1_checkpoint(path)
     if original is not None:
         return tf1_config(original)
-    with _locate(path) as (options_file, _):
-        return BiLMConfig.from_options(options_file)
+    with _locate(path) as (options_file, weights_file):
+        return _read_config(options_file, weights_file)
+
+
+def _read_config(options_file: Path, weights_file: Path) -> BiLMConfig:
+    if _is_manylangs_pair(weights_file):
+        return read_manylangs_config(Path(options_file).parent)
+    return BiLMConfig.from_options(options_file)
+
+
+def _is_manylangs_pair(weights_file: Path) -> bool:
+    return Path(weights_file).name == ENCODER_FILE
 
 
 def load_softmax(
@@ -230,6 +255,13 @@ def load_vocabulary(path: Source) -> Vocabulary | None:
     return Vocabulary.load(file) if file.is_file() else None
 
 
+def load_lexicon(config: BiLMConfig, folder: str | os.PathLike) -> Lexicon | None:
+    """Returns the lexicon of a checkpoint directory, or None if its biLM has none."""
+    if config.char_cnn is None or config.char_cnn.lexicon is None:
+        return None
+    return Lexicon.load(folder, has_words=config.char_cnn.lexicon.num_words > 0)
+
+
 def _softmax_file(directory: str | os.PathLike) -> Path:
     reason = "probabilities of words require a checkpoint directory written by training"
     return _required(Path(directory), SOFTMAX_FILE, reason)
@@ -265,16 +297,14 @@ def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
     if not zipfile.is_zipfile(path):
         raise ValueError(
             f"{path} is not a checkpoint: pass a directory or zip file with options.json and "
-            "weights.hdf5 or weights.safetensors, or a pair (options, weights)."
+            "weights.hdf5 or weights.safetensors, or of ELMoForManyLangs; or a pair (options, "
+            "weights)."
         )
-    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(path) as archive:
-        try:
-            archive.extractall(folder)
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
-            raise ValueError(f"Cannot unpack {path}: {error}") from None
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(path, folder)
         # The files may be in a directory of the zip file.
-        options = [file for file in Path(folder).rglob("*options.json") if not _is_hidden(file)]
-        homes = {file.parent for file in options}
+        known = (*Path(folder).rglob("*options.json"), *Path(folder).rglob(ENCODER_FILE))
+        homes = {file.parent for file in known if not _is_hidden(file)}
         yield _files_of(homes.pop() if len(homes) == 1 else Path(folder), shown=path)
 
 
@@ -301,6 +331,8 @@ def _existing(path: Path) -> Path:
 
 def _files_of(folder: Path, shown: Path | None = None) -> tuple[Path, Path]:
     """The options and the weights; of weights in both formats, those in safetensors."""
+    if is_manylangs(folder):
+        return folder / CONFIG_FILE, folder / ENCODER_FILE
     options = _one_of(folder, ("*options.json",), shown)
     patterns = tuple(name for name in WEIGHT_PATTERNS if name.endswith(".safetensors"))
     has_them = any(True for pattern in patterns for _ in folder.glob(pattern))

@@ -3,11 +3,13 @@
 import difflib
 import hashlib
 import os
+import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.checkpoints.downloads import cache_folder, cached_file
+from elmo_tf.checkpoints.downloads import cache_folder, cached_file, unpack
+from elmo_tf.checkpoints.manylangs import ENCODER_FILE, is_manylangs
 
 # Directories in the package data of `elmo_tf.saved_models`.
 _SHIPPED = {"small-en": "small_en"}
@@ -20,10 +22,22 @@ _PUBLISHED = {
     "5.5B": "2x4096_512_2048cnn_2xhighway_5.5B",
 }
 _ADDRESS = "https://allennlp.s3.amazonaws.com/models/elmo"
+
+# ELMoForManyLangs (Che et al. 2018): the languages of its archives, 11/136.zip to 11/179.zip.
+_LANGUAGES = (  # noqa: SIM905
+    "ar bg ca cs cu da de el en es et eu fa fi fr ga gl grc he hi hr hu id it ja ko la lv nl nb nn "
+    "pl pt ro ru sk sl sv tr ug uk ur vi zht"
+).split()
+_FIRST_ARCHIVE = 136
+_MANYLANGS_ADDRESS = "http://vectors.nlpl.eu/repository/11"
+_MANYLANGS = {
+    f"manylangs-{language}": f"{number}.zip"
+    for number, language in enumerate(_LANGUAGES, start=_FIRST_ARCHIVE)
+}
 # Digests of weights, if known.
 _SHA256 = {"small": "747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229"}
 
-MODEL_NAMES = (*_SHIPPED, *_PUBLISHED)
+MODEL_NAMES = (*_SHIPPED, *_PUBLISHED, *_MANYLANGS)
 
 
 class NamedModel:
@@ -48,9 +62,9 @@ class NamedModel:
 
         Raises:
             FileNotFoundError: this installation lacks the files of a built-in model.
-            OSError: a file cannot be downloaded. The message names the two files and where to put
+            OSError: a file cannot be downloaded. The message names the files and where to put
                 them.
-            ValueError: the digest of a file is wrong.
+            ValueError: the digest of a file is wrong, or an archive is damaged.
         """
         if self.name in _SHIPPED:
             if not any(self.folder.glob("*weights.hdf5")):
@@ -59,19 +73,34 @@ class NamedModel:
                     "built without them. Reinstall elmo_tf, or pass a checkpoint directory."
                 )
             return self.folder
+        if self.name in _MANYLANGS:
+            if not is_manylangs(self.folder):
+                self._unpack(self._fetched(_addresses(self.name)[0]))
+            return self.folder
         for address in _addresses(self.name):
-            self._fetch(address)
+            self._check(self._fetched(address))
         return self.folder
 
-    def _fetch(self, address: str) -> None:
+    def _fetched(self, address: str) -> Path:
         try:
-            file = cached_file(address, self.folder)
+            return cached_file(address, self.folder)
         except OSError as error:
             raise OSError(
-                f"{error}. The model {self.name} of Peters et al. 2018 has two files. To install "
-                f"it without a network, download {' and '.join(_addresses(self.name))} elsewhere, "
-                f"and copy both to {self.folder} without renaming them."
+                f"{error}. To install the model {self.name} without a network, download "
+                f"{' and '.join(_addresses(self.name))} elsewhere, and copy to {self.folder} "
+                "without renaming."
             ) from error
+
+    def _unpack(self, archive: Path) -> None:
+        """Unpacks an archive into its folder, and removes it."""
+        with tempfile.TemporaryDirectory(prefix=".part-", dir=self.folder) as part:
+            unpack(archive, part)
+            # The file by which `is_manylangs` knows a checkpoint comes last.
+            for file in sorted(Path(part).iterdir(), key=lambda file: file.name == ENCODER_FILE):
+                os.replace(file, self.folder / file.name)
+        archive.unlink()
+
+    def _check(self, file: Path) -> None:
         wanted = _SHA256.get(self.name) if file.suffix == ".hdf5" else None
         if wanted is None:
             return
@@ -102,7 +131,9 @@ def name_hint(path: str | os.PathLike) -> str:
     return f" Did you mean the {kind} model {name!r}?"
 
 
-def _addresses(name: str) -> tuple[str, str]:
+def _addresses(name: str) -> tuple[str, ...]:
+    if name in _MANYLANGS:
+        return (f"{_MANYLANGS_ADDRESS}/{_MANYLANGS[name]}",)
     folder = _PUBLISHED[name]
     stem = f"{_ADDRESS}/{folder}/elmo_{folder}"
     return f"{stem}_options.json", f"{stem}_weights.hdf5"

@@ -62,6 +62,8 @@ def softmax_rules() -> list[WeightRule]:
 
 def _char_cnn_rules(config: BiLMConfig) -> Iterator[WeightRule]:
     char_cnn = config.char_cnn
+    if char_cnn.lexicon is not None and char_cnn.lexicon.num_words:
+        yield WeightRule("word_embed", ("token_encoder/word_embedding/embedding",))
     # The file omits the zero row of id 0, as `CharCNN` does.
     yield WeightRule("char_embed", ("token_encoder/char_cnn/char_embedding",))
     for i in range(len(char_cnn.filters)):
@@ -80,7 +82,7 @@ def _char_cnn_rules(config: BiLMConfig) -> Iterator[WeightRule]:
                     f"CNN_high_{k}/{letter}_{gate}",
                     (f"token_encoder/highway/{gate}_{kind}_{k}",),
                 )
-    if char_cnn.num_filters != config.lstm.projection_dim:
+    if char_cnn.lexicon is not None or char_cnn.num_filters != config.lstm.projection_dim:
         yield WeightRule("CNN_proj/W_proj", ("token_encoder/projection/kernel",))
         yield WeightRule("CNN_proj/b_proj", ("token_encoder/projection/bias",))
 

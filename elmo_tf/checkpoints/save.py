@@ -35,6 +35,7 @@ from elmo_tf.files import atomic_file
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 from elmo_tf.text.vocabulary import Vocabulary
 
 # Dtypes of weight files.
@@ -42,7 +43,7 @@ DTYPES = ("float32", "float16")
 
 # Files that `save_bilm` may write.
 BILM_FILES = (
-    *(OPTIONS_FILE, VOCABULARY_FILE, CARD_FILE),
+    *(OPTIONS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE, CARD_FILE),
     *(path.name for name in (WEIGHTS_FILE, EMBEDDINGS_FILE) for path in in_all_formats(Path(name))),
 )
 
@@ -57,7 +58,8 @@ def save_bilm(
     """Writes `options.json` and `weights.hdf5` (or `weights.safetensors`).
 
     For a biLM without a character CNN, also `token_embeddings.hdf5` and, if it has a vocabulary,
-    `vocab.txt`. Existing files are replaced atomically, and weights in the other format removed.
+    `vocab.txt`; for a biLM with a lexicon, `char.dic` and `word.dic`. Existing files are replaced
+    atomically, and weights in the other format removed.
     The state of `warm_start` is the array `initial_state` (direction, layer, projection_dim + dim),
     which other implementations ignore.
 
@@ -86,6 +88,8 @@ def save_bilm(
         _write(directory / EMBEDDINGS_FILE, token_embedding_rules(), variables, dtype, format)
         if bilm.vocabulary is not None:
             bilm.vocabulary.save(directory / VOCABULARY_FILE)
+    if bilm.lexicon is not None:
+        bilm.lexicon.save(directory)
     write_json(directory / OPTIONS_FILE, bilm.config.to_options())
     if card:
         write_card(bilm.config, directory)

@@ -246,7 +246,7 @@ def _convert(
     variables: dict[str, keras.Variable],
 ) -> dict[str, np.ndarray]:
     # The inverse conversion of the variables yields the expected shape.
-    expected = rule.to_file([np.empty(variables[name].shape, bool) for name in rule.variables])
+    expected = rule.to_file([np.empty(variables[name].shape, np.int8) for name in rule.variables])
     if array.shape != expected.shape:
         raise ValueError(
             f"Cannot load `{rule.dataset}` into {', '.join(f'`{n}`' for n in rule.variables)}: "

@@ -25,7 +25,7 @@ from elmo_tf.models.token_rows import sentence_index
 from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import read_ahead, rounded_length, rounded_rows, sentence_batches
-from elmo_tf.text.sentence_files import SentenceCount, format_of, sentence_reader
+from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
 from elmo_tf.text.sentences import encode
 
 OUTPUTS = ("sentence", "token")
@@ -300,10 +300,13 @@ class Embedder:
         }
 
     @property
-    def max_token_bytes(self) -> int | None:
-        """Maximum number of bytes that are read of a token; None if there is no limit."""
+    def token_limit(self) -> TokenLimit | None:
+        """The length to which tokens are truncated; None if there is no limit."""
         char_cnn = self.bilm.config.char_cnn
-        return None if char_cnn is None else char_cnn.max_chars - 2  # word boundaries
+        if char_cnn is None:
+            return None
+        unit = "bytes" if char_cnn.lexicon is None else "characters"
+        return TokenLimit(char_cnn.max_chars - 2, unit)  # without word boundaries
 
     def __getstate__(self) -> dict[str, Any]:
         return {

@@ -166,11 +166,11 @@ class FileJob:
         else:
             settings = self._settings  # before counting, in case the input changes meanwhile
             sentences = progress_over(self._read(), None, "reading", "sentences")
-            count = count_sentences(sentences, self._embedder.max_token_bytes)
+            count = count_sentences(sentences, self._embedder.token_limit)
             content = {"settings": settings, "count": count._asdict()}
             with atomic_file(self._job_file) as part:
                 part.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        if data_warnings := count.data_warnings(self._embedder.max_token_bytes):
+        if data_warnings := count.data_warnings(self._embedder.token_limit):
             logging.warning("%s", data_warnings)
         return count
 

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig
+from elmo_tf.config_checks import check_int
 
 # From this number of filters on, the implementation of `char_cnn_tf` is faster.
 _MANY_FILTERS = 512
@@ -22,10 +23,11 @@ class CharCNN(keras.layers.Layer):
         filters: pairs (width in characters, number of filters). Defaults to the published ones.
         embedding_dim: int >= 1. Width of the character embeddings. Defaults to 16.
         activation: "relu" or "tanh", `f` in the formula. Defaults to "relu".
+        num_characters: int >= 1. Number of ids. Defaults to 261, see `elmo_tf.char_ids`.
 
     Call arguments:
-        char_ids: int (…, char), values 0 to 261, see `elmo_tf.char_ids`. A row of zeros is a
-            padding token. Character padding (261) has an embedding.
+        char_ids: int (…, char), values 0 to `num_characters`. A row of zeros is a padding token.
+            Character padding (261 of `elmo_tf.char_ids`) has an embedding.
 
     Returns:
         float (…, sum of counts). The mask is False where a row is all zeros.
@@ -42,15 +44,18 @@ class CharCNN(keras.layers.Layer):
         filters: Any = CharCNNConfig.filters,
         embedding_dim: int = CharCNNConfig.embedding_dim,
         activation: str = CharCNNConfig.activation,
+        num_characters: int = NUM_CHARACTERS,
         **kwargs,
     ):
         super().__init__(**kwargs)
+        check_int(num_characters, "num_characters", least=1)
         self._config = CharCNNConfig(
             filters=filters, embedding_dim=embedding_dim, activation=activation, max_chars=10**6
         )
         self.filters = self._config.filters
         self.embedding_dim = embedding_dim
         self.activation = activation
+        self.num_characters = num_characters
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -63,7 +68,7 @@ class CharCNN(keras.layers.Layer):
         # Without a row for id 0, whose embedding is always zero.
         self.char_embedding = self.add_weight(
             name="char_embedding",
-            shape=(NUM_CHARACTERS, self.embedding_dim),
+            shape=(self.num_characters, self.embedding_dim),
             initializer=keras.initializers.RandomUniform(-1.0, 1.0),
         )
         self.kernels, self.biases = [], []
@@ -91,7 +96,7 @@ class CharCNN(keras.layers.Layer):
         leading = ops.shape(char_ids)[:-1]
         ids = ops.reshape(char_ids, (-1, ops.shape(char_ids)[-1]))  # (token, char)
         table = ops.convert_to_tensor(self.char_embedding)
-        table = ops.concatenate([ops.zeros_like(table[:1]), table], axis=0)  # (262, embedding)
+        table = ops.concatenate([ops.zeros_like(table[:1]), table], axis=0)  # (id, embedding)
         # The reshape makes the gradient dense: it sums the contributions to each row.
         table = ops.reshape(table, table.shape)
         if keras.config.backend() == "tensorflow" and self._config.num_filters >= _MANY_FILTERS:
@@ -119,4 +124,5 @@ class CharCNN(keras.layers.Layer):
             "filters": [list(pair) for pair in self.filters],
             "embedding_dim": self.embedding_dim,
             "activation": self.activation,
+            "num_characters": self.num_characters,
         }

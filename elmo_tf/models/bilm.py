@@ -13,12 +13,13 @@ from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
 from elmo_tf.models.token_rows import (
     NUM_SPECIAL_ROWS,
+    CharacterRows,
+    TokenRows,
     add_boundaries,
     distinct_rows,
-    rows_of_strings,
-    with_boundary_rows,
 )
 from elmo_tf.text.inputs import checked_inputs, is_token
+from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.sentences import string_tensor
 from elmo_tf.text.vocabulary import Vocabulary
 
@@ -40,13 +41,14 @@ class BiLM(keras.Model):
         keep_boundaries: bool. Whether the outputs include `<S>` and `</S>`, two more tokens per
             sentence. Defaults to False.
         vocabulary: a `Vocabulary`, required for string inputs if `config.char_cnn` is None.
+        lexicon: a `Lexicon`, required if `config.char_cnn.lexicon` is set.
 
     Call arguments:
         inputs: a list of sentences or a string tensor (batch,), split as by `str.split()`; a list
             of token lists, a ragged tensor, or a string tensor (batch, token) padded with `""`;
             char ids (batch, token, char), where rows may be narrower than
-            `config.char_cnn.max_chars` and 0 may pad the characters of a token; or, without a
-            character CNN, token ids (batch, token) for `TokenEmbedding`.
+            `config.char_cnn.max_chars` and 0 may pad the characters of a token, see `char_ids`; or,
+            without a character CNN, token ids (batch, token) for `TokenEmbedding`.
         lengths: int (batch,) or None. Number of real tokens per row; later tokens are ignored.
             None counts them.
         training: bool. Whether gradients are needed. Affects speed only.
@@ -71,6 +73,7 @@ class BiLM(keras.Model):
         stateful: bool = False,
         keep_boundaries: bool = False,
         vocabulary: Vocabulary | None = None,
+        lexicon: Lexicon | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
@@ -80,18 +83,24 @@ class BiLM(keras.Model):
                 f"BiLMConfig.from_options(path) reads one. Received: {config!r}"
             )
         _check_vocabulary(config, vocabulary)
+        _check_lexicon(config, lexicon)
         self.config = config
         self.stateful = stateful
         self.keep_boundaries = keep_boundaries
         self.vocabulary = vocabulary
+        self.lexicon = lexicon
         self.supports_jit = False  # XLA does not support strings
         lstm = config.lstm
         dim, policy = lstm.projection_dim, self.dtype_policy
         if config.char_cnn is not None:
             cnn = config.char_cnn
             shape = (cnn.filters, cnn.embedding_dim, cnn.num_highway, cnn.activation, dim)
-            self.token_encoder = TokenEncoder(*shape, dtype=policy, name="token_encoder")
+            self.token_encoder = TokenEncoder(
+                *shape, lexicon=cnn.lexicon, dtype=policy, name="token_encoder"
+            )
+            self._rows = CharacterRows(cnn, lexicon)
         else:
+            self._rows = TokenRows(config.num_tokens, vocabulary)
             self.token_encoder = TokenEmbedding(
                 config.num_tokens, dim, dtype=policy, name="token_embedding"
             )
@@ -114,8 +123,10 @@ class BiLM(keras.Model):
         return (self.forward_lstm, self.backward_lstm)[: self.config.num_directions]
 
     def build(self, input_shape):
-        lstm, char_cnn = self.config.lstm, self.config.char_cnn
-        self.token_encoder.build((None,) if char_cnn is None else (None, char_cnn.max_chars))
+        lstm = self.config.lstm
+        self.token_encoder.build(
+            (None,) if self.config.char_cnn is None else (None, self._rows.width)
+        )
         for stack in self.lstm_stacks:
             stack.build((None, None, lstm.projection_dim))
         # [h; c] of every layer of each direction. Zeros until `warm_start`.
@@ -145,7 +156,7 @@ class BiLM(keras.Model):
             float (batch, token + 2, projection_dim), and the mask, bool (batch, token + 2): True
             for real tokens and boundaries.
         """
-        rows, index, lengths = distinct_rows(inputs, lengths, self.config, self.vocabulary)
+        rows, index, lengths = distinct_rows(inputs, lengths, self._rows)
         index, mask = add_boundaries(index, lengths)
         return tf.gather(self._encode(rows), index), mask
 
@@ -228,6 +239,31 @@ class BiLM(keras.Model):
         ]
         return directions, states
 
+    @property
+    def lookup_table(self) -> tf.lookup.StaticHashTable | None:
+        """The table that finds the ids of tokens, if the biLM has one."""
+        known = self.vocabulary or self.lexicon
+        return None if known is None else known.table
+
+    def char_ids(self, tokens: Any) -> Any:
+        """Converts tokens to the char ids that this biLM reads.
+
+        Args:
+            tokens: strings of any shape, see `elmo_tf.char_ids`.
+
+        Returns:
+            int32 (…, max_chars), zeros for `""`: bytes (see `elmo_tf.char_ids`), or entries of the
+            lexicon. If that has words, the id of the word comes first: (…, 1 + max_chars). Ragged
+            if `tokens` is ragged.
+
+        Raises:
+            TypeError: `tokens` contains a value that is not a string.
+            ValueError: the biLM has no character CNN.
+        """
+        if self.config.char_cnn is None:
+            raise ValueError("This biLM has no character CNN, so it has no char ids.")
+        return self._rows.spelling.char_ids(tokens, self.config.char_cnn.max_chars)
+
     def token_embeddings(self, tokens: Any) -> Any:
         """Encodes tokens without context: the vectors below the LSTMs.
 
@@ -259,7 +295,7 @@ class BiLM(keras.Model):
         Returns:
             float (3 + token, projection_dim).
         """
-        return self._encode(rows_of_strings(tokens, self.config, self.vocabulary))
+        return self._encode(self._rows.of_strings(tokens))
 
     def boundary_embeddings(self) -> Any:
         """The vectors of `<S>` and `</S>`, float (2, projection_dim)."""
@@ -294,7 +330,7 @@ class BiLM(keras.Model):
         self.initial_state.assign(ops.reshape(ops.stack(flat), self.initial_state.shape))
 
     def _encode(self, rows: tf.Tensor) -> tf.Tensor:
-        vectors = self.token_encoder(with_boundary_rows(rows, self.config))  # (2 + token, feature)
+        vectors = self.token_encoder(self._rows.with_boundaries(rows))  # (2 + token, feature)
         return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
 
     def zero_states(self, batch_size: Any) -> list[list[list[Any]]]:
@@ -325,6 +361,7 @@ class BiLM(keras.Model):
             "stateful": self.stateful,
             "keep_boundaries": self.keep_boundaries,
             "vocabulary": list(self.vocabulary.tokens) if self.vocabulary else None,
+            "lexicon": self.lexicon.get_config() if self.lexicon else None,
         }
 
     @classmethod
@@ -333,6 +370,8 @@ class BiLM(keras.Model):
         config["config"] = BiLMConfig.from_options(config["config"])
         if config.get("vocabulary"):
             config["vocabulary"] = Vocabulary(config["vocabulary"])
+        if config.get("lexicon"):
+            config["lexicon"] = Lexicon(**config["lexicon"])
         return cls(**config)
 
 
@@ -348,3 +387,20 @@ def _check_vocabulary(config: BiLMConfig, vocabulary: Vocabulary | None) -> None
             f"`vocabulary` must have {config.num_tokens} tokens, as many as the embedding table. "
             f"Received: {len(vocabulary)} tokens."
         )
+
+
+def _check_lexicon(config: BiLMConfig, lexicon: Lexicon | None) -> None:
+    wanted = None if config.char_cnn is None else config.char_cnn.lexicon
+    if (wanted is None) != (lexicon is None):
+        raise ValueError(
+            "`lexicon` is required if `config.char_cnn.lexicon` is set, and only then. "
+            f"Received: {lexicon!r}"
+        )
+    if wanted is None:
+        return
+    for name in ("num_characters", "num_words"):
+        if getattr(lexicon, name) != getattr(wanted, name):
+            raise ValueError(
+                f"`lexicon` must have `{name}` {getattr(wanted, name)}, as the tables of the biLM. "
+                f"Received: {getattr(lexicon, name)}. Is it the lexicon of another model?"
+            )

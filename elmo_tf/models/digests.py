@@ -17,6 +17,8 @@ def model_digest(bilm: BiLM, others: Iterable[keras.Variable] = ()) -> str:
         others: further weights that the vectors depend on, such as those of a mix.
     """
     digest = hashlib.sha256(json.dumps(bilm.config.to_options()).encode())
+    if bilm.lexicon is not None:
+        digest.update(bilm.lexicon.digest())
     for weight in [*bilm.weights, *others]:
         digest.update(weight.numpy().tobytes())
     return digest.hexdigest()

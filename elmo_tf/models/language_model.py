@@ -10,6 +10,7 @@ from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_rows import window_rows
+from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.text.windows import target_ids
 
@@ -41,7 +42,11 @@ class LanguageModel:
 
     @classmethod
     def create(
-        cls, config: BiLMConfig, vocabulary: Vocabulary, num_sampled: int
+        cls,
+        config: BiLMConfig,
+        vocabulary: Vocabulary,
+        num_sampled: int,
+        lexicon: Lexicon | None = None,
     ) -> "LanguageModel":
         """Creates a randomly initialized language model; its parts are named "bilm" and "softmax".
 
@@ -49,6 +54,7 @@ class LanguageModel:
             config: the shape of the biLM.
             vocabulary: the tokens to predict, and the input tokens if `config.char_cnn` is None.
             num_sampled: see `SampledSoftmax`.
+            lexicon: see `BiLM`.
 
         Raises:
             ValueError: the embedding table and the vocabulary have different sizes.
@@ -59,7 +65,7 @@ class LanguageModel:
                 f"vocabulary, {len(vocabulary)}. Received: {config.num_tokens}"
             )
         input_vocabulary = vocabulary if config.char_cnn is None else None
-        bilm = BiLM(config, vocabulary=input_vocabulary, name="bilm")
+        bilm = BiLM(config, vocabulary=input_vocabulary, lexicon=lexicon, name="bilm")
         if config.tie_softmax:
             softmax = TiedSoftmax(bilm.token_encoder, num_sampled, name="softmax")
         else:

@@ -1,9 +1,11 @@
 """char ids ─► TokenEncoder ─► one vector per token, independent of its context."""
 
+from collections.abc import Mapping
+
 import keras
 from keras import ops
 
-from elmo_tf.config import CharCNNConfig
+from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig, LexiconConfig
 from elmo_tf.layers.char_cnn import CharCNN
 from elmo_tf.layers.highway import HighwayStack
 from elmo_tf.layers.large_tables import row_normal, take_rows
@@ -16,13 +18,18 @@ class TokenEncoder(keras.layers.Layer):
 
     The projection is left out if the character CNN already has `projection_dim` features.
 
+    With a `lexicon`, the projection reads `[word embedding; highway output]`, and is never left
+    out.
+
     Args:
         filters, embedding_dim, activation: see `CharCNN`.
         num_highway: see `HighwayStack`.
         projection_dim: int >= 1. Width of a token vector. Defaults to 512.
+        lexicon: a `LexiconConfig`, or its fields as a dict. Defaults to None: bytes.
 
     Call arguments:
-        char_ids: int (…, char), see `elmo_tf.char_ids`.
+        char_ids: int (…, char), see `elmo_tf.char_ids`. If the lexicon has words, the first column
+            is the id of the word.
 
     Returns:
         float (…, projection_dim). The mask is False where a row is all zeros.
@@ -31,7 +38,7 @@ class TokenEncoder(keras.layers.Layer):
         ValueError: an argument is out of range, the ids are not integers, or a row is shorter than
             the widest filter.
 
-    Source: Peters et al. 2018, section 3.4.
+    Source: Peters et al. 2018, section 3.4; Che et al. 2018 for words.
     """
 
     def __init__(
@@ -41,35 +48,56 @@ class TokenEncoder(keras.layers.Layer):
         num_highway: int = CharCNNConfig.num_highway,
         activation: str = CharCNNConfig.activation,
         projection_dim: int = 512,
+        lexicon: LexiconConfig | Mapping[str, int] | None = None,
         **kwargs,
     ):
         super().__init__(**kwargs)
         if projection_dim < 1:
             raise ValueError(f"`projection_dim` must be at least 1. Received: {projection_dim}")
         self.projection_dim = projection_dim
+        self.lexicon = LexiconConfig(**lexicon) if isinstance(lexicon, Mapping) else lexicon
         dtype = self.dtype_policy
-        self.char_cnn = CharCNN(filters, embedding_dim, activation, dtype=dtype, name="char_cnn")
+        count = NUM_CHARACTERS if self.lexicon is None else self.lexicon.num_characters
+        self.char_cnn = CharCNN(
+            filters, embedding_dim, activation, count, dtype=dtype, name="char_cnn"
+        )
         self.highway = HighwayStack(num_highway, dtype=dtype, name="highway")
-        num_filters = sum(count for _, count in self.char_cnn.filters)
+        width = sum(count for _, count in self.char_cnn.filters)
+        self.word_embedding = None
+        if self.lexicon is not None and self.lexicon.num_words:
+            self.word_embedding = TokenEmbedding(
+                self.lexicon.num_words, self.lexicon.word_dim, dtype=dtype, name="word_embedding"
+            )
+            width += self.lexicon.word_dim
         self.projection = None
-        if num_filters != projection_dim:
+        if self.lexicon is not None or width != projection_dim:
             self.projection = keras.layers.Dense(
                 projection_dim,
-                kernel_initializer=keras.initializers.RandomNormal(stddev=num_filters**-0.5),
+                kernel_initializer=keras.initializers.RandomNormal(stddev=width**-0.5),
                 dtype=dtype,
                 name="projection",
             )
         self.supports_masking = True
 
     def build(self, input_shape):
+        if self.word_embedding is not None and input_shape[-1] is not None:
+            input_shape = (*input_shape[:-1], input_shape[-1] - 1)
         self.char_cnn.build(input_shape)
         features = self.char_cnn.compute_output_shape(input_shape)
         self.highway.build(features)
+        if self.word_embedding is not None:
+            self.word_embedding.build(input_shape[:-1])
+            features = (*features[:-1], self.lexicon.word_dim + features[-1])
         if self.projection is not None:
             self.projection.build(features)
 
     def call(self, char_ids):
+        words = None
+        if self.word_embedding is not None:
+            words, char_ids = self.word_embedding(char_ids[..., 0]), char_ids[..., 1:]
         features = self.highway(self.char_cnn(char_ids))
+        if words is not None:
+            features = ops.concatenate([words, features], axis=-1)
         return features if self.projection is None else self.projection(features)
 
     def compute_mask(self, char_ids, previous_mask=None):
@@ -85,6 +113,7 @@ class TokenEncoder(keras.layers.Layer):
             **{name: char_cnn[name] for name in ("filters", "embedding_dim", "activation")},
             "num_highway": self.highway.num_layers,
             "projection_dim": self.projection_dim,
+            "lexicon": None if self.lexicon is None else vars(self.lexicon),
         }
 
 
@@ -146,7 +175,7 @@ class TokenEmbedding(keras.layers.Layer):
         }
 
 
-def cut_characters(char_ids, max_width: int):
+def cut_characters(char_ids, max_width: int, pad: int = PAD):
     """Removes padding behind the longest token without changing any vector.
 
     The maxima over the filter windows stay the same: either one window of the widest filter that
@@ -155,12 +184,13 @@ def cut_characters(char_ids, max_width: int):
     Args:
         char_ids: int (token, char).
         max_width: int. Width of the widest filter.
+        pad: int. The id of padding.
 
     Returns:
         int (token, char), with fewer chars.
     """
     limit = ops.shape(char_ids)[1]
-    used = ops.logical_and(ops.not_equal(char_ids, 0), ops.not_equal(char_ids, PAD))
+    used = ops.logical_and(ops.not_equal(char_ids, 0), ops.not_equal(char_ids, pad))
     longest = ops.max(ops.where(used, ops.arange(1, limit + 1), 0), initial=0)
     # Rounded to few distinct widths: TensorFlow keeps memory for every shape it has seen.
     keep = ops.minimum((longest + max_width + 3) // 4 * 4, limit)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.config import BiLMConfig
+from elmo_tf.config import CharCNNConfig
 from elmo_tf.models.token_encoder import cut_characters
-from elmo_tf.text.char_ids import PAD, boundary_char_ids, char_ids
+from elmo_tf.text.char_ids import BYTES, Spelling
 from elmo_tf.text.inputs import checked, count_tokens, is_token, token_batch
 from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
 from elmo_tf.text.windows import boundary_or
@@ -18,17 +18,118 @@ _NO_TOKEN_ROW, _BOS_ROW, _EOS_ROW, NUM_SPECIAL_ROWS = range(4)
 _TOKEN_COUNT_MULTIPLE = 64
 
 
+class CharacterRows:
+    """Rows of characters, for a `TokenEncoder`.
+
+    Args:
+        char_cnn: the configuration of the character CNN.
+        spelling: a `Lexicon`, or None for bytes.
+    """
+
+    def __init__(self, char_cnn: CharCNNConfig, spelling: Spelling | None = None):
+        self._char_cnn = char_cnn
+        self.spelling = spelling or BYTES
+
+    @property
+    def width(self) -> int:
+        """Number of ids of a row."""
+        return self.spelling.num_columns + self._char_cnn.max_chars
+
+    def of_strings(self, tokens: tf.Tensor) -> tf.Tensor:
+        """Converts strings (token,) to int32 (token, width). Zeros for `""`."""
+        return self.spelling.rows(tokens, self._char_cnn.max_chars)
+
+    def of_ids(self, ids: tf.Tensor) -> tf.Tensor:
+        """Checks ids (batch, token, char) and pads them to (batch · token, width).
+
+        The character CNN takes its maxima over the padding too, so all rows must be padded alike.
+
+        Raises:
+            ValueError: the ids do not match the biLM, see `BiLM`.
+        """
+        if len(ids.shape) != 3:
+            raise ValueError(
+                "This biLM reads strings, or char ids of shape (batch, token, char). "
+                f"Received: ids of shape {tuple(ids.shape)}."
+            )
+        first, most = self.spelling.num_columns, self._char_cnn.max_chars
+        message = f"Char ids must have 3 to {most} characters per token"
+        if first:
+            message += ", after the id of the word"
+        width = ids.shape[-1]
+        if width is None:
+            width = tf.shape(ids)[-1]
+            fits = tf.logical_and(width >= first + 3, width <= first + most)
+            ids = checked(ids, fits, f"{message}. Received", width)
+        elif not first + 3 <= width <= first + most:
+            raise ValueError(f"{message}. Received: ids of shape {tuple(ids.shape)}.")
+        rows = tf.reshape(ids, (-1, width))
+        words, characters = rows[:, :first], rows[:, first:]
+        characters = _checked_range(characters, self.spelling.num_characters)
+        pad = self.spelling.pad
+        characters = tf.where(characters == 0, pad, characters)
+        missing = [[0, 0], [0, self.width - width]]
+        characters = tf.pad(characters, missing, constant_values=pad)
+        if not first:
+            return characters
+        return tf.concat([_checked_range(words, self.spelling.num_words), characters], axis=1)
+
+    def with_boundaries(self, rows: tf.Tensor) -> tf.Tensor:
+        """Prepends the rows of `<S>` and `</S>`, and removes unnecessary character padding."""
+        boundaries = self.spelling.boundary_rows(self._char_cnn.max_chars)
+        rows = tf.concat([boundaries, rows], axis=0)
+        first = self.spelling.num_columns
+        cut = cut_characters(rows[:, first:], self._char_cnn.max_width, self.spelling.pad)
+        return tf.concat([rows[:, :first], cut], axis=1) if first else cut
+
+
+class TokenRows:
+    """Rows that are ids of tokens, for a `TokenEmbedding`.
+
+    Args:
+        num_tokens: int. Number of rows of the table.
+        vocabulary: for strings; or None.
+    """
+
+    def __init__(self, num_tokens: int, vocabulary: Vocabulary | None):
+        self._num_tokens = num_tokens
+        self._vocabulary = vocabulary
+
+    def of_strings(self, tokens: tf.Tensor) -> tf.Tensor:
+        """Converts strings (token,) to int32 (token,). Zeros for `""`."""
+        if self._vocabulary is None:
+            raise ValueError(
+                "This biLM has no character CNN and needs a vocabulary to read strings: pass "
+                "`vocabulary=`, or token ids instead of strings."
+            )
+        ids = tf.cast(self._vocabulary.lookup(tokens), tf.int32) + 1
+        return tf.where(is_token(tokens), ids, 0)
+
+    def of_ids(self, ids: tf.Tensor) -> tf.Tensor:
+        """Checks ids (batch, token) and flattens them. Errors: see `CharacterRows.of_ids`."""
+        if len(ids.shape) != 2:
+            raise ValueError(
+                "A biLM without a character CNN reads strings, or token ids of shape (batch, "
+                f"token). Received: ids of shape {tuple(ids.shape)}."
+            )
+        return tf.reshape(_checked_range(ids, self._num_tokens), (-1,))
+
+    def with_boundaries(self, rows: tf.Tensor) -> tf.Tensor:
+        """Prepends the rows of `<S>` and `</S>`."""
+        return tf.concat([tf.constant([BOS_ID + 1, EOS_ID + 1]), rows], axis=0)
+
+
 def distinct_rows(
-    inputs: tf.Tensor, lengths: tf.Tensor | None, config: BiLMConfig, vocabulary: Vocabulary | None
+    inputs: tf.Tensor, lengths: tf.Tensor | None, rows: CharacterRows | TokenRows
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Prepares a batch for a token encoder.
 
     Args:
         inputs, lengths: as returned by `checked_inputs`.
-        config, vocabulary: those of the biLM.
+        rows: those of the biLM.
 
     Returns:
-        rows: int32 (distinct token, char), or (distinct token,) without a character CNN. Equal
+        rows: int32 (distinct token, width), or (distinct token,) without a character CNN. Equal
             strings share a row; ids are not deduplicated.
         index: int32 (batch, token). The row of each token after the `NUM_SPECIAL_ROWS` rows.
         lengths: int32 (batch,). Number of real tokens per sentence.
@@ -40,39 +141,13 @@ def distinct_rows(
         tokens, lengths = token_batch(inputs, lengths)
         distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
         index = tf.reshape(index, tf.shape(tokens)) + NUM_SPECIAL_ROWS
-        return rows_of_strings(distinct, config, vocabulary), index, lengths
-    check = _checked_token_ids if config.char_cnn is None else _checked_char_ids
-    ids = check(inputs, config)
-    real = is_token(ids)
+        return rows.of_strings(distinct), index, lengths
+    flat = rows.of_ids(inputs)
+    real = is_token(inputs)
     if lengths is None:
         lengths = count_tokens(real)
     index = tf.reshape(tf.range(tf.size(real)), tf.shape(real)) + NUM_SPECIAL_ROWS
-    if config.char_cnn is None:
-        return tf.reshape(ids, (-1,)), index, lengths
-    return _padded(tf.reshape(ids, (-1, tf.shape(ids)[-1])), config), index, lengths
-
-
-def rows_of_strings(
-    tokens: tf.Tensor, config: BiLMConfig, vocabulary: Vocabulary | None
-) -> tf.Tensor:
-    """Converts strings (token,) to char ids, or to token ids without a CNN. Zeros for `""`."""
-    if config.char_cnn is not None:
-        return char_ids(tokens, config.char_cnn.max_chars)
-    if vocabulary is None:
-        raise ValueError(
-            "This biLM has no character CNN and needs a vocabulary to read strings: pass "
-            "`vocabulary=`, or token ids instead of strings."
-        )
-    ids = tf.cast(vocabulary.lookup(tokens), tf.int32) + 1
-    return tf.where(is_token(tokens), ids, 0)
-
-
-def with_boundary_rows(rows: tf.Tensor, config: BiLMConfig) -> tf.Tensor:
-    """Prepends the rows of `<S>` and `</S>`, and removes unnecessary character padding."""
-    if config.char_cnn is None:
-        return tf.concat([tf.constant([BOS_ID + 1, EOS_ID + 1]), rows], axis=0)
-    boundaries = boundary_char_ids(config.char_cnn.max_chars)
-    return cut_characters(tf.concat([boundaries, rows], axis=0), config.char_cnn.max_width)
+    return flat, index, lengths
 
 
 def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -130,42 +205,6 @@ def window_rows(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     return distinct, tf.ensure_shape(index, inputs.shape)
 
 
-def _checked_token_ids(ids: tf.Tensor, config: BiLMConfig) -> tf.Tensor:
-    if len(ids.shape) != 2:
-        raise ValueError(
-            "A biLM without a character CNN reads strings, or token ids of shape (batch, token). "
-            f"Received: ids of shape {tuple(ids.shape)}."
-        )
-    return _checked_range(ids, config.num_tokens)
-
-
-def _checked_char_ids(ids: tf.Tensor, config: BiLMConfig) -> tf.Tensor:
-    if len(ids.shape) != 3:
-        raise ValueError(
-            "This biLM reads strings, or char ids of shape (batch, token, char). "
-            f"Received: ids of shape {tuple(ids.shape)}."
-        )
-    least, most = 3, config.char_cnn.max_chars
-    message = f"Char ids must have {least} to {most} characters per token"
-    width = ids.shape[-1]
-    if width is None:
-        width = tf.shape(ids)[-1]
-        fits = tf.logical_and(width >= least, width <= most)
-        ids = checked(ids, fits, f"{message}. Received", width)
-    elif not least <= width <= most:
-        raise ValueError(f"{message}. Received: ids of shape {tuple(ids.shape)}.")
-    return _checked_range(ids, PAD)
-
-
 def _checked_range(ids: tf.Tensor, most: int) -> tf.Tensor:
     valid = tf.reduce_all(tf.logical_and(ids >= 0, ids <= most))
     return checked(ids, valid, f"Ids must be between 0 and {most}. Received", ids)
-
-
-def _padded(rows: tf.Tensor, config: BiLMConfig) -> tf.Tensor:
-    """Pads char ids (token, char) to (token, max_chars), and replaces zeros by `PAD`.
-
-    The character CNN takes its maxima over the padding too, so all rows must be padded alike.
-    """
-    missing = config.char_cnn.max_chars - tf.shape(rows)[1]
-    return tf.pad(tf.where(rows == 0, PAD, rows), [[0, 0], [0, missing]], constant_values=PAD)

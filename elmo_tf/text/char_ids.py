@@ -1,5 +1,6 @@
-"""tokens ─► char ids: UTF-8 bytes between two word boundaries, padded, plus one."""
+"""tokens ─► char ids: the characters between two word boundaries, padded, plus one."""
 
+import abc
 from typing import Any
 
 import tensorflow as tf
@@ -16,10 +17,87 @@ PAD = 261
 DEFAULT_MAX_CHARS = 50
 
 
-def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.RaggedTensor:
-    """Converts tokens to the ids that a character CNN reads.
+class Spelling(abc.ABC):
+    """How tokens become the rows of ids that a character CNN reads.
 
-    A row is `BEGIN_WORD, bytes[:max_chars - 2], END_WORD, PAD, PAD, …`.
+    A row is `begin_word, characters[:max_chars - 2], end_word, pad, pad, …`, all zeros for `""`.
+
+    Attributes:
+        num_characters: int. Number of ids; they begin at 1.
+        begin_word, end_word, bos, eos, pad: int. The ids of word boundaries, `<S>`, `</S>` and
+            padding.
+        num_columns: int. Columns of a row before the characters.
+    """
+
+    num_characters: int
+    begin_word: int
+    end_word: int
+    bos: int
+    eos: int
+    pad: int
+    num_columns = 0
+
+    @abc.abstractmethod
+    def characters(self, tokens: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+        """The ids of the first `count` characters of tokens.
+
+        Args:
+            tokens: string (token,).
+
+        Returns:
+            int32 (token, count), with any values behind a token; and the number of characters,
+            int32 (token,).
+        """
+
+    def rows(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
+        """Spells tokens, string (token,) → int32 (token, num_columns + max_chars)."""
+        ids, length = self.characters(tokens, max_chars - 2)
+        length = tf.minimum(length, max_chars - 2)[:, tf.newaxis]
+        position = tf.range(max_chars)
+        edge = tf.zeros_like(ids[:, :1])
+        row = tf.concat([edge, ids, edge], axis=-1)  # (token, max_chars)
+        row = tf.where(position == 0, self.begin_word, row)
+        row = tf.where(position == length + 1, self.end_word, row)
+        row = tf.where(position > length + 1, self.pad, row)
+        return tf.where(length > 0, row, 0)
+
+    def boundary_rows(self, max_chars: int) -> tf.Tensor:
+        """The rows of `<S>` and `</S>`, int32 (2, num_columns + max_chars)."""
+        rest = [self.pad] * (max_chars - 3)
+        rows = [[self.begin_word, edge, self.end_word, *rest] for edge in (self.bos, self.eos)]
+        return tf.constant(rows, dtype=tf.int32)
+
+    def char_ids(self, tokens: Any, max_chars: int) -> tf.Tensor | tf.RaggedTensor:
+        """Spells strings of any shape. Arguments and errors: see the function `char_ids`."""
+        tokens = string_tensor(tokens)
+        if isinstance(tokens, tf.RaggedTensor):
+            return tf.ragged.map_flat_values(self.char_ids, tokens, max_chars)
+        width = self.num_columns + max_chars
+        rows = self.rows(tf.reshape(tokens, (-1,)), max_chars)
+        rows = tf.reshape(rows, tf.concat([tf.shape(tokens), [width]], axis=0))
+        return tf.ensure_shape(rows, tokens.shape.concatenate([width]))
+
+
+class _Bytes(Spelling):
+    """UTF-8 bytes, as in the published English checkpoints."""
+
+    num_characters = PAD
+    begin_word, end_word, bos, eos, pad = BEGIN_WORD, END_WORD, BOS, EOS, PAD
+
+    def characters(self, tokens: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+        # NUL is a valid byte, so the length, not the value, determines the padding.
+        values = tf.io.decode_raw(tokens, tf.uint8, fixed_length=count)
+        return tf.cast(values, tf.int32) + 1, tf.strings.length(tokens)
+
+
+BYTES = _Bytes()
+
+
+def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.RaggedTensor:
+    """Converts tokens to the ids that a character CNN of bytes reads.
+
+    A row is `BEGIN_WORD, bytes[:max_chars - 2], END_WORD, PAD, PAD, …`. For a biLM with a `Lexicon`
+    use `BiLM.char_ids`.
 
     Args:
         tokens: strings of any shape: a `str`, nested lists, a tensor or a ragged tensor. Python
@@ -41,28 +119,4 @@ def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.
         raise ValueError(
             f"`max_chars` must be at least 3: two word boundaries and a byte. Received: {max_chars}"
         )
-    tokens = string_tensor(tokens)
-    if isinstance(tokens, tf.RaggedTensor):
-        return tf.ragged.map_flat_values(_rows, tokens, max_chars)
-    return _rows(tokens, max_chars)
-
-
-def boundary_char_ids(max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor:
-    """Char ids of `<S>` and `</S>`, int32 (2, max_chars)."""
-    rows = [[BEGIN_WORD, boundary, END_WORD] + [PAD] * (max_chars - 3) for boundary in (BOS, EOS)]
-    return tf.constant(rows, dtype=tf.int32)
-
-
-def _rows(tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
-    num_bytes = max_chars - 2
-    # NUL is a valid byte, so the length, not the value, determines the padding.
-    values = tf.io.decode_raw(tokens, tf.uint8, fixed_length=num_bytes)  # (…, max_chars - 2)
-    values = tf.cast(values, tf.int32) + 1
-    length = tf.minimum(tf.strings.length(tokens), num_bytes)[..., tf.newaxis]
-    position = tf.range(max_chars)
-    edge = tf.zeros_like(values[..., :1])
-    values = tf.concat([edge, values, edge], axis=-1)  # (…, max_chars), of any rank
-    row = tf.where(position == 0, BEGIN_WORD, values)
-    row = tf.where(position == length + 1, END_WORD, row)
-    row = tf.where(position > length + 1, PAD, row)
-    return tf.where(length > 0, row, 0)
+    return BYTES.char_ids(tokens, max_chars)

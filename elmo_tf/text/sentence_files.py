@@ -75,6 +75,35 @@ def _conll_sentences(path: str | os.PathLike, format: str, token_column: int) ->
         yield Sentence(" ".join(tokens), tokens)
 
 
+class TokenLimit(NamedTuple):
+    """The length to which a model truncates tokens.
+
+    Args:
+        length: int.
+        unit: "bytes" (of UTF-8) or "characters".
+    """
+
+    length: int
+    unit: str
+
+    def __str__(self) -> str:
+        return f"{self.length} {self.unit}"
+
+    def is_exceeded(self, sentence: "Sentence") -> bool:
+        """Whether a sentence has a longer token."""
+        length = self.length
+        if self.unit == "characters":
+            return any(len(token) > length for token in sentence.tokens)
+        # A character takes 1 to 4 bytes, and no token is longer than the text.
+        if len(sentence.text) * 4 <= length:
+            return False
+        return any(
+            len(token) > length or len(encode(token)) > length
+            for token in sentence.tokens
+            if len(token) * 4 > length
+        )
+
+
 class SentenceCount(NamedTuple):
     """The size of a text, and its numbers of suspicious sentences.
 
@@ -94,24 +123,24 @@ class SentenceCount(NamedTuple):
     invalid: int = 0
     cut: int = 0
 
-    def data_warnings(self, max_token_bytes: int | None) -> str:
+    def data_warnings(self, limit: TokenLimit | None) -> str:
         """The suspicious sentences as a line of text; empty if there are none."""
         return data_warnings(
             (self.empty, "empty (no vectors)"),
             (self.blank, "of whitespace only (no vectors)"),
             (self.invalid, "with invalid UTF-8 (read byte for byte; another encoding?)"),
-            (self.cut, f"with a token of more than {max_token_bytes} bytes (truncated)"),
+            (self.cut, f"with a token of more than {limit} (truncated)"),
         )
 
 
 def count_sentences(
-    sentences: Iterable[Sentence], max_token_bytes: int | None = None
+    sentences: Iterable[Sentence], limit: TokenLimit | None = None
 ) -> SentenceCount:
     """Counts sentences.
 
     Args:
         sentences: the sentences; they are not kept in memory.
-        max_token_bytes: int or None. Tokens are truncated to this many bytes; None for no limit.
+        limit: the length to which tokens are truncated, or None.
     """
     number = tokens = longest = empty = blank = invalid = cut = 0
     for sentence in sentences:
@@ -121,16 +150,5 @@ def count_sentences(
         blank += sentence.is_blank
         empty += not sentence.tokens and not sentence.is_blank
         invalid += not is_utf_8(sentence.text)
-        cut += max_token_bytes is not None and _has_longer(sentence, max_token_bytes)
+        cut += limit is not None and limit.is_exceeded(sentence)
     return SentenceCount(number, tokens, longest, empty, blank, invalid, cut)
-
-
-def _has_longer(sentence: Sentence, num_bytes: int) -> bool:
-    # A character takes 1 to 4 bytes, and no token is longer than the text.
-    if len(sentence.text) * 4 <= num_bytes:
-        return False
-    return any(
-        len(token) > num_bytes or len(encode(token)) > num_bytes
-        for token in sentence.tokens
-        if len(token) * 4 > num_bytes
-    )

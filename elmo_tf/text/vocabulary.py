@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from elmo_tf.files import atomic_file
 from elmo_tf.text.sentences import encode
+from elmo_tf.text.string_tables import StringTable
 
 BOS_TOKEN = "<S>"
 EOS_TOKEN = "</S>"
@@ -44,7 +45,7 @@ class Vocabulary:
         self.tokens: tuple[str, ...] = tuple(map(_as_read, tokens))
         _check(self.tokens)
         self._ids = {token: index for index, token in enumerate(self.tokens)}
-        self._eager_table: tf.lookup.StaticHashTable | None = None
+        self._table = StringTable(self.tokens, default=UNKNOWN_ID)
 
     @classmethod
     def build(
@@ -144,28 +145,8 @@ class Vocabulary:
 
     @property
     def table(self) -> tf.lookup.StaticHashTable:
-        """The table of `lookup`: one for eager code and its functions, and one per TF1 graph."""
-        with tf.init_scope():
-            if tf.executing_eagerly():
-                if self._eager_table is None:
-                    self._eager_table = self._new_table()
-                return self._eager_table
-            # Stored in the graph, so that both have the same lifetime.
-            tables = tf.compat.v1.get_default_graph().get_collection_ref(self)
-            if not tables:
-                tables.append(self._new_table())
-            return tables[0]
-
-    def _new_table(self) -> tf.lookup.StaticHashTable:
-        keys = tf.constant([encode(token) for token in self.tokens])
-        values = tf.range(len(self.tokens), dtype=tf.int64)
-        return tf.lookup.StaticHashTable(
-            tf.lookup.KeyValueTensorInitializer(keys, values), default_value=UNKNOWN_ID
-        )
-
-    def __getstate__(self) -> dict:
-        # Tables cannot be copied; a copy creates its own.
-        return {**self.__dict__, "_eager_table": None}
+        """The table of `lookup`, see `StringTable`."""
+        return self._table.table
 
 
 def read_lines(source: TextSource) -> Iterator[str]:

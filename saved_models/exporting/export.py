@@ -72,6 +72,8 @@ def export(
             write_json(Path(assets, OPTIONS_FILE), exported.bilm.config.to_options())
             if vocabulary is not None:
                 vocabulary.save(Path(assets, VOCABULARY_FILE))
+            if exported.bilm.lexicon is not None:
+                exported.bilm.lexicon.save(assets)
             write_saved_model(exported, part, path, Path(assets))
         if check:
             verify(part, exported)

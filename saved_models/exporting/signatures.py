@@ -11,7 +11,6 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.precision import PRECISIONS
-from elmo_tf.text.char_ids import BEGIN_WORD
 from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch
 
 SENTENCES = tf.TensorSpec((None,), tf.string, name="strings")
@@ -75,8 +74,8 @@ class Exported(tf.train.Checkpoint):
         self.regularization_losses = []
         if l2:
             self.regularization_losses = [_penalty(mix, l2) for mix in mixes]
-        if bilm.vocabulary is not None:
-            self.vocabulary = bilm.vocabulary.table
+        if bilm.lookup_table is not None:
+            self.lookup_table = bilm.lookup_table
         # Hidden from TensorFlow's tracking, which would save Keras weights a second time.
         self._untracked = SimpleNamespace(
             bilm=bilm, mixes=mixes, top_only=top_only, tokenizer=tokenizer
@@ -127,10 +126,9 @@ class Exported(tf.train.Checkpoint):
             "serving_default": self.of_sentences,
             "tokens": self.of_tokens,
         }
-        char_cnn = self.bilm.config.char_cnn
-        if char_cnn is not None:
-            num_chars = None if free_characters else char_cnn.max_chars
-            signatures["char_ids"] = self._of_char_ids(num_chars)
+        if self.bilm.config.char_cnn is not None:
+            width = self.bilm.char_ids("").shape[-1]
+            signatures["char_ids"] = self._of_char_ids(None if free_characters else width)
         if len(self.mixes) > 1:
             for index in range(len(self.mixes)):
                 signatures[f"mix_{index}"] = self._of_mix(index)
@@ -138,14 +136,13 @@ class Exported(tf.train.Checkpoint):
             signatures["text"] = self._of_text()
         return signatures
 
-    def _of_char_ids(self, num_chars: int | None) -> Any:
-        spec = tf.TensorSpec((None, None, num_chars), tf.int32, name="char_ids")
+    def _of_char_ids(self, width: int | None) -> Any:
+        spec = tf.TensorSpec((None, None, width), tf.int32, name="char_ids")
 
         @tf.function(input_signature=[spec], autograph=False)
         def of_char_ids(char_ids):
-            # Servers that batch pad with copies of the first id, which is BEGIN_WORD or 0. No token
-            # consists of these alone.
-            is_padding = tf.reduce_all(char_ids == BEGIN_WORD, axis=-1)  # (batch, token)
+            # Servers that batch pad with copies of the first id. No token consists of one id alone.
+            is_padding = tf.reduce_all(char_ids == char_ids[..., :1], axis=-1)  # (batch, token)
             real = is_token(char_ids) & ~is_padding
             return self._outputs(char_ids, row_lengths(real, None))
 

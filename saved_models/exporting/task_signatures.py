@@ -126,6 +126,6 @@ def _tables(model: TaskModel) -> list[Any]:
     """Returns the lookup tables of all layers."""
     found = (getattr(layer, "lookup_table", None) for layer in model._flatten_layers())
     tables = [table for table in found if table is not None]
-    if model.elmo is not None and model.elmo.bilm.vocabulary is not None:
-        tables.append(model.elmo.bilm.vocabulary.table)
+    if model.elmo is not None and model.elmo.bilm.lookup_table is not None:
+        tables.append(model.elmo.bilm.lookup_table)
     return tables

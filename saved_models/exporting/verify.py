@@ -9,7 +9,6 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.saved_models.exporting.signatures import Exported
-from elmo_tf.text.char_ids import char_ids
 
 # Of different lengths, with an empty sentence and a token that most models truncate.
 SENTENCES = (
@@ -102,8 +101,7 @@ def _inputs(exported: Exported) -> dict[str, dict[str, tf.Tensor]]:
     inputs = {name: {"strings": tf.constant(SENTENCES)} for name in exported.signatures}
     inputs["tokens"] = token_inputs()
     if "char_ids" in inputs:
-        max_chars = exported.bilm.config.char_cnn.max_chars
-        inputs["char_ids"] = {"char_ids": char_ids(inputs["tokens"]["tokens"], max_chars)}
+        inputs["char_ids"] = {"char_ids": exported.bilm.char_ids(inputs["tokens"]["tokens"])}
     return inputs
 
 

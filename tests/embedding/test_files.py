@@ -195,7 +195,7 @@ def test_odd_lines_are_counted_and_told_of(embedder, text, tmp_path, caplog):
     count = embedder.embed_file(text, tmp_path / "vectors.hdf5")
 
     assert (count.sentences, count.tokens, count.longest) == (5, 9, 4)
-    most = embedder.max_token_bytes
+    most = embedder.token_limit.length
     assert (
         "Suspicious lines: 1 empty (no vectors), 1 of whitespace only (no vectors), 1 with invalid "
         "UTF-8 (read byte for byte; another encoding?), 1 with a token of more than "

@@ -36,7 +36,7 @@ class Interrupted:
         self._embedder = embedder
         self._num_groups = num_groups
         self.settings = embedder.settings
-        self.max_token_bytes = embedder.max_token_bytes
+        self.token_limit = embedder.token_limit
 
     def embed_groups(self, sentences, first_group):
         for number, arrays in enumerate(self._embedder.embed_groups(sentences, first_group)):
@@ -97,7 +97,8 @@ def test_work_goes_on_where_it_was_stopped(
     assert list(arrays) == list(expected)
     assert len(arrays) == 300
     for number, array in expected.items():
-        np.testing.assert_array_equal(arrays[number], array)
+        # On processors without AVX-512, rounding depends on the other sentences of a batch.
+        np.testing.assert_allclose(arrays[number], array, atol=1e-6)
     if whole.is_dir():
         assert sorted(os.listdir(parts)) == sorted(os.listdir(whole))
         assert len(os.listdir(whole)) > 1
@@ -301,4 +302,5 @@ def test_vectors_of_tokens_do_not_depend_on_how_many_are_encoded_with_them(optim
     for start, end in ((0, 1), (1, 8), (8, 25), (25, 300)):
         own = apart.rows([tokens[start:end]])[0]
         expected = together.vectors(rows[start:end])
-        np.testing.assert_array_equal(apart.vectors(own), expected)
+        # Equal bits need AVX-512: other processors round by the number of tokens.
+        np.testing.assert_allclose(apart.vectors(own), expected, atol=1e-6)

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text.char_ids import boundary_char_ids, char_ids
+from elmo_tf.text.char_ids import BYTES, char_ids
 from reference import char_ids as reference
 
 TOKENS = {
@@ -44,7 +44,7 @@ def test_rows_are_as_long_as_asked(max_chars):
 
 
 def test_the_rows_of_the_boundaries_are_those_of_the_original():
-    np.testing.assert_array_equal(boundary_char_ids(11), reference.boundary_char_ids(11))
+    np.testing.assert_array_equal(BYTES.boundary_rows(11), reference.boundary_char_ids(11))
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)])

@@ -2,7 +2,7 @@ import gzip
 
 import pytest
 
-from elmo_tf.text.sentence_files import count_sentences, format_of, sentence_reader
+from elmo_tf.text.sentence_files import TokenLimit, count_sentences, format_of, sentence_reader
 
 UNIVERSAL = """# sent_id = 1
 # text = du bon
@@ -113,7 +113,7 @@ def test_what_does_not_fit_is_an_error(arguments, message):
 def test_sentences_are_counted_and_so_are_the_odd_ones(file):
     path = file("text", b"a b c\n\n\n \n\xff\n" + "äää 4444\näää\n55555 x\n".encode())
 
-    count = count_sentences(sentence_reader(path)(), max_token_bytes=4)
+    count = count_sentences(sentence_reader(path)(), limit=TokenLimit(4, "bytes"))
 
     assert count._asdict() == {
         "sentences": 8,
@@ -125,7 +125,7 @@ def test_sentences_are_counted_and_so_are_the_odd_ones(file):
         "cut": 3,
     }
     assert count_sentences(sentence_reader(path)()).cut == 0
-    assert count.data_warnings(4) == (
+    assert count.data_warnings(TokenLimit(4, "bytes")) == (
         "Suspicious lines: 2 empty (no vectors), 1 of whitespace only (no vectors), 1 with invalid "
         "UTF-8 (read byte for byte; another encoding?), 3 with a token of more than 4 bytes "
         "(truncated)."

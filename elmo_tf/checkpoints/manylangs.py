@@ -1,0 +1,252 @@
+"""Checkpoints of ELMoForManyLangs: config.json, char.dic, word.dic and two state dicts (.pkl)."""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from elmo_tf.checkpoints.names import WeightRule
+from elmo_tf.checkpoints.torch_pickle import read_state_dict
+from elmo_tf.checkpoints.weight_files import fill_variables
+from elmo_tf.config import BiLMConfig, CharCNNConfig, LexiconConfig, LSTMConfig
+from elmo_tf.text.lexicon import Lexicon
+
+CONFIG_FILE = "config.json"
+ENCODER_FILE = "encoder.pkl"
+_TOKEN_EMBEDDER_FILE = "token_embedder.pkl"
+
+# The file that config.json names is in none of the published archives. Both names stand for the
+# same shape: that of all published models.
+_PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
+_PUBLISHED_SHAPE = {
+    "encoder": {
+        "name": "elmo",
+        "projection_dim": 512,
+        "cell_clip": 3,
+        "proj_clip": 3,
+        "dim": 4096,
+        "n_layers": 2,
+    },
+    "token_embedder": {
+        "name": "cnn",
+        "activation": "relu",
+        "n_highway": 2,
+        "word_dim": 100,
+        "char_dim": 50,
+        "filters": [list(pair) for pair in CharCNNConfig.filters],
+        "max_characters_per_token": 50,
+    },
+}
+
+
+def is_manylangs(folder: str | os.PathLike) -> bool:
+    """Whether a directory holds a checkpoint of ELMoForManyLangs."""
+    return Path(folder, ENCODER_FILE).is_file()
+
+
+def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
+    """Reads the shape of a checkpoint.
+
+    `config.json` names the file of the shape by its path when the model was trained. It is sought
+    beside `config.json`.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a value is missing or out of range, or the model is of a kind that is not
+            supported. The message names the file.
+    """
+    folder = Path(folder)
+    path = _read_json(folder / CONFIG_FILE).get("config_path")
+    if not isinstance(path, str):
+        raise ValueError(f"{folder / CONFIG_FILE}: `config_path` is missing.")
+    name = path.replace("\\", "/").rpartition("/")[2]
+    file = folder / name
+    if file.is_file():
+        shape = _read_json(file)
+    elif name in _PUBLISHED_NAMES:
+        shape = _PUBLISHED_SHAPE
+    else:
+        raise FileNotFoundError(
+            f"{folder} has no {name}, which its {CONFIG_FILE} names: the shape of the model. Copy "
+            "it there from the machine where the model was trained."
+        )
+    try:
+        return _config(shape, folder)
+    except KeyError as error:
+        raise ValueError(f"{file}: {error} is missing.") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def read_manylangs_weights(
+    folder: str | os.PathLike, config: BiLMConfig, variables: dict[str, keras.Variable]
+) -> None:
+    """Loads the variables of a biLM. If that fails, none of them is changed.
+
+    Args:
+        folder: the checkpoint.
+        config: its shape.
+        variables: variables by path, see `variables_by_path`.
+
+    Raises:
+        FileNotFoundError: a file is missing.
+        ValueError: a file is damaged or of another model, see `read_state_dict`.
+    """
+    arrays = {}
+    for file in (_TOKEN_EMBEDDER_FILE, ENCODER_FILE):
+        path = Path(folder, file)
+        if not path.is_file():
+            raise FileNotFoundError(f"There is no {file} in {folder}.")
+        part = file.removesuffix(".pkl")
+        arrays.update({f"{part}/{key}": value for key, value in read_state_dict(path).items()})
+    fill_variables(folder, _rules(config), variables, set(arrays), arrays.pop)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no {path.name} in {path.parent}.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is not JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"{path} must hold a JSON object.")
+    return content
+
+
+def _config(shape: Mapping[str, Any], folder: Path) -> BiLMConfig:
+    encoder, embedder = shape["encoder"], shape["token_embedder"]
+    for part, wanted, reason in (
+        (encoder, "elmo", "its vectors depend on the padding of a batch"),
+        (embedder, "cnn", "the original cannot run it"),
+    ):
+        if part["name"] != wanted:
+            raise ValueError(
+                f"only {wanted!r} is supported, not {part['name']!r}: {reason}. No published model "
+                "has it."
+            )
+    if not embedder["char_dim"] or encoder["projection_dim"] >= encoder["dim"]:
+        raise ValueError(
+            "only models that read characters, with `projection_dim` below `dim`, are supported. "
+            "All published models are of that kind."
+        )
+    word_dim = embedder["word_dim"]
+    lexicon = Lexicon.load(folder, has_words=bool(word_dim))
+    return BiLMConfig(
+        CharCNNConfig(
+            filters=embedder["filters"],
+            embedding_dim=embedder["char_dim"],
+            num_highway=embedder["n_highway"],
+            activation=embedder["activation"],
+            max_chars=embedder["max_characters_per_token"],
+            lexicon=LexiconConfig(lexicon.num_characters, lexicon.num_words, word_dim),
+        ),
+        LSTMConfig(
+            dim=encoder["dim"],
+            projection_dim=encoder["projection_dim"],
+            num_layers=encoder["n_layers"],
+            cell_clip=encoder["cell_clip"] or None,
+            proj_clip=encoder["proj_clip"] or None,
+        ),
+    )
+
+
+def _rules(config: BiLMConfig) -> list[WeightRule]:
+    """The table of both state dicts; datasets are `FILE/NAME`."""
+    return [*_token_embedder_rules(config.char_cnn), *_encoder_rules(config.lstm)]
+
+
+def _token_embedder_rules(config: CharCNNConfig) -> Iterator[WeightRule]:
+    source, target = "token_embedder", "token_encoder"
+    if config.lexicon.num_words:
+        yield WeightRule(
+            f"{source}/word_emb_layer.embedding.weight", (f"{target}/word_embedding/embedding",)
+        )
+    yield WeightRule(
+        f"{source}/char_emb_layer.embedding.weight", (f"{target}/char_cnn/char_embedding",)
+    )
+    for index in range(len(config.filters)):
+        name = f"{source}/convolutions.{index}"
+        yield _transposed(f"{name}.weight", f"{target}/char_cnn/kernel_{index}")
+        yield WeightRule(f"{name}.bias", (f"{target}/char_cnn/bias_{index}",))
+    for index in range(config.num_highway):
+        name = f"{source}/highways._layers.{index}"
+        for suffix, kind in (("weight", "kernel"), ("bias", "bias")):
+            paths = (
+                f"{target}/highway/transform_{kind}_{index}",
+                f"{target}/highway/carry_{kind}_{index}",
+            )
+            yield WeightRule(f"{name}.{suffix}", paths, _highway_from_file, _highway_to_file)
+    yield _transposed(f"{source}/projection.weight", f"{target}/projection/kernel")
+    yield WeightRule(f"{source}/projection.bias", (f"{target}/projection/bias",))
+
+
+def _encoder_rules(config: LSTMConfig) -> Iterator[WeightRule]:
+    for direction in ("forward", "backward"):
+        for layer in range(config.num_layers):
+            name = f"encoder/{direction}_layer_{layer}"
+            cell = f"{direction}_lstm/lstm_{layer}/cell"
+            for source, kernel in (("input", "kernel"), ("state", "recurrent_kernel")):
+                yield _rule(
+                    f"{name}.{source}_linearity.weight",
+                    f"{cell}/{kernel}",
+                    lambda array: _reordered(array).T,
+                    lambda array: _reordered(array.T),
+                )
+            yield _rule(
+                f"{name}.state_linearity.bias", f"{cell}/bias", _bias_from_file, _bias_to_file
+            )
+            yield _transposed(f"{name}.state_projection.weight", f"{cell}/projection_kernel")
+
+
+def _rule(
+    dataset: str,
+    variable: str,
+    from_file: Callable[[np.ndarray], np.ndarray],
+    to_file: Callable[[np.ndarray], np.ndarray],
+) -> WeightRule:
+    """A rule of one variable."""
+    return WeightRule(
+        dataset,
+        (variable,),
+        lambda array: [from_file(array)],
+        lambda arrays: to_file(arrays[0]),
+    )
+
+
+def _transposed(dataset: str, variable: str) -> WeightRule:
+    return _rule(dataset, variable, np.transpose, np.transpose)
+
+
+def _highway_from_file(array: np.ndarray) -> list[np.ndarray]:
+    # The original's gate carries, elmo_tf's opens the transform: σ(-z) = 1 - σ(z).
+    transform, carry = np.split(array, 2)
+    return [transform.T, -carry.T]
+
+
+def _highway_to_file(arrays: list[np.ndarray]) -> np.ndarray:
+    transform, carry = arrays
+    return np.concatenate([transform.T, np.negative(carry).T])
+
+
+def _reordered(array: np.ndarray) -> np.ndarray:
+    """Swaps the second and third of the four gates: i, f, g, o ↔ i, g, f, o."""
+    first, second, third, fourth = np.split(array, 4)
+    return np.concatenate([first, third, second, fourth])
+
+
+def _bias_from_file(array: np.ndarray) -> np.ndarray:
+    return _reordered(array) - _forget_one(array)
+
+
+def _bias_to_file(array: np.ndarray) -> np.ndarray:
+    return _reordered(array + _forget_one(array))
+
+
+def _forget_one(array: np.ndarray) -> np.ndarray:
+    """1 at the forget gate, the third block of elmo_tf, which adds it in its cell."""
+    return np.repeat(np.array([0, 0, 1, 0], array.dtype), array.size // 4)

@@ -1,0 +1,170 @@
+"""Lexicon: the characters, and maybe words, that a biLM of ELMoForManyLangs knows."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.files import atomic_file
+from elmo_tf.text.char_ids import Spelling
+from elmo_tf.text.sentences import encode
+from elmo_tf.text.string_tables import StringTable
+from elmo_tf.text.vocabulary import read_lines
+
+CHARACTERS_FILE = "char.dic"
+WORDS_FILE = "word.dic"
+
+_WORD_SPECIALS = ("<oov>", "<bos>", "<eos>", "<pad>")
+_CHARACTER_SPECIALS = (*_WORD_SPECIALS, "<bow>", "<eow>")
+_IDEOGRAPHIC_SPACE = "\u3000"
+_UNKNOWN_CHARACTER = 0xFFFD
+
+
+class Lexicon(Spelling):
+    """Characters and words of a biLM, with their ids.
+
+    A row of ids is the word's id, if there are words, and the ids of the characters, which are code
+    points. An id is the position in the list plus one. The original swaps the word boundaries: a
+    word begins with `<eow>` and ends with `<bow>`. The tokens `<bos>` and `<eos>` of a text are
+    read as boundaries of sentences. Invalid UTF-8 is an unknown character.
+
+    Args:
+        characters: single code points, and `<bos> <eos> <oov> <pad> <bow> <eow>`.
+        words: words, and `<oov> <bos> <eos> <pad>`; None if the biLM reads only characters.
+
+    Raises:
+        ValueError: a special entry is missing, an entry is listed twice, or a character is not one
+            code point.
+
+    Source: the dictionaries of ELMoForManyLangs (Che et al. 2018).
+    """
+
+    def __init__(self, characters: Sequence[str], words: Sequence[str] | None = None):
+        self.entries = tuple(characters)
+        self.words = None if words is None else tuple(words)
+        ids = _ids(self.entries, CHARACTERS_FILE, _CHARACTER_SPECIALS)
+        self.num_characters = len(ids)
+        self.begin_word, self.end_word = ids["<eow>"], ids["<bow>"]
+        self.bos, self.eos, self.pad = ids["<bos>"], ids["<eos>"], ids["<pad>"]
+        for special in _CHARACTER_SPECIALS[1:]:
+            del ids[special]
+        self._unknown = ids.pop("<oov>")
+        for key in ids:
+            if len(key) != 1:
+                raise ValueError(f"{CHARACTERS_FILE}: the entry {key!r} is not one character.")
+        points = sorted((ord(key), number) for key, number in ids.items())
+        # -1 is no code point: an empty table has no first element to compare with.
+        self._points, self._ids = np.array([(-1, 0), *points], np.int32).T
+        self._table: StringTable | None = None
+        self.num_words = 0
+        if self.words is not None:
+            word_ids = _ids(self.words, WORDS_FILE, _WORD_SPECIALS)
+            self.num_words = len(word_ids)
+            self._table = StringTable(self.words, default=word_ids["<oov>"] - 1)
+            self.num_columns = 1
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike, has_words: bool = True) -> "Lexicon":
+        """Reads `char.dic` and, if `has_words`, `word.dic`: `entry TAB id` per line.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the ids are not 0, 1, 2 …, or see the class. The message names the file.
+        """
+        folder = Path(folder)
+        characters = _read(folder / CHARACTERS_FILE)
+        words = _read(folder / WORDS_FILE) if has_words else None
+        try:
+            return cls(characters, words)
+        except ValueError as error:
+            raise ValueError(f"{folder}: {error}") from None
+
+    def save(self, folder: str | os.PathLike) -> None:
+        """Writes `char.dic` and, if there are words, `word.dic`, for `load`."""
+        for name, entries in ((CHARACTERS_FILE, self.entries), (WORDS_FILE, self.words)):
+            if entries is not None:
+                lines = (encode(f"{entry}\t{number}\n") for number, entry in enumerate(entries))
+                with atomic_file(Path(folder, name)) as part:
+                    part.write_bytes(b"".join(lines))
+
+    def get_config(self) -> dict[str, list[str] | None]:
+        """The arguments, as JSON."""
+        words = None if self.words is None else list(self.words)
+        return {"characters": list(self.entries), "words": words}
+
+    def __repr__(self) -> str:
+        return f"Lexicon({self.num_characters} characters, {self.num_words} words)"
+
+    @property
+    def table(self) -> tf.lookup.StaticHashTable | None:
+        """The table of the words, see `StringTable`."""
+        return None if self._table is None else self._table.table
+
+    def digest(self) -> bytes:
+        """A digest of all entries."""
+        entries = "\n".join((*self.entries, "", *(self.words or ())))
+        return hashlib.sha256(encode(entries)).digest()
+
+    def characters(self, tokens: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
+        points = tf.strings.unicode_decode(
+            tokens, "UTF-8", errors="replace", replacement_char=_UNKNOWN_CHARACTER
+        )
+        lengths = tf.cast(points.row_lengths(), tf.int32)
+        points = points.to_tensor(shape=(None, count))
+        index = tf.searchsorted(self._points, tf.reshape(points, (-1,)), side="right") - 1
+        index = tf.reshape(index, tf.shape(points))
+        is_known = tf.gather(self._points, index) == points
+        return tf.where(is_known, tf.gather(self._ids, index), self._unknown), lengths
+
+    def rows(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
+        # Cut like the characters: a word with more of them is looked up without the rest.
+        rows = self._with_words(
+            super().rows(tokens, max_chars),
+            tf.strings.substr(tokens, 0, max_chars - 2, unit="UTF8_CHAR"),
+        )
+        bos, eos = tf.unstack(self.boundary_rows(max_chars))
+        for token, row in ((b"<bos>", bos), (b"<eos>", eos)):
+            rows = tf.where((tokens == token)[:, tf.newaxis], row, rows)
+        return rows
+
+    def boundary_rows(self, max_chars: int) -> tf.Tensor:
+        return self._with_words(super().boundary_rows(max_chars), tf.constant(["<bos>", "<eos>"]))
+
+    def _with_words(self, rows: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Adds the ids of words as the first column, 0 where the row is zero."""
+        if self._table is None:
+            return rows
+        ids = tf.cast(self._table.table.lookup(words), tf.int32) + 1
+        return tf.concat([tf.where(rows[:, :1] == 0, 0, ids[:, tf.newaxis]), rows], axis=-1)
+
+
+def _ids(entries: Sequence[str], name: str, specials: Sequence[str]) -> dict[str, int]:
+    """The id of each entry, from 1."""
+    ids = {entry: number for number, entry in enumerate(entries, start=1)}
+    if len(ids) < len(entries):
+        twice = next(entry for number, entry in enumerate(entries, 1) if ids[entry] != number)
+        raise ValueError(f"{name}: the entry {twice!r} is listed twice.")
+    missing = [special for special in specials if special not in ids]
+    if missing:
+        raise ValueError(f"{name}: the entry {missing[0]} is missing.")
+    return ids
+
+
+def _read(path: Path) -> list[str]:
+    """The entries of a dictionary file."""
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no {path.name} in {path.parent}.")
+    entries = []
+    for number, line in enumerate(read_lines(path)):
+        entry, _, found = line.rstrip("\r\n").rpartition("\t")
+        if found.strip() != str(number):
+            raise ValueError(
+                f"{path}, line {number + 1}: the id {number} is required. Received: {found!r}. Is "
+                "the dictionary of another model?"
+            )
+        # The original removes white space, so that only this character can be left without a key.
+        entries.append(entry.strip() or _IDEOGRAPHIC_SPACE)
+    return entries

@@ -1,0 +1,231 @@
+"""Checkpoints of ELMoForManyLangs give the vectors of a plain implementation."""
+
+import copy
+import json
+import shutil
+import zipfile
+
+import numpy as np
+import pytest
+
+import elmo_tf
+from elmo_tf import Embedder, load_bilm, save_bilm
+from elmo_tf.checkpoints import named_models
+from elmo_tf.checkpoints.load import load_config
+from elmo_tf.models.digests import model_digest
+from elmo_tf.saved_models.exporting.export import export
+from reference import manylangs as reference
+from torch_files import legacy_file, zip_file
+
+SENTENCES = [
+    ["the", "cat", "The", "THE"],
+    ["abcdefghij", "abcdefghijk", "ab", "é" * 20, "o\u0308", "ö"],
+    ["<bos>", "한국", "\u3000", "<oov>", "zzz", "<eos>", "\U0001f600"],
+    ["the"],
+]
+CHARACTERS_ONLY = copy.deepcopy(reference.SHAPE)
+CHARACTERS_ONLY["token_embedder"] |= {"word_dim": 0, "activation": "tanh", "n_highway": 1}
+CHARACTERS_ONLY["encoder"] |= {"n_layers": 3, "proj_clip": None}
+# The features of the characters are as wide as a token vector.
+CHARACTERS_ONLY["token_embedder"]["filters"] = [[1, 2], [3, 4]]
+SHAPES = {"words": reference.SHAPE, "characters": CHARACTERS_ONLY}
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def case(request, tmp_path_factory):
+    """A checkpoint and the layers of each sentence, boundaries included."""
+    shape = SHAPES[request.param]
+    weights = reference.random_weights(shape)
+    folder = tmp_path_factory.mktemp("manylangs")
+    reference.write(folder, shape, weights, legacy_file)
+    return folder, [reference.layers(tokens, shape, weights) for tokens in SENTENCES]
+
+
+@pytest.fixture
+def words(tmp_path):
+    """A checkpoint to be changed."""
+    shape = reference.SHAPE
+    reference.write(tmp_path / "words", shape, reference.random_weights(shape), legacy_file)
+    return tmp_path / "words"
+
+
+def check(bilm, expected):
+    layers = bilm(SENTENCES)["layers"].numpy()
+    for tokens, found, wanted in zip(SENTENCES, layers, expected, strict=True):
+        np.testing.assert_allclose(found[:, : len(tokens)], wanted[:, 1:-1], atol=1e-5)
+
+
+def test_vectors_are_those_of_the_original(case):
+    folder, expected = case
+
+    check(load_bilm(folder), expected)
+
+
+def test_vectors_of_boundaries_are_those_of_the_original(case):
+    folder, expected = case
+
+    layers = load_bilm(folder, keep_boundaries=True)(SENTENCES[:1])["layers"]
+
+    np.testing.assert_allclose(layers[0], expected[0], atol=1e-5)
+
+
+def test_char_ids_give_the_same_vectors_as_strings(case):
+    bilm = load_bilm(case[0])
+    ids = bilm.char_ids(SENTENCES[0])
+
+    of_ids = bilm(ids[np.newaxis, :, :-1])["layers"]  # without a column of padding
+
+    np.testing.assert_allclose(of_ids, bilm(SENTENCES[:1])["layers"], atol=1e-6)
+
+
+@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
+def test_a_converted_checkpoint_has_the_same_bits_and_no_pickle(case, tmp_path, suffix):
+    bilm = load_bilm(case[0])
+    save_bilm(bilm, tmp_path, format=suffix)
+
+    again = load_bilm(tmp_path)
+
+    assert not list(tmp_path.glob("*.pkl"))
+    assert model_digest(again) == model_digest(bilm)
+    assert load_config(tmp_path) == load_config(case[0]) == bilm.config
+    check(again, case[1])
+
+
+def test_files_of_a_newer_torch_and_a_zip_of_a_checkpoint_are_read(tmp_path):
+    shape = reference.SHAPE
+    weights = reference.random_weights(shape)
+    reference.write(tmp_path / "folder", shape, weights, zip_file)
+    packed = shutil.make_archive(tmp_path / "142", "zip", tmp_path / "folder")
+
+    expected = [reference.layers(tokens, shape, weights) for tokens in SENTENCES]
+    check(load_bilm(tmp_path / "folder"), expected)
+    check(load_bilm(packed), expected)
+    check(
+        load_bilm((tmp_path / "folder" / "config.json", tmp_path / "folder" / "encoder.pkl")),
+        expected,
+    )
+
+
+def test_an_exported_model_reads_strings(case, tmp_path):
+    bilm = load_bilm(case[0])
+
+    path = export(bilm, tmp_path)  # compares the outputs of all signatures
+
+    assets = {file.name for file in (tmp_path / "1" / "assets").iterdir()}
+    assert "char.dic" in assets
+    assert ("word.dic" in assets) == (bilm.lexicon.words is not None)
+    assert path
+
+
+def test_a_saved_and_a_pickled_model_know_the_same_words(case, tmp_path):
+    import pickle
+
+    import keras
+
+    bilm = load_bilm(case[0])
+    inputs = keras.Input((), dtype="string")
+    keras.Model(inputs, elmo_tf.Elmo(bilm)(inputs)).save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    embedder = Embedder(bilm)
+    copied = pickle.loads(pickle.dumps(embedder))
+
+    assert loaded.layers[-1].bilm.lexicon.get_config() == bilm.lexicon.get_config()
+    for found, expected in zip(copied.embed(SENTENCES), embedder.embed(SENTENCES), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert embedder.token_limit == (10, "characters")
+
+
+def test_the_published_shape_is_known_by_its_name(words):
+    (words / "shape.json").unlink()
+    config = {"config_path": "C:\\models\\cnn_50_100_512_4096_sample.json"}
+    (words / "config.json").write_text(json.dumps(config))
+
+    found = load_config(words)
+
+    assert (found.lstm.dim, found.lstm.projection_dim, found.char_cnn.num_filters) == (
+        4096,
+        512,
+        2048,
+    )
+    assert found.char_cnn.embedding_dim == 50
+    assert found.char_cnn.lexicon.word_dim == 100
+
+
+def changed(part, **changes):
+    return {**reference.SHAPE, part: {**reference.SHAPE[part], **changes}}
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        (changed("encoder", name="lstm"), r"shape\.json: only 'elmo' is supported, not 'lstm'"),
+        (changed("token_embedder", name="lstm"), "only 'cnn' is supported, not 'lstm'"),
+        (changed("token_embedder", char_dim=0), "only models that read characters"),
+        (changed("encoder", projection_dim=10), "with `projection_dim` below `dim`"),
+        (changed("encoder", dim=11), r"Cannot load `encoder/forward_layer_0.*\(40, 6\).*\(44, 6\)"),
+        (changed("token_embedder", word_dim=0), "does not use `token_embedder/word_emb_layer"),
+        ({"encoder": {}}, "'token_embedder' is missing"),
+    ],
+)
+def test_what_is_not_supported_or_does_not_fit_is_an_error(words, shape, message):
+    (words / "shape.json").write_text(json.dumps(shape))
+
+    with pytest.raises(ValueError, match=message):
+        load_bilm(words)
+
+
+@pytest.mark.parametrize(
+    "name", ["token_embedder.pkl", "config.json", "char.dic", "word.dic", "shape.json"]
+)
+def test_a_missing_file_is_named(words, name):
+    (words / name).unlink()
+
+    with pytest.raises(FileNotFoundError, match=name):
+        load_bilm(words)
+
+
+def test_the_dictionary_of_another_model_is_an_error(words):
+    with open(words / "word.dic", "a") as file:
+        file.write(f"more\t{len(reference.WORDS)}\n")
+
+    with pytest.raises(ValueError, match=r"Cannot load `token_embedder/word_emb_layer"):
+        load_bilm(words)
+
+
+def test_a_model_without_its_lexicon_is_an_error(words):
+    config = load_config(words)
+
+    with pytest.raises(ValueError, match="`lexicon` is required"):
+        elmo_tf.BiLM(config)
+
+
+@pytest.fixture
+def archive(website, monkeypatch, tmp_path, words):
+    """A checkpoint on the web under the name of a published one; returns the cache's folder."""
+    folder, address = website
+    monkeypatch.setattr(named_models, "_MANYLANGS_ADDRESS", address)
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
+    with zipfile.ZipFile(folder / "142.zip", "w") as packed:
+        for file in words.iterdir():
+            packed.write(file, file.name)
+    return tmp_path / "home" / "elmo_tf" / "manylangs-de"
+
+
+def test_a_named_model_is_downloaded_and_unpacked_once(archive, words, website):
+    first = load_bilm("manylangs-de")
+    (website[0] / "142.zip").unlink()
+
+    assert model_digest(load_bilm("manylangs-de")) == model_digest(first)
+    assert {file.name for file in archive.iterdir()} == {file.name for file in words.iterdir()}
+
+
+def test_without_a_network_the_error_says_which_file_to_put_where(monkeypatch, tmp_path):
+    monkeypatch.setattr(named_models, "_MANYLANGS_ADDRESS", "http://127.0.0.1:9/11")
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+
+    with pytest.raises(
+        OSError,
+        match=r"without a network, download http://127\.0\.0\.1:9/11/179\.zip elsewhere, and copy "
+        rf"to {tmp_path}/elmo_tf/manylangs-zht",
+    ):
+        load_bilm("manylangs-zht")

@@ -1,0 +1,162 @@
+"""Two models of ELMoForManyLangs give the vectors that the original code computed for them."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from development_data import shared
+from elmo_tf import Embedder, load_bilm, save_bilm
+from elmo_tf.checkpoints.weight_files import variables_by_path
+from elmo_tf.saved_models import Client, serve
+
+MODELS = ("word_char", "char_only")
+# Of the sentences, these have an empty token or no token at all, which elmo_tf does not read.
+ODD = ("odd: empty token", "odd: no token")
+
+
+@pytest.fixture(scope="module")
+def directory():
+    return shared("reference", "elmoformanylangs")
+
+
+@pytest.fixture(scope="module")
+def sentences(directory):
+    """`sentences`, kind and tokens of each, and `carried_batches`."""
+    return json.loads((directory / "sentences.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request, directory):
+    """The folder of a model, its vectors, and its biLM."""
+    folder = directory / request.param
+    with np.load(folder / "vectors.npz") as vectors:
+        return folder, dict(vectors), load_bilm(folder)
+
+
+def by_sentence(array, lengths, boundaries=0):
+    """Splits (layer, token, feature) into the parts of the sentences."""
+    return np.split(array, np.cumsum(lengths + boundaries)[:-1], axis=-2)
+
+
+def check_layers(bilm, sentences, vectors, atol=1e-5):
+    expected = by_sentence(vectors["all"], vectors["lengths"])
+    embedder = Embedder(bilm)
+    for sentence, wanted in zip(sentences["sentences"], expected, strict=True):
+        if sentence["kind"] not in ODD:
+            (found,) = embedder.embed([sentence["tokens"]])
+            np.testing.assert_allclose(found, wanted, atol=atol, err_msg=sentence["kind"])
+
+
+def test_all_layers_are_those_of_the_original(model, sentences):
+    _, vectors, bilm = model
+    check_layers(bilm, sentences, vectors)
+
+    average = by_sentence(vectors["average"], vectors["lengths"])
+    regular = [k for k, s in enumerate(sentences["sentences"]) if s["kind"] not in ODD]
+    found = Embedder(bilm, layers="average").embed(
+        [sentences["sentences"][k]["tokens"] for k in regular]
+    )
+    for k, one in zip(regular, found, strict=True):
+        np.testing.assert_allclose(one, average[k], atol=1e-5)
+
+
+def test_vectors_of_boundaries_are_those_of_the_original(model, sentences):
+    folder, vectors, _ = model
+    bilm = load_bilm(folder, keep_boundaries=True)
+    expected = by_sentence(vectors["all_with_boundaries"], vectors["lengths"], 2)
+
+    for sentence, wanted in zip(sentences["sentences"], expected, strict=True):
+        if sentence["kind"] not in ODD:
+            layers = bilm([sentence["tokens"]])["layers"][0]
+            np.testing.assert_allclose(layers, wanted, atol=1e-5)
+
+
+def ids_by_sentence(vectors):
+    """The ids of each sentence's tokens, as a biLM of elmo_tf reads them."""
+    columns = [vectors["char_ids"]]
+    if "word_ids" in vectors:
+        columns.insert(0, vectors["word_ids"][:, np.newaxis])
+    ids = np.concatenate(columns, axis=-1).astype(np.int32) + 1
+    return [rows[1:-1] for rows in by_sentence(ids, vectors["lengths"], 2)]
+
+
+def test_carried_states_are_those_of_the_original(model, sentences):
+    folder, vectors, _ = model
+    bilm = load_bilm(folder, stateful=True)
+    ids = ids_by_sentence(vectors)  # an empty token is none for elmo_tf, but has ids
+
+    for call, batches in enumerate(sentences["carried_batches"], start=1):
+        expected = by_sentence(vectors[f"all_carried_call_{call}"], vectors["lengths"])
+        for batch in batches:
+            longest = max(len(ids[number]) for number in batch)
+            padded = [np.pad(ids[n], [(0, longest - len(ids[n])), (0, 0)]) for n in batch]
+            layers = bilm(np.stack(padded))["layers"].numpy()
+            for number, found in zip(batch, layers, strict=True):
+                wanted = expected[number]
+                np.testing.assert_allclose(found[:, : wanted.shape[1]], wanted, atol=1e-5)
+
+
+def test_ids_are_those_of_the_original(model, sentences):
+    _, vectors, bilm = model
+
+    expected = ids_by_sentence(vectors)
+    for sentence, rows in zip(sentences["sentences"], expected, strict=True):
+        if sentence["kind"] not in ODD:
+            np.testing.assert_array_equal(bilm.char_ids(sentence["tokens"]), rows)
+
+
+def test_weights_are_those_of_both_formats(model, tmp_path):
+    folder, _, bilm = model
+    newer = tmp_path / "newer"
+    shutil.copytree(folder, newer, ignore=shutil.ignore_patterns("zip"))
+    for file in (folder / "zip").glob("*.pkl"):
+        shutil.copy(file, newer)
+
+    for weight, other in zip(bilm.weights, load_bilm(newer).weights, strict=True):
+        np.testing.assert_array_equal(weight, other)
+    with np.load(folder / "weights.npz") as arrays:
+        projection = arrays["token_embedder/projection.weight"]
+        np.testing.assert_array_equal(bilm.token_encoder.projection.kernel, projection.T)
+        gates = np.split(arrays["encoder/backward_layer_1.state_linearity.weight"], 4)
+        cell = variables_by_path(bilm)["backward_lstm/lstm_1/cell/recurrent_kernel"]
+        np.testing.assert_array_equal(cell, np.concatenate([gates[k] for k in (0, 2, 1, 3)]).T)
+
+
+@pytest.mark.parametrize("format", ["hdf5", "safetensors"])
+def test_a_converted_checkpoint_gives_the_same_vectors(model, sentences, tmp_path, format):
+    _, vectors, bilm = model
+    save_bilm(bilm, tmp_path, format=format)
+
+    check_layers(load_bilm(tmp_path), sentences, vectors)
+
+
+def test_a_server_gives_the_same_vectors(model, sentences):
+    folder, vectors, bilm = model
+    expected = by_sentence(vectors["all"], vectors["lengths"])
+    # A request has words without white space.
+    chosen = [
+        number
+        for number, sentence in enumerate(sentences["sentences"])
+        if sentence["tokens"] and all(token.split() == [token] for token in sentence["tokens"])
+    ]
+    layers = range(1, bilm.config.lstm.num_layers + 1)
+
+    with (
+        serve(folder, port=0, rest_port=None) as server,
+        Client(f"localhost:{server.port}") as client,
+    ):
+        texts = [" ".join(sentences["sentences"][number]["tokens"]) for number in chosen]
+        answer = client.predict(texts, ("word_emb", *(f"lstm_outputs{j}" for j in layers)))
+
+    assert len(chosen) > 35
+    width = bilm.config.lstm.projection_dim
+    for row, number in enumerate(chosen):
+        count = expected[number].shape[1]
+        np.testing.assert_allclose(
+            answer["word_emb"][row, :count], expected[number][0, :, :width], atol=1e-5
+        )
+        for j in layers:
+            found = answer[f"lstm_outputs{j}"][row, :count]
+            np.testing.assert_allclose(found, expected[number][j], atol=1e-5)

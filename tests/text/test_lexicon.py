@@ -1,0 +1,129 @@
+import pickle
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.text.lexicon import Lexicon
+from reference import manylangs as reference
+
+MAX_CHARS = 12
+TOKENS = [
+    *("the", "The", "THE", "ö", "o\u0308", "한국", "\u3000", "\U0001f600", "zzz"),
+    *(
+        "abcdefghij",
+        "abcdefghijk",
+        "ab cd",
+        "<bos>",
+        "<eos>",
+        "<oov>",
+        "<pad>",
+        "<bow>",
+        "<",
+        "é" * 20,
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def lexicon():
+    return Lexicon(reference.CHARACTERS, reference.WORDS)
+
+
+def test_rows_are_those_of_the_original(lexicon):
+    rows = lexicon.char_ids(TOKENS, MAX_CHARS).numpy()
+
+    for token, row in zip(TOKENS, rows, strict=True):
+        word, characters = reference.ids(token, MAX_CHARS)
+        assert row.tolist() == [word + 1, *(number + 1 for number in characters)], token
+
+
+def test_without_words_a_row_has_only_characters(lexicon):
+    rows = Lexicon(reference.CHARACTERS).char_ids(TOKENS, MAX_CHARS)
+
+    np.testing.assert_array_equal(rows, lexicon.char_ids(TOKENS, MAX_CHARS)[:, 1:])
+
+
+def test_the_boundaries_of_sentences_are_spelt_like_their_names(lexicon):
+    np.testing.assert_array_equal(
+        lexicon.boundary_rows(MAX_CHARS), lexicon.char_ids(["<bos>", "<eos>"], MAX_CHARS)
+    )
+
+
+def test_no_token_is_a_row_of_zeros_of_any_shape(lexicon):
+    rows = lexicon.char_ids([["the", ""], ["", ""]], MAX_CHARS)
+
+    assert rows.shape == (2, 2, 1 + MAX_CHARS)
+    assert np.any(rows, axis=-1).tolist() == [[True, False], [False, False]]
+    assert lexicon.char_ids(tf.zeros((0,), tf.string), MAX_CHARS).shape == (0, 1 + MAX_CHARS)
+
+
+def test_invalid_utf_8_is_an_unknown_character(lexicon):
+    row = lexicon.char_ids(b"t\xffe", MAX_CHARS).numpy()
+
+    np.testing.assert_array_equal(row, lexicon.char_ids("t?e", MAX_CHARS))
+
+
+def test_files_give_the_same_lexicon(lexicon, tmp_path):
+    lexicon.save(tmp_path)
+
+    assert Lexicon.load(tmp_path).get_config() == lexicon.get_config()
+    assert Lexicon.load(tmp_path, has_words=False).words is None
+    assert Lexicon.load(tmp_path).digest() == lexicon.digest()
+    assert Lexicon(reference.CHARACTERS).digest() != lexicon.digest()
+
+
+def test_a_character_of_which_the_file_has_only_the_id_is_the_ideographic_space(tmp_path):
+    entries = ["a", "", *reference.CHARACTERS[-6:]]
+    lines = [f"{entry}\t{number}" if entry else str(number) for number, entry in enumerate(entries)]
+    (tmp_path / "char.dic").write_text("\n".join(lines))
+
+    lexicon = Lexicon.load(tmp_path, has_words=False)
+
+    assert lexicon.char_ids("\u3000", 4).numpy()[1] == 2
+
+
+def test_a_lexicon_can_be_copied(lexicon):
+    lexicon.char_ids("the", MAX_CHARS)
+
+    copy = pickle.loads(pickle.dumps(lexicon))
+
+    np.testing.assert_array_equal(
+        copy.char_ids(TOKENS, MAX_CHARS), lexicon.char_ids(TOKENS, MAX_CHARS)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "char.dic",
+            "a\t0\nb\t2\n",
+            r"char\.dic, line 2: the id 1 is required.*'2'.*another model",
+        ),
+        ("char.dic", "a 0\n", r"char\.dic, line 1: the id 0 is required.*'a 0'"),
+        ("char.dic", "a\t0\na\t1\n", r"char\.dic: the entry 'a' is listed twice"),
+        ("char.dic", "a\t0\n", r"char\.dic: the entry <oov> is missing"),
+        ("word.dic", "a\t0\n", r"word\.dic: the entry <oov> is missing"),
+        ("word.dic", "", r"word\.dic: the entry <oov> is missing"),
+    ],
+)
+def test_a_wrong_file_is_an_error_that_names_it(lexicon, tmp_path, name, content, message):
+    lexicon.save(tmp_path)
+    (tmp_path / name).write_text(content)
+
+    with pytest.raises(ValueError, match=message):
+        Lexicon.load(tmp_path)
+
+
+def test_a_character_of_two_code_points_is_an_error():
+    with pytest.raises(ValueError, match=r"the entry 'ab' is not one character"):
+        Lexicon(["ab", *reference.CHARACTERS])
+
+
+def test_a_missing_file_is_named(lexicon, tmp_path):
+    lexicon.save(tmp_path)
+    (tmp_path / "word.dic").unlink()
+
+    with pytest.raises(FileNotFoundError, match=rf"There is no word\.dic in {tmp_path}"):
+        Lexicon.load(tmp_path)
