@@ -1,5 +1,6 @@
 """Checkpoints of ELMoForManyLangs: config.json, char.dic, word.dic and two state dicts (.pkl)."""
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -74,12 +75,12 @@ def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
             f"{folder} has no {name}, which its {CONFIG_FILE} names: the shape of the model. Copy "
             "it there from the machine where the model was trained."
         )
-    try:
-        return _config(shape, folder)
-    except KeyError as error:
-        raise ValueError(f"{file}: {error} is missing.") from None
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{file}: {error}") from None
+    with _named(file):
+        _check_kind(shape)
+        has_words = bool(shape["token_embedder"]["word_dim"])
+    lexicon = Lexicon.load(folder, has_words)
+    with _named(file):
+        return _config(shape, lexicon)
 
 
 def read_manylangs_weights(
@@ -118,7 +119,19 @@ def _read_json(path: Path) -> dict[str, Any]:
     return content
 
 
-def _config(shape: Mapping[str, Any], folder: Path) -> BiLMConfig:
+@contextlib.contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """Adds the file to errors in its values."""
+    try:
+        yield
+    except KeyError as error:
+        raise ValueError(f"{file}: {error} is missing.") from None
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{file}: {error}") from None
+
+
+def _check_kind(shape: Mapping[str, Any]) -> None:
+    """Raises `ValueError` if the shape is of a kind that is not supported."""
     encoder, embedder = shape["encoder"], shape["token_embedder"]
     for part, wanted, reason in (
         (encoder, "elmo", "its vectors depend on the padding of a batch"),
@@ -134,8 +147,11 @@ def _config(shape: Mapping[str, Any], folder: Path) -> BiLMConfig:
             "only models that read characters, with `projection_dim` below `dim`, are supported. "
             "All published models are of that kind."
         )
-    word_dim = embedder["word_dim"]
-    lexicon = Lexicon.load(folder, has_words=bool(word_dim))
+
+
+def _config(shape: Mapping[str, Any], lexicon: Lexicon) -> BiLMConfig:
+    encoder, embedder = shape["encoder"], shape["token_embedder"]
+    sizes = LexiconConfig(lexicon.num_characters, lexicon.num_words, embedder["word_dim"])
     return BiLMConfig(
         CharCNNConfig(
             filters=embedder["filters"],
@@ -143,7 +159,7 @@ def _config(shape: Mapping[str, Any], folder: Path) -> BiLMConfig:
             num_highway=embedder["n_highway"],
             activation=embedder["activation"],
             max_chars=embedder["max_characters_per_token"],
-            lexicon=LexiconConfig(lexicon.num_characters, lexicon.num_words, word_dim),
+            lexicon=sizes,
         ),
         LSTMConfig(
             dim=encoder["dim"],
