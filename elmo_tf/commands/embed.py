@@ -53,7 +53,15 @@ def add_command(add: Callable) -> None:
         "--plan",
         "print the estimated time, memory and output size; embed only 1,000 sentences",
     )
-    add_input_columns(parser.add_argument_group("input"))
+    group = parser.add_argument_group("input")
+    add_input_columns(group)
+    group.add_argument(
+        "--tokenize",
+        metavar="LANG",
+        help="INPUT is raw text: split each line into sentences and tokens with spaCy's tokenizer "
+        "of this language (en, de, …, or xx for any); OUTPUT.tokens.jsonl tells the line, the "
+        "tokens and their character offsets of each array",
+    )
     _add_output_options(parser.add_argument_group("output"))
     _add_beam_options(parser.add_argument_group("many machines (Apache Beam)"))
 
@@ -107,6 +115,7 @@ def _embed_file(arguments: Any, options: Any) -> None:
     from elmo_tf.embedding.outputs.formats import output_format
     from elmo_tf.embedding.plans import plan
     from elmo_tf.text.sentence_files import sentence_reader
+    from elmo_tf.text.tokenizers import tokenizer_of
     from elmo_tf.threads import share_cores_for_embedding
 
     share_cores_for_embedding()
@@ -117,11 +126,13 @@ def _embed_file(arguments: Any, options: Any) -> None:
         kind.check(options)
         kind.refuse(arguments.output, arguments.overwrite)
     with stdin_in_a_file([arguments.input]) as (input,):
-        read = sentence_reader(input, arguments.input_format, arguments.token_column)
+        tokenizer = tokenizer_of(arguments.tokenize)
+        source = input, arguments.input_format, arguments.token_column, tokenizer
+        read = sentence_reader(*source)
         if arguments.plan:
             print_json(plan(arguments.model, read, arguments.output, options, *how), indent=2)
             return
-        Embedder(arguments.model, *how).embed_file(
+        Embedder(arguments.model, *how, tokenizer=tokenizer).embed_file(
             input,
             arguments.output,
             arguments.overwrite,
@@ -136,6 +147,8 @@ def _embed_with_beam(arguments: Any, options: Any) -> None:
 
     if arguments.plan:
         raise ValueError("--plan estimates the run of one machine: leave --runner out.")
+    if arguments.tokenize:
+        raise ValueError("--tokenize is for one machine: leave --runner out.")
     if options.use_sentence_keys:
         raise ValueError("--use-sentence-keys is for HDF5: a pipeline writes Parquet.")
     # Hides the workers' tracebacks: the error itself is reported in one line.

@@ -13,8 +13,9 @@ from typing import Any
 STDIN = "-"  # in place of a text file
 # A literal: the modules that know the models are slow to import.
 CHECKPOINT = (
-    "directory, zip, URL or name of a checkpoint; names: small-en (included), original, small, "
-    "medium, 5.5B (downloaded), hf://OWNER/NAME (Hugging Face Hub)"
+    "directory, zip, URL or name of a checkpoint; names: small-en (included); original, small, "
+    "medium, 5.5B, manylangs-de and other languages (downloaded); hf://OWNER/NAME (Hugging Face "
+    "Hub)"
 )
 
 

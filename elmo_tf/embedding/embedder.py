@@ -18,6 +18,7 @@ from elmo_tf.embedding.long_sentences import WindowReader
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tokens
 from elmo_tf.embedding.sentences import Sentence, refuse_tables, token_bytes
 from elmo_tf.embedding.sources import bilm_and_mix, bilm_of_state, layer_state, mix_of_state
+from elmo_tf.embedding.texts import EmbeddedText, TokenizedTexts
 from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.digests import model_digest
@@ -27,6 +28,7 @@ from elmo_tf.progress import progress
 from elmo_tf.text.batches import read_ahead, rounded_length, rounded_rows, sentence_batches
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
 from elmo_tf.text.sentences import encode
+from elmo_tf.text.tokenizers import Tokenizer, tokenizer_of
 
 OUTPUTS = ("sentence", "token")
 
@@ -61,6 +63,10 @@ class Embedder:
             vectors are then out of date.
         cache_tokens: int >= 0. Number of distinct tokens whose vectors are cached across batches.
             Defaults to 50,000.
+        tokenizer: for raw text: the code of a language, such as "en", for spaCy's tokenizer (see
+            `SpacyTokenizer`), or a function from a text to its sentences, each a list of `Token`.
+            Every `str` is then a text of any number of sentences, and its vectors are those of all
+            its tokens. Defaults to None: a `str` is a sentence, split as by `str.split()`.
 
     Raises:
         TypeError, ValueError: an argument is not allowed, or the biLM is stateful or has
@@ -78,12 +84,14 @@ class Embedder:
         batch_tokens: int = 4096,
         vocabulary: Iterable[str] | None = None,
         cache_tokens: int = 50_000,
+        tokenizer: str | Tokenizer | None = None,
     ):
         check_choice(layers, "layers", LAYERS)
         check_choice(precision, "precision", PRECISIONS)
         check_int(batch_tokens, "batch_tokens", least=1)
         check_int(cache_tokens, "cache_tokens", least=0)
         refuse_fork()
+        self.tokenizer = tokenizer_of(tokenizer)
         self.layers = layers
         self.precision = usable_precision(precision)
         self.batch_tokens = batch_tokens
@@ -155,8 +163,8 @@ class Embedder:
         Reads a bounded number of sentences ahead, so the input may be infinite.
 
         Args:
-            sentences: each a `str`, split as by `str.split()`, or a list of tokens. Can be a column
-                of a data frame, such as `df["text"]`.
+            sentences: each a `str`, split as by `str.split()` or by the `tokenizer`, or a list of
+                tokens. Can be a column of a data frame, such as `df["text"]`.
 
         Yields:
             float32, see `layers` of the constructor. T is 0 for a sentence without tokens.
@@ -172,8 +180,31 @@ class Embedder:
                 "a list."
             )
         refuse_tables(sentences)
+        if self.tokenizer is not None:
+            return (text.vectors for text in self.embed_texts(sentences))
         # A list is embedded in large groups; a stream yields results earlier.
         return self._embed(sentences, first_group=int(isinstance(sentences, list | tuple)))
+
+    def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
+        """Yields the tokens of raw texts with their offsets and vectors, in input order.
+
+        Args:
+            texts: strings, which the `tokenizer` splits; lists of tokens are taken as they are.
+
+        Yields:
+            See `EmbeddedText`.
+
+        Raises:
+            TypeError: `texts` is a single string, or see `embed`.
+            ValueError: the `Embedder` has no tokenizer.
+        """
+        if isinstance(texts, str | bytes):
+            raise TypeError(f"`texts` must be several texts, not one string: {texts!r}.")
+        if self.tokenizer is None:
+            raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
+        tokenized = TokenizedTexts(texts, self.tokenizer)
+        first_group = int(isinstance(texts, list | tuple))
+        return tokenized.with_vectors(self._embed(tokenized, first_group))
 
     def _embed(self, sentences: Iterable[Sentence], first_group: int) -> Iterator[np.ndarray]:
         for arrays in self.embed_groups(sentences, first_group):
@@ -267,6 +298,9 @@ class Embedder:
 
         Args:
             input: text with one tokenized sentence per line, or CoNLL columns. `.gz` is unpacked.
+                With a `tokenizer`, raw text: every line may have any number of sentences, and every
+                sentence has an array. The file `output` + `.tokens.jsonl` then tells the line, the
+                tokens and their offsets for each array.
             output: HDF5 (.hdf5, .h5), Parquet (.parquet, a folder), or NumPy (.npz, .npy), chosen
                 by the suffix; see `HDF5Output` and so on. Every sentence has an array as from
                 `embed`, and so does an empty line.
@@ -285,8 +319,10 @@ class Embedder:
                 is damaged.
             OSError: a file cannot be read or written.
         """
-        read = sentence_reader(input, format, token_column)
+        read = sentence_reader(input, format, token_column, self.tokenizer)
         input_format = f"{format or format_of(input)}, column {token_column}"
+        if self.tokenizer is not None:
+            input_format += f", {self.tokenizer!r}"
         output_options = OutputOptions(**options)
         return FileJob(self, input, read, input_format, output, output_options, overwrite).run()
 
@@ -317,12 +353,14 @@ class Embedder:
             "batch_tokens": self.batch_tokens,
             "vocabulary": list(self._table.pinned),
             "cache_tokens": self._table.capacity,
+            "tokenizer": self.tokenizer,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         if is_forked():  # the first call raises the error; here it would end a worker of a pool
             return
         refuse_fork()
+        self.tokenizer = state["tokenizer"]
         self.layers = state["layers"]
         self.precision = usable_precision(state["precision"])
         self.batch_tokens = state["batch_tokens"]

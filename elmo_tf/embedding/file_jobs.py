@@ -23,6 +23,8 @@ from elmo_tf.text.corpus import check_regular_file
 from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
 
 _JOB_FILE, _LOCK_FILE = "job.json", "lock"
+# Added to the name of the output for the tokens of raw text.
+_TOKENS_SUFFIX = ".tokens.jsonl"
 
 
 class FileJob:
@@ -82,7 +84,7 @@ class FileJob:
                 for _ in self._write(output, count):
                     undo.pop_all()  # after a commit, the job can be resumed
                 self._refuse_changes()
-                for path, suffix in output.finish(self._read()):
+                for path, suffix in [*output.finish(self._read()), self._tokens()]:
                     name = self._output.with_name(self._output.name + suffix)
                     if path is None:
                         name.unlink(missing_ok=True)
@@ -91,6 +93,23 @@ class FileJob:
             synchronise(self._output.parent)  # the new names
             self._remove_folder()
         return count
+
+    def _tokens(self) -> tuple[Path | None, str]:
+        """Writes the tokens of raw text and their places; see `VectorOutput.finish`."""
+        if self._embedder.tokenizer is None:
+            return None, _TOKENS_SUFFIX
+        path = self._folder / f"{_TOKENS_SUFFIX[1:]}"
+        with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
+            for sentence in self._read():
+                starts, ends = zip(*sentence.offsets, strict=True)
+                row = {
+                    "line": sentence.line,
+                    "tokens": sentence.tokens,
+                    "starts": starts,
+                    "ends": ends,
+                }
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        return path, _TOKENS_SUFFIX
 
     @contextlib.contextmanager
     def _locked_folder(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ from elmo_tf.config_checks import check_choice
 from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
 from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentences import encode
+from elmo_tf.text.tokenizers import Tokenizer
 from elmo_tf.text.vocabulary import read_lines
 
 FORMATS = ("text", "conll", "conllu")
@@ -23,11 +24,15 @@ class Sentence(NamedTuple):
     text: its line, stripped; for CoNLL, the tokens joined by spaces.
     tokens: its tokens, none of them empty.
     is_blank: whether the line contains only whitespace.
+    line: of raw text, the number of the line, from 0.
+    offsets: of raw text, the start and end of each token in its line, in characters.
     """
 
     text: str
     tokens: list[str]
     is_blank: bool = False
+    line: int | None = None
+    offsets: list[tuple[int, int]] | None = None
 
 
 def format_of(path: str | os.PathLike) -> str:
@@ -39,7 +44,10 @@ def format_of(path: str | os.PathLike) -> str:
 
 
 def sentence_reader(
-    path: str | os.PathLike, format: str | None = None, token_column: int | None = None
+    path: str | os.PathLike,
+    format: str | None = None,
+    token_column: int | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> Callable[[], Iterator[Sentence]]:
     """Returns a function that reads the sentences of a file from its beginning.
 
@@ -48,17 +56,22 @@ def sentence_reader(
         format: "text", a sentence per line of whitespace-separated tokens; "conll" or "conllu", see
             `column_sentences`; or None to use the file's name.
         token_column: int >= 1. Column of the tokens; None for 1, or 2 in "conllu".
+        tokenizer: splits each line of a text into sentences and tokens. None splits at white space.
 
     Raises:
-        ValueError: an unknown format, or `token_column` for text. While reading: the column is
-            missing in a line; or see `column_sentences` and `read_lines`.
+        ValueError: an unknown format, `token_column` for text, or `tokenizer` for columns. While
+            reading: the column is missing in a line; or see `column_sentences` and `read_lines`.
     """
     format = format or format_of(path)
     check_choice(format, "format", FORMATS)
     if format == "text":
         if token_column is not None:
             raise ValueError(f"`token_column` requires a CoNLL file; {os.fspath(path)} is text.")
+        if tokenizer is not None:
+            return lambda: _tokenized_sentences(path, tokenizer)
         return lambda: _text_sentences(path)
+    if tokenizer is not None:
+        raise ValueError(f"`tokenizer` requires text; the tokens of {os.fspath(path)} are given.")
     number = token_column or TOKEN_COLUMNS[format]
     return lambda: _conll_sentences(path, format, number)
 
@@ -67,6 +80,18 @@ def _text_sentences(path: str | os.PathLike) -> Iterator[Sentence]:
     for line in read_lines(path):
         tokens = line.split()
         yield Sentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
+
+
+def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[Sentence]:
+    for number, line in enumerate(read_lines(path)):
+        line = line.rstrip("\r\n")
+        for tokens in tokenizer(line):
+            yield Sentence(
+                line[tokens[0].start : tokens[-1].end],
+                [token.text for token in tokens],
+                line=number,
+                offsets=[(token.start, token.end) for token in tokens],
+            )
 
 
 def _conll_sentences(path: str | os.PathLike, format: str, token_column: int) -> Iterator[Sentence]:

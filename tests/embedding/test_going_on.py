@@ -37,6 +37,7 @@ class Interrupted:
         self._num_groups = num_groups
         self.settings = embedder.settings
         self.token_limit = embedder.token_limit
+        self.tokenizer = None
 
     def embed_groups(self, sentences, first_group):
         for number, arrays in enumerate(self._embedder.embed_groups(sentences, first_group)):

@@ -1,0 +1,1 @@
+"""Vectors in the pipelines of other libraries: scikit-learn and spaCy."""

@@ -1,0 +1,118 @@
+"""The component `elmo` of spaCy pipelines: contextual vectors in `doc.tensor`."""
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmo_tf.checkpoints.load import load_bilm
+from elmo_tf.checkpoints.save import save_bilm
+from elmo_tf.embedding.embedder import Embedder
+from elmo_tf.extras import require_extra
+
+_language = require_extra("spacy.language", "spacy", "The component elmo")
+_util = require_extra("spacy.util", "spacy", "The component elmo")
+
+
+class ElmoComponent:
+    """Sets `doc.tensor`, float32 (token, feature), and vectors of documents, spans and tokens.
+
+    Each sentence of a document is read separately if its sentences are known (by `sentencizer`, a
+    parser or `senter` earlier in the pipeline), else the whole document. White space has zeros.
+    `doc.vector` is the mean over the tokens, and `similarity` compares these vectors.
+
+    Args:
+        nlp: the pipeline.
+        name: name of the component.
+        model: an argument of `load_bilm`. It is loaded when it is needed first.
+        layers: "average" or "top", see `Embedder`.
+        precision, batch_tokens: see `Embedder`.
+    """
+
+    def __init__(
+        self, nlp: Any, name: str, model: str, layers: str, precision: str, batch_tokens: int
+    ):
+        self.name = name
+        self._model: Any = model
+        self._options = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}
+        self._embedder: Embedder | None = None
+
+    @property
+    def embedder(self) -> Embedder:
+        """The `Embedder` that computes the vectors."""
+        if self._embedder is None:
+            self._embedder = Embedder(self._model, **self._options)
+        return self._embedder
+
+    def __call__(self, doc: Any) -> Any:
+        """Sets the vectors of one document."""
+        self._set_vectors([doc])
+        return doc
+
+    def pipe(self, stream: Iterable[Any], *, batch_size: int = 128) -> Iterator[Any]:
+        """Sets the vectors of documents, `batch_size` of them at once."""
+        for docs in _util.minibatch(stream, batch_size):
+            self._set_vectors(docs)
+            yield from docs
+
+    def _set_vectors(self, docs: list[Any]) -> None:
+        sentences = [
+            [token for token in sentence if not token.is_space]
+            for doc in docs
+            for sentence in (doc.sents if doc.has_annotation("SENT_START") else [doc])
+        ]
+        arrays = self.embedder.embed([[token.text for token in tokens] for tokens in sentences])
+        for doc in docs:
+            doc.tensor = np.zeros((len(doc), self.embedder.dim), np.float32)
+            doc.user_hooks |= {"vector": _mean_vector, "similarity": _similarity}
+            doc.user_span_hooks |= {"vector": _mean_vector, "similarity": _similarity}
+            doc.user_token_hooks |= {"vector": _token_vector, "similarity": _similarity}
+        for tokens, array in zip(sentences, arrays, strict=True):
+            if tokens:
+                tokens[0].doc.tensor[[token.i for token in tokens]] = array
+
+    def to_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()) -> None:
+        """Writes the model to a directory."""
+        save_bilm(self.embedder.bilm, path)
+
+    def from_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
+        """Reads the model from a directory, in place of the one that the settings name."""
+        self._model = load_bilm(Path(path))
+        self._embedder = None
+        return self
+
+
+@_language.Language.factory(
+    "elmo",
+    assigns=["doc.tensor", "doc.vector", "token.vector"],
+    default_config={
+        "model": "small-en",
+        "layers": "average",
+        "precision": "float32",
+        "batch_tokens": 4096,
+    },
+)
+def create_elmo(
+    nlp: Any, name: str, model: str, layers: str, precision: str, batch_tokens: int
+) -> ElmoComponent:
+    """Creates the component for `nlp.add_pipe("elmo")`; arguments: see `ElmoComponent`."""
+    return ElmoComponent(nlp, name, model, layers, precision, batch_tokens)
+
+
+def _mean_vector(part: Any) -> np.ndarray:
+    """The vector of a document or span: the mean over its tokens that are not white space."""
+    tensor = part.doc.tensor
+    rows = [token.i for token in part if not token.is_space]
+    return tensor[rows].mean(axis=0) if rows else np.zeros(tensor.shape[1], np.float32)
+
+
+def _token_vector(token: Any) -> np.ndarray:
+    return token.doc.tensor[token.i]
+
+
+def _similarity(one: Any, other: Any) -> float:
+    """The cosine of the vectors of two documents, spans or tokens; 0 if one of them is zero."""
+    norm = np.linalg.norm(one.vector) * np.linalg.norm(other.vector)
+    return float(one.vector @ other.vector / norm) if norm else 0.0

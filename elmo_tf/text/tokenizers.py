@@ -1,0 +1,79 @@
+"""Raw text ─► sentences of tokens with character offsets."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from elmo_tf.extras import require_extra
+
+
+class Token(NamedTuple):
+    """A token and its place in the text: `text[start:end]`, in characters (code points)."""
+
+    text: str
+    start: int
+    end: int
+
+
+# Returns the sentences of a text.
+Tokenizer = Callable[[str], Sequence[Sequence[Token]]]
+
+
+class SpacyTokenizer:
+    """The tokenizer and sentence splitter of spaCy for a language; no model is downloaded.
+
+    White space is no token.
+
+    Args:
+        language: a code that spaCy knows, such as "en" or "de", or "xx" for any language.
+
+    Raises:
+        ValueError: spaCy does not know the language.
+        MissingExtraError: spaCy, or a package that it needs for this language, is not installed.
+    """
+
+    def __init__(self, language: str):
+        spacy = require_extra("spacy", "spacy", "A tokenizer")
+        self.language = language
+        try:
+            self._nlp = spacy.blank(language)
+        except ImportError as error:
+            if "E048" not in str(error):  # such as sudachipy for Japanese
+                raise
+            raise ValueError(f"spaCy has no tokenizer for the language {language!r}.") from None
+        self._nlp.add_pipe("sentencizer")
+
+    def __call__(self, text: str) -> list[list[Token]]:
+        # spaCy refuses invalid UTF-8.
+        document = self._nlp(re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text))
+        places = (
+            [(token.idx, token.idx + len(token)) for token in sentence if not token.is_space]
+            for sentence in document.sents
+        )
+        sentences = (
+            [Token(text[start:end], start, end) for start, end in sentence] for sentence in places
+        )
+        return [tokens for tokens in sentences if tokens]
+
+    def __reduce__(self) -> tuple:
+        return SpacyTokenizer, (self.language,)
+
+    def __repr__(self) -> str:
+        return f"SpacyTokenizer({self.language!r})"
+
+
+def tokenizer_of(tokenizer: str | Tokenizer | None) -> Tokenizer | None:
+    """Returns the tokenizer of a language; anything else unchanged.
+
+    Raises:
+        TypeError: `tokenizer` is neither a language nor callable.
+        ValueError, MissingExtraError: see `SpacyTokenizer`.
+    """
+    if isinstance(tokenizer, str):
+        return SpacyTokenizer(tokenizer)
+    if tokenizer is not None and not callable(tokenizer):
+        raise TypeError(
+            "`tokenizer` must be the code of a language, such as 'en', or a function from a text "
+            f"to its sentences. Received: {tokenizer!r}"
+        )
+    return tokenizer

@@ -1,0 +1,108 @@
+"""Raw text: it is tokenized, and offsets stand beside the vectors."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.text.tokenizers import Token
+from vector_files import read_vectors
+
+TEXTS = ["The cat sat.  It left!", "", "Dogs (two) bark."]
+TOKENS = [["The", "cat", "sat", "."], ["It", "left", "!"], ["Dogs", "(", "two", ")", "bark", "."]]
+
+
+@pytest.fixture(scope="module")
+def embedder(bilm):
+    return Embedder(bilm, tokenizer="en")
+
+
+@pytest.fixture(scope="module")
+def expected(bilm):
+    return list(Embedder(bilm).embed(TOKENS))
+
+
+def test_a_text_has_the_vectors_of_its_sentences(embedder, expected):
+    first, empty, last = embedder.embed_texts(TEXTS)
+
+    assert first.tokens == TOKENS[0] + TOKENS[1]
+    assert [TEXTS[0][start:end] for start, end in first.offsets] == first.tokens
+    np.testing.assert_allclose(first.vectors, np.concatenate(expected[:2], axis=1), atol=1e-6)
+    np.testing.assert_allclose(last.vectors, expected[2], atol=1e-6)
+    assert (empty.tokens, empty.offsets.shape, empty.vectors.shape[1]) == ([], (0, 2), 0)
+
+
+def test_embed_and_encode_read_raw_text(embedder, expected):
+    arrays = list(embedder.embed(TEXTS))
+    copied = copy.deepcopy(embedder)
+
+    np.testing.assert_allclose(arrays[0], np.concatenate(expected[:2], axis=1), atol=1e-6)
+    means = copied.encode(TEXTS)
+    np.testing.assert_allclose(means[2], expected[2].mean(axis=1), atol=1e-6)
+    assert not means[1].any()
+    np.testing.assert_allclose(embedder.encode(TEXTS[2]), means[2], atol=1e-6)
+
+
+def test_lists_of_tokens_are_taken_as_they_are(embedder):
+    (text,) = embedder.embed_texts([["a.b", "c"]])
+
+    assert text.tokens == ["a.b", "c"]
+    assert text.offsets.tolist() == [[0, 3], [4, 5]]
+
+
+def test_any_function_can_be_the_tokenizer(bilm):
+    def letters(text):
+        return [[Token(letter, at, at + 1)] for at, letter in enumerate(text)]
+
+    (text,) = Embedder(bilm, tokenizer=letters).embed_texts(["ab"])
+
+    wanted = np.concatenate(list(Embedder(bilm).embed(["a", "b"])), axis=1)
+    np.testing.assert_allclose(text.vectors, wanted, atol=1e-6)
+
+
+def test_without_a_tokenizer_there_are_no_texts(bilm):
+    with pytest.raises(ValueError, match="has no tokenizer"):
+        Embedder(bilm).embed_texts(TEXTS)
+
+
+@pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".npy"])
+def test_a_file_of_raw_text_has_one_array_per_sentence(
+    command, checkpoint_directory, expected, tmp_path, suffix
+):
+    (tmp_path / "text.txt").write_text("\n".join(TEXTS))
+    output = tmp_path / f"vectors{suffix}"
+
+    status, _, _ = command(
+        "embed", checkpoint_directory, tmp_path / "text.txt", output, "--tokenize", "en"
+    )
+    assert status == 0
+
+    arrays = read_vectors(output)
+    for number, wanted in enumerate(expected):
+        np.testing.assert_allclose(arrays[number], wanted, atol=1e-6)
+    lines = (tmp_path / f"vectors{suffix}.tokens.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert [row["line"] for row in rows] == [0, 0, 2]
+    assert [row["tokens"] for row in rows] == TOKENS
+    for row in rows:
+        places = zip(row["starts"], row["ends"], strict=True)
+        assert [TEXTS[row["line"]][start:end] for start, end in places] == row["tokens"]
+
+
+def test_a_later_output_without_tokens_removes_their_file(embedder, bilm, tmp_path):
+    (tmp_path / "text.txt").write_text("The cat.")
+    embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.npz")
+    assert (tmp_path / "vectors.npz.tokens.jsonl").exists()
+
+    Embedder(bilm).embed_file(tmp_path / "text.txt", tmp_path / "vectors.npz", overwrite=True)
+
+    assert not (tmp_path / "vectors.npz.tokens.jsonl").exists()
+
+
+def test_columns_are_not_tokenized_again(embedder, tmp_path):
+    (tmp_path / "text.conll").write_text("a\nb\n")
+
+    with pytest.raises(ValueError, match="`tokenizer` requires text"):
+        embedder.embed_file(tmp_path / "text.conll", tmp_path / "vectors.npz")

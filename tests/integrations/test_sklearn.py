@@ -1,0 +1,115 @@
+import pickle
+
+import numpy as np
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
+
+from elmo_tf import Embedder
+from elmo_tf.integrations.sklearn import ElmoVectorizer
+
+TEXTS = ["the cat sat", "a dog barked at the cat", "", "dogs"]
+
+
+@pytest.fixture(scope="module")
+def vectorizer(checkpoint_directory):
+    return ElmoVectorizer(str(checkpoint_directory))
+
+
+@pytest.fixture(scope="module")
+def fitted(vectorizer):
+    return clone(vectorizer).fit(TEXTS)
+
+
+def test_vectors_are_means_over_tokens(fitted, bilm):
+    expected = Embedder(bilm, layers="average").encode(TEXTS)
+
+    np.testing.assert_allclose(fitted.transform(TEXTS), expected, atol=1e-6)
+    assert not fitted.transform([""]).any()
+
+
+def test_all_layers_stand_side_by_side(vectorizer, bilm):
+    vectors = clone(vectorizer).set_params(layers="all").fit_transform(TEXTS)
+
+    expected = Embedder(bilm).encode(TEXTS)  # (text, layer, feature)
+    np.testing.assert_allclose(vectors, expected.reshape(len(TEXTS), -1), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "check_estimator_cloneable",
+        "check_estimator_tags_renamed",
+        "check_valid_tag_types",
+        "check_estimator_repr",
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_mixin_order",
+        "check_do_not_raise_errors_in_init_or_set_params",
+    ],
+)
+def test_checks_of_scikit_learn_pass(name, vectorizer):
+    check = getattr(estimator_checks, name)
+    check("ElmoVectorizer", clone(vectorizer))
+
+
+def test_features_have_names_and_a_data_frame_can_be_asked_for(vectorizer, bilm):
+    pandas = pytest.importorskip("pandas")
+
+    frame = clone(vectorizer).set_output(transform="pandas").fit_transform(TEXTS)
+
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.columns[:2]) == ["elmovectorizer0", "elmovectorizer1"]
+    assert frame.shape == (len(TEXTS), bilm.config.output_dim)
+
+
+def test_a_pickle_contains_the_weights(fitted):
+    copy = pickle.loads(pickle.dumps(fitted))
+
+    np.testing.assert_array_equal(copy.transform(TEXTS), fitted.transform(TEXTS))
+
+
+def test_a_clone_is_not_fitted(fitted):
+    with pytest.raises(NotFittedError):
+        clone(fitted).transform(TEXTS)
+
+
+def test_a_pipeline_is_cross_validated_in_two_processes(vectorizer):
+    texts = [f"{word} {number}" for number in range(12) for word in ("cat", "dog")]
+    labels = [text.startswith("cat") for text in texts]
+    pipeline = make_pipeline(clone(vectorizer), LogisticRegression())
+
+    scores = cross_val_score(pipeline, texts, labels, cv=2, n_jobs=2)
+
+    assert min(scores) > 0.8
+
+
+def test_a_data_frame_is_refused_and_its_column_taken(fitted):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": TEXTS})
+
+    assert fitted.transform(frame["text"]).shape[0] == len(TEXTS)
+    with pytest.raises(TypeError, match="not a table"):
+        fitted.transform(frame)
+
+
+def test_a_single_text_is_an_error(fitted):
+    with pytest.raises(ValueError, match="string object received"):
+        fitted.transform("the cat")
+
+
+def test_wrong_layers_are_an_error(vectorizer):
+    with pytest.raises(ValueError, match=r"`layers` must be one of all, top, average"):
+        clone(vectorizer).set_params(layers="mix").fit(TEXTS)
+
+
+def test_metadata_routing_does_not_matter(vectorizer):
+    with config_context(enable_metadata_routing=True):
+        assert clone(vectorizer).fit_transform(TEXTS).shape[0] == len(TEXTS)

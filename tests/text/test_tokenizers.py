@@ -1,0 +1,45 @@
+import pickle
+
+import pytest
+
+from elmo_tf.text.tokenizers import SpacyTokenizer, Token, tokenizer_of
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return SpacyTokenizer("en")
+
+
+def test_sentences_and_tokens_have_their_places(tokenizer):
+    text = "  Don't go, 서울 😀!  It is 5 p.m. now."
+
+    sentences = tokenizer(text)
+
+    assert [[token.text for token in sentence] for sentence in sentences] == [
+        ["Do", "n't", "go", ",", "서울", "😀", "!"],
+        ["It", "is", "5", "p.m.", "now", "."],
+    ]
+    assert all(text[t.start : t.end] == t.text for sentence in sentences for t in sentence)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\u3000\t"])
+def test_white_space_has_no_sentences(tokenizer, text):
+    assert tokenizer(text) == []
+
+
+def test_invalid_utf_8_is_kept(tokenizer):
+    assert tokenizer("a b \udcff c") == [
+        [Token("a", 0, 1), Token("b", 2, 3), Token("\udcff", 4, 5), Token("c", 6, 7)]
+    ]
+
+
+def test_a_tokenizer_can_be_pickled(tokenizer):
+    assert pickle.loads(pickle.dumps(tokenizer))("A b.") == tokenizer("A b.")
+
+
+def test_an_unknown_language_and_other_things_are_errors():
+    with pytest.raises(ValueError, match="spaCy has no tokenizer for the language 'qq'"):
+        tokenizer_of("qq")
+    with pytest.raises(TypeError, match="code of a language"):
+        tokenizer_of(3)
+    assert tokenizer_of(None) is None
