@@ -16,6 +16,8 @@ import elmo_tf
 from elmo_tf.commands import (
     compare,
     convert,
+    diff,
+    distill,
     embed,
     evaluate,
     export,
@@ -52,6 +54,8 @@ _SUBCOMMANDS = (
     server_files,
     query,
     embed,
+    distill,
+    diff,
     task,
     plot,
     export_projector,
@@ -79,9 +83,9 @@ def _main(arguments: Any) -> int:
     plain_logs()
     try:
         import_tensorflow()
-        arguments.command(arguments)
+        status = arguments.command(arguments)
         sys.stdout.flush()
-        return DONE
+        return status or DONE
     except KeyboardInterrupt:
         return _fail("Interrupted.", INTERRUPTED)
     except BrokenPipeError:

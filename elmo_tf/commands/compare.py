@@ -5,7 +5,13 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from elmo_tf.commands.options import CHECKPOINT, add_precision, at_least_1
+from elmo_tf.commands.options import (
+    CHECKPOINT,
+    add_precision,
+    add_vectors,
+    at_least_1,
+    named_vectors,
+)
 from elmo_tf.commands.reports import (
     add_report_options,
     check_report_options,
@@ -58,6 +64,7 @@ def add_command(add: Callable) -> None:
     speed.add_argument("--turns", **at_least_1(3), help="rounds, with new sentences in each")
     speed.add_argument("--tokens-per-turn", **at_least_1(10_000), help="tokens per round")
     add_precision(parser)
+    add_vectors(parser)
     add_report_options(parser)
 
 
@@ -81,6 +88,7 @@ def _compare(arguments: Any) -> None:
         arguments.precision,
         arguments.turns,
         arguments.tokens_per_turn,
+        named_vectors(arguments),
     )
     report(arguments, {"models": found}, lambda: _table(found))
 
@@ -150,7 +158,8 @@ def _sections(result: Mapping[str, Any]) -> list[dict[str, str | None]]:
 
 
 def _size_rows(size: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    yield "parameters (millions)", f"{size['parameters'] / 1e6:.1f}"
+    if "parameters" in size:
+        yield "parameters (millions)", f"{size['parameters'] / 1e6:.1f}"
     yield "layers", str(size["layers"])
     yield "width of a vector", f"{size['dim']:,}"
 

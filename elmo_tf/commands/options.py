@@ -68,6 +68,40 @@ def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
     parser.add_argument(name, metavar=name.upper(), help=CHECKPOINT)
 
 
+def add_vectors(parser: Any) -> None:
+    """Adds files of vectors, which are measured like a model."""
+    parser.add_argument(
+        "--vectors",
+        nargs="+",
+        type=_named_file,
+        default=[],
+        metavar="NAME=FILE",
+        help="also measure vectors in files: .hdf5 or .parquet with one vector per token, as by "
+        "elmo-tf embed, for these very sentences; or static word vectors as text",
+    )
+
+
+def named_vectors(arguments: Any) -> dict[str, Any]:
+    """Opens the files of `add_vectors`; returns them by their names.
+
+    Raises:
+        ValueError: a name is given twice; or see `open_vectors`.
+    """
+    from elmo_tf.evaluation.stored_vectors import open_vectors
+
+    names = [name for name, _ in arguments.vectors]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--vectors has a name twice: {' '.join(names)}")
+    return {name: open_vectors(file) for name, file in arguments.vectors}
+
+
+def _named_file(text: str) -> tuple[str, str]:
+    name, separator, file = text.partition("=")
+    if not (name and separator and file):
+        raise argparse.ArgumentTypeError(f"must be NAME=FILE, not {text!r}")
+    return name, file
+
+
 def add_language_model(parser: Any) -> None:
     """Adds the language model (a biLM with its softmax) that a subcommand reads."""
     parser.add_argument(

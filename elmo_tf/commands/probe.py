@@ -1,6 +1,6 @@
 """The subcommand `probe`: tagged sentences ─► accuracy of a linear classifier on each layer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from elmo_tf.commands.options import (
@@ -8,8 +8,10 @@ from elmo_tf.commands.options import (
     add_model,
     add_precision,
     add_token_column,
+    add_vectors,
     at_least_0,
     at_least_1,
+    named_vectors,
     positive_float,
 )
 from elmo_tf.commands.reports import (
@@ -45,6 +47,7 @@ def add_command(add: Callable) -> None:
     _add_classifier_options(parser.add_argument_group("classifiers"))
     _add_cache_options(parser.add_argument_group("cache of layers"))
     add_precision(parser)
+    add_vectors(parser)
     add_report_options(parser)
 
 
@@ -108,19 +111,26 @@ def _probe(arguments: Any) -> None:
     train, test = (
         read_tagged_files(files, *columns) for files in (arguments.train, arguments.test)
     )
+    vectors = named_vectors(arguments)
     embedder = Embedder(arguments.model, "all", arguments.precision)
     found = probe(embedder, train, test, cache, **limits)
+    others = {name: probe(source, train, test, cache, **limits) for name, source in vectors.items()}
     names = ("model", "precision", "train", "test", *_COLUMNS, *_LIMITS)
     settings = {name: getattr(arguments, name) for name in names}
     settings["precision"] = embedder.precision
-    report(arguments, {**settings, **found.to_json()}, lambda: _markdown(found))
+    content = {**settings, **found.to_json()}
+    if others:
+        content["vectors"] = {name: other.to_json() for name, other in others.items()}
+    report(arguments, content, lambda: _markdown(found, others))
 
 
-def _markdown(found: Any) -> str:
+def _markdown(found: Any, others: Mapping[str, Any]) -> str:
     rows = [["most frequent tag", *_percents(found.baseline), None]]
-    for result in found.layers:
-        iterations = f"{result.iterations}{'' if result.converged else ', not converged'}"
-        rows.append([f"layer {result.layer}", *_percents(result.accuracy), iterations])
+    for name, one in {"": found, **others}.items():
+        for result in one.layers:
+            iterations = f"{result.iterations}{'' if result.converged else ', not converged'}"
+            layer = f"{name} layer {result.layer}".strip()
+            rows.append([layer, *_percents(result.accuracy), iterations])
     table = markdown_table(["accuracy (%)", "all", "known", "unknown", "iterations"], rows)
     return (
         f"{table}\n\nTrained on {found.train_tokens:,} tokens of {found.train_sentences:,} "

@@ -4,7 +4,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.commands.options import add_batch_tokens, add_model, add_precision, rate
+from elmo_tf.commands.options import (
+    add_batch_tokens,
+    add_model,
+    add_precision,
+    add_vectors,
+    named_vectors,
+    rate,
+)
 from elmo_tf.commands.reports import (
     add_report_options,
     check_report_options,
@@ -59,6 +66,7 @@ def add_command(add: Callable) -> None:
     )
     add_precision(parser)
     add_batch_tokens(parser)
+    add_vectors(parser)
     add_report_options(parser)
     parser.add_argument(
         "--predictions",
@@ -85,13 +93,21 @@ def _senses(arguments: Any) -> None:
         [SenseCorpus(path) for path in paths] for paths in (arguments.train, arguments.test)
     )
     inventory = SenseInventory(arguments.inventory)
+    vectors = named_vectors(arguments)
     embedder = Embedder(arguments.model, "all", arguments.precision, arguments.batch_tokens)
     found = evaluate_senses(embedder, train, tests, inventory, arguments.held_out)
     if arguments.predictions is not None:
         _write_predictions(found, Path(arguments.predictions), arguments.overwrite)
     settings = {name: getattr(arguments, name) for name in _SETTINGS}
     settings["precision"] = embedder.precision
-    report(arguments, {**settings, **found.to_json()}, lambda: _markdown(found))
+    content = {**settings, **found.to_json()}
+    others = {
+        name: evaluate_senses(source, train, tests, inventory, arguments.held_out)
+        for name, source in vectors.items()
+    }
+    if others:
+        content["vectors"] = {name: other.to_json() for name, other in others.items()}
+    report(arguments, content, lambda: _markdown(found, others))
 
 
 def _write_predictions(found: Any, directory: Path, overwrite: bool) -> None:
@@ -104,8 +120,10 @@ def _write_predictions(found: Any, directory: Path, overwrite: bool) -> None:
                 write_keys(part / f"{results.name}.{method}.key.txt", answers)
 
 
-def _markdown(found: Any) -> str:
-    return "\n".join(_lines(found))
+def _markdown(found: Any, others: Mapping[str, Any]) -> str:
+    parts = ["\n".join(_lines(found))]
+    parts += [f"{name}:\n" + "\n".join(_lines(other)) for name, other in others.items()]
+    return "\n\n".join(parts)
 
 
 def _lines(found: Any) -> Iterator[str]:

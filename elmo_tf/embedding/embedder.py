@@ -114,6 +114,11 @@ class Embedder:
         """Width of a vector: 2 · projection_dim, or projection_dim of a forward language model."""
         return self.bilm.config.output_dim
 
+    @property
+    def num_layers(self) -> int:
+        """Number of layers of the biLM, layer 0 included."""
+        return self.bilm.config.lstm.num_layers + 1
+
     def encode(
         self,
         sentences: Sentence | Sequence[Sentence],
@@ -154,7 +159,7 @@ class Embedder:
             return arrays[0]
         if output == "token":
             return arrays
-        shape = (self.bilm.config.lstm.num_layers + 1,) if self.layers == "all" else ()
+        shape = (self.num_layers,) if self.layers == "all" else ()
         return np.stack(arrays) if arrays else np.zeros((0, *shape, self.dim), np.float32)
 
     def embed(self, sentences: Iterable[Sentence]) -> Iterator[np.ndarray]:

@@ -192,8 +192,7 @@ class _Request:
         self._embedder = embedder
         self._sentences = sentences
         self._lengths = [len(sentence) for sentence in sentences]
-        num_layers = embedder.bilm.config.lstm.num_layers + 1
-        self.shape = LayersShape(num_layers, sum(self._lengths), embedder.dim)
+        self.shape = LayersShape(embedder.num_layers, sum(self._lengths), embedder.dim)
 
     def key(self) -> str:
         """A digest of everything that the vectors depend on."""

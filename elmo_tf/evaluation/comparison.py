@@ -11,10 +11,11 @@ from absl import logging
 from elmo_tf.checkpoints.load import has_softmax, load_language_model
 from elmo_tf.embedding import Embedder
 from elmo_tf.evaluation.perplexity import perplexity
+from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import read_sentences
 
-Measure = Callable[[Embedder], Mapping[str, Any]]
+Measure = Callable[[Embedder | VectorSource], Mapping[str, Any]]
 
 
 def compare(
@@ -24,6 +25,7 @@ def compare(
     precision: str = "float32",
     num_turns: int = 3,
     tokens_per_turn: int = 10_000,
+    vectors: Mapping[str, VectorSource] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Compares biLMs on the same text and by the same measures.
 
@@ -36,6 +38,8 @@ def compare(
         num_turns: int >= 1. Number of times each model is timed, alternating with the others.
         tokens_per_turn: int >= 1. Approximate number of tokens embedded per model and turn, fewer
             if the text is short.
+        vectors: files of vectors by name, see `open_vectors`, to which the measures are applied
+            too.
 
     Returns:
         For each model: "size", see `model_size`; "perplexity", see `held_out_perplexity`, or None;
@@ -58,6 +62,13 @@ def compare(
             "tokens_per_second": speeds[name] or None,
             **{kind: measure(embedder) for kind, measure in (measures or {}).items()},
         }
+    for name, source in (vectors or {}).items():
+        results[name] = {
+            "size": {"layers": source.num_layers, "dim": source.dim},
+            "perplexity": None,
+            "tokens_per_second": None,
+            **{kind: measure(source) for kind, measure in (measures or {}).items()},
+        }
     return results
 
 
@@ -66,7 +77,7 @@ def model_size(embedder: Embedder) -> dict[str, int]:
     bilm = embedder.bilm
     return {
         "parameters": bilm.count_params(),
-        "layers": bilm.config.lstm.num_layers + 1,
+        "layers": embedder.num_layers,
         "dim": embedder.dim,
     }
 

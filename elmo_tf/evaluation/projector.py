@@ -149,7 +149,7 @@ def export_projector(
     check_projector(logdir, overwrite)
     names = [embedder.layers]
     if embedder.layers == "all":
-        names = [f"layer_{layer}" for layer in range(embedder.bilm.config.lstm.num_layers + 1)]
+        names = [f"layer_{layer}" for layer in range(embedder.num_layers)]
     num_tokens = sum(len(occurrence.positions) for occurrence in occurrences)
     with atomic_directory(logdir, overwrite, _FILES) as part:
         _write_metadata(part / METADATA_FILE, occurrences)

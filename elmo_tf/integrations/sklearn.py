@@ -65,7 +65,7 @@ class ElmoVectorizer(
             batch_tokens=self.batch_tokens,
             tokenizer=self.tokenizer,
         )
-        num_layers = self.embedder_.bilm.config.lstm.num_layers + 1 if self.layers == "all" else 1
+        num_layers = self.embedder_.num_layers if self.layers == "all" else 1
         self._n_features_out = num_layers * self.embedder_.dim
         return self
 

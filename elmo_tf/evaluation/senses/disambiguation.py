@@ -76,7 +76,7 @@ def evaluate_senses(
         for occurrence in sentence.occurrences
     }
     training = progress_over(texts.training(), texts.num_sentences, "training", "sentences")
-    moments = OccurrenceMoments(embedder.bilm.config.lstm.num_layers + 1, embedder.dim)
+    moments = OccurrenceMoments(embedder.num_layers, embedder.dim)
     occurrences = moments.update(occurrence_vectors(embedder, training, lemmas))
     senses = mean_sense_vectors(occurrences, inventory)
     trained = embedder, senses, moments.whitenings(), inventory
@@ -95,7 +95,7 @@ def _results(
     whitenings: Sequence[Whitening],
     inventory: SenseInventory,
 ) -> SenseResults:
-    layers = [f"layer_{layer}" for layer in range(embedder.bilm.config.lstm.num_layers + 1)]
+    layers = [f"layer_{layer}" for layer in range(embedder.num_layers)]
     by_distance = [f"{layer}_{MAHALANOBIS}" for layer in layers]
     methods = [FIRST_SENSE, MOST_FREQUENT, *layers, *by_distance]
     results = SenseResults(name, [], {method: {} for method in methods}, set())

@@ -1,0 +1,73 @@
+"""BiLM ─► static word vectors: one per word, in files of word2vec's formats."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from elmo_tf.embedding.embedder import Embedder
+from elmo_tf.files import atomic_file
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.text.sentences import encode
+
+_WORDS_AT_ONCE = 1024
+
+
+def token_vectors(bilm: BiLM, words: Sequence[str]) -> Iterator[np.ndarray]:
+    """Yields the vectors of words without context: layer 0, float32 (projection_dim,)."""
+    for start in range(0, len(words), _WORDS_AT_ONCE):
+        yield from np.asarray(bilm.token_embeddings(list(words[start : start + _WORDS_AT_ONCE])))
+
+
+def mean_vectors(
+    embedder: Embedder, sentences: Iterable[Sequence[str]], words: Sequence[str]
+) -> np.ndarray:
+    """Means of the contextual vectors of each word over its occurrences.
+
+    Args:
+        embedder: an `Embedder` that returns one vector per token.
+        sentences: lists of tokens.
+        words: distinct words.
+
+    Returns:
+        float32 (word, feature); zeros for a word that does not occur.
+    """
+    rows = {word: row for row, word in enumerate(words)}
+    sums = np.zeros((len(words), embedder.dim), np.float32)
+    counts = np.zeros(len(words), np.int64)
+    pending: list[Sequence[str]] = []
+
+    def noted() -> Iterator[Sequence[str]]:
+        for tokens in sentences:
+            pending.append(tokens)
+            yield tokens
+
+    for vectors in embedder.embed(noted()):
+        for token, vector in zip(pending.pop(0), vectors, strict=True):
+            row = rows.get(token)
+            if row is not None:
+                sums[row] += vector
+                counts[row] += 1
+    return sums / np.maximum(counts, 1)[:, np.newaxis]
+
+
+def write_word_vectors(
+    path: str | os.PathLike, words: Sequence[str], vectors: Iterable[np.ndarray], dim: int
+) -> None:
+    """Writes a file of word2vec's text format, or of its binary format if it ends in `.bin`.
+
+    Args:
+        path: the file.
+        words: without white space.
+        vectors: float (dim,), one per word.
+        dim: int.
+    """
+    is_binary = os.fspath(path).endswith(".bin")
+    with atomic_file(path) as part, open(part, "wb") as file:
+        file.write(f"{len(words)} {dim}\n".encode())
+        for word, vector in zip(words, vectors, strict=True):
+            if is_binary:
+                file.write(encode(word) + b" " + vector.astype("<f4").tobytes() + b"\n")
+            else:
+                numbers = " ".join(f"{value:.6g}" for value in vector)
+                file.write(encode(word) + f" {numbers}\n".encode())

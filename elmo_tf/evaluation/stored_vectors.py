@@ -1,0 +1,174 @@
+"""Vectors in files, in place of an `Embedder`: of another model, of an old run, or of words."""
+
+import abc
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from elmo_tf.embedding.outputs.hdf5_output import SENTENCES
+from elmo_tf.extras import require_extra
+from elmo_tf.tasks.data.word_vectors import read_word_vectors
+
+
+class VectorSource(abc.ABC):
+    """What measures need of an `Embedder`: the layers of sentences.
+
+    Args:
+        path: the file or folder.
+
+    Attributes:
+        layers: "all".
+        precision: "float32".
+        num_layers, dim: int. Shape of a token's vectors.
+    """
+
+    layers = "all"
+    precision = "float32"
+    num_layers: int
+    dim: int
+
+    def __init__(self, path: str | os.PathLike):
+        self.path = Path(path)
+
+    def settings(self) -> dict[str, Any]:
+        """What the vectors depend on: a digest of the file's path, size and time."""
+        files = sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
+        state = [(str(f.resolve()), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
+        digest = hashlib.sha256(json.dumps(state).encode()).hexdigest()
+        return {"model": digest, "precision": self.precision}
+
+    @abc.abstractmethod
+    def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
+        """Yields the layers of each sentence, float32 (layer, token, feature).
+
+        Raises:
+            ValueError: a sentence is not in the file, or has another number of tokens there.
+        """
+
+
+class WordVectorSource(VectorSource):
+    """Static word vectors, as one layer; zeros for words without a vector."""
+
+    def __init__(self, path: str | os.PathLike):
+        super().__init__(path)
+        self._vectors = read_word_vectors(path)
+        self.num_layers, self.dim = 1, self._vectors.dim
+
+    def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
+        default = np.zeros(self.dim, np.float32)
+        for tokens in sentences:
+            rows = [self._vectors.get(token, default) for token in tokens]
+            yield np.array(rows, np.float32).reshape(1, len(rows), self.dim)
+
+
+class SentenceVectorSource(VectorSource):
+    """Vectors of the tokens of sentences, as `elmo-tf embed` writes them."""
+
+    def __init__(self, path: str | os.PathLike):
+        super().__init__(path)
+        self._rows = self._sentences()
+        if not self._rows:
+            raise ValueError(f"{self.path} has no sentences.")
+        first = self._layers(next(iter(self._rows.values())))
+        self.num_layers, _, self.dim = first.shape
+
+    def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
+        for tokens in sentences:
+            yield self.of_sentence(tokens)
+
+    def of_sentence(self, tokens: Sequence[str]) -> np.ndarray:
+        """The layers of one sentence; see `embed`."""
+        text = " ".join(tokens)
+        if text not in self._rows:
+            raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
+        array = self._layers(self._rows[text])
+        if array.shape[1] != len(tokens):
+            raise ValueError(
+                f"{self.path} has {array.shape[1]} vectors for the {len(tokens)} tokens of the "
+                f"sentence {text[:80]!r}."
+            )
+        return array
+
+    def _layers(self, row: Any) -> np.ndarray:
+        """The vectors of a row as (layer, token, feature)."""
+        array = self._read(row)
+        if array.ndim not in (2, 3):
+            raise ValueError(
+                f"{self.path} must have one vector per token. Received: an array of shape "
+                f"{array.shape}."
+            )
+        return np.asarray(array, np.float32).reshape(-1, *array.shape[-2:])
+
+    @abc.abstractmethod
+    def _sentences(self) -> dict[str, Any]:
+        """The row of each sentence's vectors, by its tokens joined by spaces."""
+
+    @abc.abstractmethod
+    def _read(self, row: Any) -> np.ndarray:
+        """The vectors of a row, (layer, token, feature) or (token, feature)."""
+
+
+class HDF5VectorSource(SentenceVectorSource):
+    """An HDF5 file with `sentence_to_index`, as of `elmo-tf embed` and AllenNLP."""
+
+    def _sentences(self) -> dict[str, Any]:
+        self.file = h5py.File(self.path, "r")
+        if SENTENCES not in self.file:
+            raise ValueError(f"{self.path} has no dataset `{SENTENCES}`, which finds sentences.")
+        index = json.loads(self.file[SENTENCES][0])
+        return {" ".join(text.split()): row for text, row in index.items()}
+
+    def _read(self, row: Any) -> np.ndarray:
+        return self.file[row][()]
+
+
+class ParquetVectorSource(SentenceVectorSource):
+    """A folder of Parquet shards, see `parquet_schema`."""
+
+    def _sentences(self) -> dict[str, Any]:
+        parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
+        paths = sorted(self.path.glob("*.parquet")) if self.path.is_dir() else [self.path]
+        self._files = [parquet.ParquetFile(path) for path in paths]
+        rows = {}
+        for number, file in enumerate(self._files):
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, ["tokens"])
+                for place, tokens in enumerate(table.column("tokens").to_pylist()):
+                    rows[" ".join(tokens)] = number, group, place
+        return rows
+
+    def _read(self, row: Any) -> np.ndarray:
+        number, group, place = row
+        table = self._group(number, group)
+        shape = table.column("shape")[place].as_py()
+        return table.column("vectors")[place].values.to_numpy().reshape(shape)
+
+    @functools.lru_cache(maxsize=2)  # noqa: B019 - a source lives as long as its process
+    def _group(self, number: int, group: int) -> Any:
+        return self._files[number].read_row_group(group, ["shape", "vectors"])
+
+
+def open_vectors(path: str | os.PathLike) -> VectorSource:
+    """Opens a file of vectors, chosen by its suffix.
+
+    Args:
+        path: `.hdf5`, `.h5` or `.parquet` (a folder), as `elmo-tf embed` writes them; anything else
+            is a text file of static word vectors, see `read_word_vectors`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: the file has another content.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file of vectors {path}.")
+    if path.suffix in (".hdf5", ".h5"):
+        return HDF5VectorSource(path)
+    return ParquetVectorSource(path) if path.suffix == ".parquet" else WordVectorSource(path)

@@ -1,0 +1,73 @@
+"""`elmo-tf distill`: static vectors of words."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.tasks.data.word_vectors import read_word_vectors
+
+LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat .", "서울"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("\n".join(LINES) + "\n")
+    Path("words.txt").write_text("<S>\n</S>\n<UNK>\nthe\n서울\nnever\n")
+
+
+def read_binary(path):
+    """word2vec's binary format."""
+    data = Path(path).read_bytes()
+    header, _, data = data.partition(b"\n")
+    count, dim = map(int, header.split())
+    found = {}
+    for _ in range(count):
+        word, _, data = data.partition(b" ")
+        found[word.lstrip(b"\n").decode()] = np.frombuffer(data[: 4 * dim], "<f4")
+        data = data[4 * dim :]
+    return found
+
+
+def test_words_of_a_vocabulary_get_their_vectors_without_context(
+    command, checkpoint_directory, bilm
+):
+    for name in ("vectors.txt", "vectors.bin"):
+        call = ("distill", checkpoint_directory, "--vocab", "words.txt", "--output", name)
+        assert command(*call)[0] == 0
+
+    words = ["the", "서울", "never"]
+    expected = bilm.token_embeddings(words)
+    text, binary = read_word_vectors("vectors.txt"), read_binary("vectors.bin")
+    assert Path("vectors.txt").read_text().startswith(f"3 {expected.shape[1]}\nthe ")
+    assert list(text.tokens) == list(binary) == words
+    for word, vector in zip(words, expected, strict=True):
+        np.testing.assert_allclose(text[word], vector, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(binary[word], vector)
+
+
+def test_words_of_a_corpus_get_the_means_of_their_occurrences(command, checkpoint_directory, bilm):
+    call = ("distill", checkpoint_directory, "--corpus", "text.txt", "--output", "vectors.txt")
+    assert command(*call, "--layers", "top", "--min-count", 2, "--max-size", 4)[0] == 0
+
+    occurrences = {}
+    for line, vectors in zip(LINES, Embedder(bilm, layers="top").embed(LINES), strict=True):
+        for token, vector in zip(line.split(), vectors, strict=True):
+            occurrences.setdefault(token, []).append(vector)
+    found = read_word_vectors("vectors.txt")
+    assert list(found.tokens) == ["the", ".", "cat", "dog"]  # the most frequent, then by name
+    for token in found.tokens:
+        expected = np.mean(occurrences[token], axis=0)
+        np.testing.assert_allclose(found[token], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_wrong_words_and_an_existing_output_are_errors(command, checkpoint_directory):
+    Path("words.txt").write_text("two words\n")
+    call = ("distill", checkpoint_directory, "--vocab", "words.txt", "--output", "vectors.txt")
+
+    status, _, err = command(*call)
+    assert (status, "'two words' is not one word" in err) == (1, True)
+    Path("vectors.txt").touch()
+    assert command(*call)[0] == 2

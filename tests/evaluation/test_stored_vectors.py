@@ -1,0 +1,98 @@
+"""Vectors in files stand in for an embedder."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.evaluation import probe
+from elmo_tf.evaluation.stored_vectors import open_vectors
+from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
+
+LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat ."]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("\n".join(LINES) + "\n")
+
+
+@pytest.mark.parametrize("layers", ["all", "top"])
+@pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
+def test_sentences_are_found_in_any_order(bilm, suffix, layers):
+    embedder = Embedder(bilm, layers=layers)
+    embedder.embed_file("text.txt", f"vectors{suffix}")
+
+    source = open_vectors(f"vectors{suffix}")
+
+    sentences = [LINES[k].split() for k in (2, 0, 2)]
+    for found, wanted in zip(source.embed(sentences), embedder.embed(sentences), strict=True):
+        np.testing.assert_allclose(found, wanted.reshape(found.shape), atol=1e-6)
+    assert (source.num_layers, source.dim) == (3 if layers == "all" else 1, embedder.dim)
+
+
+def test_a_probe_of_a_file_is_the_probe_of_the_model(bilm):
+    embedder = Embedder(bilm)
+    embedder.embed_file("text.txt", "vectors.hdf5")
+    tagged = [TaggedSentence(line.split(), ["X", *"YZ" * 9][: len(line.split())]) for line in LINES]
+
+    found = probe(open_vectors("vectors.hdf5"), tagged[:2], tagged[2:])
+
+    wanted = probe(embedder, tagged[:2], tagged[2:])
+    assert [one.accuracy for one in found.layers] == [one.accuracy for one in wanted.layers]
+
+
+def test_words_have_one_layer_and_unknown_words_zeros():
+    Path("words.txt").write_text("the 1 2\ncat 3 4\n")
+
+    source = open_vectors("words.txt")
+
+    (found,) = source.embed([["the", "dog", "cat"]])
+    assert found.tolist() == [[[1, 2], [0, 0], [3, 4]]]
+    assert (source.num_layers, source.dim) == (1, 2)
+
+
+def test_a_changed_file_has_other_settings(bilm):
+    Path("words.txt").write_text("the 1 2\n")
+    before = open_vectors("words.txt").settings()
+    Path("words.txt").write_text("the 1 2\ncat 3 4\n")
+
+    assert open_vectors("words.txt").settings() != before
+
+
+def test_sentences_that_are_missing_or_do_not_fit_are_errors(bilm):
+    Embedder(bilm).embed_file("text.txt", "vectors.hdf5")
+    source = open_vectors("vectors.hdf5")
+
+    with pytest.raises(ValueError, match=r"vectors\.hdf5 has no vectors of the sentence 'a cat'"):
+        next(source.embed([["a", "cat"]]))
+    with pytest.raises(ValueError, match=r"has 4 vectors for the 3 tokens"):
+        next(source.embed([["the", "cat sat", "."]]))
+    Embedder(bilm).embed_file("text.txt", "means.hdf5", pool="mean")
+    with pytest.raises(FileNotFoundError, match=r"no file of vectors gone\.hdf5"):
+        open_vectors("gone.hdf5")
+
+
+def test_probe_senses_and_compare_show_files_beside_the_model(command, checkpoint_directory):
+    rows = "".join(f"{t}\tX\n" for t in LINES[0].split()[:2]) + "sat\tY\n.\tZ\n"
+    Path("tags.conll").write_text(rows + "\n" + rows)
+    Path("words.txt").write_text("the 1 2\ncat 3 4\nsat 0 1\n")
+    command("embed", checkpoint_directory, "tags.conll", "old.hdf5")
+    vectors = ("--vectors", "old=old.hdf5", "static=words.txt", "--format", "markdown")
+
+    status, out, err = command(
+        *("probe", checkpoint_directory, "--train", "tags.conll", "--test", "tags.conll"),
+        *("--no-cache", *vectors),
+    )
+    assert status == 0, err
+    assert "| old layer 2 " in out
+    assert "| static layer 0 " in out
+    status, out, err = command(
+        *("compare", checkpoint_directory, "--probe-train", "tags.conll"),
+        *("--probe-test", "tags.conll", *vectors),
+    )
+    assert status == 0, err
+    assert "old" in out.splitlines()[0]
+    assert command("probe", checkpoint_directory, "--vectors", "x")[0] == 2

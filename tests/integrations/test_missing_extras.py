@@ -1,0 +1,46 @@
+"""Without its library, each integration names the extra that installs it."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.extras import MissingExtraError
+
+
+@pytest.mark.parametrize(
+    ("module", "library"),
+    [("elmo_tf.integrations.sklearn", "sklearn"), ("elmo_tf.integrations.spacy", "spacy")],
+)
+def test_the_extra_is_named(monkeypatch, module, library):
+    for name in [name for name in sys.modules if name.partition(".")[0] == library]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, library, None)
+
+    with pytest.raises(MissingExtraError, match=rf"pip install 'elmo_tf\[{library}\]'"):
+        importlib.import_module(module)
+
+
+def test_a_tokenizer_names_the_extra(monkeypatch, bilm):
+    monkeypatch.setitem(sys.modules, "spacy", None)
+
+    with pytest.raises(MissingExtraError, match=r"A tokenizer needs spacy.*elmo_tf\[spacy\]"):
+        Embedder(bilm, tokenizer="en")
+
+
+@pytest.mark.more
+def test_no_optional_package_is_imported_unasked():
+    code = """
+import sys
+import elmo_tf
+for name in elmo_tf.__all__:
+    if name != "integrations":
+        getattr(elmo_tf, name)
+optional = "sklearn", "spacy", "huggingface_hub", "safetensors", "pyarrow", "matplotlib", "pandas"
+print([name for name in optional if name in sys.modules])
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
