@@ -2,10 +2,10 @@
 SUITABLE := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 PYTHON ?= $(firstword $(foreach name,python3 python3.13 python3.12 python3.11,\
 	$(shell $(name) -c '$(SUITABLE)' 2>/dev/null && echo $(name))))
-# `oldest`: with the versions of requirements_oldest.txt, in a virtual environment of its own.
-CONSTRAINTS ?=
-VENV ?= .venv$(CONSTRAINTS:%=-%)
-PINS := $(CONSTRAINTS:%=requirements_%.txt)
+# The versions of requirements_lock.txt or, in a virtual environment of its own, of requirements_oldest.txt.
+CONSTRAINTS ?= lock
+VENV ?= .venv$(patsubst %,-%,$(filter-out lock,$(CONSTRAINTS)))
+PINS := requirements_$(CONSTRAINTS).txt
 BIN := $(VENV)/bin
 CORPUS ?=
 WORD ?=
@@ -15,7 +15,7 @@ JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS)
 LARGE := tests/embedding tests/models tests/tasks tests/trainers
 
-.PHONY: help demo test test-more test-slow test-all docs lint install clean
+.PHONY: help demo test test-more test-slow test-all docs lint install lock clean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo "                         processes, and trainings until something is learnt"
 	@echo "make test-all            all of these, and the tests marked slow"
 	@echo "make docs                the documentation site, in docs/_build/html"
+	@echo "make lock                requirements_lock.txt with the newest versions"
 	@echo "make install             the virtual environment only, in $(VENV)"
 	@echo "make clean               remove everything that these commands made"
 
@@ -34,10 +35,15 @@ $(VENV)/.installed: setup.py pyproject.toml $(PINS)
 		{ echo "elmo_tf needs Python 3.11 to 3.13. Specify one: make PYTHON=/path/to/python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]' $(PINS:%=--constraint %)
+	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint $(PINS)
 	@touch $@
 
 install: $(VENV)/.installed
+
+lock: install
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade --no-annotate \
+		--custom-compile-command "make lock" --output-file requirements_lock.txt
 
 demo: install
 	$(BIN)/python examples/demo.py --workdir $(DEMO_DIR) $(if $(CORPUS),--corpus '$(CORPUS)') $(if $(WORD),--word '$(WORD)')
