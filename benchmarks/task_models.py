@@ -1,10 +1,10 @@
 """Tokens per second of task models, in training and in prediction, with and without ELMo.
 
-Each model has the settings of a sweep, as `elmo-tf task sweep --json` wrote them. Two epochs are
-trained on a share of the data, of which the second is timed, with cached layers of the biLM; then
-the held-out examples are predicted from strings, twice, of which the second time counts.
+Each model has the settings of a study of `task_results.py`. Two epochs are trained on a share of
+the data, of which the second is timed, with cached layers of the biLM; then the held-out examples
+are predicted from strings, twice, of which the second time counts.
 
-    python benchmarks/task_models.py squad.json srl.json coref.json
+    python benchmarks/task_models.py --data DATA
 """
 
 import argparse
@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 import keras
+from task_results import STUDIES, Run, config_of
 
 from elmo_tf.trainers.tasks.answering import predict_batches
-from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.kinds import KINDS
 from elmo_tf.trainers.tasks.training import _read_examples, train_task
 from elmo_tf.trainers.tasks.workdir import load_model
@@ -26,29 +26,25 @@ from elmo_tf.trainers.tasks.workdir import load_model
 def main():
     """Prints one line of JSON per model."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("sweeps", nargs="+", metavar="SWEEP.json", help="settings of a task")
-    parser.add_argument("--data", default=".", help="folder of the files that the settings name")
+    parser.add_argument("--data", type=Path, default=Path(), help="folder of the data")
     parser.add_argument("--share", type=float, default=0.1, help="share of the training examples")
+    parser.add_argument("--studies", nargs="+", default=[*STUDIES], choices=[*STUDIES])
     arguments = parser.parse_args()
-    for sweep in arguments.sweeps:
-        settings = json.loads(Path(sweep).read_text())["settings"]
-        for has_elmo in (False, True):
-            print(json.dumps(measured(settings, Path(arguments.data), arguments.share, has_elmo)))
+    for study in arguments.studies:
+        for variant in ("without", "with"):
+            run = Run(study, variant, arguments.share, 0)
+            print(json.dumps(measured(run, arguments.data)), flush=True)
 
 
-def measured(settings, data, share, has_elmo):
+def measured(run, data):
     """The tokens per second of one model."""
-    files = {name: [str(data / file) for file in settings[name]] for name in ("train", "dev")}
     with tempfile.TemporaryDirectory() as folder:
-        config = TaskConfig(**{**settings, **files, "workdir": folder, "share": share})
-        vectors = config.word_vectors and str(data / config.word_vectors)
-        config = dataclasses.replace(config, word_vectors=vectors, epochs=2, cache_gb=0)
-        if not has_elmo:
-            config = dataclasses.replace(config, elmo=None, placement="input")
+        config = config_of(run, data, Path(folder))
+        config = dataclasses.replace(config, epochs=2, cache_gb=0)
         kind = KINDS[config.task]
         examples = _read_examples(config, kind)
         record = train_task(config)
-        model, _ = load_model(folder)
+        model, _ = load_model(config.workdir)
         batches = kind.batches(model, examples.dev, 64)
         for _ in range(2):
             start = time.perf_counter()
@@ -56,8 +52,8 @@ def measured(settings, data, share, has_elmo):
             seconds = time.perf_counter() - start
     keras.utils.clear_session()
     return {
-        "task": config.task,
-        "elmo": has_elmo,
+        "study": run.study,
+        "variant": run.variant,
         "training": num_tokens(kind, examples.train) / record["epochs"][1]["seconds"],
         "prediction": num_tokens(kind, examples.dev) / seconds,
     }

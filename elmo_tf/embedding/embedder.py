@@ -362,10 +362,10 @@ class Embedder:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        self.tokenizer = state["tokenizer"]
         if is_forked():  # the first call raises the error; here it would end a worker of a pool
             return
         refuse_fork()
-        self.tokenizer = state["tokenizer"]
         self.layers = state["layers"]
         self.precision = usable_precision(state["precision"])
         self.batch_tokens = state["batch_tokens"]

@@ -27,14 +27,15 @@ class Proposition(NamedTuple):
     """A predicate in its sentence, and the roles of the tokens.
 
     tokens: tokens of the sentence, at least one. Propositions of a sentence share the list.
-    predicate: index of the predicate's token, from 0.
+    predicate: index of the predicate's token, from 0. None in a sentence without a predicate, which
+        has no tags.
     tags: one BIO tag per token. The predicate itself has the role `V`, in nearly all data at
         `predicate`, and more tokens in phrasal verbs. Empty if the file has none.
     roleset: such as `kill.01`; a lemma in CoNLL-2005; empty if the file has none.
     """
 
     tokens: list[str]
-    predicate: int
+    predicate: int | None
     tags: list[str]
     roleset: str
 
@@ -63,7 +64,7 @@ LAYOUTS = {
 
 
 def read_propositions(
-    path: str | os.PathLike, layout: str | Layout | None = None
+    path: str | os.PathLike, layout: str | Layout | None = None, all_sentences: bool = False
 ) -> list[Proposition]:
     """Reads the propositions of columns with roles in brackets, such as `(ARG0*`, `*)`, `(V*)`.
 
@@ -74,9 +75,12 @@ def read_propositions(
         path: one token per line, and an empty line between sentences. `.gz` is decompressed.
         layout: "conll2005", "conll2012" or "propbank" (the PropBank release), or other columns.
             None goes by the columns of the first sentence.
+        all_sentences: whether a sentence without a predicate gives an example too, whose predicate
+            is None. Defaults to False.
 
     Returns:
-        At least one proposition; those of a sentence in order of their predicates.
+        Examples, at least one of them with a predicate; those of a sentence in order of their
+        predicates.
 
     Raises:
         ValueError: the layout is unknown; lines of a sentence differ in their number of columns; a
@@ -94,9 +98,11 @@ def read_propositions(
     for rows in column_sentences(path, "conll"):
         layout = layout or _guessed_layout(path, rows)
         found = _sentence_propositions(path, rows, layout)
-        propositions += found
-        num_without += not found
         sentences.append([row.fields[layout.token - 1] for row in rows])
+        num_without += not found
+        if all_sentences and not found:
+            found = [Proposition(sentences[-1], None, [], "")]
+        propositions += found
     logging.info(
         "%s: %s sentences, %s of them without a predicate.",
         *(os.fspath(path), f"{len(sentences):,}", f"{num_without:,}"),
@@ -298,7 +304,7 @@ def _check_utf_8(tags: Sequence[str]) -> None:
 
 
 def _not_empty(path: str | os.PathLike, propositions: list[Proposition]) -> list[Proposition]:
-    if not propositions:
+    if all(one.predicate is None for one in propositions):
         raise ValueError(f"{os.fspath(path)} has no predicates.")
     return propositions
 

@@ -91,6 +91,15 @@ def test_packed_files_are_read_and_sentences_without_a_predicate_are_counted(fil
     assert "file.conll.gz: 2 sentences, 1 of them without a predicate." in caplog.text
 
 
+def test_sentences_without_a_predicate_are_examples_on_request(file):
+    first, second = read_propositions(
+        file("Rain -\n! -\n\nCats - (A0*)\nsleep sleep (V*)\n"), all_sentences=True
+    )
+
+    assert first == (["Rain", "!"], None, [], "")
+    assert second.tokens == ["Cats", "sleep"]
+
+
 def test_the_predicate_and_its_role_may_stand_at_different_tokens(file):
     (proposition,) = read_propositions(file("up - *\nset set *\nit - (V*)\n"))
 

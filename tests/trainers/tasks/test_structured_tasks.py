@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from elmo_tf.tasks.data.coreference import read_documents
+from elmo_tf.tasks.data.propositions import read_propositions
 from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.kinds import KINDS
 from elmo_tf.trainers.tasks.kinds.documents import DocumentBatches, part_of_document
-from task_files import SQUAD
+from task_files import SQUAD, SRL
 
 SETTINGS = {
     "squad": {"placement": "both", "optimizer": "adadelta", "ema": 0.9},
@@ -86,6 +87,28 @@ def test_roles_are_predicted_for_lines_with_the_index_of_a_predicate(trained, tm
         *(["Cats", "-"], ["love", "love"], ["hats", "-"]),
         *(["Sleep", "Sleep"], ["!", "-"]),
     ]
+
+
+def test_the_output_has_the_sentences_without_a_predicate(trained, tmp_path):
+    (tmp_path / "gold.props").write_text(SRL)
+
+    scores = evaluate_task(trained["srl"][0], [tmp_path / "gold.props"], tmp_path / "out.props")
+
+    gold, written = (
+        [line.split()[:2] for line in (tmp_path / name).read_text().splitlines()]
+        for name in ("gold.props", "out.props")
+    )
+    assert written == gold
+    assert scores["propositions"] == 3
+
+
+def test_a_predicate_that_is_a_hyphen_is_still_a_predicate(trained, tmp_path):
+    (tmp_path / "in.txt").write_text("1 Cats - hats\n")
+
+    predict_task(trained["srl"][0], tmp_path / "in.txt", tmp_path / "out.props")
+
+    (proposition,) = read_propositions(tmp_path / "out.props", "conll2005")
+    assert (proposition.predicate, proposition.roleset) == (1, "[-]")
 
 
 def test_unknown_roles_count_as_missed(trained, tmp_path):

@@ -22,7 +22,11 @@ _MAX_TOKENS = 100  # He et al. 2017
 
 
 class SemanticRoles(TaskKind):
-    """Predicates in their sentences, with one BIO tag per token."""
+    """Predicates in their sentences, with one BIO tag per token.
+
+    A sentence without a predicate is an example too, so that output files have all sentences. It is
+    neither trained on nor scored.
+    """
 
     models: ClassVar = {"srl": SRLTagger}
     metric = "f1"
@@ -31,7 +35,7 @@ class SemanticRoles(TaskKind):
         # Roles that the model does not know are allowed, and count as missed.
         propositions = _read(path, settings)
         for proposition in propositions:
-            if not proposition.tags:
+            if proposition.predicate is not None and not proposition.tags:
                 sentence = " ".join(proposition.tokens)[:80]
                 raise ValueError(f"{path}: a proposition has no roles: {sentence!r}.")
         return propositions
@@ -43,19 +47,21 @@ class SemanticRoles(TaskKind):
 
     def for_training(self, examples, settings):
         limit = settings["max_tokens"] or _MAX_TOKENS
-        kept = [proposition for proposition in examples if len(proposition.tokens) <= limit]
-        if len(kept) < len(examples):
+        propositions = [example for example in examples if example.predicate is not None]
+        kept = [proposition for proposition in propositions if len(proposition.tokens) <= limit]
+        if len(kept) < len(propositions):
+            numbers = (len(propositions) - len(kept), len(propositions), limit)
             logging.info(
                 "%s of %s propositions are left out: they have more than %s tokens.",
-                *(f"{number:,}" for number in (len(examples) - len(kept), len(examples), limit)),
+                *(f"{number:,}" for number in numbers),
             )
         return kept
 
     def features(self, example):
-        return {"predicate": example.predicate}
+        return {"predicate": example.predicate or 0}
 
     def gold(self, example):
-        return example.tags
+        return None if example.predicate is None else example.tags
 
     def labels(self, examples):
         return scheme_tags(_roles(example.tags for example in examples), "BIO")
@@ -67,23 +73,27 @@ class SemanticRoles(TaskKind):
         return model.tag(inputs)
 
     def scores(self, gold, predicted):
-        return role_scores(gold, predicted)
+        pairs = [pair for pair in zip(gold, predicted, strict=True) if pair[0] is not None]
+        return role_scores([tags for tags, _ in pairs], [tags for _, tags in pairs])
 
     def lines(self, examples, predicted):
         pairs = zip(examples, predicted, strict=True)
         # Propositions of a sentence share their list of tokens.
         for _, group in itertools.groupby(pairs, key=lambda pair: id(pair[0].tokens)):
-            propositions = sorted(group, key=lambda pair: pair[0].predicate)
-            tokens = propositions[0][0].tokens
+            pairs_of_sentence = list(group)
+            tokens = pairs_of_sentence[0][0].tokens
+            propositions = [pair for pair in pairs_of_sentence if pair[0].predicate is not None]
+            propositions.sort(key=lambda pair: pair[0].predicate)
             rolesets = [NO_PREDICATE] * len(tokens)
             for one, _ in propositions:
-                rolesets[one.predicate] = one.roleset or tokens[one.predicate]
+                rolesets[one.predicate] = _name(one)
             columns = [brackets_of_bio(tags) for _, tags in propositions]
             yield from map("\t".join, zip(tokens, rolesets, *columns, strict=True))
             yield ""
 
     def read_predictions(self, path, examples):
-        return [proposition.tags for proposition in read_propositions(path, "conll2005")]
+        found = read_propositions(path, "conll2005", all_sentences=True)
+        return [proposition.tags for proposition in found]
 
 
 def _read(path: str, settings: Mapping[str, Any]) -> list[Proposition]:
@@ -92,7 +102,13 @@ def _read(path: str, settings: Mapping[str, Any]) -> list[Proposition]:
     is_line = bool(fields) and fields[0].isdecimal() and "*" not in fields[-1]
     if settings["format"] is not None:
         is_line = settings["format"] == "text"
-    return read_proposition_lines(path) if is_line else read_propositions(path)
+    return read_proposition_lines(path) if is_line else read_propositions(path, all_sentences=True)
+
+
+def _name(proposition: Proposition) -> str:
+    """The roleset, or else the predicate's token; not the mark of tokens that are no predicates."""
+    name = proposition.roleset or proposition.tokens[proposition.predicate]
+    return "[-]" if name == NO_PREDICATE else name
 
 
 def _roles(tags: Iterable[list[str]]) -> list[str]:
