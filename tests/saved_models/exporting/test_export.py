@@ -168,7 +168,7 @@ def test_wrong_tokens_are_refused_with_what_is_wrong(ask, tokens, sequence_len, 
     ("ids", "message"),
     [
         (np.full((1, 2, 14), 262), r"Ids must be between 0 and 261\. Received"),
-        (np.array([[[0] * 14, [1] * 14]]), r"empty token .* precedes a real token"),
+        (np.array([[[0] * 14, [1, 2] * 7]]), r"empty token .* precedes a real token"),
     ],
 )
 def test_wrong_char_ids_are_refused_with_what_is_wrong(ask, ids, message):

@@ -95,7 +95,7 @@ def test_the_output_has_the_sentences_without_a_predicate(trained, tmp_path):
     scores = evaluate_task(trained["srl"][0], [tmp_path / "gold.props"], tmp_path / "out.props")
 
     gold, written = (
-        [line.split()[:2] for line in (tmp_path / name).read_text().splitlines()]
+        [line.split()[:2] for line in (tmp_path / name).read_text().strip().splitlines()]
         for name in ("gold.props", "out.props")
     )
     assert written == gold
