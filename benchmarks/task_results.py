@@ -1,11 +1,10 @@
-"""Trains the task models of docs/results.md, and writes its tables from their scores.
+"""Trains the task models of docs/results.md, and collects their scores.
 
     python benchmarks/task_results.py train --data DATA --runs RUNS --only 'srl/*'
     python benchmarks/task_results.py collect --runs RUNS
-    python benchmarks/task_results.py tables
 
-`train` trains what is missing in RUNS; repeat the command to resume. `collect` writes one JSON file
-per study to docs/task_results/, from which `tables` fills docs/results.md, between its comments.
+`train` trains what is missing in RUNS; repeat the command to resume. `collect` adds the scores to
+the JSON files in docs/task_results/.
 """
 
 import argparse
@@ -96,7 +95,7 @@ STUDIES = {
             "mix_l2": 0.1,
             "units": 100,
             "model_options": ["span_ratio=0.25", "max_antecedents=100", "mention_loss=0.1"],
-            "epochs": 14,
+            "epochs": 10,
             "patience": 6,
         },
     ),
@@ -241,79 +240,10 @@ def results_of(study: str) -> list[dict[str, Any]]:
     return json.loads(file.read_text())["runs"] if file.is_file() else []
 
 
-def write_tables() -> None:
-    """Replaces the tables of docs/results.md that stand between comments with their names."""
-    page = DOCS / "results.md"
-    text = page.read_text(encoding="utf-8")
-    for name, table in TABLES.items():
-        start, end = f"<!-- table: {name} -->\n", "<!-- end of table -->"
-        before, found, rest = text.partition(start)
-        if not found:
-            raise ValueError(f"{page} has no line {start!r}.")
-        text = f"{before}{start}\n{table()}\n{end}{rest.partition(end)[2]}"
-    page.write_text(text, encoding="utf-8")
-
-
-def comparison_table() -> str:
-    """Scores with and without ELMo."""
-    rows = [
-        "| task | model | metric | without | with small-en | relative error reduction | in the paper |",
-        "| --- | --- | --- | --: | --: | --: | --: |",
-    ]
-    for study, task, model, metrics in (
-        ("squad", "questions, SQuAD", "`BiDAF`, 60", {"f1": "F1, 24.9 %", "exact_match": "EM"}),
-        ("srl", "semantic roles, English Web Treebank", "`SRLTagger`, 4 × 100", {"f1": "F1, 17.2 %"}),
-        (
-            "litbank",
-            "coreference, LitBank",
-            "`CoreferenceModel`, 100",
-            {"average": "average, 9.8 %", "muc": "MUC", "b_cubed": "B³", "ceaf_e": "CEAF-φ4"},
-        ),
-    ):
-        for metric, title in metrics.items():
-            title, _, published = title.partition(", ")
-            without, with_elmo = (
-                scores_of(study, variant, metric) for variant in ("without", "with")
-            )
-            reduction = error_reduction(without, with_elmo)
-            cells = [task, model, title, shown(without), f"**{shown(with_elmo)}**", reduction]
-            rows.append(f"| {' | '.join([*cells, published])} |")
-            task = model = ""
-    return "\n".join(rows) + "\n"
-
-
-def ablation_table() -> str:
-    """Scores by the place of ELMo, and by the mix of layers."""
-
-
-def scores_of(study: str, variant: str, metric: str, share: float = 1.0) -> list[float]:
-    """The scores of all seeds."""
-    return [
-        row["scores"][metric]
-        for row in results_of(study)
-        if (row["variant"], row["share"]) == (variant, share) and metric in row["scores"]
-    ]
-
-
-def shown(scores: list[float]) -> str:
-    """Mean and standard deviation, in percent."""
-    deviation = f" ± {100 * statistics.stdev(scores):.1f}" if len(scores) > 1 else ""
-    return f"{100 * statistics.fmean(scores):.1f}{deviation}"
-
-
-def error_reduction(without: list[float], with_elmo: list[float]) -> str:
-    """The share of errors (1 - score) that ELMo removes."""
-    error = 1 - statistics.fmean(without)
-    return f"{100 * (statistics.fmean(with_elmo) - statistics.fmean(without)) / error:.1f} %"
-
-
-TABLES = {"structured": comparison_table}
-
-
 def main() -> None:
     """Runs a subcommand."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("step", choices=("train", "collect", "tables"))
+    parser.add_argument("step", choices=("train", "collect"))
     parser.add_argument("--data", type=Path, default=Path(), help="folder of the data")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the trainings")
     parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN", help="names of runs")
@@ -323,8 +253,6 @@ def main() -> None:
         train(arguments.data, arguments.runs, arguments.only)
     elif arguments.step == "collect":
         collect(arguments.runs)
-    else:
-        write_tables()
 
 
 if __name__ == "__main__":

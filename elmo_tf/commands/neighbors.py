@@ -7,7 +7,14 @@ from typing import Any
 
 from absl import logging
 
-from elmo_tf.commands.options import CHECKPOINT, add_precision, at_least_0, at_least_1
+from elmo_tf.commands.options import (
+    CHECKPOINT,
+    add_precision,
+    at_least_0,
+    at_least_1,
+    named_vectors,
+    optionally_named_file,
+)
 from elmo_tf.commands.reports import (
     add_report_options,
     check_report_options,
@@ -99,13 +106,17 @@ def _add_query(group: Any) -> None:
     )
     group.add_argument(
         "--vectors",
-        metavar="FILE",
-        help="static word vectors, to report nearest types too: GloVe, word2vec or fastText text",
+        nargs="+",
+        type=optionally_named_file,
+        default=[],
+        metavar="[NAME=]FILE",
+        help="also report neighbors by vectors in files: nearest types of static word vectors "
+        "(GloVe, word2vec or fastText text); or nearest tokens by .hdf5 or .parquet files with one "
+        "vector per token of the whole corpus, as by elmo-tf embed",
     )
 
 
 def _neighbors(arguments: Any) -> None:
-    from elmo_tf.tasks.data.word_vectors import read_word_vectors
     from elmo_tf.threads import share_cores_for_embedding
 
     folder = Path(arguments.index)
@@ -123,7 +134,7 @@ def _neighbors(arguments: Any) -> None:
             )
     check_report_options(arguments)
     share_cores_for_embedding()
-    vectors = None if arguments.vectors is None else read_word_vectors(arguments.vectors)
+    vectors = named_vectors(arguments)
     index = _opened(arguments, folder) if exists else _built(arguments, folder)
     about = ("model", "digest", "precision", "sentences", "tokens", "types")
     content = {
@@ -157,14 +168,19 @@ def _built(arguments: Any, folder: Path) -> Any:
     return OccurrenceIndex(folder, embedder)
 
 
-def _about(index: Any, vectors: Any, word: str, arguments: Any) -> dict[str, Any]:
+def _about(index: Any, vectors: Mapping[str, Any], word: str, arguments: Any) -> dict[str, Any]:
     """The results of a word."""
     from elmo_tf.evaluation.occurrence_index import Occurrence
+    from elmo_tf.evaluation.occurrence_index.stored_search import nearest_by_vectors
+    from elmo_tf.evaluation.stored_vectors import WordVectorSource
 
+    static = {name: one for name, one in vectors.items() if isinstance(one, WordVectorSource)}
     layers = [layer for layer in arguments.layer or index.layers if layer]
     content: dict[str, Any] = {"word": word, "count": index.num_occurrences(word)}
-    if vectors is not None:
-        content["vectors"] = _nearest_by(vectors, word, arguments)
+    if static:
+        content["vectors"] = {
+            name: _nearest_by(name, source, word, arguments.top) for name, source in static.items()
+        }
     if 0 in (arguments.layer or ()):
         content["types"] = _types(index.nearest_types(word, arguments.top))
     content["occurrences"] = []
@@ -176,21 +192,26 @@ def _about(index: Any, vectors: Any, word: str, arguments: Any) -> dict[str, Any
         tokens = arguments.sentence.split()
         positions = [place for place, token in enumerate(tokens) if token == word]
         occurrences = [Occurrence(tokens, place) for place in positions[: arguments.occurrences]]
-    found = index.nearest(occurrences, layers, arguments.top, arguments.which)
-    for occurrence, by_layer in zip(occurrences, found, strict=True):
+    how = arguments.top, arguments.which
+    tables = [("", index.nearest(occurrences, layers, *how))]
+    for name, source in vectors.items():
+        if name not in static:
+            tables.append((f"{name}, ", nearest_by_vectors(index, source, occurrences, *how)))
+    for number, occurrence in enumerate(occurrences):
         neighbors = {
-            str(layer): [_neighbor(index, token) for token in nearest]
-            for layer, nearest in by_layer.items()
+            f"{prefix}{layer}": [_neighbor(index, token) for token in nearest]
+            for prefix, found in tables
+            for layer, nearest in found[number].items()
         }
         content["occurrences"].append({**_in_context(*occurrence), "neighbors": neighbors})
     return content
 
 
-def _nearest_by(vectors: Any, word: str, arguments: Any) -> list[dict[str, Any]]:
-    if word not in vectors:
-        logging.warning("%s has no vector of %r.", arguments.vectors, word)
+def _nearest_by(name: str, source: Any, word: str, top_n: int) -> list[dict[str, Any]]:
+    if word not in source.vectors:
+        logging.warning("%s has no vector of %r.", name, word)
         return []
-    return _types(vectors.nearest(word, arguments.top))
+    return _types(source.vectors.nearest(word, top_n))
 
 
 def _types(found: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
@@ -223,12 +244,12 @@ def _markdown(content: Mapping[str, Any]) -> str:
     ]
     for about in content["words"]:
         parts.append(f"# {_visible(about['word'])} ({about['count']:,} times)")
-        for key, name in (("vectors", "nearest by --vectors"), ("types", "nearest in layer 0")):
-            if key in about:
-                rows = [
-                    (_visible(near["token"]), f"{near['similarity']:.3f}") for near in about[key]
-                ]
-                parts.append(markdown_table([name, "similarity"], rows))
+        types = {f"nearest by {name}": found for name, found in about.get("vectors", {}).items()}
+        if "types" in about:
+            types["nearest in layer 0"] = about["types"]
+        for name, found in types.items():
+            rows = [(_visible(near["token"]), f"{near['similarity']:.3f}") for near in found]
+            parts.append(markdown_table([name, "similarity"], rows))
         for occurrence in about["occurrences"]:
             parts.append(f"## {_marked(occurrence)}\n\n{_origin(occurrence)}")
             for layer, neighbors in occurrence["neighbors"].items():
@@ -236,7 +257,8 @@ def _markdown(content: Mapping[str, Any]) -> str:
                     (_marked(near), f"{near['similarity']:.3f}", _origin(near))
                     for near in neighbors
                 ]
-                parts.append(markdown_table([f"layer {layer}", "similarity", "from"], rows))
+                name = f"layer {layer}" if layer.isdecimal() else layer
+                parts.append(markdown_table([name, "similarity", "from"], rows))
     return "\n\n".join(parts)
 
 

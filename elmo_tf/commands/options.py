@@ -73,7 +73,7 @@ def add_vectors(parser: Any) -> None:
     parser.add_argument(
         "--vectors",
         nargs="+",
-        type=_named_file,
+        type=named_file,
         default=[],
         metavar="NAME=FILE",
         help="also measure vectors in files: .hdf5 or .parquet with one vector per token, as by "
@@ -95,11 +95,17 @@ def named_vectors(arguments: Any) -> dict[str, Any]:
     return {name: open_vectors(file) for name, file in arguments.vectors}
 
 
-def _named_file(text: str) -> tuple[str, str]:
+def named_file(text: str) -> tuple[str, str]:
+    """Parses `NAME=FILE`."""
     name, separator, file = text.partition("=")
     if not (name and separator and file):
         raise argparse.ArgumentTypeError(f"must be NAME=FILE, not {text!r}")
     return name, file
+
+
+def optionally_named_file(text: str) -> tuple[str, str]:
+    """Parses `NAME=FILE`, or a file, which is its own name."""
+    return named_file(text) if "=" in text else (text, text)
 
 
 def add_language_model(parser: Any) -> None:

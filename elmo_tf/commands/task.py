@@ -6,8 +6,10 @@ from typing import Any
 from elmo_tf.commands.options import (
     add_input_columns,
     add_overwrite,
+    add_vectors,
     add_version,
     at_least_1,
+    named_vectors,
     positive_float,
     print_json,
 )
@@ -69,6 +71,7 @@ def _add_evaluate(add: Callable) -> None:
     parser.add_argument(
         "--output", metavar="FILE", help="write the predictions, as elmo-tf task predict does"
     )
+    _add_vectors(parser)
     add_overwrite(parser)
 
 
@@ -76,7 +79,13 @@ def _evaluate(arguments: Any) -> None:
     from elmo_tf.trainers.tasks.answering import evaluate_task
 
     print_json(
-        evaluate_task(arguments.workdir, arguments.files, arguments.output, arguments.overwrite)
+        evaluate_task(
+            arguments.workdir,
+            arguments.files,
+            arguments.output,
+            arguments.overwrite,
+            arguments.vectors,
+        )
     )
 
 
@@ -104,6 +113,7 @@ def _add_predict(add: Callable) -> None:
         "columns with entities in brackets)",
     )
     add_input_columns(parser)
+    _add_vectors(parser)
     add_overwrite(parser)
 
 
@@ -117,6 +127,7 @@ def _predict(arguments: Any) -> None:
         arguments.input_format,
         arguments.token_column,
         arguments.overwrite,
+        arguments.vectors,
     )
     print_json({"output": arguments.output, "examples": number})
 
@@ -152,10 +163,11 @@ def _add_sweep(add: Callable) -> None:
         "small-en --shares 0.1 1 --seeds 3 --json sweep.json",
     )
     parser.epilog = (
-        "--elmo is required: each seed is trained with it and without. --workdir gets one "
-        "directory per training; a sweep that is repeated reuses those that have finished."
+        "--elmo is required: each seed is trained with it and without, and with each of --vectors. "
+        "--workdir gets one directory per training; a sweep that is repeated reuses those that "
+        "have finished."
     )
-    add_settings(parser, TaskConfig, leave_out=("share", "resume", "overwrite"))
+    add_settings(parser, TaskConfig, leave_out=("share", "resume", "overwrite", "vectors"))
     group = parser.add_argument_group("sweep")
     group.add_argument(
         "--shares",
@@ -166,6 +178,7 @@ def _add_sweep(add: Callable) -> None:
         help="shares of --train to train on, above 0, at most 1 (default: 1)",
     )
     group.add_argument("--seeds", **at_least_1(5), help="seeds per share, counted from --seed")
+    add_vectors(group)
     add_report_options(parser)
 
 
@@ -174,21 +187,25 @@ def _sweep(parser: Any, arguments: Any) -> None:
 
     check_report_options(arguments)
     # --overwrite refers to the results file: finished trainings are kept.
-    config = config_from_options(parser, TaskConfig, {**vars(arguments), "overwrite": False})
-    found = sweep_task(config, arguments.shares, arguments.seeds)
+    options = {**vars(arguments), "overwrite": False, "vectors": None}
+    config = config_from_options(parser, TaskConfig, options)
+    named_vectors(arguments)  # fails now if one is missing
+    found = sweep_task(config, arguments.shares, arguments.seeds, dict(arguments.vectors))
     report(arguments, found, lambda: _markdown(found))
 
 
 def _markdown(found: dict[str, Any]) -> str:
-    rows = [
-        [
-            f"{row['share']:g}",
-            *(_spread(row[name]) for name in ("without", "with")),
-            percent(row["error_reduction"]),
-        ]
-        for row in found["summary"]
-    ]
-    head = ["share", f"{found['metric']} without ELMo", "with ELMo", "relative error reduction (%)"]
+    names = list(found["summary"][0]["vectors"])
+    rows = []
+    for row in found["summary"]:
+        cells = [f"{row['share']:g}", _spread(row["without"])]
+        cells += [_spread(row["with"]), percent(row["error_reduction"])]
+        for spread in map(row["vectors"].get, names):
+            cells += [_spread(spread), percent(spread["error_reduction"])]
+        rows.append(cells)
+    head = ["share", f"{found['metric']} without ELMo"]
+    for name in ("ELMo", *names):
+        head += [f"with {name}", "relative error reduction (%)"]
     return markdown_table(head, rows)
 
 
@@ -199,3 +216,12 @@ def _spread(scores: dict[str, Any]) -> str:
 
 def _add_workdir(parser: Any) -> None:
     parser.add_argument("workdir", metavar="WORKDIR", help="work directory of elmo-tf task train")
+
+
+def _add_vectors(parser: Any) -> None:
+    parser.add_argument(
+        "--vectors",
+        metavar="FILE",
+        help="for a model trained with --vectors: the vectors of these files (default: those of "
+        "the training)",
+    )

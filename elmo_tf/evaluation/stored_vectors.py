@@ -54,17 +54,21 @@ class VectorSource(abc.ABC):
 
 
 class WordVectorSource(VectorSource):
-    """Static word vectors, as one layer; zeros for words without a vector."""
+    """Static word vectors, as one layer; zeros for words without a vector.
+
+    Attributes:
+        vectors: `WordVectors`.
+    """
 
     def __init__(self, path: str | os.PathLike):
         super().__init__(path)
-        self._vectors = read_word_vectors(path)
-        self.num_layers, self.dim = 1, self._vectors.dim
+        self.vectors = read_word_vectors(path)
+        self.num_layers, self.dim = 1, self.vectors.dim
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         default = np.zeros(self.dim, np.float32)
         for tokens in sentences:
-            rows = [self._vectors.get(token, default) for token in tokens]
+            rows = [self.vectors.get(token, default) for token in tokens]
             yield np.array(rows, np.float32).reshape(1, len(rows), self.dim)
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
 from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.layer_mixes import LayerMixes, check_mixes
 from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, sentence_shape, token_batch
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class Elmo(keras.layers.Layer):
+class Elmo(LayerMixes):
     """Mixes the layers of a biLM with learnt mixing weights into vectors for a task model.
 
     Args:
@@ -71,24 +71,10 @@ class Elmo(keras.layers.Layer):
             raise ValueError(
                 "An Elmo returns vectors of tokens only: load `bilm` with keep_boundaries=False."
             )
-        if num_mixes < 1:
-            raise ValueError(f"`num_mixes` must be at least 1. Received: {num_mixes}")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` must be at least 0 and below 1. Received: {dropout}")
-        if top_only and average:
-            raise ValueError("Only one of `top_only` and `average` may be True.")
-        self.num_mixes = num_mixes
-        self.layer_norm = layer_norm
-        self.l2 = l2
-        self.top_only = top_only
-        self.average = average
+        check_mixes(num_mixes, dropout, top_only, average)
         self._untracked = _UntrackedBiLM.shared(bilm)
         self.trainable_bilm = trainable_bilm
-        self.mixes = [
-            ScalarMix(l2, layer_norm, average, dtype=self.dtype_policy, name=f"mix_{index}")
-            for index in range(num_mixes)
-        ]
-        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+        self._create_mixes(num_mixes, dropout, layer_norm, l2, top_only, average)
         # Layer names must be unique within a model.
         self._mask_layer = TokenMask(name=f"{self.name}_mask")
         self.supports_masking = True
@@ -111,17 +97,13 @@ class Elmo(keras.layers.Layer):
         """The biLM whose layers are mixed."""
         return self._untracked.bilm
 
-    def mixing_weights(self) -> MixingWeights | list[MixingWeights]:
-        """Returns the learnt mixing weights, after the softmax, and the scale.
+    @property
+    def num_layers(self) -> int:
+        return self.bilm.config.lstm.num_layers + 1
 
-        Returns:
-            `weights`, float32 (layer,), and `scale`, float; a list of these if `num_mixes` is
-            above 1.
-        """
-        if not self.built:
-            self.build()
-        mixes = [mix.mixing_weights() for mix in self.mixes]
-        return mixes if self.num_mixes > 1 else mixes[0]
+    @property
+    def dim(self) -> int:
+        return self.bilm.config.output_dim
 
     # A `Sequential` without an `Input` converts inputs to these dtypes; Keras' `TextVectorization`
     # overrides them too. The sublayers use `dtype_policy`.
@@ -149,12 +131,6 @@ class Elmo(keras.layers.Layer):
         if value and not self.trainable:
             self.bilm.trainable = False
 
-    def build(self, input_shape=None):
-        config = self.bilm.config
-        num_layers = 1 if self.top_only else config.lstm.num_layers + 1
-        for mix in self.mixes:
-            mix.build((None, num_layers, None, config.output_dim))
-
     def __call__(self, inputs, lengths=None, **kwargs):
         inputs, lengths = checked_inputs(inputs, lengths)
         outputs = super().__call__(inputs, lengths=lengths, **kwargs)
@@ -170,27 +146,13 @@ class Elmo(keras.layers.Layer):
         return self.of_layers(outputs["layers"], outputs["mask"], training)
 
     def of_layers(self, layers: Any, mask: Any, training: bool = False) -> Any:
-        """Computes the result of a call from the layers of the biLM.
-
-        Args:
-            layers: float (batch, layer, token, feature), zero at masked tokens.
-            mask: bool (batch, token). True for real tokens.
-            training: see the call.
-        """
         if not self.trainable_bilm:
             layers = tf.stop_gradient(layers)
-        if self.top_only:
-            layers = layers[:, -1:]
-        mixed = []
-        for mix in self.mixes:
-            vectors = self.dropout(mix(layers, mask=mask), training=training)
-            vectors._keras_mask = mask
-            mixed.append(vectors)
-        return mixed if self.num_mixes > 1 else mixed[0]
+        return super().of_layers(layers, mask, training)
 
     def compute_output_spec(self, inputs, lengths=None, training=False):
         # Without it, Keras traces `call` to find the shape of each symbolic output.
-        shape = (*sentence_shape(inputs), self.bilm.config.output_dim)
+        shape = (*sentence_shape(inputs), self.dim)
         dtype = self.dtype_policy.compute_dtype
         outputs = [keras.KerasTensor(shape, dtype) for _ in self.mixes]
         return outputs if self.num_mixes > 1 else outputs[0]
@@ -217,13 +179,7 @@ class Elmo(keras.layers.Layer):
         return {
             **super().get_config(),
             "bilm": bilm,
-            "num_mixes": self.num_mixes,
-            "dropout": self.dropout.rate,
-            "layer_norm": self.layer_norm,
-            "l2": self.l2,
             "trainable_bilm": self.trainable_bilm,
-            "top_only": self.top_only,
-            "average": self.average,
         }
 
     @classmethod

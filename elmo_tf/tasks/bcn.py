@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from elmo_tf.config_checks import check_bool, check_int, check_rate
-from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.attention import masked_softmax, soft_alignment
 from elmo_tf.tasks.bilstm import BiLSTM
 from elmo_tf.tasks.maxout import Maxout
@@ -54,7 +54,7 @@ class BCN(Classifier):
         self,
         labels: Sequence[str],
         embeddings: Sequence[keras.layers.Layer] = (),
-        elmo: Elmo | None = None,
+        elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 300,
         reduction: int = 2,

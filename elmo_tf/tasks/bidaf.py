@@ -8,7 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.config_checks import check_int, check_rate
-from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.attention import MASKED_SCORE, TrilinearSimilarity, masked_softmax
 from elmo_tf.tasks.bilstm import BiRNN
 from elmo_tf.tasks.task_model import TaskModel
@@ -66,7 +66,7 @@ class BiDAF(TaskModel):
     def __init__(
         self,
         embeddings: Sequence[keras.layers.Layer] = (),
-        elmo: Elmo | None = None,
+        elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 90,
         dropout: float = 0.2,

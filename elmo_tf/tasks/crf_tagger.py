@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.config_checks import check_rate
-from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.bilstm import BiLSTM
 from elmo_tf.tasks.crf import CRF, CRFWeights, best_tags, tag_marginals
 from elmo_tf.tasks.data.tag_schemes import constraints_of
@@ -130,7 +130,7 @@ class CRFTagger(Tagger):
         self,
         labels: Sequence[str],
         embeddings: Sequence[keras.layers.Layer] = (),
-        elmo: Elmo | None = None,
+        elmo: LayerMixes | None = None,
         placement: str = "input",
         units: Sequence[int] = (200, 100),
         dropout: float = 0.5,

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from elmo_tf.config_checks import check_rate
-from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.attention import soft_alignment
 from elmo_tf.tasks.bilstm import BiLSTM
 from elmo_tf.tasks.pooling import masked_max, masked_mean
@@ -51,7 +51,7 @@ class ESIM(Classifier):
         self,
         labels: Sequence[str],
         embeddings: Sequence[keras.layers.Layer] = (),
-        elmo: Elmo | None = None,
+        elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 300,
         dropout: float = 0.5,

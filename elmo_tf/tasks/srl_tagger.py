@@ -9,7 +9,7 @@ from keras import ops
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.layers.cell_rnn import CellRNN
-from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.crf import check_constraints, constrained, zero_weights
 from elmo_tf.tasks.crf_tagger import NO_TAG, Tagger
 from elmo_tf.tasks.data.tag_schemes import constraints_of
@@ -65,7 +65,7 @@ class SRLTagger(Tagger):
         self,
         labels: Sequence[str],
         embeddings: Sequence[keras.layers.Layer] = (),
-        elmo: Elmo | None = None,
+        elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 300,
         num_layers: int = 8,

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch
@@ -47,7 +47,7 @@ class TaskModel(keras.Model, abc.ABC):
     def __init__(
         self,
         embeddings: Sequence[keras.layers.Layer],
-        elmo: Elmo | None,
+        elmo: LayerMixes | None,
         placement: str,
         **kwargs,
     ):
@@ -57,8 +57,8 @@ class TaskModel(keras.Model, abc.ABC):
         )
 
     @property
-    def elmo(self) -> Elmo | None:
-        """The `Elmo` layer, or None."""
+    def elmo(self) -> LayerMixes | None:
+        """The `Elmo` or `VectorMix`, or None."""
         return self.token_vectors.elmo
 
     @abc.abstractmethod
@@ -154,8 +154,7 @@ class TaskModel(keras.Model, abc.ABC):
     def _check_layers(self, layers: Any) -> None:
         if self.elmo is None:
             raise ValueError("The inputs have `layers`, but the model has no `elmo` to mix them.")
-        config = self.elmo.bilm.config
-        wanted = (None, config.lstm.num_layers + 1, None, config.output_dim)
+        wanted = (None, self.elmo.num_layers, None, self.elmo.dim)
         if not tf.TensorShape(wanted).is_compatible_with(layers.shape):
             raise ValueError(
                 f"`layers` must have shape (batch, {wanted[1]}, token, {wanted[3]}). Received: "
@@ -172,9 +171,9 @@ class TaskModel(keras.Model, abc.ABC):
         for text in self.texts:
             inputs[text] = tf.constant([["a"]])
             if self.elmo is not None:
-                config = self.elmo.bilm.config
-                shape = (1, config.lstm.num_layers + 1, 1, config.output_dim)
-                inputs[self.layers_name(text)] = tf.zeros(shape)
+                inputs[self.layers_name(text)] = tf.zeros(
+                    (1, self.elmo.num_layers, 1, self.elmo.dim)
+                )
                 if not self.elmo.built:
                     self.elmo.build()
                     self.elmo.built = True
@@ -256,7 +255,7 @@ class LabelModel(TaskModel):
         self,
         labels: Sequence[str],
         embeddings: Sequence[keras.layers.Layer],
-        elmo: Elmo | None,
+        elmo: LayerMixes | None,
         placement: str,
         **kwargs,
     ):

@@ -8,7 +8,7 @@ from keras import ops
 
 from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice
-from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.text.inputs import is_token
 
 
@@ -19,7 +19,7 @@ class TokenVectors(keras.layers.Layer):
     Args:
         embeddings: layers from string (batch, token) to float (batch, token, feature), such as
             `WordEmbedding` and `CharacterEmbedding`.
-        elmo: an `Elmo` or None.
+        elmo: an `Elmo`, a `VectorMix` or None.
         placement: where the task model concatenates ELMo: "input", with the embeddings; "output",
             with the output of its LSTM; "both", with separate mixes if `elmo` has two; "none".
             Defaults to "input".
@@ -35,7 +35,7 @@ class TokenVectors(keras.layers.Layer):
         ELMo, if it is placed there; "mask", bool (batch, token).
 
     Raises:
-        TypeError: `elmo` is not an `Elmo`.
+        TypeError: `elmo` is not an `Elmo` or `VectorMix`.
         ValueError: the placement is unknown or needs an `elmo`, `elmo` has the wrong number of
             mixes, or there is neither an embedding nor ELMo at the input.
 
@@ -45,7 +45,7 @@ class TokenVectors(keras.layers.Layer):
     def __init__(
         self,
         embeddings: Sequence[keras.layers.Layer] = (),
-        elmo: Elmo | None = None,
+        elmo: LayerMixes | None = None,
         placement: str = "input",
         **kwargs,
     ):
@@ -58,7 +58,7 @@ class TokenVectors(keras.layers.Layer):
         self.supports_jit = False  # strings
 
     def _check(self) -> None:
-        if self.elmo is not None and not isinstance(self.elmo, Elmo):
+        if self.elmo is not None and not isinstance(self.elmo, LayerMixes):
             raise TypeError(
                 '`elmo` must be an Elmo, such as Elmo.from_pretrained("small-en") or Elmo(bilm). '
                 f"Received: {self.elmo!r:.80} (of type {type(self.elmo).__name__})."

@@ -6,6 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.saved_models.exporting.signatures import SENTENCES, SEQUENCE_LEN, TOKENS
 from elmo_tf.tasks import CoreferenceModel, SRLTagger, TaskModel
 from elmo_tf.text.inputs import checked, is_token, row_lengths
@@ -31,6 +33,7 @@ class ExportedTask(tf.train.Checkpoint):
 
     Raises:
         TypeError: `model` is not a `TaskModel`.
+        ValueError: `model` reads vectors of a file.
     """
 
     def __init__(self, model: TaskModel):
@@ -39,6 +42,11 @@ class ExportedTask(tf.train.Checkpoint):
             raise TypeError(
                 "A task model can be exported, such as a CRFTagger or a BCN. "
                 f"Received: {model!r} (of type {type(model).__name__})."
+            )
+        if isinstance(model.elmo, VectorMix):
+            raise ValueError(
+                "This model reads vectors of a file, which it cannot compute from strings: it "
+                "cannot be exported. Train it with `elmo` instead of `vectors`."
             )
         values = {weight.value.ref(): weight.value for weight in model.weights}
         self.variables = list(values.values())
@@ -126,6 +134,6 @@ def _tables(model: TaskModel) -> list[Any]:
     """Returns the lookup tables of all layers."""
     found = (getattr(layer, "lookup_table", None) for layer in model._flatten_layers())
     tables = [table for table in found if table is not None]
-    if model.elmo is not None and model.elmo.bilm.lookup_table is not None:
+    if isinstance(model.elmo, Elmo) and model.elmo.bilm.lookup_table is not None:
         tables.append(model.elmo.bilm.lookup_table)
     return tables

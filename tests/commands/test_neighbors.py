@@ -110,8 +110,8 @@ def test_several_words_and_types_stand_beside(command, built):
     )
 
     bank, play = found["words"]
-    assert bank["vectors"] == [{"token": "money", "similarity": 0.8}]
-    assert play["vectors"] == []
+    assert bank["vectors"] == {"glove.txt": [{"token": "money", "similarity": 0.8}]}
+    assert play["vectors"] == {"glove.txt": []}
     assert len(bank["types"]) == 1
     assert bank["types"][0]["token"] != "bank"
     assert bank["occurrences"] == []
@@ -121,6 +121,25 @@ def test_a_word_that_has_no_static_vector_is_told(command, built, caplog):
     _asked(command, "play", "--index", built / "index", "--vectors", "glove.txt", "--layer", "0")
 
     assert "glove.txt has no vector of 'play'" in caplog.text
+
+
+def test_vectors_of_another_model_have_neighbors_beside_those_of_the_bilm(command, built, model):
+    command("embed", model, built / "text.txt", "same.hdf5")
+    found = _asked(
+        command,
+        *("bank", "--index", built / "index", "--vectors", "same=same.hdf5", "--top", "2"),
+        *("--layer", "1", "2", "--other-words"),
+    )
+
+    for occurrence in found["words"][0]["occurrences"]:
+        neighbors = occurrence["neighbors"]
+        assert list(neighbors) == ["1", "2", "same, 0", "same, 1", "same, 2"]
+        for layer in ("1", "2"):
+            places, expected = (
+                [(one["sentence"], one["position"]) for one in neighbors[name]]
+                for name in (f"same, {layer}", layer)
+            )
+            assert places == expected
 
 
 def test_people_read_the_word_marked_in_its_context(command, built):

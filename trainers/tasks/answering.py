@@ -3,16 +3,19 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from elmo_tf.embedding.layer_cache import LayerCache
+from elmo_tf.evaluation.stored_vectors import open_vectors
 from elmo_tf.files import atomic_file, refuse_file
+from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.progress import progress
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.sentence_files import format_of
 from elmo_tf.text.sentences import encode
-from elmo_tf.trainers.tasks.examples import Batches
+from elmo_tf.trainers.tasks.examples import Batches, DistinctTexts
 from elmo_tf.trainers.tasks.kinds import KINDS, TaskKind
 from elmo_tf.trainers.tasks.workdir import load_model
 
@@ -24,6 +27,7 @@ def evaluate_task(
     files: Sequence[str],
     output: str | os.PathLike | None = None,
     overwrite: bool = False,
+    vectors: str | os.PathLike | None = None,
 ) -> dict[str, Any]:
     """Scores the best model of a work directory on labelled files.
 
@@ -36,6 +40,8 @@ def evaluate_task(
         output: the file to write the predictions to, see `predict_task`; None keeps none. Defaults
             to None.
         overwrite: whether to replace an existing output file. Defaults to False.
+        vectors: the vectors of the texts, for a model that was trained on vectors of a file, see
+            `TaskConfig`. None is the file of the training. Defaults to None.
 
     Returns:
         The scores of the task, see `elmo_tf.evaluation.task_scores`.
@@ -53,8 +59,7 @@ def evaluate_task(
     settings = {**record["settings"], "phrases": None}  # phrases are for training only
     kind = KINDS[settings["task"]]
     examples = kind.read(files, settings, known=kind.file_labels(model.labels))
-    batches = kind.batches(model, examples, _BATCH_SIZE)
-    predicted = predict_batches(kind, model, batches, examples, shown=True)
+    predicted = _predicted(kind, model, examples, settings, vectors)
     with _output_file(output, overwrite) as path:
         _write(path, kind.lines(examples, predicted))
         read = kind.read_predictions(path, examples)
@@ -69,6 +74,7 @@ def predict_task(
     format: str | None = None,
     token_column: int | None = None,
     overwrite: bool = False,
+    vectors: str | os.PathLike | None = None,
 ) -> int:
     """Writes the predictions of the best model of a work directory for a file.
 
@@ -91,6 +97,7 @@ def predict_task(
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
             For columns, `format` and `token_column` default to those of the training files.
         overwrite: whether to replace an existing output file. Defaults to False.
+        vectors: see `evaluate_task`.
 
     Returns:
         The number of examples.
@@ -110,11 +117,30 @@ def predict_task(
         token_column = token_column or settings["token_column"]
     settings = {**settings, "format": format, "token_column": token_column}
     examples = kind.read_inputs(os.fspath(input), settings, kind.file_labels(model.labels))
-    batches = kind.batches(model, examples, _BATCH_SIZE)
-    predicted = predict_batches(kind, model, batches, examples, shown=True)
+    predicted = _predicted(kind, model, examples, settings, vectors)
     with atomic_file(output, overwrite) as part:
         _write(part, kind.lines(examples, predicted))
     return len(examples)
+
+
+def _predicted(
+    kind: TaskKind,
+    model: TaskModel,
+    examples: Sequence[Any],
+    settings: Mapping[str, Any],
+    vectors: str | os.PathLike | None,
+) -> list[Any]:
+    """The predictions of a model for all examples, in their order."""
+    if not isinstance(model.elmo, VectorMix):
+        if vectors is not None:
+            raise ValueError("`vectors` is only for models that were trained on vectors of a file.")
+        batches = kind.batches(model, examples, _BATCH_SIZE)
+        return predict_batches(kind, model, batches, examples, shown=True)
+    source = open_vectors(settings["vectors"] if vectors is None else vectors)
+    distinct = DistinctTexts(map(kind.texts, examples))
+    with LayerCache(max_bytes=0).layers(source, distinct.sentences) as layers:
+        batches = kind.batches(model, examples, _BATCH_SIZE, (distinct, layers))
+        return predict_batches(kind, model, batches, examples, shown=True)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Builds the parts of a task model: embeddings, ELMo, and cached biLM layers."""
+"""Builds the parts of a task model: embeddings, ELMo or vectors of a file, and cached layers."""
 
 import collections
 import contextlib
@@ -6,11 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import keras
 
+from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.embedding.layer_files import LayerFiles
+from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes, VectorMix
 from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
 from elmo_tf.tasks.data.word_vectors import read_word_vectors
 from elmo_tf.tasks.embeddings import word_counts
@@ -45,43 +48,54 @@ def new_embeddings(
     return layers
 
 
-def new_elmo(config: TaskConfig, bilm: BiLM | None) -> Elmo | None:
-    """The ELMo layer of a task model, with one mix per place of concatenation."""
-    if bilm is None:
+def vector_source(config: TaskConfig) -> BiLM | VectorSource | None:
+    """The biLM of a run, or the vectors in its place, or None."""
+    if config.placement == "none":
         return None
-    return Elmo(
-        bilm,
-        num_mixes=2 if config.placement == "both" else 1,
-        dropout=config.elmo_dropout,
-        layer_norm=config.layer_norm,
-        l2=config.mix_l2 if config.mix == "learnt" else 0.0,
-        trainable_bilm=config.fine_tune,
-        top_only=config.mix == "top",
-        average=config.mix == "average",
-        name="elmo",
-    )
+    if config.vectors is not None:
+        return open_vectors(config.vectors)
+    return None if config.elmo is None else load_bilm(config.elmo)
+
+
+def new_elmo(config: TaskConfig, source: BiLM | VectorSource | None) -> LayerMixes | None:
+    """The ELMo layer of a task model, with one mix per place of concatenation."""
+    if source is None:
+        return None
+    arguments = {
+        "num_mixes": 2 if config.placement == "both" else 1,
+        "dropout": config.elmo_dropout,
+        "layer_norm": config.layer_norm,
+        "l2": config.mix_l2 if config.mix == "learnt" else 0.0,
+        "top_only": config.mix == "top",
+        "average": config.mix == "average",
+        "name": "elmo",
+    }
+    if isinstance(source, VectorSource):
+        return VectorMix(source.num_layers, source.dim, **arguments)
+    return Elmo(source, trainable_bilm=config.fine_tune, **arguments)
 
 
 @contextlib.contextmanager
 def cached_layers(
     config: TaskConfig,
-    bilm: BiLM | None,
+    source: BiLM | VectorSource | None,
     texts: Sequence[tuple[list[str], ...]],
     more: Sequence[tuple[list[str], ...]] = (),
 ) -> Iterator[tuple[DistinctTexts, LayerFiles] | None]:
-    """Yields the distinct texts and their biLM layers, or None if the biLM is trained or absent.
+    """Yields the distinct texts and their layers, or None if the biLM is trained or absent.
 
     Args:
         config: the settings of the run.
-        bilm: the biLM, or None.
+        source: the biLM, or the vectors in its place, or None.
         texts: the texts of all examples of the run.
         more: texts of other runs. Their layers are cached too if the cache has room for them.
     """
-    if bilm is None or config.fine_tune:
+    if source is None or config.fine_tune:
         yield None
         return
     cache = LayerCache(config.cache, int(min(config.cache_gb * 2**30, 2**62)))
-    embedder = Embedder(bilm, "all", config.precision)
+    is_bilm = isinstance(source, BiLM)
+    embedder = Embedder(source, "all", config.precision) if is_bilm else source
     distinct = DistinctTexts([*more, *texts])
     if more and not cache.has_room(embedder, distinct.sentences):
         distinct = DistinctTexts(texts)

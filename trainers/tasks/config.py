@@ -54,7 +54,7 @@ _ONLY_FOR = {
 }
 _LEARNING_RATES = {"adam": 0.001, "adadelta": 1.0}
 
-_EXCLUSIVE = (("resume", "overwrite"),)
+_EXCLUSIVE = (("resume", "overwrite"), ("elmo", "vectors"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,6 +110,13 @@ class TaskConfig:
         metavar="CHECKPOINT",
         usual="a model without ELMo",
         help="directory, zip, URL or name of a checkpoint, such as small-en",
+    )
+    vectors: str | None = setting(
+        None,
+        metavar="[NAME=]FILE",
+        usual="none",
+        help="vectors of another model in place of --elmo: .hdf5 or .parquet with one vector per "
+        "token of all texts, as by elmo-tf embed; or static word vectors as text",
     )
     placement: str = setting(
         "input",
@@ -302,6 +309,8 @@ class TaskConfig:
         for name in ("text_column", "label_column"):
             object.__setattr__(self, name, str(getattr(self, name)))
         normalize_settings(self)
+        if self.vectors is not None:
+            object.__setattr__(self, "vectors", _file_of(self.vectors))
         check_settings(self, _EXCLUSIVE)
         for name in ("train", "dev"):
             if not getattr(self, name):
@@ -334,10 +343,11 @@ class TaskConfig:
     def _check_together(self) -> None:
         if self.fine_tune and self.elmo is None:
             raise ValueError("`fine_tune` needs `elmo`: without it there is no biLM to train.")
-        if self.elmo is None and self.placement in ("output", "both"):
-            raise ValueError(f"`placement` {self.placement} needs `elmo`.")
+        has_source = self.elmo is not None or self.vectors is not None
+        if not has_source and self.placement in ("output", "both"):
+            raise ValueError(f"`placement` {self.placement} needs `elmo` or `vectors`.")
         has_embeddings = self.word_vectors is not None or self.word_dim or self.characters
-        if not has_embeddings and (self.elmo is None or self.placement in ("output", "none")):
+        if not has_embeddings and (not has_source or self.placement in ("output", "none")):
             raise ValueError(
                 "The model has no input: pass `word_dim`, `word_vectors`, `characters`, or `elmo` "
                 "with `placement` input or both."
@@ -372,3 +382,9 @@ class TaskConfig:
     def as_json(self) -> dict[str, Any]:
         """All settings with their defaults resolved."""
         return settings_as_json(self)
+
+
+def _file_of(vectors: str) -> str:
+    """The file of `NAME=FILE`, as `elmo-tf probe --vectors` takes it; or else the argument."""
+    _, has_name, file = vectors.partition("=")
+    return file if has_name and not os.path.exists(vectors) else vectors

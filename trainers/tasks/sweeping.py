@@ -5,6 +5,7 @@ import os
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import keras
@@ -15,9 +16,15 @@ from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.kinds import KINDS
 from elmo_tf.trainers.tasks.training import train_task
 
+_WITHOUT: dict[str, Any] = {"elmo": None, "placement": "input", "fine_tune": False}
+_WITH_VECTORS: dict[str, Any] = {"elmo": None, "fine_tune": False}
+
 
 def sweep_task(
-    config: TaskConfig, shares: Sequence[float] = (1.0,), num_seeds: int = 5
+    config: TaskConfig,
+    shares: Sequence[float] = (1.0,),
+    num_seeds: int = 5,
+    vectors: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Compares a task model with and without ELMo, by share of the training data and by seed.
 
@@ -29,13 +36,16 @@ def sweep_task(
         config: the settings, with `elmo`. Its `share` is ignored; its `seed` is the first seed.
         shares: fractions of the training data, see `TaskConfig`. Defaults to all data.
         num_seeds: int >= 1. Number of seeds. Defaults to 5.
+        vectors: files of vectors by name, see `vectors` of `TaskConfig`; each seed is also trained
+            with each of them in place of ELMo. Defaults to none.
 
     Returns:
         A dict: "metric", the name of the score; "settings"; "runs", one dict per training with
-        "share", "seed", "elmo" (bool), "score" (on `dev`, of the best epoch), "epoch" (the best),
-        "epochs" (their number) and "seconds" (median per epoch); and "summary", one dict per share
-        with the mean and standard deviation of the scores "without" and "with" ELMo, and
-        "error_reduction", the relative reduction of the error (1 - score) by ELMo.
+        "share", "seed", "elmo" (bool), "vectors" (their name, or None), "score" (on `dev`, of the
+        best epoch), "epoch" (the best), "epochs" (their number) and "seconds" (median per epoch);
+        and "summary", one dict per share with the mean and standard deviation of the scores
+        "without" and "with" ELMo; "error_reduction", the relative reduction of the error
+        (1 - score) by ELMo; and "vectors", these three numbers by the names of the vectors.
 
     Raises:
         ValueError: `elmo` is missing, or see `TaskConfig` and `train_task`.
@@ -50,12 +60,14 @@ def sweep_task(
         raise ValueError("`shares` is empty. Pass at least one share.")
     if len({_share_name(share) for share in shares}) < len(shares):
         raise ValueError(f"`shares` has duplicates: {', '.join(map(str, shares))}.")
-    configs = list(_configs(config, shares, num_seeds))
+    variants: list[tuple[str | None, dict[str, Any]]] = [(None, _WITHOUT), (None, {})]
+    variants += [(name, {**_WITH_VECTORS, "vectors": file}) for name, file in vectors.items()]
+    configs = list(_configs(config, shares, num_seeds, variants))
     runs = []
-    for number, one in enumerate(configs, start=1):
+    for number, (name, one) in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", number, len(configs), Path(one.workdir).name)
         record = train_task(one, cache_all=True)
-        runs.append(_run(one, record))
+        runs.append({**_run(one, record), "vectors": name})
         keras.utils.clear_session()  # frees the previous model
     return {
         "metric": KINDS[config.task].metric,
@@ -65,20 +77,31 @@ def sweep_task(
     }
 
 
-def _configs(config: TaskConfig, shares: Sequence[float], num_seeds: int) -> Iterator[TaskConfig]:
-    without = {"elmo": None, "placement": "input", "fine_tune": False}
+def _configs(
+    config: TaskConfig,
+    shares: Sequence[float],
+    num_seeds: int,
+    variants: Sequence[tuple[str | None, Mapping[str, Any]]],
+) -> Iterator[tuple[str | None, TaskConfig]]:
     for share in shares:
         for seed in range(config.seed, config.seed + num_seeds):
-            for name, changes in (("without", without), ("with", {})):
-                folder = f"{_share_name(share)}_seed_{seed}_{name}_elmo"
-                yield dataclasses.replace(
-                    config,
-                    **changes,
-                    share=share,
-                    seed=seed,
-                    workdir=os.path.join(config.workdir, folder),
-                    resume=True,
-                    overwrite=False,
+            for name, changes in variants:
+                if changes is _WITHOUT:
+                    arm = "without_elmo"
+                else:
+                    arm = "with_elmo" if name is None else f"with_vectors_{name}"
+                folder = f"{_share_name(share)}_seed_{seed}_{arm}"
+                yield (
+                    name,
+                    dataclasses.replace(
+                        config,
+                        **changes,
+                        share=share,
+                        seed=seed,
+                        workdir=os.path.join(config.workdir, folder),
+                        resume=True,
+                        overwrite=False,
+                    ),
                 )
 
 
@@ -99,18 +122,25 @@ def _run(config: TaskConfig, record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _summary(share: float, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    without, with_elmo = (
-        [run["score"] for run in runs if (run["share"], run["elmo"]) == (share, has_elmo)]
-        for has_elmo in (False, True)
-    )
-    error = 1 - statistics.fmean(without)
-    gain = statistics.fmean(with_elmo) - statistics.fmean(without)
+    scores: dict[Any, list[float]] = {}
+    for run in runs:
+        if run["share"] == share:
+            scores.setdefault((run["elmo"], run["vectors"]), []).append(run["score"])
+    without = scores.pop((False, None))
+    with_elmo = _comparison(without, scores.pop((True, None)))
     return {
         "share": share,
         "without": _mean_and_deviation(without),
-        "with": _mean_and_deviation(with_elmo),
-        "error_reduction": gain / error if error else None,
+        "with": {name: with_elmo[name] for name in ("mean", "deviation")},
+        "error_reduction": with_elmo["error_reduction"],
+        "vectors": {name: _comparison(without, found) for (_, name), found in scores.items()},
     }
+
+
+def _comparison(without: Sequence[float], scores: Sequence[float]) -> dict[str, float | None]:
+    error = 1 - statistics.fmean(without)
+    gain = statistics.fmean(scores) - statistics.fmean(without)
+    return {**_mean_and_deviation(scores), "error_reduction": gain / error if error else None}
 
 
 def _mean_and_deviation(scores: Sequence[float]) -> dict[str, float | None]:

@@ -13,15 +13,21 @@ import keras
 import numpy as np
 from absl import logging
 
-from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.checkpoints.save import write_json
+from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.files import atomic_file
+from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.digests import model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks import TaskModel
 from elmo_tf.trainers.tasks.answering import predict_batches
 from elmo_tf.trainers.tasks.averaging import WeightAverage
-from elmo_tf.trainers.tasks.building import cached_layers, new_elmo, new_embeddings
+from elmo_tf.trainers.tasks.building import (
+    cached_layers,
+    new_elmo,
+    new_embeddings,
+    vector_source,
+)
 from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
 from elmo_tf.trainers.tasks.examples import Batches
 from elmo_tf.trainers.tasks.kinds import KINDS, TaskKind
@@ -75,14 +81,13 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
     check_workdir(workdir, config)
     examples = _read_examples(config, kind)
     keras.utils.set_random_seed(config.seed)
-    has_elmo = config.elmo is not None and config.placement != "none"
-    bilm = load_bilm(config.elmo) if has_elmo else None
+    source = vector_source(config)
     record: dict[str, Any] = {
         "settings": config.as_json(),
         "labels": examples.labels,
         "examples": {"train": len(examples.train), "dev": len(examples.dev)},
         "data": _digest(examples, config.word_vectors),
-        "bilm": None if bilm is None else model_digest(bilm),
+        "bilm": _digest_of_source(source),
     }
     with claimed_workdir(workdir):
         state = read_state(workdir) if config.resume else None
@@ -96,7 +101,7 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
             [kind.texts(example) for example in part] for part in (examples.train, examples.dev)
         )
         embeddings = new_embeddings(config, texts)
-        model = kind.new_model(config, examples.labels, embeddings, new_elmo(config, bilm))
+        model = kind.new_model(config, examples.labels, embeddings, new_elmo(config, source))
         model.compile(_new_optimizer(config))
         model.optimizer.build(model.trainable_variables)
         average = WeightAverage(model.trainable_variables, config.ema) if config.ema else None
@@ -107,7 +112,7 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
             "finished": False,
         }
         more = [kind.texts(example) for example in examples.all] if cache_all else []
-        with cached_layers(config, bilm, [*texts, *dev_texts], more) as layers:
+        with cached_layers(config, source, [*texts, *dev_texts], more) as layers:
             train = kind.training_batches(model, examples.train, config, layers)
             dev = kind.batches(model, examples.dev, config.batch_size, layers)
             run = _Run(workdir, kind, model, average, train, dev, examples.dev)
@@ -158,7 +163,7 @@ def _check_same(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]
         ("examples", f"examples changed: {_sizes(before)} before, {_sizes(now)} now"),
         ("labels", "labels changed"),
         ("data", "examples or word vectors changed"),
-        ("bilm", "biLM changed"),
+        ("bilm", "biLM, or the file of vectors, changed"),
     ):
         if before.get(name) != now[name]:
             raise ValueError(
@@ -269,6 +274,12 @@ def _write_logs(workdir: Path, record: Mapping[str, Any]) -> None:
     with atomic_file(workdir / LOG_FILE) as part:
         lines = [json.dumps(epoch) + "\n" for epoch in record["epochs"]]
         part.write_text("".join(lines), encoding="utf-8")
+
+
+def _digest_of_source(source: BiLM | VectorSource | None) -> str | None:
+    if source is None:
+        return None
+    return model_digest(source) if isinstance(source, BiLM) else source.settings()["model"]
 
 
 def _digest(examples: _Examples, word_vectors: str | None) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.files import atomic_file
+from elmo_tf.models.elmo import Elmo
 from elmo_tf.settings import changed_settings, read_record
 from elmo_tf.tasks import TaskModel  # also registers all layers of saved models
 from elmo_tf.trainers.tasks.averaging import WeightAverage
@@ -185,7 +186,7 @@ def read_state(workdir: Path) -> SavedState | None:
 def _state(model: TaskModel, average: WeightAverage | None) -> list[keras.Variable]:
     """The variables that training changes: weights, dropout seeds, optimizer and averages."""
     frozen = set()
-    if model.elmo is not None and not model.elmo.trainable_bilm:
+    if isinstance(model.elmo, Elmo) and not model.elmo.trainable_bilm:
         frozen = {_identity(variable) for variable in model.elmo.bilm.weights}
     variables = [variable for variable in model.variables if _identity(variable) not in frozen]
     return [*variables, *model.optimizer.variables, *(average.variables if average else ())]

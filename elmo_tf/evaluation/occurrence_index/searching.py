@@ -101,6 +101,11 @@ class OccurrenceIndex:
         """The numbers of the layers that depend on the context, from 1."""
         return tuple(self._layers)
 
+    @property
+    def num_sentences(self) -> int:
+        """The number of distinct sentences of the text."""
+        return self._corpus.num_sentences
+
     def num_occurrences(self, word: str) -> int:
         """Returns the number of occurrences of a word in the distinct sentences."""
         return len(self._corpus.occurrences(word))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from elmo_tf.evaluation.plots import style
-from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,7 +31,7 @@ class Mix(NamedTuple):
     scale: float
 
 
-def mixes_of(name: str, elmo: Elmo, places: Sequence[str]) -> list[Mix]:
+def mixes_of(name: str, elmo: LayerMixes, places: Sequence[str]) -> list[Mix]:
     """Returns the learnt mixes of an `Elmo` layer.
 
     Args:

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.config_checks import check_choice, check_rate
-from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.bilstm import BiRNN
 from elmo_tf.tasks.coreference.antecedents import (
     AntecedentScores,
@@ -96,7 +96,7 @@ class CoreferenceModel(TaskModel):
     def __init__(
         self,
         embeddings: Sequence[keras.layers.Layer] = (),
-        elmo: Elmo | None = None,
+        elmo: LayerMixes | None = None,
         placement: str = "input",
         units: int = 200,
         dropout: float = 0.2,

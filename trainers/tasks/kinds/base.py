@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import keras
 
 from elmo_tf.evaluation.task_scores import label_scores
-from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.task_model import LabelModel, TaskModel
 from elmo_tf.text.sentence_files import Sentence, sentence_reader
 from elmo_tf.text.vocabulary import read_lines
@@ -150,7 +150,7 @@ class TaskKind(abc.ABC):
         config: TaskConfig,
         labels: Sequence[str],
         embeddings: Sequence[keras.layers.Layer],
-        elmo: Elmo | None,
+        elmo: LayerMixes | None,
     ) -> TaskModel:
         """Builds an untrained model."""
         model_class = self.models[config.model]

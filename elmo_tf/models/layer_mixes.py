@@ -1,0 +1,153 @@
+"""Layers of a biLM, or of another model ─► mixed vectors: what `Elmo` and `VectorMix` share."""
+
+import abc
+from typing import Any
+
+import keras
+
+from elmo_tf.config_checks import check_int
+from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
+
+
+class LayerMixes(keras.layers.Layer, abc.ABC):
+    """The base class of layers that mix the layers of a model with learnt mixing weights."""
+
+    @property
+    @abc.abstractmethod
+    def num_layers(self) -> int:
+        """The number of layers to mix."""
+
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """The width of the vectors."""
+
+    def _create_mixes(
+        self,
+        num_mixes: int,
+        dropout: float,
+        layer_norm: bool,
+        l2: float,
+        top_only: bool,
+        average: bool,
+    ) -> None:
+        """Creates the mixes and the dropout; for the arguments see `Elmo`."""
+        self.num_mixes = num_mixes
+        self.layer_norm = layer_norm
+        self.l2 = l2
+        self.top_only = top_only
+        self.average = average
+        self.mixes = [
+            ScalarMix(l2, layer_norm, average, dtype=self.dtype_policy, name=f"mix_{index}")
+            for index in range(num_mixes)
+        ]
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, input_shape=None):
+        num_layers = 1 if self.top_only else self.num_layers
+        for mix in self.mixes:
+            mix.build((None, num_layers, None, self.dim))
+
+    def mixing_weights(self) -> MixingWeights | list[MixingWeights]:
+        """Returns the learnt mixing weights, after the softmax, and the scale.
+
+        Returns:
+            `weights`, float32 (layer,), and `scale`, float; a list of these if `num_mixes` is
+            above 1.
+        """
+        if not self.built:
+            self.build()
+        mixes = [mix.mixing_weights() for mix in self.mixes]
+        return mixes if self.num_mixes > 1 else mixes[0]
+
+    def of_layers(self, layers: Any, mask: Any, training: bool = False) -> Any:
+        """Computes the result of a call from the layers.
+
+        Args:
+            layers: float (batch, layer, token, feature), zero at masked tokens.
+            mask: bool (batch, token). True for real tokens.
+            training: see the call.
+        """
+        if self.top_only:
+            layers = layers[:, -1:]
+        mixed = []
+        for mix in self.mixes:
+            vectors = self.dropout(mix(layers, mask=mask), training=training)
+            vectors._keras_mask = mask
+            mixed.append(vectors)
+        return mixed if self.num_mixes > 1 else mixed[0]
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "num_mixes": self.num_mixes,
+            "dropout": self.dropout.rate,
+            "layer_norm": self.layer_norm,
+            "l2": self.l2,
+            "top_only": self.top_only,
+            "average": self.average,
+        }
+
+
+def check_mixes(num_mixes: int, dropout: float, top_only: bool, average: bool) -> None:
+    """Raises `ValueError` if arguments of `Elmo` or `VectorMix` are out of range."""
+    if num_mixes < 1:
+        raise ValueError(f"`num_mixes` must be at least 1. Received: {num_mixes}")
+    if not 0 <= dropout < 1:
+        raise ValueError(f"`dropout` must be at least 0 and below 1. Received: {dropout}")
+    if top_only and average:
+        raise ValueError("Only one of `top_only` and `average` may be True.")
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class VectorMix(LayerMixes):
+    """Mixes vectors that another model computed, in place of an `Elmo` in a task model.
+
+    The task model then reads the vectors with its texts: see `layers` of `TaskModel`.
+
+    Args:
+        num_layers: int >= 1. Number of vectors per token.
+        dim: int >= 1. Width of the vectors.
+        num_mixes, dropout, layer_norm, l2, top_only, average: see `Elmo`.
+
+    Returns:
+        See `Elmo`.
+
+    Raises:
+        ValueError: an argument is out of range, or the layer is called with texts alone.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        dim: int,
+        num_mixes: int = 1,
+        dropout: float = 0.5,
+        layer_norm: bool = False,
+        l2: float = 0.0,
+        top_only: bool = False,
+        average: bool = False,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_int(num_layers, "num_layers", least=1)
+        check_int(dim, "dim", least=1)
+        check_mixes(num_mixes, dropout, top_only, average)
+        self._shape = (num_layers, dim)
+        self._create_mixes(num_mixes, dropout, layer_norm, l2, top_only, average)
+
+    @property
+    def num_layers(self) -> int:
+        return self._shape[0]
+
+    @property
+    def dim(self) -> int:
+        return self._shape[1]
+
+    def call(self, inputs, lengths=None, training=False):
+        raise ValueError(
+            "This model mixes vectors from a file, and cannot compute them: pass them as `layers`."
+        )
+
+    def get_config(self):
+        return {**super().get_config(), "num_layers": self.num_layers, "dim": self.dim}

@@ -1,0 +1,124 @@
+"""Task models that read vectors of a file in place of a biLM."""
+
+import json
+
+import h5py
+import numpy as np
+import pytest
+
+from elmo_tf import Elmo
+from elmo_tf.models.layer_mixes import VectorMix
+from elmo_tf.saved_models.exporting.task_exporting import export_task
+from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
+from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks.sweeping import sweep_task
+from elmo_tf.trainers.tasks.training import train_task
+from elmo_tf.trainers.tasks.workdir import load_model
+from task_files import FILES, SMALL
+
+pytestmark = pytest.mark.usefixtures("eager_module")
+
+
+def write_vectors(path, texts, num_layers=3, dim=7):
+    """A file in AllenNLP's layout: each token has random vectors, which its sentence changes."""
+    texts = sorted({" ".join(text) for text in texts})
+    with h5py.File(path, "w") as file:
+        for number, text in enumerate(texts):
+            rng = np.random.default_rng(number)
+            shape = (num_layers, len(text.split()), dim)
+            file[str(number)] = rng.normal(size=shape).astype(np.float32)
+        index = json.dumps({text: str(number) for number, text in enumerate(texts)})
+        file.create_dataset("sentence_to_index", (1,), h5py.string_dtype(), index)
+    return path
+
+
+def sentences(columns):
+    blocks = columns.strip().split("\n\n")
+    return [[line.split()[0] for line in block.splitlines()] for block in blocks]
+
+
+@pytest.fixture(scope="module")
+def trained(files, tmp_path_factory):
+    """A tagger whose only input is a file of vectors."""
+    folder = tmp_path_factory.mktemp("vectors")
+    file = write_vectors(folder / "old.hdf5", sentences(FILES["ner"][1]))
+    settings = {**SMALL, "word_dim": 0, "characters": False, "units": 20, "epochs": 40}
+    config = TaskConfig(
+        "ner",
+        files["ner"],
+        files["ner"],
+        folder / "ner",
+        vectors=f"old={file}",
+        **{**settings, "elmo_dropout": 0.0, "patience": 40, "cache": folder / "cache"},
+    )
+    return config, train_task(config)
+
+
+def test_labels_are_learnt_from_the_vectors_alone(trained):
+    _, record = trained
+
+    assert record["best"]["score"] == 1
+    assert record["settings"]["vectors"].endswith("old.hdf5")
+
+
+def test_evaluation_reads_the_vectors_of_the_training_or_others(trained, files, tmp_path):
+    config, _ = trained
+    others = write_vectors(tmp_path / "new.hdf5", [["Anna", "sings"]])
+    (tmp_path / "new.conll").write_text("Anna B-PER\nsings O\n")
+
+    scores = evaluate_task(config.workdir, [files["ner"]])
+    number = predict_task(
+        config.workdir, tmp_path / "new.conll", tmp_path / "out.conll", vectors=others
+    )
+
+    assert scores["f1"] == 1
+    assert number == 1
+    with pytest.raises(ValueError, match=r"old\.hdf5 has no vectors of the sentence 'Anna sings'"):
+        evaluate_task(config.workdir, [tmp_path / "new.conll"])
+
+
+def test_a_model_with_a_bilm_refuses_vectors(ner, files, trained):
+    with pytest.raises(ValueError, match="only for models that were trained on vectors"):
+        evaluate_task(ner[0], [files["ner"]], vectors=trained[0].vectors)
+
+
+def test_such_a_model_cannot_be_exported(trained, tmp_path):
+    model, _ = load_model(trained[0].workdir)
+
+    with pytest.raises(ValueError, match="reads vectors of a file"):
+        export_task(model, tmp_path)
+    with pytest.raises(ValueError, match="pass them as `layers`"):
+        model(["Anna sings"])
+
+
+def test_elmo_and_vectors_exclude_each_other(trained):
+    with pytest.raises(ValueError, match="`elmo` and `vectors` exclude each other"):
+        TaskConfig("ner", "a", "b", "c", elmo="small-en", vectors=trained[0].vectors)
+
+
+def test_a_sweep_has_the_vectors_beside_elmo(trained, files, checkpoint_directory, tmp_path):
+    settings = {**SMALL, "epochs": 1, "cache_gb": 0, "elmo": checkpoint_directory}
+    config = TaskConfig("ner", files["ner"], files["ner"], tmp_path, **settings)
+
+    found = sweep_task(config, [1.0], 1, {"old": trained[0].vectors})
+
+    assert [(run["elmo"], run["vectors"]) for run in found["runs"]] == [
+        *((False, None), (True, None), (False, "old")),
+    ]
+    (row,) = found["summary"]
+    assert row["vectors"]["old"]["mean"] == found["runs"][2]["score"]
+    assert row["with"]["mean"] == found["runs"][1]["score"]
+
+
+def test_the_mix_is_that_of_elmo(bilm):
+    elmo = Elmo(bilm, num_mixes=2)
+    mix = VectorMix(elmo.num_layers, elmo.dim, num_mixes=2)
+    for layer in (elmo, mix):
+        layer.build()
+    mix.mixes[1].set_weights([np.array([0.3, -2, 1], np.float32), np.float32(1.5)])
+    elmo.mixes[1].set_weights(mix.mixes[1].get_weights())
+    layers = np.random.default_rng(0).normal(size=(2, 3, 5, elmo.dim)).astype(np.float32)
+    mask = np.array([[True] * 5, [True] * 2 + [False] * 3])
+
+    for ours, theirs in zip(mix.of_layers(layers, mask), elmo.of_layers(layers, mask), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
