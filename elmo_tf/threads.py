@@ -33,6 +33,22 @@ def one_thread_per_operation() -> bool:
     return True
 
 
+def limit_threads(num_threads: int) -> bool:
+    """Limits TensorFlow to some threads, for several processes on one machine.
+
+    Args:
+        num_threads: int >= 1. Operations that run in parallel, each in one thread.
+
+    Returns:
+        See `one_thread_per_operation`.
+    """
+    try:
+        tf.config.threading.set_inter_op_parallelism_threads(num_threads)
+    except RuntimeError:
+        return False
+    return one_thread_per_operation()
+
+
 def share_cores_for_embedding() -> bool:
     """Calls `one_thread_per_operation` if the two directions of a biLM keep all cores busy.
 

@@ -1,4 +1,4 @@
-"""Text files ─► Parquet shards of vectors, on many machines with Apache Beam."""
+"""Text files ─► Parquet shards of vectors, on many machines with Ray or Apache Beam."""
 
 from elmo_tf.lazy import lazy_names
 
@@ -6,6 +6,7 @@ _HOMES = {
     "EmbeddingHandler": "elmo_tf.pipelines.model_handler",
     "KeyedEmbeddingHandler": "elmo_tf.pipelines.model_handler",
     "embed_files": "elmo_tf.pipelines.embedding_pipeline",
+    "embed_with_ray": "elmo_tf.pipelines.ray_job",
     "run_embedding_pipeline": "elmo_tf.pipelines.embedding_pipeline",
 }
 

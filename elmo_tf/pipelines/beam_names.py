@@ -12,7 +12,6 @@ except ModuleNotFoundError as error:
 from apache_beam.io.filesystem import CompressionTypes
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.io.parquetio import WriteToParquet
-from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.ml.inference.base import (
     KeyedModelHandler,
     ModelHandler,
@@ -25,8 +24,6 @@ __all__ = [
     "CompressionTypes",
     "FileSystems",
     "KeyedModelHandler",
-    "Metrics",
-    "MetricsFilter",
     "ModelHandler",
     "PipelineOptions",
     "PredictionResult",

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -10,8 +11,6 @@ from elmo_tf.embedding.outputs.parquet_output import ParquetOutput, parquet_row,
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.pipelines.beam_names import (
     FileSystems,
-    Metrics,
-    MetricsFilter,
     PipelineOptions,
     PredictionResult,
     RunInference,
@@ -20,15 +19,16 @@ from elmo_tf.pipelines.beam_names import (
 )
 from elmo_tf.pipelines.local_copies import is_remote, local_file, matching_paths
 from elmo_tf.pipelines.model_handler import EmbeddingHandler, KeyedEmbeddingHandler
-from elmo_tf.text.data_warnings import is_utf_8
+from elmo_tf.pipelines.shards import (
+    COUNTS,
+    ROW_GROUP,
+    check_shards,
+    count_into,
+    new_counts,
+)
+from elmo_tf.progress import progress_over
 from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader
 from elmo_tf.text.sentences import encode
-
-METRICS = "elmo_tf"
-COUNTERS = ("sentences", "tokens", "empty", "invalid")
-
-# Bytes per row group, which readers load as a unit.
-_ROW_GROUP = 2**24
 
 # File, number (from 0) and text of a sentence. Bytes, because the coders of Beam reject lone
 # surrogates.
@@ -51,7 +51,10 @@ def run_embedding_pipeline(
     overwrite: bool = False,
     pool: str = "none",
 ) -> dict[str, int]:
-    """Embeds text files with Apache Beam, and waits for the result.
+    """Embeds text files with Apache Beam, waits for the result, and checks it.
+
+    Reads the text on this machine too, to count its sentences: some runners lose rows without an
+    error.
 
     Args:
         model, layers, precision, batch_tokens: see `EmbeddingHandler`.
@@ -62,22 +65,26 @@ def run_embedding_pipeline(
 
     Returns:
         The number of `sentences`, `tokens`, `empty` sentences (no tokens) and `invalid` sentences
-        (not valid UTF-8). Zeros if the runner does not support counters.
+        (not valid UTF-8).
 
     Raises:
         ImportError: apache-beam or pyarrow is missing.
         FileNotFoundError, FileExistsError, IsADirectoryError, ValueError: see `embed_files`
             and `EmbeddingHandler`.
         RuntimeError: a worker failed; the message contains its error. The default runner raises
-            the error itself, such as `FileNotFoundError` for a missing checkpoint.
+            the error itself, such as `FileNotFoundError` for a missing checkpoint. Or the shards
+            do not have every sentence exactly once.
     """
     handler = EmbeddingHandler(model, layers, precision, batch_tokens)
     options = OutputOptions(dtype, compression, forget_sentences, pool=pool)
     pipeline = beam.Pipeline(options=PipelineOptions(list(pipeline_args)))
     embed_files(pipeline, pattern, output, handler, options, format, token_column, overwrite)
-    result = pipeline.run()
-    result.wait_until_finish()
-    return _counts(result)
+    counts = _counts(pattern, format, token_column)
+    pipeline.run().wait_until_finish()
+    shards = matching_paths(f"{os.fspath(output).rstrip('/')}/part-*.parquet")
+    expected = {path: count["sentences"] for path, count in counts.items()}
+    check_shards(map(_opened, shards), expected)
+    return {name: sum(count[name] for count in counts.values()) for name in COUNTS}
 
 
 def embed_files(
@@ -139,14 +146,14 @@ def embed_files(
             schema,
             codec=options.compression,
             file_name_suffix=".parquet",
-            row_group_buffer_size=_ROW_GROUP,
+            row_group_buffer_size=ROW_GROUP,
             record_batch_size=1,  # rows vary in size, so only the bytes limit a row group
         )
     )
 
 
 class _ReadSentences(beam.DoFn):
-    """The path of a file → its sentences, each with its place; updates the counters.
+    """The path of a file → its sentences, each with its place.
 
     Args:
         format, token_column: see `sentence_reader`.
@@ -155,24 +162,17 @@ class _ReadSentences(beam.DoFn):
     def __init__(self, format: str | None, token_column: int | None):
         self._format = format
         self._token_column = token_column
-        self._counters = {name: Metrics.counter(METRICS, name) for name in COUNTERS}
 
     def process(self, path: str) -> Iterator[tuple[_Place, list[bytes]]]:
-        format = self._format or format_of(path)
-        with local_file(path) as copy, _naming_original(path, copy):
-            read = sentence_reader(copy, format, self._token_column)
-            for number, sentence in enumerate(read()):
-                self._count(sentence)
-                place = path, number, encode(sentence.text)
-                yield place, [encode(token) for token in sentence.tokens]
+        for number, sentence in enumerate(_sentences(path, self._format, self._token_column)):
+            place = path, number, encode(sentence.text)
+            yield place, [encode(token) for token in sentence.tokens]
 
-    def _count(self, sentence: Sentence) -> None:
-        self._counters["sentences"].inc()
-        self._counters["tokens"].inc(len(sentence.tokens))
-        if not sentence.tokens:
-            self._counters["empty"].inc()
-        if not is_utf_8(sentence.text):
-            self._counters["invalid"].inc()
+
+def _sentences(path: str, format: str | None, token_column: int | None) -> Iterator[Sentence]:
+    """The sentences of a file on any filesystem of Beam."""
+    with local_file(path) as copy, _naming_original(path, copy):
+        yield from sentence_reader(copy, format or format_of(path), token_column)()
 
 
 def _row(embedded: tuple[_Place, PredictionResult], options: OutputOptions) -> dict[str, Any]:
@@ -235,9 +235,15 @@ def _make_room(output: str, overwrite: bool) -> None:
         FileSystems.delete(old)
 
 
-def _counts(result: Any) -> dict[str, int]:
-    counts = dict.fromkeys(COUNTERS, 0)
-    for counter in result.metrics().query(MetricsFilter().with_namespace(METRICS))["counters"]:
-        if counter.key.metric.name in counts:
-            counts[counter.key.metric.name] += counter.result
+def _counts(pattern: str, format: str | None, token_column: int | None) -> dict[str, Counter[str]]:
+    """The counts of each file."""
+    paths = _texts(pattern)
+    counts = {path: new_counts() for path in paths}
+    for path in progress_over(paths, len(paths), "counting", "files"):
+        for sentence in _sentences(path, format, token_column):
+            count_into(counts[path], sentence)
     return counts
+
+
+def _opened(path: str) -> Any:
+    return FileSystems.open(path) if is_remote(path) else path

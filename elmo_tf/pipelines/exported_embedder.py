@@ -1,13 +1,15 @@
-"""Exported model ─► vectors of many sentences, like `Embedder` for a checkpoint."""
+"""Checkpoint or exported model ─► vectors of many sentences."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from elmo_tf.config_checks import check_choice
+from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LAYERS
 from elmo_tf.saved_models.folders import versions_in
 from elmo_tf.saved_models.operations import register_operations
@@ -22,6 +24,42 @@ def exported_version(path: str | os.PathLike) -> Path | None:
         return path
     versions = versions_in(path)
     return versions[max(versions)] if versions else None
+
+
+def load_embedder(
+    model: Any, layers: str = "all", precision: str = "float32", batch_tokens: int = 4096
+) -> "Embedder | ExportedEmbedder":
+    """Loads a checkpoint or an exported model, to embed sentences.
+
+    Args:
+        model: an argument of `load_bilm`, or the folder of an exported model (one version, or all
+            versions for the newest).
+        layers, batch_tokens: see `Embedder`.
+        precision: see `Embedder`. Must be "float32" for an exported model.
+
+    Raises:
+        ValueError: an argument is not allowed.
+        FileNotFoundError: the model is missing.
+    """
+    version = None if isinstance(model, tuple | list) else checked_version(model, precision)
+    if version is not None:
+        return ExportedEmbedder(version, layers, batch_tokens)
+    return Embedder(model, layers, precision, batch_tokens)
+
+
+def checked_version(path: str | os.PathLike, precision: str) -> Path | None:
+    """The result of `exported_version`.
+
+    Raises:
+        ValueError: there is an exported model, and `precision` is not "float32".
+    """
+    version = exported_version(path)
+    if version is not None and precision != "float32":
+        raise ValueError(
+            f"{version} is an exported model, whose precision was chosen at export. "
+            f"Received: precision={precision!r}. Omit it, or pass the checkpoint."
+        )
+    return version
 
 
 class ExportedEmbedder:

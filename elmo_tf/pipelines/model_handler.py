@@ -11,7 +11,7 @@ from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LAYERS
 from elmo_tf.pipelines.beam_names import KeyedModelHandler, ModelHandler, PredictionResult
-from elmo_tf.pipelines.exported_embedder import ExportedEmbedder, exported_version
+from elmo_tf.pipelines.exported_embedder import ExportedEmbedder, checked_version, load_embedder
 from elmo_tf.pipelines.local_copies import is_remote, local_tree
 from elmo_tf.precision import PRECISIONS
 
@@ -79,7 +79,7 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
         self._precision = precision
         self._batch_tokens = batch_tokens
         if not is_pair and not is_remote(self._model):
-            self._exported_version(self._model)
+            checked_version(self._model, self._precision)
 
     def load_model(self) -> SentenceModel:
         if isinstance(self._model, tuple):
@@ -126,19 +126,8 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
         self._model = model_path or self._model
 
     def _load(self, path: Any) -> SentenceModel:
-        version = None if isinstance(path, tuple) else self._exported_version(path)
-        if version is not None:
-            return SentenceModel(ExportedEmbedder(version, self._layers, self._batch_tokens))
-        return SentenceModel(Embedder(path, self._layers, self._precision, self._batch_tokens))
-
-    def _exported_version(self, path: str) -> Any:
-        version = exported_version(path)
-        if version is not None and self._precision != "float32":
-            raise ValueError(
-                f"{version} is an exported model, whose precision was chosen at export. "
-                f"Received: precision={self._precision!r}. Omit it, or pass the checkpoint."
-            )
-        return version
+        how = self._layers, self._precision, self._batch_tokens
+        return SentenceModel(load_embedder(path, *how))
 
 
 class KeyedEmbeddingHandler(KeyedModelHandler):

@@ -12,7 +12,7 @@ from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
 from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.tokenizers import Tokenizer
-from elmo_tf.text.vocabulary import read_lines
+from elmo_tf.text.vocabulary import TextSource, read_lines
 
 FORMATS = ("text", "conll", "conllu")
 _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
@@ -69,15 +69,21 @@ def sentence_reader(
             raise ValueError(f"`token_column` requires a CoNLL file; {os.fspath(path)} is text.")
         if tokenizer is not None:
             return lambda: _tokenized_sentences(path, tokenizer)
-        return lambda: _text_sentences(path)
+        return lambda: text_sentences(path)
     if tokenizer is not None:
         raise ValueError(f"`tokenizer` requires text; the tokens of {os.fspath(path)} are given.")
     number = token_column or TOKEN_COLUMNS[format]
     return lambda: _conll_sentences(path, format, number)
 
 
-def _text_sentences(path: str | os.PathLike) -> Iterator[Sentence]:
-    for line in read_lines(path):
+def text_sentences(source: TextSource, first: int = 0) -> Iterator[Sentence]:
+    """Yields a sentence per line; see `read_lines`.
+
+    Args:
+        source: the text, or a part of it.
+        first: number of the first line, from 0, for the messages of errors.
+    """
+    for line in read_lines(source, first + 1):
         tokens = line.split()
         yield Sentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
 

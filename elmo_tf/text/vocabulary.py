@@ -149,7 +149,7 @@ class Vocabulary:
         return self._table.table
 
 
-def read_lines(source: TextSource) -> Iterator[str]:
+def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
     """Yields the lines of a text, split at newlines only. All readers of text use this function.
 
     Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). A byte order mark is removed.
@@ -157,6 +157,7 @@ def read_lines(source: TextSource) -> Iterator[str]:
     Args:
         source: a file, decompressed if its name ends in `.gz`; or a binary stream, which stays
             open.
+        first: number of the first line, above 1 for a part of a text. Defaults to 1.
 
     Raises:
         ValueError: a `.gz` file is damaged, or a carriage return alone separates two tokens.
@@ -165,7 +166,7 @@ def read_lines(source: TextSource) -> Iterator[str]:
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
     try:
         with _opened(source) as lines:
-            for number, line in enumerate(lines, start=1):
+            for number, line in enumerate(lines, start=first):
                 line = line.decode("utf-8", "surrogateescape")
                 if number == 1:
                     # TensorFlow's reader drops carriage returns, also before a byte order mark.

@@ -7,7 +7,9 @@ import sys
 import apache_beam as beam
 import numpy as np
 import pyarrow.dataset
+import pyarrow.parquet as pq
 import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from elmo_tf import Embedder
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
@@ -206,3 +208,29 @@ def test_without_beam_its_names_tell_what_brings_it(monkeypatch):
 
     with pytest.raises(ImportError, match=r"needs apache-beam: pip install 'elmo_tf\[beam\]'"):
         importlib.import_module("elmo_tf.pipelines.local_copies")
+
+
+class LosingRunner(FnApiRunner):
+    """A runner that ends without an error but loses the last row, as some runners do."""
+
+    def run_pipeline(self, pipeline, options):
+        result = super().run_pipeline(pipeline, options)
+        shard = sorted(self.output.glob("*.parquet"))[-1]
+        table = pq.read_table(shard)
+        pq.write_table(table.slice(0, len(table) - 1), shard)
+        return result
+
+
+def test_a_runner_that_loses_rows_is_noticed(texts, checkpoint_directory, tmp_path, monkeypatch):
+    monkeypatch.setattr(LosingRunner, "output", tmp_path / "out", raising=False)
+    name = f"{LosingRunner.__module__}.{LosingRunner.__name__}"
+    monkeypatch.setitem(sys.modules, LosingRunner.__module__, sys.modules[__name__])
+
+    with pytest.raises(RuntimeError, match=r"lacks 1 of \d sentences, the first at line"):
+        run_embedding_pipeline(
+            checkpoint_directory,
+            f"{texts}/*",
+            tmp_path / "out",
+            layers="top",
+            pipeline_args=[f"--runner={name}"],
+        )

@@ -1,0 +1,284 @@
+"""Text files ─► Parquet shards with Ray Data: `elmo-tf embed --cluster` on many machines."""
+
+import functools
+import json
+import logging as std_logging
+import os
+import pickle
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from absl import logging
+
+from elmo_tf import __version__
+from elmo_tf.config_checks import check_int
+from elmo_tf.embedding.outputs.parquet_output import ParquetOutput, parquet_row, parquet_schema
+from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.extras import require_extra
+from elmo_tf.files import atomic_file, refuse_directory
+from elmo_tf.pipelines.exported_embedder import load_embedder
+from elmo_tf.pipelines.shards import (
+    COUNTS,
+    check_shards,
+    count_into,
+    new_counts,
+    note_of,
+    write_shard,
+)
+from elmo_tf.pipelines.text_parts import PART_BYTES, TextPart, parts_of, sentences_of
+from elmo_tf.progress import progress, progress_over
+from elmo_tf.text.corpus import text_files
+from elmo_tf.text.sentence_files import sentence_reader
+from elmo_tf.threads import limit_threads
+
+_JOB_FILE = "_job.json"  # readers of Parquet folders skip names that begin with "_"
+_LOCAL = "local"
+
+
+def embed_with_ray(
+    model: Any,
+    pattern: str | os.PathLike,
+    output: str | os.PathLike,
+    layers: str = "all",
+    precision: str = "float32",
+    batch_tokens: int = 4096,
+    options: OutputOptions | None = None,
+    format: str | None = None,
+    token_column: int | None = None,
+    overwrite: bool = False,
+    address: str = "auto",
+    num_workers: int | None = None,
+    cpus_per_worker: int = 1,
+    part_bytes: int = PART_BYTES,
+) -> dict[str, int]:
+    """Embeds text files on a Ray cluster, and checks that no sentence is lost.
+
+    Files are divided into parts at line ends, so that several workers share a large file. Each part
+    becomes a shard, which appears when it is complete. Call it again after an interruption to write
+    the missing shards only. If a worker or a node fails, Ray computes its parts elsewhere.
+
+    Args:
+        model: a checkpoint or an exported model, see `load_embedder`. All nodes must be able to
+            read it, the text and the output under the same paths.
+        pattern: the text files, see `text_files`; `.gz` is unpacked.
+        output: the folder of the shards `part-00000-of-00040.parquet`, with the columns of
+            `parquet_schema`. `(file, line)` is the key of a row.
+        layers, precision, batch_tokens: see `Embedder`.
+        options: see `OutputOptions`. None is `OutputOptions()`.
+        format, token_column: see `sentence_reader`.
+        overwrite: whether to delete the shards of another job in `output`.
+        address: of the cluster: "auto" for the one of this machine, "local" to start one on this
+            machine for this job, or `ray://HOST:10001`. Ignored if Ray is initialized already.
+        num_workers: int >= 1 or None. Maximum number of workers; None for as many as there is room
+            for. Each loads the model once.
+        cpus_per_worker: int >= 1. Cores per worker.
+        part_bytes: int >= 1. Size of a part; a worker repeats at most one part after a failure.
+
+    Returns:
+        The number of `sentences`, `tokens`, `empty` sentences (no tokens) and `invalid` sentences
+        (not valid UTF-8), of all shards.
+
+    Raises:
+        MissingExtraError: Ray or pyarrow is not installed.
+        ConnectionError: there is no cluster at the address.
+        FileNotFoundError, IsADirectoryError: no file matches, or the model is missing.
+        FileExistsError: `output` has shards of another job and `overwrite` is False, or other
+            files.
+        ValueError: a text file is damaged (the message names it), or an argument is wrong.
+        RuntimeError: the shards do not have every sentence exactly once.
+    """
+    require_extra("pyarrow", "ray", "A job on a cluster")
+    ray = require_extra("ray", "ray", "A job on a cluster")
+    require_extra("ray.data", "ray", "A job on a cluster")
+    check_int(cpus_per_worker, "cpus_per_worker", least=1)
+    check_int(part_bytes, "part_bytes", least=1)
+    if num_workers is not None:
+        check_int(num_workers, "num_workers", least=1)
+    options = options or OutputOptions()
+    ParquetOutput.check(options)
+    files = [os.path.abspath(file) for file in text_files([pattern])]
+    for file in files:
+        sentence_reader(file, format, token_column)  # checks its arguments only
+    worker = {
+        "model": _absolute(model),
+        "layers": layers,
+        "precision": precision,
+        "batch_tokens": batch_tokens,
+        "options": options,
+        "format": format,
+        "token_column": token_column,
+    }
+    folder = Path(os.path.abspath(output))
+    _prepare(folder, _settings(worker, files, part_bytes), overwrite)
+    parts = _divided(files, format, token_column, part_bytes)
+    shards = {folder / _shard_name(i, len(parts)): part for i, part in enumerate(parts)}
+    missing = {path: part for path, part in shards.items() if not _is_complete(path, part)}
+    if len(missing) < len(shards):
+        logging.info("%s of %s shards are complete.", len(shards) - len(missing), len(shards))
+    if missing:
+        _connect(ray, address)
+        _embed(ray, missing, worker, num_workers, cpus_per_worker)
+    expected = dict.fromkeys(files, 0)
+    for part in parts:
+        expected[part.file] += part.sentences
+    check_shards(map(os.fspath, shards), expected)
+    notes = [note_of(path) for path in shards]
+    return {name: sum(note[name] for note in notes) for name in COUNTS}
+
+
+def _absolute(model: Any) -> Any:
+    if isinstance(model, tuple | list):
+        return tuple(map(_absolute, model))
+    return os.path.abspath(model) if os.path.exists(model) else os.fspath(model)
+
+
+def _settings(worker: Mapping[str, Any], files: list[str], part_bytes: int) -> dict[str, Any]:
+    """Everything that the shards depend on."""
+    states = [os.stat(file) for file in files]
+    return {
+        "version of elmo_tf": __version__,
+        **worker,
+        "options": vars(worker["options"]),
+        "files": [
+            [file, state.st_size, state.st_mtime_ns]
+            for file, state in zip(files, states, strict=True)
+        ],
+        "part_bytes": part_bytes,
+    }
+
+
+def _prepare(folder: Path, settings: dict[str, Any], overwrite: bool) -> None:
+    """Creates the folder of the job, and removes the shards of another job or refuses them."""
+    job_file = folder / _JOB_FILE
+    settings = json.loads(json.dumps(settings))  # as they are read from the file
+    if job_file.is_file():
+        found = json.loads(job_file.read_bytes())
+        if found == settings:
+            return
+        if not overwrite:
+            others = [name for name, value in settings.items() if found.get(name) != value]
+            raise FileExistsError(
+                f"{folder} has the shards of another job, with a different {', '.join(others)}. "
+                "Choose another folder, or replace them (overwrite=True, --overwrite)."
+            )
+    else:
+        refuse_directory(folder, overwrite, known=["part-*.parquet"])
+    folder.mkdir(parents=True, exist_ok=True)
+    for shard in folder.glob("part-*.parquet"):
+        shard.unlink()
+    with atomic_file(job_file) as part:
+        part.write_text(json.dumps(settings, indent=1), encoding="utf-8")
+
+
+def _connect(ray: Any, address: str) -> None:
+    if ray.is_initialized():
+        return
+    options = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+    if address == _LOCAL:
+        ray.init(address="local", **options)
+        return
+    del options["include_dashboard"]
+    try:
+        ray.init(address=address, **options)
+    except ConnectionError as error:
+        raise ConnectionError(
+            f"There is no Ray cluster at {address!r}: {error} Start one with: ray start --head, or "
+            "pass the address 'local' to use this machine alone."
+        ) from None
+
+
+def _divided(
+    files: list[str], format: str | None, token_column: int | None, part_bytes: int
+) -> list[TextPart]:
+    parts = []
+    for file in progress_over(files, len(files), "counting", "files"):
+        parts += parts_of(file, format, token_column, part_bytes)
+    return parts
+
+
+def _shard_name(number: int, total: int) -> str:
+    return f"part-{number:05d}-of-{total:05d}.parquet"
+
+
+def _is_complete(path: Path, part: TextPart) -> bool:
+    note = note_of(path)
+    return note is not None and note["rows"] == part.sentences
+
+
+def _embed(
+    ray: Any,
+    missing: Mapping[Path, TextPart],
+    worker: Mapping[str, Any],
+    num_workers: int | None,
+    cpus_per_worker: int,
+) -> None:
+    std_logging.getLogger("ray.data").setLevel(std_logging.ERROR)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    num_sentences = sum(part.sentences for part in missing.values())
+    most = num_workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // cpus_per_worker)
+    # JSON: Ray would make columns of mixed types of a tuple.
+    items = [{"path": os.fspath(path), "part": json.dumps(part)} for path, part in missing.items()]
+    written = ray.data.from_items(items, override_num_blocks=len(items)).map(
+        _ShardWriter,
+        fn_constructor_kwargs={"num_cpus": cpus_per_worker, **worker},
+        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(most, len(items))),
+        num_cpus=cpus_per_worker,
+    )
+    with progress(num_sentences, "embedding", "sentences") as meter:
+        for row in written.iter_rows():
+            if row["error"]:
+                raise pickle.loads(row["error"])
+            meter.update(row["sentences"])
+
+
+class _ShardWriter:
+    """A worker, which loads the model once and writes shards.
+
+    Args:
+        num_cpus: int. Cores of the worker.
+        model, layers, precision, batch_tokens: see `load_embedder`.
+        options: see `OutputOptions`.
+        format, token_column: see `sentence_reader`.
+    """
+
+    def __init__(
+        self,
+        num_cpus: int,
+        model: Any,
+        layers: str,
+        precision: str,
+        batch_tokens: int,
+        options: OutputOptions,
+        format: str | None,
+        token_column: int | None,
+    ):
+        limit_threads(num_cpus)
+        self._model = model, layers, precision, batch_tokens
+        self._options = options
+        self._columns = format, token_column
+        self._schema = parquet_schema(options.dtype, not options.forget_sentences, with_file=True)
+
+    @functools.cached_property
+    def _embedder(self) -> Any:
+        return load_embedder(*self._model)
+
+    def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
+        part = TextPart(*json.loads(item["part"]))
+        note = new_counts()
+        rows = self._rows(part, note)
+        try:
+            write_shard(Path(item["path"]), rows, self._schema, self._options.compression, note)
+        except (ValueError, OSError) as error:
+            # Of a file, which another attempt would not mend. Ray would hide it in one of its own.
+            return {"sentences": 0, "error": pickle.dumps(error)}
+        return {"sentences": note["sentences"], "error": b""}
+
+    def _rows(self, part: TextPart, note: Counter[str]) -> Iterator[dict[str, Any]]:
+        sentences = list(sentences_of(part, *self._columns))
+        vectors = self._embedder.embed([sentence.tokens for sentence in sentences])
+        for number, (sentence, array) in enumerate(zip(sentences, vectors, strict=True)):
+            count_into(note, sentence)
+            row = parquet_row(part.first + number, sentence, array, self._options)
+            yield {"file": part.file, **row}

@@ -1,0 +1,111 @@
+"""Text files ─► parts of at most some hundred kilobytes, each for one worker and one shard."""
+
+import io
+import os
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader, text_sentences
+from elmo_tf.text.vocabulary import is_packed
+
+PART_BYTES = 2**18
+
+
+class TextPart(NamedTuple):
+    """Consecutive sentences of a file.
+
+    file: the path.
+    start, end: the bytes of the part; both None for a complete file.
+    first: number of the first sentence in the file, from 0.
+    sentences: number of sentences.
+    """
+
+    file: str
+    start: int | None
+    end: int | None
+    first: int
+    sentences: int
+
+
+def parts_of(
+    path: str | os.PathLike,
+    format: str | None = None,
+    token_column: int | None = None,
+    part_bytes: int = PART_BYTES,
+) -> list[TextPart]:
+    """Divides a file into parts, and counts their sentences.
+
+    Text is divided at line ends. Packed files and columns are one part.
+
+    Args:
+        path: the file.
+        format, token_column: see `sentence_reader`.
+        part_bytes: int >= 1. Size of a part; its last line may exceed it.
+
+    Returns:
+        The parts in their order; none for an empty file.
+
+    Raises:
+        ValueError: the file is damaged; the message names it.
+        OSError: the file cannot be read.
+    """
+    path = os.fspath(path)
+    if (format or format_of(path)) == "text" and not is_packed(path):
+        return list(_text_parts(path, part_bytes))
+    count = sum(1 for _ in sentence_reader(path, format, token_column)())
+    return [TextPart(path, None, None, 0, count)] if count else []
+
+
+def _text_parts(path: str, part_bytes: int) -> Iterator[TextPart]:
+    first = start = 0
+    with open(path, "rb") as file:
+        while chunk := file.read(part_bytes):
+            chunk += file.readline()
+            count = chunk.count(b"\n") + (not chunk.endswith(b"\n"))
+            yield TextPart(path, start, start + len(chunk), first, count)
+            first, start = first + count, start + len(chunk)
+
+
+def sentences_of(
+    part: TextPart, format: str | None = None, token_column: int | None = None
+) -> Iterator[Sentence]:
+    """Yields the sentences of a part.
+
+    Raises:
+        ValueError: the file is damaged, or has changed since it was divided; the message names it.
+        OSError: the file cannot be read.
+    """
+    sentences = (
+        sentence_reader(part.file, format, token_column)()
+        if part.start is None
+        else text_sentences(_bytes_of(part), part.first)
+    )
+    number = 0
+    for number, sentence in enumerate(sentences, start=1):  # noqa: B007 - counts them
+        yield sentence
+    if number != part.sentences:
+        raise _changed(part)
+
+
+class _NamedBytes(io.BytesIO):
+    """Bytes of a file, whose name is in errors."""
+
+    def __init__(self, content: bytes, name: str):
+        super().__init__(content)
+        self.name = name
+
+
+def _bytes_of(part: TextPart) -> _NamedBytes:
+    with open(part.file, "rb") as file:
+        file.seek(part.start)
+        content = file.read(part.end - part.start)
+    if len(content) < part.end - part.start:
+        raise _changed(part)
+    return _NamedBytes(content, part.file)
+
+
+def _changed(part: TextPart) -> ValueError:
+    return ValueError(
+        f"{part.file} has changed since the job began. Start again with another output folder, or "
+        "replace it (overwrite=True, --overwrite)."
+    )

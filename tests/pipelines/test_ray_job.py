@@ -1,0 +1,134 @@
+"""Jobs on a Ray cluster of several nodes on this machine."""
+
+import os
+import threading
+import time
+
+import numpy as np
+import pyarrow.dataset
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.pipelines import embed_with_ray
+from elmo_tf.text.sentence_files import sentence_reader
+
+pytestmark = [pytest.mark.more, pytest.mark.filterwarnings("ignore")]  # those of Ray
+
+ray = pytest.importorskip("ray")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Three nodes; the first, where the job is started, has no core for workers."""
+    from ray.cluster_utils import Cluster
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_DATA_DISABLE_PROGRESS_BARS", "1")
+        nodes = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+        nodes.add_node(num_cpus=1)
+        ray.init(address=nodes.address, logging_level="ERROR", log_to_driver=False)
+        yield nodes
+        ray.shutdown()
+        nodes.shutdown()
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Four files, one of which has more than half of the sentences."""
+    folder = tmp_path_factory.mktemp("texts")
+    rng = np.random.default_rng(0)
+    words = ["the", "cat", "sat", "서울", "on"]
+    for name, number in {"a": 3, "b": 400, "c": 150, "d": 100}.items():
+        lines = [" ".join(rng.choice(words, rng.integers(9))) for _ in range(number)]
+        (folder / f"{name}.txt").write_bytes("\n".join(lines).encode() + b"\n\xff a\n")
+    return folder
+
+
+def read(folder):
+    rows = pyarrow.dataset.dataset(folder).to_table().to_pylist()
+    found = {(os.path.basename(row["file"]), row["line"]): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def check_rows(folder, texts, bilm):
+    """Every sentence is there once, with the vectors of an `Embedder`."""
+    rows = read(folder)
+    expected = {
+        (path.name, number): sentence
+        for path in texts.iterdir()
+        for number, sentence in enumerate(sentence_reader(path)())
+    }
+    assert rows.keys() == expected.keys()
+    sentences = {place: expected[place].tokens for place in expected}
+    arrays = Embedder(bilm, layers="top").embed(sentences.values())
+    for place, array in zip(sentences, arrays, strict=True):
+        found = np.array(rows[place]["vectors"], np.float32).reshape(rows[place]["shape"])
+        np.testing.assert_allclose(found, array, atol=1e-5)
+
+
+def test_a_lost_node_costs_no_sentence(cluster, texts, checkpoint_directory, bilm, tmp_path):
+    node = cluster.add_node(num_cpus=1)
+    output = tmp_path / "out"
+
+    def lose_node():
+        while len(list(output.glob("part-*"))) < 3:
+            time.sleep(0.05)
+        cluster.remove_node(node, allow_graceful=False)
+
+    thread = threading.Thread(target=lose_node)
+    thread.start()
+    counts = embed_with_ray(
+        checkpoint_directory, texts / "*", output, layers="top", part_bytes=300, batch_tokens=256
+    )
+    thread.join()
+
+    assert counts["sentences"] == 657
+    assert counts["invalid"] == 4
+    assert len(list(output.glob("part-*"))) > 20
+    check_rows(output, texts, bilm)
+
+
+def test_a_second_call_writes_what_is_missing(cluster, texts, checkpoint_directory, bilm, tmp_path):
+    def embed(**changes):
+        settings = {"layers": "top", "part_bytes": 4000, **changes}
+        return embed_with_ray(checkpoint_directory, texts / "*", tmp_path / "out", **settings)
+
+    counts = embed()
+    shards = sorted((tmp_path / "out").glob("part-*"))
+    written = {shard: shard.stat().st_mtime_ns for shard in shards}
+    shards[0].unlink()
+    shards[1].write_bytes(shards[1].read_bytes()[:-50])
+
+    assert embed() == counts
+    changed = [path for path in shards if path.stat().st_mtime_ns != written[path]]
+    assert changed == shards[:2]
+    check_rows(tmp_path / "out", texts, bilm)
+    with pytest.raises(FileExistsError, match="shards of another job, with a different layers"):
+        embed(layers="all")
+    assert embed(layers="average", overwrite=True) == counts
+
+
+def test_an_error_of_a_worker_names_the_file(cluster, checkpoint_directory, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"a\nb\rc\n")
+
+    with pytest.raises(ValueError, match=r"a\.txt, line 2: a carriage return"):
+        embed_with_ray(checkpoint_directory, tmp_path / "a.txt", tmp_path / "out")
+
+
+def test_a_missing_model_is_an_error(cluster, texts, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no_model"):
+        embed_with_ray("no_model", texts / "a.txt", tmp_path / "out")
+
+
+def test_without_a_cluster_the_error_says_how_to_start_one(tmp_path, monkeypatch):
+    (tmp_path / "a.txt").write_text("a\n")
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", _no_cluster)
+
+    with pytest.raises(ConnectionError, match=r"no Ray cluster at 'auto'.*ray start --head"):
+        embed_with_ray("small-en", tmp_path / "a.txt", tmp_path / "out")
+
+
+def _no_cluster(**options):
+    raise ConnectionError("Could not find any running Ray instance.")

@@ -1,0 +1,83 @@
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from elmo_tf.pipelines.shards import check_shards, note_of, write_shard
+
+SCHEMA = pa.schema(
+    [("file", pa.string()), ("line", pa.int64()), ("vectors", pa.list_(pa.float32()))]
+)
+
+
+def row(file, line):
+    return {"file": file, "line": line, "vectors": np.ones(3, np.float32)}
+
+
+def shard(path, places):
+    write_shard(path, (row(*place) for place in places), SCHEMA, "none", {"tokens": 7})
+    return path
+
+
+def test_a_shard_has_its_rows_and_a_note(tmp_path):
+    path = shard(tmp_path / "a.parquet", [("a", 0), ("a", 1)])
+
+    assert pq.read_table(path).column("line").to_pylist() == [0, 1]
+    assert note_of(path) == {"tokens": 7, "rows": 2}
+    assert [file.name for file in tmp_path.iterdir()] == ["a.parquet"]
+
+
+def test_a_failing_writer_leaves_nothing(tmp_path):
+    def rows():
+        yield row("a", 0)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        write_shard(tmp_path / "a.parquet", rows(), SCHEMA, "none", {})
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("content", [None, b"", b"PAR1", b"PAR1 no footer PAR1"])
+def test_what_is_no_complete_shard_has_no_note(tmp_path, content):
+    if content is not None:
+        (tmp_path / "a.parquet").write_bytes(content)
+
+    assert note_of(tmp_path / "a.parquet") is None
+
+
+def test_complete_shards_pass_in_any_order(tmp_path):
+    shards = [
+        shard(tmp_path / "1", [("b", 1), ("a", 0)]),
+        shard(tmp_path / "0", [("a", 2), ("b", 0), ("a", 1)]),
+    ]
+
+    check_shards(shards, {"a": 3, "b": 2, "empty": 0})
+
+
+@pytest.mark.parametrize(
+    ("places", "message"),
+    [
+        ([("a", 0), ("a", 2), ("b", 0)], r"a lacks 1 of 3 sentences, the first at line 1"),
+        ([("a", 0), ("a", 1), ("a", 2)], r"b lacks 1 of 1 sentences"),
+        ([("a", 0), ("a", 1), ("a", 1), ("a", 2), ("b", 0)], r"a has 1 sentences more than once"),
+        ([("a", 0), ("a", 1), ("a", 2), ("a", 3), ("b", 0)], r"a has lines beyond its 3 sentences"),
+        ([("a", 0), ("a", 1), ("a", 2), ("b", 0), ("c", 0)], r"1 rows of c, which is not an input"),
+    ],
+)
+def test_rows_that_are_missing_repeated_or_foreign_are_named(tmp_path, places, message):
+    path = shard(tmp_path / "0", places)
+
+    with pytest.raises(RuntimeError, match=message):
+        check_shards([path], {"a": 3, "b": 1})
+
+
+def test_the_same_shard_twice_is_noticed(tmp_path):
+    path = shard(tmp_path / "0", [("a", 0)])
+
+    with pytest.raises(RuntimeError, match="more than once"):
+        check_shards([path, path], {"a": 1})
+
+
+def test_a_message_names_five_files_at_most():
+    with pytest.raises(RuntimeError, match=r"e4 lacks 1 .*; and 2 more files\."):
+        check_shards([], {f"e{number}": 1 for number in range(7)})

@@ -1,0 +1,69 @@
+import gzip
+import os
+
+import pytest
+
+from elmo_tf.pipelines.text_parts import TextPart, parts_of, sentences_of
+from elmo_tf.text.sentence_files import sentence_reader
+
+LINES = b"the cat\n\n \xff a\nsat\r\n\xec\x84\x9c\xec\x9a\xb8 b"
+
+
+@pytest.mark.parametrize("part_bytes", [1, 5, 9, 1000])
+@pytest.mark.parametrize("content", [LINES, LINES + b"\n", b"\xef\xbb\xbf" + LINES, b"\n", b"x"])
+def test_the_parts_together_are_the_file(tmp_path, content, part_bytes):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+
+    parts = parts_of(path, part_bytes=part_bytes)
+
+    expected = list(sentence_reader(path)())
+    assert [sentence for part in parts for sentence in sentences_of(part)] == expected
+    assert [part.first for part in parts] == [
+        sum(part.sentences for part in parts[:number]) for number in range(len(parts))
+    ]
+    assert len(parts) > 1 or part_bytes > 9 or len(content) < 3
+
+
+def test_an_empty_file_has_no_parts(tmp_path):
+    (tmp_path / "a.txt").touch()
+
+    assert parts_of(tmp_path / "a.txt") == []
+
+
+@pytest.mark.parametrize("name", ["a.txt.gz", "a.conll"])
+def test_packed_files_and_columns_are_one_part(tmp_path, name):
+    path = tmp_path / name
+    content = b"the DT\n\ncat NN\n"
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+
+    (part,) = parts_of(path, part_bytes=1)
+
+    assert part == (os.fspath(path), None, None, 0, part.sentences)
+    assert list(sentences_of(part)) == list(sentence_reader(path)())
+
+
+def test_errors_name_the_line_of_the_file(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"a\nb\nc\rd\n")
+    last = parts_of(path, part_bytes=2)[-1]
+
+    with pytest.raises(ValueError, match=r"a\.txt, line 3: a carriage return between two tokens"):
+        list(sentences_of(last))
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    path = tmp_path / "a.txt.gz"
+    path.write_bytes(gzip.compress(b"a\n" * 1000)[:-9])
+
+    with pytest.raises(ValueError, match=r"Cannot unpack .*a\.txt\.gz"):
+        parts_of(path)
+
+
+@pytest.mark.parametrize("content", [b"a", b"a\nb\nc\n"])
+def test_a_file_that_changes_is_noticed(tmp_path, content):
+    path = tmp_path / "a.txt"
+    path.write_bytes(content)
+
+    with pytest.raises(ValueError, match=r"a\.txt has changed since the job began"):
+        list(sentences_of(TextPart(os.fspath(path), 0, 6, 0, 2)))
