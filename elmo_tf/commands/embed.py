@@ -14,6 +14,7 @@ from elmo_tf.commands.options import (
     add_model,
     add_overwrite,
     add_precision,
+    at_least_1,
     print_json,
     stdin_in_a_file,
 )
@@ -63,6 +64,7 @@ def add_command(add: Callable) -> None:
         "tokens and their character offsets of each array",
     )
     _add_output_options(parser.add_argument_group("output"))
+    _add_ray_options(parser.add_argument_group("many machines (Ray)"))
     _add_beam_options(parser.add_argument_group("many machines (Apache Beam)"))
 
 
@@ -78,6 +80,20 @@ def _add_output_options(group: Any) -> None:
     add_flag(group, "--forget-sentences", "do not store the sentences beside their vectors")
     add_flag(group, "--use-sentence-keys", "name HDF5 datasets by their sentences")
     add_overwrite(group)
+
+
+def _add_ray_options(group: Any) -> None:
+    group.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="run on a Ray cluster: auto (the cluster of this machine), local (this machine alone) "
+        "or ray://HOST:10001. INPUT is then a file pattern in quotation marks, OUTPUT a directory "
+        "of Parquet shards, and MODEL may be an exported model",
+    )
+    group.add_argument(
+        "--workers", **at_least_1(), help="workers, each with its own model (default: one per core)"
+    )
+    group.add_argument("--cores-per-worker", **at_least_1(1), help="cores of a worker")
 
 
 def _add_beam_options(group: Any) -> None:
@@ -102,7 +118,15 @@ def _embed(arguments: Any) -> None:
 
     names = [field.name for field in dataclasses.fields(OutputOptions)]
     options = OutputOptions(**{name: getattr(arguments, name) for name in names})
-    if arguments.runner:
+    if arguments.cluster and arguments.runner:
+        raise ValueError("--cluster (Ray) and --runner (Apache Beam) exclude each other.")
+    if arguments.workers and not arguments.cluster:
+        raise ValueError("--workers needs --cluster.")
+    if arguments.cluster or arguments.runner:
+        _refuse_options_of_one_machine(arguments, options)
+    if arguments.cluster:
+        _embed_with_ray(arguments, options)
+    elif arguments.runner:
         _embed_with_beam(arguments, options)
     elif arguments.beam_option:
         raise ValueError("--beam-option needs a pipeline: name its runner (--runner).")
@@ -142,15 +166,40 @@ def _embed_file(arguments: Any, options: Any) -> None:
         )
 
 
+def _refuse_options_of_one_machine(arguments: Any, options: Any) -> None:
+    for option, is_set in (
+        ("--plan", arguments.plan),
+        ("--tokenize", arguments.tokenize),
+        ("--use-sentence-keys", options.use_sentence_keys),
+    ):
+        if is_set:
+            raise ValueError(f"{option} is for one machine: leave --cluster and --runner out.")
+
+
+def _embed_with_ray(arguments: Any, options: Any) -> None:
+    from elmo_tf.pipelines import embed_with_ray
+
+    counts = embed_with_ray(
+        arguments.model,
+        arguments.input,
+        arguments.output,
+        arguments.layers,
+        arguments.precision,
+        arguments.batch_tokens,
+        options,
+        arguments.input_format,
+        arguments.token_column,
+        arguments.overwrite,
+        arguments.cluster,
+        arguments.workers,
+        arguments.cores_per_worker,
+    )
+    print_json(counts)
+
+
 def _embed_with_beam(arguments: Any, options: Any) -> None:
     from elmo_tf.pipelines import run_embedding_pipeline
 
-    if arguments.plan:
-        raise ValueError("--plan estimates the run of one machine: leave --runner out.")
-    if arguments.tokenize:
-        raise ValueError("--tokenize is for one machine: leave --runner out.")
-    if options.use_sentence_keys:
-        raise ValueError("--use-sentence-keys is for HDF5: a pipeline writes Parquet.")
     # Hides the workers' tracebacks: the error itself is reported in one line.
     logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
     counts = run_embedding_pipeline(

@@ -50,7 +50,7 @@ def embed_with_ray(
     overwrite: bool = False,
     address: str = "auto",
     num_workers: int | None = None,
-    cpus_per_worker: int = 1,
+    cores_per_worker: int = 1,
     part_bytes: int = PART_BYTES,
 ) -> dict[str, int]:
     """Embeds text files on a Ray cluster, and checks that no sentence is lost.
@@ -73,7 +73,7 @@ def embed_with_ray(
             machine for this job, or `ray://HOST:10001`. Ignored if Ray is initialized already.
         num_workers: int >= 1 or None. Maximum number of workers; None for as many as there is room
             for. Each loads the model once.
-        cpus_per_worker: int >= 1. Cores per worker.
+        cores_per_worker: int >= 1. Cores per worker.
         part_bytes: int >= 1. Size of a part; a worker repeats at most one part after a failure.
 
     Returns:
@@ -89,10 +89,9 @@ def embed_with_ray(
         ValueError: a text file is damaged (the message names it), or an argument is wrong.
         RuntimeError: the shards do not have every sentence exactly once.
     """
-    require_extra("pyarrow", "ray", "A job on a cluster")
     ray = require_extra("ray", "ray", "A job on a cluster")
     require_extra("ray.data", "ray", "A job on a cluster")
-    check_int(cpus_per_worker, "cpus_per_worker", least=1)
+    check_int(cores_per_worker, "cores_per_worker", least=1)
     check_int(part_bytes, "part_bytes", least=1)
     if num_workers is not None:
         check_int(num_workers, "num_workers", least=1)
@@ -119,7 +118,7 @@ def embed_with_ray(
         logging.info("%s of %s shards are complete.", len(shards) - len(missing), len(shards))
     if missing:
         _connect(ray, address)
-        _embed(ray, missing, worker, num_workers, cpus_per_worker)
+        _embed(ray, missing, worker, num_workers, cores_per_worker)
     expected = dict.fromkeys(files, 0)
     for part in parts:
         expected[part.file] += part.sentences
@@ -212,19 +211,19 @@ def _embed(
     missing: Mapping[Path, TextPart],
     worker: Mapping[str, Any],
     num_workers: int | None,
-    cpus_per_worker: int,
+    cores_per_worker: int,
 ) -> None:
     std_logging.getLogger("ray.data").setLevel(std_logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
     num_sentences = sum(part.sentences for part in missing.values())
-    most = num_workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // cpus_per_worker)
+    most = num_workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // cores_per_worker)
     # JSON: Ray would make columns of mixed types of a tuple.
     items = [{"path": os.fspath(path), "part": json.dumps(part)} for path, part in missing.items()]
     written = ray.data.from_items(items, override_num_blocks=len(items)).map(
         _ShardWriter,
-        fn_constructor_kwargs={"num_cpus": cpus_per_worker, **worker},
+        fn_constructor_kwargs={"num_cpus": cores_per_worker, **worker},
         compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(most, len(items))),
-        num_cpus=cpus_per_worker,
+        num_cpus=cores_per_worker,
     )
     with progress(num_sentences, "embedding", "sentences") as meter:
         for row in written.iter_rows():

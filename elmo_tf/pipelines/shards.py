@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from elmo_tf.extras import require_extra
 from elmo_tf.files import synchronise
 from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.sentence_files import Sentence
+
+pa = require_extra("pyarrow", "parquet", "A pipeline")
+pq = require_extra("pyarrow.parquet", "parquet", "A pipeline")
 
 # Bytes of vectors per row group, which readers load as a unit.
 ROW_GROUP = 2**24
@@ -41,7 +43,7 @@ def count_into(counts: Counter[str], sentence: Sentence) -> None:
 def write_shard(
     path: Path,
     rows: Iterable[dict[str, Any]],
-    schema: pa.Schema,
+    schema: Any,
     compression: str,
     note: Mapping[str, Any],
 ) -> None:
@@ -125,7 +127,7 @@ def check_shards(shards: Iterable[str | BinaryIO], expected: Mapping[str, int]) 
         )
 
 
-def _mark(batch: pa.RecordBatch, seen: Mapping[str, np.ndarray]) -> list[str]:
+def _mark(batch: Any, seen: Mapping[str, np.ndarray]) -> list[str]:
     """Marks the sentences of a batch as seen, and returns what is wrong with them."""
     problems = []
     files = batch.column("file").dictionary_encode()
