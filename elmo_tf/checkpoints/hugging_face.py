@@ -4,14 +4,19 @@ import os
 from pathlib import Path
 from typing import Any
 
+from elmo_tf.checkpoints.manylangs import ENCODER_FILE, TOKEN_EMBEDDER_FILE
 from elmo_tf.config import BiLMConfig
 from elmo_tf.extras import require_extra
+from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 
 CARD_FILE = "README.md"
 
 _PREFIX = "hf://"
 # The files of a checkpoint, and nothing else in the repository, are downloaded.
-_PATTERNS = ("*options.json", "*.hdf5", "*.safetensors", "vocab.txt")
+_PATTERNS = (
+    *("*.json", "*.hdf5", "*.safetensors", "vocab.txt"),
+    *(CHARACTERS_FILE, WORDS_FILE, ENCODER_FILE, TOKEN_EMBEDDER_FILE),
+)
 
 
 def is_hub_name(path: Any) -> bool:
@@ -52,10 +57,11 @@ def hub_folder(name: str) -> Path:
         raise FileNotFoundError(
             f"There is no {name} on the Hugging Face Hub, or it is private: then set HF_TOKEN."
         ) from None
-    except (errors.LocalEntryNotFoundError, errors.HfHubHTTPError, OSError) as error:
+    except Exception as error:  # of the Hub, its HTTP library or the file system
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
         raise FileNotFoundError(
             f"{name} is not in the cache of the Hugging Face Hub, and cannot be downloaded: "
-            f"{str(error).splitlines()[0]} Download its files elsewhere, and pass their directory."
+            f"{reason} Download its files elsewhere, and pass their directory."
         ) from error
     return Path(folder)
 
@@ -79,6 +85,9 @@ def _card(config: BiLMConfig) -> str:
         if cnn is None
         else f"a character CNN with {cnn.num_filters:,} filters, {cnn.num_highway} highway layers"
     )
+    if cnn is not None and cnn.lexicon is not None:
+        lexicon = cnn.lexicon
+        tokens += f", {lexicon.num_characters:,} known characters, {lexicon.num_words:,} words"
     return f"""---
 library_name: elmo_tf
 pipeline_tag: feature-extraction

@@ -8,6 +8,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -99,13 +100,11 @@ def load_bilm(
     path = _local(path)
     original = find_tf1_checkpoint(path)
     if original is not None:
-        if token_embeddings is not None:
-            raise ValueError(
-                "`token_embeddings` requires HDF5 weights. Convert the checkpoint first: "
-                f"{original.prefix}"
-            )
+        _refuse_token_embeddings(token_embeddings, original.prefix)
         return load_tf1_bilm(original, stateful, vocabulary, **kwargs)
     with _locate(path) as (options_file, weights_file):
+        if _is_manylangs_pair(weights_file):
+            _refuse_token_embeddings(token_embeddings, path)
         config = _read_config(options_file, weights_file)
         if config.char_cnn is None or token_embeddings is not None:
             folder = Path(options_file).parent
@@ -132,6 +131,13 @@ def load_bilm(
         else:
             read_weights(weights_file, weight_rules(config), variables, ignore)
     return bilm
+
+
+def _refuse_token_embeddings(token_embeddings: Any, checkpoint: Any) -> None:
+    if token_embeddings is not None:
+        raise ValueError(
+            f"`token_embeddings` requires HDF5 weights. Convert the checkpoint first: {checkpoint}"
+        )
 
 
 def load_config(path: Source) -> BiLMConfig:

@@ -14,11 +14,14 @@ from elmo_tf.checkpoints.names import WeightRule
 from elmo_tf.checkpoints.torch_pickle import read_state_dict
 from elmo_tf.checkpoints.weight_files import fill_variables
 from elmo_tf.config import BiLMConfig, CharCNNConfig, LexiconConfig, LSTMConfig
-from elmo_tf.text.lexicon import Lexicon
+from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 
 CONFIG_FILE = "config.json"
 ENCODER_FILE = "encoder.pkl"
-_TOKEN_EMBEDDER_FILE = "token_embedder.pkl"
+TOKEN_EMBEDDER_FILE = "token_embedder.pkl"
+
+_CHARACTER_TABLE = "token_embedder/char_emb_layer.embedding.weight"
+_WORD_TABLE = "token_embedder/word_emb_layer.embedding.weight"
 
 # The file that config.json names is in none of the published archives. Both names stand for the
 # same shape: that of all published models.
@@ -45,8 +48,8 @@ _PUBLISHED_SHAPE = {
 
 
 def is_manylangs(folder: str | os.PathLike) -> bool:
-    """Whether a directory holds a checkpoint of ELMoForManyLangs."""
-    return Path(folder, ENCODER_FILE).is_file()
+    """Whether a directory holds a checkpoint of ELMoForManyLangs, or a part of it."""
+    return any(Path(folder, file).is_file() for file in (ENCODER_FILE, TOKEN_EMBEDDER_FILE))
 
 
 def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
@@ -95,16 +98,34 @@ def read_manylangs_weights(
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a file is damaged or of another model, see `read_state_dict`.
+        ValueError: a file is damaged, see `read_state_dict`, or of another model.
     """
+    folder = Path(folder)
     arrays = {}
-    for file in (_TOKEN_EMBEDDER_FILE, ENCODER_FILE):
-        path = Path(folder, file)
+    for file in (TOKEN_EMBEDDER_FILE, ENCODER_FILE):
+        path = folder / file
         if not path.is_file():
             raise FileNotFoundError(f"There is no {file} in {folder}.")
         part = file.removesuffix(".pkl")
         arrays.update({f"{part}/{key}": value for key, value in read_state_dict(path).items()})
+    _check_dictionaries(folder, config.char_cnn.lexicon, arrays)
     fill_variables(folder, _rules(config), variables, set(arrays), arrays.pop)
+
+
+def _check_dictionaries(
+    folder: Path, lexicon: LexiconConfig, arrays: Mapping[str, np.ndarray]
+) -> None:
+    """Raises `ValueError` if a dictionary and its table differ in size."""
+    for name, file, count in (
+        (_CHARACTER_TABLE, CHARACTERS_FILE, lexicon.num_characters),
+        (_WORD_TABLE, WORDS_FILE, lexicon.num_words),
+    ):
+        if count and name in arrays and arrays[name].ndim == 2 and len(arrays[name]) != count:
+            raise ValueError(
+                f"{folder / file} has {count} entries, but its table in {TOKEN_EMBEDDER_FILE} has "
+                f"{len(arrays[name])} rows: the dictionary is of another model. Copy both files "
+                "from one model."
+            )
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -142,7 +163,7 @@ def _check_kind(shape: Mapping[str, Any]) -> None:
                 f"only {wanted!r} is supported, not {part['name']!r}: {reason}. No published model "
                 "has it."
             )
-    if not embedder["char_dim"] or encoder["projection_dim"] >= encoder["dim"]:
+    if not embedder["char_dim"] or encoder["projection_dim"] == encoder["dim"]:
         raise ValueError(
             "only models that read characters, with `projection_dim` below `dim`, are supported. "
             "All published models are of that kind."
@@ -179,12 +200,8 @@ def _rules(config: BiLMConfig) -> list[WeightRule]:
 def _token_embedder_rules(config: CharCNNConfig) -> Iterator[WeightRule]:
     source, target = "token_embedder", "token_encoder"
     if config.lexicon.num_words:
-        yield WeightRule(
-            f"{source}/word_emb_layer.embedding.weight", (f"{target}/word_embedding/embedding",)
-        )
-    yield WeightRule(
-        f"{source}/char_emb_layer.embedding.weight", (f"{target}/char_cnn/char_embedding",)
-    )
+        yield WeightRule(_WORD_TABLE, (f"{target}/word_embedding/embedding",))
+    yield WeightRule(_CHARACTER_TABLE, (f"{target}/char_cnn/char_embedding",))
     for index in range(len(config.filters)):
         name = f"{source}/convolutions.{index}"
         yield _transposed(f"{name}.weight", f"{target}/char_cnn/kernel_{index}")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo_tf.checkpoints.downloads import cache_folder, cached_file, unpack
-from elmo_tf.checkpoints.manylangs import ENCODER_FILE, is_manylangs
+from elmo_tf.checkpoints.manylangs import ENCODER_FILE
 
 # Directories in the package data of `elmo_tf.saved_models`.
 _SHIPPED = {"small-en": "small_en"}
@@ -74,7 +74,7 @@ class NamedModel:
                 )
             return self.folder
         if self.name in _MANYLANGS:
-            if not is_manylangs(self.folder):
+            if not self._is_unpacked():
                 self._unpack(self._fetched(_addresses(self.name)[0]))
             return self.folder
         for address in _addresses(self.name):
@@ -94,11 +94,19 @@ class NamedModel:
     def _unpack(self, archive: Path) -> None:
         """Unpacks an archive into its folder, and removes it."""
         with tempfile.TemporaryDirectory(prefix=".part-", dir=self.folder) as part:
-            unpack(archive, part)
-            # The file by which `is_manylangs` knows a checkpoint comes last.
+            try:
+                unpack(archive, part)
+            except FileNotFoundError:
+                if self._is_unpacked():  # by another process, which has removed the archive
+                    return
+                raise
+            # The file by which `_is_unpacked` knows that all are there comes last.
             for file in sorted(Path(part).iterdir(), key=lambda file: file.name == ENCODER_FILE):
                 os.replace(file, self.folder / file.name)
-        archive.unlink()
+        archive.unlink(missing_ok=True)
+
+    def _is_unpacked(self) -> bool:
+        return (self.folder / ENCODER_FILE).is_file()
 
     def _check(self, file: Path) -> None:
         wanted = _SHA256.get(self.name) if file.suffix == ".hdf5" else None

@@ -1,7 +1,9 @@
 """State dicts of PyTorch (`.pkl`, `.pt`) ─► NumPy arrays, without PyTorch.
 
 The pickle is not unpickled but interpreted: of its opcodes, those that build dicts, tuples and
-tensors are known, and nothing that the file names is imported or called.
+tensors are known, and nothing that the file names is imported or called. A value of a pickle is
+neither hashed nor printed, unless it is a string or a number: nested tuples, in which all parts may
+be the same object, can need any amount of stack or time.
 """
 
 import mmap
@@ -28,6 +30,8 @@ _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _LEGACY_VERSION = 1001
 _LEGACY_START = b"\x80\x02\x8a\x0a"
 _COUNT = np.dtype("<i8")
+_MOST_AXES = 64
+_MOST_OPCODES = 1_000_000  # of a pickle: about 30,000 tensors
 
 
 class _Global(NamedTuple):
@@ -77,17 +81,27 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
             raise ValueError(f"{os.fspath(path)} is empty.")
         try:
             if start.startswith(b"PK"):
-                return _read_zip(file)
+                with zipfile.ZipFile(file) as archive:
+                    return _read_archive(archive)
             if start == _LEGACY_START:
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                     return _read_legacy(data)
         except _DamagedError as error:
-            raise ValueError(f"{os.fspath(path)}: {error}") from None
+            raise ValueError(f"{os.fspath(path)}: {str(error)[:300]}") from None
+        except _ERRORS as error:
+            raise ValueError(f"{os.fspath(path)} is damaged: {str(error)[:120]}") from None
     raise ValueError(f"{os.fspath(path)} is not a state dict of PyTorch.")
 
 
 class _DamagedError(Exception):
     """The file is damaged or refused."""
+
+
+# Errors of `zipfile`, `pickletools` and NumPy, and of `_Machine`, in damaged files.
+_ERRORS = (
+    *(zipfile.BadZipFile, EOFError, OSError, RuntimeError),
+    *(ValueError, IndexError, KeyError, TypeError, OverflowError),
+)
 
 
 def _read_legacy(data: mmap.mmap) -> dict[str, np.ndarray]:
@@ -104,7 +118,7 @@ def _read_legacy(data: mmap.mmap) -> dict[str, np.ndarray]:
     position = data.tell()
     for key in keys if isinstance(keys, list) else [None]:
         if not isinstance(key, str) or key not in sizes or key in arrays:
-            raise _DamagedError(f"the list of its storages is wrong: {str(keys)[:80]}.")
+            raise _DamagedError("the list of its storages is wrong.")
         storage = sizes[key]
         count = _numbers(data, _COUNT, position, 1, key)[0]
         if count != storage.size:
@@ -122,14 +136,6 @@ def _numbers(data: mmap.mmap, dtype: np.dtype, start: int, count: int, key: str)
     return np.frombuffer(data[start:end], dtype)
 
 
-def _read_zip(file: Any) -> dict[str, np.ndarray]:
-    try:
-        with zipfile.ZipFile(file) as archive:
-            return _read_archive(archive)
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError, EOFError) as error:
-        raise _DamagedError(f"the zip file is damaged: {error}") from None
-
-
 def _read_archive(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
     """Reads `data.pkl` and `data/KEY` within the one folder of the archive."""
     entries = {entry.filename: entry for entry in archive.infolist()}
@@ -139,16 +145,19 @@ def _read_archive(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
         raise _DamagedError("the zip file has no data.pkl in its only folder.")
     if any(name.startswith((f"{top}/code/", f"{top}/constants.pkl")) for name in entries):
         raise _DamagedError("it is a TorchScript program, not a state dict.")
+    if any(
+        entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size
+        for entry in entries.values()
+    ):
+        raise _DamagedError("an entry of the zip file is compressed.")
     total = os.fstat(archive.fp.fileno()).st_size
+    if sum(entry.file_size for entry in entries.values()) > total:
+        raise _DamagedError("the entries of the zip file are larger than the file.")
 
     def content(name: str) -> bytes:
-        entry = entries.get(f"{top}/{name}")
-        if entry is None:
+        if f"{top}/{name}" not in entries:
             raise _DamagedError(f"the zip file has no {name}.")
-        sizes = entry.file_size, entry.compress_size
-        if entry.compress_type != zipfile.ZIP_STORED or sizes[0] != sizes[1] or max(sizes) > total:
-            raise _DamagedError(f"{name} in the zip file is compressed, or larger than the file.")
-        return archive.read(entry)
+        return archive.read(f"{top}/{name}")
 
     if f"{top}/byteorder" in entries and content("byteorder") != b"little":
         raise _DamagedError("its numbers are not little-endian.")
@@ -169,8 +178,8 @@ def _tensors_of(value: Any) -> dict[str, _Tensor]:
     if not isinstance(value, dict) or not value:
         raise _DamagedError("it holds no state dict.")
     for name, tensor in value.items():
-        if not isinstance(name, str) or not isinstance(tensor, _Tensor):
-            raise _DamagedError(f"{str(name)[:80]!r} in the state dict is no tensor.")
+        if not isinstance(tensor, _Tensor):
+            raise _DamagedError(f"{name[:80]!r} in the state dict is no tensor.")
     return value
 
 
@@ -178,6 +187,7 @@ def _arrays_of(
     tensors: dict[str, _Tensor], storages: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
     arrays = {}
+    room = sum(data.nbytes for data in storages.values())
     for name, (storage, offset, size, strides) in tensors.items():
         if storage.key not in storages:
             raise _DamagedError(f"the data of {name} are missing.")
@@ -188,11 +198,12 @@ def _arrays_of(
             raise _DamagedError(f"the shape of {name} does not suit its data.")
         steps = [step * data.itemsize * (n > 1) for n, step in zip(size, strides, strict=True)]
         view = np.lib.stride_tricks.as_strided(data[offset:], size, steps, writeable=False)
+        # A contiguous view needs no memory, so that tensors may share their data.
+        room -= 0 if view.flags.c_contiguous else view.nbytes
+        if room < 0:
+            raise _DamagedError("its tensors are larger than its data.")
         arrays[name] = np.ascontiguousarray(view)
     return arrays
-
-
-_MARK = object()
 
 
 def _value(pickled: Any) -> Any:
@@ -202,13 +213,10 @@ def _value(pickled: Any) -> Any:
         pickled: bytes, or a file at the pickle's beginning; it is read up to the pickle's end.
     """
     machine = _Machine()
-    try:
-        for opcode, argument, _ in pickletools.genops(pickled):
-            machine.run(opcode.name, argument)
-    except _DamagedError:
-        raise
-    except (ValueError, IndexError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise _DamagedError(f"the pickle is damaged: {str(error)[:120]}") from None
+    for number, (opcode, argument, _) in enumerate(pickletools.genops(pickled)):
+        if number == _MOST_OPCODES:
+            raise _DamagedError(f"its pickle has more than {_MOST_OPCODES:,} opcodes.")
+        machine.run(opcode.name, argument)
     return machine.result()
 
 
@@ -217,6 +225,7 @@ class _Machine:
 
     def __init__(self):
         self._stack: list[Any] = []
+        self._marked: list[list[Any]] = []  # the stacks below the marks
         self._memo: dict[int, Any] = {}
 
     def run(self, opcode: str, argument: Any) -> None:
@@ -225,18 +234,24 @@ class _Machine:
             self._stack.append(_CONSTANTS[opcode]())
         elif opcode in _LITERALS:
             self._stack.append(argument)
+        elif opcode == "MARK":
+            self._marked.append(self._stack)
+            self._stack = []
         elif opcode in ("BINPUT", "LONG_BINPUT"):
             self._memo[argument] = self._stack[-1]
         elif opcode in ("BINGET", "LONG_BINGET"):
             self._stack.append(self._memo[argument])
         elif opcode in _TUPLES:
-            self._stack.append(tuple(self._pop(_TUPLES[opcode])))
+            values = self._pop(_TUPLES[opcode])
+            self._stack.append(tuple(values))
         elif opcode == "GLOBAL":
             self._stack.append(self._global(argument))
         elif opcode in ("REDUCE", "BINPERSID", "BUILD"):
             getattr(self, f"_{opcode.lower()}")()
         elif opcode in ("SETITEM", "SETITEMS"):
             items = self._pop(2 if opcode == "SETITEM" else None)
+            if not all(isinstance(key, str) for key in items[::2]):
+                raise _DamagedError("the pickle is damaged: a key of a dict is not a string.")
             self._top(dict).update(zip(items[::2], items[1::2], strict=True))
         elif opcode in ("APPEND", "APPENDS"):
             items = self._pop(1 if opcode == "APPEND" else None)
@@ -246,16 +261,14 @@ class _Machine:
 
     def result(self) -> Any:
         """The value, after the last opcode."""
-        if len(self._stack) != 1:
+        if self._marked or len(self._stack) != 1:
             raise _DamagedError("the pickle is damaged: it does not end with one value")
         return self._stack[0]
 
     def _pop(self, count: int | None) -> list[Any]:
         """Removes the last `count` values, or those since the last mark."""
         if count is None:
-            count = self._stack[::-1].index(_MARK)
-            values = self._stack[len(self._stack) - count :]
-            del self._stack[len(self._stack) - count - 1 :]
+            values, self._stack = self._stack, self._marked.pop()
             return values
         if len(self._stack) < count:
             raise _DamagedError("the pickle is damaged: a value is missing")
@@ -284,22 +297,24 @@ class _Machine:
             self._stack.append(arguments[0])
         elif isinstance(function, _Global) and function.name in _TENSORS:
             storage, offset, size, strides = arguments[:4]
-            integers = (offset, *size, *strides)
             if (
                 not isinstance(storage, _Storage)
-                or len(size) != len(strides)
-                or not all(type(number) is int and number >= 0 for number in integers)
+                or not len(size) == len(strides) <= _MOST_AXES
+                or not all(type(n) is int and n >= 0 for n in (offset, *size, *strides))
             ):
-                raise _DamagedError(f"the pickle is damaged: a tensor of {str(integers)[:80]}")
+                raise _DamagedError(
+                    "the pickle is damaged: a tensor needs a storage, and an offset, sizes and "
+                    f"strides >= 0 of at most {_MOST_AXES} axes."
+                )
             self._stack.append(_Tensor(storage, offset, size, strides))
         else:
-            raise _DamagedError(f"its pickle calls {str(function)[:80]}.")
+            raise _DamagedError("its pickle calls a function in a way that state dicts do not.")
 
     def _binpersid(self) -> None:
         (found,) = self._pop(1)
-        _, storage, key, _, size, *view = found if isinstance(found, tuple) else ()
+        kind, storage, key, _, size, *view = found[:7] if isinstance(found, tuple) else [None] * 5
         if (
-            found[0] != "storage"
+            kind != "storage"
             or not isinstance(storage, _Global)
             or storage.name not in _DTYPES
             or not isinstance(key, str)
@@ -307,7 +322,7 @@ class _Machine:
             or size < 0
             or view not in ([], [None])
         ):
-            raise _DamagedError(f"its storage {str(found)[:80]} is of another kind.")
+            raise _DamagedError("a storage in its pickle is of another kind than those of floats.")
         self._stack.append(_Storage(_DTYPES[storage.name], key, size))
 
     def _build(self) -> None:
@@ -320,7 +335,6 @@ _CONSTANTS: dict[str, Callable[[], Any]] = {
     "EMPTY_DICT": dict,
     "EMPTY_LIST": list,
     "EMPTY_TUPLE": tuple,
-    "MARK": lambda: _MARK,
     "NONE": lambda: None,
     "NEWTRUE": lambda: True,
     "NEWFALSE": lambda: False,

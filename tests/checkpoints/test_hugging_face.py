@@ -4,6 +4,7 @@ import hashlib
 import http.server
 import json
 import shutil
+import sys
 import threading
 import urllib.parse
 
@@ -14,6 +15,9 @@ import pytest
 
 from elmo_tf import load_bilm, load_language_model, save_bilm
 from elmo_tf.checkpoints.load import load_config
+from elmo_tf.extras import MissingExtraError
+from reference import manylangs as reference
+from torch_files import legacy_file
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPOSITORY = "owner/elmo-xx"
@@ -114,6 +118,28 @@ def test_of_weights_in_both_formats_those_in_safetensors_are_loaded(repository, 
     check(f"hf://{REPOSITORY}", bilm)
 
 
+@pytest.fixture
+def manylangs(tmp_path):
+    """A checkpoint of ELMoForManyLangs."""
+    shape = reference.SHAPE
+    reference.write(tmp_path / "manylangs", shape, reference.random_weights(shape), legacy_file)
+    return tmp_path / "manylangs"
+
+
+@pytest.mark.parametrize("is_converted", [False, True])
+def test_a_repository_with_a_lexicon_is_loaded(is_converted, repository, manylangs):
+    bilm = load_bilm(manylangs)
+    if is_converted:
+        save_bilm(bilm, repository, card=True)
+    else:
+        shutil.copytree(manylangs, repository, dirs_exist_ok=True)
+
+    check(f"hf://{REPOSITORY}", bilm)
+
+    loaded = load_bilm(f"hf://{REPOSITORY}")
+    assert loaded.lexicon.get_config() == bilm.lexicon.get_config()
+
+
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
@@ -140,6 +166,28 @@ def test_without_a_network_the_error_says_what_to_do(repository, monkeypatch):
         load_bilm(f"hf://{REPOSITORY}")
 
 
+@pytest.mark.parametrize("error", [TimeoutError(), RuntimeError("Server disconnected")], ids=repr)
+def test_errors_of_the_connection_say_what_to_do(error, repository, monkeypatch):
+    def fail(*args, **kwargs):
+        raise error
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+
+    message = rf"cannot be downloaded: {type(error).__name__}: {error}.* Download its files"
+    with pytest.raises(FileNotFoundError, match=message):
+        load_bilm(f"hf://{REPOSITORY}")
+
+
+def test_without_the_library_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+
+    with pytest.raises(
+        MissingExtraError,
+        match=r"hf://owner/elmo-xx needs huggingface_hub.*elmo_tf\[huggingface\]",
+    ):
+        load_bilm(f"hf://{REPOSITORY}")
+
+
 def test_the_card_has_the_metadata_of_the_hub_and_replaces_no_other(bilm, tmp_path):
     save_bilm(bilm, tmp_path / "new", card=True)
 
@@ -150,3 +198,10 @@ def test_the_card_has_the_metadata_of_the_hub_and_replaces_no_other(bilm, tmp_pa
     (tmp_path / "new" / "README.md").write_text("of the user")
     save_bilm(bilm, tmp_path / "new", card=True)
     assert (tmp_path / "new" / "README.md").read_text() == "of the user"
+
+
+def test_the_card_names_the_size_of_a_lexicon(manylangs, tmp_path):
+    save_bilm(load_bilm(manylangs), tmp_path, card=True)
+
+    card = (tmp_path / "README.md").read_text(encoding="utf-8")
+    assert f"{len(reference.CHARACTERS)} known characters, {len(reference.WORDS)} words" in card

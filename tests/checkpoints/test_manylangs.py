@@ -3,6 +3,7 @@
 import copy
 import json
 import shutil
+import time
 import zipfile
 
 import numpy as np
@@ -12,6 +13,7 @@ import elmo_tf
 from elmo_tf import Embedder, load_bilm, save_bilm
 from elmo_tf.checkpoints import named_models
 from elmo_tf.checkpoints.load import load_config
+from elmo_tf.checkpoints.manylangs import _PUBLISHED_SHAPE
 from elmo_tf.models.digests import model_digest
 from elmo_tf.saved_models.exporting.export import export
 from reference import manylangs as reference
@@ -164,6 +166,7 @@ def changed(part, **changes):
         (changed("encoder", projection_dim=10), "with `projection_dim` below `dim`"),
         (changed("encoder", dim=11), r"Cannot load `encoder/forward_layer_0.*\(40, 6\).*\(44, 6\)"),
         (changed("token_embedder", word_dim=0), "does not use `token_embedder/word_emb_layer"),
+        (changed("encoder", dim="10"), r"shape\.json: `lstm\.dim` must be an integer.*'10'"),
         ({"encoder": {}}, "'token_embedder' is missing"),
     ],
 )
@@ -175,7 +178,8 @@ def test_what_is_not_supported_or_does_not_fit_is_an_error(words, shape, message
 
 
 @pytest.mark.parametrize(
-    "name", ["token_embedder.pkl", "config.json", "char.dic", "word.dic", "shape.json"]
+    "name",
+    ["encoder.pkl", "token_embedder.pkl", "config.json", "char.dic", "word.dic", "shape.json"],
 )
 def test_a_missing_file_is_named(words, name):
     (words / name).unlink()
@@ -184,12 +188,40 @@ def test_a_missing_file_is_named(words, name):
         load_bilm(words)
 
 
-def test_the_dictionary_of_another_model_is_an_error(words):
-    with open(words / "word.dic", "a") as file:
-        file.write(f"more\t{len(reference.WORDS)}\n")
+@pytest.mark.parametrize(
+    ("name", "count"), [("char", len(reference.CHARACTERS)), ("word", len(reference.WORDS))]
+)
+def test_the_dictionary_of_another_model_is_an_error(words, name, count):
+    with open(words / f"{name}.dic", "a") as file:
+        file.write(f"\u0416\t{count}\n")
 
-    with pytest.raises(ValueError, match=r"Cannot load `token_embedder/word_emb_layer"):
+    message = (
+        rf"{name}\.dic has {count + 1} entries, .*token_embedder\.pkl has {count} rows: .*another"
+    )
+    with pytest.raises(ValueError, match=message):
         load_bilm(words)
+
+
+def test_token_embeddings_require_a_converted_checkpoint(words):
+    with pytest.raises(ValueError, match=r"`token_embeddings` requires .* Convert .*words"):
+        load_bilm(words, token_embeddings="any.hdf5")
+
+
+@pytest.mark.slow
+def test_a_model_of_the_published_shape_loads_within_10_seconds(tmp_path):
+    words = (*reference.WORDS, *(f"word{number}" for number in range(172_753)))
+    shape = _PUBLISHED_SHAPE
+    weights = reference.random_weights(shape, words)
+    reference.write(tmp_path, shape, weights, legacy_file, words)
+    assert sum(file.stat().st_size for file in tmp_path.glob("*.pkl")) > 440e6
+    begin = time.perf_counter()
+
+    bilm = load_bilm(tmp_path)
+
+    assert time.perf_counter() - begin < 10
+    (vectors,) = Embedder(bilm).embed([["the", "cat"]])
+    expected = reference.layers(["the", "cat"], shape, weights)[:, 1:-1]
+    np.testing.assert_allclose(vectors, expected, atol=1e-4)
 
 
 def test_a_model_without_its_lexicon_is_an_error(words):
@@ -217,6 +249,23 @@ def test_a_named_model_is_downloaded_and_unpacked_once(archive, words, website):
 
     assert model_digest(load_bilm("manylangs-de")) == model_digest(first)
     assert {file.name for file in archive.iterdir()} == {file.name for file in words.iterdir()}
+
+
+@pytest.mark.parametrize("is_later", [False, True])
+def test_two_processes_may_unpack_a_named_model_at_once(archive, is_later, monkeypatch):
+    def unpack_beside_another(file, folder):
+        if is_later:
+            unpack(file, folder)
+        monkeypatch.setattr(named_models, "unpack", unpack)
+        named_models.NamedModel("manylangs-de").fetch()
+        if not is_later:
+            unpack(file, folder)
+
+    unpack = named_models.unpack
+    monkeypatch.setattr(named_models, "unpack", unpack_beside_another)
+
+    assert named_models.NamedModel("manylangs-de").fetch() == archive
+    assert not list(archive.glob("*.zip"))
 
 
 def test_without_a_network_the_error_says_which_file_to_put_where(monkeypatch, tmp_path):

@@ -3,12 +3,14 @@
 import json
 import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
 from elmo_tf import load_bilm, save_bilm
+from elmo_tf.extras import MissingExtraError
 from reference import checkpoint
 
 
@@ -53,6 +55,17 @@ def test_saving_in_one_format_removes_the_weights_in_the_other(bilm, tmp_path):
     ):
         save_bilm(bilm, tmp_path, format=format)
         assert sorted(os.listdir(tmp_path)) == names
+
+
+def test_without_the_library_the_extra_is_named(folder, bilm, tmp_path, monkeypatch):
+    for name in ("safetensors", "safetensors.numpy"):
+        monkeypatch.setitem(sys.modules, name, None)
+    message = r"format safetensors needs safetensors.*elmo_tf\[huggingface\]"
+
+    with pytest.raises(MissingExtraError, match=message):
+        load_bilm(folder)
+    with pytest.raises(MissingExtraError, match=message):
+        save_bilm(bilm, tmp_path, format="safetensors")
 
 
 def test_an_unknown_format_is_refused(bilm, tmp_path):

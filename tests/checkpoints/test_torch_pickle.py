@@ -1,5 +1,8 @@
+import copy
 import os
 import pickle
+import re
+import time
 import tracemalloc
 import zipfile
 
@@ -68,7 +71,7 @@ def test_tensors_larger_than_their_data_are_refused(write, size, strides, offset
     write(tmp_path / "model.pkl", {"huge": Tensor("0", data, size, strides, offset)})
 
     with pytest.raises(
-        ValueError, match=r"model\.pkl: .*(shape of huge does not suit|a tensor of)"
+        ValueError, match=r"model\.pkl: .*(shape of huge does not suit|a tensor needs)"
     ):
         read_state_dict(tmp_path / "model.pkl")
 
@@ -133,12 +136,122 @@ def error_and_memory(path):
         tracemalloc.stop()
 
 
+def pickle_file(path, opcodes, keys=b"]"):
+    """Writes a legacy file whose state dict and list of storages are made by these opcodes."""
+    head = (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
+    pickles = [*(pickle.dumps(value, 2)[2:-1] for value in head), opcodes, keys]
+    path.write_bytes(b"".join(b"\x80\x02" + value + b"." for value in pickles))
+
+
+DEEP = b")" + b"\x85" * 100_000  # a tuple in a tuple in ...
+WIDE = b")" + b"q\x00h\x00\x86" * 40  # of two equal parts, which are of two equal parts ...
+STORAGE = b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0kX\x03\0\0\0cpuK\x0ctQ"
+REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n"
+LONG = b"(" + b"K\x01" * 60_000 + b"t"  # a tuple of 60,000 ones
+NAME = b"X\x40\x42\x0f\0" + b"a" * 1_000_000
+REPEAT = b"R" + b"h\x01h\x03R" * 60_000
+
+
+@pytest.mark.parametrize(
+    ("opcodes", "message"),
+    [
+        (b"}" + DEEP + b"Ns", "a key of a dict is not a string"),
+        (b"}(" + WIDE + b"Nu", "a key of a dict is not a string"),
+        (DEEP + b")R", "calls a function"),
+        (WIDE + b")R", "calls a function"),
+        (DEEP + b"Q", "is damaged"),
+        (b"(" + WIDE + b"NNNNtQ", "a storage in its pickle"),
+        (REBUILD + b"(" + STORAGE + b"K\x00" + WIDE + b"h\x00tR", "a tensor needs"),
+        (
+            b"%bq\x01(%bK\x00%bq\x02h\x02tq\x03" % (REBUILD, STORAGE, LONG) + REPEAT,
+            "a tensor needs",
+        ),
+        (b"K\x01" * 100_000 + b"()(t" * 100_000, "does not end with one value"),
+        (b"}" * 1_000_001, "more than 1,000,000 opcodes"),
+        (b"}X\x01\0\0\0a" + DEEP + b"s", "'a' in the state dict is no tensor"),
+        (b"t", "is damaged"),
+        (b"}%bNs" % NAME, "in the state dict is no tensor"),
+        (b"}%b%b(%bK\x00(K\x01tq\x01h\x01tRs" % (NAME, REBUILD, STORAGE), "the data of aaaa"),
+    ],
+    ids=range(14),
+)
+def test_crafted_pickles_end_in_an_error_soon_and_need_little_memory(opcodes, message, tmp_path):
+    path = tmp_path / "model.pkl"
+    pickle_file(path, opcodes)
+    begin = time.process_time()
+
+    found, memory = error_and_memory(path)
+
+    assert re.search(rf"model\.pkl.*{message}", found)
+    assert len(found) < 400
+    assert memory < 100 * len(opcodes) + 10**6
+    assert time.process_time() - begin < 20
+
+
+def test_a_crafted_list_of_storages_is_refused(tmp_path):
+    legacy_file(tmp_path / "model.pkl", some_state())
+    state = (tmp_path / "model.pkl").read_bytes().split(b"\x80\x02")[4][:-1]
+    pickle_file(tmp_path / "model.pkl", state, b"](" + WIDE + b"e")
+
+    with pytest.raises(ValueError, match=r"model\.pkl: the list of its storages is wrong"):
+        read_state_dict(tmp_path / "model.pkl")
+
+
+@WRITERS
+def test_many_copies_of_one_storage_are_refused(write, tmp_path):
+    data = np.zeros(10_000, np.float32)
+    views = {str(k): Tensor("0", data, (100, 100), (1, 100)) for k in range(50)}
+    write(tmp_path / "model.pkl", views)
+
+    message, memory = error_and_memory(tmp_path / "model.pkl")
+
+    assert "model.pkl: its tensors are larger than its data" in message
+    assert memory < 5 * data.nbytes
+
+
+@WRITERS
+def test_tensors_of_too_many_axes_are_refused(write, tmp_path):
+    tensor = Tensor("0", np.zeros(1, np.float32), (1,) * 70, (1,) * 70)
+    write(tmp_path / "model.pkl", {"a": tensor})
+
+    with pytest.raises(ValueError, match=r"model\.pkl: .* a tensor needs"):
+        read_state_dict(tmp_path / "model.pkl")
+
+
+def test_encrypted_zip_files_are_refused(tmp_path):
+    path = tmp_path / "model.pkl"
+    zip_file(path, some_state())
+    data = bytearray(path.read_bytes())
+    for start, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        for found in re.finditer(start, bytes(data)):
+            data[found.start() + flags] |= 1
+    path.write_bytes(data)
+
+    with pytest.raises(ValueError, match=r"model\.pkl is damaged: .*encrypted"):
+        read_state_dict(path)
+
+
+def test_zip_entries_that_share_their_bytes_are_refused(tmp_path):
+    path = tmp_path / "model.pkl"
+    zip_file(path, some_state(50_000))
+    with zipfile.ZipFile(path, "a") as archive:
+        (large,) = (entry for entry in archive.infolist() if entry.filename.endswith("data/0"))
+        for number in range(3, 20):
+            copied = copy.copy(large)
+            copied.filename = f"archive/data/{number}"
+            archive.filelist.append(copied)
+        archive._didModify = True
+
+    with pytest.raises(ValueError, match=r"model\.pkl: .* larger than the file"):
+        read_state_dict(path)
+
+
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "model.pkl"
     for data, message in (
         (b"", "is empty"),
         (pickle.dumps({"a": 1}), "is not a state dict of PyTorch"),
-        (b"PK\x03\x04", "the zip file is damaged"),
+        (b"PK\x03\x04", r"model\.pkl is damaged"),
     ):
         path.write_bytes(data)
         with pytest.raises(ValueError, match=message):

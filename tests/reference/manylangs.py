@@ -38,23 +38,23 @@ SHAPE = {
 }
 
 
-def random_weights(shape, seed=0):
+def random_weights(shape, words=WORDS, seed=0):
     """Both state dicts, by the names of their files."""
     rng = np.random.default_rng(seed)
     encoder, embedder = shape["encoder"], shape["token_embedder"]
     width, dim = encoder["projection_dim"], encoder["dim"]
     features = sum(count for _, count in embedder["filters"])
-    words, characters = embedder["word_dim"], embedder["char_dim"]
+    word_dim, characters = embedder["word_dim"], embedder["char_dim"]
     sizes = {"char_emb_layer.embedding.weight": (len(CHARACTERS), characters)}
-    if words:
-        sizes["word_emb_layer.embedding.weight"] = (len(WORDS), words)
+    if word_dim:
+        sizes["word_emb_layer.embedding.weight"] = (len(words), word_dim)
     for i, (filter_width, count) in enumerate(embedder["filters"]):
         sizes[f"convolutions.{i}.weight"] = (count, characters, filter_width)
         sizes[f"convolutions.{i}.bias"] = (count,)
     for k in range(embedder["n_highway"]):
         sizes[f"highways._layers.{k}.weight"] = (2 * features, features)
         sizes[f"highways._layers.{k}.bias"] = (2 * features,)
-    sizes["projection.weight"], sizes["projection.bias"] = (width, words + features), (width,)
+    sizes["projection.weight"], sizes["projection.bias"] = (width, word_dim + features), (width,)
     cells = {}
     for direction in ("forward", "backward"):
         for layer in range(encoder["n_layers"]):
@@ -72,10 +72,10 @@ def random_weights(shape, seed=0):
     }
 
 
-def write(folder, shape, weights, write_state_dict):
+def write(folder, shape, weights, write_state_dict, words=WORDS):
     """Writes a checkpoint; `write_state_dict(path, state)` writes a .pkl file."""
     folder.mkdir(parents=True, exist_ok=True)
-    for name, entries in (("char", CHARACTERS), ("word", WORDS)):
+    for name, entries in (("char", CHARACTERS), ("word", words)):
         lines = [f"{entry}\t{number}\n" for number, entry in enumerate(entries)]
         (folder / f"{name}.dic").write_text("".join(lines), encoding="utf-8")
     (folder / "shape.json").write_text(json.dumps(shape))
