@@ -21,14 +21,15 @@ pretrain(PretrainConfig(**json.loads(sys.argv[2])))
 """
 
 
-def start(settings, workdir, num_devices=1, tf_config=None, **changes):
+def start(settings, workdir, num_devices=1, tf_config=None, prefix=(), **changes):
     arguments = {**settings, "workdir": workdir, **changes}
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_CONFIG", None)
     if tf_config is not None:
         environment["TF_CONFIG"] = json.dumps(tf_config)
+    arguments = json.dumps(arguments, default=str)
     return subprocess.Popen(
-        [sys.executable, "-c", _CODE, str(num_devices), json.dumps(arguments, default=str)],
+        [*prefix, sys.executable, "-c", _CODE, str(num_devices), arguments],
         stderr=subprocess.PIPE,
         text=True,
         env=environment,

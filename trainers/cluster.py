@@ -3,7 +3,8 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -32,13 +33,21 @@ class Cluster:
         num_workers: int >= 1. Number of processes. Defaults to 1.
         worker: int >= 0. Index of this process; 0 is the chief, which writes the shared files.
             Defaults to 0.
+        addresses: the address of each process if there are several. Defaults to ().
 
     Attributes:
         num_replicas: int >= 1. Replicas of all workers together.
     """
 
-    def __init__(self, strategy: tf.distribute.Strategy, num_workers: int = 1, worker: int = 0):
+    def __init__(
+        self,
+        strategy: tf.distribute.Strategy,
+        num_workers: int = 1,
+        worker: int = 0,
+        addresses: Sequence[str] = (),
+    ):
         self.strategy = strategy
+        self._addresses = addresses
         self.num_workers = num_workers
         self.worker = worker
         self.num_replicas = strategy.num_replicas_in_sync
@@ -86,12 +95,24 @@ class Cluster:
         except _LOST_WORKER_ERRORS as error:
             if self.num_workers == 1:
                 raise
-            reason = _cause(error.message or repr(error))
+            message = error.message or repr(error)
             raise ConnectionError(
-                "Another worker has stopped, or cannot be reached. Restart all workers with "
-                "--resume (resume=True): they resume from the last complete save. "
-                f"TensorFlow says: {reason}"
+                f"{self._lost_workers(message)} has stopped, or cannot be reached. Restart all "
+                "workers with --resume (resume=True): they resume from the last complete save. "
+                f"TensorFlow says: {_cause(message)}"
             ) from None
+
+    def _lost_workers(self, message: str) -> str:
+        """The workers that TensorFlow's message names, or else all others."""
+        others = set(range(self.num_workers)) - {self.worker}
+        lost = others & {int(number) for number in re.findall(r"/task:(\d+)", message)}
+        names = [
+            f"worker {number} ({self._addresses[number]})"
+            if self._addresses
+            else f"worker {number}"
+            for number in sorted(lost or others)
+        ]
+        return names[0].capitalize() if len(names) == 1 else f"One of {', '.join(names)}"
 
     @tf.function(autograph=False)
     def _sum(self, value: tf.Tensor) -> Any:
@@ -122,10 +143,12 @@ def cluster_from_environment(batch_size: int) -> Cluster:
     Raises:
         ValueError: TF_CONFIG is wrong, or `batch_size` is not a multiple of the number of replicas.
     """
-    num_workers, worker = _workers(os.environ.get("TF_CONFIG", ""))
+    worker, addresses = _workers(os.environ.get("TF_CONFIG", ""))
+    num_workers = max(1, len(addresses))
     if num_workers > 1:
         logging.info("Worker %d of %d is waiting for the others.", worker, num_workers)
-        cluster = Cluster(tf.distribute.MultiWorkerMirroredStrategy(), num_workers, worker)
+        strategy = tf.distribute.MultiWorkerMirroredStrategy()
+        cluster = Cluster(strategy, num_workers, worker, addresses)
     else:
         gpus, cpus = (tf.config.list_logical_devices(kind) for kind in ("GPU", "CPU"))
         devices = gpus or cpus
@@ -148,30 +171,31 @@ def cluster_from_environment(batch_size: int) -> Cluster:
     return cluster
 
 
-def _workers(tf_config: str) -> tuple[int, int]:
-    """The number of workers and the index of this one; the chief has index 0."""
+def _workers(tf_config: str) -> tuple[int, list[str]]:
+    """The index of this worker and the addresses of all, if there are several; the chief first."""
     if not tf_config.strip():
-        return 1, 0
+        return 0, []
     try:
         content = json.loads(tf_config)
         cluster = content.get("cluster", {})
-        counts = {kind: len(cluster[kind]) for kind in cluster}
-        chiefs, workers = counts.pop("chief", 0), counts.pop("worker", 0)
-        if chiefs + workers <= 1:
-            return 1, 0
+        tasks = {kind: list(cluster[kind]) for kind in cluster}
+        chiefs, workers = tasks.pop("chief", []), tasks.pop("worker", [])
+        addresses = [*chiefs, *workers]
+        if len(addresses) <= 1:
+            return 0, []
         kind, index = content["task"]["type"], int(content["task"]["index"])
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(
             'TF_CONFIG must look like {"cluster": {"worker": ["host1:port", "host2:port"]}, '
             f'"task": {{"type": "worker", "index": 0}}}}. Received: {tf_config!r} ({error!r})'
         ) from None
-    if counts or kind not in ("chief", "worker"):
+    if tasks or kind not in ("chief", "worker"):
         raise ValueError(
             f"TF_CONFIG must have tasks of the types chief and worker only. Received: {tf_config!r}"
         )
-    index += chiefs if kind == "worker" else 0
-    if not 0 <= index < chiefs + workers:
+    index += len(chiefs) if kind == "worker" else 0
+    if not 0 <= index < len(addresses):
         raise ValueError(
             f"The task index in TF_CONFIG is not in its cluster. Received: {tf_config!r}"
         )
-    return chiefs + workers, index
+    return index, addresses
