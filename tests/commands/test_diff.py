@@ -4,12 +4,15 @@ import json
 from pathlib import Path
 
 import h5py
+import ml_dtypes
 import numpy as np
 import pytest
 
 from elmo_tf import BiLM, Embedder, load_bilm
+from elmo_tf.embedding.outputs.vector_output import mean_over_tokens
+from elmo_tf.evaluation import differences
 
-LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat .", "dogs", "a b c d e f g h i j"]
+LINES = ["The cat sat .", "A dog saw the cat !", "the dog sat .", "", "dogs", "a b c d e f g h i j"]
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +46,7 @@ def test_equal_vectors_are_equal(difference, arrays):
 
     assert status == 0
     assert found["equal"]
-    assert (found["sentences"], found["different"], "cause" in found) == (5, 0, False)
+    assert (found["sentences"], found["different"], found["causes"]) == (6, 0, [])
     assert len(found["layers"]) == 3
     assert all(one["largest"] < 1e-5 and one["cosine"] > 0.9999 for one in found["layers"])
 
@@ -61,10 +64,6 @@ def test_differences_are_measured_and_a_tolerance_accepts_them(difference, array
     assert difference(moved, "--tolerance", "0.3")[0] == 0
 
 
-def other_model(bilm):
-    return BiLM(bilm.config)
-
-
 def carried(bilm, batches):
     """The layers of each sentence, with states carried from batch to batch."""
     stateful = BiLM.from_config({**bilm.get_config(), "stateful": True})
@@ -74,60 +73,151 @@ def carried(bilm, batches):
         yield from (layers[row, :, : len(line.split())] for row, line in enumerate(batch))
 
 
-CAUSES = {
-    "float16": (
-        lambda arrays, bilm: [array.astype(np.float16) for array in arrays],
-        "float16: all differences are within its rounding",
-    ),
-    "order": (
-        lambda arrays, bilm: [arrays[k] for k in (2, 1, 0, 4, 3)],
-        "a different order: sentence 0 of the file is sentence 2 of the text",
-    ),
-    "tokens": (
-        lambda arrays, bilm: [arrays[0][:, :-1], *arrays[1:]],
-        "different tokens: the file has 3 vectors for the 4 tokens of sentence 0",
-    ),
-    "one layer": (
-        lambda arrays, bilm: [array[1] for array in arrays],
-        "a different layer: the file holds layer 1",
-    ),
-    "layers in another order": (
-        lambda arrays, bilm: [array[::-1] for array in arrays],
-        "a different layer: the file holds layer 2, layer 1, layer 0",
-    ),
-    "average": (
-        lambda arrays, bilm: [array.mean(axis=0) for array in arrays],
-        "a different layer: the file holds the mean of all layers",
-    ),
-    "carried state": (
-        lambda arrays, bilm: list(carried(bilm, [[line] for line in LINES])),
-        "carried state: each sentence begins with the LSTM states that the one before left",
-    ),
-    "carried state, batches": (
-        lambda arrays, bilm: list(carried(bilm, [LINES[:2], LINES[2:4], LINES[4:]])),
-        "carried state, probably in batches",
-    ),
-    "another model": (
-        lambda arrays, bilm: list(Embedder(BiLM(bilm.config)).embed(LINES)),
-        "another model: not even layer 0",
-    ),
-    "another width": (
-        lambda arrays, bilm: [array[..., :-1] for array in arrays],
-        "another model: vectors have 11 dimensions, not 12",
-    ),
-    "a shorter file": (lambda arrays, bilm: arrays[:3], "another text: the file has no vectors"),
-}
+def one_by_one(arrays, bilm):
+    return list(carried(bilm, [[line] for line in LINES]))
 
 
-@pytest.mark.parametrize("name", CAUSES)
-def test_the_likely_cause_is_named(difference, arrays, bilm, name):
-    make, cause = CAUSES[name]
+def in_batches(arrays, bilm):
+    return list(carried(bilm, [LINES[:2], LINES[2:4], LINES[4:]]))
 
-    status, found = difference(make(arrays, bilm))
+
+def moved(arrays, bilm):
+    return [arrays[k] for k in ORDER]
+
+
+def carried_in_another_order(arrays, bilm):
+    return list(carried(bilm, [[LINES[k]] for k in ORDER]))
+
+
+def lower_cased(arrays, bilm):
+    return list(Embedder(bilm).embed([line.lower() for line in LINES]))
+
+
+def top(array):
+    return array[-1]
+
+
+def average(array):
+    return array.mean(axis=0)
+
+
+def float16(array):
+    return array.astype(np.float16)
+
+
+def bfloat16(array):
+    return array.astype(ml_dtypes.bfloat16).astype(np.float32)
+
+
+def pooled(array):
+    return mean_over_tokens(array)
+
+
+ORDER = (2, 1, 0, 3, 5, 4)
+CARRIED = "carried state: each sentence begins with the LSTM states that the one before left"
+BATCHES = "carried state in batches of 2 sentences"
+MOVED = "a different order: sentence 0 of the file is sentence 2 of the text"
+TOP = "a different layer: the file holds layer 2"
+AVERAGE = "a different layer: the file holds the mean of all layers"
+FLOAT16 = "float16: differences are within its rounding"
+BFLOAT16 = "bfloat16: differences are within its rounding"
+MEANS = "sentence means: the file has one vector per sentence"
+TOKENS = "different tokens: the first is token 0 of sentence 0, which is 'The' in the text"
+# Functions that make a file, of all its arrays or of each, and the causes.
+CAUSES = [
+    ([float16], [FLOAT16]),
+    ([bfloat16], [BFLOAT16]),
+    ([moved], [MOVED]),
+    (
+        [lambda arrays, bilm: [arrays[0][:, :-1], *arrays[1:]]],
+        ["different tokens: the file has 3 "],
+    ),
+    ([lower_cased], [TOKENS]),
+    ([lower_cased, top], [TOP, "different tokens: the first are in sentence 0"]),
+    ([lambda array: array[1]], ["a different layer: the file holds layer 1"]),
+    ([lambda array: array[::-1]], ["a different layer: the file holds layer 2, layer 1, layer 0"]),
+    ([top], [TOP]),
+    ([average], [AVERAGE]),
+    ([pooled], [MEANS]),
+    ([average, pooled], [AVERAGE, MEANS]),
+    ([one_by_one], [CARRIED]),
+    ([in_batches], [BATCHES]),
+    ([one_by_one, float16], [CARRIED, FLOAT16]),
+    ([one_by_one, bfloat16], [CARRIED, BFLOAT16]),
+    ([one_by_one, top], [TOP, CARRIED]),
+    ([one_by_one, average], [AVERAGE, CARRIED]),
+    ([one_by_one, average, float16], [AVERAGE, CARRIED, FLOAT16]),
+    ([one_by_one, pooled], [MEANS, CARRIED]),
+    ([in_batches, top, float16], [TOP, BATCHES, FLOAT16]),
+    ([top, float16], [TOP, FLOAT16]),
+    ([average, float16], [AVERAGE, FLOAT16]),
+    ([moved, float16], [MOVED, FLOAT16]),
+    ([moved, top], [TOP, MOVED]),
+    ([carried_in_another_order], [MOVED, CARRIED]),
+    ([lower_cased, float16], [FLOAT16, TOKENS]),
+    ([lambda array: array * np.float32(1 + 2**-12)], [FLOAT16]),
+    ([lambda arrays, bilm: Embedder(BiLM(bilm.config)).embed(LINES)], ["another model: no vector"]),
+    ([lambda array: array[..., :-1]], ["another model: vectors have 11 dimensions, not 12"]),
+    (
+        [lambda arrays, bilm: arrays[:3], float16],
+        ["another text: the file has no vectors of sentence 3", FLOAT16],
+    ),
+    ([lambda arrays, bilm: [*arrays, *arrays]], ["another text: the file has 6 more sentences"]),
+    (
+        [lambda arrays, bilm: [*arrays[:-1], arrays[-1] * np.float32(np.nan)]],
+        ["NaN or infinite values: the first are in sentence 5"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("steps", "causes"), CAUSES)
+def test_all_likely_causes_are_named(difference, arrays, bilm, steps, causes):
+    for step in steps:
+        takes_all = step.__code__.co_argcount == 2
+        arrays = list(step(arrays, bilm)) if takes_all else [step(array) for array in arrays]
+
+    status, found = difference(arrays)
 
     assert status == 3
-    assert found["cause"].startswith(cause)
-    assert found["different"] >= 1
+    assert len(found["causes"]) == len(causes), found["causes"]
+    for cause, expected in zip(found["causes"], causes, strict=True):
+        assert cause.startswith(expected)
+    assert not found["equal"]
+
+
+def test_a_single_layer_is_compared_with_the_layer_that_it_is(difference, arrays):
+    _, found = difference([top(array) for array in arrays])
+
+    (layer,) = found["layers"]
+    assert layer["layer"] == "layer 2"
+    assert layer["largest"] < 1e-5
+
+
+def test_a_late_difference_is_no_cause(difference, arrays, monkeypatch):
+    monkeypatch.setattr(differences, "_EXAMINED", 2)
+
+    _, found = difference([*arrays[:-1], arrays[-1] + 1])
+
+    assert found["causes"] == ["unknown: the first 2 sentences are equal"]
+
+
+def test_files_with_sentences_as_names_are_read(command, checkpoint_directory):
+    Path("text.txt").write_text("\n".join(["a/b  c", *LINES, *LINES, "a . / b"]) + "\n")
+    embed = ("embed", checkpoint_directory, "text.txt", "old.hdf5", "--use-sentence-keys")
+    assert command(*embed)[0] == 0
+
+    status, out, _ = command("diff", "old.hdf5", checkpoint_directory, "text.txt")
+
+    assert (status, json.loads(out)["causes"]) == (0, [])
+
+
+def test_without_text_a_file_with_vectors_differs(difference, arrays):
+    Path("text.txt").write_text("")
+
+    status, found = difference(arrays)
+
+    assert status == 3
+    assert found["causes"] == ["another text: the file has 6 more sentences"]
 
 
 def test_a_table_is_printed_on_demand(command, checkpoint_directory, arrays):
@@ -141,8 +231,8 @@ def test_a_table_is_printed_on_demand(command, checkpoint_directory, arrays):
 
     assert status == 3
     assert "| layer 2" in out
-    assert "5 of 5 sentences differ" in out
-    assert "Likely cause: float16" in out
+    assert "5 of 6 sentences differ" in out
+    assert "- float16" in out
 
 
 def test_what_is_no_file_of_vectors_is_an_error(command, checkpoint_directory):

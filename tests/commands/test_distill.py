@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from elmo_tf import Embedder
+from elmo_tf.embedding.distillation import mean_vectors
 from elmo_tf.tasks.data.word_vectors import read_word_vectors
 
 LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat .", "서울"]
@@ -18,19 +19,6 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
     Path("words.txt").write_text("<S>\n</S>\n<UNK>\nthe\n서울\nnever\n")
 
 
-def read_binary(path):
-    """word2vec's binary format."""
-    data = Path(path).read_bytes()
-    header, _, data = data.partition(b"\n")
-    count, dim = map(int, header.split())
-    found = {}
-    for _ in range(count):
-        word, _, data = data.partition(b" ")
-        found[word.lstrip(b"\n").decode()] = np.frombuffer(data[: 4 * dim], "<f4")
-        data = data[4 * dim :]
-    return found
-
-
 def test_words_of_a_vocabulary_get_their_vectors_without_context(
     command, checkpoint_directory, bilm
 ):
@@ -40,9 +28,9 @@ def test_words_of_a_vocabulary_get_their_vectors_without_context(
 
     words = ["the", "서울", "never"]
     expected = bilm.token_embeddings(words)
-    text, binary = read_word_vectors("vectors.txt"), read_binary("vectors.bin")
+    text, binary = map(read_word_vectors, ("vectors.txt", "vectors.bin"))
     assert Path("vectors.txt").read_text().startswith(f"3 {expected.shape[1]}\nthe ")
-    assert list(text.tokens) == list(binary) == words
+    assert list(text.tokens) == list(binary.tokens) == words
     for word, vector in zip(words, expected, strict=True):
         np.testing.assert_allclose(text[word], vector, rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(binary[word], vector)
@@ -63,11 +51,33 @@ def test_words_of_a_corpus_get_the_means_of_their_occurrences(command, checkpoin
         np.testing.assert_allclose(found[token], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_means_are_computed_in_float64():
+    class Stored:
+        dim = 1
+
+        def embed(self, sentences):
+            return (
+                np.full((1, 1), [2**24, 1, 1, 1][n], np.float32) for n, _ in enumerate(sentences)
+            )
+
+    (found,) = mean_vectors(Stored(), [["a"]] * 4, ["a"])
+
+    assert found == np.float32((2**24 + 3) / 4)  # sums of float32 stay at 2**24
+
+
 def test_wrong_words_and_an_existing_output_are_errors(command, checkpoint_directory):
     Path("words.txt").write_text("two words\n")
     call = ("distill", checkpoint_directory, "--vocab", "words.txt", "--output", "vectors.txt")
 
     status, _, err = command(*call)
     assert (status, "'two words' is not one word" in err) == (1, True)
+    Path("words.txt").write_text("<UNK>\n")
+    assert "words.txt has no words" in command(*call)[2]
+    corpus = ("distill", checkpoint_directory, "--corpus", "text.txt", "--output", "vectors.txt")
+    status, _, err = command(*corpus, "--min-count", 99)
+    assert (status, "No word occurs at least 99 times" in err) == (1, True)
+    for option in (("--layers", "top"), ("--min-count", 2), ("--max-size", 5)):
+        status, _, err = command(*call, *option)
+        assert (status, "are only for --corpus" in err) == (2, True)
     Path("vectors.txt").touch()
     assert command(*call)[0] == 2

@@ -133,13 +133,28 @@ def test_vectors_of_another_model_have_neighbors_beside_those_of_the_bilm(comman
 
     for occurrence in found["words"][0]["occurrences"]:
         neighbors = occurrence["neighbors"]
-        assert list(neighbors) == ["1", "2", "same, 0", "same, 1", "same, 2"]
+        assert list(neighbors) == [
+            *("1", "2", "same, layer 0", "same, layer 1", "same, layer 2"),
+        ]
         for layer in ("1", "2"):
             places, expected = (
                 [(one["sentence"], one["position"]) for one in neighbors[name]]
-                for name in (f"same, {layer}", layer)
+                for name in (f"same, layer {layer}", layer)
             )
             assert places == expected
+
+
+def test_layer_0_of_the_index_does_not_hide_the_layers_of_files(command, model, built):
+    command("embed", model, built / "text.txt", "same.hdf5")
+    found = _asked(
+        command,
+        *("bank", "--index", built / "index", "--vectors", "same=same.hdf5", "--layer", "0"),
+    )
+
+    (bank,) = found["words"]
+    assert bank["types"]
+    assert all(len(one["neighbors"]) == 3 for one in bank["occurrences"])
+    assert bank["occurrences"]
 
 
 def test_people_read_the_word_marked_in_its_context(command, built):

@@ -4,6 +4,7 @@ import copy
 import json
 
 import numpy as np
+import pandas
 import pytest
 
 from elmo_tf import Embedder
@@ -60,6 +61,13 @@ def test_any_function_can_be_the_tokenizer(bilm):
 
     wanted = np.concatenate(list(Embedder(bilm).embed(["a", "b"])), axis=1)
     np.testing.assert_allclose(text.vectors, wanted, atol=1e-6)
+
+
+def test_a_table_and_a_function_that_returns_strings_are_refused(embedder, bilm):
+    with pytest.raises(TypeError, match="not a table"):
+        embedder.embed_texts(pandas.DataFrame({"text": TEXTS}))
+    with pytest.raises(TypeError, match="`tokenizer` must return"):
+        next(Embedder(bilm, tokenizer=str.split).embed_texts(TEXTS))
 
 
 def test_without_a_tokenizer_there_are_no_texts(bilm):

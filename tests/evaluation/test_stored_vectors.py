@@ -1,14 +1,19 @@
 """Vectors in files stand in for an embedder."""
 
+import json
 from pathlib import Path
 
+import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from elmo_tf import Embedder
 from elmo_tf.evaluation import probe
 from elmo_tf.evaluation.stored_vectors import open_vectors
 from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
+from sense_files import word, write_corpus, write_inventory
 
 LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat ."]
 
@@ -75,6 +80,59 @@ def test_sentences_that_are_missing_or_do_not_fit_are_errors(bilm):
         open_vectors("gone.hdf5")
 
 
+@pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
+@pytest.mark.parametrize("layers", ["all", "top"])
+def test_empty_sentences_and_other_white_space_are_found(bilm, suffix, layers):
+    Path("odd.conll").write_text("a\u00a0b\tX\nc\tX\n\n", "utf-8")
+    Path("text.txt").write_text("\nthe cat\n")
+    embedder = Embedder(bilm, layers=layers)
+    embedder.embed_file("odd.conll", f"odd{suffix}")
+    embedder.embed_file("text.txt", f"text{suffix}")
+
+    (odd,) = open_vectors(f"odd{suffix}").embed([["a\u00a0b", "c"]])
+    empty, _ = open_vectors(f"text{suffix}").embed([[], ["the", "cat"]])
+
+    num_layers = 3 if layers == "all" else 1
+    assert odd.shape == (num_layers, 2, embedder.dim)
+    assert empty.shape == (num_layers, 0, embedder.dim)
+
+
+def test_sentences_of_raw_text_are_found_by_their_tokens(bilm):
+    Path("raw.txt").write_text("The cat sat.\n")
+    Embedder(bilm, tokenizer="en").embed_file("raw.txt", "raw.hdf5")
+
+    (found,) = open_vectors("raw.hdf5").embed([["The", "cat", "sat", "."]])
+
+    assert found.shape == (3, 4, bilm.config.output_dim)
+
+
+def test_files_that_are_damaged_or_uneven_are_named(bilm):
+    Embedder(bilm).embed_file("text.txt", "vectors.hdf5")
+    with h5py.File("vectors.hdf5", "a") as file:
+        del file["1"]
+        file["1"] = np.zeros((3, 6, 5))
+    Path("damaged.hdf5").write_bytes(Path("vectors.hdf5").read_bytes()[:300])
+    pq.write_table(pa.table({"words": [["a"]]}), "other.parquet")
+
+    with pytest.raises(
+        ValueError, match=r"vectors\.hdf5 has vectors of different shapes: \(3, 5\)"
+    ):
+        next(open_vectors("vectors.hdf5").embed([LINES[1].split()]))
+    with pytest.raises(ValueError, match=r"Cannot read .* in damaged\.hdf5: "):
+        open_vectors("damaged.hdf5")
+    with pytest.raises(ValueError, match=r"other\.parquet: there is no column shape, tokens, vec"):
+        open_vectors("other.parquet")
+
+
+def test_a_file_cannot_have_the_name_of_a_model(command, checkpoint_directory):
+    Path("words.txt").write_text("the 1 2\n")
+    name = checkpoint_directory.name
+
+    status, _, err = command("compare", checkpoint_directory, "--vectors", f"{name}=words.txt")
+
+    assert (status, f"Received in both: ['{name}']" in err) == (1, True)
+
+
 def test_probe_senses_and_compare_show_files_beside_the_model(command, checkpoint_directory):
     rows = "".join(f"{t}\tX\n" for t in LINES[0].split()[:2]) + "sat\tY\n.\tZ\n"
     Path("tags.conll").write_text(rows + "\n" + rows)
@@ -95,4 +153,17 @@ def test_probe_senses_and_compare_show_files_beside_the_model(command, checkpoin
     )
     assert status == 0, err
     assert "old" in out.splitlines()[0]
+    for name in ("one.data.xml", "two.data.xml"):
+        write_corpus(Path(name), [["the", word("cat", "cat", "cat%1"), "sat", "."]])
+    write_inventory(Path("senses.tsv"), "cat n cat%1")
+    status, out, err = command(
+        *("senses", checkpoint_directory, "--train", "one.data.xml", "--test", "two.data.xml"),
+        *("--inventory", "senses.tsv", *vectors[:3]),
+    )
+    assert status == 0, err
+    scores = {
+        name: one["results"]["two"]["scores"] for name, one in json.loads(out)["vectors"].items()
+    }
+    assert scores["old"]["layer_2"]["all"]["f1"] == scores["static"]["layer_0"]["all"]["f1"] == 1
+    assert "layer_1" not in scores["static"]
     assert command("probe", checkpoint_directory, "--vectors", "x")[0] == 2

@@ -5,9 +5,10 @@ import pytest
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
 
 from elmo_tf import Embedder
@@ -49,6 +50,17 @@ def test_vectors_are_means_over_tokens(fitted, bilm):
 
     np.testing.assert_allclose(fitted.transform(TEXTS), expected, atol=1e-6)
     assert not fitted.transform([""]).any()
+
+
+def test_the_text_pipeline_of_scikit_learn_works(vectorizer):
+    steps = [("vect", clone(vectorizer)), ("scale", StandardScaler()), ("clf", SGDClassifier())]
+    pipeline = Pipeline(steps).set_params(clf__random_state=42, clf__alpha=1e-3)
+    texts = ["God is love", "the church", "OpenGL on the GPU is fast", "a fast screen"]
+
+    pipeline.fit(texts, ["christian", "christian", "graphics", "graphics"])
+
+    predicted = pipeline.predict(["God is love", "OpenGL on the GPU is fast"])
+    assert predicted.tolist() == ["christian", "graphics"]
 
 
 def test_all_layers_stand_side_by_side(vectorizer, bilm):

@@ -55,6 +55,30 @@ def test_vectors_of_documents_and_spans_are_means_and_can_be_compared(pipeline):
     assert doc.similarity(other) < 0.9999
 
 
+def test_the_similarity_example_of_spacy_works(pipeline):
+    doc1 = pipeline("I like salty fries and hamburgers.")
+    doc2 = pipeline("Fast food tastes very good.")
+    french_fries, burgers = doc1[2:4], doc1[5]
+
+    assert -1 <= doc1.similarity(doc2) < 1
+    one, other = french_fries.vector, burgers.vector
+    cosine = one @ other / (np.linalg.norm(one) * np.linalg.norm(other))
+    assert french_fries.similarity(burgers) == pytest.approx(cosine, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"layers": "all"}, "`layers` must be"),
+        ({"precision": "float8"}, "`precision` must be"),
+        ({"batch_tokens": 0}, "`batch_tokens` must be"),
+    ],
+)
+def test_wrong_options_are_refused_when_the_component_is_added(option, message):
+    with pytest.raises(ValueError, match=message):
+        spacy.blank("en").add_pipe("elmo", config=option)
+
+
 def test_batches_give_the_same_vectors(pipeline):
     texts = [TEXT, "", "A dog.", " ", "The cat sat on the mat."]
 

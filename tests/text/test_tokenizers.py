@@ -1,8 +1,10 @@
 import pickle
+import sys
 
 import pytest
 
-from elmo_tf.text.tokenizers import SpacyTokenizer, Token, tokenizer_of
+from elmo_tf.extras import MissingExtraError
+from elmo_tf.text.tokenizers import SpacyTokenizer, Token, tokenized, tokenizer_of
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,26 @@ def test_invalid_utf_8_is_kept(tokenizer):
 
 def test_a_tokenizer_can_be_pickled(tokenizer):
     assert pickle.loads(pickle.dumps(tokenizer))("A b.") == tokenizer("A b.")
+
+
+def test_texts_may_be_long(tokenizer):
+    text = "The cat sat. " * 80_000
+
+    assert len(tokenizer(text)) == 80_000
+
+
+def test_a_missing_package_of_a_language_is_an_error_of_extras(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pythainlp", None)
+    monkeypatch.setitem(sys.modules, "pythainlp.tokenize", None)
+
+    with pytest.raises(MissingExtraError, match="PyThaiNLP"):
+        SpacyTokenizer("th")
+
+
+@pytest.mark.parametrize("found", [None, "a b", ["a", "b"], [["the", "cat"]], [Token("a", 0, 1)]])
+def test_a_function_that_returns_no_tokens_is_refused(found):
+    with pytest.raises(TypeError, match=r"each a list of `Token\(text, start, end\)`. Received: "):
+        tokenized("a b", lambda text: found)
 
 
 def test_an_unknown_language_and_other_things_are_errors():

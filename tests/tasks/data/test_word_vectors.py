@@ -1,9 +1,11 @@
 import gzip
+import itertools
 
 import numpy as np
 import pytest
 
 from elmo_tf import Vocabulary
+from elmo_tf.tasks.data import word_vectors
 from elmo_tf.tasks.data.word_vectors import WordVectors, read_word_vectors
 
 LINES = ["the 0.5 -1 2e-1", "cat 1 2 3", ". . . 4 5 6", "größe 0 0 1"]
@@ -29,6 +31,33 @@ def test_glove_begins_at_once_and_tokens_may_hold_spaces(written):
     np.testing.assert_allclose(vectors["the"], [0.5, -1, 0.2], rtol=1e-6)
     np.testing.assert_array_equal(vectors[". . ."], [4, 5, 6])
     assert (len(vectors), vectors.dim) == (4, 3)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n"])
+@pytest.mark.parametrize("chunk", [7, 1000])
+def test_word2vec_has_a_binary_format(tmp_path, monkeypatch, chunk, end):
+    monkeypatch.setattr(word_vectors, "_CHUNK", chunk)
+    numbers = np.float32([[0.5, -1, 2], [32, 0, 1], [1e-30, 5, 6], [7, 8, 9]])
+    tokens = ["the", "größe", "x", "the"]
+    rows = b"".join(
+        token.encode() + b" " + row.tobytes() + end
+        for token, row in zip(tokens, numbers, strict=True)
+    )
+    path, packed = tmp_path / "vectors.bin", tmp_path / "vectors.bin.gz"
+    path.write_bytes(b"4 3\n" + rows)
+    packed.write_bytes(gzip.compress(path.read_bytes()))
+
+    for file, vocabulary in itertools.product((path, packed), (None, {"the", "größe", "x"})):
+        vectors = read_word_vectors(file, vocabulary)
+        assert vectors.tokens == ("the", "größe", "x")
+        np.testing.assert_array_equal(vectors.vectors, numbers[:3])
+    path.write_bytes(b"4 3\n" + rows[:-5])
+    with pytest.raises(ValueError, match=r"vectors\.bin has 3 vectors, but its header says 4"):
+        read_word_vectors(path)
+    for wrong in (b"", b"\xba\x16\x4f\x2f 3", b"3 0\n"):
+        path.write_bytes(wrong)
+        with pytest.raises(ValueError, match="is not in word2vec's binary format"):
+            read_word_vectors(path)
 
 
 def test_word2vec_begins_with_a_header_and_ends_lines_in_spaces(written):
@@ -68,7 +97,7 @@ def test_a_token_that_comes_again_keeps_its_first_vector_and_that_is_told(writte
 
     assert vectors.tokens == ("a", "b", "c")
     np.testing.assert_array_equal(vectors.vectors, [[1, 2], [3, 4], [9, 0]])
-    assert "skipped 2 lines whose tokens occur before" in caplog.text
+    assert "skipped 2 vectors whose tokens occur before" in caplog.text
     assert "line 3, 'a'" in caplog.text
 
 

@@ -77,6 +77,22 @@ def test_evaluation_reads_the_vectors_of_the_training_or_others(trained, files, 
         evaluate_task(config.workdir, [tmp_path / "new.conll"])
 
 
+def test_vectors_of_another_shape_are_refused(trained, files, tmp_path):
+    others = write_vectors(tmp_path / "new.hdf5", sentences(FILES["ner"][1]), 2, 5)
+
+    message = r"new\.hdf5 has 2 layers of width 5\. The model was trained on .* 3 layers of width 7"
+    with pytest.raises(ValueError, match=message):
+        evaluate_task(trained[0].workdir, [files["ner"]], vectors=others)
+
+
+def test_the_path_of_the_vectors_is_absolute(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    for vectors in ("old.hdf5", "old=old.hdf5"):
+        config = TaskConfig("ner", "a", "b", "c", vectors=vectors)
+        assert config.vectors == str(tmp_path / "old.hdf5")
+
+
 def test_a_model_with_a_bilm_refuses_vectors(ner, files, trained):
     with pytest.raises(ValueError, match="only for models that were trained on vectors"):
         evaluate_task(ner[0], [files["ner"]], vectors=trained[0].vectors)
