@@ -76,6 +76,7 @@ _REGISTERED = {
     "TokenMask": "elmo_tf.models.elmo",
     "TokenVectors": "elmo_tf.tasks.token_vectors",
     "TrilinearSimilarity": "elmo_tf.tasks.attention",
+    "VectorMix": "elmo_tf.models.layer_mixes",
     "WordEmbedding": "elmo_tf.tasks.embeddings",
 }
 

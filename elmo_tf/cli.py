@@ -145,7 +145,8 @@ def build_parser() -> argparse_flags.ArgumentParser:
         description="Pretrain, export, serve and query ELMo.",
         example="echo 'The bank of the river' | elmo-tf embed small-en - vectors.hdf5",
         epilog="Options of a subcommand: elmo-tf SUBCOMMAND --help. Results go to stdout, all "
-        "else to stderr. Exit status: 0 done; 2 wrong call, or an output exists; 1 other errors.",
+        "else to stderr. Exit status: 0 done; 2 wrong call, or an output exists; 3 differences "
+        "(diff); 1 other errors.",
     )
     parser.add_argument("--version", action="version", version=f"elmo_tf {elmo_tf.__version__}")
     parser.set_defaults(command=None)

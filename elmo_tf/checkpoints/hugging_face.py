@@ -94,6 +94,9 @@ pipeline_tag: feature-extraction
 tags:
 - elmo
 - word-embeddings
+# Add what applies to your model:
+# license: apache-2.0
+# language: en
 ---
 
 # ELMo

@@ -26,7 +26,8 @@ def add_command(add: Callable) -> None:
     parser.add_argument(
         "old",
         metavar="OLD.hdf5",
-        help="vectors, one dataset per sentence, named 0, 1, … as by elmo-tf embed and AllenNLP",
+        help="vectors, one dataset per sentence, named 0, 1, … or by the sentence, as by elmo-tf "
+        "embed and AllenNLP",
     )
     add_model(parser)
     parser.add_argument("text", metavar="TEXT", help="the text, one tokenized sentence per line")
@@ -44,12 +45,12 @@ def add_command(add: Callable) -> None:
 def _diff(arguments: Any) -> int | None:
     check_report_options(arguments)
     from elmo_tf.checkpoints.load import load_bilm
-    from elmo_tf.evaluation.differences import NumberedVectors, compare_vectors
+    from elmo_tf.evaluation.differences import OldVectors, compare_vectors
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.threads import share_cores_for_embedding
 
     share_cores_for_embedding()
-    old = NumberedVectors(arguments.old)
+    old = OldVectors(arguments.old)
     read = sentence_reader(arguments.text, arguments.input_format, arguments.token_column)
     sentences = [sentence.tokens for sentence in read()]
     found = compare_vectors(old, load_bilm(arguments.model), sentences, arguments.tolerance)
@@ -59,16 +60,18 @@ def _diff(arguments: Any) -> int | None:
 
 def _markdown(found: Any) -> str:
     rows = [
-        [f"layer {number}", *(_number(layer[key]) for key in ("largest", "mean", "cosine"))]
-        for number, layer in enumerate(found["layers"])
+        [layer["layer"], *(_number(layer[key]) for key in ("largest", "mean", "cosine"))]
+        for layer in found["layers"]
     ]
     table = markdown_table(["difference", "largest", "mean", "cosine"], rows)
     if found["equal"]:
         return f"{table}\n\nThe vectors of all {found['sentences']:,} sentences are equal."
     first = ", ".join(map(str, found["first_different"]))
+    listed = f" (the first: {first})" if first else ""
+    causes = "".join(f"\n- {cause}" for cause in found["causes"])
     return (
-        f"{table}\n\n{found['different']:,} of {found['sentences']:,} sentences differ (the first: "
-        f"{first}).\nLikely cause: {found['cause']}."
+        f"{table}\n\n{found['different']:,} of {found['sentences']:,} sentences differ{listed}.\n"
+        f"Likely causes:\n{causes}"
     )
 
 

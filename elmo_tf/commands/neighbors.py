@@ -175,6 +175,7 @@ def _about(index: Any, vectors: Mapping[str, Any], word: str, arguments: Any) ->
     from elmo_tf.evaluation.stored_vectors import WordVectorSource
 
     static = {name: one for name, one in vectors.items() if isinstance(one, WordVectorSource)}
+    contextual = {name: one for name, one in vectors.items() if name not in static}
     layers = [layer for layer in arguments.layer or index.layers if layer]
     content: dict[str, Any] = {"word": word, "count": index.num_occurrences(word)}
     if static:
@@ -184,19 +185,21 @@ def _about(index: Any, vectors: Mapping[str, Any], word: str, arguments: Any) ->
     if 0 in (arguments.layer or ()):
         content["types"] = _types(index.nearest_types(word, arguments.top))
     content["occurrences"] = []
-    if not layers:
+    if not layers and not contextual:
         return content
     if arguments.sentence is None:
-        occurrences = index.unlike_occurrences(word, arguments.occurrences, max(layers))
+        occurrences = index.unlike_occurrences(
+            word, arguments.occurrences, max(layers or index.layers)
+        )
     else:
         tokens = arguments.sentence.split()
         positions = [place for place, token in enumerate(tokens) if token == word]
         occurrences = [Occurrence(tokens, place) for place in positions[: arguments.occurrences]]
     how = arguments.top, arguments.which
-    tables = [("", index.nearest(occurrences, layers, *how))]
-    for name, source in vectors.items():
-        if name not in static:
-            tables.append((f"{name}, ", nearest_by_vectors(index, source, occurrences, *how)))
+    tables = [("", index.nearest(occurrences, layers, *how))] if layers else []
+    for name, source in contextual.items():
+        found = nearest_by_vectors(index, source, occurrences, *how)
+        tables.append((f"{name}, layer ", found))
     for number, occurrence in enumerate(occurrences):
         neighbors = {
             f"{prefix}{layer}": [_neighbor(index, token) for token in nearest]

@@ -77,7 +77,7 @@ def add_vectors(parser: Any) -> None:
         default=[],
         metavar="NAME=FILE",
         help="also measure vectors in files: .hdf5 or .parquet with one vector per token, as by "
-        "elmo-tf embed, for these very sentences; or static word vectors as text",
+        "elmo-tf embed, for these very sentences; or static word vectors (text, or word2vec .bin)",
     )
 
 

@@ -33,7 +33,7 @@ def mean_vectors(
         float32 (word, feature); zeros for a word that does not occur.
     """
     rows = {word: row for row, word in enumerate(words)}
-    sums = np.zeros((len(words), embedder.dim), np.float32)
+    sums = np.zeros((len(words), embedder.dim))  # float64: words may occur millions of times
     counts = np.zeros(len(words), np.int64)
     pending: list[Sequence[str]] = []
 
@@ -48,7 +48,7 @@ def mean_vectors(
             if row is not None:
                 sums[row] += vector
                 counts[row] += 1
-    return sums / np.maximum(counts, 1)[:, np.newaxis]
+    return (sums / np.maximum(counts, 1)[:, np.newaxis]).astype(np.float32)
 
 
 def write_word_vectors(

@@ -205,6 +205,7 @@ class Embedder:
         """
         if isinstance(texts, str | bytes):
             raise TypeError(f"`texts` must be several texts, not one string: {texts!r}.")
+        refuse_tables(texts)
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
         tokenized = TokenizedTexts(texts, self.tokenizer)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from elmo_tf.text.tokenizers import Token, Tokenizer
+from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized
 
 
 class EmbeddedText(NamedTuple):
@@ -63,7 +63,7 @@ class TokenizedTexts:
         if isinstance(text, bytes):
             text = text.decode("utf-8", "surrogateescape")
         if isinstance(text, str):
-            return self._tokenizer(text)
+            return tokenized(text, self._tokenizer)
         # Offsets are those of the tokens joined by spaces.
         starts = itertools.accumulate((len(token) + 1 for token in text), initial=0)
         return [

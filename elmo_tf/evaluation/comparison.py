@@ -47,7 +47,12 @@ def compare(
 
     Raises:
         FileNotFoundError, ValueError: a model or a file cannot be read.
+        ValueError: a model and a file of vectors have the same name.
     """
+    if shared := sorted(set(models) & set(vectors or ())):
+        raise ValueError(
+            f"`models` and `vectors` must have different names. Received in both: {shared}"
+        )
     embedders = {
         name: Embedder(source, "all", precision=precision) for name, source in models.items()
     }

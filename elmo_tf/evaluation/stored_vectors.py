@@ -77,7 +77,10 @@ class SentenceVectorSource(VectorSource):
 
     def __init__(self, path: str | os.PathLike):
         super().__init__(path)
-        self._rows = self._sentences()
+        try:
+            self._rows = {_key(text): row for text, row in self._sentences()}
+        except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
+            raise ValueError(f"Cannot read sentences and vectors in {self.path}: {error}") from None
         if not self._rows:
             raise ValueError(f"{self.path} has no sentences.")
         first = self._layers(next(iter(self._rows.values())))
@@ -89,7 +92,7 @@ class SentenceVectorSource(VectorSource):
 
     def of_sentence(self, tokens: Sequence[str]) -> np.ndarray:
         """The layers of one sentence; see `embed`."""
-        text = " ".join(tokens)
+        text = _key(" ".join(tokens))
         if text not in self._rows:
             raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
         array = self._layers(self._rows[text])
@@ -97,6 +100,11 @@ class SentenceVectorSource(VectorSource):
             raise ValueError(
                 f"{self.path} has {array.shape[1]} vectors for the {len(tokens)} tokens of the "
                 f"sentence {text[:80]!r}."
+            )
+        if array.shape[::2] != (self.num_layers, self.dim):
+            raise ValueError(
+                f"{self.path} has vectors of different shapes: {array.shape[::2]} (layer, feature) "
+                f"for the sentence {text[:80]!r}, {(self.num_layers, self.dim)} for the first."
             )
         return array
 
@@ -108,11 +116,11 @@ class SentenceVectorSource(VectorSource):
                 f"{self.path} must have one vector per token. Received: an array of shape "
                 f"{array.shape}."
             )
-        return np.asarray(array, np.float32).reshape(-1, *array.shape[-2:])
+        return np.asarray(array if array.ndim == 3 else array[np.newaxis], np.float32)
 
     @abc.abstractmethod
-    def _sentences(self) -> dict[str, Any]:
-        """The row of each sentence's vectors, by its tokens joined by spaces."""
+    def _sentences(self) -> Iterable[tuple[str, Any]]:
+        """Sentences, as their tokens joined by spaces, and the rows of their vectors."""
 
     @abc.abstractmethod
     def _read(self, row: Any) -> np.ndarray:
@@ -122,12 +130,11 @@ class SentenceVectorSource(VectorSource):
 class HDF5VectorSource(SentenceVectorSource):
     """An HDF5 file with `sentence_to_index`, as of `elmo-tf embed` and AllenNLP."""
 
-    def _sentences(self) -> dict[str, Any]:
+    def _sentences(self) -> Iterable[tuple[str, Any]]:
         self.file = h5py.File(self.path, "r")
         if SENTENCES not in self.file:
-            raise ValueError(f"{self.path} has no dataset `{SENTENCES}`, which finds sentences.")
-        index = json.loads(self.file[SENTENCES][0])
-        return {" ".join(text.split()): row for text, row in index.items()}
+            raise ValueError(f"there is no dataset `{SENTENCES}`, which finds sentences.")
+        return json.loads(self.file[SENTENCES][0]).items()
 
     def _read(self, row: Any) -> np.ndarray:
         return self.file[row][()]
@@ -136,17 +143,17 @@ class HDF5VectorSource(SentenceVectorSource):
 class ParquetVectorSource(SentenceVectorSource):
     """A folder of Parquet shards, see `parquet_schema`."""
 
-    def _sentences(self) -> dict[str, Any]:
+    def _sentences(self) -> Iterable[tuple[str, Any]]:
         parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
         paths = sorted(self.path.glob("*.parquet")) if self.path.is_dir() else [self.path]
         self._files = [parquet.ParquetFile(path) for path in paths]
-        rows = {}
         for number, file in enumerate(self._files):
+            if missing := {"tokens", "shape", "vectors"} - set(file.schema_arrow.names):
+                raise ValueError(f"there is no column {', '.join(sorted(missing))}.")
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group, ["tokens"])
                 for place, tokens in enumerate(table.column("tokens").to_pylist()):
-                    rows[" ".join(tokens)] = number, group, place
-        return rows
+                    yield " ".join(tokens), (number, group, place)
 
     def _read(self, row: Any) -> np.ndarray:
         number, group, place = row
@@ -159,12 +166,17 @@ class ParquetVectorSource(SentenceVectorSource):
         return self._files[number].read_row_group(group, ["shape", "vectors"])
 
 
+def _key(text: str) -> str:
+    """A sentence with single spaces: files and queries may contain other white space."""
+    return " ".join(text.split())
+
+
 def open_vectors(path: str | os.PathLike) -> VectorSource:
     """Opens a file of vectors, chosen by its suffix.
 
     Args:
         path: `.hdf5`, `.h5` or `.parquet` (a folder), as `elmo-tf embed` writes them; anything else
-            is a text file of static word vectors, see `read_word_vectors`.
+            is a file of static word vectors, see `read_word_vectors`.
 
     Raises:
         FileNotFoundError: there is no such file.

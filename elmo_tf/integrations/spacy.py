@@ -9,8 +9,10 @@ import numpy as np
 
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.checkpoints.save import save_bilm
+from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.extras import require_extra
+from elmo_tf.precision import PRECISIONS
 
 _language = require_extra("spacy.language", "spacy", "The component elmo")
 _util = require_extra("spacy.util", "spacy", "The component elmo")
@@ -29,11 +31,17 @@ class ElmoComponent:
         model: an argument of `load_bilm`. It is loaded when it is needed first.
         layers: "average" or "top", see `Embedder`.
         precision, batch_tokens: see `Embedder`.
+
+    Raises:
+        TypeError, ValueError: `layers`, `precision` or `batch_tokens` is not allowed.
     """
 
     def __init__(
         self, nlp: Any, name: str, model: str, layers: str, precision: str, batch_tokens: int
     ):
+        check_choice(layers, "layers", ("average", "top"))
+        check_choice(precision, "precision", PRECISIONS)
+        check_int(batch_tokens, "batch_tokens", least=1)
         self.name = name
         self._model: Any = model
         self._options = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}

@@ -11,7 +11,7 @@ from elmo_tf.config_checks import check_choice
 from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
 from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentences import encode
-from elmo_tf.text.tokenizers import Tokenizer
+from elmo_tf.text.tokenizers import Tokenizer, tokenized
 from elmo_tf.text.vocabulary import TextSource, read_lines
 
 FORMATS = ("text", "conll", "conllu")
@@ -91,7 +91,7 @@ def text_sentences(source: TextSource, first: int = 0) -> Iterator[Sentence]:
 def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[Sentence]:
     for number, line in enumerate(read_lines(path)):
         line = line.rstrip("\r\n")
-        for tokens in tokenizer(line):
+        for tokens in tokenized(line, tokenizer):
             yield Sentence(
                 line[tokens[0].start : tokens[-1].end],
                 [token.text for token in tokens],

@@ -1,10 +1,11 @@
 """Raw text ─► sentences of tokens with character offsets."""
 
 import re
+import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from elmo_tf.extras import require_extra
+from elmo_tf.extras import MissingExtraError, require_extra
 
 
 class Token(NamedTuple):
@@ -39,9 +40,10 @@ class SpacyTokenizer:
             self._nlp = spacy.blank(language)
         except ImportError as error:
             if "E048" not in str(error):  # such as sudachipy for Japanese
-                raise
+                raise MissingExtraError(str(error)) from None
             raise ValueError(f"spaCy has no tokenizer for the language {language!r}.") from None
         self._nlp.add_pipe("sentencizer")
+        self._nlp.max_length = sys.maxsize  # the usual limit is for components that need memory
 
     def __call__(self, text: str) -> list[list[Token]]:
         # spaCy refuses invalid UTF-8.
@@ -60,6 +62,28 @@ class SpacyTokenizer:
 
     def __repr__(self) -> str:
         return f"SpacyTokenizer({self.language!r})"
+
+
+def tokenized(text: str, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
+    """Returns the sentences of a text.
+
+    Raises:
+        TypeError: the tokenizer returns something else.
+    """
+    sentences = tokenizer(text)
+    if not _is_list(sentences) or not all(
+        _is_list(sentence) and all(isinstance(token, Token) for token in sentence)
+        for sentence in sentences
+    ):
+        raise TypeError(
+            "`tokenizer` must return a list of sentences, each a list of `Token(text, start, end)`."
+            f" Received: {repr(sentences)[:80]}"
+        )
+    return sentences
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list | tuple) and not isinstance(value, Token)
 
 
 def tokenizer_of(tokenizer: str | Tokenizer | None) -> Tokenizer | None:

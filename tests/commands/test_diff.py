@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import h5py
-import ml_dtypes
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from elmo_tf import BiLM, Embedder, load_bilm
 from elmo_tf.embedding.outputs.vector_output import mean_over_tokens
@@ -106,7 +106,7 @@ def float16(array):
 
 
 def bfloat16(array):
-    return array.astype(ml_dtypes.bfloat16).astype(np.float32)
+    return array.astype(tf.bfloat16.as_numpy_dtype).astype(np.float32)
 
 
 def pooled(array):

@@ -137,6 +137,12 @@ def _predicted(
         batches = kind.batches(model, examples, _BATCH_SIZE)
         return predict_batches(kind, model, batches, examples, shown=True)
     source = open_vectors(settings["vectors"] if vectors is None else vectors)
+    found, expected = ((one.num_layers, one.dim) for one in (source, model.elmo))
+    if found != expected:
+        raise ValueError(
+            f"{source.path} has {found[0]} layers of width {found[1]}. The model was trained on "
+            f"vectors with {expected[0]} layers of width {expected[1]}."
+        )
     distinct = DistinctTexts(map(kind.texts, examples))
     with LayerCache(max_bytes=0).layers(source, distinct.sentences) as layers:
         batches = kind.batches(model, examples, _BATCH_SIZE, (distinct, layers))

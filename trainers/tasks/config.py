@@ -116,7 +116,7 @@ class TaskConfig:
         metavar="[NAME=]FILE",
         usual="none",
         help="vectors of another model in place of --elmo: .hdf5 or .parquet with one vector per "
-        "token of all texts, as by elmo-tf embed; or static word vectors as text",
+        "token of all texts, as by elmo-tf embed; or static word vectors (text or .bin)",
     )
     placement: str = setting(
         "input",
@@ -385,6 +385,9 @@ class TaskConfig:
 
 
 def _file_of(vectors: str) -> str:
-    """The file of `NAME=FILE`, as `elmo-tf probe --vectors` takes it; or else the argument."""
+    """The file of `NAME=FILE`, as `elmo-tf probe --vectors` takes it; or else the argument.
+
+    Absolute: evaluation may run in another working directory.
+    """
     _, has_name, file = vectors.partition("=")
-    return file if has_name and not os.path.exists(vectors) else vectors
+    return os.path.abspath(file if has_name and not os.path.exists(vectors) else vectors)

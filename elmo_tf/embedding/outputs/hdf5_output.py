@@ -52,7 +52,7 @@ class HDF5Output(VectorOutput):
         if not self._options.use_sentence_keys:
             self._file.create_dataset(str(number), data=vectors, **filters)
             return
-        key, fallback = sentence.text, f"line {number}"
+        key, fallback = _text(sentence), f"line {number}"
         if not _is_valid_key(key):
             key = fallback
         elif isinstance(self._find(key), h5py.Dataset):
@@ -78,7 +78,7 @@ class HDF5Output(VectorOutput):
     def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
         with self._journal.checked():
             if not (self._options.forget_sentences or self._options.use_sentence_keys):
-                index = {sentence.text: str(number) for number, sentence in enumerate(sentences)}
+                index = {_text(sentence): str(number) for number, sentence in enumerate(sentences)}
                 self._file.pop(SENTENCES, None)  # from an interrupted `finish`
                 text = h5py.string_dtype()
                 self._file.create_dataset(SENTENCES, data=[json.dumps(index)], dtype=text)
@@ -92,6 +92,11 @@ class HDF5Output(VectorOutput):
         with contextlib.suppress(Exception):
             self._file.close()
         self._journal.close()
+
+
+def _text(sentence: Sentence) -> str:
+    """The key of a sentence; of raw text, its tokens, as in tokenized text."""
+    return sentence.text if sentence.offsets is None else " ".join(sentence.tokens)
 
 
 def _is_valid_key(key: str) -> bool:

@@ -1,19 +1,23 @@
-"""Reads static word vectors: text files of GloVe, word2vec or fastText."""
+"""Reads static word vectors: files of GloVe, word2vec or fastText."""
 
 import functools
+import gzip
 import itertools
 import os
 import re
+import zlib
 from collections.abc import Container, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.progress import progress_over
-from elmo_tf.text.vocabulary import read_lines
+from elmo_tf.text.vocabulary import is_packed, read_lines
 
 _ROWS = 65_536  # scaled at a time
+_CHUNK = 1 << 20  # bytes of a binary file
 
 
 class WordVectors:
@@ -111,7 +115,7 @@ def read_word_vectors(
     Of a repeated token the first vector is kept, with a warning.
 
     Args:
-        path: UTF-8; `.gz` is decompressed.
+        path: UTF-8, or word2vec's binary format if the name ends in `.bin`; `.gz` is decompressed.
         vocabulary: tokens to keep, such as a `Vocabulary` or a set. None keeps all.
 
     Raises:
@@ -119,6 +123,40 @@ def read_word_vectors(
             a line that is not a token and the same number of numbers. The message names the line.
         OSError: the file cannot be read.
     """
+    name = os.fspath(path)
+    is_binary = name.removesuffix(".gz").endswith(".bin")
+    expected, dim, lines = (_binary_rows if is_binary else _text_rows)(path)
+    rows: dict[str, int] = {}
+    numbers, count, repeated = bytearray(), 0, []
+    for place, token, values in progress_over(lines, expected, "reading vectors", "tokens"):
+        count += 1
+        if vocabulary is not None and token not in vocabulary:
+            continue
+        if token in rows:
+            repeated.append((place, token))
+            continue
+        rows[token] = len(rows)
+        numbers += _vector(values, f"{name}, {place}").tobytes()
+    if expected is not None and count != expected:
+        raise ValueError(
+            f"{name} has {count:,} vectors, but its header says {expected:,}. Is the file complete?"
+        )
+    if not count:
+        raise ValueError(f"{name} has no vectors, only a header.")
+    if repeated:
+        logging.warning(
+            "%s: skipped %d vectors whose tokens occur before; the first is %s, %r.",
+            *(name, len(repeated), *repeated[0]),
+        )
+    return WordVectors(list(rows), np.frombuffer(numbers, np.float32).reshape(len(rows), dim))
+
+
+# The number of vectors in the header or None, the dimension, and for each vector its place in the
+# file, its token and its numbers.
+_Rows = tuple[int | None, int, Iterator[tuple[str, str, Any]]]
+
+
+def _text_rows(path: str | os.PathLike) -> _Rows:
     name = os.fspath(path)
     lines = _numbered_lines(path)
     first = next(lines, None)
@@ -132,30 +170,10 @@ def read_word_vectors(
         lines = itertools.chain([first], lines)
     if not dim:
         raise ValueError(f"{name}, line 1: not a token followed by numbers: {first[1][:80]!r}.")
-    rows: dict[str, int] = {}
-    numbers, count, repeated = bytearray(), 0, []
-    for number, line in progress_over(lines, expected, "reading vectors", "tokens"):
-        count += 1
-        token, values = _cut(line, dim, f"{name}, line {number}")
-        if vocabulary is not None and token not in vocabulary:
-            continue
-        if token in rows:
-            repeated.append((number, token))
-            continue
-        rows[token] = len(rows)
-        numbers += _vector(values, f"{name}, line {number}").tobytes()
-    if expected is not None and count != expected:
-        raise ValueError(
-            f"{name} has {count:,} vectors, but its header says {expected:,}. Is the file complete?"
-        )
-    if not count:
-        raise ValueError(f"{name} has no vectors, only a header.")
-    if repeated:
-        logging.warning(
-            "%s: skipped %d lines whose tokens occur before; the first is line %d, %r.",
-            *(name, len(repeated), *repeated[0]),
-        )
-    return WordVectors(list(rows), np.frombuffer(numbers, np.float32).reshape(len(rows), dim))
+    rows = (
+        (f"line {number}", *_cut(line, dim, f"{name}, line {number}")) for number, line in lines
+    )
+    return expected, dim, rows
 
 
 def _numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
@@ -164,6 +182,43 @@ def _numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
         line = line.rstrip(" \r\n")
         if line:
             yield number, line
+
+
+def _binary_rows(path: str | os.PathLike) -> _Rows:
+    """Rows of word2vec's binary format: a token, a space, and float32 numbers."""
+    name = os.fspath(path)
+    chunks = _chunks(path)
+    first, _, rest = next(chunks, b"").partition(b"\n")
+    header = re.fullmatch(rb"(\d+) (\d+)\s*", first)
+    if not header or not int(header[2]):
+        raise ValueError(
+            f"{name} is not in word2vec's binary format, which begins with the number of vectors "
+            "and their dimension."
+        )
+    expected, dim = map(int, header.groups())
+
+    def rows() -> Iterator[tuple[str, str, np.ndarray]]:
+        data, start = rest, 0
+        for number in range(1, expected + 1):
+            while (space := data.find(b" ", start)) < 0 or len(data) <= space + 4 * dim:
+                chunk = next(chunks, None)
+                if chunk is None:
+                    return
+                data, start = data[start:] + chunk, 0
+            token = data[start:space].lstrip(b"\n").decode("utf-8", "surrogateescape")
+            yield f"vector {number}", token, np.frombuffer(data, "<f4", dim, space + 1)
+            start = space + 1 + 4 * dim
+
+    return expected, dim, rows()
+
+
+def _chunks(path: str | os.PathLike) -> Iterator[bytes]:
+    try:
+        with gzip.open(path) if is_packed(path) else open(path, "rb") as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"Cannot unpack {os.fspath(path)}: {error}") from None
 
 
 def _cut(line: str, dim: int, place: str) -> tuple[str, list[str]]:
@@ -188,7 +243,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _vector(values: list[str], place: str) -> np.ndarray:
+def _vector(values: list[str] | np.ndarray, place: str) -> np.ndarray:
     try:
         with np.errstate(over="ignore"):  # an error below
             vector = np.array(values, np.float32)

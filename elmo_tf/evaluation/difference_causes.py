@@ -1,0 +1,285 @@
+"""Why a file of vectors differs from what a biLM computes: causes are combined and tried."""
+
+import functools
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from elmo_tf.models.bilm import BiLM
+
+# Largest relative rounding errors.
+_ROUNDING = {"float32": 0.0, "float16": 2**-11, "bfloat16": 2**-8}
+
+
+class ComparedSentence(NamedTuple):
+    """A sentence, its vectors in the file (or None), and those of the biLM.
+
+    Both are float32 (layer, token, feature).
+    """
+
+    number: int
+    tokens: list[str]
+    old: np.ndarray | None
+    new: np.ndarray
+
+
+class Explanation(NamedTuple):
+    """What a file holds, and the causes of its differences.
+
+    Attributes:
+        layers: the layer of the biLM for each layer of the file. The number after the last layer
+            stands for the mean of all layers.
+        is_pooled: whether the file has one vector per sentence, the mean over its tokens.
+        causes: parts of sentences.
+    """
+
+    layers: list[int]
+    is_pooled: bool
+    causes: list[str]
+
+    def aligned(self, old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The vectors of a sentence, both (layer, token, feature) with the layers of the file."""
+        return _view_of_old(old, self.is_pooled), _view_of_new(new, self.is_pooled)[self.layers]
+
+
+class _Fit(NamedTuple):
+    """A combination of causes, and the vectors that are equal under it.
+
+    pairs: the places of a sentence in the file and in the text.
+    batch_size: sentences per batch, if states are carried from batch to batch; 0 if they are not.
+    precision: a key of `_ROUNDING`.
+    layers: see `Explanation`.
+    equal: bool (layer, token) for each pair.
+    """
+
+    pairs: list[tuple[int, int]]
+    batch_size: int
+    precision: str
+    layers: list[int]
+    equal: list[np.ndarray]
+
+    @property
+    def num_equal(self) -> int:
+        """Number of vectors."""
+        return sum(int(one.sum()) for one in self.equal)
+
+    @property
+    def num_leading(self) -> int:
+        """Number of sentences before the first with another vector."""
+        return len(list(itertools.takewhile(np.all, self.equal)))
+
+    @property
+    def is_complete(self) -> bool:
+        return self.num_leading == len(self.equal)
+
+
+def explain(sentences: Sequence[ComparedSentence], bilm: BiLM, tolerance: float) -> Explanation:
+    """Finds the combination of causes under which most vectors of a file are equal.
+
+    The causes are another order of the sentences, carried LSTM states, other layers and another
+    precision. If vectors remain, other tokens or another model are the cause.
+
+    Args:
+        sentences: the first sentences of the text, with their vectors in the file.
+        bilm: the biLM.
+        tolerance: largest difference of equal vectors.
+    """
+    for one in sentences:
+        if one.old.shape[2] != one.new.shape[2]:
+            dims = f"{one.old.shape[2]} dimensions, not {one.new.shape[2]}"
+            return Explanation([], False, [f"another model: vectors have {dims}"])
+    return _Search(sentences, bilm, tolerance).explanation()
+
+
+class _Search:
+    """The arguments of `explain`, with all vectors in the view of the file."""
+
+    def __init__(self, sentences: Sequence[ComparedSentence], bilm: BiLM, tolerance: float):
+        self._sentences = sentences
+        self._bilm = bilm
+        self._tolerance = tolerance
+        self._is_pooled = _are_pooled(sentences)
+        self._carried = functools.cache(self._carry)
+        self._olds = [_view_of_old(one.old, self._is_pooled) for one in sentences]
+        self._news = [_view_of_new(one.new, self._is_pooled) for one in sentences]
+
+    def explanation(self) -> Explanation:
+        precision = _precision(self._olds)
+        fits = _until_complete(self._fits(precision))
+        if precision == "float32" and not fits[-1].is_complete:
+            # The file may be computed in a lower precision. So wide a tolerance accepts vectors
+            # that differ for other causes: nothing less than a complete fit counts.
+            lower = itertools.chain(self._fits("float16"), self._fits("bfloat16"))
+            fits += [fit for fit in _until_complete(lower) if fit.is_complete]
+        best = max(fits, key=lambda fit: fit.num_equal)
+        causes = self._causes(best)
+        if not best.is_complete:
+            causes.append(self._remaining_cause(best))
+        return Explanation(best.layers, self._is_pooled, causes)
+
+    def _fits(self, precision: str) -> Iterator[_Fit]:
+        """The combinations of order and state, simple ones first."""
+        straight = self._fit([(k, k) for k in range(len(self._olds))], 0, precision)
+        yield straight
+        fresh = [straight]
+        if moved := self._moved(straight):
+            fresh.append(self._fit(moved, 0, precision))
+            yield fresh[-1]
+        for fit in fresh:
+            # Carried or not, the first batch begins with zeros. Empty sentences are always equal.
+            for batch_size in sorted({1, fit.num_leading} if fit.num_leading else ()):
+                yield self._fit(fit.pairs, batch_size, precision)
+
+    def _fit(self, pairs: list[tuple[int, int]], batch_size: int, precision: str) -> _Fit:
+        """Chooses the layers under which most vectors are equal."""
+        texts = tuple(text for _, text in pairs)
+        news = self._carried(texts, batch_size) if batch_size else [self._news[k] for k in texts]
+        found = [
+            self._equal(self._olds[file], new, precision)
+            for (file, _), new in zip(pairs, news, strict=True)
+        ]
+        counts = sum(one.sum(axis=-1) for one in found)  # (layer of the file, layer)
+        layers = [
+            max(range(len(row)), key=lambda k, row=row, number=number: (row[k], k == number))
+            for number, row in enumerate(counts)
+        ]
+        equal = [one[np.arange(len(layers)), layers] for one in found]
+        return _Fit(pairs, batch_size, precision, layers, equal)
+
+    def _equal(self, old: np.ndarray, new: np.ndarray, precision: str) -> np.ndarray:
+        """Whether vectors are equal: bool (layer of the file, layer, token)."""
+        shape = len(self._olds[0]), len(new), old.shape[1]
+        if old.shape[:2] != (shape[0], new.shape[1]):
+            return np.zeros((*shape[:2], max(1, shape[2])), bool)
+        limit = _ROUNDING[precision] * np.abs(new) + self._tolerance
+        return np.stack([np.all(np.abs(layer - new) <= limit, axis=-1) for layer in old])
+
+    def _moved(self, fit: _Fit) -> list[tuple[int, int]] | None:
+        """The pairs if at least half of the differing sentences are elsewhere in the text.
+
+        The others may be beyond the sentences that are examined. Layer 0 of a file is enough.
+        """
+        wrong = [k for k, equal in enumerate(fit.equal) if not equal.all()]
+        free, pairs = list(wrong), []
+        for file in wrong:
+            for text in free:
+                equal = self._equal(self._olds[file], self._news[text], fit.precision)
+                if equal[0].all(axis=-1).any():
+                    pairs.append((file, text))
+                    free.remove(text)
+                    break
+        if all(file == text for file, text in pairs) or len(pairs) < len(wrong) / 2:
+            return None
+        return sorted(pairs + [(k, k) for k in range(len(self._olds)) if k not in wrong])
+
+    def _carry(self, texts: tuple[int, ...], batch_size: int) -> list[np.ndarray]:
+        """The vectors of sentences, with states that are carried from batch to batch."""
+        bilm = BiLM.from_config({**self._bilm.get_config(), "stateful": True})
+        bilm.set_weights(self._bilm.get_weights())
+        arrays = []
+        for start in range(0, len(texts), batch_size):
+            sentences = [self._sentences[k].tokens for k in texts[start : start + batch_size]]
+            layers = np.asarray(bilm(sentences)["layers"], np.float32)
+            arrays += [row[:, : len(one)] for row, one in zip(layers, sentences, strict=True)]
+        return [_view_of_new(array, self._is_pooled) for array in arrays]
+
+    def _causes(self, fit: _Fit) -> list[str]:
+        """The causes that a fit combines."""
+        causes = []
+        num_layers = len(self._news[0]) - 1
+        names = ", ".join(layer_name(layer, num_layers) for layer in fit.layers)
+        if fit.layers != list(range(num_layers)) and fit.num_equal:
+            causes.append(f"a different layer: the file holds {names}")
+        if self._is_pooled:
+            causes.append("sentence means: the file has one vector per sentence")
+        for file, text in fit.pairs:
+            if file != text:
+                one, other = self._sentences[file].number, self._sentences[text].number
+                causes.append(
+                    f"a different order: sentence {one} of the file is sentence {other} of the text"
+                )
+                break
+        if fit.batch_size == 1:
+            causes.append(
+                "carried state: each sentence begins with the LSTM states that the one before left"
+            )
+        elif fit.batch_size:
+            causes.append(
+                f"carried state in batches of {fit.batch_size} sentences: each begins with the "
+                "LSTM states of its row in the batch before"
+            )
+        if fit.precision != "float32":
+            causes.append(f"{fit.precision}: differences are within its rounding")
+        return causes
+
+    def _remaining_cause(self, fit: _Fit) -> str:
+        """The cause of differences that a fit does not explain."""
+        rest = [
+            (self._sentences[text], self._olds[file], self._news[text], equal)
+            for (file, text), equal in zip(fit.pairs, fit.equal, strict=True)
+            if not equal.all()
+        ]
+        for sentence, old, new, _ in rest:
+            if old.shape[1] != new.shape[1]:
+                return (
+                    f"different tokens: the file has {old.shape[1]} vectors for the "
+                    f"{new.shape[1]} tokens of sentence {sentence.number}"
+                )
+        if not fit.num_equal:
+            return "another model: no vector of the file is equal"
+        if 0 not in fit.layers or self._is_pooled:
+            return f"different tokens: the first are in sentence {rest[0][0].number}"
+        for sentence, _, _, equal in rest:
+            layer_0 = equal[fit.layers.index(0)]
+            if not layer_0.all():
+                place = int(layer_0.argmin())
+                return (
+                    f"different tokens: the first is token {place} of sentence {sentence.number}, "
+                    f"which is {sentence.tokens[place]!r} in the text"
+                )
+        return "other states or weights of the LSTMs: layer 0 is equal, the layers above it are not"
+
+
+def layer_name(layer: int, num_layers: int) -> str:
+    """The name of a layer of an `Explanation`, of a biLM with `num_layers` layers, 0 included."""
+    return f"layer {layer}" if layer < num_layers else "the mean of all layers"
+
+
+def _until_complete(fits: Iterator[_Fit]) -> list[_Fit]:
+    found = []
+    for fit in fits:
+        found.append(fit)
+        if fit.is_complete:
+            break
+    return found
+
+
+def _are_pooled(sentences: Sequence[ComparedSentence]) -> bool:
+    """Whether a file has one vector per sentence: (feature,), or (layer, feature)."""
+    shapes = {one.old.shape[:2] for one in sentences}
+    is_one_each = shapes == {(1, 1)} or shapes == {(1, len(sentences[0].new))}
+    return is_one_each and any(one.old.shape[1] != len(one.tokens) for one in sentences)
+
+
+def _view_of_old(old: np.ndarray, is_pooled: bool) -> np.ndarray:
+    """The vectors of a file as (layer, token, feature)."""
+    return old.swapaxes(0, 1) if is_pooled else old
+
+
+def _view_of_new(new: np.ndarray, is_pooled: bool) -> np.ndarray:
+    """All layers and their mean: (layer, token, feature) → (layer + 1, token or 1, feature)."""
+    new = np.concatenate([new, new.mean(axis=0, keepdims=True)])
+    return new.sum(axis=1, keepdims=True) / max(1, new.shape[1]) if is_pooled else new
+
+
+def _precision(arrays: Sequence[np.ndarray]) -> str:
+    """The format to which all values are rounded; bfloat16 first, as float16 holds most of them."""
+    # bfloat16 is the upper half of float32.
+    halves = [np.ascontiguousarray(one, np.float32).view(np.uint32) & 0xFFFF for one in arrays]
+    if not any(half.any() for half in halves):
+        return "bfloat16"
+    with np.errstate(over="ignore"):
+        is_float16 = all(np.array_equal(one.astype(np.float16), one) for one in arrays)
+    return "float16" if is_float16 else "float32"
