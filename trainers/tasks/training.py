@@ -159,16 +159,17 @@ def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
 
 
 def _check_same(workdir: Path, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    source = "biLM" if now["settings"]["vectors"] is None else "file of vectors"
     for name, change in (
         ("examples", f"examples changed: {_sizes(before)} before, {_sizes(now)} now"),
         ("labels", "labels changed"),
         ("data", "examples or word vectors changed"),
-        ("bilm", "biLM, or the file of vectors, changed"),
+        ("bilm", f"{source} changed"),
     ):
         if before.get(name) != now[name]:
             raise ValueError(
-                f"The {change}. Pass the data and the biLM with which {workdir} was trained, or "
-                "choose another --workdir."
+                f"The {change}. Pass the data and the {source} with which {workdir} was trained, "
+                "or choose another --workdir."
             )
 
 
