@@ -2,9 +2,10 @@
 
     python benchmarks/task_results.py train --data DATA --runs RUNS --only 'srl/*'
     python benchmarks/task_results.py collect --runs RUNS
+    python benchmarks/task_results.py tables
 
 `train` trains what is missing in RUNS; repeat the command to resume. `collect` adds the scores to
-the JSON files in docs/task_results/.
+the JSON files in docs/task_results/. `tables` prints them as Markdown.
 """
 
 import argparse
@@ -240,10 +241,35 @@ def results_of(study: str) -> list[dict[str, Any]]:
     return json.loads(file.read_text())["runs"] if file.is_file() else []
 
 
+def tables() -> None:
+    """Prints a table per study: mean and standard deviation over the seeds, in percent."""
+    for study in STUDIES:
+        cells: dict[tuple[str, float], list[dict[str, Any]]] = {}
+        for row in results_of(study):
+            cells.setdefault((row["variant"], row["share"]), []).append(row)
+        print(f"\n{study}\n")
+        for (variant, share), rows in cells.items():
+            names = {**rows[0]["scores"], **rows[0]["scores"].get("without singletons", {})}
+            scores = [f"{name} {_spread(rows, name)}" for name in names if name in METRICS]
+            epochs = "/".join(str(row["epoch"]) for row in rows)
+            seconds = statistics.median(row["seconds"] for row in rows)
+            cells_of_row = [variant, f"{share:g}", *scores, epochs, f"{seconds:.0f} s"]
+            print(f"| {' | '.join(cells_of_row)} |")
+
+
+METRICS = ("em", "f1", "muc", "b_cubed", "ceaf_e", "average")
+
+
+def _spread(rows: list[dict[str, Any]], metric: str) -> str:
+    scores = [100 * row["scores"][metric] for row in rows if metric in row["scores"]]
+    deviation = f" ± {statistics.stdev(scores):.1f}" if len(scores) > 1 else ""
+    return f"{statistics.fmean(scores):.1f}{deviation}"
+
+
 def main() -> None:
     """Runs a subcommand."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("step", choices=("train", "collect"))
+    parser.add_argument("step", choices=("train", "collect", "tables"))
     parser.add_argument("--data", type=Path, default=Path(), help="folder of the data")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="folder of the trainings")
     parser.add_argument("--only", nargs="+", default=["*"], metavar="PATTERN", help="names of runs")
@@ -253,6 +279,8 @@ def main() -> None:
         train(arguments.data, arguments.runs, arguments.only)
     elif arguments.step == "collect":
         collect(arguments.runs)
+    else:
+        tables()
 
 
 if __name__ == "__main__":
