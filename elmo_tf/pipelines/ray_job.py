@@ -1,6 +1,7 @@
 """Text files ─► Parquet shards with Ray Data: `elmo-tf embed --cluster` on many machines."""
 
 import functools
+import itertools
 import json
 import logging as std_logging
 import os
@@ -35,6 +36,7 @@ from elmo_tf.threads import limit_threads
 
 _JOB_FILE = "_job.json"  # readers of Parquet folders skip names that begin with "_"
 _LOCAL = "local"
+_GROUP = 4096  # sentences that a worker reads ahead
 
 
 def embed_with_ray(
@@ -123,6 +125,8 @@ def embed_with_ray(
     for part in parts:
         expected[part.file] += part.sentences
     check_shards(map(os.fspath, shards), expected)
+    for unfinished in folder.glob(".part-*.part"):  # of workers that were killed
+        unfinished.unlink()
     notes = [note_of(path) for path in shards]
     return {name: sum(note[name] for note in notes) for name in COUNTS}
 
@@ -275,9 +279,12 @@ class _ShardWriter:
         return {"sentences": note["sentences"], "error": b""}
 
     def _rows(self, part: TextPart, note: Counter[str]) -> Iterator[dict[str, Any]]:
-        sentences = list(sentences_of(part, *self._columns))
-        vectors = self._embedder.embed([sentence.tokens for sentence in sentences])
-        for number, (sentence, array) in enumerate(zip(sentences, vectors, strict=True)):
-            count_into(note, sentence)
-            row = parquet_row(part.first + number, sentence, array, self._options)
-            yield {"file": part.file, **row}
+        sentences = sentences_of(part, *self._columns)
+        # In groups, because a packed file is one part of any size.
+        while group := list(itertools.islice(sentences, _GROUP)):
+            vectors = self._embedder.embed([sentence.tokens for sentence in group])
+            for sentence, array in zip(group, vectors, strict=True):
+                number = part.first + note["sentences"]
+                count_into(note, sentence)
+                row = parquet_row(number, sentence, array, self._options)
+                yield {"file": part.file, **row}
