@@ -101,7 +101,7 @@ STUDIES = {
         },
     ),
 }
-# Small shares need more epochs: as many steps as would else be too few to learn from.
+# An epoch of a small share has few steps.
 EPOCHS = {0.01: 60, 0.05: 30, 0.25: 12}
 
 
@@ -121,9 +121,8 @@ class Run(NamedTuple):
     @property
     def name(self) -> str:
         """The folder of the run below that of all runs."""
-        return f"{self.study}/{self.variant}_share_{self.share:g}_seed_{self.seed}".replace(
-            " ", "_"
-        )
+        variant = self.variant.replace(" ", "_")
+        return f"{self.study}/{variant}_share_{self.share:g}_seed_{self.seed}"
 
 
 def runs_of(name: str, study: Study) -> Iterator[Run]:

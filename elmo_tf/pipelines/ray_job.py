@@ -153,7 +153,7 @@ def _settings(worker: Mapping[str, Any], files: list[str], part_bytes: int) -> d
 
 
 def _prepare(folder: Path, settings: dict[str, Any], overwrite: bool) -> None:
-    """Creates the folder of the job, and removes the shards of another job or refuses them."""
+    """Creates the folder of the job, and removes the shards of another job or raises an error."""
     job_file = folder / _JOB_FILE
     settings = json.loads(json.dumps(settings))  # as they are read from the file
     if job_file.is_file():
@@ -178,11 +178,9 @@ def _prepare(folder: Path, settings: dict[str, Any], overwrite: bool) -> None:
 def _connect(ray: Any, address: str) -> None:
     if ray.is_initialized():
         return
-    options = {"log_to_driver": False, "logging_level": "ERROR", "include_dashboard": False}
+    options = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == _LOCAL:
-        ray.init(address="local", **options)
-        return
-    del options["include_dashboard"]
+        options["include_dashboard"] = False  # not allowed for a cluster that is running
     try:
         ray.init(address=address, **options)
     except ConnectionError as error:
