@@ -1,6 +1,7 @@
 """Sentences ─► vectors: any number of sentences, in batches of similar lengths, in input order."""
 
 import collections
+import concurrent.futures
 import os
 import sys
 import threading
@@ -22,19 +23,21 @@ from elmo_tf.embedding.texts import EmbeddedText, TokenizedTexts
 from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.digests import model_digest
-from elmo_tf.models.token_rows import sentence_index
+from elmo_tf.models.token_rows import with_boundaries
 from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
-from elmo_tf.text.batches import read_ahead, rounded_length, rounded_rows, sentence_batches
+from elmo_tf.text.batches import packed_batches, read_ahead
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.tokenizers import Tokenizer, tokenizer_of
+from elmo_tf.threads import share_cores_for_embedding
 
 OUTPUTS = ("sentence", "token")
 
 # Batches that are read ahead, so that sentences of similar length can share a batch. The first
 # group of a stream is smaller, so that the first results come early.
 _FIRST_BATCHES_AHEAD, _BATCHES_AHEAD = 4, 8
+_BATCHES_AT_ONCE = 2
 # Tokens per window of a sentence that is longer than a window and than a batch.
 _WINDOW = 512
 
@@ -91,6 +94,7 @@ class Embedder:
         check_int(batch_tokens, "batch_tokens", least=1)
         check_int(cache_tokens, "cache_tokens", least=0)
         refuse_fork()
+        share_cores_for_embedding()
         self.tokenizer = tokenizer_of(tokenizer)
         self.layers = layers
         self.precision = usable_precision(precision)
@@ -244,47 +248,73 @@ class Embedder:
             num_batches = _BATCHES_AHEAD
 
     def _embed_group(self, sentences: Sequence[list[bytes]]) -> list[np.ndarray]:
-        """Embeds sentences in batches of similar length; returns the arrays in input order."""
-        rows = self._table.rows(sentences)
+        """Embeds sentences in batches; returns the arrays in input order."""
+        tokens = self._table.rows(sentences)
         arrays: list[Any] = [None] * len(sentences)
-        for places in sentence_batches(map(len, sentences), self.batch_tokens):
-            vectors = self._embed_batch([rows[place] for place in places])
-            for place, array in zip(places, vectors, strict=True):
-                arrays[place] = array
+
+        def embed(rows: Sequence[Sequence[int]]) -> None:
+            longest = rows[0][0]
+            # A sentence longer than a batch is the only one in its batch.
+            if len(tokens[longest]) > max(_WINDOW, self.batch_tokens) and self._choice.is_local:
+                index = with_boundaries(tokens[longest])
+                arrays[longest] = self._read_windows(self._table.vectors(index))
+            else:
+                self._embed_rows(rows, tokens, arrays)
+
+        batches = packed_batches([len(sentence) for sentence in sentences], self.batch_tokens)
+        # While a batch is computed, the vectors of another one are copied.
+        with concurrent.futures.ThreadPoolExecutor(_BATCHES_AT_ONCE) as pool:
+            collections.deque(pool.map(embed, batches), maxlen=0)
         return arrays
 
-    def _embed_batch(self, batch: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
-        """Yields the array of each sentence of a batch, given as rows of the token table.
+    def _embed_rows(
+        self, rows: Sequence[Sequence[int]], tokens: Sequence[np.ndarray], arrays: list[Any]
+    ) -> None:
+        """Embeds a packed batch.
 
-        The longest sentence comes last.
+        Args:
+            rows: the numbers of the sentences of each row.
+            tokens: the tokens of each sentence, as rows of the token table.
+            arrays: gets the array of each sentence.
         """
-        longest = len(batch[-1])
-        if longest > max(_WINDOW, self.batch_tokens) and self._choice.is_local:
-            # A sentence longer than a batch is the only one in its batch.
-            yield self._read_windows(self._table.vectors(sentence_index(batch, 1, longest)[0]))
-            return
-        num_rows, width = rounded_rows(len(batch)), rounded_length(longest)
-        lengths = np.zeros(num_rows, np.int32)
-        lengths[: len(batch)] = [len(rows) for rows in batch]
-        index = sentence_index(batch, num_rows, width)  # (row, width + 2)
-        arrays = self._batch_vectors(self._table.vectors(index), lengths).numpy()
-        for rows, vectors in zip(batch, arrays, strict=False):
-            yield np.ascontiguousarray(vectors[..., : len(rows), :])
+        width = max(1, *(sum(len(tokens[number]) for number in row) for row in rows))
+        index = np.zeros((len(rows), width), np.int32)
+        starts, ends = np.zeros((2, len(rows), width), bool)
+        places = {}
+        for row, numbers in enumerate(rows):
+            end = 0
+            for number in numbers:
+                start, end = end, end + len(tokens[number])
+                places[number] = row, slice(start, end)
+                if start < end:
+                    index[row, start:end] = tokens[number]
+                    starts[row, start] = ends[row, end - 1] = True
+        boundaries = self._table.boundaries
+        vectors = self._packed_vectors(self._table.vectors(index), boundaries, starts, ends)
+        vectors = vectors.numpy()  # (row, …, token, feature)
+        for number, (row, span) in places.items():
+            arrays[number] = np.ascontiguousarray(vectors[row, ..., span, :])
 
     @tf.function(
         input_signature=[
             tf.TensorSpec((None, None, None), tf.float32),
-            tf.TensorSpec((None,), tf.int32),
+            tf.TensorSpec((2, None), tf.float32),
+            tf.TensorSpec((None, None), tf.bool),
+            tf.TensorSpec((None, None), tf.bool),
         ],
         autograph=False,
     )
-    def _batch_vectors(self, vectors: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-        """Runs the LSTMs: (row, token + 2, projection_dim) → (row, …, token, feature)."""
-        vectors = tf.ensure_shape(vectors, (None, None, self.bilm.config.lstm.projection_dim))
-        mask = tf.sequence_mask(lengths + 2, tf.shape(vectors)[1])
-        outputs = self.bilm.layers_of_vectors(tf.cast(vectors, self.bilm.compute_dtype), mask)
-        layers = tf.cast(outputs["layers"], tf.float32)  # (row, layer, token, feature)
-        return self._choice(layers, outputs["mask"])
+    def _packed_vectors(
+        self, vectors: tf.Tensor, boundaries: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
+    ) -> tf.Tensor:
+        """Runs the LSTMs: (row, token, projection_dim) → (row, …, token, feature)."""
+        width, dtype = self.bilm.config.lstm.projection_dim, self.bilm.compute_dtype
+        vectors = tf.cast(tf.ensure_shape(vectors, (None, None, width)), dtype)
+        boundaries = tf.cast(tf.ensure_shape(boundaries, (2, width)), dtype)
+        layers = self.bilm.layers_of_packed(vectors, boundaries, starts, ends)
+        # Sentences follow each other without gaps, so padding follows the last end of a row.
+        mask = tf.cumsum(tf.cast(ends, tf.int32), axis=1, reverse=True) > 0
+        return self._choice(tf.cast(layers, tf.float32), mask)
 
     def embed_file(
         self,

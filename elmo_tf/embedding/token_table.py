@@ -1,5 +1,7 @@
 """tokens ─► rows of a table of token vectors, in which each distinct token is encoded once."""
 
+import collections
+import concurrent.futures
 import itertools
 from collections.abc import Iterable, Sequence
 
@@ -8,9 +10,10 @@ import tensorflow as tf
 
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.token_rows import NUM_SPECIAL_ROWS
+from elmo_tf.threads import num_cores
 
-# Tokens that are encoded together: enough for all cores, and few enough for little memory.
-_TOKENS_AT_ONCE = 4096
+# Tokens that are encoded together.
+_TOKENS_AT_ONCE = 512
 # Smaller batches are padded to this size. Small matrix products use other kernels, so the last bits
 # of a vector would depend on the number of tokens encoded with it.
 _LEAST_TOKENS = 128
@@ -56,6 +59,11 @@ class TokenTable:
         rows = self._rows
         return [np.array([rows[token] for token in tokens], np.int32) for tokens in sentences]
 
+    @property
+    def boundaries(self) -> np.ndarray:
+        """See `BiLM.boundary_embeddings`."""
+        return self._vectors[1:NUM_SPECIAL_ROWS]
+
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """Token vectors of rows: int (…) → float32 (…, projection_dim)."""
         return self._vectors[rows]
@@ -67,9 +75,14 @@ class TokenTable:
         if size > len(self._vectors):
             num_new = max(size - len(self._vectors), len(self._vectors))
             self._vectors = np.pad(self._vectors, [(0, num_new), (0, 0)])
-        for start in range(0, len(tokens), _TOKENS_AT_ONCE):
+
+        def encode(start: int) -> None:
             part = tokens[start : start + _TOKENS_AT_ONCE]
             self._vectors[first + start :][: len(part)] = self._encode(part)[NUM_SPECIAL_ROWS:]
+
+        # Parts are encoded in parallel, because operations may have a single thread.
+        with concurrent.futures.ThreadPoolExecutor(num_cores()) as pool:
+            collections.deque(pool.map(encode, range(0, len(tokens), _TOKENS_AT_ONCE)), maxlen=0)
         self._rows.update(zip(tokens, range(first, size), strict=True))
 
     def _encode(self, tokens: list[bytes]) -> np.ndarray:

@@ -189,25 +189,47 @@ class ProjectedLSTM(keras.layers.RNN):
             # The last output is the state: Keras's is zero where the last token is masked.
             return states[0], outputs, states
         # Faster than Keras's loop: the input product of all tokens is a single product.
-        from elmo_tf.layers.recurrence_tf import Weights, recurrence
+        from elmo_tf.layers.recurrence_tf import recurrence
         from elmo_tf.layers.recurrence_training_tf import recurrence_for_training
 
-        cell = self.cell
         if self.go_backwards:
             sequences = ops.flip(sequences, axis=1)
             mask = None if mask is None else ops.flip(mask, axis=1)
         sequences = ops.transpose(sequences, (1, 0, 2))  # (token, batch, feature)
         if mask is not None:
             mask = ops.transpose(mask)[:, :, None]  # (token, batch, 1)
-        weights = (cell.kernel, cell.recurrent_kernel, cell.bias, cell.projection_kernel)
-        weights = [None if w is None else ops.convert_to_tensor(w) for w in weights]
         run = recurrence_for_training if training else recurrence
-        outputs, (h, c) = run(
-            sequences, initial_state, mask, Weights(*weights), cell.cell_clip, cell.proj_clip
-        )
+        outputs, (h, c) = run(sequences, initial_state, mask, *self._cell_arguments())
         if mask is not None:
             outputs = ops.where(mask, outputs, ops.zeros_like(outputs))
         return h, ops.transpose(outputs, (1, 0, 2)), [h, c]
+
+    def read_packed(self, sequences: Any, starts: Any, initial_state: Any) -> Any:
+        """Reads rows that hold several sentences, one after the other; for inference on TensorFlow.
+
+        Args:
+            sequences: float (row, token, feature).
+            starts: bool (row, token). True at the first token of a sentence.
+            initial_state: `[h, c]` before each sentence, float (1, projection_dim) and (1, units).
+
+        Returns:
+            float (row, token, projection_dim).
+        """
+        from elmo_tf.layers.recurrence_tf import packed_recurrence
+
+        sequences = ops.transpose(sequences, (1, 0, 2))  # (token, row, feature)
+        starts = ops.transpose(starts)[:, :, None]  # (token, row, 1)
+        outputs = packed_recurrence(sequences, starts, initial_state, *self._cell_arguments())
+        return ops.transpose(outputs, (1, 0, 2))
+
+    def _cell_arguments(self) -> tuple[Any, float | None, float | None]:
+        from elmo_tf.layers.recurrence_tf import Weights
+
+        cell = self.cell
+        weights = (cell.kernel, cell.recurrent_kernel, cell.bias, cell.projection_kernel)
+        # Keras casts weights only within a call of the layer.
+        weights = [None if w is None else ops.cast(w, self.compute_dtype) for w in weights]
+        return Weights(*weights), cell.cell_clip, cell.proj_clip
 
     def get_config(self):
         config = super().get_config()

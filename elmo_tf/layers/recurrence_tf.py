@@ -88,9 +88,7 @@ def recurrence(
         and the final `[h, c]`.
     """
     rows = None if mask is None else ActiveRows(mask)
-    is_small = weights.kernel.shape.num_elements() <= _SMALL_KERNEL
-    gates_of = _joint_products if is_small else _separate_products
-    sequences, gates = gates_of(inputs if rows is None else rows.pack(inputs), weights)
+    sequences, gates = _products(inputs if rows is None else rows.pack(inputs), weights)
 
     def step(state, *token):
         h, c = state
@@ -111,8 +109,50 @@ def recurrence(
     return outputs, [last_h, tf.cast(last_c, c.dtype)]
 
 
-def _joint_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
-    """Computes each gate as one product with `[x, h]`, which avoids an addition.
+def packed_recurrence(
+    inputs: tf.Tensor,
+    starts: tf.Tensor,
+    initial_state: Sequence[tf.Tensor],
+    weights: Weights,
+    cell_clip: float | None,
+    proj_clip: float | None,
+) -> tf.Tensor:
+    """`recurrence` over rows that hold several sentences, one after the other, for inference.
+
+    All steps have the same number of rows, so there is no padding to skip, and TensorFlow prepares
+    its kernels for few shapes.
+
+    Args:
+        inputs: float (token, row, feature).
+        starts: bool (token, row, 1). True at the first token of a sentence, which is read from
+            `initial_state`.
+        initial_state: `[h, c]` of every sentence, each (1, width).
+        weights, cell_clip, proj_clip: see `recurrence`.
+
+    Returns:
+        `h` after each token, float (token, row, feature).
+    """
+    h, c = initial_state
+    initial_state = h, tf.cast(c, at_least_32_bits(inputs.dtype))
+    sequences, gates = _products(inputs, weights)
+
+    def step(state, start, *token):
+        h, c = (
+            tf.where(start, initial, last)
+            for initial, last in zip(initial_state, state, strict=True)
+        )
+        h, c = cell_outputs(*gates(h, *token), h, c, weights, cell_clip, proj_clip)[:2]
+        return (h, c), (h,)
+
+    num_rows = tf.shape(inputs)[1]
+    state = tuple(tf.repeat(value, num_rows, axis=0) for value in initial_state)
+    specs = [tf.TensorSpec(state[0].shape, h.dtype)]
+    (outputs,), _ = scan(step, [starts, *sequences], state, specs)
+    return stacked(outputs)
+
+
+def _products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
+    """Prepares the products of the gates.
 
     Args:
         inputs: float (…, feature), of all tokens.
@@ -122,6 +162,12 @@ def _joint_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable
         The sequences whose items a step reads, and the function from `h` and these items to the
         activations of the gates.
     """
+    is_small = weights.kernel.shape.num_elements() <= _SMALL_KERNEL
+    return (_joint_products if is_small else _separate_products)(inputs, weights)
+
+
+def _joint_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
+    """Computes each gate as one product with `[x, h]`, which avoids an addition."""
     both = tf.concat([weights.kernel, weights.recurrent_kernel], axis=0)
     kernels = tf.split(both, 4, axis=1)
     i, j, f, o = tf.split(weights.bias, 4)
@@ -141,7 +187,7 @@ def _joint_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable
 
 
 def _separate_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
-    """`_joint_products` for large kernels: computes the products with all inputs first."""
+    """Computes the products with all inputs first, for large kernels."""
     units = weights.kernel.shape[1] // 4
     shape = tf.concat([tf.shape(inputs)[:-1], [units]], axis=0)
     products = []

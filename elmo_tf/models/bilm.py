@@ -170,8 +170,8 @@ class BiLM(keras.Model):
     ) -> tuple[list[list[Any]], list[Any]]:
         """Stage 2, (token vectors, masks, states) → (layers, states), separately per direction.
 
-        All LSTM computation goes through this method: sentences, windows of long sentences, and
-        running text in training.
+        Sentences, windows of long sentences, and running text in training go through this method.
+        `layers_of_packed` reads many sentences faster.
 
         Args:
             vectors: for each direction float (batch, token, projection_dim), in reading order.
@@ -213,13 +213,36 @@ class BiLM(keras.Model):
         directions, states = self._read_sentences(vectors, mask, states, training)
         if self._carried is not None:
             self._carried.write(states)
-        layers = [[vectors] * len(directions), *zip(*directions, strict=True)]
-        layers = [ops.concatenate(layer, axis=-1) for layer in layers]
-        layers = ops.stack(layers, axis=1)  # (batch, layer, token + 2, feature)
+        layers = _stacked_layers(vectors, directions)  # (batch, layer, token + 2, feature)
         if not self.keep_boundaries:
             layers, mask = layers[:, :, 1:-1], mask[:, 2:]
         layers = ops.where(mask[:, None, :, None], layers, ops.zeros_like(layers))
         return {"layers": layers, "mask": mask}
+
+    def layers_of_packed(self, vectors: Any, boundaries: Any, starts: Any, ends: Any) -> Any:
+        """Computes the layers of rows that hold several sentences, one after the other.
+
+        Equals separate calls, and is faster: every step reads the same number of rows, and all
+        sentences share the steps of the boundaries. For inference on TensorFlow.
+
+        Args:
+            vectors: float (row, token, projection_dim), without boundaries. A row may end with
+                padding.
+            boundaries: see `boundary_embeddings`.
+            starts, ends: bool (row, token). True at the first and at the last token of a sentence.
+
+        Returns:
+            float (row, L + 1, token, config.output_dim), with arbitrary values at padding.
+        """
+        num_directions = self.config.num_directions
+        first = [boundaries[None, :1], boundaries[None, 1:]][:num_directions]  # (1, 1, feature)
+        _, states = self.read(first, [None] * num_directions, self.initial_states(1))
+        directions = [self.forward_lstm.read_packed(vectors, starts, states[0])]
+        if self.backward_lstm is not None:
+            reversed_rows = ops.flip(vectors, axis=1), ops.flip(ends, axis=1)
+            layers = self.backward_lstm.read_packed(*reversed_rows, states[1])
+            directions.append([ops.flip(layer, axis=1) for layer in layers])
+        return _stacked_layers(vectors, directions)
 
     def _read_sentences(self, vectors, mask, states, training=False):
         """Runs `read` on sentences and returns the layers in text order.
@@ -373,6 +396,12 @@ class BiLM(keras.Model):
         if config.get("lexicon"):
             config["lexicon"] = Lexicon(**config["lexicon"])
         return cls(**config)
+
+
+def _stacked_layers(vectors: Any, directions: Sequence[Sequence[Any]]) -> Any:
+    """Token vectors and the layers of each direction → (batch, L + 1, token, feature)."""
+    layers = [[vectors] * len(directions), *zip(*directions, strict=True)]
+    return ops.stack([ops.concatenate(layer, axis=-1) for layer in layers], axis=1)
 
 
 def _check_vocabulary(config: BiLMConfig, vocabulary: Vocabulary | None) -> None:

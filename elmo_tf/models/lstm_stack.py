@@ -81,13 +81,31 @@ class LSTMStack(keras.layers.Layer):
                 inputs = dropout_fn(inputs)
             initial_state = None if initial_states is None else list(initial_states[index])
             output, *state = lstm(inputs, initial_state=initial_state, mask=mask, training=training)
-            if index > 0 and self.lstm.use_skip_connections:
-                # At masked tokens, inputs above the first layer are zero, so the sum stays zero.
-                output = output + inputs
-            outputs.append(output)
+            # At masked tokens, inputs above the first layer are zero, so the sum stays zero.
+            inputs = self._add_skip(index, inputs, output)
+            outputs.append(inputs)
             states.append(state)
-            inputs = output
         return outputs, states
+
+    def read_packed(self, inputs: Any, starts: Any, initial_states: Any) -> list[Any]:
+        """Reads rows that hold several sentences; see `ProjectedLSTM.read_packed`.
+
+        Args:
+            inputs, starts: see there.
+            initial_states: for each layer `[h, c]` before each sentence.
+
+        Returns:
+            The outputs of all layers, see the call.
+        """
+        outputs = []
+        for index, (lstm, state) in enumerate(zip(self.lstms, initial_states, strict=True)):
+            output = lstm.read_packed(inputs, starts, state)
+            inputs = self._add_skip(index, inputs, output)
+            outputs.append(inputs)
+        return outputs
+
+    def _add_skip(self, index: int, inputs: Any, output: Any) -> Any:
+        return output + inputs if index > 0 and self.lstm.use_skip_connections else output
 
     def compute_mask(self, inputs, mask=None):
         return None

@@ -1,7 +1,5 @@
 """tokens ─► rows: the distinct tokens of a batch as ids, and the row of each token."""
 
-from collections.abc import Sequence
-
 import numpy as np
 import tensorflow as tf
 
@@ -168,23 +166,9 @@ def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.
     return tf.where(mask, index, _NO_TOKEN_ROW), mask
 
 
-def sentence_index(sentences: Sequence[np.ndarray], num_rows: int, width: int) -> np.ndarray:
-    """Pads sentences to a batch and adds their boundaries, in NumPy.
-
-    Args:
-        sentences: the token rows of each sentence, int (token,).
-        num_rows: int >= number of sentences. The remaining rows are empty sentences.
-        width: int >= number of tokens of the longest sentence.
-
-    Returns:
-        int32 (num_rows, width + 2).
-    """
-    index = np.full((num_rows, width + 2), _NO_TOKEN_ROW, np.int32)
-    index[:, 0], index[:, 1] = _BOS_ROW, _EOS_ROW
-    for row, tokens in zip(index, sentences, strict=False):
-        row[1 : len(tokens) + 1] = tokens
-        row[len(tokens) + 1] = _EOS_ROW
-    return index
+def with_boundaries(tokens: np.ndarray) -> np.ndarray:
+    """Adds the rows of `<S>` and `</S>` to those of a sentence's tokens, int (token,)."""
+    return np.concatenate([[_BOS_ROW], tokens, [_EOS_ROW]])
 
 
 def window_rows(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -3,6 +3,7 @@
 TensorFlow keeps memory for every shape that it has seen.
 """
 
+import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -10,6 +11,8 @@ _Token = TypeVar("_Token", str, bytes)
 
 # Row counts are rounded up to a power of two, or above this to a multiple of it.
 _ROWS = 8
+# Maximum number of rows of a packed batch. More are not faster.
+_MOST_ROWS = 80
 # The LSTMs skip padding, so that it costs only memory.
 _POSITIONS_PER_TOKEN = 4
 
@@ -52,6 +55,46 @@ def sentence_batches(lengths: Iterable[int], batch_tokens: int) -> Iterator[list
     """
     lengths = [length + 2 for length in lengths]
     yield from length_batches(lengths, batch_tokens, _POSITIONS_PER_TOKEN)
+
+
+def packed_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[list[int]]]:
+    """Batches sentences in rows of almost the same length, each of several sentences.
+
+    A row gets the longest sentence that is left, then the longest that still fits, and so on.
+
+    Args:
+        lengths: number of tokens of each sentence.
+        batch_tokens: int >= 1. Maximum size of a batch. A longer sentence is a separate batch.
+
+    Yields:
+        The rows of a batch, each the indices in `lengths` of its sentences, the longest first. Some
+        rows may be empty.
+    """
+    indices: dict[int, list[int]] = {}  # by length
+    for index in reversed(range(len(lengths))):
+        indices.setdefault(lengths[index], []).append(index)
+    left = sorted(indices)
+    num_left = sum(lengths)
+    while left:
+        width = max(left[-1], -(-min(batch_tokens, num_left) // _MOST_ROWS), 1)
+        num_rows = max(batch_tokens // width, 1)
+        if num_rows > _ROWS:
+            num_rows -= num_rows % _ROWS
+        rows: list[list[int]] = []
+        while left and len(rows) < num_rows:
+            row, space = [], width
+            while space and left and left[0] <= space:
+                place = bisect.bisect_right(left, space) - 1
+                length = left[place]
+                row.append(indices[length].pop())
+                if not indices[length]:
+                    del left[place]
+                space -= length
+            num_left -= width - space
+            rows.append(row)
+        if len(rows) > _ROWS:  # few distinct numbers of rows
+            rows += [[]] * (-len(rows) % _ROWS)
+        yield rows
 
 
 def read_ahead(sentences: Iterator[Sequence[_Token]], num_tokens: int) -> list[Sequence[_Token]]:

@@ -191,6 +191,25 @@ def test_two_windows_with_carried_state_equal_one_long_window():
     close([tf.concat([first, second], axis=1), *end], [whole, *last])
 
 
+@shapes
+@pytest.mark.parametrize("is_large", [False, True])
+def test_packed_sentences_equal_the_formula_sentence_by_sentence(shape, is_large, monkeypatch):
+    if is_large:
+        monkeypatch.setattr(recurrence_tf, "_SMALL_KERNEL", 0)
+    layer, tokens = layer_of(shape), random_tokens()
+    state = [value[:1] for value in random_state(layer.cell.output_size)]
+    spans = [(0, 0, 3), (0, 3, 4), (0, 4, 7), (1, 0, 5)]  # row, first token, end
+    starts = np.zeros((BATCH, TOKENS), bool)
+    for row, start, _ in spans:
+        starts[row, start] = True
+
+    packed = layer.read_packed(tokens, starts, state).numpy()
+
+    for row, start, end in spans:
+        desired = expected(layer, tokens[row : row + 1, start:end], state)[0]
+        np.testing.assert_allclose(packed[row, start:end], desired[0], atol=2e-6)
+
+
 def test_stateful_goes_on_from_the_last_batch_until_reset():
     shape = SHAPES["projection and clips"]
     stateless, stateful = layer_of(shape), layer_of(shape, stateful=True)

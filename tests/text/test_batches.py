@@ -1,8 +1,15 @@
 import itertools
 
+import numpy as np
 import pytest
 
-from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
+from elmo_tf.text.batches import (
+    length_batches,
+    packed_batches,
+    read_ahead,
+    rounded_length,
+    rounded_rows,
+)
 
 
 def test_lengths_are_rounded_up_to_few():
@@ -57,3 +64,27 @@ def test_as_many_sentences_are_read_ahead_as_have_the_tokens_asked_for():
 
 def test_no_lengths_are_no_batches():
     assert list(length_batches([], 8)) == []
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 50, 700, 10_000])
+def test_packed_rows_hold_every_sentence_once_with_little_padding(batch_tokens):
+    rng = np.random.default_rng(0)
+    lengths = [*rng.integers(0, 40, 200).tolist(), 90]
+
+    batches = list(packed_batches(lengths, batch_tokens))
+
+    assert sorted(itertools.chain(*itertools.chain(*batches))) == list(range(len(lengths)))
+    for rows in batches:
+        widths = [sum(lengths[index] for index in row) for row in rows]
+        assert len(rows) * max(widths) <= batch_tokens or len(rows) == 1
+    if batch_tokens == 10_000:
+        sizes = [
+            len(rows) * max(sum(lengths[index] for index in row) for row in rows)
+            for rows in batches
+        ]
+        assert sum(sizes) <= 1.05 * sum(lengths)
+
+
+def test_sentences_without_tokens_are_packed_too():
+    assert sorted(itertools.chain(*itertools.chain(*packed_batches([0, 0, 0], 8)))) == [0, 1, 2]
+    assert list(packed_batches([], 8)) == []
