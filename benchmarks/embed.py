@@ -2,10 +2,10 @@
 
     python benchmarks/embed.py --corpus 'text/*.txt'
 
-The weights are random, in the published sizes and format. The text is real: shuffled sentences,
-which each contender groups by length. The output is all layers. Every contender is a process of its
-own; they alternate on the same sentences after a warm-up on others. The machine's speed drifts, so
-the ratios to the faster peer count, not the absolute figures.
+The weights are random, in the published sizes and format. The text is real: shuffled sentences.
+The output is all layers. In each round, every contender is a new process with default settings,
+which embeds 64 sentences as a warm-up, then other sentences in one call. That call is timed. The
+machine's speed drifts, so the ratios to the faster peer count, not the absolute figures.
 
 PEER_PYTHON lists interpreters, separated by colons, that have `allennlp==2.10.1` with `numpy<1.24`
 (Python 3.9) or `simple_elmo` with `tf-keras`. Without it, only elmo_tf runs.
@@ -15,12 +15,11 @@ import argparse
 import json
 import os
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-
-from contenders import Contender, compete, ratios
 
 WORKER = str(Path(__file__).resolve().parent / "embed_worker.py")
 PRECISIONS = ("float32", "bfloat16")
@@ -29,7 +28,7 @@ PEERS = (
     ("allennlp", "PyTorch peer", {}),
     ("simple_elmo", "TF1 peer", {"TF_USE_LEGACY_KERAS": "1"}),
 )
-WARM_UP = 3  # rounds
+WARM_UP = 64  # sentences
 
 
 def main() -> None:
@@ -39,13 +38,19 @@ def main() -> None:
     if not peers:
         print("PEER_PYTHON names no peer: elmo_tf runs alone.", file=sys.stderr)
     groups = _groups(arguments)
+    tokens = [sum(map(len, group)) for group in groups[1:]]
     for preset in arguments.presets:
         with tempfile.TemporaryDirectory() as folder:
             sentences = Path(folder) / "sentences.json"
             sentences.write_text(json.dumps(groups), encoding="utf-8")
             checkpoint = _checkpoint(preset, Path(folder) / preset)
-            for name, contender in _compete(sentences, checkpoint, arguments, peers).items():
-                print(json.dumps(_result(preset, name, contender, groups)), flush=True)
+            contenders = _contenders(sentences, checkpoint, arguments, peers)
+            rounds = [_round(contenders, number) for number in range(1, len(groups))]
+            for name in contenders:
+                result = _result([answers[name] for answers in rounds], tokens)
+                if peers:
+                    result |= _ratios(rounds, name, peers)
+                print(json.dumps({"shape": preset, "contender": name, **result}), flush=True)
 
 
 def _parse() -> argparse.Namespace:
@@ -64,9 +69,8 @@ def _parse() -> argparse.Namespace:
         "--precisions", nargs="+", default=PRECISIONS, choices=PRECISIONS, help="default: both"
     )
     for name, default, help in (
-        ("sentences", 256, "sentences per round"),
-        ("rounds", 5, "rounds of each contender"),
-        ("batch-tokens", 4096, "tokens per batch of elmo_tf"),
+        ("sentences", 512, "sentences per round"),
+        ("rounds", 3, "rounds of each contender"),
     ):
         parser.add_argument(
             f"--{name}", type=int, default=default, metavar="N", help=f"{help} (default: {default})"
@@ -88,15 +92,15 @@ def _peers(pythons: str) -> dict[str, tuple[list[str], dict[str, str]]]:
 
 
 def _groups(arguments: argparse.Namespace) -> list[list[list[str]]]:
-    """Sentences of the warm-up rounds and of each round, drawn from the complete text."""
+    """Sentences of the warm-up, then of each round, drawn from the complete text."""
     from elmo_tf.text.corpus import read_sentences, text_files
 
     sentences = list(read_sentences(text_files(arguments.corpus)))
     random.Random(0).shuffle(sentences)
-    size, count = arguments.sentences, arguments.rounds + WARM_UP
-    if len(sentences) < size * count:
-        raise SystemExit(f"The corpus has {len(sentences)} sentences; {size * count} are needed.")
-    return [sentences[start * size : (start + 1) * size] for start in range(count)]
+    ends = [WARM_UP + number * arguments.sentences for number in range(arguments.rounds + 1)]
+    if len(sentences) < ends[-1]:
+        raise SystemExit(f"The corpus has {len(sentences)} sentences; {ends[-1]} are needed.")
+    return [sentences[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def _checkpoint(preset: str, folder: Path) -> Path:
@@ -106,29 +110,48 @@ def _checkpoint(preset: str, folder: Path) -> Path:
     return folder
 
 
-def _compete(
+def _contenders(
     sentences: Path, checkpoint: Path, arguments: argparse.Namespace, peers: dict
-) -> dict[str, Contender]:
-    inputs, batch_tokens = [str(sentences), str(checkpoint)], str(arguments.batch_tokens)
-    contenders = {
-        precision: Contender([sys.executable, WORKER, "elmo_tf", *inputs, precision, batch_tokens])
+) -> dict[str, tuple[list[str], dict[str, str]]]:
+    """The command and the environment of each contender, without the number of the round."""
+    inputs = [str(sentences), str(checkpoint)]
+    own = {
+        precision: ([sys.executable, WORKER, "elmo_tf", *inputs, precision], {})
         for precision in arguments.precisions
     }
-    for name, (command, environment) in peers.items():
-        contenders[name] = Contender([*command, *inputs], environment)
-    compete(contenders, list(peers), arguments.rounds, steps=1)
-    return contenders
+    theirs = {name: ([*command, *inputs], more) for name, (command, more) in peers.items()}
+    return {**own, **theirs}
 
 
-def _result(preset: str, name: str, contender: Contender, groups: list) -> dict:
-    tokens = sum(len(sentence) for group in groups[WARM_UP:] for sentence in group)
+def _round(contenders: dict, number: int) -> dict[str, dict]:
+    """The answers of all contenders, one process after the other."""
+    answers = {}
+    for name, (command, more) in contenders.items():
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "GROUP": str(number), **more}
+        output = subprocess.run(
+            command, env=environment, check=True, stdout=subprocess.PIPE, text=True
+        ).stdout
+        answers[name] = json.loads(output.splitlines()[-1])
+    return answers
+
+
+def _result(answers: list[dict], tokens: list[int]) -> dict:
+    rates = [count / answer["seconds"] for count, answer in zip(tokens, answers, strict=True)]
     return {
-        "shape": preset,
-        "contender": name,
-        "tokens_per_second": round(tokens / sum(contender.seconds), 1),
-        "tokens": tokens,
-        "peak_memory_mib": round(contender.peak_mib),
-        **ratios(contender),
+        "tokens_per_second": round(statistics.median(rates), 1),
+        "all": [round(rate, 1) for rate in rates],
+        "peak_memory_mib": round(max(answer["peak_mib"] for answer in answers)),
+    }
+
+
+def _ratios(rounds: list[dict], name: str, peers: dict) -> dict:
+    ratios = [
+        min(answers[peer]["seconds"] for peer in peers) / answers[name]["seconds"]
+        for answers in rounds
+    ]
+    return {
+        "ratio_to_peer": round(statistics.median(ratios), 2),
+        "ratios": [round(ratio, 2) for ratio in ratios],
     }
 
 

@@ -1,28 +1,28 @@
 """Embeds sentences with one library; a worker of `embed.py`.
 
-    python embed_worker.py LIBRARY SENTENCES CHECKPOINT [PRECISION BATCH_TOKENS]
+    GROUP=1 python embed_worker.py LIBRARY SENTENCES CHECKPOINT [PRECISION]
 
-Runs in the interpreter that has the library: `allennlp` needs Python 3.9.
+Prints the seconds of the first call after a warm-up, on the sentences of a group, and the peak
+memory of the process. Runs in the interpreter that has the library: `allennlp` needs Python 3.9.
 """
 
 import json
 import logging
+import os
+import resource
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-
-from worker import run_steps
 
 _PEER_BATCH = 64  # sentences
 
 
-def elmo_tf(checkpoint: str, precision: str, batch_tokens: str) -> Callable:
+def elmo_tf(checkpoint: str, precision: str) -> Callable:
     """Embeds with elmo_tf."""
     from elmo_tf import Embedder
-    from elmo_tf.threads import share_cores_for_embedding
 
-    share_cores_for_embedding()  # like the command `elmo-tf embed`
-    embedder = Embedder(checkpoint, precision=precision, batch_tokens=int(batch_tokens))
+    embedder = Embedder(checkpoint, precision=precision)
     return lambda sentences: sum(vectors[0, 0, 0] for vectors in embedder.embed(sentences))
 
 
@@ -67,4 +67,9 @@ if __name__ == "__main__":
         *settings
     )
     groups = json.loads(Path(sentences).read_text(encoding="utf-8"))
-    run_steps(lambda index: float(embed(groups[index])), len(groups))
+    float(embed(groups[0]))
+    start = time.perf_counter()
+    float(embed(groups[int(os.environ["GROUP"])]))
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Linux counts KiB
+    print(json.dumps({"seconds": seconds, "peak_mib": peak}))

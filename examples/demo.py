@@ -45,9 +45,7 @@ def main() -> int:
     arguments = parse_arguments()
     plain_logs()
     import_tensorflow()
-    from elmo_tf.threads import share_cores_for_embedding
 
-    share_cores_for_embedding()
     workdir = Path(arguments.workdir)
 
     print_heading(f"Vectors of {MODEL}")

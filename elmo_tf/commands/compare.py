@@ -73,9 +73,7 @@ def _compare(arguments: Any) -> None:
     check_report_options(arguments)
     from elmo_tf.evaluation.comparison import compare
     from elmo_tf.text.corpus import text_files
-    from elmo_tf.threads import share_cores_for_embedding
 
-    share_cores_for_embedding()
     measures = {}
     if arguments.probe_train:
         measures["probe"] = _probe_measure(arguments)

@@ -140,9 +140,7 @@ def _embed_file(arguments: Any, options: Any) -> None:
     from elmo_tf.embedding.plans import plan
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.text.tokenizers import tokenizer_of
-    from elmo_tf.threads import share_cores_for_embedding
 
-    share_cores_for_embedding()
     how = arguments.layers, arguments.precision, arguments.batch_tokens
     if not arguments.plan:
         # Checked before the model is loaded, which takes longer.

@@ -117,7 +117,6 @@ def _add_query(group: Any) -> None:
 
 
 def _neighbors(arguments: Any) -> None:
-    from elmo_tf.threads import share_cores_for_embedding
 
     folder = Path(arguments.index)
     exists = folder.is_dir() and any(folder.iterdir())
@@ -133,7 +132,6 @@ def _neighbors(arguments: Any) -> None:
                 f"--sentence {arguments.sentence!r} does not contain the token {word!r}."
             )
     check_report_options(arguments)
-    share_cores_for_embedding()
     vectors = named_vectors(arguments)
     index = _opened(arguments, folder) if exists else _built(arguments, folder)
     about = ("model", "digest", "precision", "sentences", "tokens", "types")

@@ -99,10 +99,8 @@ def _probe(arguments: Any) -> None:
     from elmo_tf.evaluation.probing import probe
     from elmo_tf.extras import require_extra
     from elmo_tf.tasks.data.tagged_sentences import read_tagged_files
-    from elmo_tf.threads import share_cores_for_embedding
 
     require_extra("sklearn", "analysis", "A probe")
-    share_cores_for_embedding()
     cache = LayerCache(
         arguments.cache, 0 if arguments.no_cache else int(arguments.cache_gb * 2**30)
     )

@@ -79,7 +79,6 @@ def _senses(arguments: Any) -> None:
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.senses import SenseCorpus, SenseInventory, evaluate_senses
     from elmo_tf.files import refuse_directory
-    from elmo_tf.threads import share_cores_for_embedding
 
     if not arguments.test and not arguments.held_out:
         arguments.refuse_call(
@@ -88,7 +87,6 @@ def _senses(arguments: Any) -> None:
     check_report_options(arguments)
     if arguments.predictions is not None:
         refuse_directory(arguments.predictions, arguments.overwrite, _KEY_FILES)
-    share_cores_for_embedding()
     train, tests = (
         [SenseCorpus(path) for path in paths] for paths in (arguments.train, arguments.test)
     )
