@@ -36,7 +36,7 @@ def main() -> None:
     """Prints one JSON object for each number of clients and server, or minute of a soak."""
     arguments = _parse()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
-        exported = _export(arguments.preset, Path(folder))
+        exported = _export(arguments, Path(folder))
         questions = _questions(arguments, exported)
         names = ["batching"] if arguments.soak else arguments.servers
         servers = {name: stack.enter_context(_server(exported, _SERVERS[name])) for name in names}
@@ -67,6 +67,13 @@ def _parse() -> argparse.Namespace:
         help="size of the biLM (default: small)",
     )
     parser.add_argument(
+        "--cache-tokens",
+        type=int,
+        default=50_000,
+        metavar="N",
+        help="distinct tokens whose vectors are cached (default: 50000)",
+    )
+    parser.add_argument(
         "--servers", nargs="+", default=list(_SERVERS), choices=_SERVERS, help="default: both"
     )
     parser.add_argument(
@@ -93,11 +100,12 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _export(preset: str, folder: Path) -> Path:
+def _export(arguments: argparse.Namespace, folder: Path) -> Path:
     from elmo_tf import BiLM, BiLMConfig
     from elmo_tf.saved_models import export
 
-    export(BiLM(BiLMConfig.preset(preset)), folder / "exported")
+    bilm = BiLM(BiLMConfig.preset(arguments.preset))
+    export(bilm, folder / "exported", cache_tokens=arguments.cache_tokens)
     return folder / "exported"
 
 

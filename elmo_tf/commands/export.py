@@ -4,7 +4,14 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_flag, add_model, add_overwrite, add_precision, add_version
+from elmo_tf.commands.options import (
+    add_flag,
+    add_model,
+    add_overwrite,
+    add_precision,
+    add_version,
+    at_least_0,
+)
 
 
 def add_command(add: Callable) -> None:
@@ -34,6 +41,12 @@ def add_command(add: Callable) -> None:
         help="text file; TF Serving embeds its first sentences when it loads the model, so that "
         "the first requests are fast",
     )
+    parser.add_argument(
+        "--cache-tokens",
+        **at_least_0(0),
+        help="distinct tokens whose vectors the signatures keep in memory from request to request; "
+        "0 for none",
+    )
     add_overwrite(parser)
 
 
@@ -54,6 +67,7 @@ def _export(arguments: Any) -> None:
         PunctuationSplitter() if arguments.raw_text else None,
         load_vocabulary(arguments.checkpoint),
         _sentences(arguments.warmup) if arguments.warmup else (),
+        cache_tokens=arguments.cache_tokens,
     )
     print(path)
 

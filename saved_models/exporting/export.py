@@ -33,6 +33,7 @@ def export(
     vocabulary: Vocabulary | None = None,
     warmup: Sequence[str] = (),
     check: bool = True,
+    cache_tokens: int = 0,
 ) -> str:
     """Writes `directory/<version>/`, a SavedModel with the signatures of `Exported`.
 
@@ -52,6 +53,7 @@ def export(
         warmup: sentences that TF Serving embeds when it loads the model, before any request.
         check: whether to compare the written model with the live one, which takes most of the
             time.
+        cache_tokens: see `Exported`.
 
     Returns:
         The path of the version.
@@ -66,7 +68,7 @@ def export(
     if isinstance(bilm_or_elmo, Elmo):
         warn_of_layer_norm(bilm_or_elmo)
     with new_version(directory, version, overwrite) as (part, path):
-        exported = Exported(bilm_or_elmo, precision, free_characters, tokenizer)
+        exported = Exported(bilm_or_elmo, precision, free_characters, tokenizer, cache_tokens)
         vocabulary = exported.bilm.vocabulary or vocabulary
         with tempfile.TemporaryDirectory() as assets:
             write_json(Path(assets, OPTIONS_FILE), exported.bilm.config.to_options())

@@ -5,12 +5,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from elmo_tf.config_checks import check_choice
+from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.precision import PRECISIONS
+from elmo_tf.saved_models.exporting.token_cache import TokenCache
 from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch
 
 SENTENCES = tf.TensorSpec((None,), tf.string, name="strings")
@@ -43,6 +44,9 @@ class Exported(tf.train.Checkpoint):
         tokenizer: has `split_with_offsets`, like the splitters of tensorflow-text; adds the
             signature `text` for raw text. It also returns `tokens`, string (batch, token) padded
             with `""`, and their byte offsets `starts` and `ends`, int64 (batch, token).
+        cache_tokens: int >= 0. Number of distinct tokens whose vectors the signatures keep in
+            memory from request to request, see `TokenCache`. The signatures then have no gradients
+            and do not see later changes of the weights; `__call__` does. Defaults to 0: no cache.
 
     Attributes:
         variables, trainable_variables, regularization_losses: the reusable SavedModel interface.
@@ -60,8 +64,10 @@ class Exported(tf.train.Checkpoint):
         precision: str | None = None,
         free_characters: bool = False,
         tokenizer: Any = None,
+        cache_tokens: int = 0,
     ):
         super().__init__()
+        check_int(cache_tokens, "cache_tokens", least=0)
         if tokenizer is not None and not hasattr(tokenizer, "split_with_offsets"):
             raise TypeError(
                 "`tokenizer` must have a method split_with_offsets, like PunctuationSplitter and "
@@ -83,7 +89,7 @@ class Exported(tf.train.Checkpoint):
         self._untracked.outputs_of_vectors = self._of_vectors()
         for training in (False, True):
             self.__call__.get_concrete_function(SENTENCES, training=training)
-        self._untracked.signatures = self._signatures(free_characters)
+        self._untracked.signatures = self._signatures(free_characters, cache_tokens)
 
     @property
     def bilm(self) -> BiLM:
@@ -113,18 +119,18 @@ class Exported(tf.train.Checkpoint):
     @tf.function(input_signature=[SENTENCES], autograph=False)
     def of_sentences(self, strings: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signatures `default` and `serving_default`."""
-        return self(strings, training=False)
+        return self.signatures["tokens"](*token_batch(strings, None))
 
     @tf.function(input_signature=[TOKENS, SEQUENCE_LEN], autograph=False)
     def of_tokens(self, tokens: tf.Tensor, sequence_len: tf.Tensor) -> dict[str, tf.Tensor]:
         """The signature `tokens`. Elements beyond the length of a sentence are ignored."""
         return self._outputs(tokens, sequence_len)
 
-    def _signatures(self, free_characters: bool) -> dict[str, Any]:
+    def _signatures(self, free_characters: bool, cache_tokens: int) -> dict[str, Any]:
         signatures = {
             "default": self.of_sentences,
             "serving_default": self.of_sentences,
-            "tokens": self.of_tokens,
+            "tokens": self._of_cached_tokens(cache_tokens) if cache_tokens else self.of_tokens,
         }
         if self.bilm.config.char_cnn is not None:
             width = self.bilm.char_ids("").shape[-1]
@@ -135,6 +141,17 @@ class Exported(tf.train.Checkpoint):
         if self._untracked.tokenizer is not None:
             signatures["text"] = self._of_text()
         return signatures
+
+    def _of_cached_tokens(self, capacity: int) -> Any:
+        cache = TokenCache(self.bilm, capacity)
+        self.cached_tokens = cache.table
+
+        @tf.function(input_signature=[TOKENS, SEQUENCE_LEN], autograph=False)
+        def of_cached_tokens(tokens, sequence_len):
+            inputs = checked_inputs(tokens, sequence_len)
+            return self._untracked.outputs_of_vectors(*cache.token_vectors(*inputs))
+
+        return of_cached_tokens
 
     def _of_char_ids(self, width: int | None) -> Any:
         spec = tf.TensorSpec((None, None, width), tf.int32, name="char_ids")
@@ -151,7 +168,7 @@ class Exported(tf.train.Checkpoint):
     def _of_mix(self, index: int) -> Any:
         @tf.function(input_signature=[SENTENCES], autograph=False)
         def of_mix(strings):
-            outputs = self(strings, training=False)
+            outputs = self.of_sentences(strings)
             mixed = [
                 {name: outputs.pop(_of_index(name, number)) for name in ("elmo", "default")}
                 for number in range(len(self.mixes))
@@ -167,7 +184,8 @@ class Exported(tf.train.Checkpoint):
             lengths = tf.cast(tokens.row_lengths(), tf.int32)
             padded = tokens.to_tensor("")
             offsets = {"starts": starts.to_tensor(), "ends": ends.to_tensor()}
-            return {**self.of_tokens(padded, lengths), "tokens": padded, **offsets}
+            outputs = self.signatures["tokens"](padded, lengths)
+            return {**outputs, "tokens": padded, **offsets}
 
         return of_text
 

@@ -15,6 +15,8 @@ from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
 from elmo_tf.saved_models.exporting.export import export
 from elmo_tf.saved_models.folders import versions_in
 
+_CACHE_TOKENS = 50_000
+
 
 @contextlib.contextmanager
 def exported_models(path: Source) -> Iterator[str]:
@@ -29,7 +31,13 @@ def exported_models(path: Source) -> Iterator[str]:
         return
     with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
         logging.info("%s is a checkpoint: exporting it first, which takes a while.", path)
-        export(load_bilm(path), folder, vocabulary=load_vocabulary(path), check=False)
+        export(
+            load_bilm(path),
+            folder,
+            vocabulary=load_vocabulary(path),
+            check=False,
+            cache_tokens=_CACHE_TOKENS,
+        )
         yield folder
 
 

@@ -1,0 +1,82 @@
+"""Exported models whose signatures cache token vectors."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf.saved_models import export
+from elmo_tf.saved_models.exporting.token_cache import TokenCache
+
+# Known and new tokens, an empty sentence, and more tokens than the cache has room for.
+REQUESTS = (
+    ["the cat sat", "", "the dog"],
+    ["the cat"],
+    [""],
+    ["a b c d e f g h the"],
+    ["h g the"],
+)
+
+
+@pytest.fixture(scope="module")
+def exported(bilm, tmp_path_factory):
+    return export(bilm, tmp_path_factory.mktemp("exported"), cache_tokens=6)
+
+
+def ask_in_python(path):
+    ask = tf.saved_model.load(path).signatures["serving_default"]
+    return lambda strings: {
+        name: value.numpy() for name, value in ask(tf.constant(strings)).items()
+    }
+
+
+def ask_in_a_session(path):
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    with session.graph.as_default():
+        signatures = tf.compat.v1.saved_model.load(session, ["serve"], path).signature_def
+    signature = signatures["serving_default"]
+    outputs = {name: info.name for name, info in signature.outputs.items()}
+    feed = signature.inputs["strings"].name
+    return lambda strings: session.run(outputs, {feed: np.array(strings, object)})
+
+
+@pytest.mark.parametrize("loaded", [ask_in_python, ask_in_a_session])
+def test_answers_equal_those_of_the_bilm(exported, bilm, loaded):
+    ask = loaded(exported)
+
+    for strings in REQUESTS:
+        layers = bilm(strings)["layers"].numpy()
+        found = ask(strings)
+        np.testing.assert_allclose(found["word_emb"], layers[:, 0, :, :6], atol=1e-6)
+        np.testing.assert_allclose(found["lstm_outputs2"], layers[:, 2], atol=1e-5)
+
+
+def test_known_tokens_are_not_encoded_again_and_the_capacity_holds(bilm, monkeypatch):
+    encoded = []
+    encode = bilm.encode_rows
+
+    def watched(tokens):
+        encoded.append(tokens.numpy().tolist())
+        return encode(tokens)
+
+    monkeypatch.setattr(bilm, "encode_rows", watched)
+    cache = TokenCache(bilm, 4)
+
+    for tokens in (["a", "b"], ["b", "a", "b"], ["c"], ["d", "e", "f"], ["d", "a"]):
+        cache.token_vectors(tf.constant([tokens]), tf.constant([len(tokens)]))
+
+    assert encoded == [[b"a", b"b"], [b"c"], [b"d", b"e", b"f"], [b"d"]]
+    assert cache.table.size() == 2 + 4  # with both boundaries
+
+
+def test_a_call_sees_changed_weights(exported, bilm):
+    loaded = tf.saved_model.load(exported)
+    strings = tf.constant(["the cat"])
+    loaded.signatures["serving_default"](strings)
+
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(loaded(strings)["word_emb"])
+    gradients = tape.gradient(total, loaded.trainable_variables)
+
+    assert sum(gradient is not None for gradient in gradients) >= 5
+    loaded.trainable_variables[0].assign_add(tf.ones_like(loaded.trainable_variables[0]))
+    assert abs(loaded(strings)["word_emb"] - bilm(["the cat"])["layers"][0, 0, :, :6]).numpy().any()
