@@ -112,6 +112,7 @@ class Embedder:
         self._read_windows = WindowReader(self.bilm, self._choice, _WINDOW)
         self._table = TokenTable(self.bilm, cache_tokens, map(encode, vocabulary))
         self._lock = threading.Lock()  # rows of the table are valid until its next request
+        self._lstm_lock = threading.Lock()  # two batches at once would need twice the memory
 
     @property
     def dim(self) -> int:
@@ -290,7 +291,9 @@ class Embedder:
                     index[row, start:end] = tokens[number]
                     starts[row, start] = ends[row, end - 1] = True
         boundaries = self._table.boundaries
-        vectors = self._packed_vectors(self._table.vectors(index), boundaries, starts, ends)
+        vectors = self._table.vectors(index)
+        with self._lstm_lock:
+            vectors = self._packed_vectors(vectors, boundaries, starts, ends)
         vectors = vectors.numpy()  # (row, …, token, feature)
         for number, (row, span) in places.items():
             arrays[number] = np.ascontiguousarray(vectors[row, ..., span, :])
