@@ -21,13 +21,17 @@ def one_thread_per_operation() -> bool:
     """Makes TensorFlow run each operation in one thread; operations still run in parallel.
 
     Short operations are slower when they are split over threads. The setting applies to the
-    complete process and must be made before TensorFlow is initialized.
+    complete process and must be made before TensorFlow is initialized. A number that the caller
+    chose, in TensorFlow or by `TF_NUM_INTRAOP_THREADS`, is kept.
 
     Returns:
-        False if TensorFlow was already initialized and the setting did not change.
+        Whether the setting was changed.
     """
+    threading = tf.config.threading
+    if threading.get_intra_op_parallelism_threads() or os.getenv("TF_NUM_INTRAOP_THREADS"):
+        return False
     try:
-        tf.config.threading.set_intra_op_parallelism_threads(1)
+        threading.set_intra_op_parallelism_threads(1)
     except RuntimeError:
         return False
     return True
