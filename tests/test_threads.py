@@ -7,6 +7,7 @@ import os
 import tensorflow as tf
 from elmo_tf import threads
 
+os.environ.pop("TF_NUM_INTRAOP_THREADS", None)
 for cores, share in (
     (2, lambda: threads.share_cores_for_embedding()),
     (16, lambda: threads.share_cores_for_embedding()),
