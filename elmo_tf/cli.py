@@ -32,6 +32,7 @@ from elmo_tf.commands import (
     server_files,
     substitutes,
     task,
+    tokenize,
     train,
     vocab,
 )
@@ -39,6 +40,7 @@ from elmo_tf.logs import import_tensorflow, plain_logs
 
 # In the order of the help.
 _SUBCOMMANDS = (
+    tokenize,
     vocab,
     train,
     evaluate,

@@ -20,7 +20,7 @@ from elmo_tf.evaluation import sentence_scores, substitutes
 from sense_files import word, write_corpus, write_inventory
 
 SUBCOMMANDS = (
-    *("vocab", "train", "evaluate", "score", "substitutes"),
+    *("tokenize", "vocab", "train", "evaluate", "score", "substitutes"),
     *("convert", "export", "serve", "query", "embed"),
     *("probe", "senses", "neighbors", "compare"),
     *("plot training", "plot similarity", "export-projector"),
@@ -209,7 +209,8 @@ def test_score_prints_one_json_object_a_line(command, trained):
     results = [json.loads(line) for line in out.splitlines()]
     scores = sentence_scores(load_language_model(trained), LINES)
     for result, score in zip(results, scores, strict=True):
-        assert set(result) == {"tokens", "forward", "backward", "unknown_tokens", "known"}
+        fields = {"tokens", "forward", "backward", "surprisal", "unknown_tokens", "known"}
+        assert set(result) == fields
         assert result["tokens"] == len(score.tokens) + 1
         assert result["forward"] == pytest.approx(score.log_probs["forward"], rel=1e-5)
         assert result["backward"] == pytest.approx(score.log_probs["backward"], rel=1e-5)
@@ -221,12 +222,16 @@ def test_the_words_of_score_add_up_to_the_sentence(command, trained):
     assert status == 0
     sentence, empty = map(json.loads, out.splitlines())
     assert [word["token"] for word in sentence["words"]] == ["<S>", "the", "cat", "fled", "</S>"]
-    assert set(sentence["words"][0]) == {"token", "backward"}
-    assert set(sentence["words"][-1]) == {"token", "forward"}
+    assert set(sentence["words"][0]) == {"token", "backward", "surprisal"}
+    assert set(sentence["words"][-1]) == {"token", "forward", "surprisal"}
     for direction in ("forward", "backward"):
         values = [word[direction] for word in sentence["words"] if direction in word]
         assert len(values) == sentence["tokens"]
         assert sum(values) == pytest.approx(sentence[direction], rel=1e-6)
+        bits = [word["surprisal"].get(direction) for word in sentence["words"]]
+        bits = [one for one in bits if one is not None]
+        assert [2**-one for one in bits] == pytest.approx(np.exp(values), rel=1e-6)
+        assert sentence["surprisal"][direction] == pytest.approx(np.mean(bits), rel=1e-6)
     assert [word["token"] for word in empty["words"]] == ["<S>", "</S>"]
     assert empty["tokens"] == 1
 

@@ -211,7 +211,7 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
 
     Args:
         directory: a directory with the biLM's files (see `load_bilm`), `softmax.hdf5` and
-            `vocab.txt`, as written by `elmo-tf train`; a name on the Hugging Face Hub,
+            `vocab.txt`, as written by `elmo-tf train`; "small-en"; a name on the Hugging Face Hub,
             `hf://owner/name`; or a TensorFlow 1 training directory or checkpoint prefix, with
             `vocab.txt`.
 
@@ -219,17 +219,17 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
         A `LanguageModel`, with the attributes `bilm`, `softmax` and `vocabulary`.
 
     Raises:
-        FileNotFoundError: a file is missing, or `directory` is the name of a model: named models
+        FileNotFoundError: a file is missing, or `directory` is the name of a published model: these
             have no softmax.
         ValueError: a file is damaged, or does not match the others. The message names it.
     """
+    directory = _local(directory)
     named = find_named_model(directory)
     if named is not None:
         raise FileNotFoundError(
             f"The model {named.name} has no softmax weights, so it cannot compute probabilities of "
             f"words. To train a softmax, use elmo-tf train --from {named.name}."
         )
-    directory = _local(directory)
     original = find_tf1_checkpoint(directory)
     if original is None:
         _existing(Path(directory))
@@ -254,10 +254,9 @@ def has_softmax(path: Source) -> bool:
 def load_vocabulary(path: Source) -> Vocabulary | None:
     """Returns the vocabulary of a checkpoint directory or named model, or None."""
     path = _local(path)
-    named = find_named_model(path)
-    if named is None and not isinstance(path, str | os.PathLike):
+    if not isinstance(path, str | os.PathLike):
         return None
-    file = Path(path if named is None else named.folder, VOCABULARY_FILE)
+    file = Path(path, VOCABULARY_FILE)
     return Vocabulary.load(file) if file.is_file() else None
 
 
@@ -315,7 +314,10 @@ def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
 
 
 def _local(path: Source) -> Source:
-    """`path`, or the local directory of a name on the Hugging Face Hub."""
+    """`path`, or the local directory of a built-in model or of a name on the Hugging Face Hub."""
+    named = find_named_model(path)
+    if named is not None and named.is_built_in:
+        return named.fetch()
     return hub_folder(path) if is_hub_name(path) else path
 
 

@@ -47,12 +47,14 @@ class NamedModel:
         name: one of `MODEL_NAMES`.
 
     Attributes:
+        is_built_in: whether it is part of the package.
         folder: directory of its files, in the package or in Keras's cache. `fetch` downloads them.
     """
 
     def __init__(self, name: str):
         self.name = name
-        if name in _SHIPPED:
+        self.is_built_in = name in _SHIPPED
+        if self.is_built_in:
             self.folder = Path(str(resources.files("elmo_tf.saved_models") / _SHIPPED[name]))
         else:
             self.folder = cache_folder(name)
@@ -66,7 +68,7 @@ class NamedModel:
                 them.
             ValueError: the digest of a file is wrong, or an archive is damaged.
         """
-        if self.name in _SHIPPED:
+        if self.is_built_in:
             if not any(self.folder.glob("*weights.hdf5")):
                 raise FileNotFoundError(
                     f"The files of {self.name} are missing in {self.folder}: this installation was "

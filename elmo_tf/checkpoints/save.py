@@ -32,7 +32,7 @@ from elmo_tf.checkpoints.weight_files import (
 )
 from elmo_tf.config_checks import check_choice
 from elmo_tf.files import atomic_file
-from elmo_tf.layers.sampled_softmax import SampledSoftmax
+from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
@@ -103,10 +103,12 @@ def save_softmax(
 ) -> None:
     """Writes `softmax.hdf5`: `W`, even if it is also the embedding table, and `b`.
 
-    `directory`, `dtype` and `format`: see `save_bilm`; use the same values.
+    With "float16", a `W` of its own is rounded and compressed, see `write_weights`. `directory`,
+    `dtype` and `format`: see `save_bilm`; use the same values.
     """
     path = Path(directory) / SOFTMAX_FILE
-    _write(path, softmax_rules(), softmax_variables(softmax), dtype, format)
+    compress = dtype == "float16" and not isinstance(softmax, TiedSoftmax)
+    _write(path, softmax_rules(), softmax_variables(softmax), dtype, format, compress)
 
 
 def save_language_model(
@@ -130,11 +132,12 @@ def _write(
     variables: dict[str, keras.Variable],
     dtype: str,
     format: str,
+    compress: bool = False,
 ) -> None:
     """Writes a weight file, and removes the one of the other format."""
     paths = in_all_formats(path)
     written = paths[FORMATS.index(format)]
-    write_weights(written, rules, variables, dtype)
+    write_weights(written, rules, variables, dtype, compress)
     for other in paths:
         if other != written:
             other.unlink(missing_ok=True)

@@ -85,6 +85,7 @@ def write_weights(
     rules: Sequence[WeightRule],
     variables: dict[str, keras.Variable],
     dtype: str = "float32",
+    compress: bool = False,
 ) -> None:
     """Writes variables to a file, atomically.
 
@@ -93,6 +94,9 @@ def write_weights(
         rules: the table.
         variables: variables by path, see `variables_by_path`.
         dtype: "float32" or "float16", the dtype of the file.
+        compress: whether to compress tables in HDF5. The fractions of float16 are rounded to 8 of
+            10 bits, one more than bfloat16 has. A table of a softmax then takes three quarters of
+            the space. Defaults to False.
 
     Raises:
         ValueError: see `check_range`.
@@ -108,7 +112,7 @@ def write_weights(
         for rule in rules:
             targets = [variables[name] for name in rule.variables]
             if len(targets) == 1 and len(targets[0].shape) == 2 and rule.is_plain:
-                _write_rows(file, rule.dataset, targets[0], dtype)
+                _write_rows(file, rule.dataset, targets[0], dtype, compress)
                 continue
             for name, array in _arrays([rule], variables, dtype):
                 file.create_dataset(name, data=array)
@@ -135,14 +139,28 @@ def check_range(variables: dict[str, keras.Variable], dtype: str) -> None:
             raise ValueError(f"`{name}` has values beyond ±{largest:g}, the range of {dtype}.")
 
 
-def _write_rows(file: h5py.File, name: str, table: keras.Variable, dtype: str) -> None:
+def _write_rows(
+    file: h5py.File, name: str, table: keras.Variable, dtype: str, compress: bool
+) -> None:
     """Writes a table in chunks of rows, to save memory."""
     num_rows, width = table.shape
-    dataset = file.create_dataset(name, table.shape, dtype)
+    packing = {"compression": "gzip", "shuffle": True} if compress else {}
+    dataset = file.create_dataset(name, table.shape, dtype, **packing)
     size = max(1, _CHUNK_SIZE // width)
     for start in range(0, num_rows, size):
         rows = take_rows(table, np.arange(start, min(start + size, num_rows)))
-        dataset[start : start + size] = _converted(np.asarray(rows), dtype)
+        rows = _converted(np.asarray(rows), dtype)
+        is_rounded = compress and dtype == "float16"
+        dataset[start : start + size] = _rounded(rows) if is_rounded else rows
+
+
+def _rounded(numbers: np.ndarray) -> np.ndarray:
+    """float16 with fractions of 8 bits: the last two bits are 0."""
+    bits = numbers.view(np.uint16)
+    # Half of the last place that is kept; a carry increases the exponent, as it must. It would
+    # turn the two largest numbers into infinity.
+    half = np.where(bits & 0x7FFF < 0x7BFE, 2, 0).astype(np.uint16)
+    return ((bits + half) & 0xFFFC).astype(np.uint16).view(np.float16)
 
 
 def _converted(array: np.ndarray, dtype: str) -> np.ndarray:

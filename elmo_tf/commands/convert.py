@@ -1,7 +1,5 @@
 """The subcommand `convert`: any supported checkpoint ─► the published format."""
 
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,8 +27,8 @@ def add_command(add: Callable) -> None:
     parser.add_argument(
         "target",
         metavar="TARGET_DIR",
-        help="new checkpoint directory; of a TensorFlow 1 checkpoint, softmax.hdf5 and vocab.txt "
-        "are converted too",
+        help="new checkpoint directory; softmax.hdf5 and vocab.txt are converted too if SOURCE has "
+        "them",
     )
     parser.add_argument(
         "--warm-start",
@@ -64,7 +62,6 @@ def add_command(add: Callable) -> None:
 def _convert(arguments: Any) -> None:
     from elmo_tf.checkpoints.load import SOFTMAX_FILE, in_all_formats, load_bilm
     from elmo_tf.checkpoints.save import BILM_FILES, save_bilm
-    from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
     from elmo_tf.files import atomic_directory
     from elmo_tf.text.corpus import read_sentences, text_files
 
@@ -76,20 +73,29 @@ def _convert(arguments: Any) -> None:
         if arguments.warm_start:
             bilm.warm_start(read_sentences(text_files(arguments.warm_start)))
         save_bilm(bilm, part, arguments.dtype, arguments.format, arguments.card)
-        original = find_tf1_checkpoint(source)
-        if original is not None:
-            _convert_softmax(original, bilm, part, arguments)
+        _convert_softmax(source, bilm, Path(part), arguments)
     logging.info("Wrote %s.", arguments.target)
 
 
-def _convert_softmax(original: Any, bilm: Any, target: os.PathLike, arguments: Any) -> None:
-    """Writes the softmax and vocabulary of a training run of the original implementation."""
-    from elmo_tf.checkpoints.load import VOCABULARY_FILE
+def _convert_softmax(source: Any, bilm: Any, target: Path, arguments: Any) -> None:
+    """Writes the softmax and vocabulary of a checkpoint that has them."""
+    from elmo_tf.checkpoints.load import (
+        VOCABULARY_FILE,
+        has_softmax,
+        load_softmax,
+        load_vocabulary,
+    )
     from elmo_tf.checkpoints.save import save_softmax
-    from elmo_tf.checkpoints.tf1 import load_tf1_softmax
+    from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint, load_tf1_softmax
 
-    softmax = load_tf1_softmax(original, bilm=bilm)
+    original = find_tf1_checkpoint(source)
+    vocabulary = load_vocabulary(source if original is None else original.folder)
+    if original is not None:
+        softmax = load_tf1_softmax(original, bilm=bilm)
+    elif vocabulary is not None and has_softmax(source):
+        softmax = load_softmax(source, len(vocabulary), bilm)
+    else:
+        return
     save_softmax(softmax, target, arguments.dtype, arguments.format)
-    vocabulary = original.folder / VOCABULARY_FILE
-    if vocabulary.is_file():
-        shutil.copy(vocabulary, target)
+    if vocabulary is not None:
+        vocabulary.save(target / VOCABULARY_FILE)

@@ -1,4 +1,4 @@
-"""The subcommand `score`: the log probability of each sentence."""
+"""The subcommand `score`: the log probability of each sentence, and the surprisal of its tokens."""
 
 import sys
 from collections.abc import Callable
@@ -19,12 +19,17 @@ def add_command(add: Callable) -> None:
     parser = add(
         "score",
         _score,
-        "print the log probability of each sentence, as JSON lines",
-        "elmo-tf score run text.txt --per-token",
+        "print the log probability and the surprisal of each sentence, as JSON lines",
+        "elmo-tf score small-en text.txt --per-token",
     )
     add_language_model(parser)
     add_files(parser)
-    add_flag(parser, "--per-token", "also print each token; unknown words are marked")
+    add_flag(
+        parser,
+        "--per-token",
+        "also print each token: log probability (natural logarithm), surprisal (bits), and whether "
+        "it is unknown",
+    )
     add_batch_tokens(parser)
 
 
@@ -41,13 +46,22 @@ def _score(arguments: Any) -> None:
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
         for score in sentence_scores(model, lines, arguments.batch_tokens):
             unknown = {"unknown_tokens": score.num_unknown, "known": score.known_log_probs}
+            means = {name: float(bits.mean()) for name, bits in score.surprisals.items()}
             words = {"words": _words(score)} if arguments.per_token else {}
-            print_json({"tokens": score.num_targets, **score.log_probs, **unknown, **words})
+            print_json(
+                {
+                    "tokens": score.num_targets,
+                    **score.log_probs,
+                    "surprisal": means,
+                    **unknown,
+                    **words,
+                }
+            )
             meter.update(1)
 
 
 def _words(score: Any) -> list[dict[str, Any]]:
-    """The log probabilities of each word and boundary of a `SentenceScore`, in text order."""
+    """Log probabilities and surprisals of each word and boundary of a sentence, in text order."""
     from elmo_tf.text.vocabulary import BOS_TOKEN, EOS_TOKEN
 
     words: list[dict[str, Any]] = [
@@ -55,8 +69,9 @@ def _words(score: Any) -> list[dict[str, Any]]:
     ]
     first = {"forward": 1, "backward": 0}
     for direction, values in score.token_log_probs.items():
-        for word, value in zip(words[first[direction] :], values.tolist(), strict=False):
-            word[direction] = value
+        bits = score.surprisals[direction].tolist()
+        for word, *found in zip(words[first[direction] :], values.tolist(), bits, strict=False):
+            word[direction], word.setdefault("surprisal", {})[direction] = found
     for word, is_unknown in zip(words[1:-1], score.is_unknown, strict=True):
         if is_unknown:
             word["unknown"] = True

@@ -46,6 +46,11 @@ class SentenceScore(NamedTuple):
         return {name: float(values.sum()) for name, values in self.token_log_probs.items()}
 
     @property
+    def surprisals(self) -> dict[str, np.ndarray]:
+        """For each direction the surprisal of each target in bits, `-log2 P`, float64 (n + 1,)."""
+        return {name: -values / np.log(2) for name, values in self.token_log_probs.items()}
+
+    @property
     def num_unknown(self) -> int:
         """The number of targets of one direction that are scored as `<UNK>`."""
         return sum(self.is_unknown)

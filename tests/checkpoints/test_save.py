@@ -207,6 +207,21 @@ def test_the_softmax_round_trips(tmp_path, checkpoint_directory):
         load_softmax(tmp_path, 12)
 
 
+def test_a_softmax_in_float16_is_small_and_precise(tmp_path):
+    softmax = SampledSoftmax(3000)
+    softmax.build((None, 64))
+    rows = np.random.default_rng(0).normal(0, 0.1, (3000, 64)).astype(np.float32)
+    rows[0, :4] = [0, 65504, -1.9999, 1e-7]  # zero, the largest, one that carries, a subnormal
+    softmax.kernel.assign(rows)
+
+    save_softmax(softmax, tmp_path, "float16")
+
+    found = checkpoint.read_hdf5(tmp_path / "softmax.hdf5")["W"]
+    assert (tmp_path / "softmax.hdf5").stat().st_size < 0.9 * 2 * rows.size
+    np.testing.assert_allclose(found[1:], rows[1:], rtol=2**-9 + 2**-11, atol=1e-6)
+    np.testing.assert_allclose(found[0, :4], [0, 65408, -2, 0], atol=1e-6)
+
+
 def test_a_language_model_is_read_with_its_softmax_and_vocabulary(tmp_path, bilm):
     vocabulary = Vocabulary.build(["the cat"])
     softmax = SampledSoftmax(len(vocabulary))

@@ -5,7 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo_tf import BiLM, BiLMConfig, load_bilm, save_bilm
+from elmo_tf import BiLM, BiLMConfig, Vocabulary, load_bilm, load_language_model, save_bilm
+from elmo_tf.checkpoints.save import save_language_model
+from elmo_tf.layers import SampledSoftmax
+from elmo_tf.models.language_model import LanguageModel
 
 LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat ."]
 
@@ -55,3 +58,15 @@ def test_convert_keeps_a_warm_start(command, checkpoint_directory):
     assert np.abs(warm.initial_state).max() > 0
     again.warm_start(LINES)
     np.testing.assert_allclose(warm.initial_state, again.initial_state, atol=1e-6)
+
+
+def test_convert_keeps_softmax_and_vocabulary(command, bilm):
+    vocabulary = Vocabulary.build(LINES)
+    softmax = SampledSoftmax(len(vocabulary))
+    softmax.build((None, bilm.config.lstm.projection_dim))
+    save_language_model(LanguageModel(bilm, softmax, vocabulary), "run")
+    assert command("convert", "run", "half", "--dtype", "float16")[0] == 0
+    found = load_language_model("half")
+    assert found.vocabulary.tokens == vocabulary.tokens
+    kernel = softmax.kernel.numpy()
+    np.testing.assert_allclose(found.softmax.kernel, kernel, rtol=2**-9 + 2**-11, atol=1e-6)

@@ -1,0 +1,298 @@
+"""docs/measurements/*.json ─► the tables and pictures of the pages that report them.
+
+A page has a block for each table, between `<!-- NAME -->` and `<!-- end of NAME -->`.
+"""
+
+import json
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from studies import FEW_SEEDS, STUDIES, measured, results_of
+
+_ROOT = Path(__file__).parents[1]
+PAGES = ("docs/results.md", "docs/small_en.md", "saved_models/small_en/README.md")
+_METRICS = {"f1": "F1", "em": "EM", "muc": "MUC", "b_cubed": "B³", "ceaf_e": "CEAF-φ4"}
+_TEXTS = {
+    "wikipedia": "Wikipedia, `valid`",
+    "wikitext2": "WikiText-2, validation",
+    "ewt_pos": "web pages and mail, EWT development set",
+    "sst": "film reviews, SST development set",
+    "snli": "captions, SNLI development set",
+    "squad": "passages and questions, SQuAD development set",
+    "litbank": "novels, LitBank development set",
+}
+Rows = Iterable[Sequence[Any]]
+
+
+def write_pages() -> None:
+    """Replaces the blocks of all pages, and draws the pictures."""
+    for name in PAGES:
+        page = _ROOT / name
+        page.write_text(filled(page.read_text("utf-8")), encoding="utf-8")
+    draw_pictures()
+
+
+def filled(text: str) -> str:
+    """A page with the current contents of its blocks."""
+    return re.sub(
+        r"(<!-- (\w+) -->\n).*?(\n<!-- end of \2 -->)",
+        lambda found: f"{found[1]}\n{BLOCKS[found[2]]()}\n{found[3]}",
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def table(head: Sequence[str], rows: Rows) -> str:
+    """A Markdown table; the columns of numbers are right-aligned."""
+    rows = [[_cell(value) for value in row] for row in rows]
+    aligned = [
+        "--:" if all(re.match(r"[\d*]|$", row[i]) for row in rows) else ":--"
+        for i in range(len(head))
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [list(head), aligned, *rows])
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _scores(study: str, variant: str, share: float = 1.0, metric: str | None = None) -> list[float]:
+    """The scores of a variant in percent, by seed."""
+    metric = metric or STUDIES[study].metrics[0]
+    return [100 * row["scores"][metric] for row in _rows(study, variant, share)]
+
+
+def _rows(study: str, variant: str, share: float = 1.0) -> list[dict[str, Any]]:
+    rows = results_of(study)
+    return [row for row in rows if row["variant"] == variant and row["share"] == share]
+
+
+def _spread(scores: Sequence[float], digits: int = 1) -> str:
+    if not scores:
+        return ""
+    deviation = f" ± {statistics.stdev(scores):.{digits}f}" if len(scores) > 1 else ""
+    return f"{statistics.fmean(scores):.{digits}f}{deviation}"
+
+
+def _reduction(without: Sequence[float], with_elmo: Sequence[float]) -> str:
+    """The relative error reduction."""
+    if not without or not with_elmo:
+        return ""
+    error = 100 - statistics.fmean(without)
+    return f"{100 * (statistics.fmean(with_elmo) - statistics.fmean(without)) / error:.1f} %"
+
+
+def _tasks() -> str:
+    rows = []
+    for name, study in STUDIES.items():
+        for metric in study.metrics:
+            is_first = metric == study.metrics[0]
+            without, with_elmo = (
+                _scores(name, variant, metric=metric) for variant in ("without", "with")
+            )
+            digits = 2 if name == "ewt_pos" else 1
+            rows.append(
+                [
+                    study.title if is_first else "",
+                    _METRICS.get(metric, metric),
+                    _spread(without, digits),
+                    f"**{_spread(with_elmo, digits)}**" if with_elmo else "",
+                    _reduction(without, with_elmo),
+                    f"{study.paper:g} %" if is_first and study.paper else "",
+                    len(with_elmo) if is_first else "",
+                ]
+            )
+    head = ["task", "metric", "without", "with small-en", "relative error reduction"]
+    return table([*head, "in the paper", "seeds"], rows)
+
+
+def _times() -> str:
+    rows = []
+    for name, study in STUDIES.items():
+        cells: list[Any] = [study.title]
+        for variant in ("without", "with"):
+            runs = _rows(name, variant)
+            cells += [_range(row[field] for row in runs) for field in ("epoch", "seconds")]
+        rows.append(cells)
+    head = ["best epoch without", "seconds per epoch without"]
+    return table(["task", *head, *(name.replace("without", "with") for name in head)], rows)
+
+
+def _range(values: Iterable[float]) -> str:
+    values = sorted(values)
+    if not values:
+        return ""
+    first, last = (f"{value:.0f}" for value in (values[0], values[-1]))
+    return first if first == last else f"{first} to {last}"
+
+
+def _shares(study: str) -> Callable[[], str]:
+    def block() -> str:
+        rows = []
+        for share in [*STUDIES[study].shares, 1.0]:
+            # Seeds beyond these are only in the main comparison.
+            without, with_elmo = (
+                _scores(study, variant, share)[:FEW_SEEDS] for variant in ("without", "with")
+            )
+            best = f"**{_spread(with_elmo)}**"
+            cells = [_spread(without), best, _reduction(without, with_elmo)]
+            rows.append([f"{100 * share:g} %", *cells])
+        return table(["share", "without", "with small-en", "relative error reduction"], rows)
+
+    return block
+
+
+_ABLATED = ("wnut17", "squad", "srl")
+# Of the paper: its Tables 2 and 3.
+_PAPER_PLACEMENTS = {
+    "input": (85.1, 88.9, 84.7),
+    "both": (85.6, 89.5, 84.3),
+    "output": (84.8, 88.7, 80.8),
+}
+_PAPER_MIXES = {
+    "without": (80.8, 88.1, 81.6),
+    "top": (84.7, 89.1, 84.1),
+    "lambda 1": (85.0, 89.3, 84.6),
+    "lambda 0.001": (85.2, 89.5, 84.8),
+}
+_MIX_NAMES = {
+    "without": "no ELMo",
+    "top": "top layer (`--mix top`)",
+    "lambda 1": "all, λ = 1 (`--mix-l2 1`)",
+    "lambda 0.001": "all, λ = 0.001",
+    "lambda 0": "all, λ = 0",
+}
+
+
+def _ablated(study: str, variant: str) -> str:
+    """The scores of a setting, which may be that of the main comparison."""
+    settings = STUDIES[study].settings
+    usual = (settings.get("placement", "input"), f"lambda {settings.get('mix_l2', 0.001):g}")
+    name = "with" if variant in usual else variant
+    return _spread(_scores(study, name, STUDIES[study].ablation_share)[:FEW_SEEDS])
+
+
+def _placements() -> str:
+    rows = [
+        [f"`{name}`", *(_ablated(study, name) for study in _ABLATED), *paper]
+        for name, paper in _PAPER_PLACEMENTS.items()
+    ]
+    return table(["`--placement`", "WNUT17", "SQuAD", "roles", *_PAPER_COLUMNS], rows)
+
+
+_PAPER_COLUMNS = ("paper: SQuAD", "paper: SNLI", "paper: roles")
+
+
+def _mixes() -> str:
+    rows = []
+    for name, title in _MIX_NAMES.items():
+        scores = [_ablated(study, name) for study in _ABLATED]
+        rows.append([title, *scores, *_PAPER_MIXES.get(name, ("", "", ""))])
+    return table(["layers", "WNUT17", "SQuAD", "roles", *_PAPER_COLUMNS], rows)
+
+
+def _tuning() -> str:
+    rows = []
+    for name, found in (measured("tuning") or {}).items():
+        study = STUDIES[name]
+        before, after = (found[when]["average"] for when in ("before", "after"))
+        scores = [_scores(name, variant, study.tuned) for variant in ("without", "with", "tuned")]
+        rows.append(
+            [study.title, f"{100 * study.tuned:g} %", f"{before:.1f}", f"{after:.1f}"]
+            + [_spread(found[: len(scores[2])]) for found in scores]
+        )
+    head = ["task", "share", "perplexity of small-en", "after fine-tuning", "score without ELMo"]
+    return table([*head, "with small-en", "with the fine-tuned model"], rows)
+
+
+def _perplexity() -> str:
+    names = ("tokens", "forward", "backward", "average")
+    rows = [
+        [
+            _TEXTS[text],
+            *(one if name == "tokens" else f"{one:.1f}" for name in names for one in [found[name]]),
+        ]
+        for text, found in (measured("perplexity") or {}).items()
+    ]
+    return table(["held-out text", *names], rows)
+
+
+def _probe() -> str:
+    found = {tags: measured(f"probe_{tags}") for tags in ("upos", "xpos")}
+    parts = ("all", "known", "unknown")
+    rows = [["most frequent tag", *_accuracies([found[tags]["baseline"] for tags in found], parts)]]
+    for number in range(len(found["upos"]["layers"])):
+        layers = [found[tags]["layers"][number]["accuracy"] for tags in found]
+        rows.append([f"layer {number}", *_accuracies(layers, parts)])
+    head = [f"{tags.upper()}, {part}" for tags in found for part in parts]
+    return table(["accuracy (%)", *head], rows)
+
+
+def _accuracies(accuracies: Sequence[Any], parts: Sequence[str]) -> list[str]:
+    return [f"{100 * accuracy[part]:.1f}" for accuracy in accuracies for part in parts]
+
+
+def _senses() -> str:
+    results = measured("senses")["results"]
+    sets = {"semeval2007": "SemEval-2007", "held_out": "last fifth of SemCor"}
+    rows = []
+    for method in results["held_out"]["scores"]:
+        scores = (results[name]["scores"][method] for name in sets)
+        rows.append(
+            [method.replace("_", " "), *(f"{100 * one['all']['f1']:.1f}" for one in scores)]
+        )
+    head = [f"{title} ({results[name]['instances']:,})" for name, title in sets.items()]
+    return table(["F1 (%)", *head], rows)
+
+
+def _training() -> str:
+    record = json.loads((_ROOT / "saved_models/small_en/training.json").read_text("utf-8"))
+    settings = record["settings"]
+    tokens = settings["batch_size"] * settings["unroll"]
+    rows = [
+        [one["step"], f"{one['step'] * tokens / 1e6:.1f} M"]
+        + [f"{one[name]:.1f}" for name in ("forward", "backward", "average")]
+        for one in record["perplexity"]
+    ]
+    return table(["step", "tokens", "forward", "backward", "average"], rows)
+
+
+BLOCKS: dict[str, Callable[[], str]] = {
+    "tasks": _tasks,
+    "times": _times,
+    "shares_wnut17": _shares("wnut17"),
+    "shares_srl": _shares("srl"),
+    "placements": _placements,
+    "mixes": _mixes,
+    "tuning": _tuning,
+    "perplexity": _perplexity,
+    "probe": _probe,
+    "senses": _senses,
+    "training": _training,
+}
+
+
+def draw_pictures() -> None:
+    """Draws sample efficiency and mixing weights."""
+    import numpy as np
+
+    from elmo_tf.evaluation.plots.mix_plot import Mix, draw_mixes
+    from elmo_tf.evaluation.plots.style import save_figure
+
+    mixes = []
+    for name, study in STUDIES.items():
+        rows = _rows(name, "with")
+        for place, mix in zip(_places(study), rows[0]["mixes"] if rows else [], strict=False):
+            mixes.append(Mix(study.title + place, np.array(mix["shares"]), mix["scale"]))
+    if mixes:
+        save_figure(draw_mixes(mixes), str(_ROOT / "docs/images/mixes.png"), overwrite=True)
+
+
+def _places(study: Any) -> Sequence[str]:
+    both = study.settings.get("placement") == "both"
+    return (" (input)", " (output)") if both else ("",)

@@ -1,0 +1,254 @@
+"""The trainings of docs/results.md: their settings, seeds and variants."""
+
+import json
+import types
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MEASUREMENTS = Path(__file__).parents[1] / "docs" / "measurements"
+
+
+class Study(NamedTuple):
+    """Trainings of one task with and without ELMo, and with other settings of ELMo.
+
+    title: the task and its data.
+    settings: of `TaskConfig`; files are relative to the folder of the data.
+    metrics: the scores to report, the most important first.
+    paper: relative error reduction in the paper, in percent, or None.
+    seeds: number of seeds of the main comparison.
+    without: settings that differ without ELMo.
+    shares: of the training data, for the comparison with and without ELMo by share.
+    ablations: settings of ELMo to compare, by name.
+    ablation_share: of the training data, for the ablations.
+    tuned: share of the training data for a biLM that is fine-tuned on the text, or None.
+    """
+
+    title: str
+    settings: dict[str, Any]
+    metrics: tuple[str, ...]
+    paper: float | None = None
+    seeds: int = 5
+    without: Mapping[str, Any] = types.MappingProxyType({})
+    shares: tuple[float, ...] = ()
+    ablations: Mapping[str, dict[str, Any]] = types.MappingProxyType({})
+    ablation_share: float = 1.0
+    tuned: float | None = None
+
+
+# Seeds of the variants that are not in the main comparison.
+FEW_SEEDS = 3
+_INPUTS = {"word_vectors": "glove.txt", "lowercase": True, "elmo": "small-en"}
+_MIXES = {"lambda 1": {"mix_l2": 1}, "lambda 0.001": {"mix_l2": 0.001}, "top": {"mix": "top"}}
+_PLACEMENTS = {name: {"placement": name} for name in ("input", "both", "output")}
+_NER = {"task": "ner", **_INPUTS, "epochs": 100, "patience": 8}
+
+STUDIES = {
+    "wnut17": Study(
+        "names, WNUT17",
+        {**_NER, "train": ["ner/wnut17/train.conll"], "dev": ["ner/wnut17/dev.conll"]},
+        metrics=("f1",),
+        paper=21,
+        shares=(0.01, 0.05, 0.1, 0.25, 0.5),
+        ablations={"both": _PLACEMENTS["both"], "output": _PLACEMENTS["output"]}
+        | {name: _MIXES[name] for name in ("lambda 1", "top")},
+    ),
+    "wikigold": Study(
+        "names, WikiGold",
+        {
+            **_NER,
+            "train": ["wikigold_train.conll"],
+            "dev": ["wikigold_dev.conll"],
+            "scheme": "IOB1",
+        },
+        metrics=("f1",),
+        paper=21,
+    ),
+    "ewt_pos": Study(
+        "parts of speech, EWT",
+        {
+            "task": "pos",
+            "train": ["pos/ewt/en_ewt-ud-train.conllu"],
+            "dev": ["pos/ewt/en_ewt-ud-dev.conllu"],
+            **_INPUTS,
+            "epochs": 40,
+            "patience": 3,
+        },
+        metrics=("accuracy",),
+    ),
+    "sst": Study(
+        "sentiment, SST-5",
+        {
+            "task": "sst",
+            "train": ["sst/train.txt"],
+            "dev": ["sst/dev.txt"],
+            **_INPUTS,
+            "units": 150,
+            "dropout": 0.5,
+            "epochs": 30,
+            "patience": 4,
+        },
+        metrics=("accuracy",),
+        paper=6.8,
+        without={"dropout": 0.3},
+        tuned=1.0,
+    ),
+    "snli": Study(
+        "entailment, part of SNLI",
+        {
+            "task": "snli",
+            "train": ["nli/snli/train.jsonl"],
+            "dev": ["nli/snli/dev.jsonl"],
+            **_INPUTS,
+            "units": 100,
+            "dropout": 0.2,
+            "epochs": 60,
+            "patience": 4,
+        },
+        metrics=("accuracy",),
+        paper=5.8,
+        tuned=1.0,
+    ),
+    "squad": Study(
+        "questions, SQuAD",
+        {
+            "task": "squad",
+            "train": ["squad/train.json"],
+            "dev": ["squad/dev.json"],
+            **_INPUTS,
+            "placement": "both",
+            "mix_l2": 0,
+            "units": 60,
+            "max_tokens": 400,
+            "ema": 0.99,
+            "epochs": 16,
+            "patience": 3,
+        },
+        metrics=("f1", "em"),
+        paper=24.9,
+        seeds=FEW_SEEDS,
+        ablations={name: _PLACEMENTS[name] for name in ("input", "output")} | _MIXES,
+        ablation_share=0.25,
+        tuned=0.25,
+    ),
+    "srl": Study(
+        "semantic roles, English Web Treebank",
+        {
+            "task": "srl",
+            "train": ["srl/train.gold_conll"],
+            "dev": ["srl/dev.gold_conll"],
+            **_INPUTS,
+            "units": 100,
+            "model_options": ["num_layers=4"],
+            "batch_size": 64,
+            "clip_norm": 1,
+            "epochs": 8,
+            "patience": 3,
+        },
+        metrics=("f1",),
+        paper=17.2,
+        seeds=FEW_SEEDS,
+        shares=(0.01, 0.05, 0.25),
+        ablations={name: _PLACEMENTS[name] for name in ("both", "output")}
+        | {name: _MIXES[name] for name in ("lambda 1", "top")},
+        ablation_share=0.25,
+    ),
+    "litbank": Study(
+        "coreference, LitBank",
+        {
+            "task": "coref",
+            "train": ["coref/litbank/train/*.conll"],
+            "dev": ["coref/litbank/dev/*.conll"],
+            **_INPUTS,
+            "mix_l2": 0.1,
+            "units": 100,
+            "model_options": ["span_ratio=0.25", "max_antecedents=100", "mention_loss=0.1"],
+            "epochs": 10,
+            "patience": 6,
+        },
+        metrics=("average", "muc", "b_cubed", "ceaf_e"),
+        paper=9.8,
+        seeds=FEW_SEEDS,
+    ),
+}
+# An epoch of a small share has few steps.
+EPOCHS = {
+    "wnut17": {0.01: (400, 400), 0.05: (300, 15), 0.1: (200, 12), 0.25: (150, 10)},
+    "srl": {0.01: (60, 60), 0.05: (30, 30), 0.25: (12, 12)},
+}
+
+
+class Run(NamedTuple):
+    """One training: of a study, of one of its variants, on a share of the data, with a seed."""
+
+    study: str
+    variant: str
+    share: float
+    seed: int
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "Run":
+        """The run of a result."""
+        return cls(*(row[field] for field in cls._fields))
+
+    @property
+    def name(self) -> str:
+        """The folder of the run below that of all runs."""
+        variant = self.variant.replace(" ", "_")
+        return f"{self.study}/{variant}_share_{self.share:g}_seed_{self.seed}"
+
+
+def runs_of(name: str) -> Iterator[Run]:
+    """The trainings of a study, the first seed of all first."""
+    study = STUDIES[name]
+    shares = {*study.shares, study.ablation_share if study.ablations else 1, study.tuned or 1}
+    for seed in range(study.seeds):
+        for variant in ("without", "with"):
+            yield Run(name, variant, 1.0, seed)
+        if seed >= FEW_SEEDS:
+            if study.tuned == 1:
+                yield Run(name, "tuned", 1.0, seed)
+            continue
+        for share in sorted(shares - {1.0}):
+            for variant in ("without", "with"):
+                yield Run(name, variant, share, seed)
+        for variant in study.ablations:
+            yield Run(name, variant, study.ablation_share, seed)
+        if study.tuned is not None:
+            yield Run(name, "tuned", study.tuned, seed)
+
+
+def settings_of(run: Run, data: Path, tuned: Path) -> dict[str, Any]:
+    """The settings of `TaskConfig` for a training.
+
+    Args:
+        run: the training.
+        data: the folder of the data.
+        tuned: the biLM of the variant "tuned".
+    """
+    study = STUDIES[run.study]
+    settings = {**study.settings, **study.ablations.get(run.variant, {})}
+    if run.variant == "without":
+        settings |= {"elmo": None, "placement": "input", **study.without}
+    elif run.variant == "tuned":
+        settings["elmo"] = str(tuned)
+    for name in ("train", "dev"):
+        files = [file for pattern in settings[name] for file in sorted(data.glob(pattern))]
+        settings[name] = tuple(map(str, files))
+    settings["word_vectors"] = str(data / settings["word_vectors"])
+    epochs = EPOCHS.get(run.study, {}).get(run.share)
+    if epochs:
+        settings |= dict(zip(("epochs", "patience"), epochs, strict=True))
+    return {**settings, "share": run.share, "seed": run.seed}
+
+
+def measured(name: str) -> Any:
+    """The contents of a file in docs/measurements, or None."""
+    file = MEASUREMENTS / f"{name}.json"
+    return json.loads(file.read_text("utf-8")) if file.is_file() else None
+
+
+def results_of(study: str) -> list[dict[str, Any]]:
+    """The collected results of a study."""
+    found = measured(study)
+    return [] if found is None else found["runs"]

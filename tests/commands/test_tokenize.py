@@ -1,0 +1,34 @@
+"""`elmo-tf tokenize`, as it is called."""
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("spacy")
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("raw.txt").write_text("Das Haus ist alt. Wer wohnt dort?\n\nNiemand, z.B. im\tWinter!\n")
+
+
+def test_tokenize_writes_one_sentence_per_line(command, caplog):
+    caplog.set_level("INFO")
+    call = ("tokenize", "raw.txt", "--language", "de", "--output", "text.txt")
+    assert command(*call)[0] == 0
+    assert Path("text.txt").read_text().splitlines() == [
+        "Das Haus ist alt .",
+        "Wer wohnt dort ?",
+        "Niemand , z.B. im Winter !",
+    ]
+    assert "text.txt holds 3 sentences of 15 tokens." in caplog.text
+    assert command(*call)[0] == 2  # the output exists
+    assert command("vocab", "text.txt", "--output", "vocab.txt")[0] == 0
+
+
+def test_tokenize_names_an_unknown_language(command):
+    status, _, err = command("tokenize", "raw.txt", "--language", "qq", "--output", "text.txt")
+    assert status == 1
+    assert "spaCy has no tokenizer for the language 'qq'" in err
+    assert not Path("text.txt").exists()
