@@ -150,7 +150,10 @@ class PretrainConfig:
         "must divide --batch-size",
     )
     num_sampled: int = setting(
-        8192, least=1, help="negative samples of the softmax, per direction and step"
+        8192,
+        least=1,
+        may_change=True,
+        help="negative samples of the softmax, per direction and step",
     )
     optimizer: str | None = setting(
         None,

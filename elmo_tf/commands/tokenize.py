@@ -46,6 +46,4 @@ def _tokenize(arguments: Any) -> None:
                 file.write(encode(" ".join(token.text for token in sentence)) + b"\n")
                 num_sentences += 1
                 num_tokens += len(sentence)
-    logging.info(
-        "%s holds %d sentences of %d tokens.", arguments.output, num_sentences, num_tokens
-    )
+    logging.info("%s holds %d sentences of %d tokens.", arguments.output, num_sentences, num_tokens)

@@ -160,8 +160,8 @@ def test_an_installation_without_the_shipped_files_says_so(monkeypatch):
         load_bilm("small-en")
 
 
-@pytest.mark.parametrize("name", named_models.MODEL_NAMES)
-def test_no_model_has_a_softmax(name, cache):
+@pytest.mark.parametrize("name", ["original", "5.5B", "manylangs-de"])
+def test_published_models_have_no_softmax(name, cache):
     assert not has_softmax(name)
     with pytest.raises(FileNotFoundError, match=rf"model {name} has no softmax.*--from"):
         load_language_model(name)

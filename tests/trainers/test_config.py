@@ -103,11 +103,11 @@ def test_each_optimizer_has_its_usual_rate():
     assert PretrainConfig(**NEEDED, optimizer="adam", learning_rate=0.3).learning_rate == 0.3
 
 
-def test_settings_that_change_the_losses_may_not_change_in_a_run(tmp_path):
+def test_most_settings_that_change_the_losses_may_not_change_in_a_run(tmp_path):
     tiny, small = BiLMConfig.preset("tiny"), BiLMConfig.preset("small")
     before = json.loads(json.dumps(PretrainConfig(**NEEDED, preset="tiny").as_json(tiny)))
     same = {"steps": 7, "save_every": 3, "eval_every": 2, "resume": True, "valid": "v.txt"}
-    same |= {"save_minutes": 3, "tensorboard": True, "accumulate": 2}
+    same |= {"save_minutes": 3, "tensorboard": True, "accumulate": 2, "num_sampled": 4}
     PretrainConfig(**NEEDED, **same).check_resumes(tiny, before, tmp_path)
     for change in ({"seed": 5}, {"batch_size": 3}, {"dropout": 0.5}, {"optimizer": "adagrad"}):
         config = PretrainConfig(**{**NEEDED, **change})

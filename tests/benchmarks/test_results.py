@@ -1,0 +1,80 @@
+"""The script of docs/results.md: how it divides data, and what it writes into pages."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+import results
+import results_pages
+import studies
+
+FILES = {
+    "dev.conll": "a O\nb O\n\nc O\n\nd O\n\ne O\n",
+    "dev.txt": "(2 a)\n(1 b)\n(0 c)\n",
+    "dev.jsonl": "\n".join(json.dumps({"sentence1": one, "n": n}) for n, one in enumerate("aabbc")),
+    "dev.json": json.dumps({"data": [{"title": title} for title in "abc"]}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "chosen", "reported"),
+    [
+        ("dev.conll", "a O\nb O\n\nd O\n", "c O\n\ne O\n"),
+        ("dev.txt", "(2 a)\n(0 c)\n", "(1 b)\n"),
+    ],
+)
+def test_sentences_of_a_development_set_take_turns(tmp_path, name, chosen, reported):
+    assert texts_of_halves(tmp_path, name) == [chosen, reported]
+
+
+def test_pairs_of_one_premise_and_questions_of_one_article_stay_together(tmp_path):
+    halves = [text.splitlines() for text in texts_of_halves(tmp_path, "dev.jsonl")]
+    assert [[json.loads(line)["n"] for line in half] for half in halves] == [[0, 1, 4], [2, 3]]
+    halves = [json.loads(text)["data"] for text in texts_of_halves(tmp_path, "dev.json")]
+    assert [[article["title"] for article in half] for half in halves] == [["a", "c"], ["b"]]
+
+
+def test_documents_in_files_of_their_own_take_turns(tmp_path):
+    assert results.halves(["1", "2", "3"], tmp_path) == [["1", "3"], ["2"]]
+
+
+def texts_of_halves(folder, name):
+    (folder / name).write_text(FILES[name])
+    halves = results.halves([str(folder / name)], folder / "halves")
+    return [Path(*half).read_text() for half in halves]
+
+
+@pytest.mark.parametrize("name", studies.STUDIES)
+def test_every_training_has_a_folder_and_valid_settings(name, tmp_path):
+    from elmo_tf.trainers.tasks.config import TaskConfig
+
+    runs = list(studies.runs_of(name))
+    assert len({run.name for run in runs}) == len(runs)
+    for variant in ("without", "with"):
+        seeds = {run.seed for run in runs if (run.variant, run.share) == (variant, 1)}
+        assert seeds == set(range(studies.STUDIES[name].seeds))
+    for run in runs:
+        settings = studies.settings_of(run, tmp_path, tmp_path / "tuned")
+        settings |= {"train": ["train"], "dev": ["dev"], "workdir": "run"}
+        assert (TaskConfig(**settings).elmo is None) == (run.variant == "without")
+
+
+def test_a_page_gets_the_current_tables(monkeypatch):
+    monkeypatch.setitem(results_pages.BLOCKS, "probe", lambda: "| new |")
+    page = "Before.\n\n<!-- probe -->\n\n| old |\n\n<!-- end of probe -->\n\nAfter.\n"
+
+    assert results_pages.filled(page) == page.replace("old", "new")
+
+
+def test_numbers_are_aligned_to_the_right():
+    found = results_pages.table(["layer", "F1"], [["top", "**47.4 ± 0.3**"], ["all", 1234]])
+
+    assert found.splitlines() == [
+        "| layer | F1 |",
+        "| :-- | --: |",
+        "| top | **47.4 ± 0.3** |",
+        "| all | 1,234 |",
+    ]
