@@ -23,6 +23,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -222,9 +223,12 @@ def write_texts(settings: dict[str, Any], files: Sequence[str], output: Path) ->
 
 def run_command(*arguments: Any) -> str:
     """Runs `elmo-tf`, and returns what it prints."""
-    program = Path(sys.executable).with_name("elmo-tf")
+    return _output_of(Path(sys.executable).with_name("elmo-tf"), *arguments)
+
+
+def _output_of(*command: Any) -> str:
     return subprocess.run(
-        [program, *map(str, arguments)], stdout=subprocess.PIPE, check=True, text=True
+        [*map(str, command)], stdout=subprocess.PIPE, check=True, text=True
     ).stdout
 
 
@@ -251,6 +255,16 @@ def analyze(data: Path, model: str) -> None:
     test = data / "wsd/semeval2007/semeval2007.data.xml"
     found = run_command("senses", model, *options, "--test", test)
     write_measurement("senses", json.loads(found))
+    with tempfile.TemporaryDirectory() as folder:
+        options = ("--index", Path(folder, "index"), "--model", model, "--max-tokens", 500_000)
+        options += ("--corpus", data / "lm/en_wiki/train/*", "--layer", 2, "--top", 4)
+        found = run_command("neighbors", "play", *options, "--vectors", data / "glove.txt")
+    write_measurement("neighbors", json.loads(found))
+    script = Path(__file__).parents[1] / "examples" / "trivial_baselines.py"
+    options = ("--questions", data / "squad/dev.json", "--documents")
+    documents = sorted(data.glob("coref/litbank/dev/*.conll"))
+    lines = _output_of(sys.executable, script, *options, *documents).splitlines()
+    write_measurement("trivial", [json.loads(line) for line in lines])
 
 
 def write_measurement(name: str, content: Any) -> None:

@@ -13,7 +13,12 @@ from typing import Any
 from studies import FEW_SEEDS, STUDIES, measured, results_of
 
 _ROOT = Path(__file__).parents[1]
-PAGES = ("docs/results.md", "docs/small_en.md", "saved_models/small_en/README.md")
+PAGES = (
+    "docs/results.md",
+    "docs/small_en.md",
+    "docs/appendix-trials.md",
+    "saved_models/small_en/README.md",
+)
 _METRICS = {"f1": "F1", "em": "EM", "muc": "MUC", "b_cubed": "B³", "ceaf_e": "CEAF-φ4"}
 _TEXTS = {
     "wikipedia": "Wikipedia, `valid`",
@@ -250,6 +255,47 @@ def _senses() -> str:
     return table(["F1 (%)", *head], rows)
 
 
+_TRIVIAL = {
+    "first_tokens": "SQuAD: first 3 tokens of the passage",
+    "after_question_words": "SQuAD: 3 tokens after the part that shares most words",
+    "linked_pronouns": "LitBank: equal names, and pronouns with the nearest name before them",
+}
+
+
+def _trivial() -> str:
+    rows = []
+    for found in measured("trivial"):
+        scores = {name: found[name] for name in ("em", "f1") if name in found}
+        names = [name for name in ("muc", "b_cubed", "ceaf_e") if name in found]
+        scores |= {name: found[name]["f1"] for name in names}
+        scores |= {name: found[name] for name in ("average",) if name in found}
+        texts = [f"{_METRICS.get(name, name)} {100 * score:.1f}" for name, score in scores.items()]
+        rows.append([_TRIVIAL[found["baseline"]], ", ".join(texts)])
+    return table(["baseline", "scores"], rows)
+
+
+def _neighbors() -> str:
+    (found,) = measured("neighbors")["words"]
+    types = ", ".join(f"*{near['token']}*" for one in found["vectors"].values() for near in one)
+    rows = []
+    for occurrence in found["occurrences"]:
+        (nearest,) = occurrence["neighbors"].values()
+        for number, near in enumerate(nearest):
+            similarity = f"{near['similarity']:.3f}"
+            rows.append(["" if number else _in_context(occurrence), _in_context(near), similarity])
+    text = f"The nearest types to *{found['word']}* by GloVe are {types}. By the second layer:"
+    return f"{text}\n\n{table(['occurrence', 'nearest', 'cosine'], rows)}"
+
+
+def _in_context(found: dict[str, Any]) -> str:
+    """A token in bold, with 8 tokens on each side."""
+    tokens, position = found["sentence"].split(" "), found["position"]
+    first, end = max(0, position - 8), position + 9
+    words = [token.replace("|", "\\|") for token in tokens[first:end]]
+    words[position - first] = f"**{words[position - first]}**"
+    return " ".join(["…"] * (first > 0) + words + ["…"] * (end < len(tokens)))
+
+
 def _training() -> str:
     record = json.loads((_ROOT / "saved_models/small_en/training.json").read_text("utf-8"))
     settings = record["settings"]
@@ -260,6 +306,16 @@ def _training() -> str:
         for one in record["perplexity"]
     ]
     return table(["step", "tokens", "forward", "backward", "average"], rows)
+
+
+def _trials() -> str:
+    names = ("forward", "backward", "average")
+    rows = [
+        [one["trial"], one["steps"], *(f"{one[name]:.1f}" for name in names)]
+        + [10 * round(one["tokens_per_second"] / 10)]
+        for one in measured("trials")
+    ]
+    return table(["trial", "steps", *names, "tokens/s on one core"], rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -273,24 +329,42 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "perplexity": _perplexity,
     "probe": _probe,
     "senses": _senses,
+    "trivial": _trivial,
+    "neighbors": _neighbors,
     "training": _training,
+    "trials": _trials,
 }
 
 
 def draw_pictures() -> None:
-    """Draws sample efficiency and mixing weights."""
+    """Draws the sample efficiency on WNUT17, and the mixing weights of all tasks."""
     import numpy as np
 
     from elmo_tf.evaluation.plots.mix_plot import Mix, draw_mixes
+    from elmo_tf.evaluation.plots.sample_efficiency_plot import draw_sample_efficiency
     from elmo_tf.evaluation.plots.style import save_figure
 
+    images = _ROOT / "docs" / "images"
+    rows = []
+    for share in [*STUDIES["wnut17"].shares, 1.0]:
+        scores = {name: _scores("wnut17", name, share)[:FEW_SEEDS] for name in ("with", "without")}
+        if min(map(len, scores.values())) > 1:
+            rows.append({"share": share, **{name: _moments(one) for name, one in scores.items()}})
+    if rows:
+        figure = draw_sample_efficiency({"metric": "f1", "summary": rows})
+        save_figure(figure, str(images / "sample_efficiency.png"), overwrite=True)
     mixes = []
     for name, study in STUDIES.items():
         rows = _rows(name, "with")
         for place, mix in zip(_places(study), rows[0]["mixes"] if rows else [], strict=False):
             mixes.append(Mix(study.title + place, np.array(mix["shares"]), mix["scale"]))
     if mixes:
-        save_figure(draw_mixes(mixes), str(_ROOT / "docs/images/mixes.png"), overwrite=True)
+        save_figure(draw_mixes(mixes), str(images / "mixes.png"), overwrite=True)
+
+
+def _moments(scores: Sequence[float]) -> dict[str, float]:
+    mean, deviation = statistics.fmean(scores), statistics.stdev(scores)
+    return {"mean": mean / 100, "deviation": deviation / 100}
 
 
 def _places(study: Any) -> Sequence[str]:
