@@ -310,11 +310,10 @@ def _training() -> str:
 
 def _trials() -> str:
     names = ("forward", "backward", "average")
-    rows = [
-        [one["trial"], one["steps"], *(f"{one[name]:.1f}" for name in names)]
-        + [10 * round(one["tokens_per_second"] / 10)]
-        for one in measured("trials")
-    ]
+    rows = []
+    for one in measured("trials"):
+        perplexities = [f"{one[name]:.1f}" for name in names]
+        rows.append([one["trial"], one["steps"], *perplexities, round(one["tokens_per_second"])])
     return table(["trial", "steps", *names, "tokens/s on one core"], rows)
 
 
