@@ -19,6 +19,8 @@ from elmo_tf.text.vocabulary import UNKNOWN_ID, TextSource, Vocabulary, is_packe
 MAX_SENTENCE_TOKENS = 10_000
 # Size of the shuffle buffer, which is kept in memory and in every checkpoint.
 SHUFFLE_LINES = 16_384
+# Files that are read in turns, so that a batch has text of many sources.
+_MIXED_FILES = 64
 # Lines that the graph splits at a time; larger batches are no faster.
 _LINES_PER_BATCH = 16
 
@@ -91,7 +93,8 @@ def sentence_dataset(
 
     Args:
         files: text files; `.gz` is decompressed.
-        seed: int or None. If given, files and lines are shuffled, differently in each pass.
+        seed: int or None. If given, files and lines are shuffled, differently in each pass: 64
+            files take turns, and their lines pass through a buffer of 16,384 lines.
     """
     names = tf.constant([os.fsencode(file) for file in files])
     compressions = tf.constant(["GZIP" if is_packed(file) else "" for file in files])
@@ -99,7 +102,10 @@ def sentence_dataset(
     sources = tf.data.Dataset.range(len(files))
     if seed is not None:
         sources = sources.shuffle(len(files), seed=seed)
-    lines = sources.flat_map(lambda number: _lines(names[number], compressions[number]))
+    lines = sources.interleave(
+        lambda number: _lines(names[number], compressions[number]),
+        cycle_length=1 if seed is None else _MIXED_FILES,
+    )
     if seed is not None:  # before splitting, where lines take the least memory
         lines = lines.shuffle(SHUFFLE_LINES, seed=seed)
     sentences = lines.batch(_LINES_PER_BATCH).map(lambda lines: _cut(split_tokens(lines))).unbatch()

@@ -1,3 +1,4 @@
+import collections
 import gzip
 import json
 import os
@@ -7,6 +8,7 @@ import pytest
 import tensorflow as tf
 from absl import logging
 
+from elmo_tf.text import corpus
 from elmo_tf.text.corpus import (
     MAX_SENTENCE_TOKENS,
     CorpusCount,
@@ -44,6 +46,17 @@ def test_lines_are_cut_into_tokens_and_empty_ones_passed_over(files):
 
 def test_a_dataset_gives_the_same_tokens(files):
     assert decoded(sentence_dataset(files)) == TOKENS + TOKENS
+
+
+def test_files_are_mixed_when_they_are_shuffled(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "SHUFFLE_LINES", 10)
+    names = [f"source{number}" for number in range(8)]
+    for name in names:
+        (tmp_path / name).write_text(f"{name}\n" * 1000)
+    first = list(sentence_dataset([tmp_path / name for name in names], 0).take(400))
+    counts = collections.Counter(tokens.numpy()[0].decode() for tokens in first)
+    assert set(counts) == set(names)
+    assert min(counts.values()) > 40
 
 
 MARK = b"\xef\xbb\xbf"  # the byte order mark in UTF-8
