@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+# At the end: a benchmark has the name of a module of the tests.
+sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import results
 import results_pages
 import studies
@@ -78,3 +79,10 @@ def test_numbers_are_aligned_to_the_right():
         "| top | **47.4 ± 0.3** |",
         "| all | 1,234 |",
     ]
+
+
+@pytest.mark.parametrize("name", results_pages.PAGES)
+def test_the_tables_of_a_page_are_those_of_the_measurements(name):
+    page = (Path(results_pages.__file__).parents[1] / name).read_text("utf-8")
+
+    assert results_pages.filled(page) == page

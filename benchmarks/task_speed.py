@@ -1,23 +1,23 @@
 """Tokens per second of task models, in training and in prediction, with and without ELMo.
 
-Each model has the settings of a study of `task_results.py`. Two epochs are trained on a share of
+Each model has the settings of a study of `studies.py`. Two epochs are trained on a share of
 the data, of which the second is timed, with cached layers of the biLM; then the held-out examples
 are predicted from strings, twice, of which the second time counts.
 
-    python benchmarks/task_models.py --data DATA
+    python benchmarks/task_speed.py --data DATA
 """
 
 import argparse
-import dataclasses
 import json
 import tempfile
 import time
 from pathlib import Path
 
 import keras
-from task_results import STUDIES, Run, config_of
+from studies import STUDIES, Run, settings_of
 
 from elmo_tf.trainers.tasks.answering import predict_batches
+from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.kinds import KINDS
 from elmo_tf.trainers.tasks.training import _read_examples, train_task
 from elmo_tf.trainers.tasks.workdir import load_model
@@ -39,8 +39,8 @@ def main():
 def measured(run, data):
     """The tokens per second of one model."""
     with tempfile.TemporaryDirectory() as folder:
-        config = config_of(run, data, Path(folder))
-        config = dataclasses.replace(config, epochs=2, cache_gb=0)
+        settings = {**settings_of(run, data, Path()), "epochs": 2, "cache_gb": 0}
+        config = TaskConfig(**settings, workdir=folder, resume=True)
         kind = KINDS[config.task]
         examples = _read_examples(config, kind)
         record = train_task(config)
