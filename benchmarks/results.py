@@ -110,7 +110,7 @@ def train(data: Path, runs: Path, patterns: list[str]) -> None:
                 continue
             tuned = runs / name / "tuned_bilm"
             settings = settings_of(run, data, tuned)
-            if run.variant == "tuned" and not (tuned / "result.json").is_file():
+            if run.variant == "tuned" and not (tuned / RESULT).is_file():
                 tune(name, settings, tuned)
             logging.info("Training %s.", run.name)
             settings["dev"], report = halves(settings["dev"], runs / name / "dev")
