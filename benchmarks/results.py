@@ -3,13 +3,14 @@
     python benchmarks/results.py prepare --data DATA
     python benchmarks/results.py train --data DATA --runs RUNS --only 'srl/*'
     python benchmarks/results.py analyze --data DATA
+    python benchmarks/results.py speed --data DATA
     python benchmarks/results.py collect --runs RUNS
     python benchmarks/results.py pages
 
 `prepare` writes the files that are derived from the data. `train` trains what is missing in RUNS;
 repeat the command to resume. `collect` adds the scores to the JSON files in docs/measurements/.
-`analyze` measures perplexity, probes and senses. `pages` writes the tables of the pages from these
-files.
+`analyze` measures perplexity, probes, senses and neighbors, `speed` the time of `elmo-tf embed`.
+`pages` writes the tables of the pages from these files.
 
 The development set of a task is halved: one half chooses the best epoch, the scores are those of
 the other half.
@@ -24,6 +25,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -267,6 +269,27 @@ def analyze(data: Path, model: str) -> None:
     write_measurement("trivial", [json.loads(line) for line in lines])
 
 
+def measure_speed(data: Path, model: str, rounds: int = 3) -> None:
+    """Times `elmo-tf embed`, start included: of one sentence, and of a text in both precisions."""
+    texts = sorted(data.glob("lm/en_wiki/valid/*"))
+    seconds: dict[str, list[float]] = {"start": [], "float32": [], "bfloat16": []}
+    with tempfile.TemporaryDirectory() as folder:
+        sentence, output = Path(folder, "sentence.txt"), Path(folder, "vectors.hdf5")
+        sentence.write_text("They sat on the bank of the river .\n")
+        for _ in range(rounds):
+            for name, times in seconds.items():
+                precision = "float32" if name == "start" else name
+                files = [sentence] if name == "start" else texts
+                begin = time.perf_counter()
+                run_command(
+                    *("embed", model, *files, output),
+                    *("--precision", precision, "--overwrite"),
+                )
+                times.append(time.perf_counter() - begin)
+    tokens = sum(len(line.split()) for text in texts for line in text.open(encoding="utf-8"))
+    write_measurement("speed", {"tokens": tokens, "seconds": seconds})
+
+
 def write_measurement(name: str, content: Any) -> None:
     """Writes a file in docs/measurements, without paths."""
     text = json.dumps(content, indent=1)
@@ -296,6 +319,7 @@ def main() -> None:
     steps: dict[str, Callable[[Any], None]] = {
         "prepare": lambda arguments: prepare(arguments.data),
         "train": lambda arguments: train(arguments.data, arguments.runs, arguments.only),
+        "speed": lambda arguments: measure_speed(arguments.data, arguments.model),
         "collect": lambda arguments: collect(arguments.runs),
         "analyze": lambda arguments: analyze(arguments.data, arguments.model),
         "pages": lambda arguments: write_pages(),

@@ -15,7 +15,6 @@ from studies import FEW_SEEDS, STUDIES, measured, results_of
 _ROOT = Path(__file__).parents[1]
 PAGES = (
     "docs/results.md",
-    "docs/small_en.md",
     "docs/appendix-trials.md",
     "saved_models/small_en/README.md",
 )
@@ -128,11 +127,14 @@ def _times() -> str:
     return table(["task", *head, *(name.replace("without", "with") for name in head)], rows)
 
 
-def _range(values: Iterable[float]) -> str:
+def _range(values: Iterable[float], digits: int = 0) -> str:
+    """The smallest and the largest value, with a number of decimal places (see `round`)."""
     values = sorted(values)
     if not values:
         return ""
-    first, last = (f"{value:.0f}" for value in (values[0], values[-1]))
+    first, last = (
+        f"{round(value, digits):,.{max(digits, 0)}f}" for value in (values[0], values[-1])
+    )
     return first if first == last else f"{first} to {last}"
 
 
@@ -213,6 +215,13 @@ def _tuning() -> str:
         )
     head = ["task", "share", "perplexity of small-en", "after fine-tuning", "score without ELMo"]
     return table([*head, "with small-en", "with the fine-tuned model"], rows)
+
+
+def _mix() -> str:
+    found = measured("mix")
+    rows = [[one["text"], one["licence"], f"{one['weight']:g}", one["tokens"]] for one in found]
+    rows.append(["total", "", "", sum(one["tokens"] for one in found)])
+    return table(["text", "licence", "weight", "tokens"], rows)
 
 
 def _perplexity() -> str:
@@ -296,6 +305,19 @@ def _in_context(found: dict[str, Any]) -> str:
     return " ".join(["…"] * (first > 0) + words + ["…"] * (end < len(tokens)))
 
 
+def _speed() -> str:
+    found = measured("speed")
+    seconds = found["seconds"]
+    rows = [["a file with one sentence, seconds", _range(seconds["start"], 1), ""]]
+    speeds = [
+        _range((found["tokens"] / one for one in seconds[name]), -2)
+        for name in ("float32", "bfloat16")
+    ]
+    text = f"`valid` ({found['tokens']:,} tokens) into HDF5, all layers, tokens per second"
+    rows.append([text, *speeds])
+    return table(["`elmo-tf embed`, start included", "float32", "`--precision bfloat16`"], rows)
+
+
 def _training() -> str:
     record = json.loads((_ROOT / "saved_models/small_en/training.json").read_text("utf-8"))
     settings = record["settings"]
@@ -325,11 +347,13 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "placements": _placements,
     "mixes": _mixes,
     "tuning": _tuning,
+    "mix": _mix,
     "perplexity": _perplexity,
     "probe": _probe,
     "senses": _senses,
     "trivial": _trivial,
     "neighbors": _neighbors,
+    "speed": _speed,
     "training": _training,
     "trials": _trials,
 }
