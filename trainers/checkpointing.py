@@ -157,8 +157,9 @@ class RunState:
         except _READ_ERRORS as error:
             reason = (str(error).splitlines() or [repr(error)])[0]
             raise ValueError(
-                f"Cannot resume from {folder}: {reason}. If it is damaged, remove it: the run then "
-                "resumes from the save before."
+                f"Cannot resume from {folder}: {reason}. If an older version of elmo_tf saved it, "
+                "start a new run from its weights (--from). If it is damaged, remove it: the run "
+                "then resumes from the save before."
             ) from None
         if content["replicas"] != self._cluster.num_replicas:
             logging.info(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from absl import logging
 
-from elmo_tf.checkpoints.load import has_softmax, load_bilm, load_language_model
+from elmo_tf.checkpoints.load import has_softmax, load_bilm, load_language_model, local_checkpoint
 from elmo_tf.checkpoints.named_models import MODEL_NAMES
 from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_path
 from elmo_tf.config import BiLMConfig
@@ -25,7 +25,7 @@ class InitialWeights:
     """The weights of a checkpoint from which a run starts.
 
     Args:
-        path: see `load_bilm`. The softmax is read too if the directory holds one.
+        path: see `load_bilm`. The softmax is read too if the checkpoint has one.
 
     Raises:
         FileNotFoundError, ValueError: see `load_bilm`.
@@ -34,11 +34,12 @@ class InitialWeights:
     def __init__(self, path: str):
         self._path = path
         self._model: LanguageModel | None = None
-        if has_softmax(path):
-            self._model = load_language_model(path)
-            self._bilm: BiLM = self._model.bilm
-        else:  # such as a published checkpoint
-            self._bilm = load_bilm(path)
+        with local_checkpoint(path) as local:
+            if has_softmax(local):
+                self._model = load_language_model(local)
+                self._bilm: BiLM = self._model.bilm
+            else:  # such as a published checkpoint
+                self._bilm = load_bilm(local)
 
     @property
     def lexicon(self) -> Lexicon | None:

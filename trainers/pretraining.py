@@ -171,11 +171,6 @@ def _pretrain(
     if cluster.is_chief:
         record = begin_record(workdir, config, shape, corpus, done)
     results = _Results(workdir, train_step.model, record, cluster.is_chief, valid_files)
-    if done >= num_steps:
-        logging.info("%s is at step %d already: there is nothing left to train.", workdir, done)
-        results.write()
-        return record
-
     # Train.
     eval_every = config.eval_every or math.ceil(num_steps / 10)
     save_seconds = math.inf if config.save_minutes is None else 60 * config.save_minutes
@@ -190,8 +185,11 @@ def _pretrain(
         config.histograms_every,
     )
     with StopRequest() as stop, logger:
-        if done == 0:
-            results.evaluate(0, logger, stop)
+        if done in (0, num_steps) or done % eval_every == 0:
+            results.evaluate(done, logger, stop)  # unless it was evaluated before the resume
+        if done >= num_steps:
+            logging.info("%s is at step %d already: there is nothing left to train.", workdir, done)
+            results.write()
         saved_at = time.monotonic()
         for step in range(done + 1, num_steps + 1):
             window = next(windows)  # strings (direction, row, token)
@@ -211,7 +209,7 @@ def _pretrain(
                 state.save()
                 results.write()
                 saved_at = time.monotonic()
-            if request > _SAVE and step < num_steps:
+            if request > _SAVE and (step < num_steps or not results.is_evaluated(step)):
                 logging.info("Saved and stopped at step %d. Add --resume to continue.", step)
                 stop.end(request)
     return record
@@ -235,11 +233,11 @@ class _Results:
         self._perplexity = Perplexity(model, valid_files) if valid_files and is_chief else None
 
     def evaluate(self, step: int, logger: TrainingLogger, stop: StopRequest) -> None:
-        """Measures the held-out perplexity, if there is held-out text, and keeps the best weights.
+        """Measures the held-out perplexity, if it is not known, and keeps the best weights.
 
         A signal ends the evaluation without a result.
         """
-        if self._perplexity is None or stop.received:
+        if self.is_evaluated(step) or stop.received:
             return
         result = None
         with stop.interruptible():
@@ -253,6 +251,11 @@ class _Results:
         if is_best:
             save_language_model(self._model, self._workdir / BEST_FOLDER)
         write_json(self._workdir / RECORD_FILE, self._record)
+
+    def is_evaluated(self, step: int) -> bool:
+        """Whether the held-out perplexity at a step is known, or there is no held-out text."""
+        history = self._record["perplexity"]
+        return self._perplexity is None or any(one["step"] == step for one in history)
 
     def write(self) -> None:
         """Writes the weights and the record."""

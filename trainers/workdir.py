@@ -45,12 +45,16 @@ def check_workdir(
     """Checks that a run can start or resume in the directory.
 
     Raises:
-        FileExistsError: the directory holds more than the vocabulary of this run.
+        FileExistsError: the directory holds more than the vocabulary of this run, or `overwrite`
+            would delete files of something else.
         ValueError: the run in the directory has other settings or another vocabulary, or TensorFlow
             cannot write there.
     """
     refuse_pattern(workdir)
-    if not workdir.exists() or config.overwrite:
+    if not workdir.exists():
+        return
+    if config.overwrite:
+        _refuse_other_results(workdir)
         return
     if config.resume:
         record = workdir / RECORD_FILE
@@ -69,6 +73,18 @@ def check_workdir(
         names and Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary
     ):
         refuse_used_workdir(workdir, names, RECORD_FILE, config.resume)
+
+
+def _refuse_other_results(workdir: Path) -> None:
+    """Raises `FileExistsError` if `overwrite` would delete files that are not a run's."""
+    names = {path.name for path in workdir.iterdir()}
+    found = names & set(_RESULTS) - {OPTIONS_FILE, VOCABULARY_FILE, LOG_FILE}
+    if found and RECORD_FILE not in names:
+        raise FileExistsError(
+            f"{workdir} is not the work directory of a training: it holds "
+            f"{', '.join(sorted(found))} but no {RECORD_FILE}. Nothing was deleted. Choose another "
+            "--workdir."
+        )
 
 
 def refuse_used_workdir(workdir: Path, names: set[str], record: str, resume: bool) -> NoReturn:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -211,9 +211,9 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
 
     Args:
         directory: a directory with the biLM's files (see `load_bilm`), `softmax.hdf5` and
-            `vocab.txt`, as written by `elmo-tf train`; "small-en"; a name on the Hugging Face Hub,
-            `hf://owner/name`; or a TensorFlow 1 training directory or checkpoint prefix, with
-            `vocab.txt`.
+            `vocab.txt`, as written by `elmo-tf train`, or a zip file of it; "small-en"; a name on
+            the Hugging Face Hub, `hf://owner/name`; or a TensorFlow 1 training directory or
+            checkpoint prefix, with `vocab.txt`.
 
     Returns:
         A `LanguageModel`, with the attributes `bilm`, `softmax` and `vocabulary`.
@@ -223,41 +223,50 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
             have no softmax.
         ValueError: a file is damaged, or does not match the others. The message names it.
     """
-    directory = _local(directory)
-    named = find_named_model(directory)
-    if named is not None:
+    if _is_published(directory):
         raise FileNotFoundError(
-            f"The model {named.name} has no softmax weights, so it cannot compute probabilities of "
-            f"words. To train a softmax, use elmo-tf train --from {named.name}."
+            f"The model {directory} has no softmax weights, so it cannot compute probabilities of "
+            f"words. To train a softmax, use elmo-tf train --from {directory}."
         )
-    original = find_tf1_checkpoint(directory)
-    if original is None:
-        _existing(Path(directory))
-        _softmax_file(directory)  # before the biLM, which takes long
-    folder = Path(directory) if original is None else original.folder
-    reason = "the softmax needs the vocabulary that it was trained with"
-    vocabulary = Vocabulary.load(_required(folder, VOCABULARY_FILE, reason))
-    bilm = load_bilm(directory)
-    return LanguageModel(bilm, load_softmax(directory, len(vocabulary), bilm), vocabulary)
+    with local_checkpoint(directory) as local:
+        original = find_tf1_checkpoint(local)
+        if original is None:
+            _softmax_file(local)  # before the biLM, which takes long
+        folder = Path(local) if original is None else original.folder
+        reason = "the softmax needs the vocabulary that it was trained with"
+        vocabulary = Vocabulary.load(_required(folder, VOCABULARY_FILE, reason))
+        bilm = load_bilm(local)
+        return LanguageModel(bilm, load_softmax(local, len(vocabulary), bilm), vocabulary)
 
 
 def has_softmax(path: Source) -> bool:
-    """Whether a checkpoint has a softmax."""
-    path = _local(path)
-    if find_tf1_checkpoint(path) is not None:
-        return True
-    return isinstance(path, str | os.PathLike) and any(
-        file.is_file() for file in in_all_formats(Path(path, SOFTMAX_FILE))
-    )
+    """Whether a checkpoint has a softmax. `path`: see `load_bilm`."""
+    if _is_published(path):
+        return False
+    with local_checkpoint(path) as local:
+        if find_tf1_checkpoint(local) is not None:
+            return True
+        return not isinstance(local, tuple | list) and any(
+            file.is_file() for file in in_all_formats(Path(local, SOFTMAX_FILE))
+        )
 
 
 def load_vocabulary(path: Source) -> Vocabulary | None:
-    """Returns the vocabulary of a checkpoint directory or named model, or None."""
-    path = _local(path)
-    if not isinstance(path, str | os.PathLike):
+    """Returns the vocabulary of a checkpoint, or None. `path`: see `load_bilm`."""
+    if _is_published(path):
         return None
-    file = Path(path, VOCABULARY_FILE)
-    return Vocabulary.load(file) if file.is_file() else None
+    with local_checkpoint(path) as local:
+        if isinstance(local, tuple | list):
+            return None
+        original = find_tf1_checkpoint(local)
+        file = Path(local if original is None else original.folder, VOCABULARY_FILE)
+        return Vocabulary.load(file) if file.is_file() else None
+
+
+def _is_published(path: Source) -> bool:
+    """Whether `path` is the name of a published model, which has no softmax."""
+    named = find_named_model(path)
+    return named is not None and not named.is_built_in
 
 
 def load_lexicon(config: BiLMConfig, folder: str | os.PathLike) -> Lexicon | None:
@@ -283,21 +292,28 @@ def _required(folder: Path, name: str, reason: str) -> Path:
     found = [path for path in in_all_formats(folder / name) if path.is_file()]
     if not found:
         raise FileNotFoundError(f"There is no {name} in {folder}: {reason}.")
-    return found[0]
+    return _newest(found)
 
 
 @contextlib.contextmanager
-def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
-    """Context manager that yields local paths of the options and the weights."""
+def local_checkpoint(path: Source) -> Iterator[Source]:
+    """Context manager that yields a local directory or pair of files: downloaded, or unpacked.
+
+    A TensorFlow 1 checkpoint is unchanged. Arguments and errors: see `load_bilm`.
+    """
+    path = _local(path)
     if isinstance(path, tuple | list):
         if len(path) != 2:
             raise ValueError(f"A pair (options, weights) is required. Received: {path!r}")
         yield tuple(_existing(_fetched(part)) for part in path)
         return
+    if find_tf1_checkpoint(path) is not None:
+        yield path
+        return
     named = find_named_model(path)
     path = _existing(_fetched(path)) if named is None else named.fetch()
     if path.is_dir():
-        yield _files_of(path)
+        yield path
         return
     if not zipfile.is_zipfile(path):
         raise ValueError(
@@ -310,7 +326,18 @@ def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
         # The files may be in a directory of the zip file.
         known = (*Path(folder).rglob("*options.json"), *Path(folder).rglob(ENCODER_FILE))
         homes = {file.parent for file in known if not _is_hidden(file)}
-        yield _files_of(homes.pop() if len(homes) == 1 else Path(folder), shown=path)
+        yield homes.pop() if len(homes) == 1 else Path(folder)
+
+
+@contextlib.contextmanager
+def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
+    """Context manager that yields local paths of the options and the weights."""
+    with local_checkpoint(path) as local:
+        if isinstance(local, tuple | list):
+            yield tuple(local)
+        else:
+            is_unpacked = isinstance(path, str | os.PathLike) and zipfile.is_zipfile(path)
+            yield _files_of(local, shown=path if is_unpacked else None)
 
 
 def _local(path: Source) -> Source:
@@ -337,19 +364,30 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _files_of(folder: Path, shown: Path | None = None) -> tuple[Path, Path]:
-    """The options and the weights; of weights in both formats, those in safetensors."""
+def _newest(files: Iterable[Path]) -> Path:
+    """Of a file in several formats, the newest: an interrupted save may leave an older one."""
+    return max(files, key=lambda file: file.stat().st_mtime_ns)
+
+
+def _files_of(folder: Path, shown: Source | None = None) -> tuple[Path, Path]:
+    """The options and the weights."""
     if is_manylangs(folder):
         return folder / CONFIG_FILE, folder / ENCODER_FILE
     options = _one_of(folder, ("*options.json",), shown)
-    patterns = tuple(name for name in WEIGHT_PATTERNS if name.endswith(".safetensors"))
-    has_them = any(True for pattern in patterns for _ in folder.glob(pattern))
-    return options, _one_of(folder, patterns if has_them else WEIGHT_PATTERNS, shown)
+    by_format = [[name for name in WEIGHT_PATTERNS if name.endswith(end)] for end in FORMATS]
+    found = [patterns for patterns in by_format if _matches(folder, patterns)]
+    if not found:
+        return options, _one_of(folder, WEIGHT_PATTERNS, shown)
+    return options, _newest(_one_of(folder, patterns, shown) for patterns in found)
 
 
-def _one_of(folder: Path, patterns: tuple[str, ...], shown: Path | None = None) -> Path:
-    matches = (file for pattern in patterns for file in folder.glob(pattern))
-    found = sorted(file for file in matches if not _is_hidden(file))
+def _matches(folder: Path, patterns: Iterable[str]) -> list[Path]:
+    found = (file for pattern in patterns for file in folder.glob(pattern))
+    return sorted(file for file in found if not _is_hidden(file))
+
+
+def _one_of(folder: Path, patterns: Sequence[str], shown: Source | None = None) -> Path:
+    found = _matches(folder, patterns)
     if len(found) == 1:
         return found[0]
     wanted = " or ".join(patterns)

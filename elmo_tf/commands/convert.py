@@ -60,7 +60,7 @@ def add_command(add: Callable) -> None:
 
 
 def _convert(arguments: Any) -> None:
-    from elmo_tf.checkpoints.load import SOFTMAX_FILE, in_all_formats, load_bilm
+    from elmo_tf.checkpoints.load import SOFTMAX_FILE, in_all_formats, load_bilm, local_checkpoint
     from elmo_tf.checkpoints.save import BILM_FILES, save_bilm
     from elmo_tf.files import atomic_directory
     from elmo_tf.text.corpus import read_sentences, text_files
@@ -68,7 +68,10 @@ def _convert(arguments: Any) -> None:
     source = arguments.source
     source = source[0] if len(source) == 1 else tuple(source)
     known = (*BILM_FILES, *(path.name for path in in_all_formats(Path(SOFTMAX_FILE))))
-    with atomic_directory(arguments.target, arguments.overwrite, known) as part:
+    with (
+        atomic_directory(arguments.target, arguments.overwrite, known) as part,
+        local_checkpoint(source) as source,
+    ):
         bilm = load_bilm(source)
         if arguments.warm_start:
             bilm.warm_start(read_sentences(text_files(arguments.warm_start)))
@@ -89,13 +92,16 @@ def _convert_softmax(source: Any, bilm: Any, target: Path, arguments: Any) -> No
     from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint, load_tf1_softmax
 
     original = find_tf1_checkpoint(source)
-    vocabulary = load_vocabulary(source if original is None else original.folder)
-    if original is not None:
-        softmax = load_tf1_softmax(original, bilm=bilm)
-    elif vocabulary is not None and has_softmax(source):
-        softmax = load_softmax(source, len(vocabulary), bilm)
-    else:
-        return
-    save_softmax(softmax, target, arguments.dtype, arguments.format)
+    vocabulary = load_vocabulary(source)
     if vocabulary is not None:
         vocabulary.save(target / VOCABULARY_FILE)
+    if original is not None:
+        softmax = load_tf1_softmax(original, bilm=bilm)
+    elif not has_softmax(source):
+        return
+    elif vocabulary is None:
+        logging.warning("The softmax is left out: there is no %s.", VOCABULARY_FILE)
+        return
+    else:
+        softmax = load_softmax(source, len(vocabulary), bilm)
+    save_softmax(softmax, target, arguments.dtype, arguments.format)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from elmo_tf import load_bilm, save_bilm
+from elmo_tf import BiLM, load_bilm, save_bilm
 from elmo_tf.extras import MissingExtraError
 from reference import checkpoint
 
@@ -55,6 +55,20 @@ def test_saving_in_one_format_removes_the_weights_in_the_other(bilm, tmp_path):
     ):
         save_bilm(bilm, tmp_path, format=format)
         assert sorted(os.listdir(tmp_path)) == names
+
+
+def test_of_weights_in_both_formats_the_newest_are_loaded(folder, bilm, tmp_path):
+    """An interrupted save leaves both."""
+    for number, format in enumerate(("hdf5", "safetensors", "hdf5")):
+        other = BiLM(bilm.config)
+        save_bilm(other, tmp_path / format, format=format)
+        name = f"weights.{format}"
+        os.replace(tmp_path / format / name, tmp_path / name)
+        os.utime(tmp_path / name, (number, number))
+        shutil.copy(tmp_path / format / "options.json", tmp_path)
+        loaded = load_bilm(tmp_path)
+        for array, wanted in zip(loaded.get_weights(), other.get_weights(), strict=True):
+            np.testing.assert_array_equal(array, wanted)
 
 
 def test_without_the_library_the_extra_is_named(folder, bilm, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """`elmo-tf convert`, as it is called."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -65,8 +66,12 @@ def test_convert_keeps_softmax_and_vocabulary(command, bilm):
     softmax = SampledSoftmax(len(vocabulary))
     softmax.build((None, bilm.config.lstm.projection_dim))
     save_language_model(LanguageModel(bilm, softmax, vocabulary), "run")
-    assert command("convert", "run", "half", "--dtype", "float16")[0] == 0
+    shutil.make_archive("run", "zip", "run")
+    assert command("convert", "run.zip", "half", "--dtype", "float16")[0] == 0
     found = load_language_model("half")
     assert found.vocabulary.tokens == vocabulary.tokens
     kernel = softmax.kernel.numpy()
+    Path("half/vocab.txt").unlink()
+    assert command("convert", "half", "without")[0] == 0
+    assert {path.name for path in Path("without").iterdir()} == {"options.json", "weights.hdf5"}
     np.testing.assert_allclose(found.softmax.kernel, kernel, rtol=2**-9 + 2**-11, atol=1e-6)

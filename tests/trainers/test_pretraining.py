@@ -105,10 +105,12 @@ def test_bad_input_is_an_error_before_anything_is_written(
 ):
     workdir = tmp_path / "run"
     workdir.mkdir()
-    (workdir / "weights.hdf5").write_text("of a run before")
+    before = {"training.json", "weights.hdf5"}
+    for name in before:
+        (workdir / name).write_text("of a run before")
     with pytest.raises(error, match=message):
         pretrain(PretrainConfig(**{**settings, **change}, workdir=workdir, overwrite=True))
-    assert [path.name for path in workdir.iterdir()] == ["weights.hdf5"]
+    assert {path.name for path in workdir.iterdir()} == before
 
 
 def test_a_corpus_without_a_token_is_an_error(tmp_path, settings):

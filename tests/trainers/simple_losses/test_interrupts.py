@@ -4,6 +4,7 @@ import threading
 
 import pytest
 
+from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.interrupts import StopRequest
 from elmo_tf.trainers.training_logger import TrainingLogger
@@ -42,6 +43,27 @@ def test_a_run_that_is_told_to_stop_saves_and_goes_on_exactly(
         done = step + 1  # a signal ends the step after it
         assert read_log(workdir) == run.log[:done]
         assert (workdir / "state" / f"step-{done:08d}" / "COMPLETE").exists()
+
+
+def test_an_evaluation_that_a_signal_ends_is_repeated(tmp_path, settings, text, monkeypatch):
+    calls = []
+    measure = Perplexity.__call__
+
+    def send_signal_in_second_call(self, **kwargs):
+        calls.append(kwargs)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return measure(self, **kwargs)
+
+    monkeypatch.setattr(Perplexity, "__call__", send_signal_in_second_call)
+    settings = {**settings, "valid": text / "valid.txt", "steps": 1}
+    config = PretrainConfig(**settings, workdir=tmp_path / "run", resume=True)
+    with pytest.raises(SystemExit):
+        pretrain(config)
+    record = pretrain(config)
+    assert [one["step"] for one in record["perplexity"]] == [0, 1]
+    assert pretrain(config)["perplexity"] == record["perplexity"]
+    assert len(calls) == 3
 
 
 def test_a_save_is_due_after_some_minutes_whatever_the_step(tmp_path, settings):

@@ -46,6 +46,14 @@ def test_overwriting_leaves_nothing_of_the_run_before_and_spares_other_files(
     assert (interrupted / "notes.txt").read_text() == "mine"
 
 
+def test_overwriting_spares_the_files_of_something_else(tmp_path, settings):
+    (tmp_path / "best").mkdir()
+    message = "is not the work directory of a training: it holds best but no training.json"
+    with pytest.raises(FileExistsError, match=message):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path, overwrite=True))
+    assert (tmp_path / "best").exists()
+
+
 def test_epochs_count_the_corpus(tmp_path, settings, run):
     corpus = run.record["corpus"]
     steps = round(0.5 * (corpus["tokens"] + corpus["sentences"]) / 15)
