@@ -19,7 +19,7 @@ from results import run_command, write_measurement
 _SHAPE = Path(__file__).parents[1] / "saved_models" / "small_en" / "options.json"
 _STARTS = {"random weights": ("--options", _SHAPE), "small-en": ("--from", "small-en")}
 _SETTINGS = ("--epochs", 10, "--precision", "mixed_bfloat16", "--resume")
-_HELD_OUT = 40  # every 40th sentence is held out
+_HELD_OUT = 20  # every 20th sentence is held out: one half chooses the weights
 _TEST = 5  # every 5th sentence of the treebank tests the probe
 
 
@@ -38,6 +38,8 @@ def main() -> None:
     seconds = time.perf_counter() - begin
     sentences = text.read_text("utf-8").splitlines(keepends=True)
     train, held_out = _parts(sentences, _HELD_OUT, folder, ("train.txt", "held_out.txt"))
+    lines = held_out.read_text("utf-8").splitlines(keepends=True)
+    valid, test = _parts(lines, 2, folder, ("valid.txt", "test.txt"))
     run_command("vocab", train, "--output", vocabulary, "--min-count", 2, "--overwrite")
     treebank = (arguments.data / "pos/de_gsd/de_gsd-ud-dev.conllu").read_text("utf-8")
     trees = [tree + "\n\n" for tree in re.split(r"\n\s*\n", treebank.strip())]
@@ -45,7 +47,7 @@ def main() -> None:
     models = []
     for start, options in _STARTS.items():
         run = folder / start.replace(" ", "_")
-        text_options = ("--corpus", train, "--vocab", vocabulary, "--valid", held_out)
+        text_options = ("--corpus", train, "--vocab", vocabulary, "--valid", valid)
         run_command("train", *text_options, "--workdir", run, *options, *_SETTINGS)
         steps = [json.loads(line) for line in (run / "log.jsonl").open(encoding="utf-8")]
         tags = ("--train", tagged[0], "--test", tagged[1])
@@ -53,7 +55,7 @@ def main() -> None:
             {
                 "start": start,
                 "minutes": sum(step.get("seconds", 0) for step in steps) / 60,
-                "perplexity": json.loads(run_command("evaluate", run / "best", held_out)),
+                "perplexity": json.loads(run_command("evaluate", run / "best", test)),
                 "probe": json.loads(run_command("probe", run / "best", *tags)),
             }
         )

@@ -45,9 +45,9 @@ _FILES = 32
 
 def sentences(folder: Path, weight: float, rng: random.Random) -> Iterator[str]:
     """The lines of a source, each as often as its weight says."""
-    for file in sorted(folder.iterdir()):
-        for line in file.read_text("utf-8").splitlines(keepends=True):
-            yield from [line] * (int(weight) + (rng.random() < weight % 1))
+    for file in sorted(folder.glob("*.tok")):
+        for line in file.read_text("utf-8").rstrip("\n").split("\n"):
+            yield from [line + "\n"] * (int(weight) + (rng.random() < weight % 1))
 
 
 def main() -> None:
@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="folder of the sources")
     parser.add_argument("--output", type=Path, required=True, help="folder of the mixed text")
     arguments = parser.parse_args()
+    arguments.output.mkdir(parents=True)
     rng = random.Random(0)
     lines: list[str] = []
     rows = []
@@ -64,7 +65,6 @@ def main() -> None:
         rows.append({**source._asdict(), "tokens": sum(len(line.split()) for line in found)})
         lines += found
     rng.shuffle(lines)
-    arguments.output.mkdir(parents=True)
     for number in range(_FILES):
         part = "".join(lines[number::_FILES])
         (arguments.output / f"{number:02}.txt").write_text(part, encoding="utf-8")

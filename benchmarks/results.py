@@ -34,6 +34,9 @@ from absl import logging
 from results_pages import write_pages
 from studies import MEASUREMENTS, STUDIES, Run, results_of, runs_of, settings_of
 
+from elmo_tf.checkpoints.save import write_json
+from elmo_tf.files import atomic_file
+
 RESULT = "result.json"
 _WIKIGOLD_TRAIN = 1355  # sentences; the others are the development set
 
@@ -84,7 +87,8 @@ def halves(files: Sequence[str], folder: Path) -> list[list[str]]:
     for half, name in enumerate(("choose", "report")):
         part = folder / f"{name}{file.suffix}"
         units = [unit for article in articles[half::2] for unit in article]
-        part.write_text(joined(units) + "\n", encoding="utf-8")
+        with atomic_file(part) as new:  # another training may read it
+            new.write_text(joined(units) + "\n", encoding="utf-8")
         parts.append([str(part)])
     return parts
 
@@ -117,8 +121,7 @@ def train(data: Path, runs: Path, patterns: list[str]) -> None:
             logging.info("Training %s.", run.name)
             settings["dev"], report = halves(settings["dev"], runs / name / "dev")
             config = TaskConfig(**settings, workdir=str(folder), resume=True)
-            result = {**run._asdict(), **result_of(config, report)}
-            (folder / RESULT).write_text(json.dumps(result, indent=1) + "\n")
+            write_json(folder / RESULT, {**run._asdict(), **result_of(config, report)})
             keras.utils.clear_session()  # frees the previous model
 
 
@@ -195,7 +198,7 @@ def tune(name: str, settings: dict[str, Any], folder: Path) -> None:
         when: json.loads(run_command("evaluate", source, texts["dev"]))
         for when, source in (("before", model), ("after", folder))
     }
-    (folder / RESULT).write_text(json.dumps({"study": name, **found}, indent=1) + "\n")
+    write_json(folder / RESULT, {"study": name, **found})
 
 
 TUNING = (
@@ -274,19 +277,17 @@ def measure_speed(data: Path, model: str, rounds: int = 3) -> None:
     texts = sorted(data.glob("lm/en_wiki/valid/*"))
     seconds: dict[str, list[float]] = {"start": [], "float32": [], "bfloat16": []}
     with tempfile.TemporaryDirectory() as folder:
-        sentence, output = Path(folder, "sentence.txt"), Path(folder, "vectors.hdf5")
+        sentence, text, output = (Path(folder, name) for name in ("one.txt", "all.txt", "v.hdf5"))
         sentence.write_text("They sat on the bank of the river .\n")
+        text.write_text("".join(one.read_text("utf-8") for one in texts), encoding="utf-8")
         for _ in range(rounds):
             for name, times in seconds.items():
-                precision = "float32" if name == "start" else name
-                files = [sentence] if name == "start" else texts
+                is_start = name == "start"
+                options = ("--precision", "float32" if is_start else name, "--overwrite")
                 begin = time.perf_counter()
-                run_command(
-                    *("embed", model, *files, output),
-                    *("--precision", precision, "--overwrite"),
-                )
+                run_command("embed", model, sentence if is_start else text, output, *options)
                 times.append(time.perf_counter() - begin)
-    tokens = sum(len(line.split()) for text in texts for line in text.open(encoding="utf-8"))
+        tokens = len(text.read_text("utf-8").split())
     write_measurement("speed", {"tokens": tokens, "seconds": seconds})
 
 

@@ -146,7 +146,7 @@ def _shares(study: str) -> Callable[[], str]:
             without, with_elmo = (
                 _scores(study, variant, share)[:FEW_SEEDS] for variant in ("without", "with")
             )
-            best = f"**{_spread(with_elmo)}**"
+            best = f"**{_spread(with_elmo)}**" if with_elmo else ""
             cells = [_spread(without), best, _reduction(without, with_elmo)]
             rows.append([f"{100 * share:g} %", *cells])
         return table(["share", "without", "with small-en", "relative error reduction"], rows)
@@ -205,7 +205,7 @@ def _mixes() -> str:
 
 def _tuning() -> str:
     rows = []
-    for name, found in (measured("tuning") or {}).items():
+    for name, found in measured("tuning").items():
         study = STUDIES[name]
         before, after = (found[when]["average"] for when in ("before", "after"))
         scores = [_scores(name, variant, study.tuned) for variant in ("without", "with", "tuned")]
@@ -231,7 +231,7 @@ def _perplexity() -> str:
             _TEXTS[text],
             *(one if name == "tokens" else f"{one:.1f}" for name in names for one in [found[name]]),
         ]
-        for text, found in (measured("perplexity") or {}).items()
+        for text, found in measured("perplexity").items()
     ]
     return table(["held-out text", *names], rows)
 

@@ -243,12 +243,17 @@ def settings_of(run: Run, data: Path, tuned: Path) -> dict[str, Any]:
 
 
 def measured(name: str) -> Any:
-    """The contents of a file in docs/measurements, or None."""
-    file = MEASUREMENTS / f"{name}.json"
-    return json.loads(file.read_text("utf-8")) if file.is_file() else None
+    """The contents of a file in docs/measurements.
+
+    Raises:
+        FileNotFoundError: it was not measured yet.
+    """
+    return json.loads((MEASUREMENTS / f"{name}.json").read_text("utf-8"))
 
 
 def results_of(study: str) -> list[dict[str, Any]]:
     """The collected results of a study."""
-    found = measured(study)
-    return [] if found is None else found["runs"]
+    try:
+        return measured(study)["runs"]
+    except FileNotFoundError:
+        return []

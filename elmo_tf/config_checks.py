@@ -30,6 +30,11 @@ def is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a number and not a bool."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
 def is_pair(value: Any) -> bool:
     """Whether a value is a pair of positive integers."""
     return (
@@ -63,6 +68,5 @@ def check_int(value: Any, place: str, least: int, reason: str = "") -> None:
 
 def check_rate(value: Any, place: str) -> None:
     """Checks that a value is a number in [0, 1)."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value < 1:
+    if not is_number(value) or not 0 <= value < 1:
         raise ValueError(f"`{place}` must be a number >= 0 and < 1. Received: {value!r}")

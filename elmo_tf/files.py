@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 import re
 import secrets
@@ -75,6 +76,25 @@ def atomic_directory(
         put_in_place(part, path)
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked_directory(path: str | os.PathLike, message: str) -> Iterator[None]:
+    """Context manager that creates a directory and locks it for this process.
+
+    Raises:
+        FileExistsError: another process has locked it, with `message`.
+    """
+    os.makedirs(path, exist_ok=True)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileExistsError(message) from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

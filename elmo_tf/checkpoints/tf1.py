@@ -223,7 +223,7 @@ def _read_weights(
     variables: dict[str, keras.Variable],
     ignore: Collection[str],
 ) -> None:
-    """Loads variables from a checkpoint; see `hdf5.read_weights`."""
+    """Loads variables from a checkpoint; see `weight_files.read_weights`."""
     reader = _open(prefix)
     # A tied table belongs to both the biLM and the softmax.
     found = set(_shapes(reader)) - (set(ignore) - {rule.dataset for rule in rules})

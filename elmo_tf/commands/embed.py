@@ -93,7 +93,7 @@ def _add_ray_options(group: Any) -> None:
     group.add_argument(
         "--workers", **at_least_1(), help="workers, each with its own model (default: one per core)"
     )
-    group.add_argument("--cores-per-worker", **at_least_1(1), help="cores of a worker")
+    group.add_argument("--cores-per-worker", **at_least_1(), help="cores of a worker (default: 1)")
 
 
 def _add_beam_options(group: Any) -> None:
@@ -120,16 +120,20 @@ def _embed(arguments: Any) -> None:
     options = OutputOptions(**{name: getattr(arguments, name) for name in names})
     if arguments.cluster and arguments.runner:
         raise ValueError("--cluster (Ray) and --runner (Apache Beam) exclude each other.")
-    if arguments.workers and not arguments.cluster:
-        raise ValueError("--workers needs --cluster.")
+    for option, value in (
+        ("--workers", arguments.workers),
+        ("--cores-per-worker", arguments.cores_per_worker),
+    ):
+        if value and not arguments.cluster:
+            raise ValueError(f"{option} needs --cluster.")
+    if arguments.beam_option and not arguments.runner:
+        raise ValueError("--beam-option needs a pipeline: name its runner (--runner).")
     if arguments.cluster or arguments.runner:
         _refuse_options_of_one_machine(arguments, options)
     if arguments.cluster:
         _embed_with_ray(arguments, options)
     elif arguments.runner:
         _embed_with_beam(arguments, options)
-    elif arguments.beam_option:
-        raise ValueError("--beam-option needs a pipeline: name its runner (--runner).")
     else:
         _embed_file(arguments, options)
 
@@ -190,7 +194,7 @@ def _embed_with_ray(arguments: Any, options: Any) -> None:
         arguments.overwrite,
         arguments.cluster,
         arguments.workers,
-        arguments.cores_per_worker,
+        arguments.cores_per_worker or 1,
     )
     print_json(counts)
 

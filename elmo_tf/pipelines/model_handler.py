@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from elmo_tf.checkpoints.hugging_face import is_hub_name
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LAYERS
@@ -14,6 +15,7 @@ from elmo_tf.pipelines.beam_names import KeyedModelHandler, ModelHandler, Predic
 from elmo_tf.pipelines.exported_embedder import ExportedEmbedder, checked_version, load_embedder
 from elmo_tf.pipelines.local_copies import is_remote, local_tree
 from elmo_tf.precision import PRECISIONS
+from elmo_tf.text.sentences import encode
 
 Sentence = str | bytes | Sequence[str | bytes]
 
@@ -115,8 +117,8 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
         }
 
     def get_num_bytes(self, batch: Sequence[Sentence]) -> int:
-        """Returns the total size of the tokens."""
-        return sum(len(token) for sentence in batch for token in _tokens(sentence))
+        """Returns the total size of the tokens in bytes."""
+        return sum(len(encode(token)) for sentence in batch for token in _tokens(sentence))
 
     def get_metrics_namespace(self) -> str:
         return "BeamML_elmo_tf"
@@ -150,8 +152,8 @@ class KeyedEmbeddingHandler(KeyedModelHandler):
 
 
 def _readable(path: str) -> Any:
-    """A context that yields a local path of a model, or its URL for `load_bilm`."""
-    if path.startswith(("http://", "https://")):
+    """A context that yields a local path of a model, or its URL or name for `load_bilm`."""
+    if path.startswith(("http://", "https://")) or is_hub_name(path):
         return contextlib.nullcontext(path)
     return local_tree(path)
 

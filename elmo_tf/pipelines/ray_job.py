@@ -1,13 +1,14 @@
 """Text files ─► Parquet shards with Ray Data: `elmo-tf embed --cluster` on many machines."""
 
+import contextlib
 import functools
-import itertools
+import hashlib
 import json
 import logging as std_logging
 import os
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.outputs.parquet_output import ParquetOutput, parquet_row, parquet_schema
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.extras import require_extra
-from elmo_tf.files import atomic_file, refuse_directory
-from elmo_tf.pipelines.exported_embedder import load_embedder
+from elmo_tf.files import atomic_file, locked_directory, refuse_directory
+from elmo_tf.pipelines.exported_embedder import exported_version, load_embedder
 from elmo_tf.pipelines.shards import (
     COUNTS,
     check_shards,
@@ -31,12 +32,12 @@ from elmo_tf.pipelines.shards import (
 from elmo_tf.pipelines.text_parts import PART_BYTES, TextPart, parts_of, sentences_of
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.corpus import text_files
-from elmo_tf.text.sentence_files import sentence_reader
+from elmo_tf.text.sentence_files import Sentence, sentence_reader
 from elmo_tf.threads import limit_threads
 
 _JOB_FILE = "_job.json"  # readers of Parquet folders skip names that begin with "_"
 _LOCAL = "local"
-_GROUP = 4096  # sentences that a worker reads ahead
+_BATCHES = 8  # that a worker reads ahead
 
 
 def embed_with_ray(
@@ -87,9 +88,9 @@ def embed_with_ray(
         ConnectionError: there is no cluster at the address.
         FileNotFoundError, IsADirectoryError: no file matches, or the model is missing.
         FileExistsError: `output` has shards of another job and `overwrite` is False, or other
-            files.
+            files; or another job is writing to it.
         ValueError: a text file is damaged (the message names it), or an argument is wrong.
-        RuntimeError: the shards do not have every sentence exactly once.
+        RuntimeError: the shards do not have every sentence exactly once, or the text changed.
     """
     ray = require_extra("ray", "ray", "A job on a cluster")
     require_extra("ray.data", "ray", "A job on a cluster")
@@ -112,21 +113,25 @@ def embed_with_ray(
         "token_column": token_column,
     }
     folder = Path(os.path.abspath(output))
-    _prepare(folder, _settings(worker, files, part_bytes), overwrite)
-    parts = _divided(files, format, token_column, part_bytes)
-    shards = {folder / _shard_name(i, len(parts)): part for i, part in enumerate(parts)}
-    missing = {path: part for path, part in shards.items() if not _is_complete(path, part)}
-    if len(missing) < len(shards):
-        logging.info("%s of %s shards are complete.", len(shards) - len(missing), len(shards))
-    if missing:
-        _connect(ray, address)
-        _embed(ray, missing, worker, num_workers, cores_per_worker)
-    expected = dict.fromkeys(files, 0)
-    for part in parts:
-        expected[part.file] += part.sentences
-    check_shards(map(os.fspath, shards), expected)
-    for unfinished in folder.glob(".part-*.part"):  # of workers that were killed
-        unfinished.unlink()
+    settings = _settings(worker, files, part_bytes)
+    with locked_directory(folder, f"Another job writes to {folder}. Wait for it."):
+        _prepare(folder, settings, overwrite)
+        parts = _divided(files, format, token_column, part_bytes)
+        shards = {folder / _shard_name(i, len(parts)): part for i, part in enumerate(parts)}
+        missing = {path: part for path, part in shards.items() if not _is_complete(path, part)}
+        if len(missing) < len(shards):
+            logging.info("%s of %s shards are complete.", len(shards) - len(missing), len(shards))
+        if missing:
+            with _connected(ray, address):
+                _embed(ray, missing, worker, num_workers, cores_per_worker)
+        if _states(files) != settings["files"]:
+            raise RuntimeError("The text changed during the job. Start it again (--overwrite).")
+        expected = dict.fromkeys(files, 0)
+        for part in parts:
+            expected[part.file] += part.sentences
+        check_shards(map(os.fspath, shards), expected)
+        for unfinished in folder.glob(".part-*.part"):  # of workers that were killed
+            unfinished.unlink()
     notes = [note_of(path) for path in shards]
     return {name: sum(note[name] for note in notes) for name in COUNTS}
 
@@ -139,21 +144,40 @@ def _absolute(model: Any) -> Any:
 
 def _settings(worker: Mapping[str, Any], files: list[str], part_bytes: int) -> dict[str, Any]:
     """Everything that the shards depend on."""
-    states = [os.stat(file) for file in files]
     return {
         "version of elmo_tf": __version__,
         **worker,
+        "digest of the model": _digest(worker["model"]),
         "options": vars(worker["options"]),
-        "files": [
-            [file, state.st_size, state.st_mtime_ns]
-            for file, state in zip(files, states, strict=True)
-        ],
+        "files": _states(files),
         "part_bytes": part_bytes,
     }
 
 
+def _states(files: list[str]) -> list[list[Any]]:
+    states = [os.stat(file) for file in files]
+    return [[file, one.st_size, one.st_mtime_ns] for file, one in zip(files, states, strict=True)]
+
+
+def _digest(model: Any) -> str | None:
+    """A digest of the files of a local model; None for the name or URL of a model."""
+    if isinstance(model, tuple | list):
+        files = list(map(Path, model))
+    else:
+        path = exported_version(model) or Path(model)
+        files = sorted(path.rglob("*")) if path.is_dir() else [path]
+    if not all(file.exists() for file in files):
+        return None
+    digest = hashlib.sha256()
+    for file in files:
+        if file.is_file():
+            with open(file, "rb") as content:
+                digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
+
+
 def _prepare(folder: Path, settings: dict[str, Any], overwrite: bool) -> None:
-    """Creates the folder of the job, and removes the shards of another job or raises an error."""
+    """Prepares the folder of the job: removes the shards of another job, or raises an error."""
     job_file = folder / _JOB_FILE
     settings = json.loads(json.dumps(settings))  # as they are read from the file
     if job_file.is_file():
@@ -168,15 +192,17 @@ def _prepare(folder: Path, settings: dict[str, Any], overwrite: bool) -> None:
             )
     else:
         refuse_directory(folder, overwrite, known=["part-*.parquet"])
-    folder.mkdir(parents=True, exist_ok=True)
     for shard in folder.glob("part-*.parquet"):
         shard.unlink()
     with atomic_file(job_file) as part:
         part.write_text(json.dumps(settings, indent=1), encoding="utf-8")
 
 
-def _connect(ray: Any, address: str) -> None:
+@contextlib.contextmanager
+def _connected(ray: Any, address: str) -> Iterator[None]:
+    """Context manager that connects to a cluster, unless the caller has."""
     if ray.is_initialized():
+        yield
         return
     options = {"log_to_driver": False, "logging_level": "ERROR"}
     if address == _LOCAL:
@@ -188,6 +214,10 @@ def _connect(ray: Any, address: str) -> None:
             f"There is no Ray cluster at {address!r}: {error} Start one with: ray start --head, or "
             "pass the address 'local' to use this machine alone."
         ) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 def _divided(
@@ -257,6 +287,7 @@ class _ShardWriter:
     ):
         limit_threads(num_cpus)
         self._model = model, layers, precision, batch_tokens
+        self._batch_tokens = batch_tokens
         self._options = options
         self._columns = format, token_column
         self._schema = parquet_schema(options.dtype, not options.forget_sentences, with_file=True)
@@ -278,11 +309,25 @@ class _ShardWriter:
 
     def _rows(self, part: TextPart, note: Counter[str]) -> Iterator[dict[str, Any]]:
         sentences = sentences_of(part, *self._columns)
-        # In groups, because a packed file is one part of any size.
-        while group := list(itertools.islice(sentences, _GROUP)):
+        # In groups, because a compressed file is one part of any size.
+        for group in _groups(sentences, _BATCHES * self._batch_tokens):
             vectors = self._embedder.embed([sentence.tokens for sentence in group])
             for sentence, array in zip(group, vectors, strict=True):
                 number = part.first + note["sentences"]
                 count_into(note, sentence)
                 row = parquet_row(number, sentence, array, self._options)
                 yield {"file": part.file, **row}
+
+
+def _groups(sentences: Iterable[Sentence], num_tokens: int) -> Iterator[list[Sentence]]:
+    """Groups sentences with at least so many tokens in total, except the last group."""
+    group: list[Sentence] = []
+    size = 0
+    for sentence in sentences:
+        group.append(sentence)
+        size += len(sentence.tokens) + 2
+        if size >= num_tokens:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -120,7 +120,7 @@ def check_shards(shards: Iterable[str | BinaryIO], expected: Mapping[str, int]) 
                 f"{missing[0]} (from 0)"
             )
     if problems:
-        more = f"; and {len(problems) - 5:,} more files" if len(problems) > 5 else ""
+        more = f"; and {len(problems) - 5:,} more problems" if len(problems) > 5 else ""
         raise RuntimeError(
             f"The output does not have every sentence exactly once: {'; '.join(problems[:5])}"
             f"{more}."

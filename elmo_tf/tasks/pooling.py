@@ -4,8 +4,7 @@ from typing import Any
 
 from keras import ops
 
-# Below any feature, and finite, so that a sentence without tokens has no NaN.
-_MASKED = -1e9
+from elmo_tf.tasks.attention import MASKED_SCORE
 
 
 def masked_max(vectors: Any, mask: Any) -> Any:
@@ -19,8 +18,8 @@ def masked_max(vectors: Any, mask: Any) -> Any:
         float (batch, feature); zeros for a sentence without tokens.
     """
     real = mask[..., None]
-    vectors = ops.where(real, vectors, ops.cast(_MASKED, vectors.dtype))
-    pooled = ops.max(vectors, axis=1, initial=_MASKED)  # `initial` allows an empty batch
+    vectors = ops.where(real, vectors, ops.cast(MASKED_SCORE, vectors.dtype))
+    pooled = ops.max(vectors, axis=1, initial=MASKED_SCORE)  # `initial` allows an empty batch
     return ops.where(ops.any(real, axis=1), pooled, ops.zeros_like(pooled))
 
 

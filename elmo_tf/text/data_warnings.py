@@ -1,4 +1,6 @@
-"""Warnings about suspicious lines of a text."""
+"""Warnings about suspicious lines of a text, and errors that name a line."""
+
+import os
 
 
 def data_warnings(*kinds: tuple[int, str]) -> str:
@@ -9,6 +11,11 @@ def data_warnings(*kinds: tuple[int, str]) -> str:
     """
     found = [f"{number:,} {kind}" for number, kind in kinds if number]
     return f"Suspicious lines: {', '.join(found)}." if found else ""
+
+
+def line_error(path: str | os.PathLike, line: int, message: str) -> ValueError:
+    """An error in a line of a file."""
+    return ValueError(f"{os.fspath(path)}, line {line}: {message}")
 
 
 def is_utf_8(line: str) -> bool:

@@ -48,12 +48,9 @@ class SpacyTokenizer:
     def __call__(self, text: str) -> list[list[Token]]:
         # spaCy refuses invalid UTF-8.
         document = self._nlp(re.sub("[\ud800-\udfff]", "\N{REPLACEMENT CHARACTER}", text))
-        places = (
-            [(token.idx, token.idx + len(token)) for token in sentence if not token.is_space]
-            for sentence in document.sents
-        )
         sentences = (
-            [Token(text[start:end], start, end) for start, end in sentence] for sentence in places
+            [part for token in sentence for part in _parts(text, token.idx, len(token))]
+            for sentence in document.sents
         )
         return [tokens for tokens in sentences if tokens]
 
@@ -62,6 +59,12 @@ class SpacyTokenizer:
 
     def __repr__(self) -> str:
         return f"SpacyTokenizer({self.language!r})"
+
+
+def _parts(text: str, start: int, length: int) -> list[Token]:
+    """A token of spaCy, divided at white space, which some languages have within words."""
+    found = re.finditer(r"\S+", text[start : start + length])
+    return [Token(part.group(), start + part.start(), start + part.end()) for part in found]
 
 
 def tokenized(text: str, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:

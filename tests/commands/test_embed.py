@@ -160,6 +160,8 @@ def test_a_plan_is_printed_and_nothing_done(command, model):
         (("text.txt", "v", "--cluster", "local", "--use-sentence-keys"), "is for one machine"),
         (("text.txt", "v", "--cluster", "local", "--runner", "FnApiRunner"), "exclude each other"),
         (("text.txt", "v.hdf5", "--workers", "2"), "--workers needs --cluster"),
+        (("text.txt", "v.hdf5", "--cores-per-worker", "2"), "--cores-per-worker needs --cluster"),
+        (("text.txt", "v", "--cluster", "auto", "--beam-option=--x"), "name its runner (--runner)"),
         (("nowhere.txt", "v.hdf5"), "nowhere.txt"),
         (("text.txt", "-"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),
         (("text.txt", "v.csv", "--plan"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),

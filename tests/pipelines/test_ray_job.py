@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow.dataset
 import pytest
 
-from elmo_tf import Embedder
+from elmo_tf import BiLM, Embedder, save_bilm
+from elmo_tf.files import locked_directory
 from elmo_tf.pipelines import embed_with_ray
 from elmo_tf.text.sentence_files import sentence_reader
 
@@ -107,6 +108,23 @@ def test_a_second_call_writes_what_is_missing(cluster, texts, checkpoint_directo
     with pytest.raises(FileExistsError, match="shards of another job, with a different layers"):
         embed(layers="all")
     assert embed(layers="average", overwrite=True) == counts
+
+
+def test_another_model_at_the_same_path_is_another_job(cluster, texts, bilm, tmp_path):
+    job = tmp_path / "model", texts / "a.txt", tmp_path / "out"
+    save_bilm(BiLM(bilm.config), tmp_path / "model")
+    embed_with_ray(*job)
+    save_bilm(BiLM(bilm.config), tmp_path / "model")
+    with pytest.raises(FileExistsError, match="another job, with a different digest of the model"):
+        embed_with_ray(*job)
+
+
+def test_two_jobs_do_not_write_to_one_folder(texts, checkpoint_directory, tmp_path):
+    with (
+        locked_directory(tmp_path / "out", ""),
+        pytest.raises(FileExistsError, match="Another job writes to"),
+    ):
+        embed_with_ray(checkpoint_directory, texts / "a.txt", tmp_path / "out")
 
 
 def test_an_error_of_a_worker_names_the_file(cluster, checkpoint_directory, tmp_path):

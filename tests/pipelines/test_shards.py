@@ -78,6 +78,6 @@ def test_the_same_shard_twice_is_noticed(tmp_path):
         check_shards([path, path], {"a": 1})
 
 
-def test_a_message_names_five_files_at_most():
-    with pytest.raises(RuntimeError, match=r"e4 lacks 1 .*; and 2 more files\."):
+def test_a_message_has_five_problems_at_most():
+    with pytest.raises(RuntimeError, match=r"e4 lacks 1 .*; and 2 more problems\."):
         check_shards([], {f"e{number}": 1 for number in range(7)})

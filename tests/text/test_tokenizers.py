@@ -2,6 +2,7 @@ import pickle
 import sys
 
 import pytest
+import spacy
 
 from elmo_tf.extras import MissingExtraError
 from elmo_tf.text.tokenizers import SpacyTokenizer, Token, tokenized, tokenizer_of
@@ -33,6 +34,14 @@ def test_invalid_utf_8_is_kept(tokenizer):
     assert tokenizer("a b \udcff c") == [
         [Token("a", 0, 1), Token("b", 2, 3), Token("\udcff", 4, 5), Token("c", 6, 7)]
     ]
+
+
+def test_a_token_of_spacy_with_a_space_is_divided(tokenizer):
+    tokenizer = pickle.loads(pickle.dumps(tokenizer))
+    tokenizer._nlp.tokenizer = lambda text: spacy.tokens.Doc(
+        tokenizer._nlp.vocab, ["Hà Nội", "đẹp"], [True, False]
+    )
+    assert tokenizer("Hà Nội đẹp") == [[Token("Hà", 0, 2), Token("Nội", 3, 6), Token("đẹp", 7, 10)]]
 
 
 def test_a_tokenizer_can_be_pickled(tokenizer):

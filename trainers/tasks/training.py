@@ -119,6 +119,7 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
             if state is not None:
                 state.restore(model, average)
                 record.update(best=state.record["best"], epochs=state.record["epochs"])
+                state = None  # frees its memory
             _write_logs(workdir, record)
             while not _is_finished(config, record):
                 _train_epoch(run, config.seed, record)
@@ -138,7 +139,13 @@ def _read_examples(config: TaskConfig, kind: TaskKind) -> _Examples:
     settings = config.as_json()
     examples = kind.read(config.train, settings, known=None)
     labels = kind.labels(examples)
-    train = _sample(kind.for_training(examples, settings), config.share, config.seed)
+    kept = kind.for_training(examples, settings)
+    if not kept:
+        raise ValueError(
+            f"No training example is left of {len(examples):,}: all have more than `max_tokens` "
+            "tokens (--max-tokens)."
+        )
+    train = _sample(kept, config.share, config.seed)
     dev = kind.read(config.dev, {**settings, "phrases": None}, known=kind.file_labels(labels))
     logging.info(
         "%s training examples, %s held-out examples, %s labels.",

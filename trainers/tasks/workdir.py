@@ -1,12 +1,10 @@
 """The work directory of a task: checks, the best model, and the state to resume from."""
 
 import contextlib
-import fcntl
 import json
 import os
 import re
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.files import atomic_file
+from elmo_tf.files import atomic_file, locked_directory
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.settings import changed_settings, read_record
 from elmo_tf.tasks import TaskModel  # also registers all layers of saved models
@@ -75,25 +73,14 @@ def _check_resumes(workdir: Path, config: TaskConfig) -> None:
         )
 
 
-@contextlib.contextmanager
-def claimed_workdir(workdir: Path) -> Iterator[None]:
+def claimed_workdir(workdir: Path) -> contextlib.AbstractContextManager[None]:
     """Creates the directory and locks it within the block.
 
     Raises:
         FileExistsError: another process has locked it.
     """
-    workdir.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(workdir, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileExistsError(
-                f"Another process trains in {workdir}. Wait for it, or choose another --workdir."
-            ) from None
-        yield
-    finally:
-        os.close(descriptor)
+    message = f"Another process trains in {workdir}. Wait for it, or choose another --workdir."
+    return locked_directory(workdir, message)
 
 
 def prepare_workdir(workdir: Path, keep_results: bool) -> None:

@@ -7,10 +7,9 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.config_checks import check_int
+from elmo_tf.tasks.attention import MASKED_SCORE
 from elmo_tf.tasks.coreference.scoring import ScoringNetwork
 
-# Below any score, and finite, so that gradients have no NaN.
-_MASKED = -1e9
 # The least distance of each bucket, from the second.
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 # Spans that are scored at once, which bounds the memory of long documents in inference.
@@ -176,7 +175,7 @@ def link_scores(scores: tf.Tensor, mention_scores: tf.Tensor, antecedents: tf.Te
         negative number where there is none.
     """
     scores += mention_scores[:, None] + tf.gather(mention_scores, tf.maximum(antecedents, 0))
-    return tf.pad(tf.where(antecedents >= 0, scores, _MASKED), [[0, 0], [1, 0]])
+    return tf.pad(tf.where(antecedents >= 0, scores, MASKED_SCORE), [[0, 0], [1, 0]])
 
 
 def antecedent_loss(scores: tf.Tensor, antecedents: tf.Tensor, entities: tf.Tensor) -> tf.Tensor:
@@ -198,5 +197,5 @@ def antecedent_loss(scores: tf.Tensor, antecedents: tf.Tensor, entities: tf.Tens
     own, others = entities[:, None], tf.gather(entities, tf.maximum(antecedents, 0))
     is_gold = (own >= 0) & (own == others) & (antecedents >= 0)
     is_gold = tf.concat([~tf.reduce_any(is_gold, axis=1, keepdims=True), is_gold], axis=1)
-    gold = tf.where(is_gold, scores, _MASKED)
+    gold = tf.where(is_gold, scores, MASKED_SCORE)
     return tf.reduce_sum(tf.reduce_logsumexp(scores, 1) - tf.reduce_logsumexp(gold, 1))

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
-from elmo_tf.config_checks import check_choice, check_rate
+from elmo_tf.config_checks import check_choice, check_rate, is_number
 from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.bilstm import BiRNN
 from elmo_tf.tasks.coreference.antecedents import (
@@ -114,9 +114,9 @@ class CoreferenceModel(TaskModel):
         super().__init__(embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
         check_rate(lexical_dropout, "lexical_dropout")
-        if not _is_number(span_ratio) or span_ratio <= 0:
+        if not is_number(span_ratio) or span_ratio <= 0:
             raise ValueError(f"`span_ratio` must be a number above 0. Received: {span_ratio!r}")
-        if not _is_number(mention_loss) or mention_loss < 0:
+        if not is_number(mention_loss) or mention_loss < 0:
             raise ValueError(f"`mention_loss` must be a number >= 0. Received: {mention_loss!r}")
         check_genres(genres)
         self.units = units
@@ -277,7 +277,3 @@ class CoreferenceModel(TaskModel):
             "mention_loss": self.mention_loss,
             "genres": list(self.genres),
         }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

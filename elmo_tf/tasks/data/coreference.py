@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
 from elmo_tf.text.columns import Row, fields_of
+from elmo_tf.text.data_warnings import line_error
 from elmo_tf.text.vocabulary import read_lines
 
 Mention = tuple[int, int]
@@ -130,14 +131,14 @@ def _marked_documents(path: str | os.PathLike) -> Iterator[_Rows]:
             is_new_sentence = True
         elif line.startswith(_END):
             if not document:
-                raise _error(path, number, f"`{_END}` without `{_BEGIN}` before it.")
+                raise line_error(path, number, f"`{_END}` without `{_BEGIN}` before it.")
             yield document
             document = None
         elif not line.strip():
             is_new_sentence = True
         else:
             if not document:
-                raise _error(path, number, f"no line `{_BEGIN} (NAME); part 000` before it.")
+                raise line_error(path, number, f"no line `{_BEGIN} (NAME); part 000` before it.")
             if is_new_sentence:
                 document.sentences.append([])
             document.sentences[-1].append(Row(number, fields_of(line)))
@@ -149,7 +150,7 @@ def _marked_documents(path: str | os.PathLike) -> Iterator[_Rows]:
 def _name_and_part(path: str | os.PathLike, number: int, line: str) -> tuple[str, str]:
     mark = _BEGIN_MARK.fullmatch(line)
     if not mark:
-        raise _error(
+        raise line_error(
             path, number, f"not of the form `{_BEGIN} (NAME); part 000`: {line.strip()[:80]!r}."
         )
     return mark[1], mark[2] or ""
@@ -157,10 +158,10 @@ def _name_and_part(path: str | os.PathLike, number: int, line: str) -> tuple[str
 
 def _document(path: str | os.PathLike, rows: _Rows) -> Document:
     if not rows.sentences:
-        raise _error(path, rows.line, f"the document {rows.name!r} has no token.")
+        raise line_error(path, rows.line, f"the document {rows.name!r} has no token.")
     for row in itertools.chain.from_iterable(rows.sentences):
         if len(row.fields) < _LEAST_COLUMNS or not row.fields[_TOKEN_COLUMN - 1]:
-            raise _error(
+            raise line_error(
                 path,
                 row.line,
                 f"at least {_LEAST_COLUMNS} columns are required, with the token in column "
@@ -186,7 +187,7 @@ def _entities(path: str | os.PathLike, rows: Sequence[Row]) -> list[list[Mention
         for bracket in cell.split("|") if cell not in _NO_VALUES else ():
             found = _BRACKET.fullmatch(bracket)
             if not found or not (found[1] or found[3]):
-                raise _error(
+                raise line_error(
                     path,
                     row.line,
                     f"{bracket[:40]!r} is not a bracket of an entity, such as `(12`, `12)` or "
@@ -198,14 +199,14 @@ def _entities(path: str | os.PathLike, rows: Sequence[Row]) -> list[list[Mention
             if closes:
                 if not open_brackets.get(entity):
                     shown = _shown(rows, open_brackets)
-                    raise _error(
+                    raise line_error(
                         path, row.line, f"`{bracket}` closes what is not open. Open: {shown}."
                     )
                 mentions.setdefault(entity, set()).add((open_brackets[entity].pop(), position))
     left = sorted(position for positions in open_brackets.values() for position in positions)
     if left:
         shown = _shown(rows, open_brackets)
-        raise _error(
+        raise line_error(
             path, rows[left[0]].line, f"a bracket is not closed in its document. Open: {shown}."
         )
     return sorted(map(sorted, mentions.values()))
@@ -239,12 +240,8 @@ def _check_mentions(mentions: Sequence[Mention], num_tokens: int) -> None:
 
 
 def _not_ended(path: str | os.PathLike, line: int, document: _Rows) -> ValueError:
-    return _error(
+    return line_error(
         path,
         line,
         f"no `{_END}` for the document {document.name!r}, which begins in line {document.line}.",
     )
-
-
-def _error(path: str | os.PathLike, line: int, message: str) -> ValueError:
-    return ValueError(f"{os.fspath(path)}, line {line}: {message}")

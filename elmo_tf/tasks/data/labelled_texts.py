@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from absl import logging
 
 from elmo_tf.tasks.data.sentiment_trees import read_trees, unescaped
-from elmo_tf.text.data_warnings import is_utf_8
+from elmo_tf.text.data_warnings import is_utf_8, line_error
 from elmo_tf.text.vocabulary import read_lines
 
 # SNLI's label of a pair on which the annotators disagree; also the label of unlabelled texts.
@@ -119,7 +119,7 @@ def read_labelled(
         has_only_text = not is_labelled and len(row) == 1
         tokens = _cell(path, line, row, 1 if has_only_text else text_column).split()
         if not tokens:
-            raise _error(path, line, "the text is empty.")
+            raise line_error(path, line, "the text is empty.")
         if is_labelled:
             label = " ".join(_cell(path, line, row, label_column).split())
             _check_label(path, line, label, known)
@@ -185,7 +185,7 @@ def read_pairs(
 
 def _polarity(path: str | os.PathLike, line: int, label: str) -> str:
     if label not in ("0", "1", "3", "4"):
-        raise _error(
+        raise line_error(
             path, line, f"binary labels need the labels 0 to 4 in the file. Received: {label!r}"
         )
     return "negative" if label < "2" else "positive"
@@ -201,12 +201,12 @@ def _json_rows(
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
-            raise _error(path, number, f"not a JSON object: {error}") from None
+            raise line_error(path, number, f"not a JSON object: {error}") from None
         if not isinstance(row, dict):
-            raise _error(path, number, f"not a JSON object: {line[:80]!r}.")
+            raise line_error(path, number, f"not a JSON object: {line[:80]!r}.")
         for field in fields:
             if not isinstance(row.get(field), str):
-                raise _error(
+                raise line_error(
                     path,
                     number,
                     f"the string `{field}` is missing. Fields: {', '.join(row) or 'none'}.",
@@ -228,7 +228,7 @@ def _table_rows(
         yield first, dict(enumerate(cells, start=1))
     for line, cells in rows:
         if len(cells) != width:
-            raise _error(path, line, f"{len(cells)} columns, not {width} as in line {first}.")
+            raise line_error(path, line, f"{len(cells)} columns, not {width} as in line {first}.")
         by_name = zip(header, cells, strict=True) if has_header else ()
         yield line, dict([*enumerate(cells, start=1), *by_name])
 
@@ -252,7 +252,7 @@ def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
                 yield line, cells
             line = reader.line_num + 1  # a field may hold line breaks
     except csv.Error as error:
-        raise _error(
+        raise line_error(
             path,
             line,
             f"not valid CSV ({str(error).partition(' - ')[0]}). Enclose a field in double quotes "
@@ -267,16 +267,16 @@ def _check_header(
     if missing:
         columns = ", ".join(filter(None, header))[:200] or "none"
         message = f"there is no column {', '.join(missing)}. Columns: {columns}.{remedy}"
-        raise _error(path, line, message)
+        raise line_error(path, line, message)
     for name in names:
         if header.count(name) > 1:
-            raise _error(path, line, f"{header.count(name)} columns have the name {name!r}.")
+            raise line_error(path, line, f"{header.count(name)} columns have the name {name!r}.")
 
 
 def _cell(path: str | os.PathLike, line: int, row: dict[str | int, str], column: str | int) -> str:
     if column not in row:
         width = sum(isinstance(key, int) for key in row)
-        raise _error(path, line, f"there is no column {column}; the line has {width}.")
+        raise line_error(path, line, f"there is no column {column}; the line has {width}.")
     return row[column]
 
 
@@ -288,7 +288,7 @@ def _pair_tokens(path: str | os.PathLike, line: int, row: dict[str, Any], field:
     else:
         tokens = row[field].split()
     if not tokens:
-        raise _error(path, line, f"`{field}` has no token.")
+        raise line_error(path, line, f"`{field}` has no token.")
     return tokens
 
 
@@ -296,15 +296,11 @@ def _check_label(
     path: str | os.PathLike, line: int, label: str, known: Collection[str] | None
 ) -> None:
     if not label:
-        raise _error(path, line, "the label is empty.")
+        raise line_error(path, line, "the label is empty.")
     if not is_utf_8(label):
-        raise _error(path, line, f"the label is not valid UTF-8: {label!r}.")
+        raise line_error(path, line, f"the label is not valid UTF-8: {label!r}.")
     if known is not None and label not in known:
-        raise _error(path, line, f"unknown label {label!r}. Known labels: {', '.join(known)}.")
-
-
-def _error(path: str | os.PathLike, line: int, message: str) -> ValueError:
-    return ValueError(f"{os.fspath(path)}, line {line}: {message}")
+        raise line_error(path, line, f"unknown label {label!r}. Known labels: {', '.join(known)}.")
 
 
 def _not_empty(path: str | os.PathLike, examples: list) -> list:

@@ -12,7 +12,7 @@ from elmo_tf.config_checks import check_choice
 from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
 from elmo_tf.tasks.data.tag_schemes import Span, TagError, spans_of, tags_of
 from elmo_tf.text.columns import Row, column_sentences
-from elmo_tf.text.data_warnings import is_utf_8
+from elmo_tf.text.data_warnings import is_utf_8, line_error
 from elmo_tf.text.vocabulary import read_lines
 
 NO_PREDICATE = "-"
@@ -133,7 +133,7 @@ def read_proposition_lines(path: str | os.PathLike) -> list[Proposition]:
             try:
                 propositions.append(_proposition_of_line(line.split()))
             except ValueError as error:
-                raise _error(path, number, str(error)) from None
+                raise line_error(path, number, str(error)) from None
     warn_of_invalid_utf_8(path, (found.tokens for found in propositions), "sentences")
     return _not_empty(path, propositions)
 
@@ -185,7 +185,7 @@ def _guessed_layout(path: str | os.PathLike, rows: Sequence[Row]) -> Layout:
     for layout in LAYOUTS.values():
         if _fits(rows, layout):
             return layout
-    raise _error(
+    raise line_error(
         path,
         rows[0].line,
         f"the {len(rows[0].fields)} columns of the first sentence fit none of the layouts "
@@ -221,7 +221,7 @@ def _sentence_propositions(
     num_columns = width - (layout.roles - 1) - layout.num_after
     if num_columns != len(predicates):
         has_no_column = predicates[num_columns] if num_columns < len(predicates) else 0
-        raise _error(
+        raise line_error(
             path,
             rows[has_no_column].line,
             f"the sentence has {len(predicates)} predicates (column {layout.roleset}), but "
@@ -234,7 +234,7 @@ def _sentence_propositions(
             _check_utf_8(tags)
         except TagError as error:
             line = rows[error.position].line
-            raise _error(path, line, f"column {number}: {error}") from None
+            raise line_error(path, line, f"column {number}: {error}") from None
         roleset = rows[predicate].fields[layout.roleset - 1]
         # Few distinct tags are repeated often: interning saves memory.
         tags = [sys.intern(tag) for tag in tags]
@@ -248,13 +248,13 @@ def _checked_width(path: str | os.PathLike, rows: Sequence[Row], layout: Layout)
     for row in rows:
         found = len(row.fields)
         if found != width:
-            raise _error(
+            raise line_error(
                 path,
                 row.line,
                 f"{found} columns, but line {rows[0].line} has {width}: {_shown(row)}.",
             )
         if found < least:
-            raise _error(
+            raise line_error(
                 path,
                 row.line,
                 f"{found} columns, but the layout has at least {least}: {_shown(row)}.",
@@ -266,9 +266,9 @@ def _checked_tokens(path: str | os.PathLike, rows: Sequence[Row], layout: Layout
     tokens = [row.fields[layout.token - 1] for row in rows]
     for row, token in zip(rows, tokens, strict=True):
         if not token:
-            raise _error(path, row.line, f"no token in column {layout.token}: {_shown(row)}.")
+            raise line_error(path, row.line, f"no token in column {layout.token}: {_shown(row)}.")
     if set(tokens) == {_NO_WORD}:
-        raise _error(
+        raise line_error(
             path,
             rows[0].line,
             f"all tokens are {_NO_WORD}. Put in the words of the treebank first, with the scripts "
@@ -311,7 +311,3 @@ def _not_empty(path: str | os.PathLike, propositions: list[Proposition]) -> list
 
 def _shown(row: Row) -> str:
     return repr(" ".join(row.fields)[:80])
-
-
-def _error(path: str | os.PathLike, line: int, message: str) -> ValueError:
-    return ValueError(f"{os.fspath(path)}, line {line}: {message}")

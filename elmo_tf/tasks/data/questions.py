@@ -10,6 +10,7 @@ from absl import logging
 
 from elmo_tf.config_checks import is_int
 from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
+from elmo_tf.text.tokenizers import Token
 from elmo_tf.text.vocabulary import read_lines
 
 # A word character: a letter, a digit, `_`, or an accent that follows its letter.
@@ -30,14 +31,6 @@ _TOKEN = re.compile(
 )
 _KINDS = {str: "string", int: "integer", list: "list"}
 _MAX_SHOWN = 60  # characters of a value in an error message
-
-
-class Token(NamedTuple):
-    """A token, and the code points from `start` up to, excluding, `end` where it stands."""
-
-    text: str
-    start: int
-    end: int
 
 
 class Question(NamedTuple):

@@ -8,8 +8,10 @@ import pytest
 from elmo_tf.tasks.data.coreference import read_documents
 from elmo_tf.tasks.data.propositions import read_propositions
 from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
+from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.kinds import KINDS
 from elmo_tf.trainers.tasks.kinds.documents import DocumentBatches, part_of_document
+from elmo_tf.trainers.tasks.training import train_task
 from task_files import SQUAD, SRL
 
 SETTINGS = {
@@ -171,6 +173,31 @@ def test_long_examples_are_left_out_of_training(files, caplog):
 
         assert len(kind.for_training(examples, settings)) == 1
         assert f"{number} are left out" in caplog.text
+
+
+def test_files_with_the_same_question_are_refused(files):
+    file = str(files["squad"])
+    with pytest.raises(ValueError, match=r"Question .* is in several files of "):
+        KINDS["squad"].read([file, file], {}, None)
+
+
+def test_predictions_with_invalid_utf_8_are_read(files, tmp_path):
+    kind = KINDS["squad"]
+    questions = kind.read([str(files["squad"])], {}, None)
+    answers = ["caf\udce9"] * len(questions)
+    content = "\n".join(kind.lines(questions, answers))
+    (tmp_path / "answers.json").write_bytes(content.encode("utf-8", "surrogateescape"))
+    assert kind.read_predictions(tmp_path / "answers.json", questions) == answers
+
+
+def test_training_without_an_example_is_an_error(files, tmp_path):
+    file = str(files["srl"])
+    config = TaskConfig(
+        task="srl", train=file, dev=file, workdir=str(tmp_path / "run"), max_tokens=1
+    )
+    with pytest.raises(ValueError, match="No training example is left of 4"):
+        train_task(config)
+    assert not (tmp_path / "run").exists()
 
 
 def test_one_of_several_answers_is_drawn(files):

@@ -28,8 +28,8 @@ _OF_OTHER_SETTINGS = {
 class TaskKind(abc.ABC):
     """A kind of task.
 
-    An example is a named tuple, with its gold label or tags last. Examples of unlabelled files need
-    not have any.
+    An example is a named tuple, with its gold label or tags last unless `gold` is overridden.
+    Examples of unlabelled files need not have any.
 
     models: the classes of models by their names in `config.MODELS`.
     metric: the score that selects the best epoch; larger is better.

@@ -10,6 +10,7 @@ from elmo_tf.evaluation.coreference_scores import coreference_scores
 from elmo_tf.tasks import CoreferenceModel
 from elmo_tf.tasks.data.coreference import Document, coreference_column, read_documents
 from elmo_tf.text.batches import rounded_length
+from elmo_tf.text.sentences import encode
 from elmo_tf.trainers.tasks.examples import Batch, Batches, padded_strings
 from elmo_tf.trainers.tasks.kinds.base import TaskKind, first_line, sentences_of
 
@@ -99,7 +100,7 @@ class DocumentBatches(Batches):
         length = rounded_length(max(map(len, document.sentences)))
         speakers = document.speakers or [[]] * len(document.sentences)
         inputs["speakers"] = padded_strings(speakers, length)
-        inputs["genre"] = tf.constant([document.name.partition("/")[0]])
+        inputs["genre"] = tf.constant([encode(document.name.partition("/")[0])])
         return inputs
 
 

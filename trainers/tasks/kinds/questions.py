@@ -1,6 +1,7 @@
 """Question answering: the answer to a question is a part of a passage."""
 
 import json
+from collections import Counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +10,7 @@ from absl import logging
 from elmo_tf.evaluation.answer_scores import answer_scores
 from elmo_tf.tasks import BiDAF
 from elmo_tf.tasks.data.questions import Question, read_questions
+from elmo_tf.text.vocabulary import read_lines
 from elmo_tf.trainers.tasks.kinds.base import TaskKind
 
 
@@ -17,6 +19,13 @@ class QuestionAnswering(TaskKind):
 
     models: ClassVar = {"bidaf": BiDAF}
     metric = "f1"
+
+    def read(self, files, settings, known):
+        questions = super().read(files, settings, known)
+        (most, count), *_ = Counter(question.id for question in questions).most_common(1)
+        if count > 1:
+            raise ValueError(f"Question {most!r} is in several files of {', '.join(files)}.")
+        return questions
 
     def _read(self, path, settings, known):
         questions = read_questions(path)
@@ -68,7 +77,7 @@ class QuestionAnswering(TaskKind):
         yield json.dumps(answers, ensure_ascii=False)
 
     def read_predictions(self, path, examples):
-        answers: dict[str, Any] = json.loads(path.read_bytes())
+        answers: dict[str, Any] = json.loads("".join(read_lines(path)))
         return [answers[question.id] for question in examples]
 
 
