@@ -7,7 +7,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from elmo_tf.embedding.outputs.parquet_output import ParquetOutput, parquet_row, parquet_schema
+from elmo_tf.embedding.outputs.parquet_output import (
+    ROW_GROUP,
+    ParquetOutput,
+    parquet_row,
+    parquet_schema,
+)
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.pipelines.beam_names import (
     FileSystems,
@@ -19,13 +24,7 @@ from elmo_tf.pipelines.beam_names import (
 )
 from elmo_tf.pipelines.local_copies import is_remote, local_file, matching_paths
 from elmo_tf.pipelines.model_handler import EmbeddingHandler, KeyedEmbeddingHandler
-from elmo_tf.pipelines.shards import (
-    COUNTS,
-    ROW_GROUP,
-    check_shards,
-    count_into,
-    new_counts,
-)
+from elmo_tf.pipelines.shards import COUNTS, check_shards, count_into, new_counts
 from elmo_tf.progress import progress_over
 from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader
 from elmo_tf.text.sentences import encode

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from elmo_tf.embedding.outputs.parquet_output import ROW_GROUP
 from elmo_tf.extras import require_extra
 from elmo_tf.files import synchronise
 from elmo_tf.text.data_warnings import is_utf_8
@@ -18,9 +19,6 @@ from elmo_tf.text.sentence_files import Sentence
 
 pa = require_extra("pyarrow", "parquet", "A pipeline")
 pq = require_extra("pyarrow.parquet", "parquet", "A pipeline")
-
-# Bytes of vectors per row group, which readers load as a unit.
-ROW_GROUP = 2**24
 
 COUNTS = ("sentences", "tokens", "empty", "invalid")
 

@@ -16,7 +16,7 @@ from elmo_tf.text.sentences import encode
 
 # Bytes of vectors per shard, and per row group, which readers load as a unit.
 _SHARD = 2**28
-_ROW_GROUP = 2**24
+ROW_GROUP = 2**24
 
 
 def parquet_schema(dtype: str, with_sentences: bool, with_file: bool = False) -> Any:
@@ -97,7 +97,7 @@ class ParquetOutput(VectorOutput):
         row = parquet_row(number, sentence, vectors, self._options)
         self._rows.append(row)
         self._row_bytes += row["vectors"].nbytes
-        if self._row_bytes >= _ROW_GROUP:
+        if self._row_bytes >= ROW_GROUP:
             self._write_rows()
 
     def commit(self, position: dict[str, Any]) -> None:
