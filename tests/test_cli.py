@@ -87,6 +87,7 @@ def test_help_comes_within_a_second_and_begins_with_a_line_to_paste(arguments):
 def test_the_lines_to_paste_work_one_after_the_other(command, monkeypatch):
     """Those that end by themselves; the first makes its text itself."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").absolute()))
+    Path("raw.txt").write_text("The cat sat. It slept.\n")
     for name in ("train.conllu", "dev.conllu"):
         Path(name).write_text("1\tthe\tthe\tDET\n2\tcat\tcat\tNOUN\n")
     for name in ("semcor.data.xml", "semeval2007.data.xml"):

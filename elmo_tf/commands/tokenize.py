@@ -14,7 +14,7 @@ def add_command(add: Callable) -> None:
         "tokenize",
         _tokenize,
         "split raw text into sentences and tokens, as vocab and train read them",
-        "elmo-tf tokenize raw.txt --language de --output text.txt",
+        "elmo-tf tokenize raw.txt --language de --output german.txt",
     )
     add_files(parser)
     parser.add_argument(

@@ -1,5 +1,6 @@
 """`elmo-tf embed`: whatever happens to it, the vectors are there in the end."""
 
+import contextlib
 import json
 import os
 import random
@@ -237,7 +238,9 @@ def test_killed_ten_times_it_comes_to_the_same_end(model, suffix):
 
 def _wait_for_a_commit(folder, seconds):
     def state():
-        return sorted((path.name, path.stat().st_mtime_ns) for path in folder.glob("*commit*"))
+        with contextlib.suppress(FileNotFoundError):  # a temporary file that was renamed
+            return sorted((path.name, path.stat().st_mtime_ns) for path in folder.glob("*commit*"))
+        return None
 
     before, start = state(), time.monotonic()
     while state() == before and time.monotonic() - start < seconds:

@@ -129,7 +129,7 @@ def test_a_damaged_corpus_is_an_error(tmp_path, settings, text):
 
 
 @pytest.mark.slow
-def test_tiny_trains_2000_steps_within_half_a_minute(tmp_path):
+def test_tiny_trains_2000_steps_within_a_minute(tmp_path):
     """On two cores; import and saves included."""
     from pydoc_data.topics import topics
 
@@ -137,14 +137,8 @@ def test_tiny_trains_2000_steps_within_half_a_minute(tmp_path):
     Vocabulary.build([tmp_path / "text.txt"], min_count=2).save(tmp_path / "vocab.txt")
     arguments = "--corpus text.txt --vocab vocab.txt --workdir run --preset tiny"
     arguments += " --steps 2000 --batch-size 8 --unroll 10 --overwrite"
-    seconds = []
-    while len(seconds) < 3 and min(seconds, default=30) >= 30:  # other work may be in its way
-        start = time.monotonic()
-        subprocess.run(
-            [sys.executable, "-m", "elmo_tf.cli", "train", *arguments.split()],
-            check=True,
-            cwd=tmp_path,
-        )
-        seconds.append(time.monotonic() - start)
-    assert min(seconds) < 30
+    start = time.monotonic()
+    command = [sys.executable, "-m", "elmo_tf.cli", "train", *arguments.split()]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    assert time.monotonic() - start < 60
     assert len(read_log(tmp_path / "run")) == 2000
