@@ -5,21 +5,22 @@
 Everything else about the project is in `pyproject.toml`.
 """
 
-from setuptools import find_packages, setup
+from setuptools import find_namespace_packages, setup
 
 MAPPED = {"elmo_tf.trainers": "trainers", "elmo_tf.saved_models": "saved_models"}
 
-packages = find_packages(include=["elmo_tf", "elmo_tf.*"])
+# Folders of data count as packages too.
+packages = find_namespace_packages(include=["elmo_tf", "elmo_tf.*"])
 for package, folder in MAPPED.items():
-    packages += [package, *(f"{package}.{name}" for name in find_packages(folder))]
+    packages += [package, *(f"{package}.{name}" for name in find_namespace_packages(folder))]
 
 setup(
     packages=packages,
     package_dir={"elmo_tf": "elmo_tf", **MAPPED},
     package_data={
         "elmo_tf": ["py.typed"],
-        "elmo_tf.saved_models": ["small_en/*"],
-        "elmo_tf.saved_models.deploy": ["templates/*"],
-        "elmo_tf.saved_models.server": ["page/*"],
+        "elmo_tf.saved_models.small_en": ["*"],
+        "elmo_tf.saved_models.deploy.templates": ["*"],
+        "elmo_tf.saved_models.server.page": ["*"],
     },
 )

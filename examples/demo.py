@@ -104,7 +104,7 @@ def parse_arguments() -> argparse.Namespace:
         "--corpus", metavar="FILE", help="UTF-8 text, one sentence or paragraph per line"
     )
     parser.add_argument("--workdir", default="demo", metavar="DIR", help="output (default: demo)")
-    parser.add_argument("--steps", type=int, default=400, metavar="N", help="training steps (400)")
+    parser.add_argument("--steps", type=int, default=200, metavar="N", help="training steps (200)")
     parser.add_argument("--word", help="word to show the neighbors of")
     return parser.parse_args()
 
