@@ -35,7 +35,7 @@ $(VENV)/.installed: setup.py pyproject.toml $(PINS)
 		{ echo "elmo_tf needs Python 3.11 to 3.13. Specify one: make PYTHON=/path/to/python3.12 …" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint $(PINS)
+	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]' --constraint $(PINS)
 	@touch $@
 
 install: $(VENV)/.installed
