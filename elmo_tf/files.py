@@ -92,6 +92,9 @@ def locked_directory(path: str | os.PathLike, message: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise FileExistsError(message) from None
+        # A faster process may have removed or replaced the directory before this one locked it.
+        if not os.path.exists(path) or not os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            raise FileExistsError(message)
         yield
     finally:
         os.close(descriptor)

@@ -2,7 +2,6 @@
 
 import collections
 import contextlib
-import fcntl
 import functools
 import itertools
 import json
@@ -17,12 +16,18 @@ from absl import logging
 from elmo_tf import __version__
 from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, VectorOutput
-from elmo_tf.files import atomic_file, naming_full_disk, put_in_place, synchronise
+from elmo_tf.files import (
+    atomic_file,
+    locked_directory,
+    naming_full_disk,
+    put_in_place,
+    synchronise,
+)
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.corpus import check_regular_file
 from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
 
-_JOB_FILE, _LOCK_FILE = "job.json", "lock"
+_JOB_FILE = "job.json"
 # Added to the name of the output for the tokens of raw text.
 _TOKENS_SUFFIX = ".tokens.jsonl"
 
@@ -114,27 +119,18 @@ class FileJob:
     @contextlib.contextmanager
     def _locked_folder(self) -> Iterator[None]:
         """Creates and locks the folder, and empties it if its work cannot be resumed."""
-        self._folder.mkdir(exist_ok=True)
-        path = self._folder / _LOCK_FILE
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            # The system releases the lock when the process ends.
-            if not _try_lock(descriptor, path):
-                raise FileExistsError(
-                    f"Another process is writing {self._output} ({self._folder} is locked)."
-                )
+        message = f"Another process is writing {self._output} ({self._folder} is locked)."
+        with locked_directory(self._folder, message):
             self._format.refuse(self._output, self._overwrite)
             self._refuse_other_work()
             yield
-        finally:
-            os.close(descriptor)
 
     def _remove_folder(self) -> None:
         self._job_file.unlink(missing_ok=True)  # first, since without it the rest is ignored
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _refuse_other_work(self) -> None:
-        names = {child.name for child in self._folder.iterdir()} - {_LOCK_FILE}
+        names = {child.name for child in self._folder.iterdir()}
         if self._job_file.exists():
             found = json.loads(self._job_file.read_bytes())["settings"]
             others = [name for name, value in self._settings.items() if found.get(name) != value]
@@ -221,13 +217,3 @@ class FileJob:
                 output.commit({"sentences": number, "tokens": tokens, "groups": group})
                 if output.position:
                     yield
-
-
-def _try_lock(descriptor: int, path: Path) -> bool:
-    """Locks an open file, unless another process has locked or removed it."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    # A faster process may have finished and removed the file.
-    return path.exists() and os.path.samestat(os.fstat(descriptor), path.stat())

@@ -192,7 +192,7 @@ def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
 def test_two_at_once_do_not_disturb_each_other(embedder, text, tmp_path):
     folder = tmp_path / "vectors.hdf5.unfinished"
     folder.mkdir()
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
+    descriptor = os.open(folder, os.O_RDONLY)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
 
     with pytest.raises(FileExistsError, match=r"Another process is writing .*vectors\.hdf5"):

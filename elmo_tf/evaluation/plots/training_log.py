@@ -195,15 +195,3 @@ def smoothed(values: np.ndarray, window: int) -> np.ndarray:
     first, end = np.maximum(index - half, 0), np.minimum(index + half + 1, len(values))
     number = counts[end] - counts[first]
     return np.where(number > 0, (sums[end] - sums[first]) / np.maximum(number, 1), np.nan)
-
-
-def thinned(values: np.ndarray, limit: int) -> np.ndarray:
-    """Selects the extremes of equal parts of float (any,); returns at most `limit` indices."""
-    if len(values) <= limit:
-        return np.arange(len(values))
-    places = set()
-    for part in np.array_split(np.arange(len(values)), limit // 2):
-        finite = part[np.isfinite(values[part])]
-        if len(finite):
-            places |= {int(finite[values[finite].argmin()]), int(finite[values[finite].argmax()])}
-    return np.array(sorted(places), int)

@@ -7,7 +7,7 @@ import numpy as np
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.evaluation.plots import style
-from elmo_tf.evaluation.plots.training_log import DIRECTIONS, TrainingRun, smoothed, thinned
+from elmo_tf.evaluation.plots.training_log import DIRECTIONS, TrainingRun, smoothed
 from elmo_tf.evaluation.visible_text import shortened, visible
 from elmo_tf.extras import require_extra
 
@@ -23,7 +23,6 @@ AXES = {
 }
 _DASHED = (0, (4, 2))
 _DEFAULT_WINDOW = 0.01  # share of the steps
-_MAX_POINTS = 1000  # of a line
 _MAX_NAME = 40
 _WIDTH, _PANEL_HEIGHT, _LEGEND_HEIGHT = 8.0, 2.7, 0.25
 
@@ -115,10 +114,8 @@ def _draw_steps(
     """Draws the means, and faintly the values of each step if they differ."""
     places = run.places(run.steps, by)
     if not np.array_equal(means, values, equal_nan=True):
-        few = thinned(values, _MAX_POINTS)
-        axes.plot(places[few], values[few], color=line_style["color"], alpha=0.2, linewidth=0.6)
-    few = thinned(means, _MAX_POINTS)
-    axes.plot(places[few], means[few], markevery=max(1, len(few) // 8), **line_style)
+        axes.plot(places, values, color=line_style["color"], alpha=0.2, linewidth=0.6)
+    axes.plot(places, means, markevery=max(1, len(means) // 8), **line_style)
 
 
 def _perplexities(axes: "Axes", run: TrainingRun, by: str, line_style: Callable) -> None:

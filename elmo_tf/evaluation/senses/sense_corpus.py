@@ -48,8 +48,7 @@ class SenseCorpus:
     `str.split()`. Instances without gold keys are read as plain words and counted in a warning.
 
     Args:
-        path: `X.data.xml`.
-        gold: lines of id and sense keys. Defaults to `X.gold.key.txt` beside the text.
+        path: `X.data.xml`. `X.gold.key.txt` beside it has lines of id and sense keys.
 
     Yields:
         A `SenseSentence` for each sentence.
@@ -62,11 +61,11 @@ class SenseCorpus:
         OSError: a file cannot be read.
     """
 
-    def __init__(self, path: str | os.PathLike, gold: str | os.PathLike | None = None):
+    def __init__(self, path: str | os.PathLike):
         self.path = os.fspath(path)
         self.name = Path(path).name.removesuffix(_TEXT_SUFFIX)
         os.stat(path)  # report a missing text before its missing gold keys
-        self._gold_path = gold_path(path) if gold is None else gold
+        self._gold_path = gold_path(path)
         self._gold = read_keys(self._gold_path)
         self._warned = False
 

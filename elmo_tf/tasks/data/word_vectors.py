@@ -6,7 +6,7 @@ import itertools
 import os
 import re
 import zlib
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,9 +40,6 @@ class WordVectors:
         self.tokens = tuple(tokens)
         self.vectors = vectors
         self._rows = {token: row for row, token in enumerate(self.tokens)}
-
-    def __len__(self) -> int:
-        return len(self.tokens)
 
     def __contains__(self, token: object) -> bool:
         return token in self._rows
@@ -105,9 +102,7 @@ class WordVectors:
         return units
 
 
-def read_word_vectors(
-    path: str | os.PathLike, vocabulary: Container[str] | None = None
-) -> WordVectors:
+def read_word_vectors(path: str | os.PathLike) -> WordVectors:
     """Reads word vectors: lines of a token and its numbers, separated by single spaces.
 
     Files of word2vec and fastText begin with a header of two numbers, the number of tokens and the
@@ -116,7 +111,6 @@ def read_word_vectors(
 
     Args:
         path: UTF-8, or word2vec's binary format if the name ends in `.bin`; `.gz` is decompressed.
-        vocabulary: tokens to keep, such as a `Vocabulary` or a set. None keeps all.
 
     Raises:
         ValueError: the file is empty, holds another number of vectors than its header says, or has
@@ -130,8 +124,6 @@ def read_word_vectors(
     numbers, count, repeated = bytearray(), 0, []
     for place, token, values in progress_over(lines, expected, "reading vectors", "tokens"):
         count += 1
-        if vocabulary is not None and token not in vocabulary:
-            continue
         if token in rows:
             repeated.append((place, token))
             continue

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.evaluation.plots import TrainingRun, read_runs
-from elmo_tf.evaluation.plots.training_log import LOG_FILE, RECORD_FILE, smoothed, thinned
+from elmo_tf.evaluation.plots.training_log import LOG_FILE, RECORD_FILE, smoothed
 
 LINES = [
     {"step": 1, "loss": 4.5, "norm": 8.0, "forward": 5.0, "backward": 4.0},
@@ -186,14 +186,3 @@ def test_means_are_of_the_values_around_each():
     np.testing.assert_allclose(smoothed(values, 2), smoothed(values, 3))
     np.testing.assert_array_equal(smoothed(values, 1), values)
     np.testing.assert_allclose(smoothed(values, 99), [4.25] * 5)
-
-
-def test_thinning_keeps_the_extremes_of_each_stretch():
-    values = np.array([5.0, 1.0, 3.0, 9.0, 7.0, 8.0, 2.0, np.nan, 6.0])
-    assert thinned(values, 4).tolist() == [1, 3, 5, 6]
-    assert thinned(values, 9).tolist() == list(range(9))
-    spike = np.zeros(100_000)
-    spike[77_777] = 1
-    places = thinned(spike, 1000)
-    assert 77_777 in places
-    assert len(places) <= 1000

@@ -127,16 +127,6 @@ def test_the_axis_of_perplexities_has_numbers_on_it(tmp_path, perplexities):
     assert any(low <= tick <= high for tick in axes.get_yticks())
 
 
-def test_a_log_of_many_steps_is_drawn_by_few_points():
-    steps = np.arange(1, 200_001)
-    losses = np.random.default_rng(0).normal(size=len(steps))
-    many = TrainingRun("run", steps, {"loss": losses})
-    each, means = draw_training([many]).axes[0].lines
-    assert len(each.get_xdata()) <= 1000
-    assert len(means.get_xdata()) <= 1000
-    assert each.get_ydata().min() == losses.min()
-
-
 @pytest.mark.parametrize("num_steps", [1, 300])
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_pictures_of_one_and_of_four_runs_are_written(tmp_path, num_steps, suffix):

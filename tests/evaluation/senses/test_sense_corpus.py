@@ -52,16 +52,6 @@ def test_a_corpus_can_be_read_again(corpus):
     assert list(read) == list(read)
 
 
-def test_gold_keys_may_stand_elsewhere(corpus, tmp_path):
-    path = corpus([[word("cat", "cat", "cat%1")]])
-    other = tmp_path / "other.txt"
-    other.write_text("s0.w0 cat%2\n", "utf-8")
-
-    (sentence,) = SenseCorpus(path, other)
-
-    assert sentence.occurrences[0].senses == ("cat%2",)
-
-
 def test_words_are_read_whole_where_the_file_is_cut_into_pieces(corpus):
     # Each sentence takes about 100 bytes: the file is read in several pieces.
     sentences = [["größer", word(f"cat{n}", "cat", "cat%1")] for n in range(3000)]
