@@ -53,7 +53,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	rm -rf build $(VENV)/lint
-	$(BIN)/python -m pip install --quiet --no-deps --target $(VENV)/lint .
+	$(BIN)/python -m pip install --quiet --no-deps --no-compile --no-build-isolation --target $(VENV)/lint .
 	rm -rf build
 	cd $(VENV)/lint && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml --no-cache
 

@@ -296,7 +296,9 @@ def test_query_prints_what_a_server_answers(command, trained, exported):
     np.testing.assert_allclose(answer["default"], wanted, atol=1e-5)
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "end", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.more)]
+)
 def test_serve_tells_its_ports_and_ends_with_status_0(exported, end):
     # Whoever runs these tests in the background of a shell has made them deaf to SIGINT.
     code = (
@@ -374,7 +376,6 @@ def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments
         (("export", "no", "models"), "There is no checkpoint no."),
         (("embed", "no", "text.txt", "out.hdf5"), "There is no checkpoint no."),
         (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
-        (("query", "localhost:1", "a"), "UNAVAILABLE"),
         (("server-files", "no"), "There is no exported model in no"),
     ],
 )

@@ -12,6 +12,8 @@ from elmo_tf import BiLM, Embedder, load_bilm
 from elmo_tf.embedding.outputs.vector_output import mean_over_tokens
 from elmo_tf.evaluation import differences
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 LINES = ["The cat sat .", "A dog saw the cat !", "the dog sat .", "", "dogs", "a b c d e f g h i j"]
 
 

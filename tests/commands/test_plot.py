@@ -107,6 +107,7 @@ def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, argu
     assert "usage: elmo-tf plot" in err
 
 
+@pytest.mark.more
 def test_the_mixes_of_task_models_are_drawn(
     command, checkpoint_directory, tmp_path, eager_functions
 ):

@@ -11,6 +11,8 @@ from elmo_tf import Embedder
 from elmo_tf.text.tokenizers import Token
 from vector_files import read_vectors
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 TEXTS = ["The cat sat.  It left!", "", "Dogs (two) bark."]
 TOKENS = [["The", "cat", "sat", "."], ["It", "left", "!"], ["Dogs", "(", "two", ")", "bark", "."]]
 

@@ -6,6 +6,8 @@ from elmo_tf.embedding import token_table
 from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.models.token_rows import NUM_SPECIAL_ROWS
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 SENTENCES = [[b"the", b"cat"], [], ["서울".encode(), b"the", b"\xff"], [b"cat", b"x" * 60, b"on"]]
 NUM_TOKENS = 6
 

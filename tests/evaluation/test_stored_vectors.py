@@ -15,6 +15,8 @@ from elmo_tf.evaluation.stored_vectors import open_vectors
 from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
 from sense_files import word, write_corpus, write_inventory
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat ."]
 
 

@@ -14,6 +14,8 @@ from sklearn.utils import estimator_checks
 from elmo_tf import Embedder
 from elmo_tf.integrations.sklearn import ElmoVectorizer
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 TEXTS = ["the cat sat", "a dog barked at the cat", "", "dogs"]
 
 # Those of scikit-learn's checks that apply to a transformer of texts; older versions lack some.
@@ -41,7 +43,7 @@ def vectorizer(checkpoint_directory):
 
 
 @pytest.fixture(scope="module")
-def fitted(vectorizer):
+def fitted(vectorizer, eager_module):
     return clone(vectorizer).fit(TEXTS)
 
 
@@ -97,6 +99,7 @@ def test_a_clone_is_not_fitted(fitted):
         clone(fitted).transform(TEXTS)
 
 
+@pytest.mark.more
 def test_a_pipeline_is_cross_validated_in_two_processes(vectorizer):
     texts = [f"{word} {number}" for number in range(12) for word in ("cat", "dog")]
     labels = [text.startswith("cat") for text in texts]

@@ -1,5 +1,7 @@
 """What a biLM may be given, and what it refuses."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -112,14 +114,18 @@ def test_nothing_is_a_batch_too(bilm, inputs, shape):
     assert not outputs["layers"].numpy().any()
 
 
+@functools.cache
+def spelling_bilm_and_graph(filters):
+    bilm = spelling_bilm(filters)
+    signature = [tf.TensorSpec((None, None, None), tf.int32)]
+    return bilm, tf.function(bilm, input_signature=signature, autograph=False)
+
+
 @pytest.mark.parametrize("num_chars", range(5, MAX_CHARS + 1))
 @pytest.mark.parametrize("filters", [((1, 2), (2, 4), (3, 7)), ((2, 3), (11, 5))], ids=str)
 def test_narrow_rows_of_char_ids_mean_the_same(num_chars, filters):
-    bilm = spelling_bilm(filters)
+    bilm, in_graph = spelling_bilm_and_graph(filters)
     tokens = [["the", "a"], ["cat", ""]]
-    in_graph = tf.function(
-        bilm, input_signature=[tf.TensorSpec((None, None, None), tf.int32)], autograph=False
-    )
 
     ids = char_ids(tokens, num_chars)
 

@@ -247,7 +247,10 @@ class Subclassed(keras.Model):
         return self.lstm(self.elmo(inputs, training=training))
 
 
-@pytest.mark.parametrize(("kind", "trainable"), [("functional", False), ("subclassed", True)])
+@pytest.mark.parametrize(
+    ("kind", "trainable"),
+    [pytest.param("functional", False, marks=pytest.mark.more), ("subclassed", True)],
+)
 def test_keras_exports_models_over_sentences(bilm, tmp_path, kind, trainable):
     model, signature = Subclassed(Elmo(bilm, trainable_bilm=trainable)), None
     if kind == "functional":

@@ -223,6 +223,7 @@ for name in DECAY:
 """
 
 
+@pytest.mark.more
 def test_two_replicas_with_gradients_of_both_step_as_one():
     result = subprocess.run(
         [sys.executable, "-c", TWO_REPLICAS], capture_output=True, text=True, timeout=300

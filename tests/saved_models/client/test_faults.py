@@ -67,7 +67,9 @@ def test_a_rest_server_that_was_unavailable_twice_is_asked_a_third_time(http_ser
     assert answer.calls == 3
 
 
-@pytest.mark.parametrize(("retries", "calls"), [(0, 1), (1, 2), (4, 5)])
+@pytest.mark.parametrize(
+    ("retries", "calls"), [(0, 1), (1, 2), pytest.param(4, 5, marks=pytest.mark.more)]
+)
 def test_retries_come_to_an_end(grpc_server, http_server, lengths, retries, calls):
     method = failing(grpc.StatusCode.UNAVAILABLE, 99, lengths)
     with Client(f"127.0.0.1:{grpc_server(method)}", retries=retries) as client:

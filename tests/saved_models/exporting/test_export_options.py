@@ -114,8 +114,12 @@ def test_a_splitter_must_split(bilm, tmp_path):
         export(bilm, tmp_path, tokenizer="regex")
 
 
-def test_an_operation_of_tensorflow_text_is_named_and_known_where_it_is_needed(exported):
+def test_an_operation_of_tensorflow_text_is_named(exported):
     assert needed_operations(exported) == ["RegexSplitWithOffsets"]
+
+
+@pytest.mark.more
+def test_an_operation_of_tensorflow_text_is_known_in_a_new_process(exported):
     code = "import sys; from elmo_tf.saved_models import load; load(sys.argv[1]); print('loaded')"
     fresh = [sys.executable, "-c", code, exported]
     output = subprocess.run(fresh, capture_output=True, text=True, timeout=120, check=False)
@@ -147,6 +151,7 @@ def test_shape_vocabulary_and_card_lie_beside_it(exported, bilm):
     assert "| initial LSTM state | zeros |" in card
 
 
+@pytest.mark.more
 def test_bfloat16_and_a_warm_start_are_exported(tmp_path, fresh_bilm):
     bilm = fresh_bilm()
     bilm.warm_start(SENTENCES)

@@ -60,6 +60,11 @@ def test_tags_are_predicted_in_columns_and_follow_their_scheme(ner, tmp_path):
 
 
 @pytest.mark.usefixtures("eager_functions")
+def test_a_model_with_a_bilm_refuses_vectors(ner, files):
+    with pytest.raises(ValueError, match="only for models that were trained on vectors"):
+        evaluate_task(ner[0], [files["ner"]], vectors="old.hdf5")
+
+
 def test_text_and_columns_are_told_apart(ner, tmp_path):
     (tmp_path / "in.txt").write_text(NER.replace("lives O", "lives B-LOC"))
     out = tmp_path / "out.conll"

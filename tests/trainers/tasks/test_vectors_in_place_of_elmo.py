@@ -93,11 +93,6 @@ def test_the_path_of_the_vectors_is_absolute(monkeypatch, tmp_path):
         assert config.vectors == str(tmp_path / "old.hdf5")
 
 
-def test_a_model_with_a_bilm_refuses_vectors(ner, files, trained):
-    with pytest.raises(ValueError, match="only for models that were trained on vectors"):
-        evaluate_task(ner[0], [files["ner"]], vectors=trained[0].vectors)
-
-
 def test_such_a_model_cannot_be_exported(trained, tmp_path):
     model, _ = load_model(trained[0].workdir)
 
