@@ -8,6 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import elmo_tf
 from elmo_tf import Embedder, load_bilm, save_bilm
@@ -108,15 +109,26 @@ def test_files_of_a_newer_torch_and_a_zip_of_a_checkpoint_are_read(tmp_path):
     )
 
 
+@pytest.mark.more
 def test_an_exported_model_reads_strings(case, tmp_path):
     bilm = load_bilm(case[0])
 
-    path = export(bilm, tmp_path)  # compares the outputs of all signatures
+    export(bilm, tmp_path)  # compares the outputs of all signatures
 
     assets = {file.name for file in (tmp_path / "1" / "assets").iterdir()}
     assert "char.dic" in assets
     assert ("word.dic" in assets) == (bilm.lexicon.words is not None)
-    assert path
+
+
+@pytest.mark.parametrize("case", ["words"], indirect=True)
+def test_an_exported_model_has_its_dictionaries(case, tmp_path):
+    bilm = load_bilm(case[0])
+    path = export(bilm, tmp_path, check=False)
+    ask = tf.saved_model.load(path).signatures["tokens"]
+    tokens = tf.ragged.constant(SENTENCES).to_tensor("")
+    found = ask(tokens=tokens, sequence_len=tf.constant([len(s) for s in SENTENCES]))
+    expected = bilm(SENTENCES)["layers"][:, 1]
+    np.testing.assert_allclose(found["lstm_outputs1"], expected, atol=1e-5)
 
 
 def test_a_saved_and_a_pickled_model_know_the_same_words(case, tmp_path):

@@ -14,6 +14,8 @@ import tensorflow as tf
 from elmo_tf import BiLM, BiLMConfig, Elmo, Vocabulary, char_ids
 from elmo_tf.checkpoints.save import save_bilm
 from elmo_tf.saved_models import Client, PunctuationSplitter, export, load, serve
+from elmo_tf.saved_models.exporting.signatures import Exported
+from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.operations import needed_operations
 from reference import scalar_mix as reference
 
@@ -24,19 +26,26 @@ TOKENS = [["Don", "'", "t", "stop", ",", "서울", "!"], [], ["a", "b", "€", "
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory, bilm):
-    """An Elmo of two mixes, with a signature for raw text and characters of any number."""
+def several(bilm):
+    """An Elmo of two mixes."""
     elmo = Elmo(bilm, num_mixes=2, l2=0.3)
     elmo.build()
     for mix, (weights, scaling) in zip(elmo.mixes, MIXES, strict=True):
         mix.layer_weights.assign(weights)
         mix.scaling.assign(scaling)
+    return elmo
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory, several):
+    """It with a signature for raw text and characters of any number."""
     return export(
-        elmo,
+        several,
         tmp_path_factory.mktemp("several"),
         free_characters=True,
         tokenizer=PunctuationSplitter(),
         vocabulary=Vocabulary.build(SENTENCES),
+        check=False,
     )
 
 
@@ -67,6 +76,12 @@ def test_the_other_signatures_give_the_first_mix_and_the_others_by_number(loaded
 
     np.testing.assert_allclose(outputs["elmo"], mixes[0], atol=1e-5)
     np.testing.assert_allclose(outputs["elmo_1"], mixes[1], atol=1e-5)
+
+
+@pytest.mark.more
+def test_the_written_model_equals_the_live_one(exported, several):
+    module = Exported(several, free_characters=True, tokenizer=PunctuationSplitter())
+    verify(exported, module)
 
 
 def test_every_mix_is_trained_and_penalised(loaded):

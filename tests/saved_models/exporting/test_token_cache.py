@@ -5,7 +5,9 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models import export
+from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.token_cache import TokenCache
+from elmo_tf.saved_models.exporting.verify import verify
 
 # Known and new tokens, an empty sentence, and more tokens than the cache has room for.
 REQUESTS = (
@@ -19,7 +21,7 @@ REQUESTS = (
 
 @pytest.fixture(scope="module")
 def exported(bilm, tmp_path_factory):
-    return export(bilm, tmp_path_factory.mktemp("exported"), cache_tokens=6)
+    return export(bilm, tmp_path_factory.mktemp("exported"), cache_tokens=6, check=False)
 
 
 def ask_in_python(path):
@@ -50,6 +52,11 @@ def test_answers_equal_those_of_the_bilm(exported, bilm, loaded):
         np.testing.assert_allclose(found["lstm_outputs2"], layers[:, 2], atol=1e-5)
 
 
+@pytest.mark.more
+def test_the_written_model_equals_the_live_one(exported, bilm):
+    verify(exported, Exported(bilm, cache_tokens=6))  # its gradients too
+
+
 def test_known_tokens_are_not_encoded_again_and_the_capacity_holds(bilm, monkeypatch):
     encoded = []
     encode = bilm.encode_rows
@@ -73,10 +80,5 @@ def test_a_call_sees_changed_weights(exported, bilm):
     strings = tf.constant(["the cat"])
     loaded.signatures["serving_default"](strings)
 
-    with tf.GradientTape() as tape:
-        total = tf.reduce_sum(loaded(strings)["word_emb"])
-    gradients = tape.gradient(total, loaded.trainable_variables)
-
-    assert sum(gradient is not None for gradient in gradients) >= 5
     loaded.trainable_variables[0].assign_add(tf.ones_like(loaded.trainable_variables[0]))
     assert abs(loaded(strings)["word_emb"] - bilm(["the cat"])["layers"][0, 0, :, :6]).numpy().any()
