@@ -144,8 +144,8 @@ def test_the_command_scores_tags_and_exports(ner, files, tmp_path, command, unve
 
 @pytest.mark.usefixtures("eager_functions")
 def test_results_do_not_depend_on_what_was_kept_before(run, tmp_path):
-    kept = run("ner", tmp_path / "kept", epochs=2)
-    fresh = run("ner", tmp_path / "fresh", epochs=2, cache_gb=0)
+    kept = run("ner", tmp_path / "kept", epochs=1)
+    fresh = run("ner", tmp_path / "fresh", epochs=1, cache_gb=0)
 
     assert losses(kept) == losses(fresh)
 
@@ -219,7 +219,7 @@ def test_the_better_epoch_is_that_of_the_score(score, loss, best_score, best_los
 )
 @pytest.mark.usefixtures("eager_functions")
 def test_every_task_is_trained_judged_and_answered(task, settings, run, files, tmp_path):
-    record = run(task, tmp_path / "run", epochs=2, **settings)
+    record = run(task, tmp_path / "run", epochs=1, **settings)
 
     scores = evaluate_task(tmp_path / "run", [files[task]])
     assert scores == record["best"]["dev"]

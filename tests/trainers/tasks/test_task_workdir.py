@@ -34,9 +34,9 @@ def losses(record):
 
 
 def test_a_run_goes_on_exactly_where_it_ended(run, tmp_path):
-    settings = {"dropout": 0.3, "elmo_dropout": 0.3}
+    settings = {"dropout": 0.3, "elmo_dropout": 0.3, "epochs": 2}
     whole = run("ner", tmp_path / "whole", **settings)
-    run("ner", tmp_path / "parts", epochs=1, **settings)
+    run("ner", tmp_path / "parts", **{**settings, "epochs": 1})
 
     resumed = run("ner", tmp_path / "parts", resume=True, **settings)
 

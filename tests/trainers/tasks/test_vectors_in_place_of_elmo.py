@@ -49,7 +49,13 @@ def trained(files, tmp_path_factory):
         files["ner"],
         folder / "ner",
         vectors=f"old={file}",
-        **{**settings, "elmo_dropout": 0.0, "learning_rate": 0.1, "patience": 8, "cache": folder / "cache"},
+        **{
+            **settings,
+            "elmo_dropout": 0.0,
+            "learning_rate": 0.1,
+            "patience": 8,
+            "cache": folder / "cache",
+        },
     )
     return config, train_task(config)
 
