@@ -377,6 +377,7 @@ def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments
         (("embed", "no", "text.txt", "out.hdf5"), "There is no checkpoint no."),
         (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
         (("server-files", "no"), "There is no exported model in no"),
+        pytest.param(("query", "localhost:1", "a"), "UNAVAILABLE", marks=pytest.mark.more),
     ],
 )
 def test_what_fails_ends_with_status_1_and_one_line(command, arguments, message):

@@ -80,17 +80,22 @@ def coreference_column(
 
     Args:
         entities: the mentions of each entity, see `Document`. The number of an entity is its
-            position. Its mentions must not cross, which brackets cannot express.
+            position.
         sentences: the tokens of each sentence of the document.
 
     Returns:
         For each sentence, the brackets of each token; `-` for none.
+
+    Raises:
+        ValueError: a mention is not in the document, or two mentions of an entity cross, such as
+            (0, 2) and (1, 3), which brackets cannot express.
     """
     num_tokens = sum(map(len, sentences))
     closing: list[list[tuple[int, str]]] = [[] for _ in range(num_tokens)]
     opening: list[list[tuple[int, str]]] = [[] for _ in range(num_tokens)]
     for number, entity in enumerate(entities):
         mentions = sorted(set(map(tuple, entity)), key=lambda mention: (mention[0], -mention[1]))
+        _check_mentions(mentions, num_tokens)
         for first, last in mentions:
             if first == last:
                 opening[first].append((-last, f"({number})"))
@@ -213,6 +218,25 @@ def _shown(rows: Sequence[Row], open_brackets: Mapping[str, Sequence[int]]) -> s
     )
     shown = [f"`({entity}` (line {rows[position].line})" for position, entity in brackets]
     return ", ".join(shown[:_MAX_SHOWN]) or "none"
+
+
+def _check_mentions(mentions: Sequence[Mention], num_tokens: int) -> None:
+    """Checks the mentions of an entity, which are sorted by first token, longer ones first."""
+    around: list[Mention] = []
+    for first, last in mentions:
+        if not 0 <= first <= last < num_tokens:
+            raise ValueError(
+                f"The mention ({first}, {last}) is not in the document of {num_tokens} tokens. It "
+                "must be (first, last) token, both inclusive."
+            )
+        while around and around[-1][1] <= first:
+            around.pop()
+        if around and around[-1][1] < last:
+            raise ValueError(
+                f"The mentions {around[-1]} and {(first, last)} of an entity cross, which brackets "
+                "cannot express."
+            )
+        around.append((first, last))
 
 
 def _not_ended(path: str | os.PathLike, line: int, document: _Rows) -> ValueError:

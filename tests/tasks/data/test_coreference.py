@@ -208,6 +208,18 @@ def test_mentions_of_different_entities_may_cross(file):
     assert read_documents(file(columns(*cells)))[0].entities == entities
 
 
+def test_entities_that_brackets_cannot_express_are_refused():
+    sentences = [["a", "b"], ["c", "d"]]
+
+    with pytest.raises(ValueError, match=r"mentions \(0, 2\) and \(1, 3\) of an entity cross"):
+        coreference_column([[(1, 3), (0, 2)]], sentences)
+    with pytest.raises(ValueError, match=r"\(3, 4\) is not in the document of 4 tokens"):
+        coreference_column([[(0, 0)], [(3, 4)]], sentences)
+    for mention in ((-1, 0), (2, 1)):
+        with pytest.raises(ValueError, match="is not in the document of 4 tokens"):
+            coreference_column([[mention]], sentences)
+
+
 @pytest.mark.parametrize(
     ("part", "documents", "tokens", "sentences", "mentions", "entities", "shapes"),
     [
