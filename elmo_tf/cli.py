@@ -4,6 +4,7 @@ TensorFlow is imported when a subcommand runs, not by this module, so that `--he
 """
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -13,54 +14,14 @@ from absl import app, flags
 from absl.flags import argparse_flags
 
 import elmo_tf
-from elmo_tf.commands import (
-    compare,
-    convert,
-    diff,
-    distill,
-    embed,
-    evaluate,
-    export,
-    export_projector,
-    neighbors,
-    plot,
-    probe,
-    query,
-    score,
-    senses,
-    serve,
-    server_files,
-    substitutes,
-    task,
-    tokenize,
-    train,
-    vocab,
-)
 from elmo_tf.logs import import_tensorflow, plain_logs
 
-# In the order of the help.
+# Modules of `elmo_tf.commands`, in the order of the help.
 _SUBCOMMANDS = (
-    tokenize,
-    vocab,
-    train,
-    evaluate,
-    score,
-    substitutes,
-    probe,
-    senses,
-    neighbors,
-    compare,
-    convert,
-    export,
-    serve,
-    server_files,
-    query,
-    embed,
-    distill,
-    diff,
-    task,
-    plot,
-    export_projector,
+    *("tokenize", "vocab", "train", "evaluate", "score", "substitutes"),
+    *("probe", "senses", "neighbors", "compare"),
+    *("convert", "export", "serve", "server_files", "query"),
+    *("embed", "distill", "diff", "task", "plot", "export_projector"),
 )
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
@@ -153,8 +114,8 @@ def build_parser() -> argparse_flags.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"elmo_tf {elmo_tf.__version__}")
     parser.set_defaults(command=None)
     add = _adder(parser, "SUBCOMMAND", required=False)
-    for module in _SUBCOMMANDS:
-        module.add_command(add)
+    for name in _SUBCOMMANDS:
+        importlib.import_module(f"elmo_tf.commands.{name}").add_command(add)
     return parser
 
 

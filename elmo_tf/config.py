@@ -9,10 +9,12 @@ from typing import Any
 
 from elmo_tf.config_checks import (
     check_bool,
+    check_choice,
     check_int,
     check_keys,
     check_required,
     is_int,
+    is_number,
     is_pair,
 )
 
@@ -105,11 +107,7 @@ class CharCNNConfig:
         object.__setattr__(self, "filters", tuple(map(tuple, filters)))
         check_int(self.embedding_dim, "char_cnn.embedding.dim", least=1)
         check_int(self.num_highway, "char_cnn.n_highway", least=0)
-        if self.activation not in ACTIVATIONS:
-            raise ValueError(
-                f"`char_cnn.activation` must be one of {', '.join(ACTIVATIONS)}. "
-                f"Received: {self.activation!r}"
-            )
+        check_choice(self.activation, "char_cnn.activation", ACTIVATIONS)
         check_int(
             self.max_chars,
             "char_cnn.max_characters_per_token",
@@ -169,8 +167,7 @@ class LSTMConfig:
             value = getattr(self, name)
             if value is None:
                 continue
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or not 0 < value < math.inf:
+            if not is_number(value) or not 0 < value < math.inf:
                 raise ValueError(
                     f"`lstm.{name}` must be a positive, finite number or null. Received: {value!r}"
                 )
@@ -251,8 +248,7 @@ class BiLMConfig:
         Raises:
             ValueError: unknown preset.
         """
-        if name not in PRESETS:
-            raise ValueError(f"`preset` must be one of {', '.join(PRESETS)}. Received: {name!r}")
+        check_choice(name, "preset", PRESETS)
         return PRESETS[name]
 
     @classmethod

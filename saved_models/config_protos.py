@@ -4,7 +4,6 @@ The package tensorflow-serving-api lacks the messages for batching and monitorin
 here, with TF Serving's names and types.
 """
 
-import itertools
 import os
 from pathlib import Path
 
@@ -80,9 +79,6 @@ MonitoringConfig = message_factory.GetMessageClass(
     _POOL.FindMessageTypeByName(f"{_PACKAGE}.MonitoringConfig")
 )
 
-_NUMBERS = [name for name, kind, *_ in _MESSAGES["BatchingParameters"] if kind == _INT64_VALUE]
-DEFAULT_MAX_BATCH_SIZE = 1000  # TF Serving's default
-
 
 def read_models_config(path: str | os.PathLike) -> ModelServerConfig:
     """Reads `models.config`: the models, versions and labels of a server.
@@ -100,20 +96,9 @@ def read_batching_parameters(path: str | os.PathLike) -> Message:
         A `BatchingParameters`. `HasField` is false for omitted fields; numbers have a `.value`.
 
     Raises:
-        ValueError: the file cannot be parsed; the message names file and line. Or TF Serving would
-            reject it: a size or count is below 1, the timeout is negative, or the allowed sizes do
-            not increase up to the largest batch.
+        ValueError: the file cannot be parsed; the message names file and line.
     """
-    parameters = _read(path, BatchingParameters())
-    for name in _NUMBERS:
-        lowest = 0 if name == "batch_timeout_micros" else 1
-        value = getattr(parameters, name).value
-        if parameters.HasField(name) and value < lowest:
-            raise ValueError(
-                f"{os.fspath(path)}: `{name}` must be at least {lowest}, but is {value}."
-            )
-    _check_allowed_sizes(path, parameters)
-    return parameters
+    return _read(path, BatchingParameters())
 
 
 def read_monitoring_config(path: str | os.PathLike) -> Message:
@@ -146,24 +131,3 @@ def _read(path: str | os.PathLike, message: Message) -> Message:
         raise ValueError(
             f"{os.fspath(path)}{line}: cannot parse a {message.DESCRIPTOR.full_name}: {reason}"
         ) from None
-
-
-def _check_allowed_sizes(path: str | os.PathLike, parameters: Message) -> None:
-    allowed = list(parameters.allowed_batch_sizes)
-    if not allowed:
-        return
-    if allowed[0] < 1 or any(size >= larger for size, larger in itertools.pairwise(allowed)):
-        raise ValueError(
-            f"{os.fspath(path)}: `allowed_batch_sizes` must increase from at least 1, but are "
-            f"{allowed}."
-        )
-    largest = DEFAULT_MAX_BATCH_SIZE
-    if parameters.HasField("max_batch_size"):
-        largest = parameters.max_batch_size.value
-    if parameters.enable_large_batch_splitting.value and parameters.max_execution_batch_size.value:
-        largest = parameters.max_execution_batch_size.value
-    if allowed[-1] != largest:
-        raise ValueError(
-            f"{os.fspath(path)}: the last of `allowed_batch_sizes` must be the size of the "
-            f"largest batch, {largest}, but is {allowed[-1]}."
-        )

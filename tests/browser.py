@@ -1,6 +1,5 @@
 """Drives a headless Chromium through its DevTools protocol, over a pair of pipes."""
 
-import base64
 import contextlib
 import json
 import os
@@ -99,15 +98,6 @@ class Browser:
         box = self.evaluate(f"({element}).getBoundingClientRect().toJSON()")
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, **parameters)
-
-    def screenshot(self, path, width, height, dark=False):
-        """Writes a PNG of the page's upper left part."""
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self.call("Emulation.setEmulatedMedia", features=[scheme])
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.call("Emulation.setDeviceMetricsOverride", **size)
-        picture = self.call("Page.captureScreenshot", format="png")["data"]
-        path.write_bytes(base64.b64decode(picture))
 
 
 @contextlib.contextmanager

@@ -49,14 +49,9 @@ def lose_packets(percent):
         _run(*nft, f"add rule inet loss in iifname cable numgen random mod 100 < {percent} drop")
 
 
-def cut_cable():
-    """Breaks the connection."""
-    _run("ip", "-netns", _NAMES[0], "link", "set", "cable", "down")
-
-
-def mend_cable():
-    """Restores the connection."""
-    _run("ip", "-netns", _NAMES[0], "link", "set", "cable", "up")
+def set_cable(state):
+    """Breaks the connection ("down"), or restores it ("up")."""
+    _run("ip", "-netns", _NAMES[0], "link", "set", "cable", state)
 
 
 def start_workers(settings, workdir, **changes):

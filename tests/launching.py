@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 _CODE = """
 import json, os, sys
@@ -52,6 +53,23 @@ def start_workers(settings, workdir, count=2, **changes):
         )
         for index in range(count)
     ]
+
+
+def wait_for_steps(workdir, count, *workers):
+    """Waits until the log has that many lines."""
+    deadline = time.monotonic() + 120
+    log = workdir / "log.jsonl"
+    while not log.exists() or log.read_text().count("\n") < count:
+        for worker in workers:
+            assert worker.poll() is None, worker.stderr.read()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def finish(*workers):
+    for worker in workers:
+        _, errors = worker.communicate(timeout=300)
+        assert worker.returncode == 0, errors
 
 
 def _free_ports(count):

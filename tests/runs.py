@@ -4,12 +4,12 @@ import json
 import shutil
 from types import SimpleNamespace
 
-import h5py
 import numpy as np
 import pytest
 
 from elmo_tf.trainers import PretrainConfig, pretrain
 from elmo_tf.trainers.training_logger import TrainingLogger
+from reference.checkpoint import read_hdf5
 
 
 def read_log(workdir):
@@ -47,17 +47,8 @@ def run_of(settings, workdir, killed=None):
 
 
 def weights(workdir):
-    arrays = {}
-    for name in ("weights.hdf5", "softmax.hdf5"):
-        with h5py.File(workdir / name) as file:
-            file.visititems(
-                lambda path, item, name=name: (
-                    arrays.update({(name, path): item[()]})
-                    if isinstance(item, h5py.Dataset)
-                    else None
-                )
-            )
-    return arrays
+    files = (workdir / name for name in ("weights.hdf5", "softmax.hdf5"))
+    return {name: array for file in files for name, array in read_hdf5(file).items()}
 
 
 def assert_same_run(workdir, run):
@@ -65,4 +56,4 @@ def assert_same_run(workdir, run):
     expected, got = weights(run.workdir), weights(workdir)
     assert set(got) == set(expected)
     for name, array in expected.items():
-        np.testing.assert_array_equal(got[name], array, err_msg=str(name))
+        np.testing.assert_array_equal(got[name], array, err_msg=name)

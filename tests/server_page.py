@@ -27,6 +27,17 @@ def assert_nothing_went_wrong(tab, port):
     tab.events.clear()
 
 
+def models_config(directory, folders):
+    """Writes a server's configuration of the models in `folders`, by name."""
+    models = [
+        f'config {{ name: "{name}" base_path: "{folder}" model_platform: "tensorflow" }}'
+        for name, folder in folders.items()
+    ]
+    path = directory / "models.config"
+    path.write_text(f"model_config_list {{ {' '.join(models)} }}")
+    return path
+
+
 class Page:
     """What a person does with the page, and sees."""
 

@@ -105,3 +105,9 @@ FILES = {
     "coref": ("coref.conll", COREF),
 }
 SMALL = {"units": 6, "word_dim": 5, "learning_rate": 0.03, "dropout": 0.0, "batch_size": 2}
+
+
+def sentences(columns):
+    """The tokens of each sentence of columns."""
+    blocks = columns.strip().split("\n\n")
+    return [[line.split()[0] for line in block.splitlines()] for block in blocks]

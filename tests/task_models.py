@@ -4,7 +4,16 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf import Elmo
-from elmo_tf.tasks import BCN, ESIM, BiLSTMClassifier, CharacterEmbedding, CRFTagger, WordEmbedding
+from elmo_tf.tasks import (
+    BCN,
+    ESIM,
+    BiDAF,
+    BiLSTMClassifier,
+    CharacterEmbedding,
+    CRFTagger,
+    SRLTagger,
+    WordEmbedding,
+)
 
 WORDS = ("the", "cat", "sat", "on", "mat", "ein", "Zürich")
 # Of each kind of model: its class, and what makes it small.
@@ -13,6 +22,16 @@ KINDS = {
     "classifier": (BiLSTMClassifier, {"labels": ["bad", "good"], "units": 6}),
     "bcn": (BCN, {"labels": ["bad", "good"], "units": 6}),
     "esim": (ESIM, {"labels": ["no", "maybe", "yes"], "units": 6}),
+    "bidaf": (BiDAF, {"units": 5, "dropout": 0.0, "max_answer": 3}),
+    "srl": (
+        SRLTagger,
+        {
+            "labels": ["O", "B-A0", "I-A0", "B-V", "I-V"],
+            "units": 5,
+            "num_layers": 3,
+            "predicate_dim": 6,
+        },
+    ),
 }
 
 
@@ -35,19 +54,41 @@ def new_model(kind, bilm=None, placement="input", **kwargs):
     return model
 
 
+def with_random_weights(model, scale=0.5, seed=3):
+    """Draws every weight of the task, biases too; variances stay above 0."""
+    rng = np.random.default_rng(seed)
+    of_elmo = {id(weight) for weight in (model.elmo.weights if model.elmo else ())}
+    for weight in model.weights:
+        if id(weight) not in of_elmo and "seed_generator" not in weight.path:
+            drawn = rng.normal(scale=scale, size=weight.shape)
+            weight.assign(np.abs(drawn) if weight.path.endswith("variance") else drawn)
+    return model
+
+
+def reference_weights(model):
+    """The weights by the names that `reference` uses, in float64."""
+    return {
+        weight.path.partition("/")[2]: weight.numpy().astype(np.float64) for weight in model.weights
+    }
+
+
 def some_inputs(kind, sentences):
-    """What a model of a kind takes: of a pair, each sentence with the one before it."""
-    if kind != "esim":
-        return sentences
-    return sentences, [sentences[index - 1] for index in range(len(sentences))]
+    """What a model of a kind takes: a pair is a sentence and the one before it."""
+    if kind in ("esim", "bidaf"):
+        return sentences, [sentences[index - 1] for index in range(len(sentences))]
+    if kind == "srl":
+        return sentences, [len(sentence.split()) // 2 for sentence in sentences]
+    return sentences
 
 
 def real_outputs(kind, outputs, sentences):
     """The outputs of each sentence, without those of padding."""
-    if kind != "tagger":
-        return list(np.asarray(outputs))
-    lengths = [len(sentence.split()) for sentence in sentences]
-    return [row[:length] for row, length in zip(np.asarray(outputs), lengths, strict=True)]
+    rows = list(np.asarray(outputs))
+    if kind in ("tagger", "srl", "bidaf"):
+        axis = 1 if kind == "bidaf" else 0
+        lengths = [len(sentence.split()) for sentence in sentences]
+        return [row.take(range(n), axis) for row, n in zip(rows, lengths, strict=True)]
+    return rows
 
 
 def padded(sentences):

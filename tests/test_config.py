@@ -157,29 +157,14 @@ def test_widths_follow_from_the_filters():
     ("place", "value", "message"),
     [
         ("lstm.dim", 0, r"`lstm.dim` must be an integer of at least 1. Received: 0"),
-        ("lstm.dim", "8", r"`lstm.dim` must be an integer.*Received: '8'"),
         ("lstm.dim", True, r"`lstm.dim` must be an integer.*Received: True"),
         ("lstm.dim", ..., r"`lstm.dim` is missing"),
-        ("lstm.projection_dim", ..., r"`lstm.projection_dim` is missing"),
         ("lstm.projection_dim", 1025, r"must be at most `lstm.dim` \(1024\). Received: 1025"),
-        ("lstm.projection_dim", 0, r"`lstm.projection_dim` must be an integer of at least 1"),
         ("lstm.n_layers", 0, r"`lstm.n_layers` must be an integer of at least 1. Received: 0"),
-        (
-            "lstm.cell_clip",
-            0,
-            r"`lstm.cell_clip` must be .* number or null. Received: 0",
-        ),
-        (
-            "lstm.cell_clip",
-            float("inf"),
-            r"`lstm.cell_clip` must be a positive, finite number or null",
-        ),
+        ("lstm.cell_clip", 0, r"`lstm.cell_clip` must be .* number or null. Received: 0"),
+        ("lstm.cell_clip", float("inf"), r"`lstm.cell_clip` must be a positive, finite number"),
         ("lstm.proj_clip", "3", r"`lstm.proj_clip` must be a positive, finite number"),
-        (
-            "lstm.proj_clip",
-            float("nan"),
-            r"`lstm.proj_clip` must be a positive, finite number or null",
-        ),
+        ("lstm.proj_clip", float("nan"), r"`lstm.proj_clip` must be a positive, finite number"),
         ("lstm.use_skip_connections", 1, r"`lstm.use_skip_connections` must be true or false"),
         ("lstm.projection_dims", 3, r"Unknown key `projection_dims` in `lstm`.*`projection_dim`\?"),
         ("lstm.zzz", 3, r"Unknown key `zzz` in `lstm`. Allowed: cell_clip, dim,"),
@@ -188,19 +173,15 @@ def test_widths_follow_from_the_filters():
         ("char_cnn", None, r"`char_cnn` must be an object of names and values. Received: None"),
         ("char_cnn", ..., r"`n_tokens_vocab` is missing: without `char_cnn`"),
         ("char_cnn.filters", [], r"`char_cnn.filters` must be a list of pairs"),
-        ("char_cnn.filters", [[1, 2, 3]], r"`char_cnn.filters` must be a list of pairs"),
         ("char_cnn.filters", [[0, 2]], r"`char_cnn.filters` must be a list of pairs"),
         ("char_cnn.filters", ..., r"`char_cnn.filters` is missing"),
         ("char_cnn.embedding", 16, r"`char_cnn.embedding` must be an object"),
         ("char_cnn.embedding", {}, r"`char_cnn.embedding.dim` is missing"),
-        ("char_cnn.embedding.dim", 0, r"`char_cnn.embedding.dim` must be an integer of at least 1"),
         ("char_cnn.embedding.din", 4, r"Unknown key `din` in `char_cnn.embedding`. Did you mean"),
         ("char_cnn.n_highway", -1, r"`char_cnn.n_highway` must be an integer of at least 0"),
         ("char_cnn.activation", "selu", r"`char_cnn.activation` must be one of relu, tanh"),
         ("char_cnn.n_characters", 260, r"`char_cnn.n_characters` must be 261 or 262.*260"),
-        ("char_cnn.n_characters", 262.0, r"`char_cnn.n_characters` must be 261 or 262.*262\.0"),
         ("char_cnn.max_characters_per_token", 6, r"at least 7 \(it must fit two word boundaries"),
-        ("char_cnn.n_highways", 1, r"Unknown key `n_highways`.*Did you mean `n_highway`\?"),
         ("n_tokens_vocab", 0, r"`n_tokens_vocab` must be an integer of at least 1"),
         ("bidirectional", 1, r"`bidirectional` must be true or false. Received: 1"),
         ("share_embedding_softmax", None, r"`share_embedding_softmax` must be true or false"),
@@ -233,11 +214,6 @@ def test_a_list_is_no_options(tmp_path):
 
     with pytest.raises(ValueError, match=r"`options` must be an object.*Received: \[1\]"):
         BiLMConfig.from_options(path)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"none\.json"):
-        BiLMConfig.from_options(tmp_path / "none.json")
 
 
 def test_an_unknown_preset_names_the_known_ones():

@@ -4,6 +4,9 @@ import sys
 CODE = """
 import os
 
+from elmo_tf.logs import import_tensorflow
+
+import_tensorflow()  # the fast way
 import tensorflow as tf
 from elmo_tf import threads
 

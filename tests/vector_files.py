@@ -33,6 +33,19 @@ def _parquet(path):
     }
 
 
+def read_shards(folder):
+    """The rows of a pipeline's shards by the name of their text file and their line."""
+    rows = pq.read_table(folder).to_pylist()
+    found = {(Path(row["file"]).name, row["line"]): row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def vectors_of(row, dtype=np.float32):
+    """The array of a row of a shard."""
+    return np.array(row["vectors"], dtype).reshape(row["shape"])
+
+
 def _npz(path):
     with np.load(path) as archive:
         return {int(name): archive[name] for name in archive}

@@ -1,14 +1,13 @@
 """Saves the state of a run in `workdir/state`, and restores it exactly.
 
-A save is a directory: `weights` (with the step) and `optimizer`, written by the chief; the position
-in the text and the LSTM states of each worker; and `COMPLETE`, written last. A directory without
-`COMPLETE` is ignored.
+A save is a directory: `weights` (with the step and the usual gradient norm) and `optimizer`,
+written by the chief; the position in the text and the LSTM states of each worker; and `COMPLETE`,
+written last. A directory without `COMPLETE` is ignored.
 """
 
 import contextlib
 import json
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -53,7 +52,9 @@ class RunState:
         slots = {variable.path: variable.value for variable in train_step.optimizer.variables}
         # Two files, because TensorFlow copies everything that it writes into one file at a time.
         self._shared = {
-            "weights": tf.train.Checkpoint(weights=weights, step=train_step.step),
+            "weights": tf.train.Checkpoint(
+                weights=weights, step=train_step.step, usual_norm=train_step.usual_norm
+            ),
             "optimizer": tf.train.Checkpoint(optimizer=slots),
         }
         self._windows = tf.train.Checkpoint(windows=windows)
@@ -192,10 +193,7 @@ def last_save(workdir: Path) -> Path | None:
 def _complete_saves(folder: Path) -> list[tuple[Path, dict[str, int]]]:
     """Complete saves in order of their steps, with the content of `COMPLETE`."""
     found = []
-    for path in sorted(folder.glob("step-*")) if folder.is_dir() else ():
-        # Ignore names that this version does not write.
-        if not re.fullmatch(r"step-\d{8,}", path.name):
-            continue
+    for path in folder.glob("step-*"):
         with contextlib.suppress(FileNotFoundError, ValueError):
             found.append((path, json.loads((path / _COMPLETE).read_text())))
     return sorted(found, key=lambda save: save[1]["step"])

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from absl import logging
 
-from elmo_tf.checkpoints.load import has_softmax, load_bilm, load_language_model, local_checkpoint
+from elmo_tf.checkpoints.load import has_softmax, load_bilm, load_language_model
+from elmo_tf.checkpoints.locations import local_checkpoint
 from elmo_tf.checkpoints.named_models import MODEL_NAMES
 from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_path
 from elmo_tf.config import BiLMConfig

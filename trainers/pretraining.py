@@ -14,7 +14,8 @@ from typing import Any
 import keras
 from absl import logging
 
-from elmo_tf.checkpoints.load import OPTIONS_FILE, load_config, load_lexicon
+from elmo_tf.checkpoints.load import load_config, load_lexicon
+from elmo_tf.checkpoints.locations import OPTIONS_FILE
 from elmo_tf.checkpoints.save import save_language_model, write_json
 from elmo_tf.config import BiLMConfig
 from elmo_tf.evaluation.perplexity import Perplexity
@@ -174,16 +175,7 @@ def _pretrain(
     # Train.
     eval_every = config.eval_every or math.ceil(num_steps / 10)
     save_seconds = math.inf if config.save_minutes is None else 60 * config.save_minutes
-    logger = TrainingLogger(
-        workdir,
-        schedule,
-        num_steps,
-        done,
-        tokens_per_step,
-        cluster.is_chief,
-        config.tensorboard,
-        config.histograms_every,
-    )
+    logger = TrainingLogger(config, schedule, num_steps, done, cluster.is_chief)
     with StopRequest() as stop, logger:
         if done in (0, num_steps) or done % eval_every == 0:
             results.evaluate(done, logger, stop)  # unless it was evaluated before the resume
@@ -198,8 +190,16 @@ def _pretrain(
             outputs = train_step(window["inputs"], window["targets"], request)
             losses = {name: float(value) for name, value in outputs.items()}
             request = int(losses.pop("signal"))  # the largest of all workers
+            is_skipped = losses.pop("skipped")
             logger.step(step, losses, train_step)
             _check_finite(step, losses)
+            if is_skipped:
+                logging.warning(
+                    "Step %d: the gradient is ignored, because its norm, %.0f, is more than 10 "
+                    "times the usual norm. If this happens often, lower the learning rate.",
+                    step,
+                    losses["norm"],
+                )
             record.update(step=step, loss=losses["loss"])
             if step == num_steps or step % eval_every == 0:
                 results.evaluate(step, logger, stop)

@@ -5,9 +5,6 @@ from typing import Any
 import keras
 from keras import ops
 
-from elmo_tf.config_checks import check_choice
-from elmo_tf.trainers.config import SCHEDULES
-
 _FINAL_FRACTION = 0.1  # of the highest rate, at the end of the cosine
 
 
@@ -24,11 +21,7 @@ def learning_rate_schedule(
         warmup_steps: int >= 0. Steps during which the rate rises linearly, limited to half of all
             steps; at least 1 for "inverse_sqrt".
         total_steps: int >= 1. All steps, including the warm-up.
-
-    Raises:
-        ValueError: the name is unknown, or "inverse_sqrt" has no warm-up.
     """
-    check_choice(name, "schedule", SCHEDULES)
     if name == "inverse_sqrt":
         return InverseSqrtWithWarmup(learning_rate, min(warmup_steps, max(total_steps // 2, 1)))
     warmup_steps = min(warmup_steps, total_steps // 2)
@@ -64,8 +57,6 @@ class InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
 
     def __init__(self, learning_rate: float, warmup_steps: int):
         super().__init__()
-        if warmup_steps < 1:
-            raise ValueError(f"`warmup_steps` must be at least 1. Received: {warmup_steps}")
         self.learning_rate = learning_rate
         self.warmup_steps = warmup_steps
 

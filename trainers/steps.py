@@ -1,6 +1,7 @@
 """One step of training: window → losses → gradients → new weights and carried state."""
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,9 @@ from elmo_tf.trainers.optimizers import clip_by_global_norm
 
 # Folded into the seed of a step, so that dropout and sampling draw different numbers.
 _DROPOUT, _NEGATIVES = range(2)
+# A gradient whose norm exceeds the usual norm by this factor is replaced by zero.
+_OUTLIER = 10
+_NORM_SMOOTHING = 0.01  # weight of a new step in the usual norm
 
 
 class TrainStep:
@@ -22,6 +26,9 @@ class TrainStep:
     softmax. As in the original, the gradient is that of the loss times the number of tokens of a
     row; it is summed over all replicas and then clipped by its global norm. Gradients do not cross
     windows (truncated backpropagation through time).
+
+    Unlike in the original, a gradient whose norm is more than 10 times the usual norm (a moving
+    average) is replaced by zero: exploding gradients can ruin a run, even if they are clipped.
 
     Create it, and its model, within the scope of the cluster's strategy.
 
@@ -64,6 +71,12 @@ class TrainStep:
             name="step",
             aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
         )
+        self.usual_norm = tf.Variable(
+            0.0,
+            trainable=False,
+            name="usual_norm",
+            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+        )
         rows = num_rows // self.cluster.num_replicas
         self.states = tf.nest.map_structure(_replica_variable, model.bilm.zero_states(rows))
         self.trainable = model.trainable_weights
@@ -81,8 +94,8 @@ class TrainStep:
 
         Returns:
             Scalars: "loss", "forward" and "backward" (mean negative log-likelihoods, sampled),
-            "norm" (global gradient norm before clipping), and "signal" (the largest of all
-            processes).
+            "norm" (global gradient norm before clipping), "skipped" (1 if the gradient was
+            replaced by zero, otherwise 0), and "signal" (the largest of all processes).
         """
         shard = self.cluster.shard
         results = self._run(shard(inputs), shard(targets), tf.constant(signal))
@@ -101,11 +114,21 @@ class TrainStep:
             seed = _fold_in(seed, replica)
         gradients, losses = self._gradients(inputs, targets, seed)
         gradients, losses, signal = self._reduced(gradients, losses, signal)
-        gradients, norm = clip_by_global_norm(gradients, self.clip_norm)
+        max_norm = tf.where(self.step == 0, math.inf, _OUTLIER * self.usual_norm)
+        gradients, norm = clip_by_global_norm(gradients, self.clip_norm, max_norm)
         self.optimizer.apply(gradients, self.trainable)
+        self._update_usual_norm(norm)
         self.step.assign_add(1)
         results = {"loss": tf.reduce_mean(losses), "norm": norm, "signal": signal}
+        results["skipped"] = tf.cast(norm > max_norm, tf.int32)
         return results | dict(zip(("forward", "backward"), tf.unstack(losses), strict=False))
+
+    def _update_usual_norm(self, norm: tf.Tensor) -> None:
+        """Updates the moving average; an outlier raises it by at most 1 %."""
+        usual = self.usual_norm
+        new = tf.where(norm < 2 * usual, norm, 2 * usual)
+        average = usual + _NORM_SMOOTHING * (new - usual)
+        usual.assign(tf.where(self.step == 0, norm, average))
 
     def _reduced(self, gradients: list, losses: tf.Tensor, signal: tf.Tensor) -> tuple:
         """Over all replicas: summed gradients, mean losses, and the largest signal."""

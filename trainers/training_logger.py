@@ -13,6 +13,7 @@ from absl import logging
 
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
+from elmo_tf.trainers.config import PretrainConfig
 from elmo_tf.trainers.steps import TrainStep
 
 LOG_FILE = "log.jsonl"
@@ -26,30 +27,24 @@ class TrainingLogger:
     """Logs each step; a context manager that closes its files. Only the chief writes.
 
     Args:
-        workdir: the work directory.
+        config: the settings of the run.
         schedule: the learning rate of each step.
         num_steps: int. Steps in total.
         first: int >= 0. Steps done before this start.
-        tokens_per_step: int >= 1.
-        is_chief: whether this process writes. Defaults to True.
-        tensorboard: whether to write for TensorBoard too. Defaults to False.
-        histograms_every: int >= 1 or None. Steps between two histograms of all weights for
-            TensorBoard. Defaults to None, no histograms.
+        is_chief: whether this process writes.
     """
 
     def __init__(
         self,
-        workdir: Path,
+        config: PretrainConfig,
         schedule: Callable[[int], Any],
         num_steps: int,
         first: int,
-        tokens_per_step: int,
-        is_chief: bool = True,
-        tensorboard: bool = False,
-        histograms_every: int | None = None,
+        is_chief: bool,
     ):
+        workdir = Path(config.workdir)
         self._num_steps = num_steps
-        self._tokens = tokens_per_step
+        self._tokens = config.batch_size * config.unroll
         self._schedule = schedule
         self._smooth: dict[str, float] = {}
         self._log: TextIO | None = None
@@ -58,8 +53,8 @@ class TrainingLogger:
             if is_chief:
                 log = open(workdir / LOG_FILE, "a", encoding="utf-8")  # noqa: SIM115 - kept below
                 self._log = files.enter_context(log)
-            if tensorboard and is_chief:
-                self._board = _Board(workdir / TENSORBOARD_FOLDER, histograms_every)
+            if config.tensorboard and is_chief:
+                self._board = _Board(workdir / TENSORBOARD_FOLDER, config.histograms_every)
                 files.callback(self._board.close)
             self._meter = progress(
                 num_steps * self._tokens,

@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any, NoReturn
 
-from elmo_tf.checkpoints.load import (
+from elmo_tf.checkpoints.locations import (
     EMBEDDINGS_FILE,
     OPTIONS_FILE,
     SOFTMAX_FILE,

@@ -1,27 +1,30 @@
 """Loading of checkpoints: biLM, softmax, vocabulary and language model."""
 
-import contextlib
 import dataclasses
-import hashlib
 import os
-import tempfile
-import zipfile
-from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from elmo_tf.checkpoints.downloads import cache_folder, cached_file, unpack
-from elmo_tf.checkpoints.hugging_face import hub_folder, is_hub_name
+from elmo_tf.checkpoints.locations import (
+    EMBEDDINGS_FILE,
+    SOFTMAX_FILE,
+    VOCABULARY_FILE,
+    Source,
+    in_all_formats,
+    local_checkpoint,
+    local_path,
+    locate,
+    one_of,
+    required_file,
+)
 from elmo_tf.checkpoints.manylangs import (
-    CONFIG_FILE,
     ENCODER_FILE,
-    is_manylangs,
     read_manylangs_config,
     read_manylangs_weights,
 )
-from elmo_tf.checkpoints.named_models import find_named_model, name_hint
+from elmo_tf.checkpoints.named_models import find_named_model
 from elmo_tf.checkpoints.names import softmax_rules, token_embedding_rules, weight_rules
 from elmo_tf.checkpoints.tf1 import (
     find_tf1_checkpoint,
@@ -29,28 +32,13 @@ from elmo_tf.checkpoints.tf1 import (
     load_tf1_softmax,
     tf1_config,
 )
-from elmo_tf.checkpoints.weight_files import (
-    FORMATS,
-    WEIGHT_PATTERNS,
-    read_weights,
-    softmax_variables,
-    variables_by_path,
-)
+from elmo_tf.checkpoints.weight_files import read_weights, softmax_variables, variables_by_path
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
-
-Source = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
-
-OPTIONS_FILE = "options.json"
-# Weight files; `.safetensors` in place of `.hdf5` in that format.
-WEIGHTS_FILE = "weights.hdf5"
-EMBEDDINGS_FILE = "token_embeddings.hdf5"
-SOFTMAX_FILE = "softmax.hdf5"
-VOCABULARY_FILE = "vocab.txt"
 
 
 def load_bilm(
@@ -97,20 +85,21 @@ def load_bilm(
 
     Source: the published checkpoints of Peters et al. 2018 and of Che et al. 2018.
     """
-    path = _local(path)
+    path = local_path(path)
     original = find_tf1_checkpoint(path)
     if original is not None:
         _refuse_token_embeddings(token_embeddings, original.prefix)
         return load_tf1_bilm(original, stateful, vocabulary, **kwargs)
-    with _locate(path) as (options_file, weights_file):
+    with locate(path) as (options_file, weights_file):
         if _is_manylangs_pair(weights_file):
             _refuse_token_embeddings(token_embeddings, path)
         config = _read_config(options_file, weights_file)
         if config.char_cnn is None or token_embeddings is not None:
-            folder = Path(options_file).parent
+            folder = options_file.parent
             reason = "a biLM without a character CNN needs it"
-            vocabulary = Vocabulary.load(vocabulary or _required(folder, VOCABULARY_FILE, reason))
-            token_embeddings = token_embeddings or _required(folder, EMBEDDINGS_FILE, reason)
+            vocabulary = vocabulary or required_file(folder, VOCABULARY_FILE, reason)
+            vocabulary = Vocabulary.load(vocabulary)
+            token_embeddings = token_embeddings or required_file(folder, EMBEDDINGS_FILE, reason)
             ignore = {rule.dataset for rule in weight_rules(config)}
             config = dataclasses.replace(config, char_cnn=None, num_tokens=len(vocabulary))
             kwargs["vocabulary"] = vocabulary
@@ -119,7 +108,7 @@ def load_bilm(
             raise ValueError("`vocabulary` requires `token_embeddings`.")
         else:
             ignore = set()
-        lexicon = load_lexicon(config, Path(options_file).parent)
+        lexicon = load_lexicon(config, options_file.parent)
         bilm = BiLM(config, lexicon=lexicon, stateful=stateful, **kwargs)
         variables = variables_by_path(bilm)
         if config.char_cnn is None:
@@ -127,7 +116,7 @@ def load_bilm(
             read_weights(token_embeddings, token_embedding_rules(), embedding)
             variables = {k: v for k, v in variables.items() if k not in embedding}
         if _is_manylangs_pair(weights_file):
-            read_manylangs_weights(Path(weights_file).parent, config, variables)
+            read_manylangs_weights(weights_file.parent, config, variables)
         else:
             read_weights(weights_file, weight_rules(config), variables, ignore)
     return bilm
@@ -142,22 +131,22 @@ def _refuse_token_embeddings(token_embeddings: Any, checkpoint: Any) -> None:
 
 def load_config(path: Source) -> BiLMConfig:
     """Loads the configuration of a checkpoint's biLM. Arguments and errors: see `load_bilm`."""
-    path = _local(path)
+    path = local_path(path)
     original = find_tf1_checkpoint(path)
     if original is not None:
         return tf1_config(original)
-    with _locate(path) as (options_file, weights_file):
+    with locate(path) as (options_file, weights_file):
         return _read_config(options_file, weights_file)
 
 
 def _read_config(options_file: Path, weights_file: Path) -> BiLMConfig:
     if _is_manylangs_pair(weights_file):
-        return read_manylangs_config(Path(options_file).parent)
+        return read_manylangs_config(options_file.parent)
     return BiLMConfig.from_options(options_file)
 
 
 def _is_manylangs_pair(weights_file: Path) -> bool:
-    return Path(weights_file).name == ENCODER_FILE
+    return weights_file.name == ENCODER_FILE
 
 
 def load_softmax(
@@ -178,11 +167,11 @@ def load_softmax(
         ValueError: the file is damaged, has the wrong shape, or differs from the shared table of
             `bilm`.
     """
-    directory = _local(directory)
+    directory = local_path(directory)
     original = find_tf1_checkpoint(directory)
     if original is not None:
         return load_tf1_softmax(original, vocabulary_size, bilm, **kwargs)
-    config = BiLMConfig.from_options(_one_of(Path(directory), ("*options.json",)))
+    config = BiLMConfig.from_options(one_of(Path(directory), ("*options.json",)))
     path = _softmax_file(directory)
     is_tied = bilm is not None and config.tie_softmax
     if is_tied:
@@ -234,7 +223,7 @@ def load_language_model(directory: str | os.PathLike) -> LanguageModel:
             _softmax_file(local)  # before the biLM, which takes long
         folder = Path(local) if original is None else original.folder
         reason = "the softmax needs the vocabulary that it was trained with"
-        vocabulary = Vocabulary.load(_required(folder, VOCABULARY_FILE, reason))
+        vocabulary = Vocabulary.load(required_file(folder, VOCABULARY_FILE, reason))
         bilm = load_bilm(local)
         return LanguageModel(bilm, load_softmax(local, len(vocabulary), bilm), vocabulary)
 
@@ -278,127 +267,4 @@ def load_lexicon(config: BiLMConfig, folder: str | os.PathLike) -> Lexicon | Non
 
 def _softmax_file(directory: str | os.PathLike) -> Path:
     reason = "probabilities of words require a checkpoint directory written by training"
-    return _required(Path(directory), SOFTMAX_FILE, reason)
-
-
-def in_all_formats(path: Path) -> list[Path]:
-    """A weight file's path in each of the formats; that of another file alone."""
-    if path.suffix != ".hdf5":
-        return [path]
-    return [path.with_suffix(f".{name}") for name in FORMATS]
-
-
-def _required(folder: Path, name: str, reason: str) -> Path:
-    found = [path for path in in_all_formats(folder / name) if path.is_file()]
-    if not found:
-        raise FileNotFoundError(f"There is no {name} in {folder}: {reason}.")
-    return _newest(found)
-
-
-@contextlib.contextmanager
-def local_checkpoint(path: Source) -> Iterator[Source]:
-    """Context manager that yields a local directory or pair of files: downloaded, or unpacked.
-
-    A TensorFlow 1 checkpoint is unchanged. Arguments and errors: see `load_bilm`.
-    """
-    path = _local(path)
-    if isinstance(path, tuple | list):
-        if len(path) != 2:
-            raise ValueError(f"A pair (options, weights) is required. Received: {path!r}")
-        yield tuple(_existing(_fetched(part)) for part in path)
-        return
-    if find_tf1_checkpoint(path) is not None:
-        yield path
-        return
-    named = find_named_model(path)
-    path = _existing(_fetched(path)) if named is None else named.fetch()
-    if path.is_dir():
-        yield path
-        return
-    if not zipfile.is_zipfile(path):
-        raise ValueError(
-            f"{path} is not a checkpoint: pass a directory or zip file with options.json and "
-            "weights.hdf5 or weights.safetensors, or of ELMoForManyLangs; or a pair (options, "
-            "weights)."
-        )
-    with tempfile.TemporaryDirectory() as folder:
-        unpack(path, folder)
-        # The files may be in a directory of the zip file.
-        known = (*Path(folder).rglob("*options.json"), *Path(folder).rglob(ENCODER_FILE))
-        homes = {file.parent for file in known if not _is_hidden(file)}
-        yield homes.pop() if len(homes) == 1 else Path(folder)
-
-
-@contextlib.contextmanager
-def _locate(path: Source) -> Iterator[tuple[Path, Path]]:
-    """Context manager that yields local paths of the options and the weights."""
-    with local_checkpoint(path) as local:
-        if isinstance(local, tuple | list):
-            yield tuple(local)
-        else:
-            is_unpacked = isinstance(path, str | os.PathLike) and zipfile.is_zipfile(path)
-            yield _files_of(local, shown=path if is_unpacked else None)
-
-
-def _local(path: Source) -> Source:
-    """`path`, or the local directory of a built-in model or of a name on the Hugging Face Hub."""
-    named = find_named_model(path)
-    if named is not None and named.is_built_in:
-        return named.fetch()
-    return hub_folder(path) if is_hub_name(path) else path
-
-
-def _fetched(path: str | os.PathLike) -> Path:
-    """The local path of a URL or path."""
-    text = os.fspath(path)
-    if text.startswith(("http://", "https://")):
-        # Different checkpoints often have equal file names: one cache directory per URL directory.
-        folder = hashlib.sha256(text.rpartition("/")[0].encode()).hexdigest()[:16]
-        return cached_file(text, cache_folder(folder))
-    return Path(path)
-
-
-def _existing(path: Path) -> Path:
-    if not path.exists():
-        raise FileNotFoundError(f"There is no checkpoint {path}.{name_hint(path)}")
-    return path
-
-
-def _newest(files: Iterable[Path]) -> Path:
-    """Of a file in several formats, the newest: an interrupted save may leave an older one."""
-    return max(files, key=lambda file: file.stat().st_mtime_ns)
-
-
-def _files_of(folder: Path, shown: Source | None = None) -> tuple[Path, Path]:
-    """The options and the weights."""
-    if is_manylangs(folder):
-        return folder / CONFIG_FILE, folder / ENCODER_FILE
-    options = _one_of(folder, ("*options.json",), shown)
-    by_format = [[name for name in WEIGHT_PATTERNS if name.endswith(end)] for end in FORMATS]
-    found = [patterns for patterns in by_format if _matches(folder, patterns)]
-    if not found:
-        return options, _one_of(folder, WEIGHT_PATTERNS, shown)
-    return options, _newest(_one_of(folder, patterns, shown) for patterns in found)
-
-
-def _matches(folder: Path, patterns: Iterable[str]) -> list[Path]:
-    found = (file for pattern in patterns for file in folder.glob(pattern))
-    return sorted(file for file in found if not _is_hidden(file))
-
-
-def _one_of(folder: Path, patterns: Sequence[str], shown: Source | None = None) -> Path:
-    found = _matches(folder, patterns)
-    if len(found) == 1:
-        return found[0]
-    wanted = " or ".join(patterns)
-    if not found:
-        raise FileNotFoundError(f"There is no {wanted} in {shown or folder}.")
-    raise ValueError(
-        f"{shown or folder} must contain one {wanted}, not {len(found)}: "
-        f"{', '.join(file.name for file in found)}. Pass the pair (options, weights)."
-    )
-
-
-def _is_hidden(path: Path) -> bool:
-    """Whether a file is hidden: macOS adds `._options.json` to `options.json`."""
-    return path.name.startswith(".")
+    return required_file(Path(directory), SOFTMAX_FILE, reason)

@@ -9,7 +9,7 @@ import h5py
 import keras
 
 from elmo_tf.checkpoints.hugging_face import CARD_FILE, write_card
-from elmo_tf.checkpoints.load import (
+from elmo_tf.checkpoints.locations import (
     EMBEDDINGS_FILE,
     OPTIONS_FILE,
     SOFTMAX_FILE,

@@ -18,6 +18,7 @@ from elmo_tf.commands.reports import (
     markdown_table,
     percent,
     report,
+    short_names,
 )
 
 
@@ -80,7 +81,7 @@ def _compare(arguments: Any) -> None:
     if arguments.senses_train:
         measures["senses"] = _senses_measure(arguments)
     found = compare(
-        dict(zip(_names(arguments.models), arguments.models, strict=True)),
+        dict(zip(short_names(arguments.models), arguments.models, strict=True)),
         text_files(arguments.text) if arguments.text else (),
         measures,
         arguments.precision,
@@ -99,15 +100,6 @@ def _refuse_wrong_calls(arguments: Any) -> None:
     senses = arguments.senses_train, arguments.senses_test, arguments.inventory
     if any(senses) and not all(senses):
         arguments.refuse_call("--senses-train, --senses-test and --inventory go together")
-
-
-def _names(paths: Sequence[str]) -> list[str]:
-    """Short distinct names for distinct paths: as few of their last parts as possible."""
-    parts = [os.path.abspath(path).split(os.sep) for path in paths]
-    length = 1
-    while len({tuple(part[-length:]) for part in parts}) < len(parts):
-        length += 1
-    return ["/".join(part[-length:]) for part in parts]
 
 
 def _probe_measure(arguments: Any) -> Callable:

@@ -60,7 +60,8 @@ def add_command(add: Callable) -> None:
 
 
 def _convert(arguments: Any) -> None:
-    from elmo_tf.checkpoints.load import SOFTMAX_FILE, in_all_formats, load_bilm, local_checkpoint
+    from elmo_tf.checkpoints.load import load_bilm
+    from elmo_tf.checkpoints.locations import SOFTMAX_FILE, in_all_formats, local_checkpoint
     from elmo_tf.checkpoints.save import BILM_FILES, save_bilm
     from elmo_tf.files import atomic_directory
     from elmo_tf.text.corpus import read_sentences, text_files
@@ -82,12 +83,8 @@ def _convert(arguments: Any) -> None:
 
 def _convert_softmax(source: Any, bilm: Any, target: Path, arguments: Any) -> None:
     """Writes the softmax and vocabulary of a checkpoint that has them."""
-    from elmo_tf.checkpoints.load import (
-        VOCABULARY_FILE,
-        has_softmax,
-        load_softmax,
-        load_vocabulary,
-    )
+    from elmo_tf.checkpoints.load import has_softmax, load_softmax, load_vocabulary
+    from elmo_tf.checkpoints.locations import VOCABULARY_FILE
     from elmo_tf.checkpoints.save import save_softmax
     from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint, load_tf1_softmax
 

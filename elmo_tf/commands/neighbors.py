@@ -117,7 +117,6 @@ def _add_query(group: Any) -> None:
 
 
 def _neighbors(arguments: Any) -> None:
-
     folder = Path(arguments.index)
     exists = folder.is_dir() and any(folder.iterdir())
     if not exists and not (arguments.model and arguments.corpus):

@@ -7,8 +7,10 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+from elmo_tf.settings import Setting
 
 STDIN = "-"  # in place of a text file
 # A literal: the modules that know the models are slow to import.
@@ -185,21 +187,6 @@ def json_text(content: Any, indent: int | None = None) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
-def _number(kind: Callable, allowed: str, is_allowed: Callable) -> Callable[[str], Any]:
-    """Returns a parser of numbers in a range, for argparse."""
-
-    def parse(text: str) -> Any:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = None
-        if value is None or not is_allowed(value):
-            raise argparse.ArgumentTypeError(f"must be {allowed}, not {text!r}")
-        return value
-
-    return parse
-
-
 def at_least_1(default: int | None = None) -> dict[str, Any]:
     """The arguments of `add_argument` for an integer >= 1."""
     return {"type": positive, "default": default, "metavar": "N"}
@@ -210,9 +197,8 @@ def at_least_0(default: int | None = None) -> dict[str, Any]:
     return {"type": natural, "default": default, "metavar": "N"}
 
 
-_INFINITY = float("inf")
-natural = _number(int, "an integer of at least 0", lambda value: value >= 0)
-positive = _number(int, "an integer of at least 1", lambda value: value >= 1)
-positive_float = _number(float, "a number above 0", lambda value: 0 < value < _INFINITY)
-not_negative = _number(float, "a number of at least 0", lambda value: 0 <= value < _INFINITY)
-rate = _number(float, "a number from 0 to below 1", lambda value: 0 <= value < 1)
+natural = Setting("", int, least=0).parse
+positive = Setting("", int, least=1).parse
+positive_float = Setting("", float, above=0).parse
+not_negative = Setting("", float, least=0).parse
+rate = Setting("", float, least=0, below=1).parse

@@ -1,7 +1,6 @@
 """The subcommand `plot`: logs and sentences ─► pictures."""
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from elmo_tf.commands.options import (
@@ -11,6 +10,7 @@ from elmo_tf.commands.options import (
     add_precision,
     at_least_1,
 )
+from elmo_tf.commands.reports import short_names
 
 
 def add_command(add: Callable) -> None:
@@ -118,7 +118,7 @@ def _plot_weights(arguments: Any) -> None:
     if arguments.json is not None:
         refuse_file(arguments.json, arguments.overwrite)
     mixes = []
-    for workdir, name in zip(arguments.workdirs, _names(arguments.workdirs), strict=True):
+    for workdir, name in zip(arguments.workdirs, short_names(arguments.workdirs), strict=True):
         model, _ = load_model(workdir)
         if model.elmo is None:
             raise ValueError(f"{workdir} holds a model without ELMo, which has no mixing weights.")
@@ -129,13 +129,6 @@ def _plot_weights(arguments: Any) -> None:
     if arguments.json is not None:
         rows = [{**mix._asdict(), "shares": mix.shares.tolist()} for mix in mixes]
         write_json(arguments.json, {"mixes": rows})
-
-
-def _names(folders: Sequence[str]) -> list[str]:
-    """The last parts of some paths, or the full paths if the last parts are not distinct."""
-    full = [os.path.normpath(folder) for folder in folders]
-    last = [os.path.basename(folder) for folder in full]
-    return last if len(set(last)) == len(last) else full
 
 
 def _add_sample_efficiency(add: Callable) -> None:

@@ -1,6 +1,7 @@
 """Results of an analysis ─► JSON or Markdown tables."""
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -60,6 +61,16 @@ def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str | None]])
 def percent(share: float | None) -> str | None:
     """A share in [0, 1] as percent with one decimal. None stays None."""
     return None if share is None else f"{100 * share:.1f}"
+
+
+def short_names(paths: Sequence[str]) -> list[str]:
+    """As few of the last parts of each path as tell the paths apart."""
+    parts = [os.path.abspath(path).split(os.sep) for path in paths]
+    for length in range(1, max(map(len, parts)) + 1):
+        names = ["/".join(part[-length:]) for part in parts]
+        if len(set(names)) == len(names):
+            break
+    return names
 
 
 def _format(arguments: Any) -> str:

@@ -1,5 +1,6 @@
 """BiLM ─► static word vectors: one per word, in files of word2vec's formats."""
 
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -35,15 +36,9 @@ def mean_vectors(
     rows = {word: row for row, word in enumerate(words)}
     sums = np.zeros((len(words), embedder.dim))  # float64: words may occur millions of times
     counts = np.zeros(len(words), np.int64)
-    pending: list[Sequence[str]] = []
-
-    def noted() -> Iterator[Sequence[str]]:
-        for tokens in sentences:
-            pending.append(tokens)
-            yield tokens
-
-    for vectors in embedder.embed(noted()):
-        for token, vector in zip(pending.pop(0), vectors, strict=True):
+    sentences, embedded = itertools.tee(sentences)
+    for tokens, vectors in zip(sentences, embedder.embed(embedded), strict=True):
+        for token, vector in zip(tokens, vectors, strict=True):
             row = rows.get(token)
             if row is not None:
                 sums[row] += vector

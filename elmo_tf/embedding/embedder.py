@@ -2,6 +2,7 @@
 
 import collections
 import concurrent.futures
+import functools
 import os
 import sys
 import threading
@@ -19,7 +20,7 @@ from elmo_tf.embedding.long_sentences import WindowReader
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tokens
 from elmo_tf.embedding.sentences import Sentence, refuse_tables, token_bytes
 from elmo_tf.embedding.sources import bilm_and_mix, bilm_of_state, layer_state, mix_of_state
-from elmo_tf.embedding.texts import EmbeddedText, TokenizedTexts
+from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.digests import model_digest
@@ -213,9 +214,9 @@ class Embedder:
         refuse_tables(texts)
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
-        tokenized = TokenizedTexts(texts, self.tokenizer)
         first_group = int(isinstance(texts, list | tuple))
-        return tokenized.with_vectors(self._embed(tokenized, first_group))
+        embed = functools.partial(self._embed, first_group=first_group)
+        return embedded_texts(texts, self.tokenizer, embed)
 
     def _embed(self, sentences: Iterable[Sentence], first_group: int) -> Iterator[np.ndarray]:
         for arrays in self.embed_groups(sentences, first_group):

@@ -1,6 +1,5 @@
 """A file of sentences ─► a file of their vectors, by a job that can be interrupted and resumed."""
 
-import collections
 import contextlib
 import functools
 import itertools
@@ -198,17 +197,12 @@ class FileJob:
             logging.info(
                 "Resuming after %s of %s sentences.", f"{number:,}", f"{count.sentences:,}"
             )
-        pending: collections.deque[Sentence] = collections.deque()
-
-        def token_lists() -> Iterator[list[str]]:
-            for sentence in itertools.islice(self._read(), number, None):
-                pending.append(sentence)
-                yield sentence.tokens
-
+        sentences, embedded = itertools.tee(itertools.islice(self._read(), number, None))
+        token_lists = (sentence.tokens for sentence in embedded)
         with progress(count.tokens, "embedding", "tokens", initial=tokens) as meter:
-            for arrays in self._embedder.embed_groups(token_lists(), group):
+            for arrays in self._embedder.embed_groups(token_lists, group):
                 while arrays:
-                    sentence = pending.popleft()
+                    sentence = next(sentences)
                     output.write(number, sentence, arrays.popleft())
                     number += 1
                     tokens += len(sentence.tokens)

@@ -1,13 +1,14 @@
 """The layers of sentences ─► one float16 file per layer, of which any part can be read."""
 
 import contextlib
-import io
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 import numpy as np
+
+from elmo_tf.embedding.outputs.numpy_output import npy_header
 
 _DTYPE = np.dtype(np.float16)
 _LARGEST = float(np.finfo(_DTYPE).max)
@@ -48,7 +49,7 @@ def write_layers(folder: Path, arrays: Iterable[np.ndarray], shape: LayersShape)
         files = [
             closing.enter_context(open(path, "xb")) for path in _paths(folder, shape.num_layers)
         ]
-        header = _header(shape)
+        header = npy_header(shape[1:], _DTYPE)
         for file in files:
             file.write(header)
             file.truncate(len(header) + shape.num_bytes // shape.num_layers)
@@ -91,7 +92,7 @@ class LayerFiles:
             self._files = [
                 closing.enter_context(open(path, "rb")) for path in _paths(folder, num_layers)
             ]
-            self._start = len(_header(self.shape))
+            self._start = len(npy_header(self.shape[1:], _DTYPE))
             for file in self._files:
                 _check_file(file, self.shape)
             self._closing = closing.pop_all()
@@ -126,15 +127,8 @@ def _paths(folder: Path, num_layers: int) -> list[Path]:
     return [folder / f"layer_{number}.npy" for number in range(num_layers)]
 
 
-def _header(shape: LayersShape) -> bytes:
-    file = io.BytesIO()
-    content = {"descr": _DTYPE.str, "fortran_order": False, "shape": shape[1:]}
-    np.lib.format.write_array_header_1_0(file, content)
-    return file.getvalue()
-
-
 def _check_file(file: BinaryIO, shape: LayersShape) -> None:
-    header = _header(shape)
+    header = npy_header(shape[1:], _DTYPE)
     # Not parsed, because NumPy raises many kinds of errors for a damaged header.
     if file.read(len(header)) != header:
         raise ValueError(f"{file.name} is not an array of {_DTYPE} {shape[1:]}.")

@@ -42,8 +42,10 @@ def compare(
             too.
 
     Returns:
-        For each model: "size", see `model_size`; "perplexity", see `held_out_perplexity`, or None;
-        "tokens_per_second", one number per turn, or None; and the result of each measure.
+        For each model: "size", its numbers of parameters and layers (with layer 0), and the vector
+        width; "perplexity", the result of `perplexity` and the size of the vocabulary, or None
+        without a softmax; "tokens_per_second", one number per turn, or None; and the result of each
+        measure.
 
     Raises:
         FileNotFoundError, ValueError: a model or a file cannot be read.
@@ -62,8 +64,12 @@ def compare(
     for name, embedder in embedders.items():
         logging.info("Measuring %s.", name)
         results[name] = {
-            "size": model_size(embedder),
-            "perplexity": held_out_perplexity(models[name], files) if files else None,
+            "size": {
+                "parameters": embedder.bilm.count_params(),
+                "layers": embedder.num_layers,
+                "dim": embedder.dim,
+            },
+            "perplexity": _held_out_perplexity(models[name], files) if files else None,
             "tokens_per_second": speeds[name] or None,
             **{kind: measure(embedder) for kind, measure in (measures or {}).items()},
         }
@@ -77,20 +83,9 @@ def compare(
     return results
 
 
-def model_size(embedder: Embedder) -> dict[str, int]:
-    """Returns the numbers of parameters and layers (with layer 0), and the vector width."""
-    bilm = embedder.bilm
-    return {
-        "parameters": bilm.count_params(),
-        "layers": embedder.num_layers,
-        "dim": embedder.dim,
-    }
-
-
-def held_out_perplexity(
+def _held_out_perplexity(
     source: str | os.PathLike, files: Sequence[Path]
 ) -> dict[str, float | int] | None:
-    """Returns the result of `perplexity` and "vocabulary", its size; None without a softmax."""
     if not has_softmax(source):
         return None
     model = load_language_model(source)

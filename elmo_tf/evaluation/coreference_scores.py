@@ -51,16 +51,11 @@ def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) 
         "average", the mean of the three F1.
 
     Raises:
-        ValueError: the numbers of documents differ.
         MissingExtraError: SciPy is not installed.
 
     Source: Vilain et al. 1995, Bagga and Baldwin 1998, Luo 2005; Pradhan et al. 2014 (version 8.01
     of the reference scorer).
     """
-    if len(gold) != len(predicted):
-        raise ValueError(
-            f"There are {len(gold)} gold documents but {len(predicted)} predicted documents."
-        )
     documents = [
         _overlaps(_distinct(ours), _distinct(theirs))
         for ours, theirs in zip(gold, predicted, strict=True)

@@ -1,9 +1,9 @@
 """Perplexity of a language model on held-out text, by the full softmax."""
 
-import math
 import os
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 from absl import logging
 
@@ -19,7 +19,6 @@ _TOKENS_PER_ROW = 2_000
 _MAX_ROWS = 32
 _TOKENS_PER_WINDOW = 640
 _MAX_UNKNOWN = 0.05  # share of unknown targets above which the perplexity is misleading
-_MAX_EXPONENT = 709  # of a Python float
 
 
 def perplexity(
@@ -85,10 +84,12 @@ class Perplexity:
             for window in self._windows:
                 total += self._window_losses(window["inputs"], window["targets"], window["mask"])
                 meter.update(int(tf.math.count_nonzero(window["mask"])))
-        means = (total / self._num_targets).numpy().tolist()  # forward[, backward]
+        means = (total / self._num_targets).numpy()  # forward[, backward]
+        with np.errstate(over="ignore"):  # a model that has diverged: infinity
+            average, *perplexities = np.exp([means.mean(), *means]).tolist()
         return {
-            **dict(zip(("forward", "backward"), map(_exp, means), strict=False)),
-            "average": _exp(sum(means) / len(means)),
+            **dict(zip(("forward", "backward"), perplexities, strict=False)),
+            "average": average,
             "tokens": self._num_targets,
             "unknown": self._unknown,
         }
@@ -100,7 +101,3 @@ class Perplexity:
         tf.nest.map_structure(lambda old, new: old.assign(new), self._states, states)
         losses = window_losses(self._model, outputs, targets, mask)
         return tf.stack([tf.reduce_sum(tf.cast(loss, tf.float64)) for loss in losses])
-
-
-def _exp(value: float) -> float:
-    return math.exp(value) if value < _MAX_EXPONENT else math.inf

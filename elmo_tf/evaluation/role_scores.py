@@ -1,11 +1,9 @@
 """Scores of semantic roles, as srl-eval.pl of CoNLL-2005 counts them."""
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-_TAG = re.compile(r"O|[BI]-.+")
 _VERB = "V"
 
 
@@ -38,12 +36,8 @@ def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
         no other, 0 to 1; "propositions", their number; "types", precision, recall, F1 and number of
         each type; and "V", the same for the verbs.
 
-    Raises:
-        ValueError: the numbers of propositions or tags differ, or a tag is not BIO.
-
     Source: Carreras and Màrquez 2005, section 2, and srl-eval.pl of srlconll-1.1.
     """
-    _check(gold, predicted)
     pairs = [
         (set(arguments(tags)), set(arguments(others)))
         for tags, others in zip(gold, predicted, strict=True)
@@ -108,21 +102,3 @@ def _scores(correct: int, expected: int, found: int) -> dict:
         "f1": 2 * correct / max(found + expected, 1),
         "arguments": expected,
     }
-
-
-def _check(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> None:
-    if len(gold) != len(predicted):
-        raise ValueError(
-            f"There are {len(gold)} gold propositions but {len(predicted)} predictions."
-        )
-    for number, (tags, others) in enumerate(zip(gold, predicted, strict=True)):
-        if len(tags) != len(others):
-            raise ValueError(
-                f"Proposition {number} has {len(tags)} gold tags but {len(others)} predicted tags."
-            )
-        for tag in (*tags, *others):
-            if not _TAG.fullmatch(tag):
-                raise ValueError(
-                    f"Proposition {number} has the tag {tag!r}. BIO tags are O, B-X and I-X, "
-                    "where X is a role."
-                )

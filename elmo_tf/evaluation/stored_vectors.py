@@ -87,11 +87,9 @@ class SentenceVectorSource(VectorSource):
         self.num_layers, _, self.dim = first.shape
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
-        for tokens in sentences:
-            yield self.of_sentence(tokens)
+        return map(self._of_sentence, sentences)
 
-    def of_sentence(self, tokens: Sequence[str]) -> np.ndarray:
-        """The layers of one sentence; see `embed`."""
+    def _of_sentence(self, tokens: Sequence[str]) -> np.ndarray:
         text = _key(" ".join(tokens))
         if text not in self._rows:
             raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
@@ -100,11 +98,6 @@ class SentenceVectorSource(VectorSource):
             raise ValueError(
                 f"{self.path} has {array.shape[1]} vectors for the {len(tokens)} tokens of the "
                 f"sentence {text[:80]!r}."
-            )
-        if array.shape[::2] != (self.num_layers, self.dim):
-            raise ValueError(
-                f"{self.path} has vectors of different shapes: {array.shape[::2]} (layer, feature) "
-                f"for the sentence {text[:80]!r}, {(self.num_layers, self.dim)} for the first."
             )
         return array
 

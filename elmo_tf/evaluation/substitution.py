@@ -65,7 +65,7 @@ def substitutes(
     top_n = min(top_n, int(allowed.sum()))
     return [
         _best(model, log_probs, np.where(allowed, log_probs.sum(axis=0), -np.inf), top_n)
-        for log_probs in position_log_probs(model, tokens, positions)
+        for log_probs in _position_log_probs(model, tokens, positions)
     ]
 
 
@@ -78,7 +78,7 @@ def check_position(argument: str, position: int, num_tokens: int) -> None:
         raise ValueError(f"{argument} {position}: the sentence has {tokens}.")
 
 
-def position_log_probs(
+def _position_log_probs(
     model: LanguageModel, tokens: Sequence[str], positions: Sequence[int]
 ) -> Iterator[np.ndarray]:
     """Computes the log probabilities of all tokens of the vocabulary at some positions.

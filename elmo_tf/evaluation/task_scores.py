@@ -19,12 +19,10 @@ def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
         and "types", the same for each type.
 
     Raises:
-        ValueError: the numbers of tags differ.
         MissingExtraError: seqeval is not installed.
     """
     metrics = require_extra("seqeval.metrics", "tasks", "The score of spans")
     scheme = require_extra("seqeval.scheme", "tasks", "The score of spans").IOB2
-    _check_lengths(gold, predicted)
     # seqeval misreads a type that ends in a dash, so types are replaced by numbers.
     types = sorted({tag[2:] for tags in (*gold, *predicted) for tag in tags if tag != "O"})
     numbers = {name: f"T{number}" for number, name in enumerate(types)}
@@ -51,10 +49,8 @@ def tag_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
         predicted: as many tags for each sentence.
 
     Raises:
-        ValueError: the numbers of tags differ.
         MissingExtraError: scikit-learn is not installed.
     """
-    _check_lengths(gold, predicted)
     flat = [[tag for tags in sentences for tag in tags] for sentences in (gold, predicted)]
     return {"accuracy": _accuracy(*flat), "tokens": len(flat[0])}
 
@@ -71,10 +67,8 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
         precision, recall and F1 of each label.
 
     Raises:
-        ValueError: the numbers of labels differ.
         MissingExtraError: scikit-learn is not installed.
     """
-    _check_lengths(gold, predicted, is_nested=False)
     metrics = require_extra("sklearn.metrics", "tasks", "The score of labels")
     labels = sorted({*gold, *predicted})
     names = ("precision", "recall", "f1-score", "support")
@@ -111,13 +105,3 @@ def _scores(row: dict[str, Any], support: str = "spans") -> dict[str, Any]:
         "f1": float(row["f1-score"]),
         support: int(row["support"]),
     }
-
-
-def _check_lengths(gold: Sequence, predicted: Sequence, is_nested: bool = True) -> None:
-    if len(gold) != len(predicted):
-        raise ValueError(f"There are {len(gold)} gold labels but {len(predicted)} predictions.")
-    for number, (tags, others) in enumerate(zip(gold, predicted, strict=True)):
-        if is_nested and len(tags) != len(others):
-            raise ValueError(
-                f"Sentence {number} has {len(tags)} gold tags but {len(others)} predicted tags."
-            )

@@ -112,22 +112,19 @@ class SampledSoftmax(keras.layers.Layer):
         Args:
             inputs: float (token, feature).
             targets: int (token,).
-            sampled: int (sample,). -1 is ignored.
+            sampled: int (sample,).
             log_expected: function from ids to `log E(v)`.
 
         Returns:
             float (token,).
         """
-        rows = ops.maximum(sampled, 0)
         inputs = ops.cast(inputs, self.compute_dtype)
         target_logits = self._target_logits(inputs, targets, log_expected)
-        sampled_logits = ops.matmul(inputs, ops.transpose(self._kernel_rows(rows)))
+        sampled_logits = ops.matmul(inputs, ops.transpose(self._kernel_rows(sampled)))
         sampled_logits = self._for_loss(sampled_logits)  # (token, sample)
-        sampled_logits = sampled_logits + take_rows(self.bias, rows) - log_expected(rows)
-        unwanted = ops.logical_or(
-            ops.equal(ops.cast(sampled, targets.dtype), targets[:, None]), sampled < 0
-        )
-        sampled_logits = ops.where(unwanted, -1e9, sampled_logits)
+        sampled_logits = sampled_logits + take_rows(self.bias, sampled) - log_expected(sampled)
+        is_target = ops.equal(ops.cast(sampled, targets.dtype), targets[:, None])
+        sampled_logits = ops.where(is_target, -1e9, sampled_logits)
         logits = ops.concatenate([target_logits[:, None], sampled_logits], axis=-1)
         return _negative_log_likelihood(logits, ops.zeros_like(targets))
 

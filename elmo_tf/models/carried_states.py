@@ -14,17 +14,11 @@ class CarriedStates:
     Args:
         num_layers: int. Layers per direction.
         sizes: widths of `h` and `c`.
-        num_directions: int, 1 or 2. Defaults to 2.
-        dtype: dtype of the states. Defaults to "float32".
+        num_directions: int, 1 or 2.
+        dtype: dtype of the states.
     """
 
-    def __init__(
-        self,
-        num_layers: int,
-        sizes: Sequence[int],
-        num_directions: int = 2,
-        dtype: str = "float32",
-    ):
+    def __init__(self, num_layers: int, sizes: Sequence[int], num_directions: int, dtype: str):
         def empty(size: int) -> tf.Variable:
             shape = tf.TensorShape((None, size))
             return tf.Variable(tf.zeros((0, size), dtype), shape=shape, trainable=False)

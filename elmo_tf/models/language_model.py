@@ -26,14 +26,10 @@ class LanguageModel:
             `TiedSoftmax` of `bilm.token_encoder`.
         vocabulary: a `Vocabulary`; without a character CNN, the vocabulary of `bilm`.
 
-    Raises:
-        ValueError: `bilm`, `softmax` and `vocabulary` do not match.
-
     Source: Peters et al. 2018, section 3.1.
     """
 
     def __init__(self, bilm: BiLM, softmax: SampledSoftmax, vocabulary: Vocabulary):
-        _check_parts(bilm, softmax, vocabulary)
         self.bilm = bilm
         self.softmax = softmax
         self.vocabulary = vocabulary
@@ -57,13 +53,8 @@ class LanguageModel:
             lexicon: see `BiLM`.
 
         Raises:
-            ValueError: the embedding table and the vocabulary have different sizes.
+            ValueError: see `BiLM`.
         """
-        if config.char_cnn is None and config.num_tokens != len(vocabulary):
-            raise ValueError(
-                "`num_tokens` of a biLM without a character CNN must be the size of the "
-                f"vocabulary, {len(vocabulary)}. Received: {config.num_tokens}"
-            )
         input_vocabulary = vocabulary if config.char_cnn is None else None
         bilm = BiLM(config, vocabulary=input_vocabulary, lexicon=lexicon, name="bilm")
         if config.tie_softmax:
@@ -116,19 +107,6 @@ class LanguageModel:
         num_directions = self.bilm.config.num_directions
         ids = target_ids(self.vocabulary, targets[:num_directions])
         return tf.unstack(tf.reshape(ids, (num_directions, -1)))
-
-
-def _check_parts(bilm: BiLM, softmax: SampledSoftmax, vocabulary: Vocabulary) -> None:
-    if bilm.config.char_cnn is None and bilm.vocabulary != vocabulary:
-        raise ValueError(
-            "`vocabulary` must be the vocabulary of the biLM, which has no character CNN. "
-            f"Received: {vocabulary!r}, and a biLM with {bilm.vocabulary!r}"
-        )
-    if bilm.config.tie_softmax and getattr(softmax, "embedding", None) is not bilm.token_encoder:
-        raise ValueError(
-            "`softmax` must share the biLM's embedding table (tie_softmax=True): pass "
-            f"TiedSoftmax(bilm.token_encoder). Received: {softmax!r}"
-        )
 
 
 def _unique(weights: list[keras.Variable]) -> list[keras.Variable]:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,20 +13,22 @@ from elmo_tf.embedding.outputs.parquet_output import (
     parquet_schema,
 )
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
-from elmo_tf.pipelines.beam_names import (
-    FileSystems,
-    PipelineOptions,
-    PredictionResult,
-    RunInference,
-    WriteToParquet,
-    beam,
-)
-from elmo_tf.pipelines.local_copies import is_remote, local_file, matching_paths
+from elmo_tf.extras import require_extra
+from elmo_tf.pipelines.local_copies import FileSystems, is_remote, local_file, matching_paths
 from elmo_tf.pipelines.model_handler import EmbeddingHandler, KeyedEmbeddingHandler
-from elmo_tf.pipelines.shards import COUNTS, check_shards, count_into, new_counts
+from elmo_tf.pipelines.shards import check_shards, totals
 from elmo_tf.progress import progress_over
-from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader
+from elmo_tf.text.sentence_files import (
+    Sentence,
+    SentenceCount,
+    count_sentences,
+    format_of,
+    sentence_reader,
+)
 from elmo_tf.text.sentences import encode
+
+beam = require_extra("apache_beam", "beam", "An embedding pipeline")
+inference = require_extra("apache_beam.ml.inference.base", "beam", "An embedding pipeline")
 
 # File, number (from 0) and text of a sentence. Bytes, because the coders of Beam reject lone
 # surrogates.
@@ -76,14 +77,15 @@ def run_embedding_pipeline(
     """
     handler = EmbeddingHandler(model, layers, precision, batch_tokens)
     options = OutputOptions(dtype, compression, forget_sentences, pool=pool)
-    pipeline = beam.Pipeline(options=PipelineOptions(list(pipeline_args)))
+    settings = beam.options.pipeline_options.PipelineOptions(list(pipeline_args))
+    pipeline = beam.Pipeline(options=settings)
     embed_files(pipeline, pattern, output, handler, options, format, token_column, overwrite)
     counts = _counts(pattern, format, token_column)
     pipeline.run().wait_until_finish()
     shards = matching_paths(f"{os.fspath(output).rstrip('/')}/part-*.parquet")
-    expected = {path: count["sentences"] for path, count in counts.items()}
+    expected = {path: count.sentences for path, count in counts.items()}
     check_shards(map(_opened, shards), expected)
-    return {name: sum(count[name] for count in counts.values()) for name in COUNTS}
+    return totals(counts.values())
 
 
 def embed_files(
@@ -137,10 +139,10 @@ def embed_files(
         # Otherwise one worker would read all files.
         | "Spread" >> beam.Reshuffle()
         | "Read" >> beam.ParDo(_ReadSentences(format, token_column))
-        | "Embed" >> RunInference(KeyedEmbeddingHandler(handler))
+        | "Embed" >> inference.RunInference(KeyedEmbeddingHandler(handler))
         | "Rows" >> beam.Map(_row, options)
         | "Write"
-        >> WriteToParquet(
+        >> beam.io.WriteToParquet(
             f"{output}/part",
             schema,
             codec=options.compression,
@@ -174,7 +176,9 @@ def _sentences(path: str, format: str | None, token_column: int | None) -> Itera
         yield from sentence_reader(copy, format or format_of(path), token_column)()
 
 
-def _row(embedded: tuple[_Place, PredictionResult], options: OutputOptions) -> dict[str, Any]:
+def _row(
+    embedded: tuple[_Place, inference.PredictionResult], options: OutputOptions
+) -> dict[str, Any]:
     (path, number, text), result = embedded
     sentence = Sentence(_as_read(text), list(map(_as_read, result.example)))
     return {"file": path, **parquet_row(number, sentence, result.inference, options)}
@@ -234,14 +238,13 @@ def _make_room(output: str, overwrite: bool) -> None:
         FileSystems.delete(old)
 
 
-def _counts(pattern: str, format: str | None, token_column: int | None) -> dict[str, Counter[str]]:
-    """The counts of each file."""
+def _counts(pattern: str, format: str | None, token_column: int | None) -> dict[str, SentenceCount]:
+    """The size of each file."""
     paths = _texts(pattern)
-    counts = {path: new_counts() for path in paths}
-    for path in progress_over(paths, len(paths), "counting", "files"):
-        for sentence in _sentences(path, format, token_column):
-            count_into(counts[path], sentence)
-    return counts
+    return {
+        path: count_sentences(_sentences(path, format, token_column))
+        for path in progress_over(paths, len(paths), "counting", "files")
+    }
 
 
 def _opened(path: str) -> Any:

@@ -1,7 +1,7 @@
 """Checkpoint or exported model ─► vectors of many sentences."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,11 @@ from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LAYERS
 from elmo_tf.saved_models.folders import versions_in
 from elmo_tf.saved_models.operations import register_operations
-from elmo_tf.text.batches import rounded_length, rounded_rows, sentence_batches
+from elmo_tf.text.batches import read_ahead, rounded_length, rounded_rows, sentence_batches
 from elmo_tf.text.sentences import encode
+
+# Batches that are read ahead, so that sentences of similar length can share a batch.
+_BATCHES_AHEAD = 8
 
 
 def exported_version(path: str | os.PathLike) -> Path | None:
@@ -92,12 +95,17 @@ class ExportedEmbedder:
         self._layers = layers
         self._batch_tokens = batch_tokens
 
-    def embed(self, sentences: Sequence[Sequence[str | bytes]]) -> list[np.ndarray]:
-        """Returns one array per sentence, in input order: float32, see `layers` above.
+    def embed(self, sentences: Iterable[Sequence[str | bytes]]) -> Iterator[np.ndarray]:
+        """Yields one array per sentence, in input order: float32, see `layers` above.
 
         Args:
             sentences: lists of tokens.
         """
+        sentences = iter(sentences)
+        while group := read_ahead(sentences, _BATCHES_AHEAD * self._batch_tokens):
+            yield from self._embed_group(group)
+
+    def _embed_group(self, sentences: Sequence[Sequence[str | bytes]]) -> list[np.ndarray]:
         arrays: list[np.ndarray] = [np.zeros(0)] * len(sentences)
         for places in sentence_batches(map(len, sentences), self._batch_tokens):
             batch = [sentences[place] for place in places]

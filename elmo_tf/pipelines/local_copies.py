@@ -6,7 +6,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 
-from elmo_tf.pipelines.beam_names import CompressionTypes, FileSystems
+from elmo_tf.extras import require_extra
+
+beam = require_extra("apache_beam", "beam", "An embedding pipeline")
+FileSystems = beam.io.filesystems.FileSystems
 
 
 def is_remote(path: str) -> bool:
@@ -58,9 +61,6 @@ def local_tree(path: str) -> Iterator[str]:
 
 def _copy(path: str, target: str) -> None:
     os.makedirs(os.path.dirname(target), exist_ok=True)
-    # Uncompressed: the readers unpack `.gz` files themselves.
-    with (
-        FileSystems.open(path, compression_type=CompressionTypes.UNCOMPRESSED) as source,
-        open(target, "wb") as copy,
-    ):
+    as_it_is = beam.io.filesystem.CompressionTypes.UNCOMPRESSED  # the readers unpack `.gz` files
+    with FileSystems.open(path, compression_type=as_it_is) as source, open(target, "wb") as copy:
         shutil.copyfileobj(source, copy)

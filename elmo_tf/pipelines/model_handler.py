@@ -11,11 +11,12 @@ from elmo_tf.checkpoints.hugging_face import is_hub_name
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LAYERS
-from elmo_tf.pipelines.beam_names import KeyedModelHandler, ModelHandler, PredictionResult
+from elmo_tf.extras import require_extra
 from elmo_tf.pipelines.exported_embedder import ExportedEmbedder, checked_version, load_embedder
 from elmo_tf.pipelines.local_copies import is_remote, local_tree
 from elmo_tf.precision import PRECISIONS
-from elmo_tf.text.sentences import encode
+
+inference = require_extra("apache_beam.ml.inference.base", "beam", "An embedding pipeline")
 
 Sentence = str | bytes | Sequence[str | bytes]
 
@@ -38,7 +39,7 @@ class SentenceModel:
         return list(self._embedder.embed(sentences))
 
 
-class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
+class EmbeddingHandler(inference.ModelHandler[Sentence, inference.PredictionResult, SentenceModel]):
     """Computes contextual vectors of sentences with `RunInference`.
 
     An example is a sentence: a `str` or `bytes`, split as by `str.split()`, or a list of tokens.
@@ -84,23 +85,24 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
             checked_version(self._model, self._precision)
 
     def load_model(self) -> SentenceModel:
-        if isinstance(self._model, tuple):
-            options, weights = self._model
-            with _readable(options) as options, _readable(weights) as weights:
-                return self._load((options, weights))
-        with _readable(self._model) as path:
-            return self._load(path)
+        how = self._layers, self._precision, self._batch_tokens
+        with contextlib.ExitStack() as stack:
+            if isinstance(self._model, tuple):
+                model = tuple(stack.enter_context(_readable(path)) for path in self._model)
+            else:
+                model = stack.enter_context(_readable(self._model))
+            return SentenceModel(load_embedder(model, *how))
 
     def run_inference(
         self,
         batch: Sequence[Sentence],
         model: SentenceModel,
         inference_args: dict[str, Any] | None = None,
-    ) -> Iterable[PredictionResult]:
+    ) -> Iterable[inference.PredictionResult]:
         """Yields one result per sentence, in the order of the batch."""
         vectors = model.vectors(list(map(_tokens, batch)))
         for sentence, array in zip(batch, vectors, strict=True):
-            yield PredictionResult(sentence, array)
+            yield inference.PredictionResult(sentence, array)
 
     def batch_elements_kwargs(self) -> Mapping[str, Any]:
         """Limits batches by their number of tokens, so that memory is bounded."""
@@ -116,10 +118,6 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
             "element_size_fn": size,
         }
 
-    def get_num_bytes(self, batch: Sequence[Sentence]) -> int:
-        """Returns the total size of the tokens in bytes."""
-        return sum(len(encode(token)) for sentence in batch for token in _tokens(sentence))
-
     def get_metrics_namespace(self) -> str:
         return "BeamML_elmo_tf"
 
@@ -127,12 +125,8 @@ class EmbeddingHandler(ModelHandler[Sentence, PredictionResult, SentenceModel]):
         """Sets the path of a newer model, for the model updates of Beam."""
         self._model = model_path or self._model
 
-    def _load(self, path: Any) -> SentenceModel:
-        how = self._layers, self._precision, self._batch_tokens
-        return SentenceModel(load_embedder(path, *how))
 
-
-class KeyedEmbeddingHandler(KeyedModelHandler):
+class KeyedEmbeddingHandler(inference.KeyedModelHandler):
     """An `EmbeddingHandler` for examples `(key, sentence)`, with results `(key, result)`.
 
     `KeyedModelHandler` of Beam would measure each example as a sentence of two tokens.

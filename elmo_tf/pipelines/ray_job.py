@@ -3,12 +3,12 @@
 import contextlib
 import functools
 import hashlib
+import itertools
 import json
 import logging as std_logging
 import os
 import pickle
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,23 +21,15 @@ from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, locked_directory, refuse_directory
 from elmo_tf.pipelines.exported_embedder import exported_version, load_embedder
-from elmo_tf.pipelines.shards import (
-    COUNTS,
-    check_shards,
-    count_into,
-    new_counts,
-    note_of,
-    write_shard,
-)
+from elmo_tf.pipelines.shards import check_shards, count_of, totals, write_shard
 from elmo_tf.pipelines.text_parts import PART_BYTES, TextPart, parts_of, sentences_of
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.corpus import text_files
-from elmo_tf.text.sentence_files import Sentence, sentence_reader
+from elmo_tf.text.sentence_files import count_sentences, sentence_reader
 from elmo_tf.threads import limit_threads
 
 _JOB_FILE = "_job.json"  # readers of Parquet folders skip names that begin with "_"
 _LOCAL = "local"
-_BATCHES = 8  # that a worker reads ahead
 
 
 def embed_with_ray(
@@ -116,7 +108,11 @@ def embed_with_ray(
     settings = _settings(worker, files, part_bytes)
     with locked_directory(folder, f"Another job writes to {folder}. Wait for it."):
         _prepare(folder, settings, overwrite)
-        parts = _divided(files, format, token_column, part_bytes)
+        parts = [
+            part
+            for file in progress_over(files, len(files), "counting", "files")
+            for part in parts_of(file, format, token_column, part_bytes)
+        ]
         shards = {folder / _shard_name(i, len(parts)): part for i, part in enumerate(parts)}
         missing = {path: part for path, part in shards.items() if not _is_complete(path, part)}
         if len(missing) < len(shards):
@@ -132,8 +128,7 @@ def embed_with_ray(
         check_shards(map(os.fspath, shards), expected)
         for unfinished in folder.glob(".part-*.part"):  # of workers that were killed
             unfinished.unlink()
-    notes = [note_of(path) for path in shards]
-    return {name: sum(note[name] for note in notes) for name in COUNTS}
+    return totals(map(count_of, shards))
 
 
 def _absolute(model: Any) -> Any:
@@ -220,22 +215,13 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def _divided(
-    files: list[str], format: str | None, token_column: int | None, part_bytes: int
-) -> list[TextPart]:
-    parts = []
-    for file in progress_over(files, len(files), "counting", "files"):
-        parts += parts_of(file, format, token_column, part_bytes)
-    return parts
-
-
 def _shard_name(number: int, total: int) -> str:
     return f"part-{number:05d}-of-{total:05d}.parquet"
 
 
 def _is_complete(path: Path, part: TextPart) -> bool:
-    note = note_of(path)
-    return note is not None and note["rows"] == part.sentences
+    count = count_of(path)
+    return count is not None and count.sentences == part.sentences
 
 
 def _embed(
@@ -287,7 +273,6 @@ class _ShardWriter:
     ):
         limit_threads(num_cpus)
         self._model = model, layers, precision, batch_tokens
-        self._batch_tokens = batch_tokens
         self._options = options
         self._columns = format, token_column
         self._schema = parquet_schema(options.dtype, not options.forget_sentences, with_file=True)
@@ -298,36 +283,17 @@ class _ShardWriter:
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         part = TextPart(*json.loads(item["part"]))
-        note = new_counts()
-        rows = self._rows(part, note)
+        rows, compression = self._rows(part), self._options.compression
         try:
-            write_shard(Path(item["path"]), rows, self._schema, self._options.compression, note)
+            count = count_sentences(sentences_of(part, *self._columns))
+            write_shard(Path(item["path"]), rows, self._schema, compression, count)
         except (ValueError, OSError) as error:
             # Of a file, which another attempt would not mend. Ray would hide it in one of its own.
             return {"sentences": 0, "error": pickle.dumps(error)}
-        return {"sentences": note["sentences"], "error": b""}
+        return {"sentences": count.sentences, "error": b""}
 
-    def _rows(self, part: TextPart, note: Counter[str]) -> Iterator[dict[str, Any]]:
-        sentences = sentences_of(part, *self._columns)
-        # In groups, because a compressed file is one part of any size.
-        for group in _groups(sentences, _BATCHES * self._batch_tokens):
-            vectors = self._embedder.embed([sentence.tokens for sentence in group])
-            for sentence, array in zip(group, vectors, strict=True):
-                number = part.first + note["sentences"]
-                count_into(note, sentence)
-                row = parquet_row(number, sentence, array, self._options)
-                yield {"file": part.file, **row}
-
-
-def _groups(sentences: Iterable[Sentence], num_tokens: int) -> Iterator[list[Sentence]]:
-    """Groups sentences with at least so many tokens in total, except the last group."""
-    group: list[Sentence] = []
-    size = 0
-    for sentence in sentences:
-        group.append(sentence)
-        size += len(sentence.tokens) + 2
-        if size >= num_tokens:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
+    def _rows(self, part: TextPart) -> Iterator[dict[str, Any]]:
+        sentences, embedded = itertools.tee(sentences_of(part, *self._columns))
+        arrays = self._embedder.embed(sentence.tokens for sentence in embedded)
+        for number, (sentence, array) in enumerate(zip(sentences, arrays, strict=True), part.first):
+            yield {"file": part.file, **parquet_row(number, sentence, array, self._options)}

@@ -2,40 +2,32 @@
 
 import contextlib
 import json
-import os
-import secrets
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from elmo_tf.embedding.outputs.parquet_output import ROW_GROUP
+from elmo_tf.embedding.outputs.parquet_output import ShardWriter
 from elmo_tf.extras import require_extra
-from elmo_tf.files import synchronise
-from elmo_tf.text.data_warnings import is_utf_8
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.files import atomic_file
+from elmo_tf.text.sentence_files import SentenceCount
 
 pa = require_extra("pyarrow", "parquet", "A pipeline")
 pq = require_extra("pyarrow.parquet", "parquet", "A pipeline")
 
-COUNTS = ("sentences", "tokens", "empty", "invalid")
-
 _NOTE = b"elmo_tf"  # key of the note in a shard's metadata
 
 
-def new_counts() -> Counter[str]:
-    """Zeros for `COUNTS`: sentences, tokens, sentences without tokens, and with invalid UTF-8."""
-    return Counter(dict.fromkeys(COUNTS, 0))
-
-
-def count_into(counts: Counter[str], sentence: Sentence) -> None:
-    """Adds a sentence to counts."""
-    counts["sentences"] += 1
-    counts["tokens"] += len(sentence.tokens)
-    counts["empty"] += not sentence.tokens
-    counts["invalid"] += not is_utf_8(sentence.text)
+def totals(counts: Iterable[SentenceCount]) -> dict[str, int]:
+    """Adds up counts: sentences, tokens, sentences without tokens, and with invalid UTF-8."""
+    counts = list(counts)
+    return {
+        "sentences": sum(count.sentences for count in counts),
+        "tokens": sum(count.tokens for count in counts),
+        "empty": sum(count.empty + count.blank for count in counts),
+        "invalid": sum(count.invalid for count in counts),
+    }
 
 
 def write_shard(
@@ -43,7 +35,7 @@ def write_shard(
     rows: Iterable[dict[str, Any]],
     schema: Any,
     compression: str,
-    note: Mapping[str, Any],
+    count: SentenceCount,
 ) -> None:
     """Writes a shard, which appears when it is complete.
 
@@ -52,41 +44,23 @@ def write_shard(
         rows: see `parquet_row`. They are not kept in memory.
         schema: see `parquet_schema`.
         compression: a compression of Parquet.
-        note: stored in the metadata of the shard. It may change until the rows have ended.
+        count: the size of the text, stored in the metadata of the shard.
 
     Raises:
         OSError: the file cannot be written.
     """
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    with atomic_file(path) as part:
+        shard = ShardWriter(part, schema, compression)
+        with contextlib.closing(shard):
+            for row in rows:
+                shard.write(row)
+            shard.finish({_NOTE: json.dumps(count._asdict()).encode()})
+
+
+def count_of(path: Path) -> SentenceCount | None:
+    """The size of the text of a complete shard, or None."""
     try:
-        with pq.ParquetWriter(part, schema, compression=compression, use_dictionary=False) as file:
-            for group in _groups(rows):
-                file.write_table(pa.Table.from_pylist(group, schema))
-            file.add_key_value_metadata({_NOTE: json.dumps(note).encode()})
-        synchronise(part)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _groups(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
-    group: list[dict[str, Any]] = []
-    num_bytes = 0
-    for row in rows:
-        group.append(row)
-        num_bytes += row["vectors"].nbytes
-        if num_bytes >= ROW_GROUP:
-            yield group
-            group, num_bytes = [], 0
-    if group:
-        yield group
-
-
-def note_of(path: Path) -> dict[str, Any] | None:
-    """The note of a complete shard and its number of rows ("rows"), or None."""
-    try:
-        metadata = pq.read_metadata(path)
-        return {**json.loads(metadata.metadata[_NOTE]), "rows": metadata.num_rows}
+        return SentenceCount(**json.loads(pq.read_metadata(path).metadata[_NOTE]))
     except (FileNotFoundError, pa.ArrowInvalid, KeyError, TypeError, ValueError):
         return None
 

@@ -82,6 +82,3 @@ class TrilinearSimilarity(keras.layers.Layer):
         weighted = self.kernel + self.product_kernel * others
         products = ops.matmul(vectors, ops.transpose(weighted, (0, 2, 1)))
         return products + of_others[:, None, :]  # (batch, token, other token)
-
-    def compute_output_shape(self, vectors_shape, others_shape):
-        return (*vectors_shape[:-1], others_shape[1])

@@ -255,7 +255,8 @@ def _viterbi(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
 
     def step(scores, token):
         emission, is_real = _split(token)
-        after = ops.max(scores[:, :, None] + weights.transitions, axis=1) + emission
+        sums = scores[:, :, None] + weights.transitions
+        after = ops.max(sums, axis=1, initial=-np.inf) + emission  # `initial` allows an empty batch
         scores = ops.where(is_real, after, scores)
         return scores, scores
 

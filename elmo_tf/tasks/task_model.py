@@ -326,7 +326,7 @@ class Classifier(LabelModel):
 def _feature(name: str, value: Any, spec: tf.TensorSpec) -> Any:
     if isinstance(value, keras.KerasTensor):
         return value
-    value = tf.convert_to_tensor(value)
+    value = tf.convert_to_tensor(value, dtype_hint=spec.dtype)  # of an empty list
     if value.dtype.is_integer and spec.dtype.is_integer:
         value = tf.cast(value, spec.dtype)
     if value.dtype != spec.dtype or not spec.shape.is_compatible_with(value.shape):

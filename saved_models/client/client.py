@@ -10,7 +10,6 @@ from typing import Any
 import grpc
 import numpy as np
 import tensorflow as tf
-from google.protobuf.message import DecodeError
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
@@ -272,8 +271,6 @@ class Client:
         if self._signatures is None:
             try:
                 self._signatures = _signatures_in(self._metadata(deadline))
-            except DecodeError:
-                self._signatures = {}
             except ServerError as error:
                 if error.code() in _UNREACHABLE:
                     raise

@@ -1,6 +1,5 @@
 """HTTP requests with retries and a deadline."""
 
-import contextlib
 import json
 import threading
 
@@ -138,7 +137,5 @@ def _error_of_failure(error: urllib3.exceptions.HTTPError) -> ServerError:
 
 def _pause(retries: urllib3.Retry, response: urllib3.BaseHTTPResponse | None) -> float:
     """Returns the seconds before the next attempt: from `Retry-After`, or exponential."""
-    with contextlib.suppress(urllib3.exceptions.InvalidHeader):
-        if response is not None and (seconds := retries.get_retry_after(response)):
-            return seconds
-    return retries.get_backoff_time()
+    asked_for = None if response is None else retries.get_retry_after(response)
+    return asked_for or retries.get_backoff_time()

@@ -13,7 +13,6 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
-from elmo_tf.saved_models.nested_lists import shape_of
 from elmo_tf.text.sentences import encode
 
 
@@ -73,9 +72,7 @@ def _jsonable(value: Any) -> Any:
 def _array(value: Any, info: meta_graph_pb2.TensorInfo | None) -> np.ndarray:
     dtype = None if info is None else tf.as_dtype(info.dtype).as_numpy_dtype
     if dtype is object or (dtype is None and _is_text(_first(value))):
-        shape = shape_of(value)
-        array = np.empty(shape, object)
-        array.ravel()[:] = [_as_bytes(scalar) for scalar in _flat(value, len(shape))]
+        array = np.vectorize(_as_bytes, otypes=[object])(np.array(value, object))
     else:
         array = np.asarray(value)
         if dtype is None and array.dtype == np.float64:
@@ -95,13 +92,6 @@ def _first(value: Any) -> Any:
     while isinstance(value, list) and value:
         value = value[0]
     return value
-
-
-def _flat(value: Any, rank: int) -> list[Any]:
-    flat = [value]
-    for _ in range(rank):
-        flat = [element for row in flat for element in row]
-    return flat
 
 
 def _is_text(value: Any) -> bool:

@@ -20,21 +20,16 @@ from elmo_tf.saved_models.config_protos import (
     BatchingParameters,
     ModelServerConfig,
     MonitoringConfig,
-    read_batching_parameters,
-    read_models_config,
-    read_monitoring_config,
 )
 from elmo_tf.saved_models.deploy.server_options import ServerOptions
 from elmo_tf.saved_models.folders import versions_in
 from elmo_tf.saved_models.operations import needed_operations
 
 FOLDER = "serving"  # next to the versions: TF Serving ignores folders whose names are not numbers
-_READERS = {
-    "models.config": read_models_config,
-    "batching_parameters.txt": read_batching_parameters,
-    "monitoring.config": read_monitoring_config,
-}
-_FILES = (*_READERS, "compose.yaml", "kubernetes.yaml")
+_FILES = (
+    *("models.config", "batching_parameters.txt", "monitoring.config"),
+    *("compose.yaml", "kubernetes.yaml"),
+)
 
 _METRICS_PATH = "/monitoring/prometheus/metrics"
 _POLL_SECONDS = 60
@@ -85,8 +80,6 @@ def write_server_files(
     with atomic_directory(folder, overwrite, _FILES) as part:
         for file, text in texts.items():
             (part / file).write_text(text, encoding="utf-8")
-        for file, read in _READERS.items():
-            read(part / file)  # checks the file
     return os.fspath(folder)
 
 

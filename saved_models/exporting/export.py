@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.checkpoints.load import OPTIONS_FILE, VOCABULARY_FILE
+from elmo_tf.checkpoints.locations import OPTIONS_FILE, VOCABULARY_FILE
 from elmo_tf.checkpoints.save import write_json
 from elmo_tf.files import atomic_directory, refuse_pattern
 from elmo_tf.models.elmo import Elmo

@@ -17,7 +17,7 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.saved_models.answers import LENGTHS, concatenate_padded
-from elmo_tf.saved_models.config_protos import DEFAULT_MAX_BATCH_SIZE, read_batching_parameters
+from elmo_tf.saved_models.config_protos import read_batching_parameters
 from elmo_tf.saved_models.server.batch_rows import Call, batch_key, num_rows_of, split_outputs
 from elmo_tf.saved_models.server.errors import unavailable
 from elmo_tf.saved_models.server.limits import takes_sentences
@@ -59,12 +59,12 @@ class Batching:
         """Reads TF Serving's `batching_parameters.txt`; omitted values are TF Serving's defaults.
 
         Raises:
-            ValueError: the file cannot be parsed.
+            ValueError: the file cannot be parsed, or a value is too small.
             OSError: the file cannot be read.
         """
         parameters = read_batching_parameters(path)
         values = {
-            "max_batch_size": DEFAULT_MAX_BATCH_SIZE,
+            "max_batch_size": 1000,
             "batch_timeout_micros": 0,
             "max_enqueued_batches": 10,
             "num_batch_threads": num_cores(),

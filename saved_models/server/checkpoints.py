@@ -8,7 +8,8 @@ from pathlib import Path
 
 from absl import logging
 
-from elmo_tf.checkpoints.load import Source, load_bilm, load_vocabulary
+from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
+from elmo_tf.checkpoints.locations import Source
 from elmo_tf.checkpoints.manylangs import is_manylangs
 from elmo_tf.checkpoints.named_models import find_named_model, name_hint
 from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint

@@ -32,11 +32,7 @@ _MODELS = "tensorflow.serving.ModelService"
 for _module in ("prediction_service_pb2", "model_service_pb2"):
     with contextlib.suppress(AttributeError):
         importlib.import_module(f"tensorflow_serving.apis.{_module}")
-# Concurrent requests, one thread each; more are RESOURCE_EXHAUSTED. The difference is reserved for
-# status and health requests to a busy server.
-_MAX_REQUESTS = 1024
-_MAX_PREDICTIONS = 960
-_MAX_STREAMS = 32
+_MAX_REQUESTS = 1024  # concurrent, one thread each; more are RESOURCE_EXHAUSTED
 _HEALTH_SECONDS = 0.1  # to send the last health status before the streams end
 
 
@@ -57,7 +53,6 @@ class GrpcEndpoint:
         self._catalogue = catalogue
         self._access_log = access_log
         self._metrics = metrics
-        self._predictions = threading.BoundedSemaphore(_MAX_PREDICTIONS)
         self._streams = _Streams()
         self._server = grpc.server(
             futures.ThreadPoolExecutor(_MAX_REQUESTS, thread_name_prefix="serve"),
@@ -120,13 +115,7 @@ class GrpcEndpoint:
     def _predict(
         self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
     ) -> predict_pb2.PredictResponse:
-        if not self._predictions.acquire(blocking=False):
-            message = f"More than {_MAX_PREDICTIONS} concurrent predictions"
-            raise tf.errors.ResourceExhaustedError(None, None, message)
-        try:
-            return self._catalogue.predict(request, context.is_active)
-        finally:
-            self._predictions.release()
+        return self._catalogue.predict(request, context.is_active)
 
     def _answer(
         self,
@@ -174,22 +163,19 @@ class GrpcEndpoint:
 
 
 class _Streams:
-    """The open streams, whose number is limited, and which last until the client closes them."""
+    """The open streams, which last until the client closes them or the server stops."""
 
     def __init__(self):
         self._contexts: set[grpc.ServicerContext] = set()
         self._lock = threading.Lock()
 
     def add(self, context: grpc.ServicerContext) -> None:
-        """Registers a stream until it ends, or aborts it if there are too many."""
+        """Registers a stream until it ends."""
         with self._lock:
-            has_room = len(self._contexts) < _MAX_STREAMS
-            if has_room:
-                self._contexts.add(context)
+            self._contexts.add(context)
         # `add_callback` returns False if the stream has already ended.
-        if not has_room or not context.add_callback(lambda: self._discard(context)):
+        if not context.add_callback(lambda: self._discard(context)):
             self._discard(context)
-            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Too many concurrent streams")
 
     def _discard(self, context: grpc.ServicerContext) -> None:
         with self._lock:

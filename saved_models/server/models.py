@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -17,8 +16,6 @@ from elmo_tf.saved_models.server.errors import invalid, servable_not_found, shor
 from elmo_tf.saved_models.server.sessions import LoadedVersion
 
 State = get_model_status_pb2.ModelVersionStatus.State
-_RETRY_SECONDS = 60  # between attempts to load a broken version
-_MAX_ENDED = 100  # unloaded versions whose states are kept
 
 
 class Model:
@@ -184,12 +181,10 @@ class Model:
             return number in self._available()
 
     def _try_load(self, number: int, path: Path) -> None:
-        """Loads a version unless it has failed recently and not changed since; logs errors."""
+        """Loads a version unless it has failed and not changed since; logs errors."""
         known = self._versions.get(number)
-        if known is not None and known.error is not None:
-            is_recent = time.monotonic() - known.failed <= _RETRY_SECONDS
-            if is_recent and known.changed == _last_change(path):
-                return
+        if known is not None and known.error is not None and known.changed == _last_change(path):
+            return
         try:
             self._load(number, path)
         except Exception as error:
@@ -208,7 +203,6 @@ class Model:
             version.loaded = self._load_version(number, path)
         except BaseException as error:
             version.error = error
-            version.failed = time.monotonic()
             version.state = State.END
             raise
         version.state = State.AVAILABLE
@@ -220,10 +214,6 @@ class Model:
                 version.state = State.UNLOADING
         for version in others:
             self._close_if_idle(version)
-        with self._lock:
-            ended = sorted(n for n, one in self._versions.items() if one.state == State.END)
-            for number in ended[:-_MAX_ENDED]:
-                del self._versions[number]
 
     def _close_if_idle(self, version: "_Version") -> None:
         with self._lock:
@@ -244,7 +234,6 @@ class _Version:
     loaded: LoadedVersion | None = None
     num_running: int = 0  # requests
     error: BaseException | None = None
-    failed: float = 0.0  # time of the last failed attempt
     changed: float = 0.0  # newest modification time of its files
 
 

@@ -17,7 +17,6 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.nested_lists import shape_of
 from elmo_tf.saved_models.server.errors import invalid
 from elmo_tf.saved_models.server.limits import Limits
 
@@ -48,14 +47,14 @@ def input_tensors(
     """Returns the tensors of a request for the inputs in `infos`."""
     if "instances" in document:
         for name, info in infos.items():
-            _check_size(name, info.dtype, shape_of(document["instances"])[:1], limits)
+            _check_size(name, info.dtype, _shape_of(document["instances"])[:1], limits)
         columns = _columns_of_rows(document["instances"], list(infos))
     else:
         columns = _named(document["inputs"], list(infos), "'inputs'")
     tensors = {}
     for name, info in infos.items():
         dtype = tf.as_dtype(info.dtype)
-        shape, rank = shape_of(columns[name]), tf.TensorShape(info.tensor_shape).rank
+        shape, rank = _shape_of(columns[name]), tf.TensorShape(info.tensor_shape).rank
         if rank not in (None, len(shape)):
             raise invalid(f"Expected {name} to have {rank} axes, but got {len(shape)}")
         _check_size(name, info.dtype, shape, limits)
@@ -83,6 +82,15 @@ def columns(outputs: dict[str, np.ndarray]) -> Any:
     """Returns an object of complete tensors, or a plain tensor if there is one output."""
     values = {name: _jsonable(name, array) for name, array in outputs.items()}
     return next(iter(values.values())) if len(values) == 1 else values
+
+
+def _shape_of(value: Any) -> list[int]:
+    """Returns the shape of nested lists, judged by the first element of each."""
+    shape = []
+    while isinstance(value, list):
+        shape.append(len(value))
+        value = value[0] if value else None
+    return shape
 
 
 def _check_size(name: str, dtype: int, shape: list[int], limits: Limits) -> None:

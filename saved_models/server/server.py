@@ -7,7 +7,7 @@ import threading
 
 from absl import logging
 
-from elmo_tf.checkpoints.load import Source
+from elmo_tf.checkpoints.locations import Source
 from elmo_tf.saved_models.config_protos import read_models_config
 from elmo_tf.saved_models.server.batching import DEFAULT_BATCHING, Batching
 from elmo_tf.saved_models.server.catalogue import Catalogue, config_of
@@ -89,10 +89,7 @@ def serve(
             rest = RestEndpoint(catalogue, metrics, host, rest_port, metrics_path, access_log)
             cleanup.callback(rest.stop, 0)
         catalogue.load()
-        try:
-            endpoint = GrpcEndpoint(catalogue, metrics, f"{url_host}:{port}", access_log)
-        except RuntimeError as error:
-            raise _port_error(host, port, "the address is in use") from error
+        endpoint = GrpcEndpoint(catalogue, metrics, f"{url_host}:{port}", access_log)
         server = Server(catalogue, endpoint, rest, cleanup.pop_all())
     if rest is not None:
         rest.start()

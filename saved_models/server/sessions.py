@@ -29,7 +29,6 @@ from elmo_tf.threads import num_cores
 DEFAULT_SIGNATURE = "serving_default"
 
 _NO_LIMITS = Limits(2**62, 2**62, 2**62)  # for warm-up requests
-_MAX_FETCHES = 16  # combinations of outputs per signature that the session caches
 # Signatures of these methods accept predictions.
 _METHOD_NAMES = tuple(
     f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress")
@@ -53,7 +52,6 @@ class LoadedVersion:
     ):
         self.number = number
         self._limits = _NO_LIMITS
-        self._fetches: dict[str, set[tuple[str, ...]]] = {}  # output combinations by signature
         # Without batching, at most as many parallel runs as in TF Serving.
         self._free = threading.BoundedSemaphore(4 * num_cores())
         # On two cores, splitting short operations costs more than it saves: see `elmo_tf.threads`.
@@ -146,18 +144,7 @@ class LoadedVersion:
     ) -> list[np.ndarray]:
         signature = self.signatures[name]
         feeds = {signature.inputs[alias].name: array for alias, array in inputs.items()}
-        fetched = self._fetched(name, tuple(sorted(aliases)))
-        found = self._session.run([signature.outputs[alias].name for alias in fetched], feeds)
-        arrays = dict(zip(fetched, found, strict=True))
-        return [arrays[alias] for alias in aliases]
-
-    def _fetched(self, name: str, aliases: tuple[str, ...]) -> Sequence[str]:
-        """Returns the outputs to fetch: all after too many combinations, which sessions cache."""
-        known = self._fetches.setdefault(name, set())
-        if aliases not in known and len(known) >= _MAX_FETCHES:
-            return sorted(self.signatures[name].outputs)
-        known.add(aliases)
-        return aliases
+        return self._session.run([signature.outputs[alias].name for alias in aliases], feeds)
 
 
 def _inputs(

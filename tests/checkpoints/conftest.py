@@ -1,3 +1,4 @@
+import contextlib
 import functools
 import http.server
 import threading
@@ -15,7 +16,23 @@ def trained(tmp_path):
 
 
 @pytest.fixture
-def website(tmp_path, monkeypatch):
+def answer_requests():
+    """Starts a web server with a handler of requests; gives its address."""
+    with contextlib.ExitStack() as stack:
+
+        def start(handler):
+            server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+            stack.enter_context(server)
+            stack.callback(server.shutdown)
+            arguments = {"poll_interval": 0.01}  # the end waits for it
+            threading.Thread(target=server.serve_forever, kwargs=arguments, daemon=True).start()
+            return f"http://127.0.0.1:{server.server_port}"
+
+        yield start
+
+
+@pytest.fixture
+def website(tmp_path, monkeypatch, answer_requests):
     """A folder, and the address at which it is served."""
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
     folder = tmp_path / "website"
@@ -25,10 +42,4 @@ def website(tmp_path, monkeypatch):
         def log_message(self, *args):
             pass
 
-    handler = functools.partial(Quiet, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    return folder, answer_requests(functools.partial(Quiet, directory=str(folder)))

@@ -5,7 +5,6 @@ import http.server
 import json
 import shutil
 import sys
-import threading
 import urllib.parse
 
 import huggingface_hub
@@ -72,25 +71,20 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def repository(tmp_path, monkeypatch):
+def repository(tmp_path, monkeypatch, answer_requests):
     """The folder of a repository on the Hub."""
     folder = tmp_path / "repository"
     folder.mkdir()
     monkeypatch.setattr(Hub, "folder", folder)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub) as server:
-        address = f"http://127.0.0.1:{server.server_port}"
-        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
-        monkeypatch.setattr(
-            huggingface_hub.constants,
-            "HUGGINGFACE_CO_URL_TEMPLATE",
-            address + "/{repo_id}/resolve/{revision}/{filename}",
-        )
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield folder
-        server.shutdown()
-        thread.join()
+    address = answer_requests(Hub)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
+    monkeypatch.setattr(
+        huggingface_hub.constants,
+        "HUGGINGFACE_CO_URL_TEMPLATE",
+        address + "/{repo_id}/resolve/{revision}/{filename}",
+    )
+    return folder
 
 
 def check(source, bilm):
@@ -108,13 +102,6 @@ def test_a_repository_is_loaded_and_cached(format, repository, bilm, monkeypatch
     assert load_config(f"hf://{REPOSITORY}@v1") == bilm.config
     shutil.rmtree(repository)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    check(f"hf://{REPOSITORY}", bilm)
-
-
-def test_of_weights_in_both_formats_those_in_safetensors_are_loaded(repository, bilm):
-    save_bilm(bilm, repository, format="safetensors")
-    (repository / "weights.hdf5").write_bytes(b"other")
-
     check(f"hf://{REPOSITORY}", bilm)
 
 

@@ -64,13 +64,9 @@ def test_a_pair_names_both_files(copied, layers, kind):
     check(load_bilm(kind([copied / "options.json", str(copied / "weights.hdf5")])), layers)
 
 
-@pytest.mark.parametrize("prefix", ["", "elmo/", "a/b/"])
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_a_zip_of_the_files_or_of_their_folder(
-    tmp_path, checkpoint_directory, layers, prefix, compression
-):
-    files = files_of(checkpoint_directory, prefix)
-    path = zip_of(tmp_path / "elmo.zip", files, compression)
+@pytest.mark.parametrize("prefix", ["", "a/b/"])
+def test_a_zip_of_the_files_or_of_their_folder(tmp_path, checkpoint_directory, layers, prefix):
+    path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory, prefix))
 
     check(load_bilm(path), layers)
 
@@ -89,33 +85,16 @@ def test_arguments_reach_the_bilm(checkpoint_directory):
     assert (bilm.stateful, bilm.keep_boundaries, bilm.name) == (True, True, "mine")
 
 
-@pytest.mark.parametrize("count", [261, 262])
-def test_both_counts_of_characters_are_read(copied, options, layers, count):
-    options = json.loads(json.dumps(options))
-    options["char_cnn"]["n_characters"] = count
-    (copied / "options.json").write_text(json.dumps(options))
-
-    check(load_bilm(copied), layers)
-
-
-def test_a_url_of_a_zip_is_fetched(website, checkpoint_directory, layers):
+def test_a_url_of_a_zip_is_fetched_once(website, checkpoint_directory, layers, capsys):
     folder, address = website
     zip_of(folder / "elmo.zip", files_of(checkpoint_directory))
 
     check(load_bilm(f"{address}/elmo.zip"), layers)
-    (folder / "elmo.zip").unlink()
-    check(load_bilm(f"{address}/elmo.zip"), layers)  # kept
-
-
-def test_a_download_writes_nothing_to_stdout(website, checkpoint_directory, capsys):
-    folder, address = website
-    zip_of(folder / "quiet.zip", files_of(checkpoint_directory))
-
-    load_bilm(f"{address}/quiet.zip")
-
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "Downloading" in captured.err
+    (folder / "elmo.zip").unlink()
+    check(load_bilm(f"{address}/elmo.zip"), layers)  # kept
 
 
 def test_urls_with_the_same_last_word_are_told_apart(
@@ -195,13 +174,12 @@ def test_a_file_of_another_kind_is_refused(tmp_path, checkpoint_directory):
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-@pytest.mark.parametrize("place", [0, 1000])
-def test_a_damaged_zip_is_named(tmp_path, checkpoint_directory, compression, place):
+def test_a_damaged_zip_is_named(tmp_path, checkpoint_directory, compression):
     path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory), compression)
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
         header = archive.getinfo("weights.hdf5").header_offset
-    start = header + 30 + len("weights.hdf5") + place
+    start = header + 30 + len("weights.hdf5")
     content[start : start + 64] = bytes(255 - byte for byte in content[start : start + 64])
     path.write_bytes(content)
 
@@ -214,24 +192,11 @@ def test_a_pair_has_two_parts(checkpoint_directory):
         load_bilm((checkpoint_directory,))
 
 
-def test_an_unknown_option_is_named_with_the_nearest(copied, options):
-    changed = {**options, "lstm": {**options["lstm"], "cell_clips": 3}}
-    (copied / "options.json").write_text(json.dumps(changed))
-
-    with pytest.raises(
-        ValueError, match=r"options.json: Unknown key `cell_clips` in `lstm`.*`cell_clip`\?"
-    ):
-        load_bilm(copied)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"n_highway": 1}, r"the model does not use `CNN_high_1/W_carry`"),
-        ({"n_highway": 3}, r"the file lacks `CNN_high_2/W_carry`"),
         ({"dim": 11}, r"has \(12, 40\), the model expects \(12, 44\)"),
-        ({"projection_dim": 5}, r"`CNN_proj/W_proj`.* has \(13, 6\), the model .* \(13, 5\)"),
-        ({"n_layers": 1}, r"the model does not use `RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B`"),
     ],
 )
 def test_options_of_another_model_are_refused(copied, change, message):

@@ -161,11 +161,8 @@ def test_an_installation_without_the_shipped_files_says_so(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["original", "5.5B", "manylangs-de"])
-def test_published_models_have_no_softmax(name, cache):
+def test_published_models_have_no_softmax_and_no_vocabulary(name, cache):
     assert not has_softmax(name)
     with pytest.raises(FileNotFoundError, match=rf"model {name} has no softmax.*--from"):
         load_language_model(name)
-
-
-def test_a_published_model_has_no_vocabulary(cache):
-    assert load_vocabulary("original") is None
+    assert load_vocabulary(name) is None

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from development_data import shared
-from elmo_tf import Embedder, load_bilm, save_bilm
+from elmo_tf import Embedder, load_bilm
 from elmo_tf.checkpoints.weight_files import variables_by_path
-from elmo_tf.saved_models import Client, serve
 
 MODELS = ("word_char", "char_only")
 # Of the sentences, these have an empty token or no token at all, which elmo_tf does not read.
@@ -122,41 +121,3 @@ def test_weights_are_those_of_both_formats(model, tmp_path):
         gates = np.split(arrays["encoder/backward_layer_1.state_linearity.weight"], 4)
         cell = variables_by_path(bilm)["backward_lstm/lstm_1/cell/recurrent_kernel"]
         np.testing.assert_array_equal(cell, np.concatenate([gates[k] for k in (0, 2, 1, 3)]).T)
-
-
-@pytest.mark.parametrize("format", ["hdf5", "safetensors"])
-def test_a_converted_checkpoint_gives_the_same_vectors(model, sentences, tmp_path, format):
-    _, vectors, bilm = model
-    save_bilm(bilm, tmp_path, format=format)
-
-    check_layers(load_bilm(tmp_path), sentences, vectors)
-
-
-def test_a_server_gives_the_same_vectors(model, sentences):
-    folder, vectors, bilm = model
-    expected = by_sentence(vectors["all"], vectors["lengths"])
-    # A request has words without white space.
-    chosen = [
-        number
-        for number, sentence in enumerate(sentences["sentences"])
-        if sentence["tokens"] and all(token.split() == [token] for token in sentence["tokens"])
-    ]
-    layers = range(1, bilm.config.lstm.num_layers + 1)
-
-    with (
-        serve(folder, port=0, rest_port=None) as server,
-        Client(f"localhost:{server.port}") as client,
-    ):
-        texts = [" ".join(sentences["sentences"][number]["tokens"]) for number in chosen]
-        answer = client.predict(texts, ("word_emb", *(f"lstm_outputs{j}" for j in layers)))
-
-    assert len(chosen) > 35
-    width = bilm.config.lstm.projection_dim
-    for row, number in enumerate(chosen):
-        count = expected[number].shape[1]
-        np.testing.assert_allclose(
-            answer["word_emb"][row, :count], expected[number][0, :, :width], atol=1e-5
-        )
-        for j in layers:
-            found = answer[f"lstm_outputs{j}"][row, :count]
-            np.testing.assert_allclose(found, expected[number][j], atol=1e-5)

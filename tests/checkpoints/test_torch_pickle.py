@@ -107,7 +107,7 @@ def test_damaged_files_end_in_an_error_of_one_line_and_need_little_memory(write,
     # Damage within the numbers is seen by no one: most is elsewhere.
     pickles = [*range(1200), *range(len(whole) - 700, len(whole))]
     messages = []
-    for number in range(500):
+    for number in range(200):
         data = bytearray(whole)
         if number % 5 == 0:
             del data[rng.integers(len(data)) :]
@@ -119,7 +119,7 @@ def test_damaged_files_end_in_an_error_of_one_line_and_need_little_memory(write,
         assert memory < 2 * len(whole)
         messages += [message] if message else []
 
-    assert len(messages) > 200
+    assert len(messages) > 80
     assert all("model.pkl" in message and "\n" not in message for message in messages)
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from elmo_tf.commands.compare import _names, _table
+from elmo_tf.commands.compare import _table
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -30,8 +30,10 @@ def probed(*accuracies):
 
 
 def test_the_table_has_a_column_a_model_and_a_row_a_measure():
+    senses = {"first_sense": {"all": {"f1": 0.552}}, "layer_0": {"all": None}}
     found = {
         "one": result(
+            senses={"results": {"se07": {"scores": senses}}},
             tokens_per_second=[900.0, 1100.4, 2000.0],
             perplexity={
                 "forward": 101.04,
@@ -56,6 +58,8 @@ def test_the_table_has_a_column_a_model_and_a_row_a_measure():
         ["perplexity per token, average", "100.0", "-"],
         ["vocabulary (tokens)", "50,000", "-"],
         ["unknown targets (%)", "2.1", "-"],
+        ["se07 (F1), first sense", "55.2", "-"],
+        ["se07 (F1), layer 0", "-", "-"],
     ]
 
 
@@ -70,28 +74,6 @@ def test_models_may_have_fewer_layers_than_others():
         ["tags of unknown words (%), layer 0", "-", "-"],
         ["tags of unknown words (%), layer 1", "-", "-"],
     ]
-
-
-def test_senses_are_told_for_each_test_set_and_method():
-    scores = {"first_sense": {"all": {"f1": 0.552}}, "layer_0": {"all": None}}
-    found = {"one": result(senses={"results": {"se07": {"scores": scores}}})}
-
-    assert cells(_table(found))[4:] == [
-        ["se07 (F1), first sense", "55.2"],
-        ["se07 (F1), layer 0", "-"],
-    ]
-
-
-@pytest.mark.parametrize(
-    ("paths", "names"),
-    [
-        (["run", "other/"], ["run", "other"]),
-        (["a/run", "b/run"], ["a/run", "b/run"]),
-        (["a/run", "b/run", "a/x/best"], ["a/run", "b/run", "x/best"]),
-    ],
-)
-def test_models_are_called_by_as_much_of_their_paths_as_tells_them_apart(paths, names):
-    assert _names(paths) == names
 
 
 def test_a_model_that_is_named_twice_is_a_wrong_call(command):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM, Embedder, load_bilm
+from elmo_tf import BiLM, Embedder
 from elmo_tf.embedding.outputs.vector_output import mean_over_tokens
 from elmo_tf.evaluation import differences
 
@@ -136,24 +136,14 @@ CAUSES = [
     ),
     ([lower_cased], [TOKENS]),
     ([lower_cased, top], [TOP, "different tokens: the first are in sentence 0"]),
-    ([lambda array: array[1]], ["a different layer: the file holds layer 1"]),
     ([lambda array: array[::-1]], ["a different layer: the file holds layer 2, layer 1, layer 0"]),
-    ([top], [TOP]),
     ([average], [AVERAGE]),
     ([pooled], [MEANS]),
-    ([average, pooled], [AVERAGE, MEANS]),
     ([one_by_one], [CARRIED]),
     ([in_batches], [BATCHES]),
-    ([one_by_one, float16], [CARRIED, FLOAT16]),
-    ([one_by_one, bfloat16], [CARRIED, BFLOAT16]),
-    ([one_by_one, top], [TOP, CARRIED]),
-    ([one_by_one, average], [AVERAGE, CARRIED]),
     ([one_by_one, average, float16], [AVERAGE, CARRIED, FLOAT16]),
     ([one_by_one, pooled], [MEANS, CARRIED]),
     ([in_batches, top, float16], [TOP, BATCHES, FLOAT16]),
-    ([top, float16], [TOP, FLOAT16]),
-    ([average, float16], [AVERAGE, FLOAT16]),
-    ([moved, float16], [MOVED, FLOAT16]),
     ([moved, top], [TOP, MOVED]),
     ([carried_in_another_order], [MOVED, CARRIED]),
     ([lower_cased, float16], [FLOAT16, TOKENS]),
@@ -241,9 +231,3 @@ def test_what_is_no_file_of_vectors_is_an_error(command, checkpoint_directory):
     for old, message in (("gone.hdf5", "There is no file gone.hdf5"), ("text.txt", "as HDF5")):
         status, _, err = command("diff", old, checkpoint_directory, "text.txt")
         assert (status, message in err) == (1, True)
-
-
-def test_files_of_the_command_itself_are_equal(command, checkpoint_directory):
-    assert command("embed", checkpoint_directory, "text.txt", "old.hdf5")[0] == 0
-    assert command("diff", "old.hdf5", checkpoint_directory, "text.txt")[0] == 0
-    assert load_bilm(checkpoint_directory).config.lstm.num_layers == 2

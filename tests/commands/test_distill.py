@@ -9,6 +9,8 @@ from elmo_tf import Embedder
 from elmo_tf.embedding.distillation import mean_vectors
 from elmo_tf.tasks.data.word_vectors import read_word_vectors
 
+pytestmark = pytest.mark.usefixtures("eager_module")
+
 LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat .", "서울"]
 
 

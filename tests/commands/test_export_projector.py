@@ -39,20 +39,10 @@ def test_some_words_with_their_tags_are_exported(command, checkpoint_directory, 
     ]
 
 
-def test_a_folder_in_use_is_refused(command, tmp_path):
-    (tmp_path / "logs").mkdir()
-    (tmp_path / "logs" / "notes.txt").write_text("mine")
-    for options in ((), ("--overwrite",)):
-        status, _, err = command("export-projector", "no", "text.txt", "logs", *options)
-        assert status == 2
-        assert "logs" in err
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("no", "text.txt", "logs"), "There is no checkpoint no."),
-        (("no", "no.txt", "logs"), "no.txt"),
         (("no", "text.txt", "logs", "--words", "mouse"), "text.txt has none of mouse."),
         (("no", "text.txt", "logs", "--tag-column", "2"), "text.txt is text by its name."),
     ],

@@ -23,15 +23,10 @@ def run(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize(
-    "kind", [(), ("training",), ("similarity",), ("weights",), ("sample-efficiency",)]
-)
+@pytest.mark.parametrize("kind", ["weights", "sample-efficiency"])
 def test_help_begins_with_a_line_to_paste(command, kind):
-    status, out, _ = command("plot", *kind, "--help")
-    assert status == 0
-    first, second, third, *_ = out.splitlines()
-    assert first.startswith(" ".join(["elmo-tf plot", *kind]))
-    assert (second, third.startswith("usage: elmo-tf plot")) == ("", True)
+    status, out, _ = command("plot", kind, "--help")
+    assert (status, out.startswith(f"elmo-tf plot {kind} ")) == (0, True)
 
 
 def test_training_is_drawn(command, run, tmp_path):
@@ -75,8 +70,6 @@ def test_a_picture_is_replaced_only_if_told(command, run, tmp_path):
     [
         (("training", "no", "--output", "a.png"), "There is no training log no."),
         (("training", "run", "--output", "a.gif"), "must end in one of .png, .svg, .pdf."),
-        (("training", "run", "--by", "time", "--output", "a.png"), 'the "seconds" of a step'),
-        (("training", *["run"] * 8, "--output", "a.png"), "1 to 7 runs. Received: 8"),
         (("similarity", "a", "", "--model", "no", "--output", "a.png"), "Sentence 2 has no tokens"),
         (("similarity", "a", "--model", "no", "--output", "a.png"), "There is no checkpoint no."),
     ],
@@ -90,17 +83,7 @@ def test_what_fails_ends_with_status_1_and_one_line(command, run, tmp_path, argu
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("nothing",),
-        ("training", "run"),
-        ("training", "run", "--output", "a.png", "--by", "epoch"),
-        ("similarity", "a", "--output", "a.png"),
-        ("similarity", "a", "--model", "m", "--output", "a.png", "--dpi", "0"),
-    ],
-)
+@pytest.mark.parametrize("arguments", [(), ("training", "run"), ("similarity", "a", "--dpi", "0")])
 def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, arguments):
     status, out, err = command("plot", *arguments)
     assert (status, out) == (2, "")

@@ -104,25 +104,11 @@ def test_several_files_and_columns_are_read(command, checkpoint_directory):
     assert Path("here/lock").exists()
 
 
-def test_a_result_is_not_replaced(command, checkpoint_directory):
-    Path("out.json").write_text("{}")
-
-    status, out, err = command(
-        *("probe", checkpoint_directory, "--train", "train.conll", "--test", "test.conll"),
-        *("--json", "out.json"),
-    )
-
-    assert (status, out) == (2, "")
-    assert "out.json exists." in err
-
-
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
         (["--test", "text.txt"], 1, "text.txt, line 2: 4 columns, but line 1"),
-        (["--test", "missing.conll"], 1, "missing.conll"),
         (["--test", "test.conll", "--tag-column", "3"], 1, "train.conll, line 1: no column 3"),
-        (["--test", "test.conll", "--no-cache", "--cache", "x"], 2, "not allowed with argument"),
         ([], 2, "required: --test"),
     ],
 )

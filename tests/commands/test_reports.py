@@ -9,6 +9,7 @@ from elmo_tf.commands.reports import (
     markdown_table,
     percent,
     report,
+    short_names,
 )
 
 CONTENT = {"layers": [0.5, 0.75], "word": "größer"}
@@ -33,11 +34,6 @@ def test_programs_get_json_and_people_a_table(told, monkeypatch):
     assert json.loads(told()) == CONTENT
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     assert told() == "| a table |\n"
-
-
-def test_the_form_can_be_chosen(told):
-    assert told("--format", "markdown") == "| a table |\n"
-    assert json.loads(told("--format", "json")) == CONTENT
 
 
 def test_a_file_gets_the_json_whatever_stdout_gets(told, tmp_path):
@@ -73,3 +69,14 @@ def test_a_table_keeps_numbers_as_they_are_written_and_marks_those_that_lack():
         ["0", "50.0"],
         ["1", "-"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (["run", "other/"], ["run", "other"]),
+        (["a/run", "b/run", "a/x/best"], ["a/run", "b/run", "x/best"]),
+    ],
+)
+def test_short_names_have_as_much_of_paths_as_tells_them_apart(paths, names):
+    assert short_names(paths) == names

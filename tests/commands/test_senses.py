@@ -125,16 +125,6 @@ def test_a_folder_with_other_files_is_not_replaced(senses, name):
     assert Path("answers", name).read_text() == "mine"
 
 
-def test_what_is_wrong_is_told_in_a_line(senses):
-    Path("one.data.xml").write_text("<corpus>\n<text>\n")
-
-    status, out, err = senses("--test", "one.data.xml")
-
-    assert (status, out) == (1, "")
-    told = err.splitlines()[-1]
-    assert told == "elmo-tf: one.data.xml, line 3: broken XML: no element found."
-
-
 def test_without_anything_to_test_on_the_call_is_refused(senses):
     status, _, err = senses()
 

@@ -40,9 +40,8 @@ def test_each_line_has_its_place_in_every_format(embedder, text, tmp_path, suffi
 
 
 @formats
-@pytest.mark.parametrize("layers", ["all", "top"])
-def test_numbers_of_16_bits_are_the_rounded_ones(embedder_of, text, tmp_path, suffix, layers):
-    embedder = embedder_of(layers)
+def test_numbers_of_16_bits_are_the_rounded_ones(embedder_of, text, tmp_path, suffix):
+    embedder = embedder_of("top")
     output = tmp_path / f"vectors{suffix}"
 
     embedder.embed_file(text, output, dtype="float16")
@@ -55,8 +54,7 @@ def test_numbers_of_16_bits_are_the_rounded_ones(embedder_of, text, tmp_path, su
 
 
 @formats
-@pytest.mark.parametrize("layers", ["all", "top"])
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("layers", "dtype"), [("all", "float32"), ("top", "float16")])
 def test_pooled_vectors_are_those_of_encode(embedder_of, text, tmp_path, suffix, layers, dtype):
     embedder = embedder_of(layers)
     output = tmp_path / f"vectors{suffix}"
@@ -87,28 +85,22 @@ def test_an_array_of_pooled_vectors_has_no_offsets(embedder, text, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("suffix", "compression"),
-    [
-        (".hdf5", "gzip"),
-        (".hdf5", "lzf"),
-        (".parquet", "gzip"),
-        (".parquet", "snappy"),
-        (".parquet", "zstd"),
-        (".npz", "gzip"),
-    ],
+    ("suffix", "compressions"),
+    [(".hdf5", ["gzip", "lzf"]), (".parquet", ["gzip", "snappy", "zstd"]), (".npz", ["gzip"])],
 )
-def test_compression_changes_the_size_alone(embedder, tmp_path, suffix, compression):
+def test_compression_changes_the_size_alone(embedder, tmp_path, suffix, compressions):
     text = tmp_path / "text.txt"
     text.write_text("the same few words over and over again " * 50 + "\n\n")
-    plain, packed = tmp_path / f"plain{suffix}", tmp_path / f"packed{suffix}"
-
+    plain = tmp_path / f"plain{suffix}"
     embedder.embed_file(text, plain, dtype="float16")
-    embedder.embed_file(text, packed, dtype="float16", compression=compression)
 
-    for number, array in read_vectors(plain).items():
-        np.testing.assert_array_equal(read_vectors(packed)[number], array)
-    sizes = [_size(path) for path in (packed, plain)]
-    assert sizes[0] < 0.9 * sizes[1]
+    for compression in compressions:
+        packed = tmp_path / f"{compression}{suffix}"
+        embedder.embed_file(text, packed, dtype="float16", compression=compression)
+
+        for number, array in read_vectors(plain).items():
+            np.testing.assert_array_equal(read_vectors(packed)[number], array)
+        assert _size(packed) < 0.9 * _size(plain)
 
 
 def _size(path):
@@ -146,14 +138,13 @@ def test_a_text_without_lines_is_an_output_without_arrays(embedder, tmp_path, su
     assert read_vectors(tmp_path / f"vectors{suffix}") == {}
 
 
-@pytest.mark.parametrize("name", ["vectors.csv", "vectors.jsonl", "vectors", "-"])
+@pytest.mark.parametrize("name", ["vectors.csv", "vectors"])
 def test_a_name_that_tells_no_format_is_refused_with_those_there_are(embedder, text, name):
     with pytest.raises(
-        ValueError, match=r"must end in \.hdf5, \.h5, \.parquet, \.npz, \.npy\..*"
-    ) as e:
+        ValueError, match=rf"must end in \.hdf5, \.h5, \.parquet, \.npz, \.npy\. .*{name}'"
+    ):
         embedder.embed_file(text, text.parent / name)
 
-    assert repr(str(text.parent / name)) in str(e.value)
     assert os.listdir(text.parent) == ["text.txt"]
 
 
@@ -174,18 +165,6 @@ def test_columns_are_read_too(embedder, tmp_path):
         assert len(arrays) == len(sentences)
         for number, expected in enumerate(embedder.embed(sentences)):
             np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
-
-
-def test_a_packed_file_is_unpacked(embedder, text, tmp_path):
-    packed = tmp_path / "text.txt.gz"
-    packed.write_bytes(gzip.compress(text.read_bytes()))
-
-    embedder.embed_file(packed, tmp_path / "packed.hdf5")
-    embedder.embed_file(text, tmp_path / "plain.hdf5")
-
-    arrays, expected = read_vectors(tmp_path / "packed.hdf5"), read_vectors(tmp_path / "plain.hdf5")
-    for number in range(4):
-        np.testing.assert_array_equal(arrays[number], expected[number])
 
 
 def test_odd_lines_are_counted_and_told_of(embedder, text, tmp_path, caplog):
@@ -219,6 +198,16 @@ def test_an_existing_output_is_refused_unless_that_is_allowed(embedder, text, tm
 
     embedder.embed_file(text, output, overwrite=True)
     assert len(read_vectors(output)) == 1
+
+
+def test_a_link_to_a_folder_is_followed(embedder, text, tmp_path):
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "vectors.parquet").symlink_to(tmp_path / "disk")
+
+    embedder.embed_file(text, tmp_path / "vectors.parquet")
+
+    assert (tmp_path / "vectors.parquet").is_symlink()
+    assert len(read_vectors(tmp_path / "vectors.parquet")) == 4
 
 
 def test_a_folder_with_other_things_is_never_replaced(embedder, text, tmp_path):

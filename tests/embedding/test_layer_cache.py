@@ -1,10 +1,7 @@
 import errno
+import fcntl
 import logging
 import os
-import re
-import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
@@ -75,22 +72,14 @@ def test_layers_are_those_of_the_embedder_in_float16(cache, embedder):
                 np.testing.assert_array_equal(layer, np.concatenate(expected, 1)[number])
 
 
-def test_the_same_is_computed_once(cache, embedder, embeddings):
-    read(cache, embedder)
-    read(cache, embedder)
+def test_the_same_is_computed_once_and_other_sentences_anew(cache, embedder, embeddings):
+    others = [["the", "cat", "sat", "."]], [["the", "cat"], ["sat", "."]], [["thecat", "sat", "."]]
 
-    assert len(embeddings) == 1
+    for _ in range(2):
+        for sentences in (SENTENCES, *others):
+            assert len(read(cache, embedder, sentences)) == len(sentences)
 
-
-@pytest.mark.parametrize(
-    "sentences",
-    [SENTENCES[:3], [["the", "cat"], ["sat", "."], *SENTENCES[1:]], [["thecat", "sat", "."]]],
-)
-def test_other_sentences_are_computed_anew(cache, embedder, embeddings, sentences):
-    read(cache, embedder, [["the", "cat", "sat", "."]])
-
-    assert len(read(cache, embedder, sentences)) == len(sentences)
-    assert len(embeddings) == 2
+    assert len(embeddings) == 1 + len(others)
 
 
 def test_another_model_or_precision_has_layers_of_its_own(cache, embedder, fresh_bilm, entries):
@@ -250,45 +239,22 @@ def test_a_failure_leaves_nothing(cache, embedder, entries, monkeypatch):
     )
 
 
-KILLED = """
-import sys, time
-from elmo_tf import Embedder
-from elmo_tf.embedding.layer_cache import LayerCache
+def test_what_a_killed_process_leaves_is_not_taken_for_whole(cache, embedder, entries):
+    expected = read(cache, embedder)
+    (entry,) = entries()
+    part = entry.with_name(f"{entry.name}.part")
+    entry.rename(part)
+    os.truncate(part / "layer_1.npy", 300)
 
-embed = Embedder.embed
-def slowly(self, sentences):
-    for number, array in enumerate(embed(self, sentences)):
-        if number:
-            print("half", flush=True)
-            time.sleep(600)
-        yield array
-Embedder.embed = slowly
-sentences = [["the", "cat", "sat", "."], ["a", "dog"]]
-with LayerCache(sys.argv[1]).layers(Embedder(sys.argv[2]), sentences):
-    pass
-"""
-
-
-def test_what_a_killed_process_leaves_is_not_taken_for_whole(
-    cache, embedder, checkpoint_directory, entries, tmp_path, embeddings
-):
-    arguments = [sys.executable, "-c", KILLED, tmp_path / "cache", checkpoint_directory]
-    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout.readline() == b"half\n"
-        (part,) = entries()
+    with open(part / "lock", "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         read(cache, embedder, [["other", "sentences"]])
         assert part in entries()  # its process lives
-        process.send_signal(signal.SIGKILL)
-    assert re.fullmatch(r"[0-9a-f]{64}\.layers\.part", part.name)
-
     read(cache, embedder, [["and", "others"]])
 
     assert part not in entries()
-    sentences = [["the", "cat", "sat", "."], ["a", "dog"]]
-    for found, array in zip(
-        read(cache, embedder, sentences), embedder.embed(sentences), strict=True
-    ):
-        np.testing.assert_array_equal(found, array.astype(np.float16))
+    for found, array in zip(read(cache, embedder), expected, strict=True):
+        np.testing.assert_array_equal(found, array)
 
 
 def test_numbers_too_large_for_float16_are_told(cache, embedder, monkeypatch, caplog):
@@ -306,15 +272,15 @@ def test_numbers_too_large_for_float16_are_told(cache, embedder, monkeypatch, ca
         assert "3 values of the layers are too large for float16" in caplog.text
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_numbers_that_are_not_finite_are_an_error(cache, embedder, monkeypatch, value, entries):
+def test_numbers_that_are_not_finite_are_an_error(cache, embedder, monkeypatch, entries):
     array = np.zeros((3, 2, 12), np.float32)
-    array[2, 1, 3] = value
     monkeypatch.setattr(Embedder, "embed", lambda self, sentences: iter([array]))
 
-    with pytest.raises(ValueError, match="Vectors of sentence 0 are not finite"):
-        read(cache, embedder, [["a", "b"]])
-    assert entries() == []
+    for value in (np.nan, np.inf):
+        array[2, 1, 3] = value
+        with pytest.raises(ValueError, match="Vectors of sentence 0 are not finite"):
+            read(cache, embedder, [["a", "b"]])
+        assert entries() == []
 
 
 def test_a_full_disk_is_told_before_the_work_begins(tmp_path, embedder, entries):
@@ -337,17 +303,11 @@ def test_a_disk_that_is_filled_meanwhile_is_named(cache, embedder, entries, monk
     assert entries() == []
 
 
-def test_an_embedder_without_the_layers_is_refused(cache, bilm):
+def test_wrong_arguments_are_refused(cache, bilm, embedder, tmp_path):
     with pytest.raises(ValueError, match=r"`embedder` must return all layers.*Received: 'top'"):
         read(cache, Embedder(bilm, layers="top"))
-
-
-def test_sentences_that_are_not_split_are_refused(cache, embedder):
     with pytest.raises(TypeError, match=r"A sentence must be a list of tokens.*'the cat'"):
         read(cache, embedder, ["the cat"])
-
-
-def test_the_bound_is_checked(tmp_path):
     with pytest.raises(ValueError, match="`max_bytes` must be an integer of at least 0"):
         LayerCache(tmp_path, max_bytes=-1)
 

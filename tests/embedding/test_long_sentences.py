@@ -36,9 +36,9 @@ def embedder_of(elmo):
     )
 
 
-# Windows that end with the sentence, with a boundary, in the middle of a sentence.
-@pytest.mark.parametrize("length", [17, 20, 21, 22, 23, 24, 25, 50])
-@pytest.mark.parametrize("layers", ["all", "top", "average", "mix"])
+# With two boundaries, 22 tokens are three full windows; of 23, the last window holds `</S>` alone.
+@pytest.mark.parametrize("length", [17, 22, 23, 50])
+@pytest.mark.parametrize("layers", ["all", "mix"])
 def test_windows_give_what_one_piece_gives(embedder_of, windows, layers, length):
     tokens = sentence(length)
     (expected,) = embedder_of(layers, 4096).embed([tokens])

@@ -1,9 +1,11 @@
 """A language model over a small vocabulary, with random weights."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from elmo_tf import Vocabulary
+from elmo_tf import BiLM, Vocabulary
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 
@@ -33,8 +35,4 @@ def language_model(bilm, new_language_model):
 @pytest.fixture(scope="session")
 def forward_model(bilm, new_language_model):
     """One without the backward direction."""
-    import dataclasses
-
-    from elmo_tf import BiLM
-
     return new_language_model(BiLM(dataclasses.replace(bilm.config, bidirectional=False)))

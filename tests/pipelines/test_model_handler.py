@@ -70,11 +70,10 @@ def test_batches_are_measured_in_tokens_and_no_sentence_is_larger_than_one(check
         assert [size(example(s)) for s in ("", "the cat", ["a b"], b"a " * 99)] == [2, 4, 3, 32]
 
 
-def test_beams_metrics_have_a_namespace_and_count_bytes(checkpoint_directory):
+def test_beams_metrics_have_a_namespace_and_processes_can_share_a_model(checkpoint_directory):
     handler = EmbeddingHandler(checkpoint_directory)
 
     assert handler.get_metrics_namespace() == "BeamML_elmo_tf"
-    assert handler.get_num_bytes(["the cat", ["a", b"\xff"]]) == 8
     assert not handler.share_model_across_processes()
     assert EmbeddingHandler(checkpoint_directory, large_model=True).share_model_across_processes()
 
@@ -108,13 +107,6 @@ def test_a_saved_model_of_another_kind_is_refused(tmp_path):
 
     with pytest.raises(ValueError, match=r"no signature `tokens` with the outputs elmo, "):
         EmbeddingHandler(tmp_path / "other").load_model()
-
-
-def test_an_exports_layers_are_checked(exported_elmo):
-    from elmo_tf.pipelines.exported_embedder import ExportedEmbedder
-
-    with pytest.raises(ValueError, match=r"`layers` must be one of all.*Received: 'bottom'"):
-        ExportedEmbedder(exported_elmo / "2", "bottom")
 
 
 def test_a_remote_path_at_which_nothing_lies_is_named(remote, tmp_path):

@@ -1,17 +1,16 @@
 """Jobs on a Ray cluster of several nodes on this machine."""
 
-import os
 import threading
 import time
 
 import numpy as np
-import pyarrow.dataset
 import pytest
 
 from elmo_tf import BiLM, Embedder, save_bilm
 from elmo_tf.files import locked_directory
 from elmo_tf.pipelines import embed_with_ray
 from elmo_tf.text.sentence_files import sentence_reader
+from vector_files import read_shards, vectors_of
 
 pytestmark = [pytest.mark.more, pytest.mark.filterwarnings("ignore")]  # those of Ray
 
@@ -45,16 +44,9 @@ def texts(tmp_path_factory):
     return folder
 
 
-def read(folder):
-    rows = pyarrow.dataset.dataset(folder).to_table().to_pylist()
-    found = {(os.path.basename(row["file"]), row["line"]): row for row in rows}
-    assert len(found) == len(rows)
-    return found
-
-
 def check_rows(folder, texts, bilm):
     """Every sentence is there once, with the vectors of an `Embedder`."""
-    rows = read(folder)
+    rows = read_shards(folder)
     expected = {
         (path.name, number): sentence
         for path in texts.iterdir()
@@ -64,8 +56,7 @@ def check_rows(folder, texts, bilm):
     sentences = {place: expected[place].tokens for place in expected}
     arrays = Embedder(bilm, layers="top").embed(sentences.values())
     for place, array in zip(sentences, arrays, strict=True):
-        found = np.array(rows[place]["vectors"], np.float32).reshape(rows[place]["shape"])
-        np.testing.assert_allclose(found, array, atol=1e-5)
+        np.testing.assert_allclose(vectors_of(rows[place]), array, atol=1e-5)
 
 
 def test_a_lost_node_costs_no_sentence(cluster, texts, checkpoint_directory, bilm, tmp_path):

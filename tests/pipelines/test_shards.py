@@ -3,8 +3,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from elmo_tf.pipelines.shards import check_shards, note_of, write_shard
+from elmo_tf.pipelines.shards import check_shards, count_of, totals, write_shard
+from elmo_tf.text.sentence_files import SentenceCount
 
+COUNT = SentenceCount(sentences=2, tokens=7, blank=1)
 SCHEMA = pa.schema(
     [("file", pa.string()), ("line", pa.int64()), ("vectors", pa.list_(pa.float32()))]
 )
@@ -15,15 +17,15 @@ def row(file, line):
 
 
 def shard(path, places):
-    write_shard(path, (row(*place) for place in places), SCHEMA, "none", {"tokens": 7})
+    write_shard(path, (row(*place) for place in places), SCHEMA, "none", COUNT)
     return path
 
 
-def test_a_shard_has_its_rows_and_a_note(tmp_path):
+def test_a_shard_has_its_rows_and_the_size_of_the_text(tmp_path):
     path = shard(tmp_path / "a.parquet", [("a", 0), ("a", 1)])
 
     assert pq.read_table(path).column("line").to_pylist() == [0, 1]
-    assert note_of(path) == {"tokens": 7, "rows": 2}
+    assert count_of(path) == COUNT
     assert [file.name for file in tmp_path.iterdir()] == ["a.parquet"]
 
 
@@ -33,16 +35,23 @@ def test_a_failing_writer_leaves_nothing(tmp_path):
         raise KeyError
 
     with pytest.raises(KeyError):
-        write_shard(tmp_path / "a.parquet", rows(), SCHEMA, "none", {})
+        write_shard(tmp_path / "a.parquet", rows(), SCHEMA, "none", COUNT)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PAR1", b"PAR1 no footer PAR1"])
-def test_what_is_no_complete_shard_has_no_note(tmp_path, content):
+def test_what_is_no_complete_shard_has_no_size(tmp_path, content):
     if content is not None:
         (tmp_path / "a.parquet").write_bytes(content)
 
-    assert note_of(tmp_path / "a.parquet") is None
+    assert count_of(tmp_path / "a.parquet") is None
+
+
+def test_sizes_are_added_up():
+    counts = [COUNT, SentenceCount(sentences=3, tokens=5, empty=1, invalid=1)]
+
+    expected = {"sentences": 5, "tokens": 12, "empty": 2, "invalid": 1}
+    assert totals(iter(counts)) == expected
 
 
 def test_complete_shards_pass_in_any_order(tmp_path):

@@ -43,6 +43,11 @@ class Lengths(tf.Module):
         )
         return self.vectors(tokens, sequence_len)
 
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string, "strings")])
+    def split(self, strings):
+        tokens = tf.strings.split(strings)
+        return {"tokens": tokens.to_tensor(""), "sequence_len": tokens.row_lengths()}
+
     @tf.function(
         input_signature=[
             tf.TensorSpec([], tf.float32, "number"),
@@ -70,6 +75,7 @@ def save(directory, version, scale):
         signatures={
             "serving_default": model.of_sentences,
             "tokens": model.of_tokens,
+            "split": model.split,
             "other_types": model.of_other_types,
         },
     )

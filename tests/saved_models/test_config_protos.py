@@ -1,10 +1,8 @@
 """Text files that configure a model server."""
 
 import pytest
-from google.protobuf import descriptor_pool, text_format
 
 from elmo_tf.saved_models.config_protos import (
-    BatchingParameters,
     read_batching_parameters,
     read_models_config,
     read_monitoring_config,
@@ -40,25 +38,12 @@ def test_batching_is_read_from_what_tf_serving_takes(written):
     assert parameters.max_batch_size.value == 128
     assert parameters.batch_timeout_micros.value == 0
     assert parameters.HasField("batch_timeout_micros")
+    assert not parameters.HasField("max_execution_batch_size")
     assert parameters.max_enqueued_batches.value == 1_000_000
     assert parameters.num_batch_threads.value == 8
     assert parameters.thread_pool_name.value == "batches"
     assert list(parameters.allowed_batch_sizes) == [16, 128]
     assert parameters.pad_variable_length_inputs
-
-
-def test_what_a_file_does_not_say_is_not_set(written):
-    parameters = read_batching_parameters(written(""))
-
-    assert not parameters.HasField("max_batch_size")
-    assert not parameters.pad_variable_length_inputs
-
-
-def test_what_is_written_as_text_is_read_as_the_same_message(written):
-    parameters = read_batching_parameters(written(BATCHING))
-
-    again = read_batching_parameters(written(text_format.MessageToString(parameters)))
-    assert again == parameters
 
 
 def test_models_are_read_with_their_versions_and_labels(written):
@@ -103,29 +88,6 @@ def test_an_error_names_file_and_line(written, read, content, reason):
     assert reason in str(error.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        ("max_batch_size { value: 0 }", "`max_batch_size` must be at least 1, but is 0"),
-        ("batch_timeout_micros { value: -1 }", "`batch_timeout_micros` must be at least 0"),
-        ("num_batch_threads { }", "`num_batch_threads` must be at least 1"),
-        ("allowed_batch_sizes: [4, 4, 1000]", "must increase from at least 1"),
-        ("allowed_batch_sizes: [0, 1000]", "must increase from at least 1"),
-        ("allowed_batch_sizes: [4, 8]", "the largest batch, 1000, but is 8"),
-        ("max_batch_size { value: 9 } allowed_batch_sizes: [4, 8]", "batch, 9, but is 8"),
-        (
-            "max_batch_size { value: 8 } max_execution_batch_size { value: 4 } "
-            "enable_large_batch_splitting { value: true } allowed_batch_sizes: 8",
-            "the largest batch, 4, but is 8",
-        ),
-    ],
-)
-def test_batching_that_tf_serving_refuses_is_refused(written, content, reason):
-    with pytest.raises(ValueError, match=r"server\.config: ") as error:
-        read_batching_parameters(written(content))
-    assert reason in str(error.value)
-
-
 def test_metrics_stand_below_the_root(written):
     with pytest.raises(ValueError, match="must begin with a slash, but is 'metrics'"):
         read_monitoring_config(written("prometheus_config { enable: true path: 'metrics' }"))
@@ -134,11 +96,3 @@ def test_metrics_stand_below_the_root(written):
 def test_a_missing_file_is_an_os_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere"):
         read_models_config(tmp_path / "nowhere")
-
-
-def test_the_declared_messages_are_in_nobodys_way():
-    name = BatchingParameters.DESCRIPTOR.full_name
-
-    assert name == "tensorflow.serving.BatchingParameters"
-    with pytest.raises(KeyError):
-        descriptor_pool.Default().FindMessageTypeByName(name)

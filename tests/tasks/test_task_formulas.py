@@ -4,28 +4,16 @@ import keras
 import numpy as np
 import pytest
 
+from elmo_tf.tasks import Maxout
 from reference import task_models as reference
-from task_models import KINDS, new_model, padded, some_inputs
+from task_models import new_model, padded, reference_weights, some_inputs, with_random_weights
 
 SENTENCES = ["the cat sat on the mat", "ein", "Zürich cat 서울"]
 
 
-def with_random_weights(model):
-    """Every weight of the task, biases too, is drawn; variances stay above 0."""
-    rng = np.random.default_rng(3)
-    of_elmo = {id(weight) for weight in (model.elmo.weights if model.elmo else ())}
-    for weight in model.weights:
-        if id(weight) not in of_elmo and "seed_generator" not in weight.path:
-            drawn = rng.normal(scale=0.5, size=weight.shape)
-            weight.assign(np.abs(drawn) if weight.path.endswith("variance") else drawn)
-    return model
-
-
 def expected(kind, model, sentences):
     """The scores of each sentence by the formulas, from its vectors."""
-    weights = {
-        weight.path.partition("/")[2]: weight.numpy().astype(np.float64) for weight in model.weights
-    }
+    weights = reference_weights(model)
 
     def vectors(sentence):
         found = model.token_vectors(padded([sentence]))
@@ -38,10 +26,11 @@ def expected(kind, model, sentences):
     return [reference.esim(a, b, (a_out, b_out), weights) for (a, a_out), (b, b_out) in both]
 
 
-@pytest.mark.parametrize("placement", ["input", "both"])
 @pytest.mark.parametrize(
-    ("kind", "settings"), [*((kind, {}) for kind in KINDS), ("bcn", {"batch_norm": True})]
+    ("kind", "settings"),
+    [("tagger", {}), ("classifier", {}), ("bcn", {}), ("bcn", {"batch_norm": True}), ("esim", {})],
 )
+@pytest.mark.parametrize("placement", ["none", "both"])
 def test_the_scores_are_those_of_the_formulas(kind, settings, placement, bilm):
     model = with_random_weights(new_model(kind, bilm, placement, **settings))
 
@@ -70,3 +59,17 @@ def test_each_dropout_is_active_in_training_alone(kind, num_dropouts):
             layer.rate = 0.5 if layer is one else 0.0
         assert np.abs(model(inputs, training=True) - scores).max() > 1e-3
         np.testing.assert_array_equal(model(inputs), scores)
+
+
+def test_maxout_takes_the_greatest_of_its_pieces():
+    layer, vectors = Maxout(2, num_pieces=3), np.random.default_rng(0).normal(size=(4, 5, 3))
+
+    outputs = layer(vectors.astype(np.float32)).numpy()
+
+    kernel, bias = layer.get_weights()
+    pieces = (vectors @ kernel + bias).reshape(4, 5, 2, 3)
+    np.testing.assert_allclose(outputs, pieces.max(axis=-1), atol=1e-6)
+    assert layer.compute_output_shape((None, 3)) == (None, 2)
+    for wrong in ({"units": 0}, {"units": 1, "num_pieces": 0}):
+        with pytest.raises(ValueError, match="must be an integer of at least 1"):
+            Maxout(**wrong)

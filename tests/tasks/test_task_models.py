@@ -1,7 +1,7 @@
 """What every task model must do."""
 
 import functools
-import itertools
+import inspect
 
 import keras
 import numpy as np
@@ -10,107 +10,88 @@ import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier, CRFTagger
+from elmo_tf.tasks.data.tag_schemes import spans_of
+from reference.bidaf import softmax
 from task_models import KINDS, embeddings, new_model, padded, real_outputs, some_inputs
 
 SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat 서울"]
-PLACEMENTS = ("input", "output", "both", "none")
+WITH_TOKENS = [0, 1, 3]  # indices of sentences
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module")
 def shared_model(bilm):
-    """Gives models of a kind and a placement. None may change them."""
+    """Gives a model of a kind, with ELMo at the input and the output. None may change it."""
 
     @functools.cache
-    def model(kind, placement="input"):
+    def model(kind):
         keras.utils.set_random_seed(0)
-        return new_model(kind, bilm, placement)
+        return new_model(kind, bilm, "both")
 
     return model
 
 
-def layers_of(bilm, kind, sentences):
-    """The layers that a model would compute, by the names under which it takes them."""
-    inputs = some_inputs(kind, sentences)
-    if kind != "esim":
-        return {"tokens": padded(inputs), "layers": bilm(inputs)["layers"]}
-    premises, hypotheses = inputs
-    return {
-        "premise": padded(premises),
-        "premise_layers": bilm(premises)["layers"],
-        "hypothesis": padded(hypotheses),
-        "hypothesis_layers": bilm(hypotheses)["layers"],
-    }
+def with_layers(model, bilm, inputs):
+    """Inputs by name, with the layers that the model would compute."""
+    inputs = model.named_inputs(inputs)
+    layers = {model.layers_name(text): bilm(inputs[text])["layers"] for text in model.texts}
+    return {**inputs, **layers}
 
 
 def truth(kind):
-    if kind == "tagger":
+    if kind in ("tagger", "srl"):
         return np.array([[0, 1, 2, 2, 0, 1], [1] + [-1] * 5, [-1] * 6, [0, 0, 1] + [-1] * 3])
+    if kind == "bidaf":
+        return np.array([[1, 3], [0, 0], [0, 0], [2, 2]])
     return np.array([0, 1, 1, 0])
 
 
 @every_kind
-@pytest.mark.parametrize("placement", ["both", "none"])
-def test_outputs_do_not_depend_on_padding_or_neighbours(kind, placement, shared_model):
-    model = shared_model(kind, placement)
+def test_outputs_do_not_depend_on_padding_or_neighbours(kind, shared_model):
+    model = shared_model(kind)
     together = real_outputs(kind, model(some_inputs(kind, SENTENCES)), SENTENCES)
 
     for index, sentence in enumerate(SENTENCES):
-        pair = [SENTENCES[index - 1], sentence]  # ESIM reads the one before too
+        pair = [SENTENCES[index - 1], sentence]  # models of pairs read the one before too
         alone = real_outputs(kind, model(some_inputs(kind, pair)), pair)[1]
+        assert np.isfinite(alone).all()
         np.testing.assert_allclose(alone, together[index], atol=1e-5)
 
 
 @every_kind
 def test_all_kinds_of_strings_agree(kind, shared_model):
     model = shared_model(kind)
-    expected = model(some_inputs(kind, SENTENCES))
+    inputs = some_inputs(kind, SENTENCES)
+    expected = model(inputs)
 
     lists = [sentence.split() for sentence in SENTENCES]
     for sentences in (tf.constant(SENTENCES), lists, tf.ragged.constant(lists), padded(SENTENCES)):
-        inputs = sentences
-        if kind == "esim":
-            before = [SENTENCES[index - 1] for index in range(len(SENTENCES))]
-            inputs = (sentences, before)
-        np.testing.assert_allclose(model(inputs), expected, atol=1e-6)
+        same = (sentences, *inputs[1:]) if isinstance(inputs, tuple) else sentences
+        np.testing.assert_allclose(model(same), expected, atol=1e-6)
 
 
 @every_kind
 def test_a_batch_may_hold_no_token_and_no_sentence(kind, shared_model):
-    model = shared_model(kind, "both")
+    for sentences in ([""], []):
+        found = shared_model(kind).predictions(some_inputs(kind, sentences))
 
-    for sentences in ([""], [[]], []):
-        found = model.compiled_predictions((sentences, sentences) if kind == "esim" else sentences)
-
-        assert found["probabilities"].shape[0] == len(sentences)
-        assert np.isfinite(found["probabilities"]).all()
+        for values in found.values():
+            assert len(values) == len(sentences)
+            assert values.dtype == tf.string or np.isfinite(values).all()
 
 
 @every_kind
 def test_it_may_be_part_of_a_functional_model(kind, shared_model):
-    model = shared_model(kind, "both")
+    model = shared_model(kind)
     inputs = [keras.Input((None,), dtype="string") for _ in model.texts]
-    functional = keras.Model(inputs, model(inputs if kind == "esim" else inputs[0]))
+    inputs += [keras.Input((), dtype=spec.dtype.name) for spec in model.features.values()]
+    functional = keras.Model(inputs, model(inputs if len(inputs) > 1 else inputs[0]))
 
     texts = some_inputs(kind, SENTENCES)
-    tensors = [padded(text) for text in (texts if kind == "esim" else [texts])]
+    tensors = list(model.named_inputs(texts).values())
 
     np.testing.assert_allclose(functional(tensors), model(texts), atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["tagger", "classifier"])
-def test_mixed_precision_trains_with_a_penalty_on_the_mix(kind, bilm):
-    keras.mixed_precision.set_global_policy("mixed_bfloat16")
-    try:
-        model_class, settings = KINDS[kind]
-        model = model_class(elmo=Elmo(bilm, l2=0.1), **settings)
-        model.compile("sgd", run_eagerly=True)
-        history = model.fit(padded(SENTENCES), truth(kind), verbose=0)
-    finally:
-        keras.mixed_precision.set_global_policy("float32")
-
-    assert np.isfinite(history.history["loss"][0])
 
 
 @every_kind
@@ -119,65 +100,79 @@ def test_the_precision_of_a_model_is_that_of_its_layers_wherever_it_is_loaded(
 ):
     policy = keras.DTypePolicy("mixed_bfloat16")
     model_class, settings = KINDS[kind]
-    model = model_class(elmo=Elmo(bilm), dtype=policy, **settings)
+    model = model_class(elmo=Elmo(bilm, l2=0.1, dtype=policy), dtype=policy, **settings)
     inputs = some_inputs(kind, SENTENCES)
 
-    assert model(inputs).dtype == tf.bfloat16
+    outputs = model(inputs)
+
+    assert outputs.dtype == tf.bfloat16
     assert {weight.dtype for weight in model.trainable_weights} == {"float32"}
+    assert np.isfinite(model.compute_loss(y=truth(kind), y_pred=outputs))
+    for values in model.predictions(inputs).values():
+        assert values.dtype != tf.bfloat16
     loaded = keras_round_trip(model)
     assert loaded(inputs).dtype == tf.bfloat16
-    np.testing.assert_array_equal(*(tf.cast(each(inputs), "float32") for each in (loaded, model)))
+    np.testing.assert_array_equal(*(tf.cast(each, "float32") for each in (loaded(inputs), outputs)))
 
 
 @every_kind
-@pytest.mark.parametrize("placement", ["input", "both"])
-def test_layers_that_are_known_already_give_the_same(kind, placement, bilm, shared_model):
-    model = shared_model(kind, placement)
+def test_layers_that_are_known_already_give_the_same(kind, bilm, shared_model):
+    model, inputs = shared_model(kind), some_inputs(kind, SENTENCES)
 
-    computed = model(some_inputs(kind, SENTENCES))
+    np.testing.assert_allclose(model(with_layers(model, bilm, inputs)), model(inputs), atol=1e-5)
 
-    np.testing.assert_allclose(model(layers_of(bilm, kind, SENTENCES)), computed, atol=1e-5)
+
+@pytest.mark.parametrize(
+    ("placement", "at_input", "at_output"),
+    [
+        ("input", True, False),
+        ("output", False, True),
+        ("both", True, True),
+        ("none", False, False),
+    ],
+)
+def test_the_placement_says_where_elmo_is_concatenated(placement, at_input, at_output, bilm):
+    model, tokens = new_model("classifier", bilm, placement), padded(SENTENCES)
+
+    vectors = model.token_vectors(tokens)
+
+    parts = [embed(tokens) for embed in model.token_vectors.embeddings]
+    mixes = []
+    if at_input or at_output:
+        mixes = [mix(bilm(tokens)["layers"]) for mix in model.elmo.mixes]
+        assert len(mixes) == at_input + at_output
+    if at_input:
+        parts.append(mixes[0])
+    np.testing.assert_allclose(vectors["input"], tf.concat(parts, axis=-1), atol=1e-5)
+    assert ("output" in vectors) == at_output
+    if at_output:
+        np.testing.assert_allclose(vectors["output"], mixes[-1], atol=1e-5)
 
 
 @every_kind
-def test_every_placement_is_a_model_of_its_own(kind, bilm):
-    outputs = []
-    for placement in PLACEMENTS:
-        keras.utils.set_random_seed(1)
-        model = new_model(kind, bilm, placement)
-        found = real_outputs(kind, model(some_inputs(kind, SENTENCES)), SENTENCES)
-        outputs.append(np.concatenate([np.ravel(one) for one in found]))
-
-    for first, second in itertools.combinations(outputs, 2):
-        assert np.abs(first - second).max() > 1e-4
-
-
-@every_kind
-@pytest.mark.parametrize("placement", ["both", "none"])
-def test_a_model_is_saved_and_loaded_whole(kind, placement, shared_model, keras_round_trip):
-    model = shared_model(kind, placement)
-    inputs = some_inputs(kind, SENTENCES)
+def test_a_model_is_saved_and_loaded_whole(kind, shared_model, keras_round_trip):
+    model, inputs = shared_model(kind), some_inputs(kind, SENTENCES)
 
     loaded = keras_round_trip(model)
 
-    assert loaded.labels == model.labels
-    np.testing.assert_array_equal(loaded(inputs), model(inputs))
+    for name in set(inspect.signature(type(model)).parameters) - {"embeddings", "elmo", "kwargs"}:
+        assert loaded.get_config()[name] == model.get_config()[name]
     predictions = model.predictions(inputs)
     for name, values in loaded.predictions(inputs).items():
         np.testing.assert_array_equal(values, predictions[name])
 
 
 @every_kind
-@pytest.mark.parametrize("placement", ["both", "none"])
-def test_every_weight_but_those_of_the_bilm_gets_a_gradient(kind, placement, bilm):
-    model = new_model(kind, bilm, placement, dropout=0.0)
+def test_every_weight_but_those_of_the_bilm_gets_a_gradient(kind, shared_model, bilm):
+    model = shared_model(kind)
 
     with tf.GradientTape() as tape:
         outputs = model(some_inputs(kind, SENTENCES), training=True)
         loss = model.compute_loss(y=truth(kind), y_pred=outputs)
     gradients = tape.gradient(loss, model.trainable_variables)
 
-    assert all(gradient is not None for gradient in gradients)
+    for gradient in gradients:
+        assert np.isfinite(tf.convert_to_tensor(gradient)).all()
     of_bilm = {variable.path for variable in bilm.weights}
     assert of_bilm.isdisjoint(variable.path for variable in model.trainable_variables)
 
@@ -187,21 +182,18 @@ def test_every_weight_but_those_of_the_bilm_gets_a_gradient(kind, placement, bil
 def test_a_few_sentences_are_learnt_by_heart(kind, bilm):
     model = new_model(kind, bilm, "both", dropout=0.0)
     model.compile(keras.optimizers.Adam(0.05))
-    inputs = some_inputs(kind, SENTENCES)
+    sentences, y = [SENTENCES[index] for index in WITH_TOKENS], truth(kind)[WITH_TOKENS]
+    inputs = some_inputs(kind, sentences)
 
-    model.fit(layers_of(bilm, kind, SENTENCES), truth(kind), epochs=40, verbose=0)
+    model.fit(with_layers(model, bilm, inputs), y, epochs=40, verbose=0)
 
-    predicted = model.compiled_predictions(inputs)
-    if kind == "tagger":
-        wanted = [["O", "B-X", "I-X", "I-X", "O", "B-X"], ["B-X"], [], ["O", "O", "B-X"]]
-        assert model.tag(inputs) == wanted
+    if kind in ("tagger", "srl"):
+        found = [model.label_ids(tags) for tags in model.tag(inputs)]
+        assert found == [[tag for tag in row if tag >= 0] for row in y.tolist()]
+    elif kind == "bidaf":
+        assert model.answer_spans(inputs) == list(map(tuple, y.tolist()))
     else:
-        known = [0, 1, 3]  # of the empty sentence there is nothing to learn, but of ESIM's pair
-        wanted = [model.labels[index] for index in truth(kind)]
-        assert [model.classify(inputs)[i] for i in known] == [wanted[i] for i in known]
-    probabilities = predicted["probabilities"].numpy()
-    sums = probabilities.sum(axis=-1)
-    np.testing.assert_allclose(sums[sums > 0], 1, rtol=1e-5)
+        assert model.label_ids(model.classify(inputs)) == y.tolist()
 
 
 def test_a_bcn_may_normalise_over_the_batch(keras_round_trip):
@@ -232,22 +224,21 @@ def test_a_bilm_can_be_trained_with_the_task(kind, fresh_bilm):
     model.compile(keras.optimizers.SGD(0.1), run_eagerly=True)
     before = [weight.numpy() for weight in bilm.trainable_weights]
 
-    model.fit(model.named_inputs(some_inputs(kind, SENTENCES)), truth(kind), verbose=0)
+    sentences = [SENTENCES[index] for index in WITH_TOKENS]
+    model.fit(model.named_inputs(some_inputs(kind, sentences)), truth(kind)[WITH_TOKENS], verbose=0)
 
     after = [weight.numpy() for weight in bilm.trainable_weights]
     assert all(np.abs(a - b).max() > 0 for a, b in zip(before, after, strict=True))
 
 
-@every_kind
-def test_the_mix_is_kept_together_by_its_penalty(kind, bilm):
-    model_class, settings = KINDS[kind]
-    model = model_class(elmo=Elmo(bilm, l2=0.5), **settings)
+def test_the_mix_is_kept_together_by_its_penalty(bilm):
+    model = BiLSTMClassifier(["bad", "good"], elmo=Elmo(bilm, l2=0.5), units=6)
     model.elmo.mixes[0].layer_weights.assign([1.0, 2.0, 0.0])
-    outputs = model(some_inputs(kind, SENTENCES))
+    outputs, y = model(SENTENCES), truth("classifier")
 
-    loss = model.compute_loss(y=truth(kind), y_pred=outputs)
+    loss = model.compute_loss(y=y, y_pred=outputs)
 
-    task_loss = np.mean(model.per_example_loss(truth(kind), outputs))
+    task_loss = np.mean(model.per_example_loss(y, outputs))
     np.testing.assert_allclose(loss, task_loss + 0.5 * 5, rtol=1e-5)
 
 
@@ -278,10 +269,14 @@ def test_answers_of_all_shapes_are_traced_once():
     model = Traced(["bad", "good"], embeddings(), units=6)
     traced.clear()  # of the call that made its weights
 
-    for sentences in (["the cat sat"], ["ein", "the mat on the mat"], ["", "cat", "mat"]):
-        assert len(model.classify(sentences)) == len(sentences)
+    several = (["the cat sat"], ["ein", "the mat on the mat"], ["", "cat", "mat"])
+    found = [model.classify(sentences) for sentences in several]
 
     assert len(traced) == 1
+    for sentences, labels in zip(several, found, strict=True):
+        shares = softmax(model(sentences).numpy())
+        assert labels == [model.labels[index] for index in shares.argmax(axis=-1)]
+        np.testing.assert_allclose(model.predictions(sentences)["probabilities"], shares, rtol=1e-5)
 
 
 def test_a_loss_that_compile_is_given_takes_the_place_of_the_models_own(bilm):
@@ -300,32 +295,22 @@ def test_examples_can_weigh_unlike():
     model = new_model("classifier")
     outputs, y = model(SENTENCES), truth("classifier")
     losses = model.per_example_loss(y, outputs).numpy()
-
-    loss = model.compute_loss(y=y, y_pred=outputs, sample_weight=[1.0, 0.0, 0.0, 3.0])
-
-    np.testing.assert_allclose(loss, (losses[0] + 3 * losses[3]) / 4, rtol=1e-5)
-
-
-def test_weights_of_examples_may_come_as_a_column_and_must_be_one_each():
-    model = new_model("classifier")
-    outputs, y = model(SENTENCES), truth("classifier")
     weights = np.array([1.0, 0.0, 0.0, 3.0])
 
-    row, column = (
-        model.compute_loss(y=y, y_pred=outputs, sample_weight=each)
-        for each in (weights, weights[:, None])
-    )
-
-    assert row == column
+    for sample_weight in (weights, weights[:, None]):
+        loss = model.compute_loss(y=y, y_pred=outputs, sample_weight=sample_weight)
+        np.testing.assert_allclose(loss, (losses[0] + 3 * losses[3]) / 4, rtol=1e-5)
     with pytest.raises(ValueError, match=r"one weight per example. Weights and examples: 8, 4"):
         model.compute_loss(y=y, y_pred=outputs, sample_weight=np.ones((4, 2)))
 
 
 def test_the_tags_follow_their_scheme(shared_model):
-    tags = shared_model("tagger").tag(SENTENCES)
+    found = shared_model("tagger").predictions(SENTENCES)
 
-    assert [len(row) for row in tags] == [6, 1, 0, 3]
-    assert all(row[:1] != ["I-X"] for row in tags)
+    assert found["sequence_len"].numpy().tolist() == [6, 1, 0, 3]
+    for row, length in zip(found["tags"].numpy(), (6, 1, 0, 3), strict=True):
+        assert not any(row[length:])
+        spans_of([tag.decode() for tag in row[:length]], "BIO")  # refuses what is not allowed
 
 
 def test_labels_are_told_by_their_places():
@@ -413,13 +398,7 @@ def test_targets_that_do_not_suit_are_refused():
     ):
         with pytest.raises(ValueError, match=f"-1 for padding only.*: {counts}"):
             tagger.per_example_loss(y, outputs, SENTENCES)
-        with pytest.raises(tf.errors.InvalidArgumentError, match="-1 for padding only"):
-            tagger.fit(padded(SENTENCES), y, verbose=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="-1 for padding only"):
+        tagger.fit(padded(SENTENCES), shorter, verbose=0)
     with pytest.raises(ValueError, match=r"indices into `labels`, 0 to 1. Received: \[0 1 2 0\]"):
         classifier.per_example_loss([0, 1, 2, 0], classifier(SENTENCES))
-
-
-def test_several_models_may_share_a_bilm(bilm):
-    tagger, classifier = new_model("tagger", bilm), new_model("classifier", bilm)
-
-    assert tagger.elmo.bilm is classifier.elmo.bilm

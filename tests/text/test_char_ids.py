@@ -31,10 +31,6 @@ def test_a_token_becomes_its_bytes_between_two_word_boundaries(token, spelt):
     np.testing.assert_array_equal(ids, reference.char_ids(spelt, 50))
 
 
-def test_no_token_is_all_zeros():
-    np.testing.assert_array_equal(char_ids(["", "a"])[0], np.zeros(50))
-
-
 @pytest.mark.parametrize("max_chars", [3, 4, 7])
 def test_rows_are_as_long_as_asked(max_chars):
     ids = char_ids(["", "a", "abcd", "abcdefghij"], max_chars)
@@ -110,12 +106,6 @@ def test_a_graph_need_not_know_the_number_of_axes():
         np.testing.assert_array_equal(spell(tf.constant(tokens)), char_ids(tokens))
 
 
-def test_works_in_the_graph_of_a_dataset():
-    dataset = tf.data.Dataset.from_tensor_slices(["a", "bb"]).batch(2).map(char_ids)
-
-    np.testing.assert_array_equal(next(iter(dataset)), char_ids(["a", "bb"]))
-
-
 @pytest.mark.parametrize("max_chars", [2, 0, -1])
 def test_two_boundaries_and_a_byte_must_fit(max_chars):
     with pytest.raises(ValueError, match=f"`max_chars` must be at least 3.*Received: {max_chars}"):
@@ -135,12 +125,3 @@ def test_two_boundaries_and_a_byte_must_fit(max_chars):
 def test_what_is_no_string_is_refused(tokens, message):
     with pytest.raises(TypeError, match=message):
         char_ids(tokens)
-
-
-def test_lists_may_be_spelt_in_a_graph():
-    tokens, uneven = [["a", "bb"], ["", "c"]], [["a"], ["bb", ""]]
-
-    spelt, ragged = tf.function(lambda: (char_ids(tokens, 7), char_ids(uneven, 7)))()
-
-    np.testing.assert_array_equal(spelt, char_ids(tokens, 7))
-    assert ragged.to_list() == char_ids(uneven, 7).to_list()

@@ -49,9 +49,9 @@ def test_a_tokenizer_can_be_pickled(tokenizer):
 
 
 def test_texts_may_be_long(tokenizer):
-    text = "The cat sat. " * 80_000
+    ((first, *_),) = tokenizer(" " * 1_000_000 + "The cat")
 
-    assert len(tokenizer(text)) == 80_000
+    assert first == Token("The", 1_000_000, 1_000_003)
 
 
 def test_a_missing_package_of_a_language_is_an_error_of_extras(monkeypatch):

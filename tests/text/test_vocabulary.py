@@ -18,12 +18,6 @@ def test_tokens_stand_by_falling_count_and_then_by_code_point():
     assert list(vocabulary.tokens) == [*SPECIAL, "b", "a", "Z", "c", "ß", "😀"]
 
 
-def test_the_order_of_the_text_changes_nothing():
-    lines = ["x y y", "a b", "y a"]
-
-    assert Vocabulary.build(lines) == Vocabulary.build(reversed(lines))
-
-
 def test_rare_tokens_are_left_out():
     assert list(Vocabulary.build(["a a a b b c"], min_count=2).tokens) == [*SPECIAL, "a", "b"]
 
@@ -156,13 +150,6 @@ def test_a_byte_order_mark_in_front_is_no_part_of_the_first_token(tmp_path):
 def test_items_that_are_no_lines_are_refused(item):
     with pytest.raises(TypeError, match=r"must be a line \(str\) or a file .* Item 1 is "):
         Vocabulary.build(["a line", item])
-
-
-def test_differs_from_other_things():
-    vocabulary = Vocabulary.build(["a"])
-
-    assert vocabulary != Vocabulary.build(["b"])
-    assert vocabulary != vocabulary.tokens
 
 
 def test_lines_end_at_newlines_alone(tmp_path):

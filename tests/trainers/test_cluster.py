@@ -40,28 +40,12 @@ def assert_same_curve(log, expected):
         assert entry == pytest.approx(other, rel=1e-6)
 
 
-def finish(*workers):
-    for worker in workers:
-        _, errors = worker.communicate(timeout=120)
-        assert worker.returncode == 0, errors
-
-
-def wait_for_steps(workdir, count, *workers):
-    deadline = time.monotonic() + 120
-    log = workdir / "log.jsonl"
-    while not log.exists() or log.read_text().count("\n") < count:
-        for worker in workers:
-            assert worker.poll() is None, worker.stderr.read()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.more
 def test_two_devices_train_as_one_does_and_either_goes_on_where_the_other_stopped(
     tmp_path, certain, alone, caplog
 ):
     workdir = tmp_path / "run"
-    finish(launching.start(certain, workdir, num_devices=2, steps=10))
+    launching.finish(launching.start(certain, workdir, num_devices=2, steps=10))
     log, perplexities = alone
     assert_same_curve(read_log(workdir), log[:10])
     # One device goes on with the rows of both.
@@ -75,7 +59,7 @@ def test_two_devices_train_as_one_does_and_either_goes_on_where_the_other_stoppe
 @pytest.mark.slow
 def test_two_workers_train_as_one_does(tmp_path, certain, alone):
     workdir = tmp_path / "run"
-    finish(*launching.start_workers(certain, workdir))
+    launching.finish(*launching.start_workers(certain, workdir))
     log, perplexities = alone
     assert_same_curve(read_log(workdir), log)
     record = json.loads((workdir / "training.json").read_text())
@@ -88,11 +72,11 @@ def test_killing_one_worker_ends_the_other_and_both_go_on_exactly(tmp_path, sett
     """With dropout and few negatives, so that all chance is repeated too."""
     settings = {**settings, "batch_size": 4, "save_every": 5, "valid": ()}
     whole = tmp_path / "whole"
-    finish(*launching.start_workers(settings, whole, steps=40))
+    launching.finish(*launching.start_workers(settings, whole, steps=40))
 
     workdir = tmp_path / "run"
     workers = launching.start_workers(settings, workdir, steps=100_000)
-    wait_for_steps(workdir, 12, *workers)
+    launching.wait_for_steps(workdir, 12, *workers)
     workers[victim].kill()
     start = time.monotonic()
     workers[victim].communicate()
@@ -104,7 +88,7 @@ def test_killing_one_worker_ends_the_other_and_both_go_on_exactly(tmp_path, sett
     assert "TensorFlow says: Collective ops is aborted" in errors
 
     done = len(read_log(workdir))
-    finish(*launching.start_workers(settings, workdir, steps=max(40, done), resume=True))
+    launching.finish(*launching.start_workers(settings, workdir, steps=max(40, done), resume=True))
     assert read_log(workdir)[:40] == read_log(whole)
 
 
@@ -112,7 +96,7 @@ def test_killing_one_worker_ends_the_other_and_both_go_on_exactly(tmp_path, sett
 def test_a_worker_that_is_told_to_stop_stops_all_after_a_save(tmp_path, certain):
     workdir = tmp_path / "run"
     workers = launching.start_workers(certain, workdir, steps=100_000, save_every=100_000, valid=())
-    wait_for_steps(workdir, 3, *workers)
+    launching.wait_for_steps(workdir, 3, *workers)
     workers[1].terminate()
     for worker in workers:
         worker.communicate(timeout=60)
@@ -135,7 +119,7 @@ def test_workers_that_share_no_work_directory_are_told_at_the_first_save(tmp_pat
 def test_workers_that_see_different_saves_do_not_go_on(tmp_path, certain):
     changes = {"valid": (), "steps": 10, "save_every": 5}
     workdir = tmp_path / "run"
-    finish(*launching.start_workers({**certain, **changes}, workdir))
+    launching.finish(*launching.start_workers({**certain, **changes}, workdir))
     other = shutil.copytree(workdir, tmp_path / "late")
     shutil.rmtree(other / "state" / "step-00000010")
     workers = launching.start_workers(

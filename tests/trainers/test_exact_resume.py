@@ -1,8 +1,9 @@
-"""A run that stops and is resumed has exactly the losses and weights of an uninterrupted run."""
+"""A run that stops and is resumed has exactly the losses and weights of an uninterrupted run.
 
-import os
+`simple_losses` has more ways in which a run stops, all within this process.
+"""
+
 import signal
-import time
 
 import pytest
 
@@ -21,13 +22,27 @@ def test_a_run_in_two_parts_equals_one_without_a_break(tmp_path, settings, run, 
 def test_a_killed_process_goes_on_from_its_last_save(tmp_path, settings, run):
     workdir = tmp_path / "killed"
     process = launching.start(settings, workdir, save_every=5, steps=100_000, valid=())
-    log = workdir / "log.jsonl"
-    deadline = time.monotonic() + 120
-    while not log.exists() or log.read_text().count("\n") < 12:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    os.kill(process.pid, signal.SIGKILL)
+    launching.wait_for_steps(workdir, 12, process)
+    process.kill()
     process.communicate()
     pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert read_log(workdir)[11:60] == run.log[11:60]
+
+
+@pytest.mark.more
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)]
+)
+def test_a_process_that_is_told_to_stop_saves_and_goes_on_exactly(
+    tmp_path, settings, run, number, status
+):
+    workdir = tmp_path / "run"
+    process = launching.start(settings, workdir, save_every=100_000, steps=100_000, valid=())
+    launching.wait_for_steps(workdir, 5, process)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == status, errors
+    done = len(read_log(workdir))
+    assert (workdir / "state" / f"step-{done:08d}" / "COMPLETE").exists()
+    pretrain(PretrainConfig(**{**settings, "steps": max(60, done)}, workdir=workdir, resume=True))
+    assert read_log(workdir)[:60] == run.log

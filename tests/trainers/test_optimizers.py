@@ -52,12 +52,6 @@ def lazy_adam(value, gradients, rate, decay, beta_1=0.9, beta_2=0.999, epsilon=1
     return value
 
 
-def test_duplicate_rows_are_summed_once():
-    summed = sum_duplicates(SLICES)
-    assert sorted(summed.indices.numpy().tolist()) == [1, 4]
-    np.testing.assert_allclose(dense(summed), dense(SLICES))
-
-
 def test_dense_and_sparse_gradients_follow_the_formula():
     start = np.arange(15, dtype=np.float32).reshape(5, 3)
     matrix, vector = keras.Variable(start), keras.Variable(start[0])
@@ -72,13 +66,7 @@ def test_dense_and_sparse_gradients_follow_the_formula():
     for variable, first, part in ((matrix, start, 0), (vector, start[0], 1)):
         expected = adagrad(first, [pair[part] for pair in gradients], 0.3, 0.7)
         np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-6)
-
-
-def test_rows_without_a_gradient_stay_as_they_are():
-    matrix = keras.Variable(np.ones((5, 3), np.float32))
-    Adagrad(0.3).apply([SLICES], [matrix])
-    np.testing.assert_array_equal(matrix.numpy()[[0, 2, 3]], 1)
-    assert (matrix.numpy()[[1, 4]] != 1).all()
+    np.testing.assert_array_equal(matrix.numpy()[[0, 2, 3]], start[[0, 2, 3]])
 
 
 def test_clipping_counts_all_gradients_and_duplicates_together():
@@ -88,11 +76,6 @@ def test_clipping_counts_all_gradients_and_duplicates_together():
     assert float(before) == pytest.approx(norm, rel=1e-6)
     np.testing.assert_allclose(dense(sparse), dense(SLICES) * 2 / norm, rtol=1e-6)
     np.testing.assert_allclose(clipped, vector * 2 / norm, rtol=1e-6)
-
-
-def test_small_gradients_are_not_scaled():
-    (clipped,), _ = clip_by_global_norm([tf.constant([0.3, -0.4])], 2.0)
-    np.testing.assert_allclose(clipped, [0.3, -0.4], rtol=1e-6)
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.03])
@@ -128,12 +111,6 @@ def test_adamw_of_rows_follows_the_formula_and_leaves_other_rows(decay):
     np.testing.assert_array_equal(table.numpy()[[0, 3]], start[[0, 3]])
 
 
-def test_biases_never_decay():
-    vector = keras.Variable(np.ones(3, np.float32))
-    AdamW(0.1, weight_decay=0.5).apply([tf.zeros(3)], [vector])
-    np.testing.assert_array_equal(vector.numpy(), 1)
-
-
 @pytest.mark.parametrize("make", [Adagrad, lambda rate: AdamW(rate, weight_decay=0.1)])
 def test_a_step_on_rows_makes_nothing_of_the_size_of_the_table(make):
     table, optimizer = keras.Variable(np.ones((500, 3), np.float32)), make(0.1)
@@ -150,14 +127,13 @@ def test_a_step_on_rows_makes_nothing_of_the_size_of_the_table(make):
     assert 500 not in sizes
 
 
-@pytest.mark.parametrize("make", [Adagrad, lambda rate: AdamW(rate, weight_decay=0.1)])
-def test_a_schedule_gives_the_rate_of_each_step(make):
+def test_a_schedule_gives_the_rate_of_each_step():
     class Halving(keras.optimizers.schedules.LearningRateSchedule):
         def __call__(self, step):
             return 0.5 ** tf.cast(step + 1, tf.float32)
 
     scheduled, by_hand = keras.Variable([1.0, 2.0]), keras.Variable([1.0, 2.0])
-    optimizers = make(Halving()), make(0.5)
+    optimizers = AdamW(Halving()), AdamW(0.5)
     for rate in (0.5, 0.25):
         optimizers[1].learning_rate = rate
         for optimizer, variable in zip(optimizers, (scheduled, by_hand), strict=True):
@@ -257,33 +233,3 @@ def test_optimizers_have_names():
     assert (type(adamw), adamw.name, adamw.weight_decay) == (AdamW, "adamw", 0.02)
     rates = [float(optimizer.learning_rate.numpy()) for optimizer in (adagrad, adam, adamw)]
     assert rates == pytest.approx([0.3] * 3)
-
-
-def test_an_unknown_name_is_refused_with_those_that_are_known():
-    with pytest.raises(ValueError, match=r"must be one of adagrad, adam, adamw. Received: 'sgd'"):
-        optimizer_named("sgd", 0.1)
-
-
-@pytest.mark.parametrize("name", ["adagrad", "adam"])
-def test_weight_decay_goes_with_adamw_alone(name):
-    with pytest.raises(ValueError, match=rf"is for the optimizer adamw\. Received: .* with {name}"):
-        optimizer_named(name, 0.1, 0.01)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"beta_1": 1.0}, r"`beta_1` must be from 0 to below 1. Received: 1.0"),
-        ({"beta_2": -0.1}, r"`beta_2` must be from 0 to below 1. Received: -0.1"),
-        ({"epsilon": 0}, r"`epsilon` must be above 0. Received: 0"),
-        ({"weight_decay": -0.1}, r"`weight_decay` must be at least 0. Received: -0.1"),
-    ],
-)
-def test_settings_of_adamw_out_of_their_range_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        AdamW(**settings)
-
-
-def test_an_accumulator_must_be_positive():
-    with pytest.raises(ValueError, match="`initial_accumulator_value` must be above 0"):
-        Adagrad(initial_accumulator_value=0)

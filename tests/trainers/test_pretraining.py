@@ -1,4 +1,3 @@
-import gzip
 import json
 import subprocess
 import sys
@@ -60,23 +59,6 @@ def test_the_checkpoint_has_the_perplexity_of_the_last_evaluation(run, text):
     assert result == pytest.approx(last, rel=1e-5)
 
 
-def test_the_corpus_is_counted(run, text):
-    lines = [
-        line.split()
-        for name in ("train_1.txt", "train_2.txt")
-        for line in (text / name).read_text().splitlines()
-    ]
-    corpus = {name: value for name, value in run.record["corpus"].items() if value}
-    assert corpus == {
-        "sentences": 240,
-        "tokens": sum(map(len, lines)),
-        "types": len({token for line in lines for token in line}),
-        "unknown": sum(line.count("old") for line in lines),
-        "longest": max(map(len, lines)),
-        "bytes": [(text / name).stat().st_size for name in ("train_1.txt", "train_2.txt")],
-    }
-
-
 def test_a_work_directory_in_use_is_refused(tmp_path, settings):
     workdir = tmp_path / "used"
     workdir.mkdir()
@@ -94,6 +76,7 @@ def test_a_work_directory_in_use_is_refused(tmp_path, settings):
         ({"corpus": "nowhere.txt"}, FileNotFoundError, "There is no text file nowhere.txt"),
         ({"valid": "no*.txt"}, FileNotFoundError, r"No text file matches no\*\.txt"),
         ({"vocab": "nowhere.txt"}, FileNotFoundError, "nowhere.txt"),
+        ({"start_from": "nowhere"}, FileNotFoundError, "nowhere"),
         ({"batch_size": 400}, ValueError, "too few for one step of batch_size 400 by unroll 5"),
         ({"options": {"lstm": {"dims": 3}}}, ValueError, "Unknown key `dims`"),
         ({"valid": "/dev/null"}, ValueError, "/dev/null is not a regular file"),
@@ -111,21 +94,6 @@ def test_bad_input_is_an_error_before_anything_is_written(
     with pytest.raises(error, match=message):
         pretrain(PretrainConfig(**{**settings, **change}, workdir=workdir, overwrite=True))
     assert {path.name for path in workdir.iterdir()} == before
-
-
-def test_a_corpus_without_a_token_is_an_error(tmp_path, settings):
-    (tmp_path / "empty.txt").write_text("\n \n")
-    settings = {**settings, "corpus": tmp_path / "empty.txt"}
-    with pytest.raises(ValueError, match=r"There is no token in .*empty\.txt"):
-        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
-
-
-def test_a_damaged_corpus_is_an_error(tmp_path, settings, text):
-    packed = gzip.compress((text / "train_1.txt").read_bytes())
-    (tmp_path / "cut.txt.gz").write_bytes(packed[:-20])
-    settings = {**settings, "corpus": tmp_path / "cut.txt.gz"}
-    with pytest.raises(ValueError, match=r"Cannot unpack .*cut\.txt\.gz"):
-        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
 
 
 @pytest.mark.slow

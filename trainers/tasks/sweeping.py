@@ -1,6 +1,7 @@
 """Trains a task with and without ELMo, for several seeds and shares of the training data."""
 
 import dataclasses
+import itertools
 import os
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,9 +16,6 @@ from elmo_tf.config_checks import check_int
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.kinds import KINDS
 from elmo_tf.trainers.tasks.training import train_task
-
-_WITHOUT: dict[str, Any] = {"elmo": None, "placement": "input", "fine_tune": False}
-_WITH_VECTORS: dict[str, Any] = {"elmo": None, "fine_tune": False}
 
 
 def sweep_task(
@@ -60,9 +58,7 @@ def sweep_task(
         raise ValueError("`shares` is empty. Pass at least one share.")
     if len({_share_name(share) for share in shares}) < len(shares):
         raise ValueError(f"`shares` has duplicates: {', '.join(map(str, shares))}.")
-    variants: list[tuple[str | None, dict[str, Any]]] = [(None, _WITHOUT), (None, {})]
-    variants += [(name, {**_WITH_VECTORS, "vectors": file}) for name, file in vectors.items()]
-    configs = list(_configs(config, shares, num_seeds, variants))
+    configs = list(_configs(config, shares, num_seeds, vectors))
     runs = []
     for number, (name, one) in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", number, len(configs), Path(one.workdir).name)
@@ -81,28 +77,30 @@ def _configs(
     config: TaskConfig,
     shares: Sequence[float],
     num_seeds: int,
-    variants: Sequence[tuple[str | None, Mapping[str, Any]]],
+    vectors: Mapping[str, str],
 ) -> Iterator[tuple[str | None, TaskConfig]]:
-    for share in shares:
-        for seed in range(config.seed, config.seed + num_seeds):
-            for name, changes in variants:
-                if changes is _WITHOUT:
-                    arm = "without_elmo"
-                else:
-                    arm = "with_elmo" if name is None else f"with_vectors_{name}"
-                folder = f"{_share_name(share)}_seed_{seed}_{arm}"
-                yield (
-                    name,
-                    dataclasses.replace(
-                        config,
-                        **changes,
-                        share=share,
-                        seed=seed,
-                        workdir=os.path.join(config.workdir, folder),
-                        resume=True,
-                        overwrite=False,
-                    ),
-                )
+    """The name of the vectors, or None, and the settings of each training."""
+    no_elmo: dict[str, Any] = {"elmo": None, "fine_tune": False}
+    arms = [
+        ("without_elmo", None, {**no_elmo, "placement": "input"}),
+        ("with_elmo", None, {}),
+        *(
+            (f"with_vectors_{name}", name, {**no_elmo, "vectors": file})
+            for name, file in vectors.items()
+        ),
+    ]
+    seeds = range(config.seed, config.seed + num_seeds)
+    for share, seed, (arm, name, changes) in itertools.product(shares, seeds, arms):
+        folder = f"{_share_name(share)}_seed_{seed}_{arm}"
+        settings = {
+            **changes,
+            "share": share,
+            "seed": seed,
+            "workdir": os.path.join(config.workdir, folder),
+            "resume": True,
+            "overwrite": False,
+        }
+        yield name, dataclasses.replace(config, **settings)
 
 
 def _share_name(share: float) -> str:

@@ -104,7 +104,7 @@ class NpyOutput(VectorOutput):
         self._shape = tuple(self.position.get("shape", ()))
         self._is_pooled = options.pool != "none"
         if not self.position:
-            self._offsets.write(_header((0,), np.dtype(np.int64)) + bytes(8))
+            self._offsets.write(npy_header((0,), np.dtype(np.int64)) + bytes(8))
 
     def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
         rows = self._options.as_written(vectors)
@@ -112,7 +112,7 @@ class NpyOutput(VectorOutput):
         rows = rows[np.newaxis] if self._is_pooled else np.moveaxis(rows, -2, 0)
         if not self._num_rows and not self._vectors.tell():
             self._shape = rows.shape[1:]
-            self._vectors.write(_header((0, *self._shape), rows.dtype))
+            self._vectors.write(npy_header((0, *self._shape), rows.dtype))
         self._vectors.write(np.ascontiguousarray(rows))
         self._num_rows += len(rows)
         self._offsets.write(self._num_rows.to_bytes(8, "little"))
@@ -123,10 +123,10 @@ class NpyOutput(VectorOutput):
         self.position = position
 
     def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path | None, str]]:
-        vectors = _header((self._num_rows, *self._shape), np.dtype(self._options.dtype))
-        start = len(_header((0,), np.dtype(np.int64)))
+        vectors = npy_header((self._num_rows, *self._shape), np.dtype(self._options.dtype))
+        start = len(npy_header((0,), np.dtype(np.int64)))
         num_offsets = (self._offsets.seek(0, os.SEEK_END) - start) // 8
-        offsets = _header((num_offsets,), np.dtype(np.int64))
+        offsets = npy_header((num_offsets,), np.dtype(np.int64))
         for file, header in ((self._vectors, vectors), (self._offsets, offsets)):
             file.seek(0)
             file.write(header)
@@ -138,7 +138,7 @@ class NpyOutput(VectorOutput):
         self._growing.close()
 
 
-def _header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+def npy_header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
     """The header of a .npy file. Its size does not depend on the first axis."""
     buffer = io.BytesIO()
     fields = {"descr": dtype.str, "fortran_order": False, "shape": shape}

@@ -1,7 +1,7 @@
 """Vectors ─► Parquet: a folder of shards, as in Spark and Beam."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from elmo_tf.files import refuse_directory, synchronise
 from elmo_tf.text.sentence_files import Sentence
 from elmo_tf.text.sentences import encode
 
-# Bytes of vectors per shard, and per row group, which readers load as a unit.
+# Bytes of vectors per shard, and per row group, which writers and readers keep in memory.
 _SHARD = 2**28
 ROW_GROUP = 2**24
 
@@ -61,6 +61,53 @@ def parquet_row(
     }
 
 
+class ShardWriter:
+    """Writes rows to a shard, in row groups.
+
+    Args:
+        path: the shard.
+        schema: see `parquet_schema`.
+        compression: a compression of Parquet.
+    """
+
+    def __init__(self, path: Path, schema: Any, compression: str):
+        import pyarrow.parquet as pq
+
+        self.num_bytes = 0
+        """Size of the vectors that were written."""
+        self._schema = schema
+        self._file = pq.ParquetWriter(path, schema, compression=compression, use_dictionary=False)
+        self._rows: list[dict[str, Any]] = []  # of the next row group
+        self._rows_bytes = 0
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Writes a row, see `parquet_row`."""
+        num_bytes = row["vectors"].nbytes
+        self.num_bytes += num_bytes
+        self._rows_bytes += num_bytes
+        self._rows.append(row)
+        if self._rows_bytes >= ROW_GROUP:
+            self._write_rows()
+
+    def finish(self, metadata: Mapping[bytes, bytes] | None = None) -> None:
+        """Completes the shard, with `metadata` for the file, and closes it."""
+        if self._rows:
+            self._write_rows()
+        if metadata:
+            self._file.add_key_value_metadata(metadata)
+        self.close()
+
+    def close(self) -> None:
+        """Closes the file, also after an error."""
+        self._file.close()
+
+    def _write_rows(self) -> None:
+        import pyarrow as pa
+
+        self._file.write_table(pa.Table.from_pylist(self._rows, self._schema))
+        self._rows, self._rows_bytes = [], 0
+
+
 class ParquetOutput(VectorOutput):
     """A folder of shards `part-00000.parquet` and so on; see `parquet_schema`.
 
@@ -89,52 +136,39 @@ class ParquetOutput(VectorOutput):
         for name in found - names:
             (self._shards / name).unlink()
         self._num_shards = len(names)
-        self._rows: list[dict[str, Any]] = []
-        self._row_bytes = self._written_bytes = 0
-        self._writer = None
+        self._shard: ShardWriter | None = None
 
     def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
-        row = parquet_row(number, sentence, vectors, self._options)
-        self._rows.append(row)
-        self._row_bytes += row["vectors"].nbytes
-        if self._row_bytes >= ROW_GROUP:
-            self._write_rows()
+        if self._shard is None:
+            self._begin_shard()
+        self._shard.write(parquet_row(number, sentence, vectors, self._options))
 
     def commit(self, position: dict[str, Any]) -> None:
-        if self._written_bytes + self._row_bytes >= _SHARD:
+        if self._shard is not None and self._shard.num_bytes >= _SHARD:
             self._end_shard()
             self._growing.commit({**position, "num_shards": self._num_shards})
             self.position = self._growing.note
 
     def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
-        if self._rows or self._writer is not None or not self._num_shards:
+        if not self._num_shards and self._shard is None:  # no sentences
+            self._begin_shard()
+        if self._shard is not None:
             self._end_shard()
         return [(self._shards, "")]
 
     def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
+        if self._shard is not None:
+            self._shard.close()
 
-    def _write_rows(self) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        if self._writer is None:
-            path = self._shards / _shard_name(self._num_shards)
-            self._writer = pq.ParquetWriter(
-                path, self._schema, compression=self._options.compression, use_dictionary=False
-            )
-        self._writer.write_table(pa.Table.from_pylist(self._rows, self._schema))
-        self._written_bytes += self._row_bytes
-        self._rows, self._row_bytes = [], 0
+    def _begin_shard(self) -> None:
+        path = self._shards / _shard_name(self._num_shards)
+        self._shard = ShardWriter(path, self._schema, self._options.compression)
 
     def _end_shard(self) -> None:
-        self._write_rows()
-        self.close()
+        self._shard.finish()
         synchronise(self._shards / _shard_name(self._num_shards))
+        self._shard = None
         self._num_shards += 1
-        self._written_bytes = 0
 
 
 def _shard_name(number: int) -> str:

@@ -11,11 +11,6 @@ from elmo_tf.text.corpus import text_files
 DESCRIPTION_FILE = "index.json"
 FORMAT = 1
 
-_KEYS = (
-    *("model", "digest", "precision", "files", "max_tokens"),
-    *("sentences", "tokens", "types", "layers", "bytes"),
-)
-
 
 def read_description(folder: Path) -> dict[str, Any]:
     """Reads the description of an index, and checks the sizes of its files.
@@ -30,7 +25,6 @@ def read_description(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text("utf-8"))
         version = content["format"]
-        missing = [key for key in _KEYS if key not in content]
     except FileNotFoundError:
         raise ValueError(
             f"{folder} is not an index of occurrences: it has no {DESCRIPTION_FILE}."
@@ -42,8 +36,6 @@ def read_description(folder: Path) -> dict[str, Any]:
             f"{folder} has index format {version!r}, written by elmo_tf {content.get('elmo_tf')}; "
             f"this version reads format {FORMAT}. Rebuild the index."
         )
-    if missing:
-        raise ValueError(f"{file} is damaged: {missing[0]!r} is missing. Rebuild the index.")
     for name, size in content["bytes"].items():
         found = (folder / name).stat().st_size if (folder / name).is_file() else None
         if found != size:

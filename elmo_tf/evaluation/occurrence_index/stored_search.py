@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.evaluation.layer_vectors import unit_vectors
 from elmo_tf.evaluation.neighbours import Neighbour
-from elmo_tf.evaluation.occurrence_index.searching import WORDS, Occurrence, OccurrenceIndex
+from elmo_tf.evaluation.occurrence_index.searching import Occurrence, OccurrenceIndex
 from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.progress import progress_over
 
@@ -42,10 +41,8 @@ def nearest_by_vectors(
         See `OccurrenceIndex.nearest`, with all layers of the file, from 0.
 
     Raises:
-        ValueError: an argument is out of range, or a sentence has no vectors.
+        ValueError: a sentence has no vectors.
     """
-    check_int(top_n, "top_n", least=1)
-    check_choice(words, "words", WORDS)
     layers = range(source.num_layers)
     arrays = source.embed([occurrence.tokens for occurrence in occurrences])
     queries = [

@@ -54,10 +54,9 @@ class SenseCorpus:
         A `SenseSentence` for each sentence.
 
     Raises:
-        ValueError: the XML is broken or has another structure, an unsupported encoding or a
-            document type declaration (whose entities could expand to a huge text); a part of speech
-            is unknown; an id is repeated; gold keys belong to no instance; or there is no instance.
-            The message names the file and, if possible, the line.
+        ValueError: the XML is broken, has another structure or a document type declaration; a part
+            of speech is unknown; an id is repeated; gold keys belong to no instance; or there is no
+            instance. The message names the file and, if possible, the line.
         OSError: a file cannot be read.
     """
 

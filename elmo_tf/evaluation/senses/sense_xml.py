@@ -16,8 +16,6 @@ _PARENTS = {
     "instance": "sentence",
 }
 _WORD_ELEMENTS = ("wf", "instance")
-# For other encodings expat calls Python, whose errors have no place in the file.
-_ENCODINGS = ("utf-8", "utf-16", "iso-8859-1", "us-ascii")
 
 
 class Instance(NamedTuple):
@@ -64,7 +62,6 @@ class _Reader:
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
-        self._parser.XmlDeclHandler = self._xml_declaration
         self._parser.StartDoctypeDeclHandler = self._type_declaration
 
     def read(self, chunk: bytes, is_last: bool = False) -> list[XMLSentence]:
@@ -137,11 +134,8 @@ class _Reader:
             line = self._parser.CurrentLineNumber - found.count("\n")
             self._fail(f"text outside <wf> and <instance>: {' '.join(found.split())[:60]!r}", line)
 
-    def _xml_declaration(self, _version: str, encoding: str | None, _standalone: int) -> None:
-        if encoding and encoding.lower() not in _ENCODINGS:
-            self._fail(f"the encoding {encoding!r} is not supported. Convert the file to UTF-8")
-
     def _type_declaration(self, *_: Any) -> None:
+        # Entities of an external declaration would be left out of the text.
         self._fail("a document type declaration is not supported. Remove it")
 
     def _fail(self, message: str, line: int | None = None) -> NoReturn:

@@ -65,8 +65,5 @@ class ScoringNetwork(keras.layers.Layer):
         hidden = self.hidden_dropout(self.hidden(hidden), training=training)
         return self.score(hidden)[..., 0]
 
-    def compute_output_shape(self, input_shape):
-        return input_shape[:-1]
-
     def get_config(self):
         return {**super().get_config(), "units": self.units, "dropout": self.dropout_rate}

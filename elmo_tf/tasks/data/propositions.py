@@ -244,21 +244,16 @@ def _sentence_propositions(
 
 def _checked_width(path: str | os.PathLike, rows: Sequence[Row], layout: Layout) -> int:
     """The number of columns of a sentence."""
-    width, least = len(rows[0].fields), layout.roles - 1 + layout.num_after
+    first, least = rows[0], layout.roles - 1 + layout.num_after
+    width = len(first.fields)
+    if width < least:
+        message = f"{width} columns, but the layout has at least {least}: {_shown(first)}."
+        raise line_error(path, first.line, message)
     for row in rows:
         found = len(row.fields)
         if found != width:
-            raise line_error(
-                path,
-                row.line,
-                f"{found} columns, but line {rows[0].line} has {width}: {_shown(row)}.",
-            )
-        if found < least:
-            raise line_error(
-                path,
-                row.line,
-                f"{found} columns, but the layout has at least {least}: {_shown(row)}.",
-            )
+            message = f"{found} columns, but line {first.line} has {width}: {_shown(row)}."
+            raise line_error(path, row.line, message)
     return width
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from elmo_tf.text.data_warnings import line_error
 from elmo_tf.text.vocabulary import read_lines
 
 _PARTS = re.compile(r"[()]|[^\s()]+")
@@ -41,7 +42,7 @@ def read_trees(path: str | os.PathLike) -> Iterator[tuple[int, list[Phrase]]]:
             try:
                 yield number, _phrases(line)
             except ValueError as error:
-                raise ValueError(f"{os.fspath(path)}, line {number}: {error}") from None
+                raise line_error(path, number, str(error)) from None
 
 
 def _phrases(line: str) -> list[Phrase]:

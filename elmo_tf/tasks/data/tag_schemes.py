@@ -116,6 +116,11 @@ def scheme_tags(labels: Iterable[str], scheme: str) -> list[str]:
     return [OUTSIDE, *(f"{letter}-{label}" for label in labels for letter in _LETTERS[scheme])]
 
 
+def span_types(tags: Iterable[str]) -> list[str]:
+    """The types of spans that tags mark, sorted."""
+    return sorted({tag[2:] for tag in tags if tag != OUTSIDE})
+
+
 def _may_follow(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:
     if scheme == "IOB1":
         return True

@@ -3,13 +3,13 @@
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
 from elmo_tf.tasks.data.tag_schemes import SCHEMES, TagError, converted
 from elmo_tf.text.columns import TOKEN_COLUMNS, Row, column, column_sentences, last_column
-from elmo_tf.text.data_warnings import is_utf_8
+from elmo_tf.text.data_warnings import is_utf_8, line_error
 from elmo_tf.text.sentence_files import format_of
 
 TAGGED_FORMATS = ("conll", "conllu")
@@ -87,19 +87,10 @@ def read_tagged(
 
 
 def read_tagged_files(
-    paths: Iterable[str | os.PathLike],
-    format: str | None = None,
-    token_column: int | None = None,
-    tag_column: int | None = None,
-    scheme: str | None = None,
-    known: Collection[str] | None = None,
+    paths: Iterable[str | os.PathLike], *arguments: Any, **options: Any
 ) -> list[TaggedSentence]:
-    """Reads the sentences of several files; see `read_tagged`."""
-    return [
-        sentence
-        for path in paths
-        for sentence in read_tagged(path, format, token_column, tag_column, scheme, known)
-    ]
+    """Reads the sentences of several files; see `read_tagged` for the other arguments."""
+    return [sentence for path in paths for sentence in read_tagged(path, *arguments, **options)]
 
 
 def _as_bio(
@@ -108,12 +99,12 @@ def _as_bio(
     try:
         return converted(tags, scheme, "BIO")
     except TagError as error:
-        others = [other for other in SCHEMES if other != scheme]
-        raise ValueError(
-            f"{os.fspath(path)}, line {rows[error.position].line}: {error} The file was read as "
-            f"{scheme}; other schemes are {' and '.join(others)} (scheme, --scheme). IOB1 also "
-            "accepts broken BIO."
-        ) from None
+        others = " and ".join(other for other in SCHEMES if other != scheme)
+        message = (
+            f"{error} The file was read as {scheme}; other schemes are {others} (scheme, "
+            "--scheme). IOB1 also accepts broken BIO."
+        )
+        raise line_error(path, rows[error.position].line, message) from None
 
 
 def _check_tags(
@@ -121,14 +112,10 @@ def _check_tags(
 ) -> None:
     for row, tag in zip(rows, tags, strict=True):
         if not is_utf_8(tag):
-            raise ValueError(
-                f"{os.fspath(path)}, line {row.line}: the tag is not valid UTF-8: {tag!r}."
-            )
+            raise line_error(path, row.line, f"the tag is not valid UTF-8: {tag!r}.")
         if known is not None and tag not in known:
-            raise ValueError(
-                f"{os.fspath(path)}, line {row.line}: unknown tag {tag!r}. "
-                f"Known tags: {', '.join(known)}."
-            )
+            message = f"unknown tag {tag!r}. Known tags: {', '.join(known)}."
+            raise line_error(path, row.line, message)
 
 
 def _check_specified(
@@ -136,8 +123,8 @@ def _check_specified(
 ) -> None:
     for row, tag in zip(rows, tags, strict=True):
         if tag == "_":
-            raise ValueError(
-                f"{os.fspath(path)}, line {row.line}: column {number} is unspecified (_), so the "
-                f"token {row.fields[1]!r} has no tag. Name another column (tag_column, "
-                "--tag-column)."
+            message = (
+                f"column {number} is unspecified (_), so the token {row.fields[1]!r} has no tag. "
+                "Name another column (tag_column, --tag-column)."
             )
+            raise line_error(path, row.line, message)

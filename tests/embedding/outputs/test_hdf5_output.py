@@ -31,32 +31,18 @@ def written(tmp_path):
         yield file
 
 
-@pytest.mark.parametrize("text", ["and / or", "a", "x/y", "the cat", "서울"])
-def test_a_sentence_finds_its_vectors(written, text):
-    assert (written[text][()] == TEXTS.index(text)).all()
+def test_a_sentence_finds_its_vectors(written):
+    for text in ("and / or", "a", "x/y", "the cat", "서울"):
+        assert (written[text][()] == TEXTS.index(text)).all()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a/b",
-        "x",
-        "",
-        ".",
-        "line 6",
-        "\udcff",
-        "nul \0 nul",
-        "/",
-        "/ at the front",
-        "and // or",
-        "./the cat",
-        "the cat/",
-        "/the cat",
-    ],
-)
-def test_what_can_be_no_name_is_found_by_its_number(written, text):
-    number = TEXTS.index(text)
-    assert (written[f"line {number}"][()] == number).all()
+def test_what_can_be_no_name_is_found_by_its_number(written):
+    for text in (
+        *("a/b", "x", "", ".", "line 6", "\udcff", "nul \0 nul", "/", "/ at the front"),
+        *("and // or", "./the cat", "the cat/", "/the cat"),
+    ):
+        number = TEXTS.index(text)
+        assert (written[f"line {number}"][()] == number).all()
 
 
 def test_every_sentence_has_one_dataset_that_tells_its_number(written):

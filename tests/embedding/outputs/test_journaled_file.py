@@ -22,10 +22,6 @@ def reopened(path):
         return file.read(), file.note
 
 
-def test_a_new_file_is_empty_and_has_no_note(path):
-    assert reopened(path) == (b"", {})
-
-
 def test_what_is_not_committed_is_forgotten(path):
     with JournaledFile(path) as file:
         file.write(b"first")
@@ -40,6 +36,7 @@ def test_what_is_not_committed_is_forgotten(path):
 
 
 def test_a_file_without_a_commit_is_begun_anew(path):
+    assert reopened(path) == (b"", {})
     with JournaledFile(path) as file:
         file.write(b"lost")
 

@@ -1,5 +1,3 @@
-import gzip
-
 import numpy as np
 import pytest
 
@@ -68,11 +66,3 @@ def test_overlong_lines_are_several_sentences(stored, monkeypatch, caplog):
 def test_text_without_a_token_is_an_error(stored):
     with pytest.raises(ValueError, match=r"There is no token in .*0\.txt, .*1\.txt"):
         stored(["", " "], [""])
-
-
-def test_damaged_archives_are_told(tmp_path):
-    path = tmp_path / "text.txt.gz"
-    path.write_bytes(gzip.compress(b"a b c\n" * 1000)[:-20])
-
-    with pytest.raises(ValueError, match=r"Cannot unpack .*text\.txt\.gz"):
-        write_corpus([path], tmp_path)

@@ -38,19 +38,12 @@ def stored(request, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(layer_index, "_PART_BYTES", DIM * len(vectors) // 3)
         parts = _written(folder, vectors, parts_of=70)
-    return vectors, LayerSearch(folder, parts), parts
-
-
-def test_the_files_hold_all_vectors_one_after_the_other(stored):
-    vectors, _, parts = stored
-
     assert len(parts) > 2
-    assert [part.first for part in parts] == [0, *(part.end for part in parts[:-1])]
-    assert parts[-1].end == len(vectors)
+    return vectors, LayerSearch(folder, parts)
 
 
 def test_the_nearest_are_found(stored):
-    vectors, search, _ = stored
+    vectors, search = stored
     hits = []
     for row in range(0, len(vectors), len(vectors) // 50):
         found = search.nearest(vectors[row], 20)
@@ -62,7 +55,7 @@ def test_the_nearest_are_found(stored):
 
 @pytest.mark.parametrize("limit", ["only", "without"])
 def test_tokens_can_be_taken_alone_or_left_out(stored, limit):
-    vectors, search, _ = stored
+    vectors, search = stored
     numbers = np.arange(0, len(vectors), 7)
     is_listed = np.isin(np.arange(len(vectors)), numbers)
     allowed = is_listed if limit == "only" else ~is_listed
@@ -76,7 +69,7 @@ def test_tokens_can_be_taken_alone_or_left_out(stored, limit):
 
 
 def test_tokens_that_alone_may_come_are_found_near_any_centre(stored):
-    vectors, search, _ = stored
+    vectors, search = stored
     farthest = np.sort(np.argsort(vectors @ vectors[3])[:20])
 
     found = search.nearest(vectors[3], 20, only=farthest)
@@ -85,7 +78,7 @@ def test_tokens_that_alone_may_come_are_found_near_any_centre(stored):
 
 
 def test_as_many_come_as_are_asked_for_if_there_are_so_many(stored):
-    vectors, search, _ = stored
+    vectors, search = stored
     count = len(vectors) - 100
 
     assert len(set(search.nearest(vectors[3], count))) == count
@@ -93,7 +86,7 @@ def test_as_many_come_as_are_asked_for_if_there_are_so_many(stored):
 
 
 def test_nothing_more_comes_than_there_is(stored):
-    vectors, search, _ = stored
+    vectors, search = stored
 
     assert search.nearest(vectors[4], 5, only=np.array([4])).tolist() == [4]
     assert len(search.nearest(vectors[4], 5, only=np.zeros(0, np.int64))) == 0

@@ -1,11 +1,9 @@
-import matplotlib
 import numpy as np
 import pytest
 from PIL import Image
 
 from elmo_tf.evaluation.plots import save_figure
 from elmo_tf.evaluation.plots.style import families, new_figure
-from elmo_tf.extras import MissingExtraError
 
 # For private use: no font that can be relied on has it.
 NOWHERE = "\U0010fffd"
@@ -26,11 +24,6 @@ def test_a_picture_has_the_size_and_is_not_empty(figure, tmp_path):
     assert picture.std() > 10
 
 
-def test_text_of_svg_stays_text(figure, tmp_path):
-    save_figure(figure, tmp_path / "picture.svg")
-    assert ">a title</text>" in (tmp_path / "picture.svg").read_text()
-
-
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
 def test_the_same_figure_gives_the_same_bytes(tmp_path, suffix):
     for name in ("a", "b"):
@@ -38,12 +31,6 @@ def test_the_same_figure_gives_the_same_bytes(tmp_path, suffix):
         figure.subplots().plot([1, 2])
         save_figure(figure, tmp_path / (name + suffix))
     assert (tmp_path / f"a{suffix}").read_bytes() == (tmp_path / f"b{suffix}").read_bytes()
-
-
-def test_nothing_is_changed_in_matplotlib(figure, tmp_path):
-    before = dict(matplotlib.rcParams)
-    save_figure(figure, tmp_path / "picture.svg")
-    assert dict(matplotlib.rcParams) == before
 
 
 def test_other_formats_are_refused(figure, tmp_path):
@@ -60,12 +47,6 @@ def test_a_picture_is_replaced_only_if_told(figure, tmp_path):
     assert path.read_text() == "mine"
     save_figure(figure, path, overwrite=True)
     assert "<svg" in path.read_text()
-
-
-def test_a_missing_matplotlib_is_told_with_its_extra(tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'elmo_tf\[plot\]'"):
-        new_figure(1, 1)
 
 
 def test_matplotlibs_own_font_is_enough_for_most_of_europe(caplog):

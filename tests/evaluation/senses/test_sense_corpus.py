@@ -29,27 +29,24 @@ def inside(*lines):
 
 
 def test_sentences_have_tokens_and_occurrences(corpus):
-    path = corpus(
-        [
-            ["The", word("Grand Jury", "Grand_Jury", "jury%1", "group%1"), "said", "R&D"],
-            [word("sat", "sit", "sit%2", pos="verb")],
-        ],
-        texts=[1, 1],
+    read = SenseCorpus(
+        corpus(
+            [
+                ["The", word("Grand Jury", "Grand_Jury", "jury%1", "group%1"), "said", "R&D"],
+                [word("sat", "sit", "sit%2", pos="verb")],
+            ],
+            texts=[1, 1],
+        )
     )
 
     first = Occurrence("s0.w1", "grand_jury", "noun", 1, 3, ("jury%1", "group%1"))
     second = Occurrence("s1.w0", "sit", "verb", 0, 1, ("sit%2",))
-    assert list(SenseCorpus(path)) == [
+    assert list(read) == list(read)  # it can be read again
+    assert list(read) == [
         SenseSentence(0, ["The", "Grand", "Jury", "said", "R&D"], [first]),
         SenseSentence(1, ["sat"], [second]),
     ]
     assert first.lemma_pos == ("grand_jury", "noun")
-
-
-def test_a_corpus_can_be_read_again(corpus):
-    read = SenseCorpus(corpus([["a", word("cat", "cat", "cat%1")]]))
-
-    assert list(read) == list(read)
 
 
 def test_words_are_read_whole_where_the_file_is_cut_into_pieces(corpus):
@@ -92,12 +89,10 @@ def test_instances_without_gold_keys_are_words_and_told_of_once(corpus, caplog):
     [
         (inside(INSTANCE).replace("</corpus>", ""), "line 7: broken XML: no element found"),
         (inside("<wf>R&D</wf>"), "line 4: broken XML: not well-formed"),
-        (inside("<wf>&nbsp;</wf>"), "line 4: broken XML: undefined entity"),
         (inside("<wf>\udcff</wf>").encode("utf-8", "surrogateescape"), "line 4: broken XML"),
         ("", "line 1: broken XML: no element found"),
         (inside("<wf>cat</wf>"), "raw.data.xml has no <instance>"),
         (inside("<b>cat</b>"), "line 4: <b> is not allowed in <sentence>"),
-        (inside("<wf><wf>cat</wf></wf>"), "line 4: <wf> is not allowed in <wf>"),
         ("<text></text>", "line 1: <text> is not allowed as the outermost element"),
         (inside("", "cat"), "line 5: text outside <wf> and <instance>: 'cat'"),
         (inside(INSTANCE.replace("id=", "name=")), "line 4: an <instance> has no 'id'"),
@@ -114,14 +109,6 @@ def test_instances_without_gold_keys_are_words_and_told_of_once(corpus, caplog):
         (inside(INSTANCE.replace(">cat", "> ")), "line 4: the <instance> 'i0' has no word"),
         (inside(INSTANCE, INSTANCE), "line 5: the id 'i0' is repeated"),
         (
-            f'<?xml version="1.0" encoding="UTF-7"?>\n{inside(INSTANCE)}',
-            "line 1: the encoding 'UTF-7' is not supported. Convert the file to UTF-8",
-        ),
-        (
-            f'<?xml version="1.0" encoding="none"?>\n{inside(INSTANCE)}',
-            "line 1: the encoding 'none' is not supported",
-        ),
-        (
             f'<!DOCTYPE corpus [<!ENTITY a "aa">]>\n{inside("<wf>&a;</wf>")}',
             "line 1: a document type declaration is not supported",
         ),
@@ -134,7 +121,7 @@ def test_what_is_wrong_with_a_text_is_told_with_its_line(raw, xml, message):
     assert "raw.data.xml" in str(caught.value)
 
 
-@pytest.mark.parametrize("encoding", ["UTF-8", "utf-16", "ISO-8859-1"])
+@pytest.mark.parametrize("encoding", ["utf-16", "windows-1252"])
 def test_a_text_may_be_in_another_encoding(raw, encoding):
     head = f'<?xml version="1.0" encoding="{encoding}"?>\n'
 

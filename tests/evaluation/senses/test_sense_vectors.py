@@ -4,12 +4,11 @@ import pytest
 from elmo_tf import Embedder
 from elmo_tf.evaluation.senses.sense_corpus import Occurrence, SenseSentence
 from elmo_tf.evaluation.senses.sense_vectors import (
-    LemmaSenses,
-    OccurrenceMoments,
     mean_sense_vectors,
     occurrence_vectors,
 )
-from elmo_tf.evaluation.whitening import Moments, Whitening
+
+pytestmark = pytest.mark.usefixtures("eager_module")
 
 
 def occurrence(*senses, lemma="bank", pos="noun", first=0, end=1):
@@ -63,77 +62,10 @@ def test_the_frequent_sense_comes_first_then_that_of_the_inventory(inventory):
     assert senses.nearest_by_cosine(np.stack([NORTH])) == ["many"]
 
 
-def test_parts_of_speech_of_a_lemma_have_senses_of_their_own(no_order):
-    senses = mean_sense_vectors(
-        [
-            (occurrence("bank%1"), np.stack([NORTH])),
-            (occurrence("bank%2", pos="verb"), np.stack([EAST])),
-        ],
-        no_order,
-    )
-
-    assert {lemma_pos: found.keys for lemma_pos, found in senses.items()} == {
-        ("bank", "noun"): ["bank%1"],
-        ("bank", "verb"): ["bank%2"],
-    }
-
-
 def test_vectors_without_a_length_are_no_trouble(no_order):
     senses = mean_sense_vectors([(occurrence("a"), np.zeros((2, 3), np.float32))], no_order)
 
     assert senses["bank", "noun"].nearest_by_cosine(np.zeros((2, 3))) == ["a", "a"]
-
-
-def test_a_distance_may_be_measured_by_how_vectors_vary():
-    """Along the line on which most vectors differ, a step is shorter than across it."""
-    rng = np.random.default_rng(0)
-    spread = rng.normal(size=(3000, 3)).astype(np.float32) * [10, 1, 1]
-    moments = OccurrenceMoments(1, 3)
-    taken = list(moments.update((occurrence("a"), vector[np.newaxis]) for vector in spread))
-    means = np.stack([[5 * NORTH, 2 * EAST]])
-    origin = np.zeros((1, 3), np.float32)
-
-    found = LemmaSenses(["far", "near"], means).nearest_by_mahalanobis(origin, moments.whitenings())
-
-    np.testing.assert_array_equal([vectors[0] for _, vectors in taken], spread)
-    assert found == ["far"]  # half a deviation, beside two
-    plain = [Whitening(moments_of(rng.normal(size=(3000, 3)).astype(np.float32)))]
-    assert LemmaSenses(["far", "near"], means).nearest_by_mahalanobis(origin, plain) == ["near"]
-
-
-def test_of_few_vectors_correlations_count_less_than_of_many():
-    few = np.float32([[1, 1, 2], [2, 2, 1], [3, 3, 2]])
-    (whiten,) = whitenings_of(few)
-    (other,) = whitenings_of(np.tile(few, (1000, 1)))
-
-    # Half of the correlation of 1 between the first two is left, beside 3,000 / 3,003 of it.
-    expected = np.linalg.inv([[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]])
-    scale = few.std(0)
-    np.testing.assert_allclose(inverse_of(whiten) * np.outer(scale, scale), expected, atol=1e-4)
-    assert np.linalg.norm(other(few[0]) - other(few[1])) < 3
-    assert inverse_of(other)[0, 0] > 100 * inverse_of(whiten)[0, 0]
-
-
-def test_without_an_occurrence_there_is_nothing_to_whiten_by():
-    assert OccurrenceMoments(2, 3).whitenings() == []
-
-
-def moments_of(vectors):
-    moments = Moments(vectors.shape[1])
-    moments.add(vectors)
-    return moments
-
-
-def whitenings_of(vectors):
-    moments = OccurrenceMoments(1, vectors.shape[1])
-    for _ in moments.update((occurrence("a"), vector[np.newaxis]) for vector in vectors):
-        pass
-    return moments.whitenings()
-
-
-def inverse_of(whiten):
-    """The inverse of the covariance by which it whitens."""
-    return whiten.matrix @ whiten.matrix.T
 
 
 def test_an_occurrence_has_the_mean_of_its_tokens_vectors(embedder):
@@ -160,11 +92,10 @@ def test_sentences_without_a_lemma_that_is_asked_for_are_not_embedded(embedder):
     assert [one for one, _ in found] == [cat]
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_vectors_that_are_not_finite_are_an_error(fresh_bilm, value):
+def test_vectors_that_are_not_finite_are_an_error(fresh_bilm):
     bilm = fresh_bilm()
     weight = bilm.trainable_weights[-1]
-    weight.assign(np.full(weight.shape, value))
+    weight.assign(np.full(weight.shape, np.nan))
     sentence = SenseSentence(0, ["the", "bank"], [occurrence("bank%1", first=1, end=2)])
 
     with pytest.raises(ValueError, match="Vectors of 'id' are not finite"):

@@ -11,6 +11,12 @@ import tensorflow as tf
 from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
 
 
+@pytest.fixture(scope="module", params=["127.0.0.1:{0.port}", "http://127.0.0.1:{0.rest_port}"])
+def address(request, server):
+    """Of the server of the small model, by gRPC and by REST."""
+    return request.param.format(server)
+
+
 @pytest.fixture
 def response():
     """`response(name=array, …)`, with numbers in `tensor_content`."""

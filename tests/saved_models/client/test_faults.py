@@ -8,7 +8,6 @@ import time
 import grpc
 import numpy as np
 import pytest
-from tensorflow_serving.apis import get_model_metadata_pb2
 
 from elmo_tf.saved_models.client.client import Client, ServerError
 
@@ -82,27 +81,16 @@ def test_retries_come_to_an_end(grpc_server, http_server, lengths, retries, call
     assert answer.calls == calls
 
 
-@pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "INTERNAL", "RESOURCE_EXHAUSTED"])
-def test_what_may_not_be_repeated_is_raised_at_once(grpc_server, lengths, code):
-    code = grpc.StatusCode[code]
-    method = failing(code, 1, lengths)
+def test_what_may_not_be_repeated_is_raised_at_once(grpc_server, lengths):
+    method = failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1, lengths)
     with Client(f"127.0.0.1:{grpc_server(method)}") as client:
-        assert_refused(code, "not now", client.predict, ["a"])
+        assert_refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "not now", client.predict, ["a"])
     assert method.calls == 1
 
 
 @pytest.mark.parametrize(
     ("status", "code"),
-    [
-        (400, "INVALID_ARGUMENT"),
-        (401, "UNAUTHENTICATED"),
-        (403, "PERMISSION_DENIED"),
-        (404, "NOT_FOUND"),
-        (418, "UNKNOWN"),
-        (429, "RESOURCE_EXHAUSTED"),
-        (500, "INTERNAL"),
-        (501, "UNIMPLEMENTED"),
-    ],
+    [(401, "UNAUTHENTICATED"), (418, "UNKNOWN"), (500, "INTERNAL")],
 )
 def test_a_refusal_of_http_has_the_code_that_fits(http_server, status, code):
     answer = failing_http(status, 1)
@@ -151,9 +139,8 @@ def test_a_server_may_say_when_to_come_again(http_server):
     assert time.monotonic() - start >= 1
 
 
-@pytest.mark.parametrize("again", ["30", "soon"])
-def test_a_pause_that_is_too_long_or_senseless_is_not_made(http_server, again):
-    answer = failing_http(503, 99, {"Retry-After": again})
+def test_a_pause_longer_than_the_timeout_is_not_made(http_server):
+    answer = failing_http(503, 99, {"Retry-After": "30"})
     with Client(f"http://127.0.0.1:{http_server(answer)}", timeout=5) as client:
         start = time.monotonic()
         assert_refused(grpc.StatusCode.UNAVAILABLE, "not now", client.predict, ["a"])
@@ -272,18 +259,6 @@ def test_without_metadata_answers_come_as_they_are(grpc_server, http_server, len
     }
     assert (answer["b"].tolist(), answer["t"].tolist()) == ([b"\xff"], ["é".encode()])
     assert row["elmo"].shape == (2, 1)
-
-
-def test_metadata_that_cannot_be_read_is_as_none(grpc_server, lengths):
-    def metadata(request, context):
-        response = get_model_metadata_pb2.GetModelMetadataResponse()
-        url = "type.googleapis.com/tensorflow.serving.SignatureDefMap"
-        response.metadata["signature_def"].type_url = url
-        response.metadata["signature_def"].value = b"\xff\xff"
-        return response
-
-    with Client(f"127.0.0.1:{grpc_server(lengths, metadata)}") as client:
-        assert client.predict(["a b"])["elmo"].shape == (1, 2, 1)
 
 
 def test_after_a_refusal_the_signatures_are_asked_for_again(grpc_server, lengths):

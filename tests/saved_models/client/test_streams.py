@@ -17,13 +17,6 @@ SENTENCES = ["a bb", "", "ccc", "d e f g", "h"]
 OUTPUTS = ["elmo", "default", "sequence_len"]
 
 
-@pytest.fixture(params=["grpc", "rest"])
-def address(request, server):
-    if request.param == "grpc":
-        return f"127.0.0.1:{server.port}"
-    return f"http://127.0.0.1:{server.rest_port}"
-
-
 @pytest.fixture
 def shared_port(grpc_server, server):
     """The port of a server that asks about another user's long sentence together with ours."""

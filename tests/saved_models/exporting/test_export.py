@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, Vocabulary, char_ids
-from elmo_tf.saved_models import Client, export, serve
+from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, Vocabulary, char_ids, load_bilm
+from elmo_tf.saved_models import export
 from elmo_tf.saved_models.exporting import export as exporting
 from elmo_tf.saved_models.exporting.verify import verify
 from reference import scalar_mix as reference
@@ -199,9 +199,11 @@ def test_the_mix_is_two_variables_of_known_names(exported_elmo, loaded):
 
 
 def test_a_gradient_reaches_every_trainable_weight(loaded, bilm):
+    (penalty,) = loaded.regularization_losses
+    assert penalty().numpy() == pytest.approx(0.3 * np.sum(np.square(MIX[0])))
     with tf.GradientTape() as tape:
         vectors = loaded(tf.constant(SENTENCES), training=True)["elmo"]
-        loss = tf.reduce_sum(vectors**2) + tf.add_n([f() for f in loaded.regularization_losses])
+        loss = tf.reduce_sum(vectors**2) + penalty()
 
     gradients = tape.gradient(loss, loaded.trainable_variables)
 
@@ -209,12 +211,6 @@ def test_a_gradient_reaches_every_trainable_weight(loaded, bilm):
     for variable, gradient in zip(loaded.trainable_variables, gradients, strict=True):
         assert gradient is not None, variable.name
         assert np.abs(tf.convert_to_tensor(gradient)).max() > 0, variable.name
-
-
-def test_the_penalty_of_the_mix_is_exported(loaded):
-    (loss,) = loaded.regularization_losses
-
-    assert loss().numpy() == pytest.approx(0.3 * np.sum(np.square(MIX[0])))
 
 
 def test_a_bilm_alone_is_mixed_evenly(bilm, exported_bilm):
@@ -239,20 +235,8 @@ def test_a_bilm_of_whole_tokens_is_exported_with_its_vocabulary(
     assert "char_ids" not in tf.saved_model.load(exported_over_another).signatures
 
 
-def test_forward_alone_is_exported_as_the_forward_half(tmp_path, bilm, forward_bilm):
-    path = export(forward_bilm, tmp_path, check=False)
-
-    sentences = np.array(SENTENCES, object)
-    expected = bilm(sentences)["layers"]
-    for ask in (asked_in_python(path), asked_in_a_session(path)):
-        outputs = ask("serving_default", strings=sentences)
-        np.testing.assert_allclose(outputs["word_emb"], expected[:, 0, :, :6], atol=1e-5)
-        np.testing.assert_allclose(outputs["lstm_outputs2"], expected[:, 2, :, :6], atol=1e-5)
-        assert outputs["elmo"].shape[-1] == outputs["default"].shape[-1] == 6
-
-
-def test_a_warm_start_is_exported(tmp_path, fresh_bilm):
-    bilm = fresh_bilm()
+def test_forward_alone_is_exported_with_its_warm_start(tmp_path, forward_directory):
+    bilm = load_bilm(forward_directory)
     bilm.warm_start(["the cat sat", "on a mat"])
 
     path = export(bilm, tmp_path, check=False)
@@ -260,7 +244,9 @@ def test_a_warm_start_is_exported(tmp_path, fresh_bilm):
     expected = bilm(np.array(SENTENCES, object))["layers"]
     for ask in (asked_in_python(path), asked_in_a_session(path)):
         outputs = ask("serving_default", strings=np.array(SENTENCES, object))
+        np.testing.assert_allclose(outputs["word_emb"], expected[:, 0], atol=1e-5)
         np.testing.assert_allclose(outputs["lstm_outputs2"], expected[:, 2], atol=1e-5)
+        assert outputs["elmo"].shape[-1] == outputs["default"].shape[-1] == 6
 
 
 def test_a_version_is_replaced_as_a_whole_if_that_is_allowed(exported_over_another):
@@ -311,7 +297,7 @@ def test_a_folder_that_cannot_be_written_is_named(bilm, tmp_path, monkeypatch):
     assert contents(tmp_path) == {}
 
 
-@pytest.mark.parametrize("version", [-1, 1.0, "1", True, None])
+@pytest.mark.parametrize("version", [-1, 1.0, True])
 def test_a_version_must_be_a_number(bilm, tmp_path, version):
     with pytest.raises(ValueError, match=r"`version` must be an integer of at least 0. Received: "):
         export(bilm, tmp_path, version=version)
@@ -323,24 +309,6 @@ def test_layer_norm_is_warned_of(bilm, exported_bilm, caplog, layer_norm, num_wa
         export(Elmo(bilm, layer_norm=layer_norm), Path(exported_bilm).parent)
 
     assert caplog.text.count("depend on the other sentences of the batch") == num_warnings
-
-
-def test_it_answers_over_the_network_as_the_live_model_does(exported_elmo, live):
-    sentences = [
-        s.decode("utf-8", "surrogateescape") if isinstance(s, bytes) else s for s in SENTENCES
-    ]
-
-    with (
-        serve(Path(exported_elmo).parent, port=0, rest_port=None) as server,
-        Client(f"127.0.0.1:{server.port}") as client,
-    ):
-        of_sentences = client.predict(sentences, outputs=())
-        of_tokens = client.predict([sentence.split() for sentence in sentences], outputs=())
-
-    for outputs in (of_sentences, of_tokens):
-        assert set(outputs) == set(live)
-        for key, expected in live.items():
-            np.testing.assert_allclose(outputs[key], expected, rtol=1e-5, atol=1e-5, err_msg=key)
 
 
 def test_keras_loads_it_as_a_layer_of_its_own(exported_elmo, live):

@@ -19,11 +19,6 @@ def exported(elmo):
     return Exported(elmo)
 
 
-@pytest.fixture(scope="module")
-def outputs(exported):
-    return exported(tf.constant(SENTENCES))
-
-
 def learnt(elmo):
     """Gives the mix of an Elmo weights of its own."""
     elmo.build()
@@ -33,78 +28,16 @@ def learnt(elmo):
     return elmo
 
 
-def test_outputs_are_the_layers_their_mix_and_its_mean(bilm, outputs):
-    layers = bilm(SENTENCES)["layers"].numpy()
-    mix = reference.scalar_mix(layers, *MIX)
-
-    assert set(outputs) == {
-        "word_emb",
-        "lstm_outputs1",
-        "lstm_outputs2",
-        "elmo",
-        "default",
-        "sequence_len",
-    }
-    np.testing.assert_allclose(outputs["word_emb"], layers[:, 0, :, :6], atol=1e-5)
-    np.testing.assert_allclose(outputs["lstm_outputs1"], layers[:, 1], atol=1e-5)
-    np.testing.assert_allclose(outputs["lstm_outputs2"], layers[:, 2], atol=1e-5)
-    np.testing.assert_allclose(outputs["elmo"], mix, atol=1e-5)
-    np.testing.assert_array_equal(outputs["sequence_len"], LENGTHS)
-    assert outputs["sequence_len"].dtype == tf.int32
-
-
-def test_the_sentence_vector_is_the_mean_over_real_tokens(outputs):
-    elmo = outputs["elmo"].numpy()
-
-    np.testing.assert_allclose(outputs["default"][0], elmo[0, :3].mean(axis=0), atol=1e-6)
-    np.testing.assert_allclose(outputs["default"][2], elmo[2].mean(axis=0), atol=1e-6)
-    assert not outputs["default"][1].numpy().any()
-
-
-def test_training_changes_nothing_as_no_dropout_is_exported(exported, outputs):
-    trained = exported(tf.constant(SENTENCES), training=True)
+def test_training_changes_nothing_as_no_dropout_is_exported(exported):
+    outputs, trained = (exported(tf.constant(SENTENCES), training=on) for on in (False, True))
 
     np.testing.assert_array_equal(trained["elmo"], outputs["elmo"])
 
 
-def test_the_interface_of_reusable_models_lists_each_weight_once(bilm, exported):
-    assert len(exported.variables) == len(bilm.weights) + 2
-    assert len({variable.ref() for variable in exported.variables}) == len(exported.variables)
-    assert len(exported.trainable_variables) == len(bilm.trainable_weights) + 2
-    assert all(isinstance(variable, tf.Variable) for variable in exported.variables)
-    assert [variable.name for variable in exported.variables][-2:] == [
-        "aggregation/weights:0",
-        "aggregation/scaling:0",
-    ]
-
-
-def test_the_penalty_of_the_mix_is_a_loss(elmo, exported):
-    (loss,) = exported.regularization_losses
-
-    assert loss().numpy() == pytest.approx(0.3 * np.sum(np.square(MIX[0])))
-    assert sum(elmo.losses).numpy() == pytest.approx(loss().numpy())
-
-
-def test_a_bilm_alone_is_mixed_evenly_and_without_a_penalty(bilm):
-    exported = Exported(bilm)
-
-    elmo = exported(tf.constant(SENTENCES))["elmo"]
-
-    np.testing.assert_allclose(elmo, bilm(SENTENCES)["layers"].numpy().mean(axis=1), atol=1e-5)
-    assert list(exported.regularization_losses) == []
-
-
-def test_what_is_trained_after_the_export_does_not_change_it(bilm):
-    elmo = learnt(Elmo(bilm))
+def test_an_elmo_of_the_top_layer_alone_keeps_its_scale_though_it_is_trained_later(bilm):
+    elmo = learnt(Elmo(bilm, top_only=True))
     exported = Exported(elmo)
-
     elmo.mixes[0].scaling.assign(0.0)
-
-    np.testing.assert_allclose(exported.variables[-1], MIX[1])
-
-
-def test_an_elmo_of_the_top_layer_alone_keeps_its_scale(bilm):
-    exported = Exported(learnt(Elmo(bilm, top_only=True)))
 
     outputs = exported(tf.constant(SENTENCES))
 

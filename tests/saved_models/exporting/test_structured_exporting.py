@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import Elmo
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.tasks import BiDAF, CoreferenceModel, SRLTagger
 from task_models import embeddings
@@ -23,17 +22,14 @@ KINDS = [pytest.param("answers", marks=pytest.mark.more), "roles", "documents"]
 
 
 @pytest.fixture(scope="module")
-def exported(bilm, tmp_path_factory):
+def exported(tmp_path_factory):
     """Returns the model of a kind, and its exported folder."""
-    elmo = Elmo(bilm, dropout=0.0)
     roles = ["O", "B-V", "I-V", "B-A0", "I-A0"]
     new = {
-        "answers": lambda: BiDAF(embeddings(), elmo, units=4),
-        "roles": lambda: SRLTagger(
-            roles, embeddings(), elmo, units=4, num_layers=2, predicate_dim=3
-        ),
+        "answers": lambda: BiDAF(embeddings(), units=4),
+        "roles": lambda: SRLTagger(roles, embeddings(), units=4, num_layers=2, predicate_dim=3),
         "documents": lambda: CoreferenceModel(
-            embeddings(), elmo, units=4, hidden_units=5, feature_dim=2, mention_loss=1.0
+            embeddings(), units=4, hidden_units=5, feature_dim=2, mention_loss=1.0
         ),
     }
 

@@ -1,11 +1,14 @@
 """A written model that is not the live one is found out."""
 
+from types import SimpleNamespace
+
 import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models.exporting import verify as module
-from elmo_tf.saved_models.exporting.signatures import Exported
-from elmo_tf.saved_models.exporting.verify import SENTENCES, verify
+from elmo_tf.saved_models.exporting.verify import SENTENCES, check_weights, compare_signatures
+
+INPUTS = {"default": {"strings": tf.constant(SENTENCES)}}
 
 
 class TwoWeights(tf.Module):
@@ -16,75 +19,56 @@ class TwoWeights(tf.Module):
         self.second = tf.Variable([[3.0, 4.0]], name="second")
         self.uses_both = uses_both
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.bool)])
-    def __call__(self, strings, training):
+    @tf.function
+    def __call__(self, strings, training=False):
         lengths = tf.cast(tf.strings.length(strings), tf.float32)[:, tf.newaxis]
         elmo = lengths * (self.first + self.second if self.uses_both else self.first)
         return {"elmo": elmo, "sequence_len": tf.strings.length(strings)}
 
 
-@pytest.fixture
-def saved(tmp_path):
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
     """The path of two weights of 2 numbers each."""
-    tf.saved_model.save(TwoWeights(True), str(tmp_path))
-    return tmp_path
+    path = str(tmp_path_factory.mktemp("saved"))
+    model = TwoWeights(True)
+    signature = model.__call__.get_concrete_function(tf.TensorSpec([None], tf.string, "strings"))
+    tf.saved_model.save(model, path, {"default": signature})
+    return path
 
 
-def test_another_mix_is_found_out(elmo, exported_elmo):
-    exported = Exported(elmo)
-    exported.variables[-1].assign(1.7001)  # aggregation/scaling, 1.7 in the file
-
-    with pytest.raises(
-        RuntimeError,
-        match=r"exported model is wrong: the output (elmo|default) of signature default, loaded by "
-        r"Python differs from that of the live model",
-    ):
-        verify(exported_elmo, exported)
+def live(**changes):
+    """The signatures of a live model that differs from the written one in some outputs."""
+    return {"default": lambda strings: {**TwoWeights(True)(strings), **changes}}
 
 
-def test_a_missing_output_is_found_out(elmo, exported_elmo):
-    class WithMore(Exported):
-        def _outputs(self, inputs, lengths):
-            outputs = super()._outputs(inputs, lengths)
-            return {**outputs, "more": outputs["default"]}
-
-    with pytest.raises(
-        RuntimeError, match=r"signature default, loaded by Python returns the outputs \[.*'more'"
-    ):
-        verify(exported_elmo, WithMore(elmo))
+CHANGES = [
+    ({}, None),
+    ({"elmo": tf.ones((4, 2))}, "the output elmo of signature default, {} differs from that of"),
+    ({"elmo": tf.ones((1, 2))}, "the output elmo of signature default, {} differs from that of"),
+    ({"elmo": tf.fill((4, 2), float("nan"))}, "the output elmo of signature default, {} differs"),
+    ({"more": tf.ones(4)}, r"signature default, {} returns the outputs .* instead of .*'more'"),
+]
 
 
-def test_an_output_of_another_shape_or_that_is_no_number_is_found_out():
-    expected = {"elmo": tf.ones((2, 3)).numpy()}
-    wrong = r"the output elmo of signature tokens differs from that of the live model"
-
-    module._compare("signature tokens", {"elmo": tf.ones((2, 3))}, expected)
-    for outputs in (tf.ones((1, 3)), tf.fill((2, 3), float("nan"))):
-        with pytest.raises(RuntimeError, match=wrong):
-            module._compare("signature tokens", {"elmo": outputs}, expected)
-
-
-def test_a_session_answers_for_the_file_whatever_the_live_model_is(elmo, exported_elmo):
-    inputs = {"tokens": {"tokens": tf.constant([["a"]]), "sequence_len": tf.constant([1])}}
-    expected = {k: v.numpy() for k, v in Exported(elmo).of_tokens(**inputs["tokens"]).items()}
-
-    ((name, outputs),) = module._session_outputs(exported_elmo, inputs)
-
-    module._compare(f"signature {name}, loaded in a session", outputs, expected)
-    with pytest.raises(RuntimeError, match=r"output elmo of signature tokens, loaded in a session"):
-        module._compare(
-            "signature tokens, loaded in a session",
-            {**outputs, "elmo": 0.9 * outputs["elmo"]},
-            expected,
-        )
+@pytest.mark.parametrize("loaded", ["loaded by Python", "loaded in a session"])
+@pytest.mark.parametrize(("changes", "message"), CHANGES)
+def test_other_outputs_are_found_out(saved, monkeypatch, loaded, changes, message):
+    signatures = live(**changes)
+    if loaded == "loaded in a session":
+        same = SimpleNamespace(signatures=signatures)
+        monkeypatch.setattr(tf.saved_model, "load", lambda path: same)
+    if message is None:
+        compare_signatures(saved, signatures, INPUTS, 1e-5)
+        return
+    with pytest.raises(RuntimeError, match="exported model is wrong: " + message.format(loaded)):
+        compare_signatures(saved, signatures, INPUTS, 1e-5)
 
 
 def test_a_weight_that_is_saved_twice_is_found_out(saved):
-    module.check_weights(saved, TwoWeights(True).variables)
-    live = tf.Module()
-    live.first = tf.Variable([1.0, 2.0])
+    model = TwoWeights(True)
+    check_weights(saved, model.variables)
     with pytest.raises(RuntimeError, match=r"its files contain 4 weights instead of 2"):
-        module.check_weights(saved, live.variables)
+        check_weights(saved, [model.first])
 
 
 def test_a_weight_without_a_gradient_is_found_out():

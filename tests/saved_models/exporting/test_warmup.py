@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2, prediction_service_pb2_grpc
 
-from elmo_tf.checkpoints.save import save_bilm
 from elmo_tf.saved_models import export, serve
 from elmo_tf.saved_models.exporting.warmup import WARMUP_FILE, read_warmup
 
@@ -47,26 +46,6 @@ def num_sentences(request):
 def test_without_sentences_there_is_no_file(exported_bilm):
     assert read_warmup(exported_bilm) == []
     assert not list(Path(exported_bilm).rglob("tf_serving_warmup_requests"))
-
-
-def test_the_command_takes_the_first_sentences_of_a_file(
-    tmp_path, bilm, command, unverified_exports
-):
-    save_bilm(bilm, tmp_path / "run")
-    (tmp_path / "text.txt").write_text("\nthe cat\n \non it\n")
-    (tmp_path / "empty.txt").write_text("\n \n")
-
-    status, out, err = command(
-        *("export", tmp_path / "run", tmp_path / "out", "--warmup", tmp_path / "text.txt")
-    )
-    assert status == 0, err
-    _, of_tokens, *_ = read_warmup(out.strip())
-    assert list(tf.make_ndarray(of_tokens.inputs["tokens"])[0]) == [b"the", b"cat"]
-
-    again = "export", tmp_path / "run", tmp_path / "out", "--overwrite", "--warmup"
-    status, _, err = command(*again, tmp_path / "empty.txt")
-    assert status != 0
-    assert "holds no sentence to warm up with" in err
 
 
 def test_a_version_that_fails_its_warm_up_is_not_served(warm, tmp_path):

@@ -1,30 +1,70 @@
 """The options of `elmo-tf serve` reach the server."""
 
+import signal
 import subprocess
 import sys
-import urllib.error
-import urllib.request
 
 import pytest
 
-from elmo_tf import cli
-from elmo_tf.commands.serve import _batching, _metrics_path
+from elmo_tf.saved_models.server import server
 from elmo_tf.saved_models.server.batching import DEFAULT_BATCHING
+from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.server import METRICS_PATH
-from running_server import running
 
 
-def parsed(*options):
-    return cli.build_parser().parse_args(["serve", "exported", *options])
+@pytest.fixture
+def arguments_of(command, monkeypatch):
+    """Runs the command without a server; returns the arguments of `serve`."""
+
+    def run(*options):
+        calls = []
+
+        def serve(*arguments, **named):
+            calls.append((arguments, named))
+            raise KeyboardInterrupt  # as Ctrl-C would
+
+        monkeypatch.setattr(server, "serve", serve)
+        monkeypatch.setattr(signal, "signal", lambda *arguments: None)
+        status, _, err = command("serve", *options)
+        assert status == 0, err
+        (call,) = calls
+        return call
+
+    return run
 
 
-def test_batching_comes_from_options_and_from_tf_servings_file(tmp_path):
+def test_options_are_passed_on(arguments_of):
+    arguments, named = arguments_of("exported", "--port", 0, "--rest-port", 9, "--name", "mine")
+    assert arguments == ("exported", "mine", 0, 9, "127.0.0.1")
+    assert named == {
+        "models_config": None,
+        "batching": DEFAULT_BATCHING,
+        "limits": Limits(),
+        "poll_seconds": 1.0,
+        "metrics_path": METRICS_PATH,
+        "access_log": False,
+    }
+    _, named = arguments_of(
+        *("--models-config", "models.config", "--no-batching", "--poll-seconds", 0),
+        *("--max-request-mb", 2, "--max-sentences", 3, "--max-tokens", 4, "--access-log"),
+    )
+    assert named == {
+        "models_config": "models.config",
+        "batching": None,
+        "limits": Limits(2 * 2**20, 3, 4),
+        "poll_seconds": None,
+        "metrics_path": METRICS_PATH,
+        "access_log": True,
+    }
+
+
+def test_options_override_tf_servings_file_of_batching(arguments_of, tmp_path):
     path = tmp_path / "batching_parameters.txt"
     path.write_text("max_batch_size { value: 7 } num_batch_threads { value: 2 }")
-    assert _batching(parsed()) == DEFAULT_BATCHING
-    assert _batching(parsed("--no-batching")) is None
-    assert _batching(parsed("--max-batch-size=9")).max_batch_size == 9
-    batching = _batching(parsed(f"--batching-parameters={path}", "--batch-timeout-micros=5"))
+    _, named = arguments_of("exported", "--max-batch-size", 9)
+    assert named["batching"].max_batch_size == 9
+    options = "--batching-parameters", path, "--batch-timeout-micros", 5
+    batching = arguments_of("exported", *options)[1]["batching"]
     found = batching.max_batch_size, batching.num_batch_threads, batching.batch_timeout_micros
     assert found == (7, 2, 5)
 
@@ -38,27 +78,11 @@ def test_batching_comes_from_options_and_from_tf_servings_file(tmp_path):
         ("", None),
     ],
 )
-def test_metrics_are_where_tf_servings_file_says(tmp_path, content, expected):
-    (tmp_path / "monitoring.config").write_text(content)
-    assert _metrics_path(tmp_path / "monitoring.config") == expected
-    assert _metrics_path(None) == METRICS_PATH
-
-
-def test_a_running_server_keeps_to_its_options(model_directory, tmp_path):
-    (tmp_path / "monitoring.config").write_text("")
-    options = ("--max-tokens=3", f"--monitoring-config={tmp_path / 'monitoring.config'}")
-    with running(model_directory, *options) as server:
-        url = f"http://127.0.0.1:{server.rest_port}"
-        body = b'{"instances": ["a b c d"]}'
-        for path, data in (("/v1/models/elmo:predict", body), (METRICS_PATH, None)):
-            with pytest.raises(urllib.error.HTTPError, match="400") as refused:
-                urllib.request.urlopen(url + path, data, timeout=10)
-            refused.value.close()
-        ok = urllib.request.urlopen(f"{url}/v1/models/elmo:predict", body.replace(b" d", b""))
-        with ok:
-            assert ok.status == 200
-        server.terminate()
-        assert server.result() == 0
+def test_metrics_are_where_tf_servings_file_says(arguments_of, tmp_path, content, expected):
+    path = tmp_path / "monitoring.config"
+    path.write_text(content)
+    _, named = arguments_of("exported", "--monitoring-config", path)
+    assert named["metrics_path"] == expected
 
 
 def test_the_process_ends_though_the_model_still_computes():

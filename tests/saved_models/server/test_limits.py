@@ -1,11 +1,15 @@
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
+from elmo_tf.saved_models.exporting.warmup import write_warmup
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.sessions import LoadedVersion
+from serving_requests import predict_request
 
 
 @pytest.fixture(scope="module")
@@ -108,18 +112,23 @@ def test_of_raw_text_each_byte_may_be_a_token(signatures):
         Limits(max_tokens=10).check_tokens(raw, strings("!!!!!!", "a"))
 
 
-def test_more_sentences_than_a_request_may_have_are_refused(signatures):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="has 3 sentences, more than 2"):
-        Limits(max_sentences=2).check_tokens(signatures["serving_default"], strings("", "", ""))
-
-
 def test_a_signature_that_is_not_for_text_has_no_such_limit(signatures):
     inputs = {"number": np.float32(1), "flags": np.zeros(100, bool)}
     limits = Limits(max_sentences=2, max_tokens=2)
     assert limits.check_tokens(signatures["other_types"], inputs) == 0
 
 
-@pytest.mark.parametrize("name", ["max_request_bytes", "max_sentences", "max_tokens"])
-def test_a_limit_below_one_is_an_error(name):
-    with pytest.raises(ValueError, match=f"{name} must be at least 1, but is 0"):
-        Limits(**{name: 0})
+def test_a_limit_below_one_is_an_error():
+    with pytest.raises(ValueError, match="max_tokens must be at least 1, but is 0"):
+        Limits(max_tokens=0)
+
+
+def test_requests_that_warm_up_have_no_limits(model_directory, tmp_path):
+    shutil.copytree(model_directory / "2", tmp_path / "2")
+    (tmp_path / "2" / "assets.extra").mkdir()
+    write_warmup(tmp_path / "2", ["a bb"])
+    version = LoadedVersion(2, tmp_path / "2", Limits(max_sentences=2))
+    assert version.answer(predict_request({"strings": tf.make_tensor_proto(["a", "b"])})).outputs
+    with pytest.raises(tf.errors.InvalidArgumentError, match="has 3 sentences, more than 2"):
+        version.answer(predict_request())
+    version.close()

@@ -73,8 +73,6 @@ def run_or_skip(command, **kwargs):
     "strings",
     [
         "sentences",
-        "numpy.array(sentences)",
-        "[sentence.encode() for sentence in sentences]",
         "numpy.array([sentence.encode() for sentence in sentences])",
     ],
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.saved_models.server.server import serve
-from server_page import IN_BROWSER, Page, assert_nothing_went_wrong
+from server_page import IN_BROWSER, Page, assert_nothing_went_wrong, models_config
 
 pytestmark = IN_BROWSER
 
@@ -231,13 +231,8 @@ def test_what_the_server_refuses_is_told(page):
 
 
 def test_one_of_several_models_is_chosen(tab, exported_bilm, model_directory, tmp_path):
-    config = tmp_path / "models.config"
-    directories = {"bilm": Path(exported_bilm).parent, "lengths": model_directory}
-    models = [
-        f'config {{ name: "{name}" base_path: "{directory}" model_platform: "tensorflow" }}'
-        for name, directory in directories.items()
-    ]
-    config.write_text(f"model_config_list {{ {' '.join(models)} }}")
+    folders = {"bilm": Path(exported_bilm).parent, "lengths": model_directory}
+    config = models_config(tmp_path, folders)
     with serve(models_config=config, port=0, rest_port=0) as server:
         page = NeighboursPage(tab, server.rest_port)
         page.open(first=FIRST, second=SECOND, token=3)

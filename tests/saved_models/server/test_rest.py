@@ -44,11 +44,6 @@ def test_instances_may_be_objects_of_several_inputs(server):
     assert elmo == in_columns[1]["outputs"]["elmo"]
 
 
-def test_an_older_version_answers_when_asked_for(server):
-    _, document = predict(server, {"inputs": ["a"]}, "/v1/models/elmo/versions/1")
-    assert document["outputs"]["elmo"][0][0][0] == 10
-
-
 def test_every_type_goes_both_ways(server):
     body = {"signature_name": "other_types", "inputs": {"number": 0.1, "flags": [True, False]}}
     status, document = predict(server, body)
@@ -79,7 +74,6 @@ def test_bytes_that_are_not_utf8_reach_the_model(server):
     ("body", "message"),
     [
         (b"{", "JSON Parse error: Expecting property name"),
-        (b"", "JSON Parse error: Expecting value"),
         (b"[" * 100_000, "JSON Parse error: "),
         ([1], "Expected a JSON object, but received [1]"),
         ({"signature_name": 1}, "'signature_name' key must be a string value."),
@@ -91,7 +85,6 @@ def test_bytes_that_are_not_utf8_reach_the_model(server):
             'Serving signature name: "images" not found in signature def',
         ),
         ({"instances": "a"}, "Expected 'instances' to be a list of rows, but got \"a\""),
-        ({"instances": []}, "Expected 'instances' to be a list of rows, but got []"),
         (
             {"instances": [{"lines": "a"}]},
             "Expected row 0 of 'instances' to be an object with ['strings'], but got {",
@@ -109,9 +102,7 @@ def test_bytes_that_are_not_utf8_reach_the_model(server):
             'The lists of tokens are ragged: expected 2 elements, but got ["c"]',
         ),
         ({"inputs": ["a", ["b"]]}, 'Expected strings to hold string, but got ["b"]'),
-        ({"inputs": ["a", 1]}, "Expected strings to hold string, but got 1"),
         ({"inputs": [{"b64": "???"}]}, 'to hold strings or {"b64": "…"}, but got {"b64": "???"}'),
-        ({"inputs": [{"b64": 1}]}, 'to hold strings or {"b64": "…"}, but got {"b64": 1}'),
         ({"inputs": ["\ud800"]}, 'A string of strings is not Unicode: "\\ud800"'),
         (
             {"signature_name": "tokens", "inputs": TOKENS | {"sequence_len": [2, True]}},
@@ -120,10 +111,6 @@ def test_bytes_that_are_not_utf8_reach_the_model(server):
         (
             {"signature_name": "tokens", "inputs": TOKENS | {"sequence_len": [2, 2**31]}},
             "Expected sequence_len to hold int32, but got 2147483648",
-        ),
-        (
-            {"signature_name": "other_types", "inputs": {"number": "1", "flags": []}},
-            'Expected number to hold float32, but got "1"',
         ),
         (
             {"signature_name": "other_types", "inputs": {"number": 10**400, "flags": []}},
@@ -154,10 +141,10 @@ def test_lists_that_are_too_long_are_refused_before_they_are_looked_into(server,
     assert_refused(400, message, predict(server, body))
 
 
-@pytest.mark.parametrize("depth", range(950, 1000))
-def test_lists_that_can_just_be_parsed_are_refused(server, depth):
-    body = b'{"inputs": ["a", %s%s]}' % (b"[" * depth, b"]" * depth)
-    assert predict(server, body)[0] == 400
+def test_lists_that_can_just_be_parsed_are_refused(server):
+    for depth in range(950, 1000):
+        body = b'{"inputs": ["a", %s%s]}' % (b"[" * depth, b"]" * depth)
+        assert predict(server, body)[0] == 400
 
 
 @pytest.mark.parametrize("shapes", [[(2,), ()], [(2,), (3,)]])
@@ -172,19 +159,10 @@ def test_a_single_output_stands_alone():
     assert rest_json.rows(outputs) == rest_json.columns(outputs) == [1, 2]
 
 
-def test_an_unknown_model_or_version_is_not_found(server):
-    message = "Servable not found for request: Latest(bert)"
-    assert_refused(404, message, predict(server, {"inputs": ["a"]}, "/v1/models/bert"))
-    message = "Could not find version 5 of model elmo"
-    assert_refused(404, message, ask(server, "GET", "/v1/models/elmo/versions/5"))
-
-
 @pytest.mark.parametrize(
     ("method", "path"),
     [
         ("GET", "/v1/models"),
-        ("GET", "/v1/models/elmo:predict"),
-        ("POST", "/v1/models/elmo"),
         ("POST", "/v1/models/elmo:classify"),
         ("POST", "/v1/models/elmo/versions/new:predict"),
     ],
@@ -198,15 +176,14 @@ def test_a_method_that_the_server_does_not_have_is_refused_in_json(server):
     assert_refused(501, "Unsupported method ('PUT')", ask(server, "PUT", "/v1/models/elmo"))
 
 
-def test_a_body_of_unknown_length_is_refused(server):
-    answer = ask(server, "POST", "/v1/models/elmo:predict", None, {"Content-Length": "many"})
-    assert_refused(400, "Content-Length is missing", answer)
-
-
-def test_a_body_that_is_too_large_is_refused(server):
-    size = str(Limits().max_request_bytes + 1)
-    answer = ask(server, "POST", "/v1/models/elmo:predict", None, {"Content-Length": size})
-    assert_refused(400, f"The request has {size} bytes, more than", answer)
+def test_a_body_of_unknown_length_or_that_is_too_large_is_refused(server):
+    size = Limits().max_request_bytes + 1
+    for header, message in (
+        ({"Content-Length": "many"}, "Content-Length is missing"),
+        ({"Transfer-Encoding": "chunked"}, "Content-Length is missing"),
+        ({"Content-Length": str(size)}, f"The request has {size} bytes, more than"),
+    ):
+        assert_refused(400, message, ask(server, "POST", "/v1/models/elmo:predict", None, header))
 
 
 def test_a_failure_of_the_server_itself_is_an_internal_error(server, monkeypatch):
@@ -220,53 +197,44 @@ def test_a_failure_of_the_server_itself_is_an_internal_error(server, monkeypatch
 
 
 def test_the_status_names_the_versions(server):
-    status, document = ask(server, "GET", "/v1/models/elmo/versions/2")
-    assert status == 200
-    assert document == {
-        "model_version_status": [
-            {
-                "version": "2",
-                "state": "AVAILABLE",
-                "status": {"error_code": "OK", "error_message": ""},
-            }
-        ]
-    }
+    assert ask(server, "GET", "/v1/models/elmo/versions/2") == (
+        200,
+        {
+            "model_version_status": [
+                {
+                    "version": "2",
+                    "state": "AVAILABLE",
+                    "status": {"error_code": "OK", "error_message": ""},
+                }
+            ]
+        },
+    )
 
 
-def test_the_metadata_describes_the_signatures(server):
-    status, document = ask(server, "GET", "/v1/models/elmo/metadata")
-    assert status == 200
-    assert document["model_spec"]["version"] == "2"
-    signatures = document["metadata"]["signature_def"]["signature_def"]
-    assert signatures["tokens"]["inputs"]["sequence_len"]["dtype"] == "DT_INT32"
-
-
-def test_the_metadata_of_a_model_of_tensorflow_1_is_as_tf_serving_shows_it(half_plus_directory):
+def test_a_model_written_by_tensorflow_1_is_served_as_tf_serving_does(half_plus_directory):
+    path = "/v1/models/half_plus/versions/123"
     with serve(half_plus_directory, "half_plus", port=0, rest_port=0) as server:
-        status, document = ask(server, "GET", "/v1/models/half_plus/versions/123/metadata")
-        answer = predict(server, {"instances": [1.0, 2.0, 5.0]}, "/v1/models/half_plus")
+        newest = predict(server, {"instances": [1.0, 2.0, 5.0]}, "/v1/models/half_plus")
+        older = predict(server, {"instances": [1.0, 2.0, 5.0]}, path)
+        status, document = ask(server, "GET", f"{path}/metadata")
+    assert newest == (200, {"predictions": [3.5, 4.0, 5.5]})
+    assert older == (200, {"predictions": [2.5, 3.0, 4.5]})
     assert status == 200
 
     def info(name):
         shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
         return {"dtype": "DT_FLOAT", "tensor_shape": shape, "name": f"{name}:0"}
 
+    signature = {
+        "inputs": {"x": info("x")},
+        "outputs": {"y": info("y")},
+        "method_name": "tensorflow/serving/predict",
+        "defaults": {},
+    }
     assert document == {
         "model_spec": {"name": "half_plus", "signature_name": "", "version": "123"},
-        "metadata": {
-            "signature_def": {
-                "signature_def": {
-                    "serving_default": {
-                        "inputs": {"x": info("x")},
-                        "outputs": {"y": info("y")},
-                        "method_name": "tensorflow/serving/predict",
-                        "defaults": {},
-                    }
-                }
-            }
-        },
+        "metadata": {"signature_def": {"signature_def": {"serving_default": signature}}},
     }
-    assert answer == (200, {"predictions": [3.5, 4.0, 5.5]})
 
 
 def test_a_label_names_a_version(model_directory, tmp_path):

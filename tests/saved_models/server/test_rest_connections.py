@@ -1,13 +1,10 @@
 import http.client
 import json
 import socket
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from elmo_tf.saved_models.server.catalogue import Catalogue
 from elmo_tf.saved_models.server.server import serve
 from rest_requests import predict
 
@@ -69,30 +66,6 @@ def test_stopping_answers_what_had_come_in_by_then(model_directory):
     for connection in connections:
         with connection:
             assert connection.recv(1000).startswith(b"HTTP/1.1 200")
-
-
-def test_stopping_answers_the_requests_that_are_running(model_directory, monkeypatch):
-    begun, go_on = threading.Event(), threading.Event()
-    original = Catalogue.predict
-
-    def slow_predict(self, *arguments, **named):
-        begun.set()
-        assert go_on.wait(10)
-        return original(self, *arguments, **named)
-
-    monkeypatch.setattr(Catalogue, "predict", slow_predict)
-    server = serve(model_directory, port=0, rest_port=0)
-    with ThreadPoolExecutor(2) as pool:
-        answer = pool.submit(predict, server, {"inputs": ["a"]})
-        assert begun.wait(10)
-        stopping = pool.submit(server.stop)
-        with pytest.raises(TimeoutError):
-            stopping.result(0.2)
-        with pytest.raises(ConnectionRefusedError):
-            predict(server, {"inputs": ["a"]})
-        go_on.set()
-        assert answer.result(10)[0] == 200
-        stopping.result(10)
 
 
 def test_a_client_that_hangs_up_does_not_stop_the_server(server):

@@ -16,7 +16,7 @@ from elmo_tf.tasks import (
     SRLTagger,
     WordEmbedding,
 )
-from server_page import IN_BROWSER, Page, assert_nothing_went_wrong
+from server_page import IN_BROWSER, Page, assert_nothing_went_wrong, models_config
 
 pytestmark = IN_BROWSER
 
@@ -85,18 +85,6 @@ def save(directory, **signatures):
     tf.saved_model.save(module, str(directory / "1"), functions)
 
 
-def models_config(directory, names, **others):
-    """Writes a configuration of the models in the folders `directory/<name>`, and of others."""
-    folders = {name: directory / name for name in names} | others
-    models = [
-        f'config {{ name: "{name}" base_path: "{folder}" model_platform: "tensorflow" }}'
-        for name, folder in folders.items()
-    ]
-    path = directory / "models.config"
-    path.write_text(f"model_config_list {{ {' '.join(models)} }}")
-    return path
-
-
 STRINGS = {"strings": tf.string}
 MODELS = {
     "tags": {"default": (tags, STRINGS)},
@@ -117,7 +105,8 @@ def server(tmp_path_factory, model_directory):
     directory = tmp_path_factory.mktemp("tasks")
     for name, signatures in MODELS.items():
         save(directory / name, **signatures)
-    config = models_config(directory, MODELS, bilm=model_directory)
+    folders = {name: directory / name for name in MODELS} | {"bilm": model_directory}
+    config = models_config(directory, folders)
     with serve(models_config=config, port=0, rest_port=0) as server:
         yield server
 
@@ -317,7 +306,8 @@ def test_it_knows_what_is_exported(tab, tmp_path):
     }
     for title, model in models.items():
         export_task(model, tmp_path / title, check=False)
-    with serve(models_config=models_config(tmp_path, models), port=0, rest_port=0) as server:
+    config = models_config(tmp_path, {title: tmp_path / title for title in models})
+    with serve(models_config=config, port=0, rest_port=0) as server:
         page = TaskPage(tab, server.rest_port)
         for title in models:
             page.open(model=title)

@@ -1,4 +1,3 @@
-import gzip
 import json
 import random
 import re
@@ -19,12 +18,13 @@ QUESTION = {
 
 @pytest.fixture
 def file(tmp_path):
-    def write(content, name="questions.json"):
-        path = tmp_path / name
+    """Writes a file of questions: bytes, text, or what becomes JSON."""
+
+    def write(content):
         if not isinstance(content, str | bytes):
             content = json.dumps(content, ensure_ascii=False)
-        content = content.encode() if isinstance(content, str) else content
-        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        path = tmp_path / "questions.json"
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
         return path
 
     return write
@@ -97,13 +97,6 @@ def test_questions_have_tokens_offsets_and_answer_spans(file):
     assert question.answer_spans == [(12, 12)]
 
 
-def test_questions_on_a_passage_share_its_tokens(file):
-    first, second = read_questions(file(squad(QUESTION, {**QUESTION, "id": "q2"})))
-
-    assert first.passage_tokens is second.passage_tokens
-    assert first.passage_offsets is second.passage_offsets
-
-
 def test_a_question_has_several_answers_or_none(file):
     rows = [
         {**QUESTION, "answers": [answer("1483"), answer("in 1483")]},
@@ -115,6 +108,7 @@ def test_a_question_has_several_answers_or_none(file):
 
     assert [question.answers for question in questions] == [["1483", "in 1483"], [], []]
     assert [question.answer_spans for question in questions] == [[(9, 9), (8, 9)], [], []]
+    assert questions[0].passage_tokens is questions[1].passage_tokens
 
 
 def test_answers_within_tokens_get_the_tokens_that_cover_them_and_are_counted(file, caplog):
@@ -138,19 +132,6 @@ def test_offsets_count_code_points(file):
     (question,) = read_questions(file(squad(answered("noir", 8), passage=passage)))
 
     assert question.answer_spans == [(3, 3)]
-
-
-def test_a_passage_may_have_one_token_and_be_shorter_than_the_question(file):
-    (question,) = read_questions(file(squad(answered("Yes", 0), passage="Yes")))
-
-    assert question.passage_tokens == ["Yes"]
-    assert question.answer_spans == [(0, 0)]
-
-
-def test_packed_files_are_read(file):
-    content = squad(QUESTION)
-
-    assert read_questions(file(content, "a.json.gz")) == read_questions(file(content))
 
 
 def test_invalid_utf_8_is_kept_and_counted(file, caplog):
@@ -219,14 +200,6 @@ def test_invalid_utf_8_is_kept_and_counted(file, caplog):
 def test_what_is_no_question_is_refused_with_its_place(file, content, message):
     with pytest.raises(ValueError, match=rf"questions\.json.*{message}"):
         read_questions(file(content))
-
-
-def test_a_damaged_packed_file_is_an_error(file):
-    path = file(squad(QUESTION), "a.json.gz")
-    path.write_bytes(path.read_bytes()[:-20])
-
-    with pytest.raises(ValueError, match=r"^Cannot unpack .*a\.json\.gz"):
-        read_questions(path)
 
 
 @pytest.mark.parametrize(

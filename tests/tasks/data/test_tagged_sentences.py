@@ -1,5 +1,3 @@
-import gzip
-
 import pytest
 
 from development_data import shared
@@ -16,16 +14,6 @@ UNIVERSAL = """# text = du bon
 """
 
 
-@pytest.fixture
-def file(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def pairs(*arguments, **options):
     """Each sentence as `token/tag token/tag`."""
     return [
@@ -37,40 +25,40 @@ def pairs(*arguments, **options):
 def test_the_last_column_holds_the_tags(file):
     text = "-DOCSTART- -X- O O\n\nEU NNP B-NP B-ORG\n. . O O\n \nend\tNN\tI-NP\tO\n"
 
-    assert pairs(file("train.conll", text)) == ["EU/B-ORG ./O", "end/O"]
+    assert pairs(file(text, "train.conll")) == ["EU/B-ORG ./O", "end/O"]
 
 
 def test_columns_of_universal_dependencies_are_known(file):
-    path = file("a.conllu", UNIVERSAL)
+    path = file(UNIVERSAL, "a.conllu")
 
     assert pairs(path) == ["de/ADP le/DET 1 000/NUM", "#/SYM"]
     assert pairs(path, tag_column=5) == ["de/P le/D 1 000/_", "#/FC"]
 
 
 def test_other_columns_can_be_named(file):
-    path = file("a.conll", "0 x EU ORG more\n1 y . O\n")
+    path = file("0 x EU ORG more\n1 y . O\n", "a.conll")
 
     assert pairs(path, token_column=3, tag_column=4) == ["EU/ORG ./O"]
 
 
 def test_a_name_that_tells_nothing_means_columns(file):
-    assert pairs(file("eng.train", "EU ORG\n")) == ["EU/ORG"]
-    assert pairs(file("words.txt", UNIVERSAL), "conllu") == pairs(file("a.conllu", UNIVERSAL))
+    assert pairs(file("EU ORG\n", "eng.train")) == ["EU/ORG"]
+    assert pairs(file(UNIVERSAL, "words.txt"), "conllu") == pairs(file(UNIVERSAL, "a.conllu"))
 
 
 def test_packed_files_are_read(file):
-    assert pairs(file("a.conllu.gz", gzip.compress(UNIVERSAL.encode())))[1] == "#/SYM"
+    assert pairs(file(UNIVERSAL, "a.conllu.gz"))[1] == "#/SYM"
 
 
 def test_tokens_that_are_no_utf_8_are_kept_and_told_of(file, caplog):
-    sentences = read_tagged(file("a.conll", b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n"))
+    sentences = read_tagged(file(b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n", "a.conll"))
 
     assert [sentence.tokens for sentence in sentences] == [["caf\udce9"], ["na\udcefve"], ["café"]]
     assert "a.conll: 2 of 3 sentences have invalid UTF-8" in caplog.text
 
 
 def test_several_files_follow_each_other(file):
-    paths = [file("a.conll", "a X\n\nb Y\n"), file("b.conll", "c Z\n")]
+    paths = [file("a X\n\nb Y\n", "a.conll"), file("c Z\n", "b.conll")]
 
     assert [s.tags for s in read_tagged_files(paths)] == [["X"], ["Y"], ["Z"]]
 
@@ -86,8 +74,6 @@ def test_several_files_follow_each_other(file):
         ("some plain text\nof two lines here\n", {}, r"line 2: 4 columns, but line 1 has 3"),
         ("EU NNP ORG\n\nEU NNP\n", {}, r"line 3: 2 columns, but line 1 has 3, so the last"),
         ("", {}, r"data has no sentences"),
-        ("\n-DOCSTART- O\n\n", {}, r"data has no sentences"),
-        ("# text = a\n", {"format": "conllu"}, r"data has no sentences"),
         (
             "1\ta\ta\t_\n",
             {"format": "conllu"},
@@ -102,14 +88,7 @@ def test_several_files_follow_each_other(file):
 )
 def test_what_has_no_tags_is_named_with_its_line(file, content, options, message):
     with pytest.raises(ValueError, match=message):
-        read_tagged(file("data", content), **options)
-
-
-def test_a_damaged_packed_file_is_an_error(file):
-    packed = gzip.compress(UNIVERSAL.encode())
-
-    with pytest.raises(ValueError, match=r"Cannot unpack .*a\.conllu\.gz"):
-        read_tagged(file("a.conllu.gz", packed[:-20]))
+        read_tagged(file(content, "data"), **options)
 
 
 @pytest.mark.parametrize(
@@ -128,7 +107,7 @@ def test_published_data_is_read(name, sentences, tokens, tags):
 
 
 def test_spans_can_be_read_as_bio_from_any_scheme(file):
-    path = file("ner.conll", "EU I-ORG\nParis I-LOC\nBonn B-LOC\n. O\n")
+    path = file("EU I-ORG\nParis I-LOC\nBonn B-LOC\n. O\n", "ner.conll")
 
     (sentence,) = read_tagged(path, scheme="IOB1")
 
@@ -136,7 +115,7 @@ def test_spans_can_be_read_as_bio_from_any_scheme(file):
 
 
 def test_tags_that_a_scheme_or_the_caller_does_not_allow_are_refused_with_their_line(file):
-    path = file("ner.conll", "a O\n\nEU B-ORG\nParis I-LOC\n")
+    path = file("a O\n\nEU B-ORG\nParis I-LOC\n", "ner.conll")
 
     with pytest.raises(
         ValueError,

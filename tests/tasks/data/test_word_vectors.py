@@ -66,13 +66,6 @@ def test_word2vec_begins_with_a_header_and_ends_lines_in_spaces(written):
     np.testing.assert_array_equal(word2vec.vectors, plain.vectors)
 
 
-def test_packed_files_are_unpacked(written):
-    path = written("", name="vectors.txt.gz")
-    path.write_bytes(gzip.compress("\n".join(LINES).encode()))
-
-    assert read_word_vectors(path).tokens == ("the", "cat", ". . .", "größe")
-
-
 def test_a_token_that_comes_again_keeps_its_first_vector_and_that_is_told(written, caplog):
     path = written("a 1 2", "b 3 4", "a 5 6", "b 7 8", "c 9 0")
 

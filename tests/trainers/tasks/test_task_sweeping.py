@@ -1,5 +1,7 @@
 import json
+import shutil
 import statistics
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +14,7 @@ from elmo_tf.trainers.tasks.sweeping import sweep_task
 COLUMNS = "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n"
 pytestmark = pytest.mark.usefixtures("eager_module")
 
-SMALL = {"units": 4, "word_dim": 5, "epochs": 1, "cache_gb": 0}
+SMALL = {"units": 4, "word_dim": 5, "epochs": 1}
 
 
 @pytest.fixture(scope="module")
@@ -24,67 +26,54 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sweep(folder, checkpoint_directory):
-    """Sweeps over two seeds; the first call trains."""
+    """Sweeps over some shares with one seed; the first call trains."""
 
-    def run(**settings):
+    def run(*shares, workdir=folder / "runs"):
         file = folder / "ner.conll"
-        settings = {"elmo": checkpoint_directory, **SMALL, **settings}
-        return sweep_task(TaskConfig("ner", file, file, folder / "runs", **settings), [1.0], 2)
+        settings = {"elmo": checkpoint_directory, "cache": folder / "cache", **SMALL}
+        return sweep_task(TaskConfig("ner", file, file, workdir, **settings), shares, 1)
 
     return run
 
 
 @pytest.fixture(scope="module")
 def found(sweep, eager_module):
-    return sweep()
+    return sweep(0.5)
 
 
-def test_each_seed_is_trained_with_and_without(found, folder):
-    runs = found["runs"]
-
-    assert [(run["seed"], run["elmo"]) for run in runs] == [
-        (0, False),
-        (0, True),
-        (1, False),
-        (1, True),
-    ]
-    names = sorted(path.name for path in (folder / "runs").iterdir())
-    assert names == [
-        f"share_1_seed_{seed}_{arm}_elmo" for seed in (0, 1) for arm in ("with", "without")
-    ]
-    with_elmo = json.loads((folder / "runs" / names[0] / "task.json").read_text())
-    without = json.loads((folder / "runs" / names[1] / "task.json").read_text())
-    assert with_elmo["settings"]["elmo"] is not None
-    assert without["settings"]["elmo"] is None
+def test_half_of_the_data_is_trained_without_and_with(found, folder):
+    assert [(run["share"], run["elmo"]) for run in found["runs"]] == [(0.5, False), (0.5, True)]
+    without, with_elmo = (
+        json.loads((folder / "runs" / f"share_0.5_seed_0_{arm}_elmo" / "task.json").read_text())
+        for arm in ("without", "with")
+    )
     assert with_elmo["trained_weights"] > without["trained_weights"]
+    assert with_elmo["examples"] == {"train": 1, "dev": 2}
+    assert "B-PER" in with_elmo["labels"]  # those of all examples
 
 
 def test_what_is_done_is_not_trained_again(found, sweep, monkeypatch):
     monkeypatch.setattr(training, "new_embeddings", lambda *_: pytest.fail("trained again"))
 
-    assert sweep() == found
+    assert sweep(0.5) == found
 
 
-def test_called_again_it_does_what_is_left_and_refuses_other_data(
-    folder, tmp_path, checkpoint_directory
-):
-    file = tmp_path / "train.conll"
-    file.write_text(COLUMNS)
-    settings = {**SMALL, "elmo": checkpoint_directory, "cache_gb": 1, "cache": tmp_path / "cache"}
+def test_called_again_it_does_what_is_left_and_refuses_other_data(found, sweep, folder, tmp_path):
+    shutil.copytree(folder / "runs", tmp_path / "runs")
 
-    def epochs(number, shares):
-        config = TaskConfig(
-            "ner", file, file, tmp_path / "runs", **{**settings, "epochs": number, "patience": 9}
-        )
-        return [run["epochs"] for run in sweep_task(config, shares, 1)["runs"]]
+    again = sweep(0.5, 1.0, workdir=tmp_path / "runs")
 
-    assert epochs(1, [0.5]) == [1] * 2
-    assert epochs(2, [0.5, 1.0]) == [2] * 4
-    # Layers are computed once, whatever is drawn of them.
-    assert len(list((tmp_path / "cache").glob("*.layers"))) == 1
-    file.write_text(COLUMNS.replace("sings", "sleeps"))
-    with pytest.raises(ValueError, match=r"The examples or word vectors changed\."):
-        epochs(2, [0.5])
+    assert again["runs"][:2] == found["runs"]
+    assert [run["share"] for run in again["runs"]] == [0.5, 0.5, 1.0, 1.0]
+    # Layers are computed once, whatever share of them is used.
+    assert len(list((folder / "cache").glob("*.layers"))) == 1
+    file = folder / "ner.conll"
+    try:
+        file.write_text(COLUMNS.replace("sings", "sleeps"))
+        with pytest.raises(ValueError, match=r"The examples or word vectors changed\."):
+            sweep(0.5)
+    finally:
+        file.write_text(COLUMNS)
 
 
 @pytest.mark.parametrize(("cache_gb", "num_kept"), [(1, 3), (1e-7, 2), (0, 2)])
@@ -101,25 +90,40 @@ def test_layers_that_another_share_needs_are_kept_where_there_is_room(
         assert layers.sentence(distinct.index(*dev)).shape[1] == 2
 
 
-def test_means_and_deviations_and_the_errors_that_are_gone(monkeypatch, folder, tmp_path):
-    scores = iter([0.5, 0.7, 0.6, 0.9])  # seed 0 without and with, seed 1 without and with
-    record = {"epochs": [{"seconds": 2.0}], "best": {"epoch": 1}}
-    monkeypatch.setattr(
-        sweeping,
-        "train_task",
-        lambda *_, **__: {**record, "best": {"epoch": 1, "score": next(scores)}},
-    )
-    config = TaskConfig(
-        "ner", folder / "ner.conll", folder / "ner.conll", tmp_path, elmo="small-en"
-    )
+def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch, folder, tmp_path):
+    configs = []
+    scores = [0.5, 0.7, 0.6, 0.6, 0.9, 0.8]  # of each seed: without, with ELMo, with vectors
 
-    (row,) = sweep_task(config, [0.5], 2)["summary"]
+    def train(config, **_):
+        configs.append(config)
+        best = {"epoch": 1, "score": scores[len(configs) - 1]}
+        return {"epochs": [{"seconds": 2.0}], "best": best}
 
+    monkeypatch.setattr(sweeping, "train_task", train)
+    file = folder / "ner.conll"
+    config = TaskConfig("ner", file, file, tmp_path, elmo="small-en", seed=3)
+
+    found = sweep_task(config, [0.5], 2, {"old": "old.hdf5"})
+
+    arms = [(False, None), (True, None), (False, "old")]
+    assert [(run["seed"], run["elmo"], run["vectors"]) for run in found["runs"]] == [
+        (seed, *arm) for seed in (3, 4) for arm in arms
+    ]
+    assert [one.elmo for one in configs[:3]] == [None, "small-en", None]
+    assert [one.vectors and Path(one.vectors).name for one in configs[:3]] == [
+        *(None, None, "old.hdf5")
+    ]
+    assert [Path(one.workdir).name for one in configs[:3]] == [
+        f"share_0.5_seed_3_{arm}" for arm in ("without_elmo", "with_elmo", "with_vectors_old")
+    ]
+    (row,) = found["summary"]
     assert row["share"] == 0.5
     assert row["without"]["mean"] == pytest.approx(0.55)
     assert row["with"]["mean"] == pytest.approx(0.8)
     assert row["with"]["deviation"] == pytest.approx(statistics.stdev([0.7, 0.9]))
     assert row["error_reduction"] == pytest.approx(0.25 / 0.45)
+    assert row["vectors"]["old"]["mean"] == pytest.approx(0.7)
+    assert row["vectors"]["old"]["error_reduction"] == pytest.approx(0.15 / 0.45)
 
 
 def test_what_cannot_be_compared_is_refused(folder, tmp_path):
@@ -137,7 +141,7 @@ def test_what_cannot_be_compared_is_refused(folder, tmp_path):
 
 def test_the_command_tells_a_table_and_draws_it(command, found, folder, checkpoint_directory):
     sweep = folder / "sweep.json"
-    options = ("--units", 4, "--word-dim", 5, "--epochs", 1, "--cache-gb", 0, "--seeds", 2)
+    options = ("--units", 4, "--word-dim", 5, "--epochs", 1, "--seeds", 1, "--shares", 0.5)
 
     status, out, err = command(
         *("task", "sweep", "--task", "ner", "--train", folder / "ner.conll"),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import keras
+from absl import logging
 
 from elmo_tf.evaluation.task_scores import label_scores
 from elmo_tf.models.layer_mixes import LayerMixes
@@ -75,6 +76,16 @@ class TaskKind(abc.ABC):
     def for_training(self, examples: list[Any], settings: Mapping[str, Any]) -> list[Any]:
         """The examples to train on. Logs the number of those left out."""
         return examples
+
+    def _not_longer(self, examples: Sequence[Any], limit: int) -> list[Any]:
+        """The examples whose first text has at most `limit` tokens. Logs the number of others."""
+        kept = [example for example in examples if len(self.texts(example)[0]) <= limit]
+        if len(kept) < len(examples):
+            logging.info(
+                "%s of %s examples are left out: they have more than %s tokens.",
+                *(f"{number:,}" for number in (len(examples) - len(kept), len(examples), limit)),
+            )
+        return kept
 
     def texts(self, example: Any) -> Texts:
         """The texts of an example."""

@@ -5,7 +5,6 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import numpy as np
-from absl import logging
 
 from elmo_tf.evaluation.answer_scores import answer_scores
 from elmo_tf.tasks import BiDAF
@@ -41,14 +40,7 @@ class QuestionAnswering(TaskKind):
 
     def for_training(self, examples, settings):
         limit = settings["max_tokens"]
-        if limit is None:
-            return examples
-        kept = [question for question in examples if len(question.passage_tokens) <= limit]
-        logging.info(
-            "%s of %s questions are left out: their passages have more than %s tokens.",
-            *(f"{number:,}" for number in (len(examples) - len(kept), len(examples), limit)),
-        )
-        return kept
+        return examples if limit is None else self._not_longer(examples, limit)
 
     def texts(self, example):
         return (example.passage_tokens, example.question_tokens)

@@ -1,10 +1,8 @@
 """Semantic role labelling: the roles of tokens for one predicate of their sentence."""
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
-
-from absl import logging
 
 from elmo_tf.evaluation.role_scores import role_scores
 from elmo_tf.tasks import SRLTagger
@@ -15,7 +13,7 @@ from elmo_tf.tasks.data.propositions import (
     read_proposition_lines,
     read_propositions,
 )
-from elmo_tf.tasks.data.tag_schemes import scheme_tags
+from elmo_tf.tasks.data.tag_schemes import scheme_tags, span_types
 from elmo_tf.trainers.tasks.kinds.base import TaskKind, first_line
 
 _MAX_TOKENS = 100  # He et al. 2017
@@ -46,16 +44,8 @@ class SemanticRoles(TaskKind):
         return _read(path, settings)
 
     def for_training(self, examples, settings):
-        limit = settings["max_tokens"] or _MAX_TOKENS
         propositions = [example for example in examples if example.predicate is not None]
-        kept = [proposition for proposition in propositions if len(proposition.tokens) <= limit]
-        if len(kept) < len(propositions):
-            numbers = (len(propositions) - len(kept), len(propositions), limit)
-            logging.info(
-                "%s of %s propositions are left out: they have more than %s tokens.",
-                *(f"{number:,}" for number in numbers),
-            )
-        return kept
+        return self._not_longer(propositions, settings["max_tokens"] or _MAX_TOKENS)
 
     def features(self, example):
         return {"predicate": example.predicate or 0}
@@ -64,7 +54,8 @@ class SemanticRoles(TaskKind):
         return None if example.predicate is None else example.tags
 
     def labels(self, examples):
-        return scheme_tags(_roles(example.tags for example in examples), "BIO")
+        tags = (tag for example in examples for tag in example.tags)
+        return scheme_tags(span_types(tags), "BIO")
 
     def target(self, model, example):
         return model.label_ids(example.tags)
@@ -109,7 +100,3 @@ def _name(proposition: Proposition) -> str:
     """The roleset, or else the predicate's token; not the mark of tokens that are no predicates."""
     name = proposition.roleset or proposition.tokens[proposition.predicate]
     return "[-]" if name == NO_PREDICATE else name
-
-
-def _roles(tags: Iterable[list[str]]) -> list[str]:
-    return sorted({tag[2:] for each in tags for tag in each if tag != "O"})

@@ -1,11 +1,11 @@
 """Tasks with one tag per token."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from elmo_tf.evaluation.task_scores import span_scores, tag_scores
 from elmo_tf.tasks import CRFTagger
-from elmo_tf.tasks.data.tag_schemes import converted, scheme_tags
+from elmo_tf.tasks.data.tag_schemes import converted, scheme_tags, span_types
 from elmo_tf.tasks.data.tagged_sentences import read_tagged
 from elmo_tf.text.sentence_files import Sentence, format_of
 from elmo_tf.trainers.tasks.kinds.base import TaskKind, sentences_of
@@ -80,10 +80,10 @@ class NamedEntities(Tagging):
 
     def labels(self, examples):
         tags = (tag for example in examples for tag in example.tags)
-        return scheme_tags(_span_types(tags), _MODEL_SCHEME)
+        return scheme_tags(span_types(tags), _MODEL_SCHEME)
 
     def file_labels(self, labels):
-        return scheme_tags(_span_types(labels), _FILE_SCHEME)
+        return scheme_tags(span_types(labels), _FILE_SCHEME)
 
     def target(self, model, example):
         return model.label_ids(converted(example.tags, _FILE_SCHEME, _MODEL_SCHEME))
@@ -93,7 +93,3 @@ class NamedEntities(Tagging):
 
     def scores(self, gold, predicted):
         return span_scores(gold, predicted)
-
-
-def _span_types(tags: Iterable[str]) -> list[str]:
-    return sorted({tag[2:] for tag in tags if tag != "O"})

@@ -1,0 +1,150 @@
+"""Where a checkpoint's files are: directories, pairs, zip files, URLs and names ─► local paths."""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from elmo_tf.checkpoints.downloads import cache_folder, cached_file, unpack
+from elmo_tf.checkpoints.hugging_face import hub_folder, is_hub_name
+from elmo_tf.checkpoints.manylangs import CONFIG_FILE, ENCODER_FILE, is_manylangs
+from elmo_tf.checkpoints.named_models import find_named_model, name_hint
+from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
+from elmo_tf.checkpoints.weight_files import FORMATS, WEIGHT_PATTERNS
+
+Source = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
+
+OPTIONS_FILE = "options.json"
+# Weight files; `.safetensors` in place of `.hdf5` in that format.
+WEIGHTS_FILE = "weights.hdf5"
+EMBEDDINGS_FILE = "token_embeddings.hdf5"
+SOFTMAX_FILE = "softmax.hdf5"
+VOCABULARY_FILE = "vocab.txt"
+
+
+@contextlib.contextmanager
+def local_checkpoint(path: Source) -> Iterator[Source]:
+    """Context manager that yields a local directory or pair of files: downloaded, or unpacked.
+
+    A TensorFlow 1 checkpoint is unchanged. Arguments and errors: see `load_bilm`.
+    """
+    path = local_path(path)
+    if isinstance(path, tuple | list):
+        if len(path) != 2:
+            raise ValueError(f"A pair (options, weights) is required. Received: {path!r}")
+        yield tuple(_existing(_fetched(part)) for part in path)
+        return
+    if find_tf1_checkpoint(path) is not None:
+        yield path
+        return
+    named = find_named_model(path)
+    path = _existing(_fetched(path)) if named is None else named.fetch()
+    if path.is_dir():
+        yield path
+        return
+    if not zipfile.is_zipfile(path):
+        raise ValueError(
+            f"{path} is not a checkpoint: pass a directory or zip file with options.json and "
+            "weights.hdf5 or weights.safetensors, or of ELMoForManyLangs; or a pair (options, "
+            "weights)."
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(path, folder)
+        # The files may be in a directory of the zip file.
+        known = (*Path(folder).rglob("*options.json"), *Path(folder).rglob(ENCODER_FILE))
+        homes = {file.parent for file in known if not _is_hidden(file)}
+        yield homes.pop() if len(homes) == 1 else Path(folder)
+
+
+@contextlib.contextmanager
+def locate(path: Source) -> Iterator[tuple[Path, Path]]:
+    """Context manager that yields local paths of the options and the weights."""
+    with local_checkpoint(path) as local:
+        if isinstance(local, tuple | list):
+            yield tuple(local)
+        else:
+            is_unpacked = isinstance(path, str | os.PathLike) and zipfile.is_zipfile(path)
+            yield _files_of(local, shown=path if is_unpacked else None)
+
+
+def local_path(path: Source) -> Source:
+    """`path`, or the local directory of a built-in model or of a name on the Hugging Face Hub."""
+    named = find_named_model(path)
+    if named is not None and named.is_built_in:
+        return named.fetch()
+    return hub_folder(path) if is_hub_name(path) else path
+
+
+def one_of(folder: Path, patterns: Sequence[str], shown: Source | None = None) -> Path:
+    """Returns the one file that matches; the message of an error names `shown` or the folder."""
+    found = _matches(folder, patterns)
+    if len(found) == 1:
+        return found[0]
+    wanted = " or ".join(patterns)
+    if not found:
+        raise FileNotFoundError(f"There is no {wanted} in {shown or folder}.")
+    raise ValueError(
+        f"{shown or folder} must contain one {wanted}, not {len(found)}: "
+        f"{', '.join(file.name for file in found)}. Pass the pair (options, weights)."
+    )
+
+
+def required_file(folder: Path, name: str, reason: str) -> Path:
+    """Returns a file of a checkpoint, in any format; the message of an error ends with `reason`."""
+    found = [path for path in in_all_formats(folder / name) if path.is_file()]
+    if not found:
+        raise FileNotFoundError(f"There is no {name} in {folder}: {reason}.")
+    return _newest(found)
+
+
+def in_all_formats(path: Path) -> list[Path]:
+    """A weight file's path in each of the formats; that of another file alone."""
+    if path.suffix != ".hdf5":
+        return [path]
+    return [path.with_suffix(f".{name}") for name in FORMATS]
+
+
+def _fetched(path: str | os.PathLike) -> Path:
+    """The local path of a URL or path."""
+    text = os.fspath(path)
+    if text.startswith(("http://", "https://")):
+        # Different checkpoints often have equal file names: one cache directory per URL directory.
+        folder = hashlib.sha256(text.rpartition("/")[0].encode()).hexdigest()[:16]
+        return cached_file(text, cache_folder(folder))
+    return Path(path)
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise FileNotFoundError(f"There is no checkpoint {path}.{name_hint(path)}")
+    return path
+
+
+def _files_of(folder: Path, shown: Source | None = None) -> tuple[Path, Path]:
+    """The options and the weights."""
+    if is_manylangs(folder):
+        return folder / CONFIG_FILE, folder / ENCODER_FILE
+    options = one_of(folder, ("*options.json",), shown)
+    by_format = [[name for name in WEIGHT_PATTERNS if name.endswith(end)] for end in FORMATS]
+    found = [patterns for patterns in by_format if _matches(folder, patterns)]
+    if not found:
+        return options, one_of(folder, WEIGHT_PATTERNS, shown)
+    return options, _newest(one_of(folder, patterns, shown) for patterns in found)
+
+
+def _newest(files: Iterable[Path]) -> Path:
+    """Of a file in several formats, the newest: an interrupted save may leave an older one."""
+    return max(files, key=lambda file: file.stat().st_mtime_ns)
+
+
+def _matches(folder: Path, patterns: Iterable[str]) -> list[Path]:
+    found = (file for pattern in patterns for file in folder.glob(pattern))
+    return sorted(file for file in found if not _is_hidden(file))
+
+
+def _is_hidden(path: Path) -> bool:
+    """Whether a file is hidden: macOS adds `._options.json` to `options.json`."""
+    return path.name.startswith(".")
