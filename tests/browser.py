@@ -27,7 +27,7 @@ class Browser:
             self.call(f"{domain}.enable")
 
     def call(self, method, **parameters):
-        """Returns what the browser answers to one command."""
+        """Sends a command; returns the browser's answer."""
         self._num_sent += 1
         message = {"id": self._num_sent, "method": method, "params": parameters, **self._session}
         os.write(self._send_to, json.dumps(message).encode() + b"\0")
@@ -43,13 +43,13 @@ class Browser:
                 raise TimeoutError(f"The browser has been silent for {timeout} s.")
             chunk = os.read(self._receive_from, 1 << 20)
             if not chunk:
-                raise EOFError("The browser has gone.")
+                raise EOFError("The browser has closed.")
             self._received += chunk
         message, _, self._received = self._received.partition(b"\0")
         return json.loads(message)
 
     def open(self, url):
-        """Leaves the page that is open, so that a change of the hash alone loads it anew too."""
+        """Opens a page; reloads it even if only the hash of the address changes."""
         self.call("Page.navigate", url="about:blank")
         self.call("Page.navigate", url=url)
 
@@ -70,11 +70,11 @@ class Browser:
         return value
 
     def type(self, text):
-        """Types where the focus is."""
+        """Types into the focused element."""
         self.call("Input.insertText", text=text)
 
     def press(self, key, ctrl=False):
-        """Presses a key such as `Enter` or `ArrowDown` where the focus is."""
+        """Presses a key such as `Enter` or `ArrowDown` in the focused element."""
         text = {"text": "\r"} if key == "Enter" else {}
         codes = {"Backspace": 8, "Enter": 13, "End": 35, "Home": 36}
         codes |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
@@ -84,7 +84,7 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", **key)
 
     def click(self, element):
-        """Clicks where an element is, which is given as a JavaScript expression."""
+        """Clicks on an element, which is given as a JavaScript expression."""
         self._mouse(element, "mouseMoved")
         self._mouse(element, "mousePressed", button="left", clickCount=1)
         self._mouse(element, "mouseReleased", button="left", clickCount=1)
@@ -102,7 +102,7 @@ class Browser:
 
 @contextlib.contextmanager
 def running(profile):
-    """Gives a `Browser` whose files are in the folder `profile`, and ends it."""
+    """Yields a `Browser` with its files in the folder `profile`; closes it afterwards."""
     to_read, send_to = os.pipe()
     receive_from, to_write = os.pipe()
     # Chromium reads commands from descriptor 3, and writes answers to 4.
@@ -121,7 +121,7 @@ def running(profile):
     try:
         yield Browser(send_to, receive_from)
     finally:
-        os.close(send_to)  # It ends when nobody can command it any more.
+        os.close(send_to)  # Chromium exits when this pipe is closed.
         try:
             process.wait(10)
         except subprocess.TimeoutExpired:

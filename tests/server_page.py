@@ -1,4 +1,4 @@
-"""The server's page in a browser, as its tests use it."""
+"""Helpers for tests of the server's page in a browser."""
 
 import json
 from urllib.parse import urlencode
@@ -15,14 +15,14 @@ IN_BROWSER = [
 ]
 
 
-def assert_nothing_went_wrong(tab, port):
-    """Nothing was asked of another host, no script failed, no rule of the page was broken."""
+def assert_no_errors(tab, port):
+    """Checks that there were no requests to other hosts, script errors or policy violations."""
     for name, event in tab.events:
         if name == "Network.requestWillBeSent":
             assert event["request"]["url"].startswith(f"http://127.0.0.1:{port}/")
         assert name not in ("Runtime.exceptionThrown", "Page.javascriptDialogOpening")
         assert name != "Runtime.consoleAPICalled"
-        if name == "Log.entryAdded":  # An answer that is an error is logged as one.
+        if name == "Log.entryAdded":  # The browser logs error answers too.
             assert event["entry"]["source"] == "network"
     tab.events.clear()
 
@@ -39,7 +39,7 @@ def models_config(directory, folders):
 
 
 class Page:
-    """What a person does with the page, and sees."""
+    """The page in a tab: a user's actions, and the visible texts."""
 
     def __init__(self, tab, port):
         self.tab = tab

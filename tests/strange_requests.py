@@ -1,4 +1,4 @@
-"""Requests that no sensible client sends, and the statuses that a server may answer each with."""
+"""Unusual and invalid requests, and the statuses that a server may return for each."""
 
 import dataclasses
 import json
@@ -32,13 +32,13 @@ _TOKENS = {"tokens": [["a", "bb"], ["c", ""]], "sequence_len": [2, 1]}
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """Requests that are strange in one way.
+    """One kind of strange request.
 
     Attributes:
-        name: of the way.
+        name: of the kind.
         make: returns a request as bytes, from a random generator and the size of large requests.
-        statuses: the answers that are allowed. `None` is a closed connection.
-        method: of gRPC; `None` for REST.
+        statuses: the allowed statuses of the answer. `None` is a closed connection.
+        method: the gRPC method; `None` for REST.
         is_large: whether requests have about that size.
     """
 
@@ -53,7 +53,7 @@ KINDS: list[Kind] = []
 
 
 def kind(*statuses, method=None, is_large=False):
-    """Adds a function that makes requests to `KINDS`."""
+    """Decorates a function that makes requests; adds it to `KINDS`."""
 
     def add(make):
         KINDS.append(Kind(make.__name__, make, statuses, method, is_large))
@@ -68,7 +68,7 @@ def mixed(num_requests: int, num_large: int, rng: Random) -> Iterator[Kind]:
     Args:
         num_requests: of all kinds together.
         num_large: of each large kind, an even number.
-        rng: chooses the small ones and the order.
+        rng: selects the small kinds and the order.
     """
     large = [kind for kind in KINDS if kind.is_large]
     small = [kind for kind in KINDS if not kind.is_large]
@@ -80,7 +80,7 @@ def mixed(num_requests: int, num_large: int, rng: Random) -> Iterator[Kind]:
 
 
 def mutated(content: bytes, rng: Random) -> bytes:
-    """Flips some bits, and sometimes cuts out, doubles or moves a piece."""
+    """Flips some bits, and sometimes cuts out, repeats or moves a piece."""
     changed = bytearray(content)
     for _ in range(rng.randrange(1, 6)):
         changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
@@ -96,7 +96,7 @@ def mutated(content: bytes, rng: Random) -> bytes:
 
 
 def plain(sentences=(b"a bb", b"c"), outputs=("elmo", "sequence_len"), **spec):
-    """A prediction request that is not strange."""
+    """An ordinary prediction request."""
     return predict_pb2.PredictRequest(
         model_spec={"name": "elmo"} | spec,
         inputs={"strings": tf.make_tensor_proto(np.array(sentences, object), tf.string)},

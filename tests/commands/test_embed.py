@@ -100,6 +100,8 @@ def test_options_reach_the_output(command, model):
     )
 
     assert status == 0
+    (shard,) = Path("v.parquet").iterdir()
+    assert pq.read_metadata(shard).row_group(0).column(0).compression == "ZSTD"
     table = pq.read_table("v.parquet")
     assert table.column_names == ["line", "shape", "vectors"]
     assert str(table.schema.field("vectors").type.value_type) == "halffloat"

@@ -1,6 +1,7 @@
 import concurrent.futures
 import copy
 import itertools
+import os
 import pickle
 import subprocess
 import sys
@@ -29,7 +30,7 @@ def tokens_of(sentence):
 
 
 def test_each_sentence_gets_what_the_bilm_gives_it_alone_in_the_order_of_the_input(embedder, bilm):
-    sentences = mixed_lengths()
+    sentences = mixed_lengths(count=30)
 
     arrays = list(embedder.embed(sentences))
 
@@ -86,6 +87,7 @@ def test_nothing_is_read_before_the_first_vectors_are_asked_for(embedder):
     assert next(sentences) == "a"
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_top_average_and_the_mix_of_a_bilm_alone_are_of_all_layers(embedder, embedder_of):
     sentences = ["the cat sat", [], "a"]
     layers = list(embedder.embed(sentences))
@@ -130,6 +132,7 @@ def test_a_checkpoint_may_be_named_by_its_path(checkpoint_directory, bilm):
     )
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_whole_tokens_are_looked_up_also_in_a_copy():
     config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
     bilm = BiLM(config, vocabulary=Vocabulary.build(["a a b"]))
@@ -142,6 +145,7 @@ def test_whole_tokens_are_looked_up_also_in_a_copy():
     np.testing.assert_array_equal(copied, array)
 
 
+@pytest.mark.usefixtures("eager_functions")
 @pytest.mark.parametrize("layers", ["all", "mix"])
 def test_forward_alone_gives_the_forward_half(forward_bilm, layers, embedder_of):
     forward, both = Embedder(forward_bilm, layers), embedder_of(layers)
@@ -316,10 +320,11 @@ def test_calls_do_not_trace_anew(bilm):
     assert embedder._table._encode_rows.experimental_get_tracing_count() == of_tokens
 
 
+@pytest.mark.usefixtures("eager_functions")
 @pytest.mark.parametrize("layers", ["all", "mix"])
 def test_bfloat16_stays_near_float32_and_spares_the_callers_bilm(elmo, monkeypatch, layers):
     monkeypatch.setattr(module, "usable_precision", lambda precision: precision)
-    sentences = mixed_lengths(seed=3)
+    sentences = mixed_lengths(seed=3, count=6)
     rough = Embedder(elmo, layers, precision="bfloat16", batch_tokens=16)
 
     for found, expected in zip(
@@ -331,6 +336,7 @@ def test_bfloat16_stays_near_float32_and_spares_the_callers_bilm(elmo, monkeypat
     assert rough.bilm.compute_dtype == "bfloat16"
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_a_bilm_of_another_precision_is_copied_into_the_one_asked_for(fresh_bilm, bilm):
     rough = fresh_bilm(dtype="mixed_bfloat16")
 
@@ -349,6 +355,7 @@ def test_without_fast_bfloat16_float32_is_used_with_a_warning(bilm, monkeypatch,
     assert embedder.bilm is bilm
 
 
+@pytest.mark.usefixtures("eager_functions")
 @pytest.mark.parametrize(
     "copied", [lambda embedder: pickle.loads(pickle.dumps(embedder)), copy.deepcopy]
 )
@@ -370,6 +377,7 @@ def test_a_copy_gives_the_same_vectors_and_has_weights_of_its_own(fresh_bilm, co
     assert copied(one).settings() == one.settings()
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_a_copy_keeps_its_precision_where_there_is_such(bilm, monkeypatch):
     monkeypatch.setattr(module, "usable_precision", lambda precision: precision)
     rough = Embedder(bilm, precision="bfloat16")
@@ -411,6 +419,7 @@ with context.Pool(1) as pool:
 """
 
 
+@pytest.mark.more
 def test_a_fork_is_told_at_once_that_it_would_hang():
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120)
 
@@ -419,3 +428,14 @@ def test_a_fork_is_told_at_once_that_it_would_hang():
     for line in lines:
         assert line.startswith("This process was forked from one that had used an Embedder")
         assert "spawn" in line
+
+
+def test_after_a_fork_all_that_computes_is_an_error(bilm, embedder, monkeypatch):
+    state = pickle.dumps(embedder)
+    monkeypatch.setattr("elmo_tf.embedding.fork_check._first_process", os.getpid() - 1)
+
+    copied = pickle.loads(state)  # an error here would end the worker of a pool
+
+    for call in (lambda: Embedder(bilm), lambda: embedder.encode("a"), lambda: copied.encode("a")):
+        with pytest.raises(RuntimeError, match=r"process was forked from one .* Embedder.*spawn"):
+            call()

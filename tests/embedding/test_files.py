@@ -1,5 +1,6 @@
 """A file of sentences becomes a file of vectors, in any format, whole or not at all."""
 
+import contextlib
 import gzip
 import os
 
@@ -7,6 +8,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from elmo_tf.embedding.outputs.formats import output_format
+from elmo_tf.embedding.outputs.vector_output import OutputOptions
+from elmo_tf.text.sentence_files import Sentence
 from vector_files import read_vectors, sentence_to_index
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -88,19 +92,27 @@ def test_an_array_of_pooled_vectors_has_no_offsets(embedder, text, tmp_path):
     ("suffix", "compressions"),
     [(".hdf5", ["gzip", "lzf"]), (".parquet", ["gzip", "snappy", "zstd"]), (".npz", ["gzip"])],
 )
-def test_compression_changes_the_size_alone(embedder, tmp_path, suffix, compressions):
-    text = tmp_path / "text.txt"
-    text.write_text("the same few words over and over again " * 50 + "\n\n")
-    plain = tmp_path / f"plain{suffix}"
-    embedder.embed_file(text, plain, dtype="float16")
+def test_compression_changes_the_size_alone(tmp_path, suffix, compressions):
+    arrays = [np.ones((3, num_tokens, 12), np.float16) for num_tokens in (400, 0)]
 
+    def written(compression):
+        folder, path = tmp_path / compression, tmp_path / f"{compression}{suffix}"
+        folder.mkdir()
+        options = OutputOptions("float16", compression)
+        with contextlib.closing(output_format(path)(folder, options)) as output:
+            for number, vectors in enumerate(arrays):
+                output.write(number, Sentence("", []), vectors)
+            ((part, _),) = output.finish([])
+        part.rename(path)
+        return path
+
+    plain = _size(written("none"))
     for compression in compressions:
-        packed = tmp_path / f"{compression}{suffix}"
-        embedder.embed_file(text, packed, dtype="float16", compression=compression)
+        path = written(compression)
 
-        for number, array in read_vectors(plain).items():
-            np.testing.assert_array_equal(read_vectors(packed)[number], array)
-        assert _size(packed) < 0.9 * _size(plain)
+        for number, vectors in enumerate(arrays):
+            np.testing.assert_array_equal(read_vectors(path)[number], vectors)
+        assert _size(path) < 0.9 * plain
 
 
 def _size(path):

@@ -51,17 +51,18 @@ def test_windows_give_what_one_piece_gives(embedder_of, windows, layers, length)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_long_and_short_sentences_come_in_the_order_of_the_input(bilm, windows):
+def test_long_and_short_sentences_come_in_the_order_of_the_input(embedder_of, windows):
     sentences = [sentence(n, n) for n in (3, 40, 0, 17, 90, 16, 5)]
-    expected = list(Embedder(bilm).embed(sentences))
+    expected = list(embedder_of("all", 4096).embed(sentences))
 
-    found = list(Embedder(bilm, batch_tokens=16).embed(sentences))
+    found = list(embedder_of("all", 16).embed(sentences))
 
     assert windows
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-5)
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_windows_begin_with_the_state_of_a_warm_start(fresh_bilm, windows):
     new_bilm = fresh_bilm()
     new_bilm.warm_start(["the cat sat", "a 서울"])
@@ -74,6 +75,7 @@ def test_windows_begin_with_the_state_of_a_warm_start(fresh_bilm, windows):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_one_direction_is_read_in_windows_too(forward_bilm, windows):
     tokens = sentence(30)
 
@@ -83,6 +85,7 @@ def test_one_direction_is_read_in_windows_too(forward_bilm, windows):
     np.testing.assert_allclose(found, forward_bilm([tokens])["layers"][0], atol=1e-5)
 
 
+@pytest.mark.usefixtures("eager_functions")
 def test_a_mix_that_looks_at_the_whole_sentence_is_given_all_of_it(bilm, windows):
     elmo = Elmo(bilm, layer_norm=True)
     elmo.build()

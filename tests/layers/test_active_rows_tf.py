@@ -1,4 +1,4 @@
-"""The loop that leaves padding out agrees with the one that does not."""
+"""The loop that skips padding gives the same results as the one that does not."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def random(*shape):
 @pytest.mark.parametrize(
     ("name", "is_traced"), [*((name, False) for name in MASKS), ("padding anywhere", True)]
 )
-def test_an_lstm_gives_the_same_with_the_padding_left_out(name, is_traced):
+def test_an_lstm_gives_the_same_when_padding_is_skipped(name, is_traced):
     mask = MASKS[name]
     lstm = ProjectedLSTM(7, 3, cell_clip=0.5, proj_clip=0.2, return_state=True)
     plain = ProjectedLSTM.from_config({**lstm.get_config(), "unroll": True})
@@ -53,11 +53,11 @@ def test_an_lstm_gives_the_same_with_the_padding_left_out(name, is_traced):
 
 
 @pytest.mark.parametrize("name", ["padding behind", "padding in front"])
-def test_of_padding_on_one_side_little_is_read(name):
+def test_most_padding_on_one_side_is_skipped(name):
     mask = MASKS[name].T[:, :, None]
 
     packed = ActiveRows(tf.constant(mask)).pack(tf.ones((TOKENS, ROWS, 1)))
 
-    # Up to 7 rows more than are needed at each token.
+    # Up to 7 more rows than necessary at each token.
     assert mask.sum() <= len(packed) <= mask.sum() + 7 * TOKENS
     assert len(packed) < 0.7 * mask.size

@@ -112,7 +112,7 @@ def test_gates_and_states_are_float32_in_mixed_precision():
     )
 
 
-def test_wrong_arguments_are_refused():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match="`cell` must be"):
         CellRNN(3, "lstm")
     with pytest.raises(ValueError, match="`units`"):

@@ -42,7 +42,7 @@ def test_equals_the_formula(activation):
 
 
 @pytest.mark.parametrize("shape", [(11,), (3, 4, 8)])
-def test_any_number_of_axes_may_stand_before_the_characters(shape):
+def test_any_number_of_axes_may_precede_the_characters(shape):
     layer = layer_of()
     ids = random_ids(shape)
 
@@ -52,7 +52,7 @@ def test_any_number_of_axes_may_stand_before_the_characters(shape):
     np.testing.assert_allclose(features, expected(layer, ids), atol=1e-5)
 
 
-def test_the_mask_tells_rows_of_zeros():
+def test_rows_of_zeros_are_masked():
     ids = np.array([[[0, 0, 0], [1, 0, 0]], [[261, 261, 261], [0, 0, 0]]])
 
     mask = keras.src.backend.get_keras_mask(layer_of()(ids))
@@ -73,7 +73,7 @@ def test_a_saved_model_loads_and_gives_the_same(keras_round_trip):
     assert (config["embedding_dim"], config["activation"]) == (5, "tanh")
 
 
-def test_starts_as_the_original_does():
+def test_initial_weights_are_distributed_as_in_the_original():
     relu, tanh = CharCNN(((3, 900),), 16), CharCNN(((3, 900),), 16, "tanh")
     for layer in (relu, tanh):
         layer.build((None, 8))
@@ -86,7 +86,7 @@ def test_starts_as_the_original_does():
     assert np.std(tanh.get_weights()[1]) == pytest.approx(48**-0.5, rel=0.02)
 
 
-def test_arguments_out_of_range_are_refused():
+def test_an_unknown_activation_is_refused():
     with pytest.raises(ValueError, match=r"`char_cnn.activation` must be one of relu, tanh"):
         CharCNN(activation="gelu")
 

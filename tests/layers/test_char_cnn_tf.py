@@ -9,7 +9,7 @@ PAD = 261
 
 
 def words(lengths, num_chars, seed=0):
-    """Char ids of tokens of those lengths, padded behind; a length beyond the row fills it."""
+    """Char ids of tokens of the given lengths, padded at the end; too long tokens fill the row."""
     rng = np.random.default_rng(seed)
     ids = np.full((len(lengths), num_chars), PAD, np.int32)
     for row, length in zip(ids, lengths, strict=True):
@@ -28,7 +28,7 @@ def arrays(filters=((1, 2), (2, 4), (5, 7)), embedding_dim=3):
 
 
 def plain(ids, table, kernels):
-    """The convolutions as TensorFlow does them, over all windows there are."""
+    """The convolutions by `tf.nn.conv1d`, over all windows."""
     embedded = tf.gather(table, ids)
     products = [tf.nn.conv1d(embedded, kernel, stride=1, padding="VALID") for kernel in kernels]
     return tf.concat([tf.reduce_max(one, axis=1) for one in products], axis=-1)
@@ -45,7 +45,7 @@ LENGTHS = {
 
 
 @pytest.mark.parametrize("case", LENGTHS)
-def test_equals_the_plain_form(case):
+def test_maxima_equal_those_of_conv1d(case):
     num_chars, lengths = LENGTHS[case]
     table, kernels = arrays()
     ids = words(list(lengths), num_chars)
@@ -59,7 +59,7 @@ def test_equals_the_plain_form(case):
     np.testing.assert_allclose(found, plain(ids, table, kernels), atol=1e-5)
 
 
-def test_no_token_has_no_maxima():
+def test_an_empty_batch_gives_an_empty_result():
     table, kernels = arrays()
 
     found = char_cnn_tf.maxima(tf.zeros((0, 50), tf.int32), table, list(map(tf.constant, kernels)))
@@ -67,7 +67,7 @@ def test_no_token_has_no_maxima():
     assert found.shape == (0, 13)
 
 
-def test_so_do_its_gradients():
+def test_gradients_equal_those_of_conv1d():
     table, kernels = arrays()
     ids = words([3, 50, 1, 17, 46, 45, 0, 9] * 10, 50)
     scale = np.random.default_rng(2).normal(size=(80, 13)).astype("float32")

@@ -13,7 +13,7 @@ def test_the_distribution_is_log_uniform_and_sums_to_one():
 
 
 @pytest.mark.parametrize(("num_sampled", "size"), [(1, 2), (5, 23), (22, 23), (100, 5000)])
-def test_the_number_of_draws_gives_the_wanted_distinct_tokens_on_average(num_sampled, size):
+def test_the_expected_number_of_distinct_tokens_is_the_requested_one(num_sampled, size):
     draws = draws_for_distinct(num_sampled, size)
 
     miss = 1 - reference.log_uniform(size)

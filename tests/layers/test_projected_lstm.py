@@ -89,7 +89,7 @@ def test_a_sequence_equals_the_formula(shape, mask, loop, monkeypatch):
     close(outputs, expected(layer, random_tokens(), state, mask))
 
 
-def test_the_clips_cut():
+def test_outputs_and_cells_are_clipped():
     layer = layer_of(SHAPES["projection and clips"], return_state=True)
     outputs, _, c = layer(random_tokens())
 
@@ -135,7 +135,7 @@ def test_the_last_output_is_that_of_the_last_real_token(unroll):
     np.testing.assert_allclose(last(random_tokens()), whole(random_tokens())[0][:, -1], atol=1e-6)
 
 
-def test_unrolling_changes_nothing_backwards_either():
+def test_unrolling_gives_the_same_backwards():
     kwargs = {**SHAPES["projection and clips"], "go_backwards": True}
 
     unrolled = layer_of(kwargs, unroll=True)(random_tokens(), mask=MASK)
@@ -162,7 +162,7 @@ def test_packed_sentences_equal_the_formula_sentence_by_sentence(shape, is_large
         np.testing.assert_allclose(packed[row, start:end], desired[0], atol=2e-6)
 
 
-def test_stateful_goes_on_from_the_last_batch_until_reset():
+def test_a_stateful_layer_continues_from_the_last_batch_until_reset():
     shape = SHAPES["projection and clips"]
     stateless, stateful = layer_of(shape), layer_of(shape, stateful=True)
     tokens = random_tokens()
@@ -174,7 +174,7 @@ def test_stateful_goes_on_from_the_last_batch_until_reset():
     np.testing.assert_allclose(stateful(tokens), stateless(tokens), atol=1e-6)
 
 
-def test_bidirectional_wraps_it():
+def test_keras_bidirectional_wraps_the_layer():
     forward = layer_of(SHAPES["projection alone"])
     backward = layer_of(SHAPES["projection alone"], go_backwards=True)
     wrapper = keras.layers.Bidirectional(
@@ -208,7 +208,7 @@ def test_a_graph_with_unknown_sizes_gives_the_same():
         close(in_graph(random_tokens(), MASK), layer(random_tokens(), mask=MASK))
 
 
-def test_starts_as_the_original_does():
+def test_initial_weights_are_distributed_as_in_the_original():
     cell = ProjectedLSTMCell(200, 50)
     cell.build((None, 50))
 
@@ -237,7 +237,7 @@ def test_a_saved_model_loads_and_gives_the_same(shape, keras_round_trip):
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_other_backends_run_keras_own_loop_and_agree(monkeypatch, backwards):
+def test_other_backends_use_the_keras_loop_and_give_the_same(monkeypatch, backwards):
     layer = layer_of(SHAPES["projection and clips"], go_backwards=backwards)
     fast = layer(random_tokens(), mask=MASK)
 
@@ -257,7 +257,7 @@ def test_masked_outputs_may_repeat_the_last_one_as_in_keras():
     np.testing.assert_allclose(outputs[3:], np.repeat(real[2:3], 4, axis=0), atol=1e-6)
 
 
-def test_bfloat16_stays_near_float32():
+def test_mixed_bfloat16_outputs_are_close_to_float32():
     shape = SHAPES["projection and clips"]
     exact = layer_of(shape)
     rough = layer_of(shape, dtype="mixed_bfloat16")
@@ -269,6 +269,6 @@ def test_bfloat16_stays_near_float32():
 
 
 @pytest.mark.parametrize("kind", [ProjectedLSTM, ProjectedLSTMCell])
-def test_arguments_out_of_range_are_refused(kind):
+def test_a_projection_wider_than_the_lstm_is_refused(kind):
     with pytest.raises(ValueError, match=r"must be at most `lstm.dim` \(4\). Received: 5"):
         kind(units=4, projection_dim=5)

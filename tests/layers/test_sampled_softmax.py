@@ -54,7 +54,7 @@ def test_logits_have_the_vocabulary_as_last_axis():
 
 @pytest.mark.parametrize(("num_sampled", "size"), [(4, VOCABULARY_SIZE), (499, 500)])
 def test_the_loss_equals_the_formula_for_its_sample(num_sampled, size):
-    """The larger sample lacks some tokens: the draws did not suffice."""
+    """The larger sample lacks some tokens, because there were too few draws."""
     layer, (inputs, targets), seed = layer_of(num_sampled, size), batch(size), [0, 1]
     sampled, num_draws = (one.numpy() for one in distinct_log_uniform(num_sampled, size, seed))
     assert (sampled < 0).any() == (size == 500)
@@ -79,7 +79,7 @@ def test_the_same_seed_draws_the_same_sample():
     assert np.abs(first - other).max() > 0
 
 
-def test_without_a_seed_every_call_draws_anew_and_the_layer_seed_repeats_it():
+def test_calls_without_a_seed_differ_and_the_layer_seed_repeats_them():
     one, two = layer_of(4, seed=7), layer_of(4, seed=7)
 
     first, second = one(*batch()), one(*batch())
@@ -89,8 +89,8 @@ def test_without_a_seed_every_call_draws_anew_and_the_layer_seed_repeats_it():
     np.testing.assert_array_equal(two(*batch()), second)
 
 
-def test_scores_are_corrected_by_how_often_a_token_is_sampled():
-    """With all scores alike, `exp(loss) - 1` of target `v` is `E(v)` times the other tokens."""
+def test_scores_are_corrected_by_the_sampling_frequency():
+    """With equal scores, `exp(loss) - 1` of target `v` is `E(v)` times the other tokens."""
     size, num_sampled, num_samples = 40, 12, 1500
     layer = SampledSoftmax(size, num_sampled)
     layer.build((None, FEATURES))
@@ -115,7 +115,7 @@ def test_scores_are_corrected_by_how_often_a_token_is_sampled():
     np.testing.assert_allclose(totals / (size - 1), counts, rtol=0.1, atol=0.03 * num_samples)
 
 
-def test_other_backends_draw_with_repetition(monkeypatch):
+def test_other_backends_sample_with_replacement(monkeypatch):
     monkeypatch.setattr(keras.config, "backend", lambda: "another")
     layer, (inputs, targets) = layer_of(12), batch()
     targets = targets.astype(np.int64)
@@ -133,7 +133,7 @@ def test_other_backends_draw_with_repetition(monkeypatch):
     np.testing.assert_allclose(loss, expected, rtol=1e-4)
 
 
-def test_starts_with_a_deviation_of_one_over_the_root_of_the_width():
+def test_initial_weights_have_a_deviation_of_one_over_root_width():
     layer = SampledSoftmax(2000)
     layer.build((None, 25))
 
@@ -165,7 +165,7 @@ def test_sizes_must_be_positive(arguments):
 
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("num_sampled", [4, VOCABULARY_SIZE])
-def test_under_mixed_precision_the_loss_is_float32_and_close(dtype, num_sampled):
+def test_the_loss_in_mixed_precision_is_float32_and_close(dtype, num_sampled):
     layer, mixed = layer_of(num_sampled), layer_of(num_sampled, dtype=dtype)
     inputs, targets = batch()
 
@@ -174,7 +174,7 @@ def test_under_mixed_precision_the_loss_is_float32_and_close(dtype, num_sampled)
     assert loss.dtype == "float32"
     assert mixed.full_loss(inputs, targets).dtype == "float32"
     assert mixed(keras.Input((FEATURES,)), keras.Input((), dtype="int32")).dtype == "float32"
-    # Logits below 8, with eight bits in a bfloat16.
+    # Logits are below 8, and a bfloat16 has eight bits.
     np.testing.assert_allclose(loss, layer(inputs, targets, seed=[3, 4]), atol=0.05)
     np.testing.assert_allclose(
         mixed.full_loss(inputs, targets), layer.full_loss(inputs, targets), atol=0.05
@@ -204,7 +204,7 @@ def tied_layer_of(num_sampled, **kwargs):
 
 
 @pytest.mark.parametrize("num_sampled", [4, VOCABULARY_SIZE])
-def test_a_tied_softmax_is_a_softmax_over_the_table(num_sampled):
+def test_a_tied_softmax_equals_a_softmax_over_the_embedding_table(num_sampled):
     tied, untied = tied_layer_of(num_sampled), layer_of(num_sampled)
 
     for one, other in (
@@ -229,7 +229,7 @@ def test_a_saved_tied_softmax_loads_and_gives_the_same(keras_round_trip):
     assert (again.vocabulary_size, again.num_sampled, again.seed) == (23, 23, 7)
 
 
-def test_a_tied_softmax_reads_inputs_as_wide_as_its_table():
+def test_inputs_of_a_tied_softmax_must_have_the_width_of_its_table():
     layer = TiedSoftmax(TokenEmbedding(VOCABULARY_SIZE, FEATURES))
 
     with pytest.raises(ValueError, match=r"width of the shared table, 5. Received: 6"):

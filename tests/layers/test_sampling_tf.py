@@ -6,7 +6,7 @@ from elmo_tf.layers.sampling_tf import distinct_log_uniform
 
 
 @pytest.mark.parametrize(("num_sampled", "size"), [(1, 3), (5, 40), (400, 100_000)])
-def test_gives_as_many_distinct_tokens_as_asked(num_sampled, size):
+def test_the_requested_number_of_distinct_tokens_is_sampled(num_sampled, size):
     for draw in range(5):
         sampled, num_draws = distinct_log_uniform(num_sampled, size, [draw, 0])
 
@@ -27,7 +27,7 @@ def test_the_same_seed_gives_the_same_sample_in_a_graph_too():
     assert (distinct_log_uniform(7, 90, [2, 2])[0].numpy() != eager[0].numpy()).any()
 
 
-def test_places_that_the_draws_did_not_fill_hold_minus_one():
+def test_unfilled_places_of_a_sample_are_minus_one():
     samples = [distinct_log_uniform(499, 500, [0, seed])[0].numpy() for seed in range(5)]
     real = [sample[sample >= 0] for sample in samples]
 

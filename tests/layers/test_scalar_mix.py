@@ -52,7 +52,7 @@ def test_layer_norm_equals_the_formula_and_padding_is_zero():
     assert not np.asarray(mixed)[~MASK].any()
 
 
-def test_layer_norm_does_not_see_padding():
+def test_layer_norm_ignores_padding():
     layers = random_layers()
     other = layers.copy()
     other.transpose(0, 2, 1, 3)[~MASK] = 1e3
@@ -62,20 +62,20 @@ def test_layer_norm_does_not_see_padding():
     np.testing.assert_array_equal(mix(layers, mask=MASK), mix(other, mask=MASK))
 
 
-def test_layer_norm_without_a_mask_takes_all_tokens_as_real():
+def test_layer_norm_without_a_mask_treats_all_tokens_as_real():
     layers = random_layers()
     mix = layer_of(layer_norm=True)
 
     np.testing.assert_array_equal(mix(layers), mix(layers, mask=np.ones((2, 5), bool)))
 
 
-def test_layer_norm_of_nothing_real_is_zero():
+def test_layer_norm_of_padding_only_is_zero():
     mixed = layer_of(layer_norm=True)(random_layers(), mask=np.zeros((2, 5), bool))
 
     np.testing.assert_array_equal(mixed, np.zeros((2, 5, 4)))
 
 
-def test_the_penalty_is_on_the_weights_alone():
+def test_the_l2_penalty_applies_only_to_the_layer_weights():
     layer = layer_of(l2=0.3)
 
     assert sum(layer.losses).numpy() == pytest.approx(0.3 * (WEIGHTS**2).sum())
@@ -100,7 +100,7 @@ def test_a_negative_penalty_is_refused():
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 4), (2, None, 5, 4)])
-def test_the_layers_must_be_told_by_the_shape(shape):
+def test_inputs_need_four_axes_and_a_known_number_of_layers(shape):
     with pytest.raises(ValueError, match=r"\(batch, layer, token, feature\).*Received: shape"):
         ScalarMix().build(shape)
 

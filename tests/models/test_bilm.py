@@ -23,7 +23,7 @@ def expected(options, weights):
     return [reference.layers(tokens, options, weights)[0][:, 1:-1] for tokens in TOKENS]
 
 
-def swap_directions(weights):
+def share_forward_weights(weights):
     """The same weights for both directions: those of the forward one."""
     return {
         name: weights[name.replace("RNN_1/", "RNN_0/")] if "RNN" in name else array
@@ -87,21 +87,21 @@ def test_token_embeddings_take_any_shape(bilm, tokens):
         assert vectors.row_lengths().numpy().tolist() == [1, 2]
 
 
-def test_boundary_embeddings_are_those_of_the_formula(bilm, options, weights):
+def test_boundary_embeddings_equal_the_formula(bilm, options, weights):
     expected = reference.token_vectors([], options, weights)
 
     np.testing.assert_allclose(bilm.boundary_embeddings(), expected, atol=2e-6)
 
 
 @pytest.mark.parametrize("order", [[4, 3, 2, 1, 0], [1, 1, 1], [0], [2]])
-def test_neighbours_and_their_order_change_nothing(bilm, expected, order):
+def test_other_sentences_of_the_batch_do_not_change_the_layers(bilm, expected, order):
     layers = bilm([SENTENCES[i] for i in order])["layers"]
 
     for row, i in enumerate(order):
         np.testing.assert_allclose(layers[row, :, : len(TOKENS[i])], expected[i], atol=1e-5)
 
 
-def test_the_length_of_the_padding_changes_nothing(bilm, expected):
+def test_the_length_of_the_padding_does_not_change_the_layers(bilm, expected):
     padded = [[*tokens, *[""] * (17 - len(tokens))] for tokens in TOKENS]
 
     layers = bilm(padded)["layers"]
@@ -111,7 +111,7 @@ def test_the_length_of_the_padding_changes_nothing(bilm, expected):
         np.testing.assert_allclose(layers[row, :, : layer.shape[1]], layer, atol=1e-5)
 
 
-def test_a_graph_gives_what_eager_gives(bilm):
+def test_a_graph_gives_the_same_as_eager_mode(bilm):
     of_sentences = tf.function(bilm, input_signature=[tf.TensorSpec((None,), tf.string)])
     of_tokens = tf.function(bilm, input_signature=[tf.TensorSpec((None, None), tf.string)])
     tokens = tf.ragged.constant(TOKENS).to_tensor("")
@@ -122,7 +122,7 @@ def test_a_graph_gives_what_eager_gives(bilm):
 
 
 def test_backward_is_forward_on_the_reversed_sentence(tmp_path, options, weights):
-    weights = swap_directions(weights)
+    weights = share_forward_weights(weights)
     weights["char_embed"] = weights["char_embed"].copy()
     weights["char_embed"][257] = weights["char_embed"][256]  # </S> is read as <S>
     bilm = load_bilm(checkpoint.write(tmp_path, options, weights))
@@ -144,7 +144,9 @@ def test_every_weight_gets_a_gradient(bilm):
 
 
 @pytest.mark.parametrize("kwargs", [{"keep_boundaries": True}, {"stateful": True}])
-def test_forward_alone_is_the_forward_half(forward_directory, fresh_bilm, keras_round_trip, kwargs):
+def test_a_forward_only_bilm_equals_the_forward_half(
+    forward_directory, fresh_bilm, keras_round_trip, kwargs
+):
     forward, both = load_bilm(forward_directory, **kwargs), fresh_bilm(**kwargs)
 
     for _ in range(2):
@@ -171,12 +173,12 @@ def test_a_saved_model_loads_and_gives_the_same(fresh_bilm, keras_round_trip, kw
     assert (loaded.stateful, loaded.keep_boundaries) == (bilm.stateful, bilm.keep_boundaries)
 
 
-def test_the_config_must_be_one():
+def test_the_config_must_be_a_bilm_config():
     with pytest.raises(TypeError, match=r"`config` must be a BiLMConfig.*Received: 'small'"):
         BiLM("small")
 
 
-def test_a_vocabulary_is_for_token_embeddings_alone():
+def test_a_vocabulary_is_refused_for_a_bilm_with_a_character_cnn():
     with pytest.raises(ValueError, match=r"`vocabulary` is only for a biLM without a char"):
         BiLM(BiLMConfig.preset("tiny"), vocabulary=Vocabulary.build(["a"]))
 
@@ -197,7 +199,7 @@ def test_mixed_precision_is_close_to_float32(tmp_path, keras_round_trip, fresh_b
     outputs = bilm(SENTENCES)
     trained = bilm(SENTENCES, training=True)
 
-    # The vectors are below 2; eight bits of a bfloat16 are good for 0.4 %, a few steps long.
+    # The vectors are below 2; the errors of bfloat16 (eight bits, 0.4 %) add up over a few steps.
     for layers in (outputs["layers"], trained["layers"]):
         assert layers.dtype == bilm.compute_dtype
         np.testing.assert_allclose(

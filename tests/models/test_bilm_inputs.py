@@ -1,4 +1,4 @@
-"""What a biLM may be given, and what it refuses."""
+"""Valid and invalid inputs of a biLM."""
 
 import functools
 
@@ -47,8 +47,8 @@ def vocabulary_bilm(**kwargs):
     return BiLM(config, vocabulary=vocabulary, **kwargs)
 
 
-def spelling_bilm(filters):
-    """A biLM whose every weight matters, biases included."""
+def character_bilm(filters):
+    """A biLM that reads characters, with random weights and biases."""
     char_cnn = CharCNNConfig(filters, embedding_dim=5, num_highway=1, max_chars=MAX_CHARS)
     bilm = BiLM(BiLMConfig(char_cnn, LSTMConfig(dim=7, projection_dim=4)))
     rng = np.random.default_rng(0)
@@ -66,7 +66,7 @@ def test_all_kinds_of_input_agree(bilm, outputs, inputs):
 
 
 @pytest.mark.parametrize("kind", ["tokens", "char ids", "sentences"])
-def test_what_stands_behind_the_lengths_is_ignored(bilm, outputs, kind):
+def test_tokens_after_the_lengths_are_ignored(bilm, outputs, kind):
     rows = [["the", "cat", "sat"], ["a", "junk", "more"], ["한국어", "😀", "junk"]]
     inputs = {
         "tokens": rows,
@@ -80,7 +80,7 @@ def test_what_stands_behind_the_lengths_is_ignored(bilm, outputs, kind):
         np.testing.assert_array_equal(actual["mask"], outputs["mask"])
 
 
-def test_a_server_may_pad_with_anything_behind_an_empty_sentence(bilm):
+def test_an_empty_sentence_may_be_padded_with_any_tokens(bilm):
     actual = bilm([["a", "b"], ["a", "b"]], lengths=[0, 2])
 
     assert not actual["mask"][0].numpy().any()
@@ -105,7 +105,7 @@ def test_a_server_may_pad_with_anything_behind_an_empty_sentence(bilm):
     ],
     ids=str,
 )
-def test_nothing_is_a_batch_too(bilm, inputs, shape):
+def test_empty_batches_and_sentences_give_empty_outputs(bilm, inputs, shape):
     outputs = bilm(inputs)
 
     assert outputs["layers"].shape == (shape[0], 3, shape[1], 12)
@@ -115,16 +115,16 @@ def test_nothing_is_a_batch_too(bilm, inputs, shape):
 
 
 @functools.cache
-def spelling_bilm_and_graph(filters):
-    bilm = spelling_bilm(filters)
+def character_bilm_and_graph(filters):
+    bilm = character_bilm(filters)
     signature = [tf.TensorSpec((None, None, None), tf.int32)]
     return bilm, tf.function(bilm, input_signature=signature, autograph=False)
 
 
 @pytest.mark.parametrize("num_chars", [5, 9, MAX_CHARS])
 @pytest.mark.parametrize("filters", [((1, 2), (2, 4), (3, 7)), ((2, 3), (11, 5))], ids=str)
-def test_narrow_rows_of_char_ids_mean_the_same(num_chars, filters):
-    bilm, in_graph = spelling_bilm_and_graph(filters)
+def test_narrower_rows_of_char_ids_give_the_same(num_chars, filters):
+    bilm, in_graph = character_bilm_and_graph(filters)
     tokens = [["the", "a"], ["cat", ""]]
 
     ids = char_ids(tokens, num_chars)
@@ -135,8 +135,8 @@ def test_narrow_rows_of_char_ids_mean_the_same(num_chars, filters):
 
 
 @pytest.mark.parametrize("num_chars", [5, 9, MAX_CHARS])
-def test_zeros_behind_the_characters_of_a_token_are_padding(num_chars):
-    bilm = spelling_bilm(((2, 3), (5, 4)))
+def test_zeros_after_the_characters_of_a_token_are_padding(num_chars):
+    bilm = character_bilm(((2, 3), (5, 4)))
     tokens = [["the", "a"], ["cat", ""]]
     ids = char_ids(tokens, num_chars)
 
@@ -146,7 +146,7 @@ def test_zeros_behind_the_characters_of_a_token_are_padding(num_chars):
     np.testing.assert_array_equal(actual["mask"], bilm(tokens)["mask"])
 
 
-def test_tokens_may_be_read_by_their_vocabulary(keras_round_trip):
+def test_strings_are_mapped_to_token_ids_by_the_vocabulary(keras_round_trip):
     bilm = vocabulary_bilm()
 
     of_strings = bilm(["a b unknown", "b"])
@@ -197,7 +197,7 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
         ({"a": 1}, r"reads sentences \(str\), lists of tokens, or integer ids"),
     ],
 )
-def test_what_is_no_text_is_refused(bilm, inputs, message):
+def test_inputs_that_are_not_text_are_refused(bilm, inputs, message):
     with pytest.raises(TypeError, match=message):
         bilm(inputs)
 
@@ -220,13 +220,13 @@ def test_what_is_no_text_is_refused(bilm, inputs, message):
         (np.full((1, 2, MAX_CHARS), -1), r"Ids must be between 0 and 261\. Received"),
     ],
 )
-def test_inputs_of_a_wrong_shape_or_order_are_refused(bilm, inputs, message):
+def test_inputs_of_an_invalid_shape_or_order_are_refused(bilm, inputs, message):
     with pytest.raises(ValueError, match=message):
         bilm(inputs)
 
 
 @pytest.mark.parametrize("shape", [(), (None,), (3, 4)])
-def test_a_symbolic_input_of_another_type_is_refused(bilm, shape):
+def test_a_float_keras_input_is_refused(bilm, shape):
     message = r'not float32. Use keras.Input\(\(\), dtype="string"\) as'
     with pytest.raises(ValueError, match=message):
         bilm(keras.Input(shape))
@@ -266,11 +266,11 @@ def test_lengths_must_be_integers(bilm, lengths, dtype):
         bilm([["a", "b"]], lengths=lengths)
 
 
-def test_no_lengths_belong_to_no_sentences(bilm):
+def test_empty_lengths_are_accepted_for_an_empty_batch(bilm):
     assert bilm([], lengths=[])["mask"].shape == (0, 0)
 
 
-def test_a_graph_refuses_the_same_when_it_runs(bilm):
+def test_a_graph_refuses_invalid_lengths_when_it_runs(bilm):
     of_tokens = tf.function(
         bilm,
         input_signature=[

@@ -1,4 +1,4 @@
-"""The stateful mode of a biLM, its states, and the fixed state that `warm_start` leaves."""
+"""The stateful mode of a biLM, its states, and the initial state that `warm_start` sets."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def check(layers, row, tokens, expected):
     )
 
 
-def test_every_row_goes_on_from_the_state_that_it_left_and_new_rows_start_afresh(
+def test_each_row_continues_from_its_last_state_and_new_rows_from_zeros(
     fresh_bilm, options, weights
 ):
     bilm = fresh_bilm(stateful=True)
@@ -42,9 +42,7 @@ def test_state_is_carried_in_a_graph_too(fresh_bilm):
         np.testing.assert_allclose(call(tokens)["layers"], eager(tokens)["layers"], atol=1e-6)
 
 
-def test_warm_start_is_the_state_that_every_later_sentence_begins_with(
-    fresh_bilm, options, weights
-):
+def test_warm_start_sets_the_initial_state_of_later_sentences(fresh_bilm, options, weights):
     bilm = fresh_bilm()
     state = None
     for tokens in (["some", "text"], ["and", "more", "of", "it"]):
@@ -59,7 +57,7 @@ def test_warm_start_is_the_state_that_every_later_sentence_begins_with(
             check(layers, row, tokens, reference.layers(tokens, options, weights, state)[0])
 
 
-def test_reset_states_goes_back_to_the_warm_start(fresh_bilm):
+def test_reset_states_restores_the_warm_start_state(fresh_bilm):
     stateless, stateful = fresh_bilm(), fresh_bilm(stateful=True)
     for bilm in (stateless, stateful):
         bilm.warm_start(["some text"])
@@ -72,7 +70,7 @@ def test_reset_states_goes_back_to_the_warm_start(fresh_bilm):
     )
 
 
-def test_forward_alone_starts_from_the_forward_state(forward_directory, fresh_bilm):
+def test_a_forward_only_bilm_starts_from_the_forward_state(forward_directory, fresh_bilm):
     forward, both = load_bilm(forward_directory), fresh_bilm()
     for bilm in (forward, both):
         bilm.warm_start(["some text", "and more"])
@@ -84,7 +82,7 @@ def test_forward_alone_starts_from_the_forward_state(forward_directory, fresh_bi
     )
 
 
-def test_warm_start_from_nothing_is_an_error_and_changes_nothing(fresh_bilm):
+def test_an_invalid_warm_start_raises_an_error_and_changes_no_state(fresh_bilm):
     bilm = fresh_bilm()
     bilm.warm_start(["some text"])
     before = bilm.initial_state.numpy()
@@ -105,7 +103,7 @@ def test_mixed_precision_carries_states_too(fresh_bilm):
     for batch in BATCHES:
         layers = bilm(batch)["layers"]
         assert layers.dtype == bilm.compute_dtype
-        # Vectors below 2 with eight bits in a bfloat16, and what three batches add up.
+        # Vectors are below 2, a bfloat16 has eight bits, and errors add up over three batches.
         np.testing.assert_allclose(
             tf.cast(layers, tf.float32), expected(batch)["layers"], atol=0.03
         )

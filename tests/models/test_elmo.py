@@ -22,7 +22,7 @@ def mask_of(tensor):
     return keras.src.backend.get_keras_mask(tensor)
 
 
-def test_equals_the_formula_and_carries_its_mask(bilm, layers):
+def test_vectors_equal_the_formula_and_carry_the_mask(bilm, layers):
     elmo = Elmo(bilm)
     weights, gamma = set_mix(elmo)
 
@@ -78,7 +78,7 @@ def test_top_only_is_the_scaled_top_layer(bilm, layers):
     np.testing.assert_allclose(elmo(SENTENCES), 1.7 * layers[:, -1], atol=1e-5)
 
 
-def test_an_average_is_scaled_and_nothing_else(bilm, layers):
+def test_only_the_scale_of_an_average_is_trained(bilm, layers):
     elmo = Elmo(bilm, average=True)
     elmo.build()
     elmo.mixes[0].scaling.assign(1.7)
@@ -90,7 +90,7 @@ def test_an_average_is_scaled_and_nothing_else(bilm, layers):
 
 
 @pytest.mark.parametrize("kind", [{}, {"num_mixes": 2}, {"layer_norm": True}, {"top_only": True}])
-def test_layers_that_are_known_already_give_the_same(bilm, kind):
+def test_precomputed_layers_give_the_same(bilm, kind):
     elmo = Elmo(bilm, **kind)
     set_mix(elmo)
     outputs = bilm(SENTENCES)
@@ -113,14 +113,14 @@ def test_all_kinds_of_input_agree(bilm):
     np.testing.assert_allclose(elmo(junk, lengths=[3, 1, 0, 5]), expected, atol=1e-6)
 
 
-def test_forward_alone_has_half_the_width(forward_bilm):
+def test_vectors_of_a_forward_only_bilm_have_half_the_width(forward_bilm):
     elmo = Elmo(forward_bilm)
 
     assert elmo(SENTENCES).shape == (4, 5, WIDTH // 2)
     assert elmo(keras.Input((None,), dtype="string")).shape == (None, None, WIDTH // 2)
 
 
-def test_dropout_acts_in_training_alone(bilm):
+def test_dropout_is_applied_only_in_training(bilm):
     elmo = Elmo(bilm, dropout=0.5)
 
     still, dropped = elmo(SENTENCES).numpy(), elmo(SENTENCES, training=True).numpy()
@@ -132,7 +132,7 @@ def test_dropout_acts_in_training_alone(bilm):
     np.testing.assert_allclose(Elmo(bilm, dropout=0.0)(SENTENCES, training=True), still, atol=1e-6)
 
 
-def test_the_penalty_is_on_the_weights_of_every_mix(bilm):
+def test_the_l2_penalty_applies_to_the_weights_of_every_mix(bilm):
     elmo = Elmo(bilm, num_mixes=2, l2=0.1)
     mixes = [set_mix(elmo, index)[0] for index in range(2)]
 
@@ -140,7 +140,7 @@ def test_the_penalty_is_on_the_weights_of_every_mix(bilm):
     assert Elmo(bilm).losses == []
 
 
-def test_a_trainable_bilm_adds_its_weights_and_they_get_gradients(fresh_bilm):
+def test_weights_of_a_trainable_bilm_get_gradients(fresh_bilm):
     bilm = fresh_bilm()
     elmo = Elmo(bilm, trainable_bilm=True, dropout=0.0)
     with tf.GradientTape() as tape:
@@ -152,7 +152,7 @@ def test_a_trainable_bilm_adds_its_weights_and_they_get_gradients(fresh_bilm):
     assert all(gradient is not None for gradient in gradients)
 
 
-def test_a_checkpoint_gives_a_layer_at_once(checkpoint_directory, bilm):
+def test_from_pretrained_creates_a_layer_from_a_checkpoint(checkpoint_directory, bilm):
     elmo = Elmo.from_pretrained(checkpoint_directory, dropout=0.0)
 
     np.testing.assert_array_equal(elmo(SENTENCES), Elmo(bilm)(SENTENCES))
@@ -173,12 +173,12 @@ def test_arguments_out_of_range_are_refused(bilm, arguments, message):
         Elmo(bilm, **arguments)
 
 
-def test_a_bilm_is_needed():
+def test_an_argument_that_is_not_a_bilm_is_refused():
     with pytest.raises(TypeError, match=r"`bilm` must be a BiLM.*Received: 'path' \(of type str\)"):
         Elmo("path")
 
 
-def test_bad_inputs_are_refused_as_the_bilm_does(bilm):
+def test_invalid_inputs_raise_the_errors_of_the_bilm(bilm):
     with pytest.raises(TypeError, match=r"batch of sentences is required, not a single string"):
         Elmo(bilm)("one sentence")
     with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):

@@ -18,7 +18,7 @@ def seed():
 
 
 def task_model(bilm, inputs, **kwargs):
-    """What a task puts on top of the vectors."""
+    """A model with task layers on top of an `Elmo`, and the `Elmo`."""
     elmo = Elmo(bilm, name="elmo", **kwargs)
     hidden = keras.layers.Bidirectional(keras.layers.LSTM(3, return_sequences=True))(elmo(inputs))
     return keras.Model(inputs, keras.layers.Dense(2)(hidden)), elmo
@@ -27,7 +27,7 @@ def task_model(bilm, inputs, **kwargs):
 @pytest.mark.parametrize(
     ("shape", "trainable"), [((None,), True), ((), False)], ids=["tokens", "sentences"]
 )
-def test_a_task_trains_and_survives_saving_without_the_checkpoint(
+def test_a_task_model_trains_and_loads_without_the_checkpoint(
     fresh_bilm, keras_round_trip, shape, trainable
 ):
     bilm = fresh_bilm()
@@ -54,7 +54,7 @@ def test_a_task_trains_and_survives_saving_without_the_checkpoint(
 
 
 @pytest.mark.parametrize("built", [False, True])
-def test_the_bilm_is_frozen_and_unfrozen_at_any_time(fresh_bilm, built):
+def test_the_bilm_can_be_frozen_and_unfrozen_at_any_time(fresh_bilm, built):
     elmo = Elmo(fresh_bilm())
     if built:
         elmo(SENTENCES)
@@ -94,7 +94,7 @@ def test_the_bilm_is_trained_in_a_second_phase(fresh_bilm, keras_round_trip):
         assert len(loaded.trainable_weights) == len(model.trainable_weights)
 
 
-def test_weights_of_a_first_phase_are_those_of_the_second(fresh_bilm, tmp_path):
+def test_weights_of_the_first_phase_load_in_the_second(fresh_bilm, tmp_path):
     path = tmp_path / "first.weights.h5"
     inputs = keras.Input((None,), dtype="string")
     first, elmo = task_model(fresh_bilm(), inputs)
@@ -192,7 +192,7 @@ def test_several_mixes_and_options_survive_saving(bilm, keras_round_trip):
 
 
 @pytest.mark.parametrize(("shared", "trainable"), [(True, False), (True, True), (False, False)])
-def test_two_layers_under_others_survive_saving(
+def test_two_elmo_layers_survive_saving_with_or_without_a_shared_bilm(
     bilm, fresh_bilm, keras_round_trip, shared, trainable
 ):
     other = bilm if shared else fresh_bilm()
@@ -213,7 +213,7 @@ def test_two_layers_under_others_survive_saving(
     assert (one is two) == shared
 
 
-def test_a_shared_frozen_bilm_counts_once(bilm):
+def test_parameters_of_a_shared_frozen_bilm_are_counted_once(bilm):
     inputs = keras.Input((None,), dtype="string")
     one, two = Elmo(bilm), Elmo(bilm)
 
@@ -248,12 +248,12 @@ def test_keras_exports_models_over_sentences(bilm, tmp_path, kind, trainable):
 
     model.export(tmp_path, input_signature=signature, verbose=False)
 
-    loaded = tf.saved_model.load(tmp_path)  # its variables live as long as it
+    loaded = tf.saved_model.load(tmp_path)  # keep the reference: it owns the variables
     np.testing.assert_allclose(loaded.serve(tf.constant(SENTENCES)), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "bfloat16"])
-def test_the_dtype_policy_is_that_of_all_parts(bilm, keras_round_trip, dtype):
+def test_all_parts_have_the_dtype_policy_of_the_layer(bilm, keras_round_trip, dtype):
     elmo = Elmo(bilm, dtype=dtype, name="elmo")
     inputs = keras.Input((None,), dtype="string")
     model = keras.Model(inputs, elmo(inputs))
@@ -298,5 +298,5 @@ def test_several_devices_train_on_char_ids_and_predict_strings(checkpoint_direct
     result = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     assert result.returncode == 0, result.stderr
-    # The limit of Keras that the guide names: when it is gone, so can the guide's section be.
+    # The guide describes this limit of Keras. When Keras removes it, remove the guide's section.
     assert "Value for attr 'T' of string" in result.stdout

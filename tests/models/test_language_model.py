@@ -38,7 +38,7 @@ def test_targets_are_ids_of_the_vocabulary(language_model):
     assert backward.numpy().tolist() == [*ids[::-1], 0]
 
 
-def test_the_probability_of_a_sentence_is_that_of_the_formula(language_model, options, weights):
+def test_the_probability_of_a_sentence_equals_the_formula(language_model, options, weights):
     layers, _ = reference.layers(SENTENCE, options, weights)
     window = window_of(SENTENCE)
     softmax = language_model.softmax
@@ -77,7 +77,7 @@ def test_two_windows_with_carried_state_equal_one_long_window(language_model):
         np.testing.assert_allclose(new, old, atol=2e-6)
 
 
-def test_a_token_named_like_a_boundary_is_a_token(language_model):
+def test_a_token_that_looks_like_a_boundary_is_an_ordinary_token(language_model):
     inputs = window_of(["the", "<S>", "</S>"])["inputs"]
 
     outputs, _ = language_model.top_layer_outputs(inputs, language_model.bilm.zero_states(1))
@@ -130,14 +130,14 @@ def test_all_weights_get_gradients(language_model):
 
 
 @pytest.mark.parametrize("name", ["weights", "trainable_weights"])
-def test_its_weights_are_those_of_its_parts(language_model, name):
+def test_the_weights_are_those_of_the_bilm_and_the_softmax(language_model, name):
     parts = language_model.bilm, language_model.softmax
 
     expected = [id(weight) for part in parts for weight in getattr(part, name)]
     assert [id(weight) for weight in getattr(language_model, name)] == expected
 
 
-def test_a_new_model_is_named_and_deterministic_from_a_seed():
+def test_a_new_model_has_layer_names_and_is_deterministic_for_a_seed():
     models = []
     for _ in range(2):
         keras.utils.set_random_seed(3)
@@ -151,7 +151,7 @@ def test_a_new_model_is_named_and_deterministic_from_a_seed():
         np.testing.assert_array_equal(weight, other)
 
 
-def test_forward_alone_is_the_forward_half(language_model, forward_bilm):
+def test_a_forward_only_model_equals_the_forward_half(language_model, forward_bilm):
     model = LanguageModel(forward_bilm, language_model.softmax, VOCABULARY)
     window = window_of(SENTENCE, rows=2)
 

@@ -37,7 +37,7 @@ def test_a_saved_model_loads_and_gives_the_same(projection_dim, keras_round_trip
     assert TokenEncoder.from_config(encoder.get_config()).get_config() == encoder.get_config()
 
 
-def test_the_projection_starts_as_in_the_original():
+def test_the_projection_is_initialized_as_in_the_original():
     encoder = TokenEncoder([[1, 400]], 5, num_highway=0, projection_dim=300)
     encoder.build((None, 9))
 
@@ -45,7 +45,7 @@ def test_the_projection_starts_as_in_the_original():
     assert not encoder.projection.bias.numpy().any()
 
 
-def test_an_embedding_table_gives_rows_and_zeros_for_no_token(keras_round_trip):
+def test_token_ids_give_table_rows_and_padding_gives_zeros(keras_round_trip):
     inputs = keras.Input((None,), dtype="int32")
     layer = TokenEmbedding(7, 3)
     model = keras.Model(inputs, layer(inputs))
@@ -66,7 +66,7 @@ def test_an_embedding_table_starts_with_rows_of_length_one():
 
 
 @pytest.mark.parametrize("max_width", [1, 3, 7])
-def test_cutting_characters_leaves_a_window_of_padding_or_everything(max_width):
+def test_cut_characters_keeps_a_window_of_padding_or_all_characters(max_width):
     for length in range(1, 20):
         ids = char_ids(["a", "b" * length], 20)
 
@@ -91,7 +91,7 @@ def test_sizes_must_be_positive(make):
         make()
 
 
-def test_cutting_keeps_a_character_behind_padding():
+def test_cut_characters_keeps_a_character_after_padding():
     ids = np.full((2, 20), 261, np.int32)
     ids[1, 9] = 7
 
@@ -101,5 +101,5 @@ def test_cutting_keeps_a_character_behind_padding():
     assert cut[1, 9] == 7
 
 
-def test_cutting_no_token_works():
+def test_cut_characters_accepts_an_empty_batch():
     assert cut_characters(np.zeros((0, 20), np.int32), 3).shape[0] == 0

@@ -1,4 +1,4 @@
-"""Language models that read whole tokens from an embedding table, of their own or the softmax's."""
+"""Language models with word input, whose embedding table may be tied to the softmax."""
 
 import dataclasses
 
@@ -18,7 +18,7 @@ from reference import softmax as reference_softmax
 
 VOCABULARY = Vocabulary.build(["the the cat cat sat on"])
 SENTENCE = ["the", "cat", "<S>", "unseen", "sat", "the"]
-# Rows of the table: <S>, the sentence with <UNK> for what is unseen, </S>.
+# Rows of the table: <S>, the sentence with <UNK> for unknown tokens, </S>.
 ROWS = [0, *VOCABULARY.ids(SENTENCE), 1]
 WIDTH = 4
 CONFIG = BiLMConfig(
@@ -63,7 +63,7 @@ def loss_and_gradients(model):
     }
 
 
-def test_the_probability_of_a_sentence_is_that_of_the_formula(tmp_path):
+def test_the_probability_of_a_sentence_equals_the_formula(tmp_path):
     options = {"lstm": checkpoint.options()["lstm"], "n_tokens_vocab": len(VOCABULARY)}
     weights = checkpoint.random_weights(options)
     rng = np.random.default_rng(1)
@@ -94,7 +94,7 @@ def test_the_probability_of_a_sentence_is_that_of_the_formula(tmp_path):
 
 @KINDS
 @pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_gradients_are_of_the_rows_that_were_read_never_of_the_table(policy, dtype, kind):
+def test_only_the_table_rows_that_are_read_get_gradients(policy, dtype, kind):
     policy(dtype)
 
     _, gradients = loss_and_gradients(model_of(**kind))
@@ -123,7 +123,7 @@ def test_mixed_precision_keeps_float32_weights_and_is_close(policy, kind):
 @pytest.mark.parametrize("bidirectional", [True, False])
 def test_a_tied_table_is_one_variable(bidirectional):
     model = model_of(tie_softmax=True, bidirectional=bidirectional)
-    apart = model_of(bidirectional=bidirectional)
+    untied = model_of(bidirectional=bidirectional)
 
     table = model.bilm.token_encoder.embedding
     assert isinstance(model.softmax, TiedSoftmax)
@@ -131,19 +131,19 @@ def test_a_tied_table_is_one_variable(bidirectional):
     for weights in (model.weights, model.trainable_weights):
         assert len({id(weight) for weight in weights}) == len(weights)
         assert [weight.path for weight in weights].count("bilm/token_embedding/embedding") == 1
-    numbers = [sum(np.prod(w.shape) for w in one.trainable_weights) for one in (apart, model)]
+    numbers = [sum(np.prod(w.shape) for w in one.trainable_weights) for one in (untied, model)]
     assert numbers[0] - numbers[1] == len(VOCABULARY) * WIDTH
 
 
-def test_a_tied_table_learns_through_both_uses():
-    tied, apart = model_of(tie_softmax=True), model_of()
+def test_the_gradient_of_a_tied_table_is_the_sum_of_both_uses():
+    tied, untied = model_of(tie_softmax=True), model_of()
     for name in ("forward_lstm", "backward_lstm", "token_encoder"):
-        getattr(apart.bilm, name).set_weights(getattr(tied.bilm, name).get_weights())
-    apart.softmax.kernel.assign(tied.softmax.kernel)
-    apart.softmax.bias.assign(tied.softmax.bias)
+        getattr(untied.bilm, name).set_weights(getattr(tied.bilm, name).get_weights())
+    untied.softmax.kernel.assign(tied.softmax.kernel)
+    untied.softmax.bias.assign(tied.softmax.bias)
 
     loss, gradients = loss_and_gradients(tied)
-    expected_loss, expected = loss_and_gradients(apart)
+    expected_loss, expected = loss_and_gradients(untied)
 
     assert float(loss) == pytest.approx(float(expected_loss), rel=1e-6)
     both = [expected["bilm/token_embedding/embedding"], expected["softmax/W"]]
@@ -154,7 +154,7 @@ def test_a_tied_table_learns_through_both_uses():
     )
 
 
-def test_a_frozen_table_is_trained_by_neither_use():
+def test_a_frozen_tied_table_is_not_trained():
     model = model_of(tie_softmax=True)
 
     model.bilm.trainable = False

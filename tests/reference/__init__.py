@@ -1,4 +1,4 @@
-"""The formulas in plain NumPy, in float64, one token after the other: what the library must equal.
+"""Reference formulas in plain NumPy and float64, token by token. The library must equal them.
 
-Weights are named as in the published files, so that nothing here depends on the library.
+Weights are named as in the published files, so this package does not depend on the library's names.
 """

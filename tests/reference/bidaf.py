@@ -11,7 +11,8 @@ from reference import cells
 def bidaf(passage, question, outputs, weights, d=lambda x: x):
     """Two of (token, feature) ─► the start and end scores, (2, token).
 
-    `outputs` are what goes in above the first biGRU, for each text, or None. `d` is the dropout.
+    `outputs` are the vectors joined to those of the first biGRU, for each text, or None. `d` is
+    the dropout.
     """
     c, q = (
         _joined(d(_bigru(d(x), weights, "encoder")), output)

@@ -1,4 +1,4 @@
-"""Checkpoints with random weights, written as the published ones are."""
+"""Checkpoints with random weights, in the format of the published ones."""
 
 import json
 
@@ -17,7 +17,7 @@ def options(
     use_skip_connections=True,
     n_layers=2,
 ):
-    """An options.json. By default no two dimensions are alike, and both clips cut."""
+    """An options.json. By default all dimensions differ, and both clips take effect."""
     return {
         "char_cnn": {
             "activation": activation,

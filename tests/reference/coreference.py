@@ -54,7 +54,7 @@ def mention_score(g, weights):
 
 
 def kept_spans(scores, num_spans):
-    """The best spans that do not cross; scores by span."""
+    """The best spans that do not cross; `scores` is a dict from spans to scores."""
     kept = []
     for span in sorted(scores, key=lambda span: (-scores[span], *span)):
         if len(kept) < num_spans and not any(crosses(span, other) for other in kept):
@@ -68,7 +68,7 @@ def crosses(one, other):
 
 
 def antecedent_scores(kept, g, scores, speakers, genre, max_antecedents, weights):
-    """The scores of each span: of no antecedent, then of the nearest, the one before it, …
+    """For each span, the scores of no antecedent, the nearest one, the one before it, …
 
     Args:
         kept: the kept spans.
@@ -110,13 +110,13 @@ def loss(scores, kept, gold):
 
 
 def mention_loss(scores, gold):
-    """The binary cross-entropy of all candidates; scores by span."""
+    """The binary cross-entropy of all candidates; `scores` is a dict from spans to scores."""
     probabilities = {span: 1 / (1 + np.exp(-score)) for span, score in scores.items()}
     return -sum(np.log(p if span in gold else 1 - p) for span, p in probabilities.items())
 
 
 def entities(scores, kept, mention_scores=None):
-    """The entities that the best antecedents make; with mention scores, also of one mention."""
+    """The entities formed by the best antecedents; with mention scores, also single mentions."""
     found = []
     for n, of_n in enumerate(scores):
         k = int(np.argmax(of_n))

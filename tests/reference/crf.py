@@ -1,4 +1,4 @@
-"""A linear chain by the sum over all its sequences of tags, one by one."""
+"""A linear-chain CRF that enumerates all sequences of tags."""
 
 import itertools
 
@@ -10,7 +10,7 @@ def sequences(num_tokens, num_tags):
 
 
 def score(emissions, tags, start, transitions, end):
-    """Of one sentence: emissions (token, tag), tags (token,)."""
+    """The score of one sentence: emissions (token, tag), tags (token,)."""
     if not len(tags):
         return 0.0
     total = start[tags[0]] + end[tags[-1]]
@@ -35,7 +35,7 @@ def log_likelihood(emissions, tags, start, transitions, end):
 
 
 def best(emissions, start, transitions, end, constraints=None):
-    """The allowed sequence with the highest score, and all marginals over those allowed."""
+    """The allowed sequence with the highest score, and the marginals over allowed sequences."""
     allowed = [one for one in sequences(*emissions.shape) if is_allowed(one, constraints)]
     scores = np.array([score(emissions, one, start, transitions, end) for one in allowed])
     shares = np.exp(scores - np.logaddexp.reduce(scores))

@@ -1,4 +1,4 @@
-"""ELMoForManyLangs in plain NumPy, and checkpoints with random weights as it writes them."""
+"""ELMoForManyLangs in plain NumPy, and checkpoints with random weights in its format."""
 
 import json
 
@@ -14,7 +14,7 @@ CHARACTERS = (
     "<bow>",
     "<eow>",
 )
-# A word of 10 characters, to which longer ones are cut; one that is spelt with unknown characters.
+# Longer words are cut to 10 characters, as in `abcdefghij`; `zzz` has unknown characters.
 WORDS = (*SPECIALS, "the", "cat", "The", "ö", "abcdefghij", "zzz")
 
 SHAPE = {
@@ -87,9 +87,9 @@ def write(folder, shape, weights, write_state_dict, words=WORDS):
 def ids(token, max_chars):
     """The id of a token, and of its characters."""
     word = token[: max_chars - 2]
-    spelt = [token] if token in ("<bos>", "<eos>") else word
+    symbols = [token] if token in ("<bos>", "<eos>") else word
     known = {key: number for number, key in enumerate(CHARACTERS)}
-    row = ["<eow>", *spelt, "<bow>"]
+    row = ["<eow>", *symbols, "<bow>"]
     row = [known.get(key, known["<oov>"]) for key in row]
     row += [known["<pad>"]] * (max_chars - len(row))
     return WORDS.index(word) if word in WORDS else 0, row

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def full_loss(inputs, targets, kernel, bias):
-    """Exact, for each token."""
+    """The exact loss of each token."""
     losses = []
     for x, target in zip(inputs, targets, strict=True):
         scores = (kernel * x).sum(axis=-1) + bias
@@ -19,7 +19,7 @@ def log_uniform(vocabulary_size):
 
 
 def sampled_loss(inputs, targets, kernel, bias, sampled, expected):
-    """Against a sample, whose tokens that equal the target are left out."""
+    """The loss against a sample; sampled tokens that equal the target are excluded."""
     losses = []
     for x, target in zip(inputs, targets, strict=True):
         scores = (kernel * x).sum(axis=-1) + bias - np.log(expected)

@@ -1,4 +1,4 @@
-"""The tagger of semantic roles: a sentence without padding and its predicate ─► scores ─► tags.
+"""The semantic role tagger: a sentence without padding and its predicate ─► scores ─► tags.
 
 Weights are named by the layers that hold them.
 """
@@ -33,7 +33,7 @@ def log_probabilities(scores):
 
 
 def loss(scores, tags):
-    """Of the indices of one sentence's tags."""
+    """The loss of one sentence; `tags` are label indices."""
     log_p = log_probabilities(scores)
     return -sum(log_p[token, tag] for token, tag in enumerate(tags))
 

@@ -1,7 +1,7 @@
 """The task models: vectors of the tokens of one sentence, without padding ─► scores.
 
-Weights are named by the layers that hold them. `output` is what goes in above the first LSTMs, or
-None.
+Weights are named by the layers that hold them. `output` is joined to the output of the first
+LSTMs, unless it is None.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Training directories with random weights, written as the original's trainer leaves them."""
+"""Training directories with random weights, in the format of the original trainer."""
 
 import json
 
@@ -11,7 +11,7 @@ from reference import checkpoint
 TOKENS = ("<S>", "</S>", "<UNK>", "the", "cat", "sat", "on")
 PREFIX = "model.ckpt-8"
 OWN = ("bidirectional", "share_embedding_softmax")
-# What the original's trainer adds to the shape.
+# Options that the original trainer adds to the shape.
 TRAINING = {
     "bidirectional": True,
     "dropout": 0.1,
@@ -26,7 +26,7 @@ TRAINING = {
 
 
 def options(char_cnn=True, **changes):
-    """The options.json of a training run; `changes` are of its shape or of its own settings."""
+    """The options.json of a training run; `changes` are shape options or training options."""
     own = {name: changes.pop(name) for name in OWN if name in changes}
     options = {**checkpoint.options(**changes), **TRAINING, **own}
     options["char_cnn"]["n_characters"] = 261
@@ -51,7 +51,7 @@ def weights(options, seed=0):
 
 
 def trained_name(name, options):
-    """What the original's graph calls a weight."""
+    """The name of a weight in the original's graph."""
     parts = name.split("/")
     if parts[0].startswith("RNN_"):
         direction, _, _, cell, _, weight = parts
@@ -76,7 +76,7 @@ def save(prefix, tensors):
 
 
 def write(folder, options, weights, prefix=PREFIX):
-    """A training directory of the original, with all that its trainer saves."""
+    """Writes a training directory of the original, with everything that its trainer saves."""
     folder.mkdir(parents=True, exist_ok=True)
     variables = {trained_name(name, options): array for name, array in weights.items()}
     slots = {f"{name}/Adagrad": np.full_like(array, 9) for name, array in variables.items()}
@@ -90,7 +90,7 @@ def write(folder, options, weights, prefix=PREFIX):
 
 
 def published(folder, options, weights):
-    """The same weights as the published files hold them."""
+    """Writes the same weights in the published format."""
     kept = {name: array for name, array in weights.items() if not name.startswith("softmax")}
     embedding = kept.pop("embedding", None)
     checkpoint.write(folder, options, kept)

@@ -55,7 +55,7 @@ class Lengths(tf.Module):
         ]
     )
     def of_other_types(self, number, flags):
-        """For what an exported model does not have: scalars, text, bytes, other numbers."""
+        """Types that an exported model does not have: scalars, text, bytes, other numbers."""
         return {
             "scalar": number * self.scale,
             "half": tf.cast(tf.fill([2], number), tf.float16),
@@ -67,7 +67,7 @@ class Lengths(tf.Module):
 
 
 def save(directory, version, scale):
-    """Writes `directory/<version>` with a model of that `scale`."""
+    """Writes a model with this `scale` to `directory/<version>`."""
     model = Lengths(scale)
     tf.saved_model.save(
         model,
@@ -83,7 +83,7 @@ def save(directory, version, scale):
 
 @pytest.fixture(scope="session")
 def model_directory(tmp_path_factory):
-    """Versions 1 (scale 10) and 2 (scale 100), and what is not a version."""
+    """Versions 1 (scale 10) and 2 (scale 100), and folders that are not versions."""
     directory = tmp_path_factory.mktemp("model")
     save(directory, 1, 10.0)
     save(directory, 2, 100.0)
@@ -101,7 +101,7 @@ def server(model_directory):
 
 @pytest.fixture(scope="session")
 def elmo(bilm):
-    """An Elmo as a task left it. None may change it."""
+    """An Elmo with trained mixing weights. Tests must not change it."""
     from elmo_tf import Elmo
 
     elmo = Elmo(bilm, l2=0.3)
@@ -113,7 +113,7 @@ def elmo(bilm):
 
 @pytest.fixture(scope="session")
 def exported_bilm(tmp_path_factory, bilm):
-    """The path of version 1 of a biLM alone."""
+    """The path of version 1 of a biLM without an Elmo."""
     from elmo_tf.saved_models import export
 
     return export(bilm, tmp_path_factory.mktemp("exported_bilm"), check=False)

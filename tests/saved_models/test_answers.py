@@ -1,4 +1,4 @@
-"""What is asked for, and how answers are joined and cut, on arrays alone."""
+"""Which outputs are requested, and how arrays of answers are joined and cut."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ INFOS = {
 }
 
 
-def test_an_axis_of_something_else_is_not_taken_for_that_of_the_tokens():
+def test_other_axes_are_not_mistaken_for_the_token_axis():
     infos = {
         **INFOS,
         "chars": info("int32", [None, None]),
@@ -43,27 +43,27 @@ def test_an_axis_of_something_else_is_not_taken_for_that_of_the_tokens():
         (["unknown"], ["unknown"]),
     ],
 )
-def test_lengths_are_asked_for_where_an_axis_counts_tokens(wanted, asked):
+def test_lengths_are_requested_for_outputs_with_a_token_axis(wanted, asked):
     plan = output_plan(wanted, INFOS)
     assert plan.requested == asked
     assert plan.with_tokens == {"elmo", "tokens"}
 
 
-def test_a_signature_without_lengths_is_not_asked_for_them():
+def test_lengths_are_not_requested_if_the_signature_lacks_them():
     infos = {name: info for name, info in INFOS.items() if name != "sequence_len"}
     assert output_plan(["elmo"], infos).requested == ["elmo"]
     assert output_plan(["elmo"], {}).requested == ["elmo"]
 
 
 def answer(lengths, width):
-    """Numbers that tell sentences and tokens apart; 9 behind a sentence's tokens."""
+    """An answer whose padding is 9 or `?`."""
     mask = np.arange(width) < np.array(lengths)[:, None]
     tokens = np.where(mask, b"t", b"?").astype(object)
     elmo = np.where(mask[..., None], np.arange(4.0, dtype=np.float32), 9)
     return {"elmo": elmo, "tokens": tokens, "sequence_len": np.array(lengths, np.int32)}
 
 
-def test_answers_are_padded_to_the_longest_sentence_of_them_all():
+def test_answers_are_padded_to_the_longest_sentence_of_all():
     plan = output_plan(["elmo", "tokens"], INFOS)
     whole = joined([answer([1, 2], 6), answer([3], 3), answer([0], 0)], plan)
     assert list(whole) == ["elmo", "tokens"]
@@ -74,7 +74,7 @@ def test_answers_are_padded_to_the_longest_sentence_of_them_all():
     assert whole["tokens"][3].tolist() == [b"", b"", b""]
 
 
-def test_without_lengths_nothing_is_cut():
+def test_answers_are_not_cut_without_lengths():
     plan = output_plan(["elmo"], {})
     (one, other) = answer([1, 2], 6), answer([3], 3)
     del one["sequence_len"], other["sequence_len"]
@@ -83,12 +83,12 @@ def test_without_lengths_nothing_is_cut():
 
 
 @pytest.mark.parametrize("lengths", [np.array(2), np.array([1.0, 2.0])])
-def test_an_output_that_is_only_called_sequence_len_cuts_nothing(lengths):
+def test_an_invalid_sequence_len_output_is_ignored(lengths):
     strange = {**answer([1, 2], 6), "sequence_len": lengths}
     assert joined([strange], output_plan(["elmo"], INFOS))["elmo"].shape == (2, 6, 4)
 
 
-def test_an_output_without_an_axis_of_sentences_cannot_be_joined():
+def test_an_output_without_a_sentence_axis_cannot_be_joined():
     plan = output_plan(["version"], {})
     scalar = {"version": np.array(3)}
     assert joined([scalar], plan)["version"] == 3
@@ -98,7 +98,7 @@ def test_an_output_without_an_axis_of_sentences_cannot_be_joined():
         list(rows(answer([1, 2], 6), 3, output_plan(["elmo"], INFOS)))
 
 
-def test_a_row_has_its_own_tokens_and_keeps_nothing_else_in_memory():
+def test_a_row_is_a_copy_of_its_own_tokens_only():
     plan = output_plan(["elmo", "tokens"], INFOS)
     one, other = rows(answer([1, 2], 6), 2, plan)
     assert (one["elmo"].shape, other["elmo"].shape) == ((1, 4), (2, 4))

@@ -22,7 +22,7 @@ pad_variable_length_inputs: true
 
 @pytest.fixture
 def written(tmp_path):
-    """Writes a file of that content; gives its path."""
+    """Writes a file with this content; returns its path."""
 
     def write(content):
         path = tmp_path / "server.config"
@@ -32,7 +32,7 @@ def written(tmp_path):
     return write
 
 
-def test_batching_is_read_from_what_tf_serving_takes(written):
+def test_batching_parameters_of_tf_serving_are_read(written):
     parameters = read_batching_parameters(written(BATCHING))
 
     assert parameters.max_batch_size.value == 128
@@ -61,7 +61,7 @@ def test_models_are_read_with_their_versions_and_labels(written):
     assert dict(model.version_labels) == {"stable": 4}
 
 
-def test_the_place_of_metrics_is_read(written):
+def test_the_metrics_path_is_read(written):
     config = read_monitoring_config(written("prometheus_config { enable: true, path: '/a/b' }"))
 
     assert config.prometheus_config.enable
@@ -88,7 +88,7 @@ def test_an_error_names_file_and_line(written, read, content, reason):
     assert reason in str(error.value)
 
 
-def test_metrics_stand_below_the_root(written):
+def test_the_metrics_path_must_begin_with_a_slash(written):
     with pytest.raises(ValueError, match="must begin with a slash, but is 'metrics'"):
         read_monitoring_config(written("prometheus_config { enable: true path: 'metrics' }"))
 

@@ -3,7 +3,7 @@ import pytest
 from elmo_tf.saved_models.folders import check_new_version, versions_in
 
 
-def test_versions_are_folders_with_a_model_named_by_a_number(tmp_path):
+def test_versions_are_numbered_folders_with_a_model(tmp_path):
     for name in ("1", "007", "12", "x", "-3", "\N{FULLWIDTH DIGIT ONE}", "5a"):
         (tmp_path / name).mkdir()
         if name != "12":
@@ -13,14 +13,14 @@ def test_versions_are_folders_with_a_model_named_by_a_number(tmp_path):
     assert versions_in(tmp_path / "nowhere") == {}
 
 
-def test_a_number_that_no_version_can_have_is_none(tmp_path):
+def test_a_number_beyond_int64_is_not_a_version(tmp_path):
     for name in (str(2**63), str(2**63 - 1)):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").touch()
     assert list(versions_in(tmp_path)) == [2**63 - 1]
 
 
-def test_the_next_free_version_is_named(tmp_path):
+def test_an_existing_version_is_an_error_that_suggests_the_next(tmp_path):
     for name in ("1", "3"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").touch()

@@ -1,4 +1,4 @@
-"""How sentences are cut into requests."""
+"""How sentences are split into requests."""
 
 import itertools
 
@@ -17,7 +17,7 @@ from elmo_tf.saved_models.requests import checked_sentences, predict_request, se
         ((99, 1), [1, 1, 1, 1, 1]),
     ],
 )
-def test_requests_hold_so_many_sentences_and_tokens_at_most(limits, sizes):
+def test_requests_are_limited_in_sentences_and_tokens(limits, sizes):
     sentences = ["a bb", "c", "d e f", b"g", "h i"]
     for kind in (sentences, [sentence.split() for sentence in sentences]):
         batches = list(sentence_batches(checked_sentences(kind), *limits))
@@ -34,7 +34,7 @@ def test_a_full_request_does_not_wait_for_the_next_sentence():
     assert next(sentence_batches(checked_sentences(sentences()), 2, 99)) == ["a", "b"]
 
 
-def test_no_sentences_are_what_the_signature_takes():
+def test_an_empty_request_has_the_shapes_of_the_signature():
     request = predict_request(model_pb2.ModelSpec(), [], signature="tokens")
     shapes = {
         name: [dim.size for dim in proto.tensor_shape.dim] for name, proto in request.inputs.items()

@@ -50,7 +50,7 @@ def embedder(small_en):
     return Embedder(small_en)
 
 
-def test_its_weights_take_at_most_16_megabytes_and_are_float32_in_memory(folder, small_en):
+def test_the_weights_are_at_most_16_megabytes_and_float32_in_memory(folder, small_en):
     weights = folder / "weights.hdf5"
     assert weights.stat().st_size <= 16 * MEGABYTE
     with h5py.File(weights) as file:
@@ -60,7 +60,7 @@ def test_its_weights_take_at_most_16_megabytes_and_are_float32_in_memory(folder,
     assert {weight.dtype for weight in small_en.weights} == {"float32"}
 
 
-def test_it_gives_what_the_formulas_give(folder, small_en):
+def test_the_layers_equal_the_reference(folder, small_en):
     options = json.loads((folder / "options.json").read_text())
     weights = {
         name: array.astype(np.float64)
@@ -72,14 +72,14 @@ def test_it_gives_what_the_formulas_give(folder, small_en):
         np.testing.assert_allclose(found, wanted[:, 1:-1], atol=2e-5)
 
 
-def test_it_brings_its_vocabulary(folder):
+def test_the_vocabulary_is_included(folder):
     vocabulary = load_vocabulary("small-en")
     assert vocabulary == Vocabulary.load(folder / "vocab.txt")
     assert len(vocabulary) >= 50_000
 
 
 @pytest.mark.parametrize("layer", [1, 2])
-def test_its_contextual_layers_tell_the_banks_apart(embedder, layer):
+def test_contextual_layers_distinguish_the_senses_of_bank(embedder, layer):
     text = [sentence.split() for sentence in (*MONEY, *RIVER)]
     occurrences = Occurrences(embedder, text, "bank")
     for occurrence in range(len(text)):
@@ -87,7 +87,7 @@ def test_its_contextual_layers_tell_the_banks_apart(embedder, layer):
         assert (near.sentence < len(MONEY)) == (occurrence < len(MONEY))
 
 
-def test_a_keras_model_takes_it_by_its_name(small_en):
+def test_a_keras_layer_is_loaded_by_the_name_of_the_model(small_en):
     layer = Elmo.from_pretrained("small-en", dropout=0.0)
     vectors = layer([MONEY[0]])
     wanted = small_en([MONEY[0]])["layers"].numpy().mean(axis=1)
@@ -95,7 +95,7 @@ def test_a_keras_model_takes_it_by_its_name(small_en):
 
 
 @pytest.mark.more
-def test_it_is_served_by_its_name(embedder):
+def test_the_model_is_served_by_its_name(embedder):
     with (
         serve("small-en", port=0, rest_port=None) as server,
         Client(f"localhost:{server.port}") as client,
@@ -105,7 +105,7 @@ def test_it_is_served_by_its_name(embedder):
 
 
 @pytest.mark.more
-def test_training_goes_on_from_it_with_a_softmax_begun_afresh(tmp_path, small_en, caplog):
+def test_training_starts_from_small_en_with_a_random_softmax(tmp_path, small_en, caplog):
     (tmp_path / "text.txt").write_text("\n".join(MONEY + RIVER) + "\n")
     Vocabulary.build([tmp_path / "text.txt"], max_size=20).save(tmp_path / "vocab.txt")
     with caplog.at_level(logging.WARNING, logger="absl"):
@@ -127,7 +127,7 @@ def test_training_goes_on_from_it_with_a_softmax_begun_afresh(tmp_path, small_en
         np.testing.assert_allclose(ours, theirs, atol=1e-7)
 
 
-def test_its_card_tells_the_perplexities_of_its_training(folder):
+def test_the_card_gives_the_perplexities_of_the_training(folder):
     card = (folder / "README.md").read_text(encoding="utf-8")
     record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
     best = min(record["perplexity"], key=lambda one: one["average"])
@@ -136,14 +136,14 @@ def test_its_card_tells_the_perplexities_of_its_training(folder):
         assert f" {best[name]:.1f} " in row
 
 
-def test_its_card_names_the_sources_and_their_licences(folder):
+def test_the_card_names_the_sources_and_their_licences(folder):
     card = (folder / "README.md").read_text(encoding="utf-8")
     for name in ("Wikipedia", "CC BY-SA", "Project Gutenberg", "public domain"):
         assert name in card
 
 
 @pytest.mark.slow
-def test_its_first_layer_knows_parts_of_speech_best():
+def test_the_first_layer_is_best_for_part_of_speech_tagging():
     treebank = shared("data", "pos", "ewt")
     train, test = (
         read_tagged(Path(treebank, f"en_ewt-ud-{part}.conllu")) for part in ("train", "dev")

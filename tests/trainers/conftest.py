@@ -41,9 +41,9 @@ def sentences(count, seed):
 
 @pytest.fixture(scope="session")
 def replace_losses():
-    """A block in which a step's losses are simple functions of all weights, states and inputs.
+    """A context manager that replaces the losses by functions of all weights, states and inputs.
 
-    All else of a run is real: streams, optimizer, carried states, random numbers, saves.
+    The rest of a run is real: streams, optimizer, carried states, random numbers, saves.
     """
     import tensorflow as tf
 
@@ -69,7 +69,7 @@ def replace_losses():
 
 @pytest.fixture(scope="session")
 def text(tmp_path_factory):
-    """Files `train_1.txt`, `train_2.txt` and `valid.txt`, and a vocabulary without one word."""
+    """Files `train_1.txt`, `train_2.txt` and `valid.txt`, and a vocabulary that lacks one word."""
     folder = tmp_path_factory.mktemp("text")
     for number, (name, count) in enumerate((("train_1", 150), ("train_2", 90), ("valid", 20))):
         (folder / f"{name}.txt").write_text("\n".join(sentences(count, number)) + "\n")
@@ -80,7 +80,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def settings(text):
-    """Arguments of a `PretrainConfig`, less the work directory."""
+    """Arguments of a `PretrainConfig`, without the work directory."""
     return {
         "recipe": "paper",
         "corpus": str(text / "train_*.txt"),
@@ -108,5 +108,5 @@ def bilm_options():
 
 @pytest.fixture
 def interrupted(tmp_path, run):
-    """What a killed run left, for a test to go on with: steps 26 to 60 are still to be done."""
+    """The work directory of a killed run, which a test can resume: steps 26 to 60 remain."""
     return shutil.copytree(run.killed, tmp_path / "interrupted")

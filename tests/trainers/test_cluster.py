@@ -1,4 +1,4 @@
-"""Runs with several replicas; those of several processes talk over the loopback interface."""
+"""Runs with several replicas; several processes communicate over the loopback interface."""
 
 import json
 import shutil
@@ -15,22 +15,28 @@ from elmo_tf.trainers.checkpointing import last_save
 from elmo_tf.trainers.cluster import cluster_from_environment
 from runs import read_log
 
-# Nothing is left to chance, which differs from replica to replica.
-CERTAIN = {"steps": 20, "batch_size": 4, "num_sampled": 1000, "dropout": 0.0, "eval_every": 10}
-CERTAIN |= {"clip_norm": 0.5}  # so that clipping has something to do
+# No dropout and no sampling, because random numbers differ from replica to replica.
+DETERMINISTIC = {
+    "steps": 20,
+    "batch_size": 4,
+    "num_sampled": 1000,
+    "dropout": 0.0,
+    "eval_every": 10,
+}
+DETERMINISTIC |= {"clip_norm": 0.5}  # low enough for clipping to take effect
 UNEVEN = "`batch_size` must be a multiple of the number of replicas, 3"
 
 
 @pytest.fixture(scope="module")
-def certain(settings):
-    return {**settings, **CERTAIN, "save_every": 10}
+def deterministic(settings):
+    return {**settings, **DETERMINISTIC, "save_every": 10}
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory, certain):
+def single_replica(tmp_path_factory, deterministic):
     """The log of one replica, and the held-out perplexities."""
     workdir = tmp_path_factory.mktemp("alone") / "run"
-    record = pretrain(PretrainConfig(**certain, workdir=workdir))
+    record = pretrain(PretrainConfig(**deterministic, workdir=workdir))
     return read_log(workdir), record["perplexity"]
 
 
@@ -41,26 +47,26 @@ def assert_same_curve(log, expected):
 
 
 @pytest.mark.more
-def test_two_devices_train_as_one_does_and_either_goes_on_where_the_other_stopped(
-    tmp_path, certain, alone, caplog
+def test_two_devices_have_the_losses_of_one_and_one_resumes_their_run(
+    tmp_path, deterministic, single_replica, caplog
 ):
     workdir = tmp_path / "run"
-    launching.finish(launching.start(certain, workdir, num_devices=2, steps=10))
-    log, perplexities = alone
+    launching.finish(launching.start(deterministic, workdir, num_devices=2, steps=10))
+    log, perplexities = single_replica
     assert_same_curve(read_log(workdir), log[:10])
-    # One device goes on with the rows of both.
+    # One device resumes with the batch rows of both.
     with caplog.at_level("INFO", logger="absl"):
-        record = pretrain(PretrainConfig(**certain, workdir=workdir, resume=True))
+        record = pretrain(PretrainConfig(**deterministic, workdir=workdir, resume=True))
     assert_same_curve(read_log(workdir), log)
     assert_same_curve(record["perplexity"], perplexities)
     assert "was saved by 2 replicas and is resumed with 1" in caplog.text
 
 
 @pytest.mark.slow
-def test_two_workers_train_as_one_does(tmp_path, certain, alone):
+def test_two_workers_have_the_losses_of_one(tmp_path, deterministic, single_replica):
     workdir = tmp_path / "run"
-    launching.finish(*launching.start_workers(certain, workdir))
-    log, perplexities = alone
+    launching.finish(*launching.start_workers(deterministic, workdir))
+    log, perplexities = single_replica
     assert_same_curve(read_log(workdir), log)
     record = json.loads((workdir / "training.json").read_text())
     assert_same_curve(record["perplexity"], perplexities)
@@ -68,8 +74,8 @@ def test_two_workers_train_as_one_does(tmp_path, certain, alone):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", [0, 1])
-def test_killing_one_worker_ends_the_other_and_both_go_on_exactly(tmp_path, settings, victim):
-    """With dropout and few negatives, so that all chance is repeated too."""
+def test_killing_one_worker_stops_the_other_and_both_resume_exactly(tmp_path, settings, victim):
+    """With dropout and few negatives, so that random numbers must be repeated too."""
     settings = {**settings, "batch_size": 4, "save_every": 5, "valid": ()}
     whole = tmp_path / "whole"
     launching.finish(*launching.start_workers(settings, whole, steps=40))
@@ -93,9 +99,11 @@ def test_killing_one_worker_ends_the_other_and_both_go_on_exactly(tmp_path, sett
 
 
 @pytest.mark.slow
-def test_a_worker_that_is_told_to_stop_stops_all_after_a_save(tmp_path, certain):
+def test_sigterm_to_one_worker_saves_and_stops_all_workers(tmp_path, deterministic):
     workdir = tmp_path / "run"
-    workers = launching.start_workers(certain, workdir, steps=100_000, save_every=100_000, valid=())
+    workers = launching.start_workers(
+        deterministic, workdir, steps=100_000, save_every=100_000, valid=()
+    )
     launching.wait_for_steps(workdir, 3, *workers)
     workers[1].terminate()
     for worker in workers:
@@ -106,9 +114,9 @@ def test_a_worker_that_is_told_to_stop_stops_all_after_a_save(tmp_path, certain)
 
 
 @pytest.mark.slow
-def test_workers_that_share_no_work_directory_are_told_at_the_first_save(tmp_path, certain):
+def test_workers_without_a_shared_work_directory_fail_at_the_first_save(tmp_path, deterministic):
     folders = [tmp_path / "a", tmp_path / "b"]
-    workers = launching.start_workers({**certain, "valid": ()}, folders)
+    workers = launching.start_workers({**deterministic, "valid": ()}, folders)
     errors = [worker.communicate(timeout=180)[1] for worker in workers]
     assert all(worker.returncode != 0 for worker in workers)
     assert "lacks worker-1-of-2-lanes.npz, worker-1-of-2-text.index. All workers must" in errors[0]
@@ -116,14 +124,14 @@ def test_workers_that_share_no_work_directory_are_told_at_the_first_save(tmp_pat
 
 
 @pytest.mark.slow
-def test_workers_that_see_different_saves_do_not_go_on(tmp_path, certain):
+def test_workers_that_see_different_last_saves_fail_to_resume(tmp_path, deterministic):
     changes = {"valid": (), "steps": 10, "save_every": 5}
     workdir = tmp_path / "run"
-    launching.finish(*launching.start_workers({**certain, **changes}, workdir))
+    launching.finish(*launching.start_workers({**deterministic, **changes}, workdir))
     other = shutil.copytree(workdir, tmp_path / "late")
     shutil.rmtree(other / "state" / "step-00000010")
     workers = launching.start_workers(
-        {**certain, **changes, "steps": 15}, [workdir, other], resume=True
+        {**deterministic, **changes, "steps": 15}, [workdir, other], resume=True
     )
     for worker in workers:
         _, errors = worker.communicate(timeout=60)
@@ -154,18 +162,18 @@ def test_workers_that_see_different_saves_do_not_go_on(tmp_path, certain):
         ),
     ],
 )
-def test_a_wrong_tf_config_is_an_error_that_shows_it(monkeypatch, content, message):
+def test_an_invalid_tf_config_raises_an_error(monkeypatch, content, message):
     text = content if isinstance(content, str) else json.dumps(content)
     monkeypatch.setenv("TF_CONFIG", text)
-    if message is None:  # one worker alone needs no cluster
+    if message is None:  # a single worker needs no cluster
         assert cluster_from_environment(4).num_replicas == 1
         return
     with pytest.raises(ValueError, match=message):
         cluster_from_environment(4)
 
 
-def test_rows_that_cannot_be_dealt_out_evenly_are_an_error(monkeypatch):
-    """As if TensorFlow's own strategy had three replicas; the next test has three devices."""
+def test_a_batch_size_not_divisible_by_the_replicas_raises_an_error(monkeypatch):
+    """A fake strategy has three replicas; the next test has three devices."""
     strategy = SimpleNamespace(num_replicas_in_sync=3)
     monkeypatch.setattr(tf.distribute, "get_strategy", lambda: strategy)
     with pytest.raises(ValueError, match=f"{UNEVEN}. Received: 4"):
@@ -174,8 +182,8 @@ def test_rows_that_cannot_be_dealt_out_evenly_are_an_error(monkeypatch):
 
 
 @pytest.mark.more
-def test_rows_that_cannot_be_dealt_out_evenly_end_a_run(tmp_path, certain):
-    run = launching.start(certain, tmp_path / "run", num_devices=3)
+def test_a_batch_size_not_divisible_by_the_devices_ends_the_run(tmp_path, deterministic):
+    run = launching.start(deterministic, tmp_path / "run", num_devices=3)
     _, errors = run.communicate(timeout=120)
     assert run.returncode != 0
     assert UNEVEN in errors

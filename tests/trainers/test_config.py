@@ -37,15 +37,15 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
         ({"forward_only": True, "start_from": "run"}, "`start_from` and `forward_only` exclude"),
     ],
 )
-def test_a_wrong_setting_is_an_error_that_names_it(change, message):
-    if message is None:  # empty options count as none
+def test_an_error_names_the_invalid_setting(change, message):
+    if message is None:  # empty options count as no options
         assert PretrainConfig(**NEEDED, **change).preset == "tiny"
         return
     with pytest.raises(ValueError, match=message):
         PretrainConfig(**{**NEEDED, **change})
 
 
-def test_one_pattern_may_stand_alone_or_in_a_list(tmp_path):
+def test_corpus_and_valid_accept_one_pattern_or_a_list(tmp_path):
     assert PretrainConfig(**NEEDED).corpus == ("text.txt",)
     config = PretrainConfig(**{**NEEDED, "corpus": [tmp_path / "a", "b*"]}, valid=tmp_path / "c")
     assert config.corpus == (str(tmp_path / "a"), "b*")
@@ -62,7 +62,7 @@ def test_the_shape_comes_from_a_preset_or_from_options(tmp_path):
         assert config.bilm_config(9) == BiLMConfig.preset("medium")
 
 
-def test_the_shape_may_lack_characters_or_a_direction():
+def test_the_shape_may_be_word_input_or_forward_only():
     tiny = BiLMConfig.preset("tiny")
     settings = {**NEEDED, "preset": "tiny"}
     words = PretrainConfig(**settings, word_input=True).bilm_config(9)
@@ -73,7 +73,7 @@ def test_the_shape_may_lack_characters_or_a_direction():
     assert forward == BiLMConfig(tiny.char_cnn, tiny.lstm, bidirectional=False)
 
 
-def test_a_recipe_decides_the_settings_that_are_not_given():
+def test_a_recipe_sets_the_defaults_of_other_settings():
     names = ("optimizer", "learning_rate", "batch_size", "schedule", "warmup_steps", "dropout")
     for recipe, values in (
         ("default", ("adamw", 0.002, 32, "cosine", 200, 0.0)),
@@ -84,12 +84,12 @@ def test_a_recipe_decides_the_settings_that_are_not_given():
     assert PretrainConfig(**NEEDED, recipe="paper", batch_size=7).batch_size == 7
 
 
-def test_each_optimizer_has_its_usual_rate():
+def test_each_optimizer_has_a_default_learning_rate():
     assert PretrainConfig(**NEEDED, optimizer="adam").learning_rate == 0.001
     assert PretrainConfig(**NEEDED, optimizer="adam", learning_rate=0.3).learning_rate == 0.3
 
 
-def test_most_settings_that_change_the_losses_may_not_change_in_a_run(tmp_path):
+def test_a_run_is_not_resumed_with_another_seed_optimizer_or_shape(tmp_path):
     tiny, small = BiLMConfig.preset("tiny"), BiLMConfig.preset("small")
     before = json.loads(json.dumps(PretrainConfig(**NEEDED, preset="tiny").as_json(tiny)))
     same = {"steps": 7, "save_every": 3, "eval_every": 2, "resume": True, "valid": "v.txt"}
@@ -105,7 +105,7 @@ def test_most_settings_that_change_the_losses_may_not_change_in_a_run(tmp_path):
 
 
 def recorded(workdir, **settings):
-    """Settings of a run, and the record that it leaves."""
+    """Writes the record of a run and returns its settings."""
     config = PretrainConfig(**{**NEEDED, "workdir": workdir, **settings})
     record = {"settings": config.as_json(config.bilm_config(9))}
     (workdir / "training.json").write_text(json.dumps(record))
@@ -128,7 +128,7 @@ def test_a_resumed_run_has_the_shape_of_its_record(tmp_path):
     assert PretrainConfig.resumed(tmp_path).bilm_config(9) == begun.bilm_config(9)
 
 
-def test_what_a_resumed_run_is_given_replaces_what_is_recorded(tmp_path):
+def test_arguments_of_a_resumed_run_override_its_record(tmp_path):
     (tmp_path / "old").mkdir()
     recorded(tmp_path / "old", preset="tiny", steps=7)
     workdir = (tmp_path / "old").rename(tmp_path / "moved")
@@ -144,7 +144,7 @@ def test_what_a_resumed_run_is_given_replaces_what_is_recorded(tmp_path):
         PretrainConfig.resumed(workdir, overwrite=True)
 
 
-def test_what_is_no_run_cannot_be_resumed(tmp_path):
+def test_a_directory_without_a_valid_record_cannot_be_resumed(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no run to resume: there is no training\.json"):
         PretrainConfig.resumed(tmp_path)
     for content in ("{", "[]", "{}"):

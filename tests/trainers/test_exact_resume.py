@@ -1,6 +1,6 @@
 """A run that stops and is resumed has exactly the losses and weights of an uninterrupted run.
 
-`simple_losses` has more ways in which a run stops, all within this process.
+`simple_losses` tests more ways to stop a run, all in this process.
 """
 
 import signal
@@ -12,14 +12,14 @@ from elmo_tf.trainers import PretrainConfig, pretrain
 from runs import assert_same_run, read_log
 
 
-def test_a_run_in_two_parts_equals_one_without_a_break(tmp_path, settings, run, interrupted):
+def test_a_resumed_run_equals_an_uninterrupted_run(tmp_path, settings, run, interrupted):
     record = pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
     assert_same_run(interrupted, run)
     assert record["perplexity"] == run.record["perplexity"]
 
 
 @pytest.mark.more
-def test_a_killed_process_goes_on_from_its_last_save(tmp_path, settings, run):
+def test_a_killed_process_resumes_from_its_last_save(tmp_path, settings, run):
     workdir = tmp_path / "killed"
     process = launching.start(settings, workdir, save_every=5, steps=100_000, valid=())
     launching.wait_for_steps(workdir, 12, process)
@@ -33,9 +33,7 @@ def test_a_killed_process_goes_on_from_its_last_save(tmp_path, settings, run):
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)]
 )
-def test_a_process_that_is_told_to_stop_saves_and_goes_on_exactly(
-    tmp_path, settings, run, number, status
-):
+def test_a_process_saves_on_a_signal_and_resumes_exactly(tmp_path, settings, run, number, status):
     workdir = tmp_path / "run"
     process = launching.start(settings, workdir, save_every=100_000, steps=100_000, valid=())
     launching.wait_for_steps(workdir, 5, process)

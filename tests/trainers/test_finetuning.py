@@ -13,7 +13,7 @@ from runs import assert_same_run, run_of
 
 @pytest.fixture(scope="module")
 def other_vocabulary(text, tmp_path_factory):
-    """In another order, with one word more and one word less."""
+    """The tokens in another order, with one added and one removed."""
     tokens = [*Vocabulary.load(text / "vocab.txt").tokens[3:], "old"]
     tokens.remove("dog")
     path = tmp_path_factory.mktemp("vocabulary") / "other.txt"
@@ -22,7 +22,7 @@ def other_vocabulary(text, tmp_path_factory):
 
 
 def unchanged(settings, **changes):
-    """A run whose steps change no weight that can be seen."""
+    """Settings of a run whose single step does not change the weights."""
     del_options = {name: value for name, value in settings.items() if name != "options"}
     return {**del_options, "steps": 1, "learning_rate": 1e-30, "valid": (), **changes}
 
@@ -34,9 +34,9 @@ def rows_by_token(model):
 
 @pytest.fixture(scope="module")
 def tuned(tmp_path_factory, settings, run, other_vocabulary, replace_losses):
-    """The work directory of a run that begins with a checkpoint, and that checkpoint's.
+    """The work directory of a run that starts from a checkpoint, and the checkpoint's directory.
 
-    The checkpoint has an initial state, and its options tell another size of the vocabulary.
+    The checkpoint has an initial state, and its options have another vocabulary size.
     """
     folder = tmp_path_factory.mktemp("tuned")
     source = shutil.copytree(run.workdir, folder / "source")
@@ -59,14 +59,14 @@ def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, tuned):
         np.testing.assert_array_equal(new[token][0], old[token][0], err_msg=token)
         np.testing.assert_array_equal(new[token][1], old[token][1], err_msg=token)
     assert new.keys() - old.keys() == {"old"}
-    assert new["old"][0].any()  # by chance, not zeros
+    assert new["old"][0].any()  # random, not zeros
     for one, other in zip(before.bilm.weights, after.bilm.weights, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
     options = json.loads((tuned[0] / "options.json").read_text())
     assert options["n_tokens_vocab"] == len(new)
 
 
-def test_a_work_directory_must_not_hide_the_model_that_its_run_begins_with(
+def test_a_work_directory_must_not_have_the_name_of_the_starting_model(
     tmp_path, monkeypatch, settings
 ):
     monkeypatch.chdir(tmp_path)
@@ -77,14 +77,14 @@ def test_a_work_directory_must_not_hide_the_model_that_its_run_begins_with(
     assert not (tmp_path / "small-en").exists()
 
 
-def test_a_warm_start_ends_with_the_weights_that_it_was_made_for(tuned):
+def test_fine_tuning_resets_the_warm_start_state(tuned):
     workdir, source = tuned
 
     assert load_bilm(source).initial_state.numpy().any()
     assert not load_bilm(workdir).initial_state.numpy().any()
 
 
-def test_the_rows_of_a_table_of_tokens_are_kept_too(
+def test_tokens_in_both_vocabularies_keep_their_embeddings(
     tmp_path, settings, other_vocabulary, replace_losses
 ):
     first = {**settings, "word_input": True, "steps": 3, "valid": ()}
@@ -99,7 +99,7 @@ def test_the_rows_of_a_table_of_tokens_are_kept_too(
     )
 
 
-def test_a_checkpoint_without_a_softmax_gives_the_bilm_alone(
+def test_only_the_bilm_is_loaded_from_a_checkpoint_without_a_softmax(
     tmp_path, settings, bilm, caplog, replace_losses
 ):
     save_bilm(bilm, tmp_path / "published")
@@ -112,19 +112,21 @@ def test_a_checkpoint_without_a_softmax_gives_the_bilm_alone(
         np.testing.assert_array_equal(array, after[name])
 
 
-def test_a_resumed_run_goes_on_from_its_own_state(tmp_path, settings, run, replace_losses):
-    """Its options say the shape of the checkpoint again, which they may."""
+def test_a_resumed_run_does_not_need_the_starting_checkpoint(
+    tmp_path, settings, run, replace_losses
+):
+    """Its options repeat the shape of the checkpoint, which is allowed."""
     source = shutil.copytree(run.workdir, tmp_path / "source")
     settings = {**settings, "start_from": source, "valid": ()}
     with replace_losses():
         whole = run_of(settings, tmp_path / "whole", tmp_path / "killed")
-        shutil.rmtree(source)  # which a run that has begun needs no more
+        shutil.rmtree(source)  # a run that has started does not need it
         pretrain(PretrainConfig(**settings, workdir=whole.killed, resume=True))
     assert_same_run(whole.killed, whole)
 
 
-def test_options_beside_a_checkpoint_must_say_its_shape(tmp_path, settings, run):
-    """The test before has options of the same shape."""
+def test_options_must_have_the_shape_of_the_starting_checkpoint(tmp_path, settings, run):
+    """The previous test has options of the same shape."""
     settings = {**settings, "start_from": run.workdir, "steps": 1, "valid": ()}
     other = {**settings["options"], "lstm": {**settings["options"]["lstm"], "dim": 17}}
     with pytest.raises(ValueError, match=r"has another shape than .* `lstm` is .*13.*, not .*17"):

@@ -7,7 +7,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_the_original_size_with_a_vocabulary_of_800_000_trains_and_saves_in_7_gb(tmp_path):
+def test_the_original_size_with_800_000_tokens_needs_at_most_7_gb(tmp_path):
     """One (800,000, 512) table is 1.6 GB; Adagrad has a second one."""
     draw = random.Random(1)
     words = [f"w{number}" for number in range(799_997)]
@@ -25,7 +25,7 @@ def test_the_original_size_with_a_vocabulary_of_800_000_trains_and_saves_in_7_gb
         "peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss;"
         "print(json.dumps([status, peak]))"
     )
-    # In a process of its own, whose children are this one run.
+    # In a separate process: RUSAGE_CHILDREN then measures only this run.
     result = subprocess.run(
         [sys.executable, "-c", code, *arguments.split()],
         cwd=tmp_path,

@@ -36,7 +36,7 @@ def adagrad(value, gradients, rate, accumulator):
 
 
 def lazy_adam(value, gradients, rate, decay, beta_1=0.9, beta_2=0.999, epsilon=1e-8):
-    """Kingma and Ba 2015, Loshchilov and Hutter 2019; rows without a gradient stay as they are."""
+    """Kingma and Ba 2015, Loshchilov and Hutter 2019; rows without a gradient are unchanged."""
     mean, square = np.zeros_like(value), np.zeros_like(value)
     for step, gradient in enumerate(gradients, start=1):
         new_mean = beta_1 * mean + (1 - beta_1) * gradient
@@ -69,7 +69,7 @@ def test_dense_and_sparse_gradients_follow_the_formula():
     np.testing.assert_array_equal(matrix.numpy()[[0, 2, 3]], start[[0, 2, 3]])
 
 
-def test_clipping_counts_all_gradients_and_duplicates_together():
+def test_the_clipping_norm_covers_all_gradients_and_sums_duplicates():
     vector = np.array([3.0, 4.0], np.float32)
     norm = np.sqrt((dense(SLICES) ** 2).sum() + (vector**2).sum())
     (sparse, clipped), before = clip_by_global_norm([SLICES, tf.constant(vector)], 2.0)
@@ -79,7 +79,7 @@ def test_clipping_counts_all_gradients_and_duplicates_together():
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.03])
-def test_adamw_with_dense_gradients_is_that_of_keras(decay):
+def test_adamw_with_dense_gradients_equals_that_of_keras(decay):
     start = np.arange(1, 16, dtype=np.float32).reshape(5, 3) / 7
     pairs = [[keras.Variable(start), keras.Variable(start[0])] for _ in range(2)]
     settings = {"beta_1": 0.8, "beta_2": 0.97, "epsilon": 1e-5, "weight_decay": decay}
@@ -96,7 +96,7 @@ def test_adamw_with_dense_gradients_is_that_of_keras(decay):
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_adamw_of_rows_follows_the_formula_and_leaves_other_rows(decay):
+def test_adamw_with_sparse_gradients_updates_only_their_rows(decay):
     start = np.arange(1, 16, dtype=np.float32).reshape(5, 3)
     table = keras.Variable(start)
     optimizer = AdamW(0.1, weight_decay=decay)
@@ -112,7 +112,7 @@ def test_adamw_of_rows_follows_the_formula_and_leaves_other_rows(decay):
 
 
 @pytest.mark.parametrize("make", [Adagrad, lambda rate: AdamW(rate, weight_decay=0.1)])
-def test_a_step_on_rows_makes_nothing_of_the_size_of_the_table(make):
+def test_a_sparse_step_creates_no_tensor_of_the_size_of_the_table(make):
     table, optimizer = keras.Variable(np.ones((500, 3), np.float32)), make(0.1)
     optimizer.build([table])
 
@@ -142,7 +142,7 @@ def test_a_schedule_gives_the_rate_of_each_step():
     np.testing.assert_array_equal(scheduled.numpy(), by_hand.numpy())
 
 
-# Two logical devices must be asked for before TensorFlow starts: this runs in a process of its own.
+# Logical devices must be configured before TensorFlow starts: this runs in a separate process.
 TWO_REPLICAS = """
 import numpy as np
 import tensorflow as tf
@@ -200,7 +200,7 @@ for name in DECAY:
 
 
 @pytest.mark.more
-def test_two_replicas_with_gradients_of_both_step_as_one():
+def test_two_replicas_make_the_same_steps_as_one():
     result = subprocess.run(
         [sys.executable, "-c", TWO_REPLICAS], capture_output=True, text=True, timeout=300
     )
@@ -217,14 +217,14 @@ def test_two_replicas_with_gradients_of_both_step_as_one():
         ),
     ],
 )
-def test_an_optimizer_survives_its_configuration(optimizer, settings):
+def test_an_optimizer_survives_serialization(optimizer, settings):
     copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(optimizer))
     assert type(copy) is type(optimizer)
     assert float(copy.learning_rate.numpy()) == pytest.approx(0.05)
     assert {name: getattr(copy, name) for name in settings} == settings
 
 
-def test_optimizers_have_names():
+def test_optimizers_are_created_by_name():
     adagrad = optimizer_named("adagrad", 0.3)
     adam = optimizer_named("adam", 0.3)
     adamw = optimizer_named("adamw", 0.3, 0.02)

@@ -35,7 +35,7 @@ def test_the_log_has_an_object_for_each_step(run):
         assert entry["norm"] > 0
 
 
-def test_held_out_perplexity_is_measured_ten_times_and_at_the_beginning_and_falls(run):
+def test_held_out_perplexity_is_measured_eleven_times_and_falls(run):
     evaluations = run.record["perplexity"]
     assert [one["step"] for one in evaluations] == list(range(0, 61, 6))
     size = len(Vocabulary.load(run.workdir / "vocab.txt"))
@@ -45,7 +45,7 @@ def test_held_out_perplexity_is_measured_ten_times_and_at_the_beginning_and_fall
 
 @pytest.mark.more
 def test_the_grammar_of_the_corpus_is_learnt(tmp_path, settings):
-    """Its perplexity: a choice among four and one among three and four again, in 7 tokens."""
+    """Random choices of the grammar: one among 4, one among 3 and one among 4, in 7 tokens."""
     settings = {**settings, "steps": 500, "eval_every": 500, "dropout": 0.0}
     record = pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
     first, last = (one["average"] for one in record["perplexity"])
@@ -83,7 +83,7 @@ def test_a_work_directory_in_use_is_refused(tmp_path, settings):
         ({"corpus": "/dev/null"}, ValueError, "/dev/null is not a regular file"),
     ],
 )
-def test_bad_input_is_an_error_before_anything_is_written(
+def test_invalid_input_raises_an_error_before_files_are_changed(
     tmp_path, settings, change, error, message
 ):
     workdir = tmp_path / "run"

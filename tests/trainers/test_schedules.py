@@ -11,7 +11,7 @@ STEPS = range(30)  # the optimizer counts from 0
 
 
 def warmed_up(step, warmup):
-    """The part of the rate that the warm-up has reached: 1 / warmup in the first step."""
+    """The factor by which the warm-up scales the rate: 1 / warmup in the first step."""
     return min(1, (1 + (warmup - 1) * step / warmup) / warmup) if warmup else 1
 
 
@@ -47,7 +47,7 @@ def test_a_schedule_follows_its_formula(name, warmup):
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_the_rate_depends_on_the_step_alone(name):
+def test_the_rate_depends_only_on_the_step(name):
     schedule = learning_rate_schedule(name, RATE, 5, TOTAL)
     traced = tf.function(schedule, autograph=False)
     for step in (17, 3, 17):
@@ -56,7 +56,7 @@ def test_the_rate_depends_on_the_step_alone(name):
         assert float(rate) == pytest.approx(float(schedule(step)))
 
 
-def test_the_schedule_of_our_own_survives_its_configuration():
+def test_inverse_sqrt_with_warmup_survives_serialization():
     schedule = InverseSqrtWithWarmup(RATE, 5)
     copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(schedule))
     assert [float(copy(step)) for step in STEPS] == [float(schedule(step)) for step in STEPS]

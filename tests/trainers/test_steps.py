@@ -12,14 +12,14 @@ from elmo_tf.trainers.steps import TrainStep
 
 pytestmark = pytest.mark.usefixtures("eager_functions")
 
-NUM_LANES, WINDOW = 3, 5
+NUM_ROWS, WINDOW = 3, 5
 
 
 @pytest.fixture(scope="module")
 def windows(text):
     from elmo_tf.text.corpus import sentence_dataset
 
-    return list(lm_windows(sentence_dataset([text / "train_1.txt"]), NUM_LANES, WINDOW).take(4))
+    return list(lm_windows(sentence_dataset([text / "train_1.txt"]), NUM_ROWS, WINDOW).take(4))
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def new_step(text, bilm_options):
         config = BiLMConfig.from_options(bilm_options)
         model = LanguageModel.create(config, vocabulary, num_sampled)
         optimizer = optimizer or Adagrad(0.2)
-        return TrainStep(model, optimizer, NUM_LANES, dropout, clip_norm, 3, num_parts)
+        return TrainStep(model, optimizer, NUM_ROWS, dropout, clip_norm, 3, num_parts)
 
     return create
 
 
-def test_the_states_go_from_window_to_window(new_step, windows):
+def test_states_are_carried_from_window_to_window(new_step, windows):
     """Two windows with carried state give the loss of one window twice as long."""
     short = new_step(0.0, num_sampled=1000, optimizer=Adagrad(1e-9))
     losses = [float(short(w["inputs"], w["targets"])["forward"]) for w in windows[:2]]
@@ -47,7 +47,7 @@ def test_the_states_go_from_window_to_window(new_step, windows):
     assert np.mean(losses) == pytest.approx(float(whole(inputs, targets)["forward"]), rel=1e-5)
 
 
-def test_seed_and_step_determine_everything(new_step, windows):
+def test_the_seed_determines_losses_and_weights(new_step, windows):
     first, second = (new_step() for _ in range(2))
     for window in windows:
         one, two = (step(window["inputs"], window["targets"]) for step in (first, second))
@@ -68,8 +68,8 @@ def test_dropout_and_negatives_differ_from_step_to_step(new_step, windows):
     assert len(losses) == 3
 
 
-def test_gradients_are_those_of_the_loss_times_the_window_and_are_clipped(new_step, windows):
-    """Measured by plain gradient descent of rate 1: what it changes is the gradient."""
+def test_gradients_are_scaled_by_the_window_length_and_clipped(new_step, windows):
+    """With plain gradient descent of rate 1, the change of the weights is the gradient."""
     window = windows[0]
     changes, norms = [], []
     for clip_norm in (1e6, 0.5):
@@ -88,7 +88,7 @@ def test_gradients_are_those_of_the_loss_times_the_window_and_are_clipped(new_st
     assert np.linalg.norm(changes[0]) == pytest.approx(norms[0], rel=1e-4)
     assert np.linalg.norm(changes[1]) == pytest.approx(0.5, rel=1e-4)
     assert norms[0] == pytest.approx(norms[1], rel=1e-6)
-    # The loss falls along the gradient by its squared norm, per window of tokens.
+    # A small step lowers the loss by rate * (squared norm) / (window length).
     rate = 1e-3
     step = new_step(0.0, 1e6, 1000, keras.optimizers.SGD(rate))
     losses = []
@@ -116,7 +116,7 @@ def test_exploding_gradients_change_no_weight(new_step, windows):
     assert float(step.usual_norm) == pytest.approx(1.01 * float(usual["norm"]) / 100)
 
 
-def test_rows_of_the_softmax_that_a_step_does_not_use_stay_as_they_are(new_step, windows):
+def test_a_step_changes_only_the_softmax_rows_that_it_uses(new_step, windows):
     step = new_step(num_sampled=2)
     before = step.model.softmax.kernel.numpy()
     window = windows[0]
@@ -124,11 +124,11 @@ def test_rows_of_the_softmax_that_a_step_does_not_use_stay_as_they_are(new_step,
     ids = {int(i) for part in step.model.targets(window["targets"]) for i in part}
     changed = set(np.flatnonzero((step.model.softmax.kernel.numpy() != before).any(axis=1)))
     assert ids <= changed
-    assert len(changed) <= len(ids) + 2 * 2  # and two negatives a direction
+    assert len(changed) <= len(ids) + 2 * 2  # two negatives per direction
     assert len(changed) < len(before)
 
 
-def test_a_batch_in_parts_gives_the_same_step(new_step, windows):
+def test_gradient_accumulation_gives_the_same_step(new_step, windows):
     steps = [new_step(0.0, num_sampled=1000, num_parts=parts) for parts in (1, 3)]
     for window in windows:
         whole, parts = (step(window["inputs"], window["targets"]) for step in steps)
@@ -136,7 +136,7 @@ def test_a_batch_in_parts_gives_the_same_step(new_step, windows):
             assert float(parts[name]) == pytest.approx(float(value), rel=1e-5), name
 
 
-def test_products_of_bfloat16_stay_near_float32(new_step, windows):
+def test_mixed_bfloat16_losses_are_close_to_float32(new_step, windows):
     exact = new_step(0.0, num_sampled=1000)
     with dtype_policy("mixed_bfloat16"):
         rough = new_step(0.0, num_sampled=1000)

@@ -3,18 +3,18 @@ import tensorflow as tf
 from elmo_tf.trainers.streams import training_windows
 
 
-def test_an_iterator_goes_on_from_where_it_was_saved(text, tmp_path):
+def test_a_restored_iterator_resumes_from_its_saved_position(text, tmp_path):
     files = [text / "train_1.txt", text / "train_2.txt"]
 
-    def begin():
+    def new_iterator():
         iterator = iter(training_windows(files, num_rows=3, window=5, seed=4))
         return iterator, tf.train.Checkpoint(windows=iterator)
 
-    iterator, checkpoint = begin()
+    iterator, checkpoint = new_iterator()
     for _ in range(150):  # into the second pass
         next(iterator)
     path = checkpoint.save(str(tmp_path / "state"))
     expected = [next(iterator)["inputs"].numpy().tolist() for _ in range(10)]
-    iterator, checkpoint = begin()
+    iterator, checkpoint = new_iterator()
     checkpoint.restore(path).assert_consumed()
     assert [next(iterator)["inputs"].numpy().tolist() for _ in range(10)] == expected

@@ -55,13 +55,13 @@ def log(watched):
     return [json.loads(line) for line in (watched.workdir / "log.jsonl").read_text().splitlines()]
 
 
-def test_the_log_tells_the_rate_and_the_time_of_each_step(log):
+def test_the_log_has_the_learning_rate_and_the_time_of_each_step(log):
     rates = [0.1, 0.2, *(0.2 * (2 / step) ** 0.5 for step in range(3, 7))]
     assert [entry["learning_rate"] for entry in log] == pytest.approx(rates)
     assert all(0 < entry["seconds"] < 60 for entry in log)
 
 
-def test_tensorboard_shows_what_the_log_has(board, log):
+def test_tensorboard_has_the_values_of_the_log(board, log):
     for tag, name in (
         ("loss/loss", "loss"),
         ("loss/forward", "forward"),
@@ -80,7 +80,7 @@ def test_tensorboard_shows_held_out_perplexity(watched, board):
         assert board[f"held_out_perplexity/{name}"] == expected
 
 
-def test_histograms_and_norms_of_the_weights_come_on_demand(board):
+def test_weight_histograms_are_written_at_the_requested_steps(board):
     kernels = [tag for tag in board if tag.endswith("recurrent_kernel")]
     assert kernels
     for tag in kernels:

@@ -1,4 +1,4 @@
-"""Training on two hosts with addresses of their own, whose connection loses packets or breaks."""
+"""Training on two hosts with separate addresses, whose connection loses packets or breaks."""
 
 import time
 
@@ -21,12 +21,12 @@ def connected():
         yield
 
 
-def test_hosts_that_lose_packets_train_as_one_process_does(connected, settings, tmp_path):
-    certain = {**settings, "batch_size": 4, "num_sampled": 1000, "dropout": 0.0, "steps": 20}
-    pretrain(PretrainConfig(**certain, workdir=tmp_path / "alone"))
+def test_two_hosts_with_packet_loss_train_as_one_process(connected, settings, tmp_path):
+    deterministic = {**settings, "batch_size": 4, "num_sampled": 1000, "dropout": 0.0, "steps": 20}
+    pretrain(PretrainConfig(**deterministic, workdir=tmp_path / "alone"))
     hosts.lose_packets(2)
 
-    launching.finish(*hosts.start_workers(certain, tmp_path / "hosts"))
+    launching.finish(*hosts.start_workers(deterministic, tmp_path / "hosts"))
 
     ours, expected = read_log(tmp_path / "hosts"), read_log(tmp_path / "alone")
     for entry, other in zip(ours, expected, strict=True):

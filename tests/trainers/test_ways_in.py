@@ -1,4 +1,4 @@
-"""A toy corpus is learnt in every form that a biLM may have."""
+"""Every form of a biLM learns a toy corpus."""
 
 import random
 
@@ -12,10 +12,10 @@ from elmo_tf.trainers import PretrainConfig, pretrain
 
 @pytest.fixture(scope="module")
 def toy(tmp_path_factory):
-    """Sentences that their first and last words tell apart, so that little is left to chance.
+    """A corpus of four sentences that share no word, so that almost every token is predictable.
 
-    Given its sentence, each token is certain; which of four sentences comes, is not: of the nine
-    targets of a sentence, one is a choice among four, whose perplexity is 4^(1/9) = 1.17.
+    Of the nine targets of a sentence, one is a random choice among four, and the others are
+    certain: the lowest possible perplexity is 4^(1/9) = 1.17.
     """
     folder = tmp_path_factory.mktemp("toy")
     sentences = [" ".join(f"{word}{k}" for word in "abcdefgh") for k in range(4)]
@@ -44,7 +44,7 @@ FORMS = {
 def test_a_toy_corpus_is_learnt(tmp_path, toy, settings, form, skip):
     options = settings["options"]
     options = {**options, "lstm": {**options["lstm"], "use_skip_connections": skip}}
-    steps = 500 if skip else 2000  # what the skip connections are for
+    steps = 500 if skip else 2000  # training is slower without skip connections
     config = PretrainConfig(
         corpus=toy / "train.txt",
         valid=toy / "valid.txt",

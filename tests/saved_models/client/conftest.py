@@ -1,4 +1,4 @@
-"""Servers that do what a test wants of them."""
+"""Servers with configurable answers."""
 
 import http.server
 import threading
@@ -13,7 +13,7 @@ from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
 
 @pytest.fixture(scope="module", params=["127.0.0.1:{0.port}", "http://127.0.0.1:{0.rest_port}"])
 def address(request, server):
-    """Of the server of the small model, by gRPC and by REST."""
+    """The gRPC address and the REST address of the server of the small model."""
     return request.param.format(server)
 
 
@@ -32,7 +32,7 @@ def response():
 
 @pytest.fixture
 def grpc_server():
-    """`grpc_server(predict, metadata=None, credentials=None, port=0)` gives the port of a new one.
+    """`grpc_server(predict, metadata=None, credentials=None, port=0)` starts one; returns its port.
 
     A method that is not given is UNIMPLEMENTED.
     """
@@ -72,7 +72,7 @@ def grpc_server():
 
 @pytest.fixture
 def http_server():
-    """`http_server(answer, tls=None, port=0)` gives the port of a new one.
+    """`http_server(answer, tls=None, port=0)` starts a server and returns its port.
 
     `answer(method, path, headers, body)` returns status, headers and body.
     """
@@ -99,7 +99,7 @@ def http_server():
 
     class Server(http.server.ThreadingHTTPServer):
         def handle_error(self, request, client_address):
-            pass  # The client has gone.
+            pass  # The client has disconnected.
 
     def start(answer, tls=None, port=0):
         server = Server(("127.0.0.1", port), Handler)

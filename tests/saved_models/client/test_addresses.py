@@ -1,4 +1,4 @@
-"""What is an address, and which options go with it."""
+"""Addresses and options of a client."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from elmo_tf.saved_models.client.client import Client
     "address",
     ["localhost", "ftp://localhost:1", "grpc://localhost", "grpcs://localhost", "a b:1", "h:x", ""],
 )
-def test_an_address_of_no_known_kind_is_an_error(address):
+def test_an_invalid_address_is_an_error(address):
     message = f"must be host:port .* localhost:8500, or begin with grpc://.*, but is '{address}'"
     with pytest.raises(ValueError, match=message):
         Client(address)
@@ -25,23 +25,23 @@ def test_a_url_needs_a_host(address):
     "address",
     ["localhost:8500", "GRPC://a.b:1", "[::1]:8500", "dns:///host:1", "unix:/a/b", "grpcs://h:1"],
 )
-def test_these_are_addresses_of_grpc(address):
+def test_grpc_addresses_are_accepted(address):
     Client(address).close()
 
 
-def test_grpc_may_be_named_in_the_address(server):
+def test_the_address_may_begin_with_grpc(server):
     with Client(f"grpc://127.0.0.1:{server.port}") as client:
         assert client.predict(["a"])["elmo"].shape == (1, 1, 6)
 
 
 @pytest.mark.parametrize("retries", [-1, 5])
-def test_retries_are_few(retries):
+def test_the_number_of_retries_is_limited(retries):
     with pytest.raises(ValueError, match=rf"`retries` must be 0 … 4, but is {retries}\."):
         Client("localhost:1", retries=retries)
 
 
 @pytest.mark.parametrize("limits", [{"batch_size": 0}, {"batch_tokens": 0}])
-def test_a_request_holds_a_sentence_at_least(limits):
+def test_a_batch_size_below_one_is_an_error(limits):
     with pytest.raises(ValueError, match="`batch_size` and `batch_tokens` must be at least 1"):
         Client("localhost:1", **limits)
 
@@ -57,7 +57,7 @@ def test_a_key_needs_its_certificate(tmp_path):
         Client("grpcs://localhost:1", client_key=tmp_path / "key.pem")
 
 
-def test_a_certificate_that_is_not_there_is_an_error(tmp_path):
+def test_a_missing_certificate_is_an_error(tmp_path):
     for address in ("grpcs://localhost:1", "https://localhost:1"):
         with pytest.raises(FileNotFoundError, match=r"ca\.pem"):
             Client(address, root_certificates=tmp_path / "ca.pem")

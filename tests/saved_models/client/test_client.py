@@ -1,4 +1,4 @@
-"""What both ways to a server have in common: the same questions get the same answers."""
+"""A client gives the same answers over gRPC and REST."""
 
 from concurrent import futures
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_strings_give_the_elmo_vectors(client):
     np.testing.assert_allclose(answer["elmo"], 100 * lengths[..., None] * np.arange(1, 7))
 
 
-def test_lists_of_tokens_give_what_strings_give(client):
+def test_lists_of_tokens_and_strings_give_the_same_vectors(client):
     outputs = ["elmo", "default", "sequence_len"]
     of_strings = client.predict(["a bb", "", "ccc"], outputs)
     of_tokens = client.predict([["a", "bb"], [], ["ccc"]], outputs)
@@ -47,7 +47,7 @@ def test_empty_tokens_at_the_end_are_padding(client):
     assert answer["sequence_len"].tolist() == [2, 1]
 
 
-def test_the_outputs_are_those_asked_for(client):
+def test_the_requested_outputs_are_returned(client):
     answer = client.predict(["a bb"], outputs=("default", "sequence_len"))
     assert {name: array.shape for name, array in answer.items()} == {
         "default": (1, 6),
@@ -55,7 +55,7 @@ def test_the_outputs_are_those_asked_for(client):
     }
 
 
-def test_no_outputs_named_means_all(client):
+def test_an_empty_outputs_argument_returns_all_outputs(client):
     answer = client.predict(["a bb"], outputs=())
     assert list(answer) == ["default", "elmo", "sequence_len", "word_emb"]
 
@@ -66,25 +66,25 @@ def test_no_sentences_give_no_rows(client):
     assert client.predict([[], []])["elmo"].shape == (2, 0, 6)
 
 
-def test_surrogates_stand_for_the_bytes_that_they_came_from(client):
+def test_surrogates_are_sent_as_their_original_bytes(client):
     sentence = b"\xff\xfe".decode("utf-8", "surrogateescape")
     answer = client.predict([sentence, b"\xff\xfe", "\ud83d"], "word_emb")
     assert answer["word_emb"][:, 0, 0].tolist() == [2, 2, 3]  # the last one stands for no byte
 
 
-def test_any_character_may_stand_in_a_token(client):
+def test_a_token_may_contain_any_character(client):
     answer = client.predict([["New York", '"\n\\', "\0é"]], "word_emb")
     assert answer["word_emb"][0, :, 0].tolist() == [8, 3, 3]
 
 
-def test_a_request_larger_than_grpcs_usual_limit_is_sent(address):
+def test_a_request_above_grpcs_default_limit_is_sent(address):
     sentences = [f"{'a' * 3000} " * 10] * 200
     assert sum(map(len, sentences)) > 4 * 1024 * 1024
     with Client(address, batch_size=200) as client:
         assert client.predict(sentences)["elmo"][199, 9, 0] == 300_000
 
 
-def test_a_version_may_be_asked_for(address):
+def test_a_version_can_be_requested(address):
     with Client(address, version=1) as client:
         assert client.predict(["a"])["elmo"][0, 0, 0] == 10
         assert client.metadata()["version"] == 1
@@ -96,14 +96,14 @@ def test_one_string_is_not_a_list_of_sentences(client):
         client.predict("a b")
 
 
-def test_strings_and_lists_of_tokens_do_not_mix(client):
+def test_mixed_strings_and_lists_of_tokens_are_an_error(client):
     message = r"either strings or lists of tokens, but sentence 1 is \['b'\] and has another type"
     with pytest.raises(TypeError, match=message):
         client.predict(["a", ["b"]])
 
 
 @pytest.mark.parametrize(("sentences", "position"), [([5], 0), ([["a"], ["b", 5]], 1)])
-def test_what_is_not_text_is_not_a_sentence(client, sentences, position):
+def test_sentences_of_other_types_are_an_error(client, sentences, position):
     with pytest.raises(TypeError, match=rf"Expected sentence {position} to be .*it holds 5\."):
         client.predict(sentences)
 
@@ -130,13 +130,13 @@ def test_an_unknown_signature_is_refused(client):
     assert_refused(code, message, client.predict, ["a"], signature="images")
 
 
-def test_an_unknown_output_is_an_invalid_argument_that_names_the_others(client):
+def test_an_unknown_output_is_an_error_that_lists_the_others(client):
     message = "not found in signature: layers .* in the set {default,elmo,sequence_len,word_emb}"
     code = grpc.StatusCode.INVALID_ARGUMENT
     assert_refused(code, message, client.predict, ["a"], outputs="layers")
 
 
-def test_the_error_keeps_the_details_and_is_one_of_grpc():
+def test_a_server_error_has_details_and_is_a_grpc_error():
     error = ServerError(grpc.StatusCode.INTERNAL, "no memory")
     assert isinstance(error, grpc.RpcError)
     assert (error.details(), str(error)) == ("no memory", "INTERNAL: no memory")
@@ -159,7 +159,7 @@ def test_the_metadata_describes_the_signatures(client):
     assert outputs["default"]["dtype"] == "float32"
 
 
-def test_a_closed_client_does_not_ask(address):
+def test_a_closed_client_raises_an_error(address):
     client = Client(address)
     client.close()
     for function in (client.predict, client.stream):
@@ -170,7 +170,7 @@ def test_a_closed_client_does_not_ask(address):
 
 
 @pytest.mark.parametrize("limits", [{"batch_size": 2}, {"batch_tokens": 3}])
-def test_many_sentences_are_asked_in_several_requests_and_joined_in_order(address, limits):
+def test_sentences_are_split_into_requests_and_joined_in_order(address, limits):
     sentences = ["a bb", "", "ccc", "d e f g", "h"]
     outputs = ["elmo", "default", "sequence_len"]
     with Client(address, batch_size=99) as client:
@@ -184,8 +184,8 @@ def test_many_sentences_are_asked_in_several_requests_and_joined_in_order(addres
                 assert joined[name].dtype == whole[name].dtype
 
 
-def test_text_bytes_and_numbers_of_any_type_keep_their_type(address, server):
-    """The signature has other inputs than sentences: it is asked below the public interface."""
+def test_outputs_keep_their_types(address, server):
+    """This signature does not take sentences, so the test uses private methods."""
     request = predict_pb2.PredictRequest()
     request.model_spec.name = "elmo"
     request.model_spec.signature_name = "other_types"
@@ -214,7 +214,7 @@ def test_threads_share_a_client(client):
             assert answer.tolist() == [number] * number
 
 
-def test_the_vectors_of_an_exported_model_are_the_same_by_both_ways(exported_elmo, elmo):
+def test_grpc_and_rest_give_the_same_vectors_of_an_exported_model(exported_elmo, elmo):
     sentences = ["the cat sat on it", "한국어 \udcff", "", "the end"]
     outputs = ["elmo", "default", "lstm_outputs1", "sequence_len"]
     with serve(Path(exported_elmo).parent, port=0, rest_port=0) as server:

@@ -1,4 +1,4 @@
-"""Servers that are away for a while, too slow, or no model servers."""
+"""Servers that are temporarily unavailable, too slow, or not model servers."""
 
 import json
 import socket
@@ -52,14 +52,14 @@ def failing_http(status, times, headers=None):
     return answer
 
 
-def test_a_server_that_was_unavailable_twice_is_asked_a_third_time(grpc_server, lengths):
+def test_requests_to_an_unavailable_grpc_server_are_retried(grpc_server, lengths):
     method = failing(grpc.StatusCode.UNAVAILABLE, 2, lengths)
     with Client(f"127.0.0.1:{grpc_server(method)}") as client:
         assert client.predict(["a b"])["elmo"].shape == (1, 2, 1)
     assert method.calls == 3
 
 
-def test_a_rest_server_that_was_unavailable_twice_is_asked_a_third_time(http_server):
+def test_requests_to_an_unavailable_rest_server_are_retried(http_server):
     answer = failing_http(503, 2)
     with Client(f"http://127.0.0.1:{http_server(answer)}") as client:
         assert client.predict(["a"])["elmo"].tolist() == [[[1.0]]]
@@ -69,7 +69,7 @@ def test_a_rest_server_that_was_unavailable_twice_is_asked_a_third_time(http_ser
 @pytest.mark.parametrize(
     ("retries", "calls"), [(0, 1), (1, 2), pytest.param(4, 5, marks=pytest.mark.more)]
 )
-def test_retries_come_to_an_end(grpc_server, http_server, lengths, retries, calls):
+def test_requests_fail_after_the_last_retry(grpc_server, http_server, lengths, retries, calls):
     method = failing(grpc.StatusCode.UNAVAILABLE, 99, lengths)
     with Client(f"127.0.0.1:{grpc_server(method)}", retries=retries) as client:
         message = "UNAVAILABLE: not now"
@@ -81,7 +81,7 @@ def test_retries_come_to_an_end(grpc_server, http_server, lengths, retries, call
     assert answer.calls == calls
 
 
-def test_what_may_not_be_repeated_is_raised_at_once(grpc_server, lengths):
+def test_other_errors_are_not_retried(grpc_server, lengths):
     method = failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1, lengths)
     with Client(f"127.0.0.1:{grpc_server(method)}") as client:
         assert_refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "not now", client.predict, ["a"])
@@ -92,21 +92,21 @@ def test_what_may_not_be_repeated_is_raised_at_once(grpc_server, lengths):
     ("status", "code"),
     [(401, "UNAUTHENTICATED"), (418, "UNKNOWN"), (500, "INTERNAL")],
 )
-def test_a_refusal_of_http_has_the_code_that_fits(http_server, status, code):
+def test_an_http_error_has_the_matching_grpc_code(http_server, status, code):
     answer = failing_http(status, 1)
     with Client(f"http://127.0.0.1:{http_server(answer)}") as client:
         assert_refused(grpc.StatusCode[code], f"{code}: not now", client.predict, ["a"])
     assert answer.calls == 1
 
 
-def test_a_large_request_is_repeated_too(grpc_server, lengths):
+def test_a_large_request_is_retried_too(grpc_server, lengths):
     method = failing(grpc.StatusCode.UNAVAILABLE, 1, lengths)
     with Client(f"127.0.0.1:{grpc_server(method)}") as client:
         answer = client.predict(["a" * 5_000_000], "sequence_len")
     assert (answer["sequence_len"].tolist(), method.calls) == ([1], 2)
 
 
-def test_an_answer_larger_than_grpcs_usual_limit_is_received(grpc_server, response):
+def test_an_answer_above_grpcs_default_limit_is_received(grpc_server, response):
     vectors = np.random.default_rng(0).random((1, 700, 2048), np.float32)
     with Client(f"127.0.0.1:{grpc_server(lambda *request: response(elmo=vectors))}") as client:
         np.testing.assert_array_equal(client.predict(["a"])["elmo"], vectors)
@@ -114,7 +114,7 @@ def test_an_answer_larger_than_grpcs_usual_limit_is_received(grpc_server, respon
 
 
 @pytest.mark.parametrize("scheme", ["", "http://"])
-def test_a_server_that_comes_up_while_it_is_asked_is_reached(
+def test_a_server_that_starts_during_the_request_is_reached(
     grpc_server, http_server, lengths, scheme
 ):
     port = free_port()
@@ -131,7 +131,7 @@ def test_a_server_that_comes_up_while_it_is_asked_is_reached(
         assert client.predict(["a"])["elmo"].tolist() == [[[1.0]]]
 
 
-def test_a_server_may_say_when_to_come_again(http_server):
+def test_the_retry_after_header_is_respected(http_server):
     answer = failing_http(503, 1, {"Retry-After": "1"})
     with Client(f"http://127.0.0.1:{http_server(answer)}") as client:
         start = time.monotonic()
@@ -139,7 +139,7 @@ def test_a_server_may_say_when_to_come_again(http_server):
     assert time.monotonic() - start >= 1
 
 
-def test_a_pause_longer_than_the_timeout_is_not_made(http_server):
+def test_a_retry_after_beyond_the_timeout_fails_at_once(http_server):
     answer = failing_http(503, 99, {"Retry-After": "30"})
     with Client(f"http://127.0.0.1:{http_server(answer)}", timeout=5) as client:
         start = time.monotonic()
@@ -148,7 +148,7 @@ def test_a_pause_longer_than_the_timeout_is_not_made(http_server):
 
 
 @pytest.mark.parametrize("scheme", ["", "http://"])
-def test_a_server_that_is_not_there_is_unavailable(scheme):
+def test_an_unreachable_server_is_unavailable(scheme):
     address = f"{scheme}127.0.0.1:{free_port()}"
     with Client(address, retries=1) as client:
         message = (
@@ -158,7 +158,7 @@ def test_a_server_that_is_not_there_is_unavailable(scheme):
             assert_refused(grpc.StatusCode.UNAVAILABLE, message, function, *arguments)
 
 
-def test_the_port_of_rest_is_not_that_of_grpc(server):
+def test_swapped_grpc_and_rest_ports_are_reported(server):
     with Client(f"127.0.0.1:{server.rest_port}", retries=0) as client:
         message = "and is this its gRPC port"
         assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.status)
@@ -178,7 +178,7 @@ def test_a_server_that_takes_too_long_is_an_error(scheme):
 
 
 @pytest.mark.parametrize("scheme", ["", "http://"])
-def test_the_time_limit_is_that_of_all_requests_together(grpc_server, http_server, lengths, scheme):
+def test_the_timeout_applies_to_all_requests_together(grpc_server, http_server, lengths, scheme):
     def predict(request, context):
         time.sleep(0.2)
         return lengths(request)
@@ -197,7 +197,7 @@ def test_the_time_limit_is_that_of_all_requests_together(grpc_server, http_serve
     assert time.monotonic() - start < 1.5
 
 
-def test_an_answer_that_trickles_is_too_slow():
+def test_a_slowly_sent_answer_exceeds_the_timeout():
     listener = socket.create_server(("127.0.0.1", 0))
 
     def trickle():
@@ -226,13 +226,13 @@ def test_an_answer_that_trickles_is_too_slow():
         (404, b'"lost"', 'NOT_FOUND: HTTP 404 Not Found: "lost"'),
     ],
 )
-def test_what_is_no_model_server_is_told(http_server, status, body, message):
+def test_a_server_that_is_not_a_model_server_is_reported(http_server, status, body, message):
     port = http_server(lambda *request: (status, {}, body))
     with Client(f"http://127.0.0.1:{port}") as client, pytest.raises(ServerError, match=message):
         client.predict(["a"])
 
 
-def test_metadata_that_is_none_is_told(http_server):
+def test_missing_metadata_is_reported(http_server):
     port = http_server(lambda *request: (200, JSON, b"{}"))
     with Client(f"http://127.0.0.1:{port}") as client:
         with pytest.raises(ServerError, match="there is no key 'metadata'"):
@@ -240,7 +240,7 @@ def test_metadata_that_is_none_is_told(http_server):
         assert client.status() == {}
 
 
-def test_without_metadata_answers_come_as_they_are(grpc_server, http_server, lengths):
+def test_answers_are_returned_unchanged_without_metadata(grpc_server, http_server, lengths):
     with Client(f"127.0.0.1:{grpc_server(lengths)}", batch_size=1) as client:
         answer = client.predict(["a", "b c"])
     np.testing.assert_array_equal(answer["elmo"], [[[1], [0]], [[1], [1]]])
@@ -261,7 +261,7 @@ def test_without_metadata_answers_come_as_they_are(grpc_server, http_server, len
     assert row["elmo"].shape == (2, 1)
 
 
-def test_after_a_refusal_the_signatures_are_asked_for_again(grpc_server, lengths):
+def test_metadata_is_requested_again_after_an_error(grpc_server, lengths):
     asked = []
 
     def metadata(request, context):
@@ -278,7 +278,7 @@ def test_after_a_refusal_the_signatures_are_asked_for_again(grpc_server, lengths
 
 
 @pytest.mark.parametrize("scheme", ["", "http://"])
-def test_headers_go_with_every_request(grpc_server, http_server, lengths, scheme):
+def test_headers_are_sent_with_every_request(grpc_server, http_server, lengths, scheme):
     seen = []
 
     def predict(request, context):
@@ -296,7 +296,7 @@ def test_headers_go_with_every_request(grpc_server, http_server, lengths, scheme
     assert set(seen) == {"Bearer key"}
 
 
-def test_a_proxy_may_have_a_path_before_that_of_the_server(http_server):
+def test_the_address_may_have_a_path_prefix(http_server):
     paths = []
 
     def answer(method, path, headers, body):

@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.mark.parametrize("way", ["localhost:{0.port}", "http://localhost:{0.rest_port}"])
-def test_sentences_of_the_call_are_answered_in_one_object(command, server, way):
+def test_sentences_in_the_arguments_are_answered_in_one_object(command, server, way):
     status, out, err = command(
         *("query", way.format(server), "the cat", "", "--output", "default"),
         *("--output", "sequence_len", "--version", "1"),
@@ -43,7 +43,7 @@ def test_a_carriage_return_between_two_tokens_of_stdin_is_refused(command, serve
     assert "stdin>, line 2: a carriage return between two tokens" in err
 
 
-def test_who_types_a_line_gets_its_answer_before_the_next(server):
+def test_each_typed_line_is_answered_before_the_next(server):
     controller, terminal = pty.openpty()
     with subprocess.Popen(
         [
@@ -62,7 +62,7 @@ def test_who_types_a_line_gets_its_answer_before_the_next(server):
     os.close(controller)
 
 
-def test_a_signature_may_be_named_and_text_is_printed_as_text(command, server):
+def test_a_signature_can_be_selected_and_text_is_printed_as_text(command, server):
     status, out, err = command(
         *("query", f"localhost:{server.port}", "größer ja", "--signature", "split"),
         *("--output", "tokens", "--output", "sequence_len"),
@@ -80,7 +80,7 @@ def test_a_signature_may_be_named_and_text_is_printed_as_text(command, server):
         (("http://localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE: Cannot reach a model"),
     ],
 )
-def test_what_fails_ends_with_status_1_and_one_line(command, arguments, message):
+def test_errors_are_printed_in_one_line_with_status_1(command, arguments, message):
     status, out, err = command("query", *arguments)
     assert (status, out) == (1, "")
     (line,) = err.splitlines()

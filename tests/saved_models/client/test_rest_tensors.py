@@ -1,4 +1,4 @@
-"""Tensors in JSON, where TF Serving's rules leave something out."""
+"""Tensors in JSON, where TF Serving omits names, shapes or types."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def infos(**kinds):
 
 
 @pytest.mark.parametrize(("value", "shape"), [([], (0, 0, 4)), ([[], []], (2, 0, 4))])
-def test_axes_behind_one_of_no_size_come_from_the_signature(value, shape):
+def test_axes_after_an_empty_axis_come_from_the_signature(value, shape):
     known = infos(elmo=("float32", [None, None, 4]), n=("int32", [None]))
     array = answer_arrays({"outputs": {"elmo": value, "n": []}}, ["elmo"], known)["elmo"]
     assert (array.shape, array.dtype) == (shape, np.float32)
@@ -33,12 +33,12 @@ def test_axes_behind_one_of_no_size_come_from_the_signature(value, shape):
         ([], {}, "outputs"),
     ],
 )
-def test_the_only_output_comes_without_its_name(wanted, known, name):
+def test_a_single_output_without_a_name_is_read(wanted, known, name):
     (pair,) = answer_arrays({"outputs": [1.5, 2.0]}, wanted, known).items()
     assert (pair[0], pair[1].tolist(), pair[1].dtype) == (name, [1.5, 2.0], np.float32)
 
 
-def test_the_only_output_may_be_bytes():
+def test_a_single_output_may_be_bytes():
     known = infos(y=("string", []))
     assert answer_arrays({"outputs": {"b64": "/w=="}}, [], known)["y"].tolist() == b"\xff"
 
@@ -51,11 +51,11 @@ def test_types_come_from_the_signature(dtype):
     np.testing.assert_array_equal(array.astype(np.float32), [0, 1])
 
 
-def test_an_output_that_is_not_there_is_named_with_those_that_are():
+def test_a_missing_output_is_an_error_that_lists_the_others():
     with pytest.raises(KeyError, match=r"signature: c Outputs expected to be in the set \{a,b\}"):
         answer_arrays({"outputs": {"b": [1], "a": [2]}}, ["c"], {})
 
 
-def test_what_is_no_number_is_an_error_of_the_values():
+def test_a_string_in_a_float_output_is_a_value_error():
     with pytest.raises(ValueError, match="could not convert string to float"):
         answer_arrays({"outputs": [["x"]]}, ["y"], infos(y=("float32", [None, 1])))

@@ -1,4 +1,4 @@
-"""Many requests at once: `stream`, `predict_async`, and servers that serve others besides."""
+"""Concurrent requests: `stream`, `predict_async`, and servers shared with other users."""
 
 import asyncio
 import itertools
@@ -19,7 +19,7 @@ OUTPUTS = ["elmo", "default", "sequence_len"]
 
 @pytest.fixture
 def shared_port(grpc_server, server):
-    """The port of a server that asks about another user's long sentence together with ours."""
+    """The port of a server that adds another user's long sentence to each of our requests."""
     with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         real = prediction_service_pb2_grpc.PredictionServiceStub(channel)
 
@@ -39,7 +39,7 @@ def shared_port(grpc_server, server):
         yield grpc_server(predict, lambda request, context: real.GetModelMetadata(request))
 
 
-def test_the_padding_that_others_cause_is_cut_off(shared_port, server):
+def test_padding_from_other_users_sentences_is_cut_off(shared_port, server):
     with Client(f"127.0.0.1:{server.port}") as alone, Client(f"localhost:{shared_port}") as shared:
         for outputs in ("elmo", OUTPUTS, ["word_emb", "default"], ()):
             wanted, answer = alone.predict(SENTENCES, outputs), shared.predict(SENTENCES, outputs)
@@ -50,7 +50,7 @@ def test_the_padding_that_others_cause_is_cut_off(shared_port, server):
             np.testing.assert_array_equal(row["elmo"], wanted["elmo"])
 
 
-def test_a_stream_gives_for_each_sentence_what_predict_gives(address):
+def test_a_stream_gives_the_same_rows_as_predict(address):
     with Client(address, batch_size=2) as client:
         whole = client.predict(SENTENCES, OUTPUTS)
         for sentences in (SENTENCES, [sentence.split() for sentence in SENTENCES]):
@@ -63,7 +63,7 @@ def test_a_stream_gives_for_each_sentence_what_predict_gives(address):
                 np.testing.assert_array_equal(row["default"], whole["default"][index])
 
 
-def test_a_stream_may_be_endless_and_is_taken_as_it_is_needed(address):
+def test_a_stream_may_be_endless_and_is_read_lazily(address):
     taken = itertools.count()
     endless = (f"{'a ' * (number % 5)}" for number in taken)
     with Client(address, batch_size=3) as client:
@@ -74,18 +74,18 @@ def test_a_stream_may_be_endless_and_is_taken_as_it_is_needed(address):
     assert next(taken) <= 100 + 3 * 3
 
 
-def test_several_requests_are_under_way_at_once(grpc_server, lengths):
+def test_several_requests_are_in_flight_at_once(grpc_server, lengths):
     together = threading.Barrier(3, timeout=10)
 
     def predict(request, context):
-        together.wait()  # Each needs two others.
+        together.wait()  # Each request waits for two others.
         return lengths(request)
 
     with Client(f"127.0.0.1:{grpc_server(predict)}", batch_size=1) as client:
         assert len(list(client.stream(["a"] * 9, in_flight=3))) == 9
 
 
-def test_a_stream_that_is_closed_cancels_what_is_under_way(grpc_server, lengths):
+def test_closing_a_stream_cancels_its_requests_in_flight(grpc_server, lengths):
     cancelled = threading.Semaphore(0)
     another, release = threading.Event(), threading.Event()
 
@@ -107,12 +107,12 @@ def test_a_stream_that_is_closed_cancels_what_is_under_way(grpc_server, lengths)
         release.set()
 
 
-def test_a_stream_of_nothing_asks_nothing():
+def test_an_empty_stream_sends_no_request():
     with Client("localhost:1") as client:
         assert list(client.stream([])) == []
 
 
-def test_errors_of_a_stream_name_the_place_in_the_whole(address):
+def test_stream_errors_name_the_position_of_the_sentence(address):
     with Client(address, batch_size=2) as client:
         rows = client.stream(["a", "b", "c", ["d"]])
         with pytest.raises(TypeError, match=r"sentence 3 is \['d'\] and has another type than"):
@@ -140,7 +140,7 @@ def test_answers_can_be_awaited(address):
                 np.testing.assert_array_equal(answer[name], wanted[name])
 
 
-def test_errors_are_raised_where_one_awaits(address):
+def test_errors_are_raised_by_await(address):
     with Client(address, model="bert") as client:
         with pytest.raises(ServerError, match="NOT_FOUND"):
             asyncio.run(client.predict_async(["a"]))
@@ -148,7 +148,7 @@ def test_errors_are_raised_where_one_awaits(address):
             asyncio.run(client.predict_async("a"))
 
 
-def test_the_event_loop_goes_on_while_one_awaits(grpc_server, lengths):
+def test_the_event_loop_runs_while_an_answer_is_awaited(grpc_server, lengths):
     asked, release = threading.Event(), threading.Event()
 
     def predict(request, context):
@@ -167,7 +167,7 @@ def test_the_event_loop_goes_on_while_one_awaits(grpc_server, lengths):
         assert asyncio.run(ask(client))["elmo"].shape == (1, 1, 1)
 
 
-def test_a_task_that_is_cancelled_cancels_its_request(grpc_server, lengths):
+def test_cancelling_a_task_cancels_its_request(grpc_server, lengths):
     asked, cancelled = threading.Event(), threading.Event()
 
     def predict(request, context):
@@ -191,7 +191,7 @@ def test_a_task_that_is_cancelled_cancels_its_request(grpc_server, lengths):
     assert time.monotonic() - start < 5
 
 
-def test_an_interrupted_request_of_rest_is_not_repeated(http_server):
+def test_a_cancelled_rest_request_is_not_retried(http_server):
     asked = threading.Event()
     calls = []
 

@@ -1,4 +1,4 @@
-"""Servers and callers that show certificates."""
+"""TLS certificates of servers and clients."""
 
 import shutil
 import ssl
@@ -18,7 +18,7 @@ ANSWER = 200, {}, b'{"outputs": [[[1.0]]]}'
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """`key.pem` and `cert.pem` of localhost, which vouches for itself."""
+    """`key.pem` and a self-signed `cert.pem` for localhost."""
     folder = tmp_path_factory.mktemp("tls")
     subprocess.run(
         [
@@ -34,20 +34,20 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def secure_address(files, grpc_server, http_server, lengths):
-    """`secure_address(scheme, asks_back)` gives the address of a new server."""
+    """`secure_address(scheme, verifies_client)` gives the address of a new server."""
 
-    def start(scheme, asks_back=False):
+    def start(scheme, verifies_client=False):
         key, certificate = files
         if scheme == "grpcs":
             credentials = grpc.ssl_server_credentials(
                 [(key.read_bytes(), certificate.read_bytes())],
-                certificate.read_bytes() if asks_back else None,
-                asks_back,
+                certificate.read_bytes() if verifies_client else None,
+                verifies_client,
             )
             return f"grpcs://localhost:{grpc_server(lengths, credentials=credentials)}"
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         tls.load_cert_chain(certificate, key)
-        if asks_back:
+        if verifies_client:
             tls.load_verify_locations(certificate)
             tls.verify_mode = ssl.CERT_REQUIRED
         return f"https://localhost:{http_server(lambda *request: ANSWER, tls)}"
@@ -56,13 +56,13 @@ def secure_address(files, grpc_server, http_server, lengths):
 
 
 @pytest.mark.parametrize("scheme", ["grpcs", "https"])
-def test_a_server_that_is_vouched_for_is_asked(secure_address, files, scheme):
+def test_a_server_with_a_trusted_certificate_is_accepted(secure_address, files, scheme):
     with Client(secure_address(scheme), root_certificates=files[1]) as client:
         np.testing.assert_array_equal(client.predict(["a"])["elmo"], [[[1.0]]])
 
 
 @pytest.mark.parametrize("scheme", ["grpcs", "https"])
-def test_a_server_that_nobody_vouches_for_is_not_asked(secure_address, scheme):
+def test_a_server_with_an_untrusted_certificate_is_refused(secure_address, scheme):
     with Client(secure_address(scheme), retries=0) as client:
         with pytest.raises(ServerError, match=r"(?i)certificate.?verify.?failed") as caught:
             client.predict(["a"])
@@ -70,9 +70,9 @@ def test_a_server_that_nobody_vouches_for_is_not_asked(secure_address, scheme):
 
 
 @pytest.mark.parametrize("scheme", ["grpcs", "https"])
-def test_a_caller_may_have_to_show_a_certificate(secure_address, files, scheme):
+def test_a_server_may_require_a_client_certificate(secure_address, files, scheme):
     key, certificate = files
-    address = secure_address(scheme, asks_back=True)
+    address = secure_address(scheme, verifies_client=True)
     identity = {"client_key": key, "client_certificate": certificate}
     with Client(address, root_certificates=certificate, **identity) as client:
         assert client.predict(["a"])["elmo"].shape == (1, 1, 1)

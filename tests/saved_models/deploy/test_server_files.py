@@ -1,4 +1,4 @@
-"""What the stock TF Serving needs, written beside an exported model."""
+"""Files for the standard TF Serving, written beside an exported model."""
 
 import os
 import shutil
@@ -25,7 +25,7 @@ LABELS_FLAG = "--allow_version_labels_for_unavailable_models=true"
 
 @pytest.fixture
 def directory(tmp_path, model_directory):
-    """Versions 1 and 2 of a small model, that a test may write beside."""
+    """Versions 1 and 2 of a small model, in a folder that a test may change."""
     return Path(shutil.copytree(model_directory, tmp_path / "exported"))
 
 
@@ -53,7 +53,7 @@ def container_of(folder):
     return container
 
 
-def test_the_files_lie_beside_the_versions_and_are_none(directory):
+def test_the_folder_of_files_is_not_a_version(directory):
     folder = written(directory)
 
     assert folder == directory / "serving"
@@ -61,7 +61,7 @@ def test_the_files_lie_beside_the_versions_and_are_none(directory):
     assert sorted(versions_in(directory)) == [1, 2]
 
 
-def test_the_newest_version_is_loaded_from_where_the_model_is_mounted(directory):
+def test_the_newest_version_is_loaded_from_the_mounted_folder(directory):
     folder = written(directory)
 
     model = model_of(folder)
@@ -84,7 +84,7 @@ def test_the_newest_version_is_loaded_from_where_the_model_is_mounted(directory)
         ({"versions": "all", "labels": {"old": 1}}, "all { }", {1, 2}),
     ],
 )
-def test_a_server_loads_the_versions_that_are_asked_for(directory, options, policy, loaded):
+def test_the_server_loads_the_requested_versions(directory, options, policy, loaded):
     folder = written(directory, base_path=str(directory), **options)
 
     model = model_of(folder)
@@ -99,7 +99,7 @@ def test_a_server_loads_the_versions_that_are_asked_for(directory, options, poli
     assert available == loaded
 
 
-def test_labels_bring_the_flag_without_which_they_fail_at_the_start(directory):
+def test_labels_add_the_flag_for_unavailable_models(directory):
     folder = written(directory)
     assert LABELS_FLAG not in service_of(folder)["command"]
 
@@ -109,7 +109,7 @@ def test_labels_bring_the_flag_without_which_they_fail_at_the_start(directory):
     assert LABELS_FLAG in container_of(folder)["args"]
 
 
-def test_batches_grow_to_the_largest_and_fill_the_cores(directory):
+def test_batching_parameters_follow_batch_size_and_cores(directory):
     parameters = read_batching_parameters(
         written(directory, cores=3, max_batch_size=48) / "batching_parameters.txt"
     )
@@ -122,7 +122,7 @@ def test_batches_grow_to_the_largest_and_fill_the_cores(directory):
     assert parameters.pad_variable_length_inputs
 
 
-def test_prometheus_finds_its_metrics(directory):
+def test_prometheus_annotations_match_the_metrics_path(directory):
     folder = written(directory)
 
     config = read_monitoring_config(folder / "monitoring.config").prometheus_config
@@ -132,7 +132,7 @@ def test_prometheus_finds_its_metrics(directory):
     assert annotations["prometheus.io/port"] == "8501"
 
 
-def test_the_server_is_started_alike_with_files_that_are_there(directory):
+def test_compose_and_kubernetes_pass_the_same_arguments(directory):
     folder = written(directory, cores=2)
 
     command = service_of(folder)["command"]
@@ -150,7 +150,7 @@ def test_the_server_is_started_alike_with_files_that_are_there(directory):
     )
 
 
-def test_compose_gives_the_server_nothing_that_it_does_not_need(directory):
+def test_compose_restricts_the_server(directory):
     service = service_of(written(directory, image="registry:5000/serving:1.2", port=9500))
 
     assert service["image"] == "registry:5000/serving:1.2"
@@ -160,14 +160,14 @@ def test_compose_gives_the_server_nothing_that_it_does_not_need(directory):
     assert service["user"] == f"{os.stat(directory).st_uid}:{os.stat(directory).st_gid}"
 
 
-def test_an_address_of_version_6_stands_in_brackets(directory):
+def test_an_ipv6_address_is_in_brackets(directory):
     service = service_of(written(directory, host="::1"))
 
     assert service["ports"] == ["[::1]:8500:8500", "[::1]:8501:8501"]
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="the image has bash, this machine has not")
-def test_the_health_check_tells_a_server_with_the_model_from_others(directory):
+def test_the_health_check_fails_without_the_model(directory):
     program, *arguments = service_of(written(directory))["healthcheck"]["test"]
     assert program == "CMD"
 
@@ -187,7 +187,7 @@ def test_the_health_check_tells_a_server_with_the_model_from_others(directory):
 @pytest.mark.parametrize(
     "options", [{}, {"name": "elmo_Small-2", "labels": {"stable": 1}, "base_path": "/m"}]
 )
-def test_kubernetes_takes_the_manifests(directory, options):
+def test_the_manifests_are_valid_for_kubernetes(directory, options):
     manifests = manifests_of(written(directory, **options))
 
     assert sorted(manifests) == ["ConfigMap", "Deployment", "PersistentVolumeClaim", "Service"]
@@ -218,7 +218,7 @@ def test_the_manifests_refer_to_each_other(directory):
         assert container[probe]["httpGet"] == {"path": "/v1/models/elmo_Small", "port": "rest"}
 
 
-def test_memory_follows_the_weights_that_are_loaded(directory):
+def test_memory_follows_the_size_of_the_loaded_weights(directory):
     for version, size in (("1", 200), ("2", 300)):  # MiB, rounded up
         with open(directory / version / "variables" / "more", "wb") as file:
             file.truncate(size * 2**20 - 500_000)
@@ -231,7 +231,7 @@ def test_memory_follows_the_weights_that_are_loaded(directory):
     assert service_of(folder)["deploy"]["resources"]["reservations"]["memory"] == "2024M"
 
 
-def test_files_are_replaced_on_request_alone(directory):
+def test_files_are_replaced_only_with_overwrite(directory):
     written(directory)
     with pytest.raises(FileExistsError, match=r"serving exists\. .*--overwrite"):
         write_server_files(directory, "other")
@@ -259,13 +259,13 @@ def test_files_are_replaced_on_request_alone(directory):
         ({"port": 8501}, "`port` and `rest_port` must differ, but are both 8501"),
     ],
 )
-def test_what_is_no_option_is_refused_and_nothing_is_written(directory, options, reason):
+def test_invalid_options_are_refused_and_write_no_files(directory, options, reason):
     with pytest.raises(ValueError, match=reason):
         write_server_files(directory, **options)
     assert not (directory / "serving").exists()
 
 
-def test_a_folder_without_a_sound_model_is_refused(tmp_path, directory):
+def test_a_missing_or_damaged_model_is_refused(tmp_path, directory):
     with pytest.raises(FileNotFoundError, match=r"There is no exported model in .*nowhere"):
         write_server_files(tmp_path / "nowhere")
     (directory / "2" / "saved_model.pb").write_bytes(b"\xff" * 100)
@@ -274,7 +274,7 @@ def test_a_folder_without_a_sound_model_is_refused(tmp_path, directory):
     assert not (directory / "serving").exists()
 
 
-def test_the_command_writes_them_once(directory, command):
+def test_the_command_replaces_files_only_with_overwrite(directory, command):
     call = "server-files", directory, "--label", "stable=1", "--label", "new=2", "--cores", 3
 
     status, out, err = command(*call)
@@ -299,7 +299,7 @@ def test_the_command_writes_them_once(directory, command):
         (("--latest", 2, "--all-versions"), "not allowed with"),
     ],
 )
-def test_a_wrong_call_of_the_command_has_status_2(directory, command, arguments, reason):
+def test_an_invalid_call_of_the_command_has_status_2(directory, command, arguments, reason):
     status, _, err = command("server-files", directory, *arguments)
 
     assert status == 2

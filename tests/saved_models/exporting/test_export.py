@@ -1,4 +1,4 @@
-"""Exported models as they lie on disk, loaded by Python and in a session, and served."""
+"""Exported models on disk, loaded by Python, in a session and by Keras."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def ask(request, exported_elmo):
 
 @pytest.fixture(scope="module")
 def live(bilm):
-    """What the outputs must be, from the biLM's layers and the formula of the mix."""
+    """The expected outputs, from the biLM's layers and the formula of the mix."""
     outputs = bilm(SENTENCES)
     layers = outputs["layers"].numpy()
     mix = reference.scalar_mix(layers, *MIX)
@@ -85,14 +85,14 @@ def live(bilm):
 
 @pytest.fixture(scope="module")
 def vocabulary_bilm():
-    """Reads whole tokens: `a` is token 3, `b` is token 4."""
+    """A biLM with token embeddings: `a` is token 3, `b` is token 4."""
     config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
     return BiLM(config, vocabulary=Vocabulary.build(["a a b"]))
 
 
 @pytest.fixture(scope="module")
 def exported_over_another(tmp_path_factory, vocabulary_bilm):
-    """Version 0 of `vocabulary_bilm`, in the place of an older one."""
+    """Version 0 of `vocabulary_bilm`, which replaced an older one."""
     directory = tmp_path_factory.mktemp("words")
     (directory / "0").mkdir()
     (directory / "0" / "assets.extra").touch()
@@ -111,7 +111,7 @@ def contents(directory):
 
 
 @signatures
-def test_every_signature_gives_what_the_live_model_gives(ask, live, name):
+def test_every_signature_equals_the_live_model(ask, live, name):
     outputs = ask(name, **INPUTS[name])
 
     assert set(outputs) == set(live)
@@ -120,7 +120,7 @@ def test_every_signature_gives_what_the_live_model_gives(ask, live, name):
         np.testing.assert_allclose(outputs[key], expected, rtol=1e-5, atol=1e-5, err_msg=key)
 
 
-def test_padding_with_any_token_changes_nothing(ask, live):
+def test_padding_tokens_do_not_change_the_outputs(ask, live):
     # A server that batches pads with the first element, not with the empty token.
     padded = np.where(TOKENS.numpy() == b"", b"the", TOKENS.numpy())
     wider = np.pad(padded, ((0, 0), (0, 2)), constant_values=b"the")
@@ -132,7 +132,7 @@ def test_padding_with_any_token_changes_nothing(ask, live):
     np.testing.assert_allclose(outputs["default"], live["default"], atol=1e-5)
 
 
-def test_an_empty_sentence_has_the_vector_zero(ask):
+def test_an_empty_sentence_has_a_zero_vector(ask):
     outputs = ask("default", strings=np.array(["", " \t"], object))
 
     assert outputs["elmo"].shape == (2, 0, 12)
@@ -157,7 +157,7 @@ def test_an_empty_batch_has_an_empty_answer(ask, name):
         ([["a", ""]], [2], r"empty token .* within `lengths`"),
     ],
 )
-def test_wrong_tokens_are_refused_with_what_is_wrong(ask, tokens, sequence_len, message):
+def test_invalid_tokens_are_refused_with_a_reason(ask, tokens, sequence_len, message):
     sequence_len = np.array(sequence_len, np.int32)
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
@@ -171,12 +171,12 @@ def test_wrong_tokens_are_refused_with_what_is_wrong(ask, tokens, sequence_len, 
         (np.array([[[0] * 14, [1, 2] * 7]]), r"empty token .* precedes a real token"),
     ],
 )
-def test_wrong_char_ids_are_refused_with_what_is_wrong(ask, ids, message):
+def test_invalid_char_ids_are_refused_with_a_reason(ask, ids, message):
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         ask("char_ids", char_ids=ids.astype(np.int32))
 
 
-def test_each_weight_is_once_on_disk(elmo, bilm, exported_elmo):
+def test_each_weight_is_saved_once(elmo, bilm, exported_elmo):
     reader = tf.train.load_checkpoint(f"{exported_elmo}/variables/variables")
     shapes = reader.get_variable_to_shape_map()
     saved = [shape for name, shape in shapes.items() if name.startswith("variables/")]
@@ -189,7 +189,7 @@ def test_each_weight_is_once_on_disk(elmo, bilm, exported_elmo):
     }
 
 
-def test_the_mix_is_two_variables_of_known_names(exported_elmo, loaded):
+def test_the_mix_has_two_named_variables(exported_elmo, loaded):
     names = graph_variables(exported_elmo)
 
     assert names.count("aggregation/weights") == names.count("aggregation/scaling") == 1
@@ -213,7 +213,7 @@ def test_a_gradient_reaches_every_trainable_weight(loaded, bilm):
         assert np.abs(tf.convert_to_tensor(gradient)).max() > 0, variable.name
 
 
-def test_a_bilm_alone_is_mixed_evenly(bilm, exported_bilm):
+def test_a_bilm_without_elmo_is_mixed_evenly(bilm, exported_bilm):
     loaded = tf.saved_model.load(exported_bilm)
 
     outputs = loaded(tf.constant(SENTENCES))
@@ -223,7 +223,7 @@ def test_a_bilm_alone_is_mixed_evenly(bilm, exported_bilm):
     assert len(loaded.regularization_losses) == 0
 
 
-def test_a_bilm_of_whole_tokens_is_exported_with_its_vocabulary(
+def test_a_bilm_with_token_embeddings_is_exported_with_its_vocabulary(
     vocabulary_bilm, exported_over_another
 ):
     sentences = np.array(["a b unknown", "", "b"], object)
@@ -235,7 +235,7 @@ def test_a_bilm_of_whole_tokens_is_exported_with_its_vocabulary(
     assert "char_ids" not in tf.saved_model.load(exported_over_another).signatures
 
 
-def test_forward_alone_is_exported_with_its_warm_start(tmp_path, forward_directory):
+def test_a_forward_only_model_is_exported_with_its_warm_start(tmp_path, forward_directory):
     bilm = load_bilm(forward_directory)
     bilm.warm_start(["the cat sat", "on a mat"])
 
@@ -249,7 +249,7 @@ def test_forward_alone_is_exported_with_its_warm_start(tmp_path, forward_directo
         assert outputs["elmo"].shape[-1] == outputs["default"].shape[-1] == 6
 
 
-def test_a_version_is_replaced_as_a_whole_if_that_is_allowed(exported_over_another):
+def test_overwrite_replaces_all_files_of_a_version(exported_over_another):
     path = Path(exported_over_another)
 
     assert path.name == "0"
@@ -258,7 +258,7 @@ def test_a_version_is_replaced_as_a_whole_if_that_is_allowed(exported_over_anoth
     assert [folder.name for folder in path.parent.iterdir()] == ["0"]
 
 
-def test_an_existing_version_is_refused_and_stays_as_it_is(bilm, exported_bilm):
+def test_an_existing_version_is_refused_and_unchanged(bilm, exported_bilm):
     before = contents(exported_bilm)
 
     with pytest.raises(
@@ -270,7 +270,7 @@ def test_an_existing_version_is_refused_and_stays_as_it_is(bilm, exported_bilm):
     assert contents(Path(exported_bilm).parent) == {Path(exported_bilm): True, **before}
 
 
-def test_an_export_that_differs_from_the_live_model_leaves_nothing(bilm, tmp_path, monkeypatch):
+def test_an_export_that_differs_from_the_live_model_is_discarded(bilm, tmp_path, monkeypatch):
     def changed_between(path, exported):
         exported.variables[-1].assign(2.0)  # aggregation/scaling
         verify(path, exported)
@@ -285,7 +285,7 @@ def test_an_export_that_differs_from_the_live_model_leaves_nothing(bilm, tmp_pat
     assert contents(tmp_path) == {tmp_path / "1": True, tmp_path / "1" / "saved_model.pb": b"kept"}
 
 
-def test_a_folder_that_cannot_be_written_is_named(bilm, tmp_path, monkeypatch):
+def test_a_write_error_names_the_folder(bilm, tmp_path, monkeypatch):
     def full_disk(*arguments, **keywords):
         raise tf.errors.ResourceExhaustedError(None, None, "No space left on device")
 
@@ -298,20 +298,20 @@ def test_a_folder_that_cannot_be_written_is_named(bilm, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("version", [-1, 1.0, True])
-def test_a_version_must_be_a_number(bilm, tmp_path, version):
+def test_a_version_must_be_a_non_negative_integer(bilm, tmp_path, version):
     with pytest.raises(ValueError, match=r"`version` must be an integer of at least 0. Received: "):
         export(bilm, tmp_path, version=version)
 
 
 @pytest.mark.parametrize(("layer_norm", "num_warnings"), [(True, 1), (False, 0)])
-def test_layer_norm_is_warned_of(bilm, exported_bilm, caplog, layer_norm, num_warnings):
+def test_layer_norm_causes_a_warning(bilm, exported_bilm, caplog, layer_norm, num_warnings):
     with pytest.raises(FileExistsError):
         export(Elmo(bilm, layer_norm=layer_norm), Path(exported_bilm).parent)
 
     assert caplog.text.count("depend on the other sentences of the batch") == num_warnings
 
 
-def test_keras_loads_it_as_a_layer_of_its_own(exported_elmo, live):
+def test_keras_loads_the_model_as_a_tfsm_layer(exported_elmo, live):
     layer = keras.layers.TFSMLayer(exported_elmo, call_endpoint="serving_default")
 
     outputs = layer(tf.constant(SENTENCES))
@@ -319,13 +319,13 @@ def test_keras_loads_it_as_a_layer_of_its_own(exported_elmo, live):
     np.testing.assert_allclose(outputs["elmo"], live["elmo"], atol=1e-5)
 
 
-def test_a_path_that_tensorflow_takes_for_a_pattern_is_refused(bilm, tmp_path):
+def test_a_path_with_wildcards_is_refused(bilm, tmp_path):
     with pytest.raises(ValueError, match=r"cannot write to .*: it treats \[ as a wildcard"):
         export(bilm, tmp_path / "models[1]")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_no_version_is_not_replaced(bilm, tmp_path):
+def test_a_folder_with_other_files_is_not_replaced(bilm, tmp_path):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "letters").touch()
     with pytest.raises(FileExistsError, match=r"contains other files: letters"):

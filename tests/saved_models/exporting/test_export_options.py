@@ -1,4 +1,4 @@
-"""Exports of several mixes, in bfloat16, of free characters, of raw text; what lies beside them."""
+"""Options of exports: several mixes, bfloat16, free characters, raw text; files beside a model."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def several(bilm):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory, several):
-    """It with a signature for raw text and characters of any number."""
+    """`several`, exported with a signature for raw text and any number of characters."""
     return export(
         several,
         tmp_path_factory.mktemp("several"),
@@ -62,13 +62,13 @@ def loaded(exported):
 
 @pytest.fixture(scope="module")
 def mixes(bilm):
-    """The vectors of each mix, from the biLM's layers and the formula of the mix."""
+    """The expected vectors of each mix, from the biLM's layers and the formula of the mix."""
     layers = bilm(SENTENCES)["layers"].numpy()
     return [reference.scalar_mix(layers, *mix) for mix in MIXES]
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_each_mix_has_a_signature_of_its_own(loaded, mixes, index):
+def test_each_mix_has_its_own_signature(loaded, mixes, index):
     outputs = loaded.signatures[f"mix_{index}"](tf.constant(SENTENCES))
 
     np.testing.assert_allclose(outputs["elmo"], mixes[index], atol=1e-5)
@@ -77,7 +77,7 @@ def test_each_mix_has_a_signature_of_its_own(loaded, mixes, index):
     assert "elmo_1" not in outputs
 
 
-def test_the_other_signatures_give_the_first_mix_and_the_others_by_number(loaded, mixes):
+def test_other_signatures_give_all_mixes_in_numbered_outputs(loaded, mixes):
     outputs = loaded.signatures["serving_default"](tf.constant(SENTENCES))
 
     np.testing.assert_allclose(outputs["elmo"], mixes[0], atol=1e-5)
@@ -97,7 +97,7 @@ def test_every_mix_is_penalised(loaded):
 
 
 @pytest.mark.parametrize("num_chars", [9, 14])
-def test_characters_of_any_number_mean_the_same(loaded, mixes, num_chars):
+def test_the_number_of_characters_does_not_change_the_vectors(loaded, mixes, num_chars):
     tokens = tf.ragged.constant([s.split() for s in SENTENCES], dtype=tf.string).to_tensor("")
     ids = char_ids(tokens, 14)[..., :num_chars]  # the longest of these tokens takes 11 bytes
 
@@ -124,12 +124,12 @@ def test_raw_text_is_split_into_words_and_punctuation(loaded, bilm):
         assert cut == row
 
 
-def test_a_splitter_must_split(bilm, tmp_path):
+def test_a_tokenizer_without_split_with_offsets_is_refused(bilm, tmp_path):
     with pytest.raises(TypeError, match=r"a method split_with_offsets.*Received: 'regex'"):
         export(bilm, tmp_path, tokenizer="regex")
 
 
-def test_an_operation_of_tensorflow_text_is_named(exported):
+def test_operations_of_tensorflow_text_are_listed(exported):
     assert needed_operations(exported) == ["RegexSplitWithOffsets"]
     notes = Path(write_server_files(Path(exported).parent), "compose.yaml").read_text()
     assert "RegexSplitWithOffsets" in notes
@@ -137,7 +137,7 @@ def test_an_operation_of_tensorflow_text_is_named(exported):
 
 
 @pytest.mark.more
-def test_an_operation_of_tensorflow_text_is_known_in_a_new_process(exported):
+def test_a_new_process_loads_operations_of_tensorflow_text(exported):
     code = "import sys; from elmo_tf.saved_models import load; load(sys.argv[1]); print('loaded')"
     fresh = [sys.executable, "-c", code, exported]
     output = subprocess.run(fresh, capture_output=True, text=True, timeout=120, check=False)
@@ -145,7 +145,7 @@ def test_an_operation_of_tensorflow_text_is_known_in_a_new_process(exported):
     assert output.stdout.strip() == "loaded", output.stderr
 
 
-def test_shape_vocabulary_and_card_lie_beside_it(exported, bilm):
+def test_options_vocabulary_and_card_are_beside_the_model(exported, bilm):
     folder = Path(exported)
 
     options = json.loads((folder / "assets" / "options.json").read_text())
@@ -185,7 +185,7 @@ def test_an_unknown_precision_is_refused(bilm, tmp_path):
         export(bilm, tmp_path, precision="float16")
 
 
-def test_the_command_exports_with_what_lies_in_the_checkpoint(
+def test_the_command_exports_the_vocabulary_of_the_checkpoint(
     tmp_path, bilm, command, unverified_exports
 ):
     save_bilm(bilm, tmp_path / "run")
@@ -207,7 +207,7 @@ def test_the_command_exports_with_what_lies_in_the_checkpoint(
     assert list(tf.make_ndarray(of_tokens.inputs["tokens"])[0]) == [b"the", b"cat"]
 
 
-def test_clients_ask_for_a_mix_and_for_raw_text_by_their_signatures(exported, loaded, mixes):
+def test_clients_request_mixes_and_raw_text_by_signature(exported, loaded, mixes):
     expected = loaded.signatures["text"](tf.constant(TEXT))
     with serve(Path(exported).parent, port=0, rest_port=0) as server:
         for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):

@@ -29,7 +29,7 @@ def layer(exported_elmo):
 
 @pytest.fixture(scope="module")
 def vectors(bilm):
-    """The mix of the fixture `elmo`, computed apart."""
+    """The mix of the fixture `elmo`, computed separately."""
     shares = np.exp([0.4, -1.1, 0.9]) / np.exp([0.4, -1.1, 0.9]).sum()
     return 1.7 * np.einsum("j,bjtd->btd", shares, bilm(SENTENCES)["layers"])
 
@@ -71,7 +71,7 @@ def small(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained(small):
-    """A task that trains the exported model too: values before, the layer, the losses."""
+    """A trained task model: initial weights, the exported layer, the losses, the model."""
     layer = load(small, trainable=True)
     before = [weight.numpy() for weight in layer.weights]
     inputs = keras.Input((None,), dtype="string")
@@ -88,7 +88,7 @@ def test_sentences_tokens_and_padded_strings_agree_with_the_live_model(layer, ve
         np.testing.assert_allclose(layer(inputs), vectors, atol=1e-5)
 
 
-def test_what_stands_behind_the_lengths_is_ignored(layer, vectors):
+def test_tokens_beyond_the_lengths_are_ignored(layer, vectors):
     junk = tf.where(MASK, PADDED, "junk")
 
     np.testing.assert_allclose(layer(junk, lengths=[3, 0, 4, 1]), vectors, atol=1e-5)
@@ -123,7 +123,7 @@ def test_the_loss_of_a_task_falls(trained):
     assert losses[-1] < losses[0]
 
 
-def test_sentences_train_the_weights_too(trained):
+def test_gradients_of_sentences_reach_all_trainable_weights(trained):
     layer = trained[1]
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(layer(SENTENCES, training=True) ** 2)
@@ -145,7 +145,7 @@ def test_the_mask_reaches_the_layers_above(layer):
     np.testing.assert_array_equal(keras.src.backend.get_keras_mask(layer(PADDED)), MASK)
 
 
-def test_a_keras_file_keeps_what_was_trained(trained, keras_round_trip):
+def test_a_keras_file_keeps_trained_weights(trained, keras_round_trip):
     _, layer, _, model = trained
 
     loaded = keras_round_trip(model)
@@ -165,7 +165,7 @@ def test_a_keras_file_keeps_a_frozen_layer_frozen(small, keras_round_trip):
     np.testing.assert_allclose(loaded(PADDED), layer(PADDED), atol=1e-5)
 
 
-def test_the_folder_of_all_versions_gives_the_newest(exported_elmo, exported_bilm, tmp_path, layer):
+def test_a_folder_of_versions_loads_the_newest(exported_elmo, exported_bilm, tmp_path, layer):
     shutil.copytree(exported_bilm, tmp_path / "9")
     shutil.copytree(exported_elmo, tmp_path / "10")
     (tmp_path / "11").mkdir()
@@ -178,14 +178,14 @@ def test_the_folder_of_all_versions_gives_the_newest(exported_elmo, exported_bil
 
 
 @pytest.mark.parametrize("name", ["nowhere", "."])
-def test_a_folder_without_a_model_is_named(tmp_path, name):
+def test_the_error_names_a_folder_without_a_model(tmp_path, name):
     with pytest.raises(
         FileNotFoundError, match=r"no exported model in .*: expected saved_model.pb, or"
     ):
         load(tmp_path / name)
 
 
-def test_a_damaged_model_is_named(exported_bilm, tmp_path):
+def test_the_error_names_a_damaged_model(exported_bilm, tmp_path):
     path = Path(shutil.copytree(exported_bilm, tmp_path / "1"))
     (path / "saved_model.pb").write_bytes(b"no protocol buffer")
 
@@ -200,12 +200,12 @@ def test_a_model_without_the_signatures_is_refused(tmp_path):
         load(tmp_path)
 
 
-def test_a_model_that_hides_its_weights_is_refused(model_directory):
+def test_a_model_without_listed_variables_is_refused(model_directory):
     with pytest.raises(ValueError, match=r"of another kind: it does not list its variables"):
         load(model_directory)
 
 
-def test_a_penalty_counts_where_it_is_trained(trained):
+def test_a_trainable_layer_adds_its_penalty_to_the_losses(trained):
     _, layer, _, model = trained
     scale = next(weight for weight in layer.weights if weight.name == "b").numpy()
     model(PADDED, training=True)
@@ -219,7 +219,7 @@ def test_char_ids_are_refused(layer):
         layer(keras.Input((5,), dtype="int32"))
 
 
-def test_bad_strings_are_refused_as_the_bilm_does(layer):
+def test_invalid_strings_are_refused_as_by_the_bilm(layer):
     with pytest.raises(TypeError, match=r"batch of sentences is required, not a single string"):
         layer("one sentence")
     with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):

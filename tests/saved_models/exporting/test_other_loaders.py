@@ -1,4 +1,4 @@
-"""Programs that others wrote, or that are not Python, on an exported model."""
+"""Third-party programs and a C program run an exported model."""
 
 import os
 import shutil
@@ -62,7 +62,7 @@ def test_saved_model_cli_runs_a_signature(exported_bilm, tmp_path, ids, expected
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
-def test_a_c_program_runs_it(exported_bilm, tmp_path, ids, expected):
+def test_a_c_program_runs_the_model(exported_bilm, tmp_path, ids, expected):
     libraries = [f"-l:{file.name}" for file in sorted(LIBRARY.glob("libtensorflow_*.so.2"))]
     folders = [f"-I{LIBRARY}/include", f"-L{LIBRARY}", f"-Wl,-rpath,{LIBRARY}"]
     compiled = ["gcc", PROGRAM, *folders, *libraries, "-o", tmp_path / "embed"]
@@ -112,7 +112,7 @@ print(len(before))
 """
 
 
-def test_the_hub_loads_it_and_trains_it_under_legacy_keras(exported_elmo, elmo, bilm, tmp_path):
+def test_tensorflow_hub_trains_the_model_in_legacy_keras(exported_elmo, elmo, bilm, tmp_path):
     sentences = ["the cat", "한국어 x y"]
 
     result = subprocess.run(

@@ -1,4 +1,4 @@
-"""What `Exported` computes and holds, before anything is written."""
+"""Signatures and variables of `Exported`, before the model is written."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ def exported(elmo):
     return Exported(elmo)
 
 
-def learnt(elmo):
-    """Gives the mix of an Elmo weights of its own."""
+def with_mix(elmo):
+    """Sets the mixing weights of an Elmo."""
     elmo.build()
     weights = elmo.mixes[0].layer_weights
     weights.assign(MIX[0][: weights.shape[0]])
@@ -28,14 +28,14 @@ def learnt(elmo):
     return elmo
 
 
-def test_training_changes_nothing_as_no_dropout_is_exported(exported):
+def test_training_mode_has_no_dropout(exported):
     outputs, trained = (exported(tf.constant(SENTENCES), training=on) for on in (False, True))
 
     np.testing.assert_array_equal(trained["elmo"], outputs["elmo"])
 
 
-def test_an_elmo_of_the_top_layer_alone_keeps_its_scale_though_it_is_trained_later(bilm):
-    elmo = learnt(Elmo(bilm, top_only=True))
+def test_later_changes_do_not_affect_an_exported_top_only_elmo(bilm):
+    elmo = with_mix(Elmo(bilm, top_only=True))
     exported = Exported(elmo)
     elmo.mixes[0].scaling.assign(0.0)
 
@@ -45,7 +45,7 @@ def test_an_elmo_of_the_top_layer_alone_keeps_its_scale_though_it_is_trained_lat
     assert exported.variables[-2].shape == (1,)
 
 
-def test_an_elmo_of_the_average_stays_one(bilm):
+def test_an_exported_average_elmo_has_fixed_mixing_weights(bilm):
     elmo = Elmo(bilm, average=True)
     elmo.build()
     elmo.mixes[0].scaling.assign(1.7)
@@ -60,8 +60,8 @@ def test_an_elmo_of_the_average_stays_one(bilm):
     assert exported.mixes[0].layer_weights.value.ref() not in trained
 
 
-def test_layer_norm_is_that_of_the_formula(bilm):
-    exported = Exported(learnt(Elmo(bilm, layer_norm=True)))
+def test_layer_norm_equals_the_reference(bilm):
+    exported = Exported(with_mix(Elmo(bilm, layer_norm=True)))
 
     elmo = exported(tf.constant(SENTENCES))["elmo"]
 
@@ -83,7 +83,7 @@ def test_an_elmo_that_was_never_called_can_be_exported(bilm):
         ({"keep_boundaries": True}, r"keeps the boundaries cannot be.*keep_boundaries=False"),
     ],
 )
-def test_a_bilm_whose_answers_have_another_meaning_is_refused(fresh_bilm, arguments, message):
+def test_a_stateful_bilm_or_one_with_boundaries_is_refused(fresh_bilm, arguments, message):
     with pytest.raises(ValueError, match=message):
         Exported(fresh_bilm(**arguments))
     with pytest.raises(ValueError, match=r"stateful=False|keep_boundaries=False"):
@@ -96,7 +96,7 @@ def test_other_objects_are_refused(source):
         Exported(source)
 
 
-def test_a_bilm_of_whole_tokens_needs_its_vocabulary():
+def test_a_bilm_with_token_embeddings_needs_a_vocabulary():
     bilm = BiLM(BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5))
 
     with pytest.raises(ValueError, match=r"needs a vocabulary to read strings"):
@@ -104,7 +104,7 @@ def test_a_bilm_of_whole_tokens_needs_its_vocabulary():
 
 
 @pytest.mark.parametrize("sentences", [[["one", "two"], ["b"]], [[], ["one"]]])
-def test_what_a_batching_server_pads_char_ids_with_is_no_token(exported, sentences):
+def test_char_ids_padding_of_a_batching_server_is_not_a_token(exported, sentences):
     ids = char_ids(tf.ragged.constant(sentences, dtype=tf.string), 14).to_tensor(
         shape=(len(sentences), 2, 14)
     )

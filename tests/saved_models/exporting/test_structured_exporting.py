@@ -64,7 +64,7 @@ def predictions(kind, model):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_servers_and_clients_answer_as_the_live_model(kind, exported):
+def test_served_predictions_equal_the_live_model(kind, exported):
     model, folder = exported(kind)
     expected = predictions(kind, model)
 
@@ -100,7 +100,7 @@ def _assert_equal(found, expected):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_documents_of_a_batch_do_not_mix(exported):
+def test_documents_of_a_batch_are_independent(exported):
     _, folder = exported("documents")
     served = tf.saved_model.load(str(folder / "1")).signatures["default"]
 
@@ -124,7 +124,7 @@ def test_documents_of_a_batch_do_not_mix(exported):
         ),
     ],
 )
-def test_wrong_strings_are_refused(kind, strings, message, exported):
+def test_invalid_strings_are_refused(kind, strings, message, exported):
     _, folder = exported(kind)
     served = tf.saved_model.load(str(folder / "1")).signatures["default"]
 
@@ -140,7 +140,7 @@ def test_wrong_strings_are_refused(kind, strings, message, exported):
         ("documents", "a document with one sentence per line"),
     ],
 )
-def test_the_model_card_says_what_a_string_holds(kind, text, exported):
+def test_the_model_card_describes_the_strings(kind, text, exported):
     _, folder = exported(kind)
 
     assert text in (folder / "1" / "assets.extra" / "README.md").read_text()

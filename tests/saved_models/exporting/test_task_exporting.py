@@ -23,7 +23,7 @@ def models(bilm):
 
 @pytest.fixture(scope="module")
 def exported(models, tmp_path_factory):
-    """Folders of exported models. None may change them."""
+    """Folders of exported models. Tests must not change them."""
     folders = {}
     for kind, model in models.items():
         folders[kind] = tmp_path_factory.mktemp(kind)
@@ -41,13 +41,13 @@ def servers(exported):
 
 
 def strings(kind):
-    """What an exported model of a kind is asked."""
+    """The input strings for an exported model of a kind."""
     inputs = some_inputs(kind, SENTENCES)
     return SENTENCES if kind != "esim" else ["\t".join(pair) for pair in zip(*inputs, strict=True)]
 
 
 @pytest.mark.parametrize("kind", ["tagger", "esim"])
-def test_the_server_and_the_client_know_them(kind, models, servers):
+def test_served_predictions_equal_the_live_model(kind, models, servers):
     expected = models[kind].predictions(some_inputs(kind, SENTENCES))
     server = servers[kind]
 
@@ -68,7 +68,7 @@ def test_the_written_model_equals_the_live_one(models, tmp_path, kind):
     export_task(models[kind], tmp_path, check=True)
 
 
-def test_an_embedding_of_ones_own_may_look_words_up(tmp_path):
+def test_a_custom_embedding_may_have_a_lookup_table(tmp_path):
     words = keras.layers.StringLookup(vocabulary=["cat", "mat"], mask_token="")
     embedding = keras.Sequential([keras.Input((None,), dtype="string"), words])
     embedding.add(keras.layers.Embedding(4, 3))
@@ -82,14 +82,14 @@ def test_an_embedding_of_ones_own_may_look_words_up(tmp_path):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_tags_come_without_padding(models, servers):
+def test_streamed_tags_have_no_padding(models, servers):
     with Client(f"localhost:{servers['tagger'].port}", "task") as client:
         rows = list(client.stream([sentence.split() for sentence in SENTENCES], "tags"))
 
     assert [_texts(row["tags"]) for row in rows] == models["tagger"].tag(SENTENCES)
 
 
-def test_what_stands_behind_a_sentence_is_not_read(models, eager_functions):
+def test_tokens_beyond_the_lengths_are_ignored(models, eager_functions):
     signature = ExportedTask(models["tagger"]).signatures["tokens"]
     tokens, lengths = padded(SENTENCES), tf.constant([6, 1, 0, 2])
     junk = tf.where(tokens == "", "junk", tokens)
@@ -100,7 +100,7 @@ def test_what_stands_behind_a_sentence_is_not_read(models, eager_functions):
         np.testing.assert_array_equal(found[name], values)
 
 
-def test_two_texts_come_in_one_string_or_apart(exported):
+def test_two_texts_are_passed_in_one_string_or_separately(exported):
     loaded = tf.saved_model.load(str(exported["esim"] / "1"))
     premises, hypotheses = some_inputs("esim", SENTENCES)
 
@@ -118,7 +118,7 @@ def test_two_texts_come_in_one_string_or_apart(exported):
             loaded.signatures["default"](tf.constant([wrong]))
 
 
-def test_labels_and_a_card_lie_beside_it(exported):
+def test_labels_and_a_card_are_beside_the_model(exported):
     labels = (exported["tagger"] / "1" / "assets" / "labels.txt").read_text()
     card = (exported["esim"] / "1" / "assets.extra" / "README.md").read_text()
     card_of_tagger = (exported["tagger"] / "1" / "assets.extra" / "README.md").read_text()
@@ -130,7 +130,7 @@ def test_labels_and_a_card_lie_beside_it(exported):
     assert "a premise and a hypothesis, with a tab between them" in card
 
 
-def test_another_version_needs_another_number(models, exported, tmp_path):
+def test_an_existing_version_and_invalid_arguments_are_refused(models, exported, tmp_path):
     with pytest.raises(FileExistsError, match=r"1 exists\. Add `--version 2` or `--overwrite`"):
         export_task(models["esim"], exported["esim"])
     with pytest.raises(ValueError, match="`version` must be an integer of at least 0"):
@@ -139,7 +139,7 @@ def test_another_version_needs_another_number(models, exported, tmp_path):
         export_task("ner", tmp_path)
 
 
-def test_a_model_that_would_answer_otherwise_is_not_written(tmp_path, monkeypatch):
+def test_an_export_that_differs_from_the_live_model_is_discarded(tmp_path, monkeypatch):
     write = module.write_saved_model
 
     def changed_between(exported, *paths):

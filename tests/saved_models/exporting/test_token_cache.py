@@ -57,7 +57,7 @@ def test_the_written_model_equals_the_live_one(exported, bilm):
     verify(exported, Exported(bilm, cache_tokens=6))  # its gradients too
 
 
-def test_known_tokens_are_not_encoded_again_and_the_capacity_holds(bilm, monkeypatch):
+def test_known_tokens_are_not_encoded_again_up_to_the_capacity(bilm, monkeypatch):
     encoded = []
     encode = bilm.encode_rows
 
@@ -75,7 +75,7 @@ def test_known_tokens_are_not_encoded_again_and_the_capacity_holds(bilm, monkeyp
     assert cache.table.size() == 2 + 4  # with both boundaries
 
 
-def test_a_call_sees_changed_weights(exported, bilm):
+def test_calls_use_changed_weights(exported, bilm):
     loaded = tf.saved_model.load(exported)
     strings = tf.constant(["the cat"])
     loaded.signatures["serving_default"](strings)

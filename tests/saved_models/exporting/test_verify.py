@@ -1,4 +1,4 @@
-"""A written model that is not the live one is found out."""
+"""Differences between the written and the live model are errors."""
 
 from types import SimpleNamespace
 
@@ -52,7 +52,7 @@ CHANGES = [
 
 @pytest.mark.parametrize("loaded", ["loaded by Python", "loaded in a session"])
 @pytest.mark.parametrize(("changes", "message"), CHANGES)
-def test_other_outputs_are_found_out(saved, monkeypatch, loaded, changes, message):
+def test_different_outputs_are_an_error(saved, monkeypatch, loaded, changes, message):
     signatures = live(**changes)
     if loaded == "loaded in a session":
         same = SimpleNamespace(signatures=signatures)
@@ -64,14 +64,14 @@ def test_other_outputs_are_found_out(saved, monkeypatch, loaded, changes, messag
         compare_signatures(saved, signatures, INPUTS, 1e-5)
 
 
-def test_a_weight_that_is_saved_twice_is_found_out(saved):
+def test_a_weight_that_is_saved_twice_is_an_error(saved):
     model = TwoWeights(True)
     check_weights(saved, model.variables)
     with pytest.raises(RuntimeError, match=r"its files contain 4 weights instead of 2"):
         check_weights(saved, [model.first])
 
 
-def test_a_weight_without_a_gradient_is_found_out():
+def test_a_weight_without_a_gradient_is_an_error():
     strings = tf.constant(SENTENCES)
 
     module._check_gradients(TwoWeights(True), strings)

@@ -1,4 +1,4 @@
-"""Requests that TF Serving answers for itself when it loads a model."""
+"""Warm-up requests, which TF Serving runs when it loads a model."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ def warm(tmp_path_factory, bilm):
     return export(bilm, tmp_path_factory.mktemp("warm"), warmup=SENTENCES, check=False)
 
 
-def test_a_server_answers_every_request_as_the_live_model_does(warm, bilm):
+def test_served_warm_up_requests_equal_the_live_model(warm, bilm):
     requests = read_warmup(warm)
 
     sizes = [(request.model_spec.signature_name, num_sentences(request)) for request in requests]
@@ -43,7 +43,7 @@ def num_sentences(request):
     return shape
 
 
-def test_without_sentences_there_is_no_file(exported_bilm):
+def test_no_file_is_written_without_sentences(exported_bilm):
     assert read_warmup(exported_bilm) == []
     assert not list(Path(exported_bilm).rglob("tf_serving_warmup_requests"))
 

@@ -1,4 +1,4 @@
-"""Models of other makers, and a browser."""
+"""A model like those of TF Serving's examples, and a browser."""
 
 import pytest
 import tensorflow as tf
@@ -15,7 +15,7 @@ def tab(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def half_plus_directory(tmp_path_factory):
-    """What TF Serving's own examples are like: leading zeros, y = x / 2 + 2, and x / 2 + 3."""
+    """Like TF Serving's examples: y = x / 2 + 2 and x / 2 + 3, in folders with leading zeros."""
     directory = tmp_path_factory.mktemp("half_plus")
     save_half_plus(2.0, directory / "00000123")
     save_half_plus(3.0, directory / "00000124")

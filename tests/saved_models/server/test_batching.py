@@ -20,16 +20,16 @@ def version(model_directory):
 
 
 class Held:
-    """Runs of a model, the first of which waits until `go_on`; the others queue behind it."""
+    """Runs a model; each run waits until the event `release` is set."""
 
     def __init__(self, version):
-        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.begun, self.release = threading.Event(), threading.Event()
         self.num_rows = []
         self._run = version._run
 
     def __call__(self, name, inputs, aliases):
         self.begun.set()
-        assert self.go_on.wait(10)
+        assert self.release.wait(10)
         self.num_rows.append(max(len(array) for array in inputs.values() if array.ndim))
         return self._run(name, inputs, aliases)
 
@@ -41,7 +41,7 @@ def held(version):
 
 @pytest.fixture
 def call_of(version):
-    """A call for sentences, as strings or as lists of tokens."""
+    """Makes a call for sentences, which are strings or lists of tokens."""
 
     def make(sentences, aliases=("default", "elmo", "sequence_len"), **changes):
         if sentences and isinstance(sentences[0], list):
@@ -61,8 +61,8 @@ def call_of(version):
     return make
 
 
-def together(held, calls, options=None, metrics=None):
-    """What each call gives when all of them wait behind a first one; errors too."""
+def run_together(held, calls, options=None, metrics=None):
+    """Returns the result or error of each call, when all of them wait behind a first one."""
     batcher = Batcher(held, options or Batching(), metrics)
     first = Call(calls[0].name, calls[0].signature, calls[0].inputs, calls[0].aliases)
     with ThreadPoolExecutor(len(calls) + 1) as pool:
@@ -73,7 +73,7 @@ def together(held, calls, options=None, metrics=None):
             futures.append(pool.submit(batcher.run, call))
             while not (futures[-1].done() or len(batcher_queue(batcher)) == number):
                 time.sleep(0.001)
-        held.go_on.set()
+        held.release.set()
         running.exception(10)
         results = [future.exception(10) or future.result() for future in futures]
     batcher.close()
@@ -85,41 +85,39 @@ def batcher_queue(batcher):
         return [task for tasks in batcher._waiting.values() for task in tasks]
 
 
-def assert_as_alone(version, call, arrays):
+def assert_as_single_call(version, call, arrays):
     for got, wanted in zip(arrays, version._run(call.name, call.inputs, call.aliases), strict=True):
         np.testing.assert_array_equal(got, wanted)
 
 
-def test_calls_that_wait_are_computed_together_and_get_what_they_would_get_alone(
-    version, held, call_of
-):
+def test_waiting_calls_are_batched_with_unchanged_results(version, held, call_of):
     calls = [
         call_of(["a bb", "ccc"]),
         call_of(["d e f g h i"]),
         call_of([""]),
         call_of(["jj", "", "k l m"]),
     ]
-    for call, arrays in zip(calls, together(held, calls), strict=True):
-        assert_as_alone(version, call, arrays)
+    for call, arrays in zip(calls, run_together(held, calls), strict=True):
+        assert_as_single_call(version, call, arrays)
     assert held.num_rows == [2, 7]
 
 
 def test_tokens_of_different_lengths_share_a_batch(version, held, call_of):
     calls = [call_of([["a", "bb"], ["c"]]), call_of([["d"] * 5]), call_of([["e", "f", "g"]])]
-    for call, arrays in zip(calls, together(held, calls), strict=True):
-        assert_as_alone(version, call, arrays)
+    for call, arrays in zip(calls, run_together(held, calls), strict=True):
+        assert_as_single_call(version, call, arrays)
     assert held.num_rows == [2, 4]
 
 
-def test_each_call_gets_the_outputs_that_it_asked_for_in_its_order(version, held, call_of):
+def test_each_call_gets_its_requested_outputs_in_order(version, held, call_of):
     calls = [call_of(["a b"], ["word_emb"]), call_of(["c"], ["sequence_len", "default"])]
-    results = together(held, calls)
+    results = run_together(held, calls)
     assert [len(arrays) for arrays in results] == [1, 2]
     for call, arrays in zip(calls, results, strict=True):
-        assert_as_alone(version, call, arrays)
+        assert_as_single_call(version, call, arrays)
 
 
-def test_a_call_that_is_wrong_fails_alone(version, held, call_of):
+def test_an_invalid_call_does_not_fail_the_others(version, held, call_of):
     def refusing(name, inputs, aliases):
         if "bad" in inputs["strings"]:
             raise tf.errors.InvalidArgumentError(None, None, "a bad word")
@@ -127,15 +125,15 @@ def test_a_call_that_is_wrong_fails_alone(version, held, call_of):
 
     held._run = refusing
     calls = [call_of(["c"]), call_of(["bad"]), call_of(["d e f g"])]
-    first, error, last = together(held, calls)
+    first, error, last = run_together(held, calls)
     assert isinstance(error, tf.errors.InvalidArgumentError)
     assert error.message == "a bad word"
-    assert_as_alone(version, calls[0], first)
-    assert_as_alone(version, calls[2], last)
+    assert_as_single_call(version, calls[0], first)
+    assert_as_single_call(version, calls[2], last)
 
 
-def test_lengths_beyond_the_calls_own_tokens_are_left_for_the_model_to_refuse(held, call_of):
-    held.go_on.set()
+def test_lengths_beyond_the_tokens_of_a_call_are_refused_in_a_batch(held, call_of):
+    held.release.set()
     batcher = Batcher(held, Batching())
     wrong = call_of([["a", "b"]], inputs={"sequence_len": np.array([3], np.int32)})
     with ThreadPoolExecutor(2) as pool:
@@ -146,15 +144,15 @@ def test_lengths_beyond_the_calls_own_tokens_are_left_for_the_model_to_refuse(he
     batcher.close()
 
 
-def test_signatures_have_batches_of_their_own(version, held, call_of):
+def test_each_signature_has_separate_batches(version, held, call_of):
     calls = [call_of(["a"]), call_of([["b"]]), call_of(["c d"])]
-    for call, arrays in zip(calls, together(held, calls), strict=True):
-        assert_as_alone(version, call, arrays)
+    for call, arrays in zip(calls, run_together(held, calls), strict=True):
+        assert_as_single_call(version, call, arrays)
     assert held.num_rows == [1, 2, 1]
 
 
-def test_calls_without_a_common_number_of_rows_are_computed_alone(version, held, call_of):
-    held.go_on.set()
+def test_calls_without_a_common_number_of_rows_are_not_batched(version, held, call_of):
+    held.release.set()
     batcher = Batcher(held, Batching())
     inputs = {"number": np.array(2, np.float32), "flags": np.array([True])}
     calls = (
@@ -163,25 +161,25 @@ def test_calls_without_a_common_number_of_rows_are_computed_alone(version, held,
         Call("other_types", version.signatures["other_types"], inputs, ["scalar"]),
     )
     for call in calls:
-        assert_as_alone(version, call, batcher.run(call))
+        assert_as_single_call(version, call, batcher.run(call))
     batcher.close()
 
 
-def test_a_batch_has_no_more_than_its_most_sentences(held, call_of):
+def test_a_batch_has_at_most_max_batch_size_sentences(held, call_of):
     calls = [call_of(["a"] * size) for size in (3, 2, 1, 7, 1)]
-    together(held, calls, Batching(max_batch_size=5))
+    run_together(held, calls, Batching(max_batch_size=5))
     assert held.num_rows == [3, 5, 1, 7, 1]
 
 
-def test_a_batch_has_no_more_than_its_most_tokens(held, call_of):
+def test_a_batch_has_at_most_max_batch_tokens_tokens(held, call_of):
     calls = [call_of(["a"]), call_of(["b"]), call_of(["c " * 10]), call_of(["d"])]
-    together(held, calls, Batching(max_batch_tokens=20))
+    run_together(held, calls, Batching(max_batch_tokens=20))
     assert held.num_rows == [1, 2, 2]
 
 
-def test_too_many_that_wait_are_refused(held, call_of):
+def test_calls_are_refused_if_the_queue_is_full(held, call_of):
     calls = [call_of(["a", "b"]), call_of(["c", "d"]), call_of(["e"]), call_of(["f"])]
-    results = together(held, calls, Batching(max_batch_size=2, max_enqueued_batches=2))
+    results = run_together(held, calls, Batching(max_batch_size=2, max_enqueued_batches=2))
     refused = [result for result in results if isinstance(result, Exception)]
     assert held.num_rows == [2, 2, 2]
     assert len(refused) == 2
@@ -190,8 +188,8 @@ def test_too_many_that_wait_are_refused(held, call_of):
         assert "queue to which this task was submitted is full" in error.message
 
 
-def test_a_call_waits_for_others_as_long_as_it_is_told_to(version, held, call_of):
-    held.go_on.set()
+def test_a_call_waits_for_others_until_the_batch_timeout(version, held, call_of):
+    held.release.set()
     batcher = Batcher(held, Batching(batch_timeout_micros=500_000))
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(batcher.run, [call_of(["a"]), call_of(["b"])]))
@@ -199,9 +197,9 @@ def test_a_call_waits_for_others_as_long_as_it_is_told_to(version, held, call_of
     assert held.num_rows == [2]
 
 
-def test_a_call_whose_caller_has_gone_is_not_computed(held, call_of):
-    gone = call_of(["a", "b"], is_awaited=lambda: False)
-    error, arrays = together(held, [gone, call_of(["c"])])
+def test_a_call_of_a_disconnected_client_is_not_computed(held, call_of):
+    disconnected = call_of(["a", "b"], is_awaited=lambda: False)
+    error, arrays = run_together(held, [disconnected, call_of(["c"])])
     assert isinstance(error, tf.errors.CancelledError)
     assert "The client has disconnected" in error.message
     assert arrays[2].tolist() == [1]
@@ -220,7 +218,7 @@ def one_column_per_character(strings, array):
     ("change", "shapes"),
     [(one_row, [(1, 1, 3), (1, 2, 3)]), (one_column_per_character, [(1, 3, 3), (1, 7, 3)])],
 )
-def test_outputs_without_the_rows_or_tokens_of_the_inputs_are_computed_one_by_one(
+def test_calls_are_computed_singly_if_output_shapes_do_not_match_inputs(
     version, held, call_of, change, shapes
 ):
     def changed(name, inputs, aliases):
@@ -230,13 +228,13 @@ def test_outputs_without_the_rows_or_tokens_of_the_inputs_are_computed_one_by_on
 
     held._run = changed
     calls = [call_of(["abc"], ["word_emb"]), call_of(["b cdefg"], ["word_emb"])]
-    arrays = together(held, calls)
+    arrays = run_together(held, calls)
     assert [one[0].shape for one in arrays] == shapes
     assert held.num_rows == [1, 2, 1, 1]
 
 
 def test_a_full_batch_does_not_wait_for_another_signature(held, call_of):
-    held.go_on.set()
+    held.release.set()
     options = Batching(max_batch_size=2, batch_timeout_micros=60_000_000)
     batcher = Batcher(held, options)
     with ThreadPoolExecutor(2) as pool:
@@ -249,14 +247,14 @@ def test_a_full_batch_does_not_wait_for_another_signature(held, call_of):
         assert waiting.result(10)[2].tolist() == [1]
 
 
-def test_closing_answers_what_waits_and_refuses_the_rest(version, held, call_of):
+def test_closing_answers_waiting_calls_and_refuses_new_ones(version, held, call_of):
     batcher = Batcher(held, Batching(batch_timeout_micros=60_000_000))
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(batcher.run, call_of(["a"]))
         while not batcher_queue(batcher):
             time.sleep(0.001)
         closing = pool.submit(batcher.close)
-        held.go_on.set()
+        held.release.set()
         assert waiting.result(10)[2].tolist() == [1]
         closing.result(10)
     with pytest.raises(tf.errors.UnavailableError, match="The server is shutting down"):
@@ -265,7 +263,7 @@ def test_closing_answers_what_waits_and_refuses_the_rest(version, held, call_of)
 
 def test_batches_are_counted(held, call_of):
     metrics = Metrics()
-    together(held, [call_of(["a"]), call_of(["b", "c"])], metrics=metrics)
+    run_together(held, [call_of(["a"]), call_of(["b", "c"])], metrics=metrics)
     text = metrics.as_text().decode()
     name = ":tensorflow:serving:batching_session:"
     assert f'{name}processed_batch_size_sum{{signature_name="serving_default"}} 4.0' in text
@@ -273,19 +271,19 @@ def test_batches_are_counted(held, call_of):
     assert f'{name}queuing_latency_count{{signature_name="serving_default"}} 3.0' in text
 
 
-def test_a_size_or_time_that_is_too_small_is_an_error():
+def test_a_too_small_size_or_timeout_is_an_error():
     with pytest.raises(ValueError, match="max_batch_size must be at least 1, but is 0"):
         Batching(max_batch_size=0)
     with pytest.raises(ValueError, match="batch_timeout_micros must be at least 0, but is -1"):
         Batching(batch_timeout_micros=-1)
 
 
-def test_parameters_come_from_tf_servings_file(tmp_path):
+def test_parameters_are_read_from_tf_servings_file(tmp_path):
     path = tmp_path / "batching_parameters.txt"
     path.write_text("max_batch_size { value: 7 }\nbatch_timeout_micros { value: 300 }\n")
     batching = Batching.of_file(path)
     assert (batching.max_batch_size, batching.batch_timeout_micros) == (7, 300)
-    assert batching.max_enqueued_batches == 10  # TF Serving's own
+    assert batching.max_enqueued_batches == 10  # TF Serving's default
     path.write_text("num_batch_threads { }")
     with pytest.raises(ValueError, match="num_batch_threads must be at least 1, but is 0"):
         Batching.of_file(path)

@@ -105,7 +105,7 @@ def test_only_the_outputs_in_the_filter_are_sent(catalogue):
         ),
     ],
 )
-def test_a_wrong_request_is_refused(catalogue, changes, error, message):
+def test_an_invalid_request_is_refused(catalogue, changes, error, message):
     with pytest.raises(error, match=re.escape(message)):
         catalogue.predict(predict_request(**changes))
 
@@ -127,7 +127,7 @@ def test_a_request_without_a_model_is_refused(catalogue, method, request_type):
     ("fields", "message"),
     [((), "specify at least one metadata_field"), (("weights",), "weights is not supported")],
 )
-def test_metadata_that_is_not_there_is_refused(catalogue, fields, message):
+def test_missing_or_unknown_metadata_fields_are_refused(catalogue, fields, message):
     request = get_model_metadata_pb2.GetModelMetadataRequest(
         model_spec=model_spec(), metadata_field=fields
     )
@@ -142,7 +142,7 @@ def test_metadata_that_is_not_there_is_refused(catalogue, fields, message):
         ({"version": {"value": 5}}, "Could not find version 5 of model elmo"),
     ],
 )
-def test_the_status_of_what_is_not_there_is_not_found(catalogue, spec, message):
+def test_the_status_of_an_unknown_model_or_version_is_not_found(catalogue, spec, message):
     with pytest.raises(tf.errors.NotFoundError, match=message):
         states(catalogue, **spec)
 

@@ -12,14 +12,14 @@ SENTENCES = ["the cat sat", "", "한국어 a"]
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    """Where temporary folders are made."""
+    """The parent of new temporary folders."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
 
 
-def test_a_checkpoint_is_exported_for_as_long_as_it_is_served(
+def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
     temporary, checkpoint_directory, bilm
 ):
     with (
@@ -35,7 +35,7 @@ def test_a_checkpoint_is_exported_for_as_long_as_it_is_served(
     assert list(temporary.glob("elmo_tf-*")) == []
 
 
-def test_a_checkpoint_that_cannot_be_read_leaves_nothing(temporary, tmp_path):
+def test_an_unreadable_checkpoint_leaves_no_temporary_files(temporary, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "options.json").write_text("{}")
 
@@ -44,7 +44,7 @@ def test_a_checkpoint_that_cannot_be_read_leaves_nothing(temporary, tmp_path):
     assert list(temporary.glob("elmo_tf-*")) == []
 
 
-def test_a_pair_and_a_prefix_of_tensorflow_1_are_checkpoints(
+def test_a_pair_of_files_and_a_tf1_prefix_are_checkpoints(
     tmp_path, checkpoint_directory, monkeypatch
 ):
     exported = []
@@ -58,14 +58,14 @@ def test_a_pair_and_a_prefix_of_tensorflow_1_are_checkpoints(
     assert len(exported) == 2
 
 
-def test_an_address_is_taken_for_a_checkpoint(monkeypatch, tmp_path):
+def test_a_url_is_treated_as_a_checkpoint(monkeypatch, tmp_path):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
 
     with pytest.raises(OSError, match=r"Cannot download http://127.0.0.1:9/x.zip"):
         serve("http://127.0.0.1:9/x.zip", port=0, rest_port=None)
 
 
-def test_what_is_neither_exported_nor_a_checkpoint_is_missing(tmp_path):
+def test_an_unknown_name_is_an_error_with_a_suggestion(tmp_path):
     with pytest.raises(
         FileNotFoundError,
         match=r"serve small_en: no such .*Did you mean the built-in model 'small-en'",

@@ -58,7 +58,7 @@ def test_options_are_passed_on(arguments_of):
     }
 
 
-def test_options_override_tf_servings_file_of_batching(arguments_of, tmp_path):
+def test_options_override_tf_servings_batching_file(arguments_of, tmp_path):
     path = tmp_path / "batching_parameters.txt"
     path.write_text("max_batch_size { value: 7 } num_batch_threads { value: 2 }")
     _, named = arguments_of("exported", "--max-batch-size", 9)
@@ -78,14 +78,14 @@ def test_options_override_tf_servings_file_of_batching(arguments_of, tmp_path):
         ("", None),
     ],
 )
-def test_metrics_are_where_tf_servings_file_says(arguments_of, tmp_path, content, expected):
+def test_the_metrics_path_is_read_from_tf_servings_file(arguments_of, tmp_path, content, expected):
     path = tmp_path / "monitoring.config"
     path.write_text(content)
     _, named = arguments_of("exported", "--monitoring-config", path)
     assert named["metrics_path"] == expected
 
 
-def test_the_process_ends_though_the_model_still_computes():
+def test_the_process_ends_while_the_model_still_computes():
     code = (
         "import threading, time\n"
         "from elmo_tf.commands.serve import _end_after\n"

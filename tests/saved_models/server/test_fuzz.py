@@ -1,4 +1,4 @@
-"""Strange requests are refused as they should be; the server goes on and keeps nothing of them."""
+"""Strange requests are refused; the server keeps running and does not leak memory."""
 
 import contextlib
 import http.client
@@ -22,14 +22,14 @@ from strange_requests import PREDICT, mixed, plain
 
 
 class Server(NamedTuple):
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     channel: grpc.Channel
     rest_port: int
     pid: int
 
     def memory(self):
-        """Returns the MiB that the process holds."""
+        """Returns the memory of the process in MiB."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
@@ -37,7 +37,7 @@ class Server(NamedTuple):
 @pytest.fixture(scope="module")
 def server(exported_bilm):
     command = [sys.executable, "-m", "elmo_tf.cli", "serve", str(Path(exported_bilm).parent)]
-    # What is large is given back at once, so that memory is what the server itself holds.
+    # Large blocks are freed at once, so that only memory in use is measured.
     environment = {"TF_CPP_MIN_LOG_LEVEL": "3", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
     with subprocess.Popen(
         [*command, "--port=0", "--rest-port=0"],
@@ -52,7 +52,7 @@ def server(exported_bilm):
 
 
 def grpc_status(channel, method, content):
-    """Returns the status of the answer to bytes that are sent as a proto."""
+    """Sends bytes as a proto; returns the status of the answer."""
     code, details = grpc.StatusCode.OK, ""
     try:
         channel.unary_unary(method)(content, timeout=60)
@@ -63,9 +63,9 @@ def grpc_status(channel, method, content):
 
 
 def rest_status(port, content):
-    """Returns the status of the answer to bytes sent as HTTP; `None` if there is none."""
+    """Sends bytes as HTTP; returns the status of the answer, `None` without an answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        with contextlib.suppress(OSError):  # It may refuse what it has not read to the end.
+        with contextlib.suppress(OSError):  # The server may close before it has read everything.
             connection.sendall(content)
             connection.shutdown(socket.SHUT_WR)
         is_head = content.startswith(b"HEAD ")
@@ -81,16 +81,16 @@ def rest_status(port, content):
 
 
 def vectors(channel):
-    """Returns the answer to a request that is not strange."""
+    """Returns the answer to an ordinary request."""
     answer = channel.unary_unary(PREDICT)(plain().SerializeToString(), timeout=60)
     return tf.make_ndarray(predict_pb2.PredictResponse.FromString(answer).outputs["elmo"])
 
 
-# The last number is the growth in MiB that passes. Measured: 28,000 small requests took memory from
-# 644 (after 2000) to 661 MiB; rounds of all large ones left 645 … 904 MiB in no order, for what
-# malloc keeps of 50 MB in small pieces differs. If those of a half were kept, it would be 1.7 GiB.
+# `max_growth` is in MiB. Measured: 28,000 small requests increased memory from 644 (after 2000) to
+# 661 MiB. After rounds of all large requests it was 645 … 904 MiB, without a trend: how much freed
+# memory malloc keeps varies. A leak of the large requests of one half would be 1.7 GiB.
 @pytest.mark.parametrize(
-    ("num_requests", "num_large", "size", "most_growth"),
+    ("num_requests", "num_large", "size", "max_growth"),
     [
         (300, 2, 10**6, 100),
         pytest.param(6000, 0, 0, 50, marks=pytest.mark.slow),
@@ -98,12 +98,12 @@ def vectors(channel):
     ],
 )
 @pytest.mark.more
-def test_strange_requests_are_refused_and_leave_nothing(
-    server, num_requests, num_large, size, most_growth
+def test_strange_requests_are_refused_and_do_not_leak_memory(
+    server, num_requests, num_large, size, max_growth
 ):
     rng = Random(num_requests)
     expected = vectors(server.channel)
-    unfitting, memory = [], []
+    unexpected, memory = [], []
     kinds = list(mixed(num_requests, num_large, rng))
     for half in (kinds[: num_requests // 2], kinds[num_requests // 2 :]):
         for kind in half:
@@ -113,9 +113,9 @@ def test_strange_requests_are_refused_and_leave_nothing(
             else:
                 status = grpc_status(server.channel, kind.method, request)
             if status not in kind.statuses:
-                unfitting.append((kind.name, status, request[:300]))
+                unexpected.append((kind.name, status, request[:300]))
         np.testing.assert_allclose(vectors(server.channel), expected, atol=1e-5)
-        time.sleep(1)  # What was answered just now may still be held.
+        time.sleep(1)  # The last requests may still be in memory.
         memory.append(server.memory())
-    assert not unfitting
-    assert memory[1] < memory[0] + most_growth
+    assert not unexpected
+    assert memory[1] < memory[0] + max_growth

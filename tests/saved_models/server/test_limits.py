@@ -20,7 +20,7 @@ def signatures(model_directory):
 
 
 def of_shape(dtype, *shape):
-    """One value that stands for a whole tensor."""
+    """A proto of a tensor of this shape, without its values."""
     return tensor_pb2.TensorProto(
         dtype=dtype.as_datatype_enum, tensor_shape=tf.TensorShape(shape).as_proto()
     )
@@ -41,7 +41,7 @@ def of_shape(dtype, *shape):
         ),
     ],
 )
-def test_a_tensor_that_one_value_would_blow_up_is_refused(proto):
+def test_a_tensor_that_expands_beyond_the_size_limit_is_refused(proto):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"error: x has the shape .* 1000 by"):
         Limits(max_request_bytes=1000).check_size("x", proto)
 
@@ -76,13 +76,13 @@ def strings(*sentences):
         (["a"] * 10, 10),
     ],
 )
-def test_tokens_are_counted_as_the_answer_is_padded(signatures, sentences, num_tokens):
+def test_tokens_of_strings_are_counted_with_padding(signatures, sentences, num_tokens):
     limits = Limits(max_tokens=10)
     assert limits.check_tokens(signatures["serving_default"], strings(*sentences)) == num_tokens
 
 
 @pytest.mark.parametrize("sentences", [["a " * 11], ["a b", "", "", "", "", ""], ["a"] * 11])
-def test_more_tokens_than_a_request_may_have_are_refused(signatures, sentences):
+def test_more_than_max_tokens_are_refused(signatures, sentences):
     with pytest.raises(tf.errors.InvalidArgumentError, match="product must be at most 10"):
         Limits(max_tokens=10).check_tokens(signatures["serving_default"], strings(*sentences))
 
@@ -97,13 +97,13 @@ def test_padding_counts_as_tokens(signatures):
         Limits(max_tokens=11).check_tokens(signatures["tokens"], inputs)
 
 
-def test_tokens_count_without_sentences_too(signatures):
+def test_token_positions_are_limited_in_an_empty_batch_too(signatures):
     inputs = {"tokens": np.full((0, 6), b"", object), "sequence_len": np.array([], np.int32)}
     with pytest.raises(tf.errors.InvalidArgumentError, match="product must be at most 5"):
         Limits(max_tokens=5).check_tokens(signatures["tokens"], inputs)
 
 
-def test_of_raw_text_each_byte_may_be_a_token(signatures):
+def test_each_byte_of_raw_text_counts_as_a_token(signatures):
     raw = meta_graph_pb2.SignatureDef()
     raw.CopyFrom(signatures["serving_default"])
     raw.outputs["starts"].dtype = tf.int64.as_datatype_enum
@@ -112,7 +112,7 @@ def test_of_raw_text_each_byte_may_be_a_token(signatures):
         Limits(max_tokens=10).check_tokens(raw, strings("!!!!!!", "a"))
 
 
-def test_a_signature_that_is_not_for_text_has_no_such_limit(signatures):
+def test_a_signature_without_text_has_no_token_limit(signatures):
     inputs = {"number": np.float32(1), "flags": np.zeros(100, bool)}
     limits = Limits(max_sentences=2, max_tokens=2)
     assert limits.check_tokens(signatures["other_types"], inputs) == 0
@@ -123,7 +123,7 @@ def test_a_limit_below_one_is_an_error():
         Limits(max_tokens=0)
 
 
-def test_requests_that_warm_up_have_no_limits(model_directory, tmp_path):
+def test_warm_up_requests_have_no_limits(model_directory, tmp_path):
     shutil.copytree(model_directory / "2", tmp_path / "2")
     (tmp_path / "2" / "assets.extra").mkdir()
     write_warmup(tmp_path / "2", ["a bb"])

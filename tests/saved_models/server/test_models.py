@@ -1,4 +1,4 @@
-"""Versions of a model that come and go."""
+"""Loading and unloading the versions of a model."""
 
 import contextlib
 import shutil
@@ -13,7 +13,7 @@ from elmo_tf.saved_models.server.models import Model, State
 
 
 class Loaded:
-    """What a version is loaded to."""
+    """A loaded version."""
 
     def __init__(self, number):
         self.number = number
@@ -25,7 +25,7 @@ class Loaded:
 
 
 class Loader:
-    """Loads versions, except those that are broken, and remembers them."""
+    """Loads versions and records them; raises an error for broken ones."""
 
     def __init__(self):
         self.loaded = []
@@ -80,7 +80,7 @@ def spec_of(**spec):
     return model_pb2.ModelSpec(name="elmo", **spec)
 
 
-def test_the_newest_version_is_the_one_of_the_highest_number(tmp_path, loader):
+def test_the_version_with_the_highest_number_is_the_newest(tmp_path, loader):
     for name in ("9", "00010", "2"):
         put(tmp_path, name)
     model = model_of(tmp_path, loader)
@@ -89,7 +89,7 @@ def test_the_newest_version_is_the_one_of_the_highest_number(tmp_path, loader):
     assert states(model) == {10: "AVAILABLE", 9: "START", 2: "START"}
 
 
-def test_a_new_version_takes_over_and_the_old_one_is_let_go(tmp_path, loader):
+def test_a_new_version_replaces_the_old_one(tmp_path, loader):
     put(tmp_path, 1)
     model = model_of(tmp_path, loader)
     put(tmp_path, 2)
@@ -100,7 +100,7 @@ def test_a_new_version_takes_over_and_the_old_one_is_let_go(tmp_path, loader):
     assert states(model) == {2: "AVAILABLE", 1: "END"}
 
 
-def test_an_old_version_answers_its_last_request_first(tmp_path, loader):
+def test_an_old_version_is_unloaded_after_its_last_request(tmp_path, loader):
     put(tmp_path, 1)
     model = model_of(tmp_path, loader)
     put(tmp_path, 2)
@@ -113,7 +113,7 @@ def test_an_old_version_answers_its_last_request_first(tmp_path, loader):
     assert states(model)[1] == "END"
 
 
-def test_a_new_version_that_is_broken_leaves_the_old_one_in_place(tmp_path, loader, caplog):
+def test_a_broken_new_version_leaves_the_old_one_loaded(tmp_path, loader, caplog):
     put(tmp_path, 1)
     model = model_of(tmp_path, loader)
     put(tmp_path, 2, "broken")
@@ -124,7 +124,7 @@ def test_a_new_version_that_is_broken_leaves_the_old_one_in_place(tmp_path, load
     assert "is broken" in str(model.states()[2].error)
 
 
-def test_a_broken_version_is_tried_again_when_it_has_changed(tmp_path, loader):
+def test_a_broken_version_is_loaded_again_after_a_change(tmp_path, loader):
     put(tmp_path, 1)
     model = model_of(tmp_path, loader)
     put(tmp_path, 2, "broken")
@@ -136,7 +136,7 @@ def test_a_broken_version_is_tried_again_when_it_has_changed(tmp_path, loader):
     assert number_of(model) == 2
 
 
-def test_a_requested_version_that_is_broken_is_not_found(tmp_path, loader):
+def test_a_broken_requested_version_is_not_found(tmp_path, loader):
     put(tmp_path, 1, "broken")
     put(tmp_path, 2)
     model = model_of(tmp_path, loader)
@@ -145,7 +145,7 @@ def test_a_requested_version_that_is_broken_is_not_found(tmp_path, loader):
     assert number_of(model) == 2
 
 
-def test_a_version_that_is_gone_is_let_go_when_another_is_there(tmp_path, loader):
+def test_a_deleted_version_is_unloaded_if_another_exists(tmp_path, loader):
     put(tmp_path, 1)
     put(tmp_path, 2)
     model = model_of(tmp_path, loader)
@@ -155,7 +155,7 @@ def test_a_version_that_is_gone_is_let_go_when_another_is_there(tmp_path, loader
     assert loader.open_numbers() == [1]
 
 
-def test_the_last_version_stays_though_its_folder_is_gone(tmp_path, loader):
+def test_the_last_version_stays_loaded_if_its_folder_is_deleted(tmp_path, loader):
     put(tmp_path, 1)
     model = model_of(tmp_path, loader)
     shutil.rmtree(tmp_path / "1")
@@ -163,7 +163,7 @@ def test_the_last_version_stays_though_its_folder_is_gone(tmp_path, loader):
     assert number_of(model) == 1
 
 
-def test_without_a_policy_another_version_is_loaded_until_the_next_change(tmp_path, loader):
+def test_without_a_policy_a_requested_version_is_loaded_until_a_change(tmp_path, loader):
     put(tmp_path, 1)
     put(tmp_path, 2)
     model = model_of(tmp_path, loader)
@@ -186,7 +186,7 @@ def test_without_a_policy_another_version_is_loaded_until_the_next_change(tmp_pa
         ({"specific": {"versions": [1, 3]}}, [3, 1]),
     ],
 )
-def test_a_policy_says_which_versions_are_loaded(tmp_path, loader, policy, numbers):
+def test_the_policy_selects_the_loaded_versions(tmp_path, loader, policy, numbers):
     for number in (1, 2, 3):
         put(tmp_path, number)
     model = model_of(tmp_path, loader, policy)
@@ -198,7 +198,7 @@ def test_a_policy_says_which_versions_are_loaded(tmp_path, loader, policy, numbe
             number_of(model, version={"value": other})
 
 
-def test_a_label_stands_for_a_version(tmp_path, loader):
+def test_a_label_selects_a_version(tmp_path, loader):
     for number in (1, 2):
         put(tmp_path, number)
     model = model_of(tmp_path, loader, {"all": {}}, {"stable": 1, "new": 2})
@@ -209,14 +209,14 @@ def test_a_label_stands_for_a_version(tmp_path, loader):
         number_of(model, version_label="new")
 
 
-def test_a_version_that_the_policy_names_must_be_there(tmp_path, loader):
+def test_a_missing_version_of_the_policy_is_an_error(tmp_path, loader):
     put(tmp_path, 1)
     put(tmp_path, 3)
     with pytest.raises(FileNotFoundError, match=r"has no version 2, 7 of elmo; it has 1, 3\."):
         model_of(tmp_path, loader, {"specific": {"versions": [7, 3, 2]}})
 
 
-def test_what_was_prepared_in_vain_is_let_go(tmp_path, loader):
+def test_unused_prepared_versions_are_unloaded(tmp_path, loader):
     for number in (1, 2):
         put(tmp_path, number)
     model = model_of(tmp_path, loader, {"latest": {}})
@@ -229,7 +229,7 @@ def test_what_was_prepared_in_vain_is_let_go(tmp_path, loader):
     assert number_of(model) == 2
 
 
-def test_closing_lets_go_what_runs_when_it_is_done_and_refuses_the_rest(tmp_path, loader):
+def test_close_unloads_after_running_requests_and_refuses_new_ones(tmp_path, loader):
     put(tmp_path, 1)
     model = model_of(tmp_path, loader)
     with model.version(spec_of()) as running:

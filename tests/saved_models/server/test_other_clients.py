@@ -1,4 +1,4 @@
-"""Clients that others wrote get the vectors that Python does."""
+"""Third-party clients get the same vectors as Python."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def expected(exported_elmo):
 
 @pytest.fixture(scope="module")
 def ovmsclient(tmp_path_factory, server):
-    """What Python without TensorFlow says that a call of `client` gives."""
+    """Runs a call of a client in a new Python process; returns its answer."""
     folder = tmp_path_factory.mktemp("ovmsclient")
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--target", folder]
     run_or_skip([*install, "ovmsclient==2023.1"])
@@ -62,7 +62,7 @@ def ovmsclient(tmp_path_factory, server):
 
 
 def run_or_skip(command, **kwargs):
-    """Installs something, where the machine can."""
+    """Runs an installation command; skips the test if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, **kwargs)
     if done.returncode:
         pytest.skip(f"cannot be installed here: {done.stderr.strip()[-300:]}")
@@ -84,29 +84,29 @@ def test_ovmsclient_gets_all_outputs(ovmsclient, expected, transport, strings):
 
 
 @pytest.mark.parametrize("transport", ["grpc", "http"])
-def test_ovmsclient_is_told_of_the_state(ovmsclient, transport):
+def test_ovmsclient_gets_the_state(ovmsclient, transport):
     states = ovmsclient(transport, "get_model_status('elmo', 3)")
     assert states == {"3": {"state": "AVAILABLE", "error_code": 0, "error_message": ""}}
 
 
-def test_ovmsclient_is_told_of_inputs_and_outputs(ovmsclient, expected):
+def test_ovmsclient_gets_the_metadata(ovmsclient, expected):
     metadata = ovmsclient("grpc", "get_model_metadata('elmo', 3)")
     assert metadata["inputs"] == {"strings": {"shape": [-1], "dtype": "DT_STRING"}}
     assert sorted(metadata["outputs"]) == sorted(expected)
-    # By REST it wants a spelling that TF Serving does not have, and hands on what it gets.
+    # Over REST, it expects keys that TF Serving does not use, and returns the answer unchanged.
     answer = ovmsclient("http", "get_model_metadata('elmo', 3)")
     assert answer["model_spec"] == {"name": "elmo", "version": "3", "signature_name": ""}
 
 
 @pytest.mark.parametrize("transport", ["grpc", "http"])
-def test_ovmsclient_must_name_the_version_since_its_default_is_version_0(ovmsclient, transport):
+def test_ovmsclient_requests_version_0_by_default(ovmsclient, transport):
     message = ovmsclient(transport, "predict({'strings': sentences}, 'elmo')")
     assert "Servable not found for request: Specific(elmo, 0)" in message
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory):
-    """Runs `embed.js` as a user would who copied its folder."""
+    """Runs `embed.js` in a copy of its folder, as a user would."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:
             pytest.skip(f"needs {program}")
@@ -136,7 +136,7 @@ def test_node_gets_the_vectors_of_sentences_and_tokens(node, server, expected):
         np.testing.assert_allclose(answer["default"], expected["default"][i], atol=1e-5)
 
 
-def test_node_says_what_the_server_refuses(node, server):
+def test_node_prints_the_servers_error(node, server):
     done = node(f"127.0.0.1:{server.port}", *["a"] * 4097)
     assert done.returncode == 1
     assert "INVALID_ARGUMENT: The request has 4097 sentences, more than 4096" in done.stderr

@@ -22,20 +22,20 @@ def get(server, path):
 
 
 def references(name):
-    """The files that one file of the page names."""
+    """The files that a file of the page refers to."""
     text = FILES.joinpath(name).read_text(encoding="utf-8")
     pattern = r"(?:src|href)=\"([^\"]*)\"" if name.endswith(".html") else r"from \"\./([^\"]*)\""
     return re.findall(pattern, text)
 
 
-def test_the_server_answers_with_the_page(server):
+def test_the_root_path_returns_the_page(server):
     status, headers, text = get(server, "/")
     assert status == 200
     assert headers["Content-Type"] == "text/html; charset=utf-8"
     assert text == FILES.joinpath("index.html").read_text(encoding="utf-8")
 
 
-def test_a_query_changes_nothing(server):
+def test_the_query_string_is_ignored(server):
     assert get(server, "/?from=mail")[2] == get(server, "/")[2]
 
 
@@ -47,7 +47,7 @@ def test_the_page_may_fetch_from_its_own_server_only(server, path):
     assert headers["Cache-Control"] == "no-cache"
 
 
-def test_every_file_is_referred_to_and_served_with_its_type(server):
+def test_every_file_is_used_and_served_with_its_content_type(server):
     found, to_read = set(), ["index.html"]
     while to_read:
         name = to_read.pop()
@@ -61,13 +61,13 @@ def test_every_file_is_referred_to_and_served_with_its_type(server):
         assert headers["Content-Type"].partition(";")[0] == types[name.rpartition(".")[2]]
 
 
-def test_no_file_names_another_host():
+def test_no_file_refers_to_another_host():
     for file in FILES.iterdir():
         text = file.read_text(encoding="utf-8").replace('xmlns="http://www.w3.org/2000/svg"', "")
         assert not re.search(r"https?:|[\"'`(]//|@import", text)
 
 
-def test_the_page_learns_what_the_models_are_called(server):
+def test_models_json_lists_the_model_names(server):
     status, headers, text = get(server, "/models.json")
     assert status == 200
     assert headers["Content-Type"] == "application/json"
@@ -78,5 +78,5 @@ def test_the_page_learns_what_the_models_are_called(server):
 @pytest.mark.parametrize(
     "path", ["", "//", "/page/index.html", "/../page.py", "/%2e%2e/page.py", "/v1/models/elmo"]
 )
-def test_other_paths_are_not_of_the_page(path):
+def test_other_paths_are_not_part_of_the_page(path):
     assert page.find(path, ["elmo"]) is None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.saved_models.server.server import serve
-from server_page import IN_BROWSER, Page, assert_nothing_went_wrong, models_config
+from server_page import IN_BROWSER, Page, assert_no_errors, models_config
 
 pytestmark = IN_BROWSER
 
@@ -25,9 +25,9 @@ def elmo_server(exported_bilm):
 
 @pytest.fixture
 def page(tab, elmo_server):
-    """The page of `elmo_server`. Afterwards, what no test may cause is looked for."""
+    """The page of `elmo_server`. After the test, it must have no errors."""
     yield NeighboursPage(tab, elmo_server.rest_port)
-    assert_nothing_went_wrong(tab, elmo_server.rest_port)
+    assert_no_errors(tab, elmo_server.rest_port)
 
 
 class NeighboursPage(Page):
@@ -53,7 +53,7 @@ class NeighboursPage(Page):
         return np.array(self.tab.evaluate(f"[...{self.maps}].map((map) => {rows})"))
 
     def neighbours(self):
-        """Returns, for each layer, (token, its number, similarity) from the nearest on."""
+        """Returns (token, its number, similarity) of each layer, nearest first."""
         text = "(selector) => item.querySelector(selector).textContent"
         item = f"['bdi', 'small', '.number'].map({text})"
         lists = "[...document.querySelectorAll('#neighbours ol')]"
@@ -68,7 +68,7 @@ class NeighboursPage(Page):
 
 
 def vectors(page, sentence):
-    """Returns {layer: (token, feature)}, in the order of the layers, as the server gives them."""
+    """Returns {layer: (token, feature)} from the server, in the order of the layers."""
     inputs = {"tokens": [sentence.split()], "sequence_len": [len(sentence.split())]}
     body = json.dumps({"signature_name": "tokens", "inputs": inputs}).encode()
     with urllib.request.urlopen(f"{page.address}v1/models/elmo:predict", body) as response:
@@ -94,7 +94,7 @@ def test_the_page_opens_with_an_example_and_its_ambiguous_word(page):
     assert page.texts("#model option") == ["elmo"]
 
 
-def test_what_is_typed_is_shown_as_tokens_and_a_map_for_each_layer(page):
+def test_sentences_are_shown_as_tokens_and_a_map_per_layer(page):
     page.open()
     page.compare(FIRST, SECOND)
     assert page.tokens("first") == FIRST.split()
@@ -104,7 +104,7 @@ def test_what_is_typed_is_shown_as_tokens_and_a_map_for_each_layer(page):
     assert page.texts(".map:last-child tbody th") == FIRST.split()
 
 
-def test_the_cells_hold_the_cosines_of_the_server_s_vectors(page):
+def test_the_cells_show_the_cosines_of_the_servers_vectors(page):
     page.open(first=FIRST, second=SECOND)
     wanted = [cosines(layer, layer) for layer in vectors(page, FIRST).values()]
     np.testing.assert_allclose(page.similarities(), wanted, atol=1e-5)
@@ -113,7 +113,7 @@ def test_the_cells_hold_the_cosines_of_the_server_s_vectors(page):
 
 
 @pytest.mark.parametrize("way", ["click", "Enter"])
-def test_a_chosen_token_shows_the_nearest_of_the_second_sentence(page, way):
+def test_a_selected_token_shows_its_neighbours_in_the_second_sentence(page, way):
     page.open(first=FIRST, second=SECOND, token=1)
     position = FIRST.split().index("on")
     if way == "click":
@@ -131,14 +131,14 @@ def test_a_chosen_token_shows_the_nearest_of_the_second_sentence(page, way):
     assert page.neighbours() == wanted
 
 
-def test_pointing_at_a_cell_tells_its_pair_in_every_layer(page):
+def test_hovering_over_a_cell_shows_its_pair_in_every_layer(page):
     page.open(first=FIRST, second=SECOND)
     page.tab.hover(page.cell(1, 0, 4))
     wanted = [cosines(layer, layer)[0, 4] for layer in vectors(page, FIRST).values()]
     assert page.texts(".readout") == [f"They · bank{shown(one)}" for one in wanted]
 
 
-def test_the_arrow_keys_move_from_cell_to_cell_and_stop_at_the_edges(page):
+def test_arrow_keys_move_between_cells_and_stop_at_the_edges(page):
     page.open(first=FIRST, second=SECOND)
     page.tab.evaluate(f"{page.cell(0, 0, 0)}.focus()")
     for key in ("ArrowUp", "ArrowDown", "ArrowRight", "ArrowRight", "ArrowLeft"):
@@ -150,7 +150,7 @@ def test_the_arrow_keys_move_from_cell_to_cell_and_stop_at_the_edges(page):
     assert page.tab.evaluate(f"{page.maps}[0].querySelectorAll('[tabindex=\"0\"]').length") == 1
 
 
-def test_a_reader_of_the_screen_is_told_tables_with_headers_and_numbers(page):
+def test_screen_readers_get_tables_with_headers_and_numbers(page):
     page.open(first="a bb", second="")
     nodes = page.tab.call("Accessibility.getFullAXTree")["nodes"]
     named = [(node["role"]["value"], node.get("name", {}).get("value")) for node in nodes]
@@ -159,7 +159,7 @@ def test_a_reader_of_the_screen_is_told_tables_with_headers_and_numbers(page):
     assert named.count(("gridcell", "1.00")) >= 8
 
 
-def test_markup_in_a_sentence_stays_text(page):
+def test_markup_in_a_sentence_is_shown_as_text(page):
     page.open()
     sentence = '<img/src=x/onerror="alert(1)"> </bdi><script>alert(2)</script> &amp;'
     page.compare(sentence, sentence)
@@ -169,7 +169,7 @@ def test_markup_in_a_sentence_stays_text(page):
     assert page.tab.evaluate("document.querySelectorAll('img, body script').length") == 0
 
 
-def test_sentences_are_split_where_python_splits(page):
+def test_sentences_are_split_as_in_python(page):
     space = [chr(code) for code in range(0x10000) if chr(code).isspace()]
     other = ["\ufeff", "\u180e", "\u200b", "\u2060"]
     sentence = "a".join(space) + "b".join(other)
@@ -177,7 +177,7 @@ def test_sentences_are_split_where_python_splits(page):
     assert page.tokens() == sentence.replace("\r\n", "\n").split()
 
 
-def test_a_sentence_without_tokens_is_told_in_words(page):
+def test_an_empty_sentence_is_reported(page):
     page.open()
     page.compare(" \t ", SECOND)
     assert page.message() == "The first sentence is empty. Enter a sentence to see its tokens."
@@ -188,7 +188,7 @@ def test_a_sentence_without_tokens_is_told_in_words(page):
     assert page.texts("#neighbours") == ["The second sentence is empty."]
 
 
-def test_long_sentences_scroll_within_their_maps_and_very_long_ones_are_refused(page):
+def test_long_sentences_scroll_and_too_long_ones_are_refused(page):
     page.open(first="a bb " * 50, second="a")
     assert page.similarities().shape == (4, 100, 100)
     assert page.tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -198,7 +198,7 @@ def test_long_sentences_scroll_within_their_maps_and_very_long_ones_are_refused(
     assert page.message() == "The second sentence has 102 tokens. The maximum is 100."
 
 
-def test_the_address_keeps_what_is_shown(page):
+def test_the_url_keeps_the_state_of_the_page(page):
     page.open()
     page.compare(FIRST, SECOND)
     page.tab.click(page.token(1))
@@ -212,12 +212,12 @@ def test_the_address_keeps_what_is_shown(page):
 
 
 @pytest.mark.parametrize("token", ["-1", "0", "2.5", "9", "bank"])
-def test_an_address_with_a_token_that_is_not_there_chooses_another(page, token):
+def test_an_invalid_token_in_the_url_selects_another_token(page, token):
     page.open(first=FIRST, second=SECOND, token=token)
     assert page.texts("#first-tokens [aria-pressed=true] bdi") == ["bank"]
 
 
-def test_what_the_server_refuses_is_told(page):
+def test_the_servers_error_is_shown(page):
     page.open()
     page.tab.evaluate("document.querySelector('#first').value = '\\ud800'")
     page.tab.click("document.querySelector('#compare')")
@@ -230,7 +230,7 @@ def test_what_the_server_refuses_is_told(page):
     assert page.tokens() == FIRST.split()
 
 
-def test_one_of_several_models_is_chosen(tab, exported_bilm, model_directory, tmp_path):
+def test_one_of_several_models_is_selected(tab, exported_bilm, model_directory, tmp_path):
     folders = {"bilm": Path(exported_bilm).parent, "lengths": model_directory}
     config = models_config(tmp_path, folders)
     with serve(models_config=config, port=0, rest_port=0) as server:
@@ -245,12 +245,10 @@ def test_one_of_several_models_is_chosen(tab, exported_bilm, model_directory, tm
         assert page.layers() == ["word_emb", "elmo"]
         page.open(model="bilm", first=FIRST, second=SECOND)
         assert len(page.layers()) == 4
-    assert_nothing_went_wrong(tab, server.rest_port)
+    assert_no_errors(tab, server.rest_port)
 
 
-def test_a_model_with_fewer_layers_shows_those_and_a_server_that_is_gone_is_told(
-    tab, model_directory
-):
+def test_fewer_layers_are_shown_and_a_stopped_server_is_reported(tab, model_directory):
     with serve(model_directory, name="a model/1", port=0, rest_port=0) as server:
         page = NeighboursPage(tab, server.rest_port)
         page.open(first=FIRST, second=SECOND)
@@ -260,4 +258,4 @@ def test_a_model_with_fewer_layers_shows_those_and_a_server_that_is_gone_is_told
     page.compare(SECOND, FIRST)
     assert page.message() == "The server does not answer. Is it still running?"
     assert page.tab.evaluate("document.querySelector('#results').hidden")
-    assert_nothing_went_wrong(tab, server.rest_port)
+    assert_no_errors(tab, server.rest_port)

@@ -23,7 +23,7 @@ def reload_request(*configs):
 
 @pytest.fixture
 def changing(model_directory):
-    """A catalogue of one's own, of version 2 of `elmo`."""
+    """A new catalogue with version 2 of `elmo`, which a test may change."""
     catalogue = Catalogue(config_of(model_directory, "elmo"))
     catalogue.load()
     yield catalogue
@@ -35,7 +35,7 @@ def scale_of(catalogue, **spec):
     return tf.make_ndarray(response.outputs["elmo"])[0, 0, 0]
 
 
-def test_a_new_configuration_takes_the_place_of_the_old_one(changing, model_directory):
+def test_a_new_configuration_replaces_the_old_one(changing, model_directory):
     labels = {"stable": 1, "new": 2}
     changing.reload(
         reload_request(
@@ -61,7 +61,7 @@ def test_a_new_configuration_takes_the_place_of_the_old_one(changing, model_dire
     assert (scale_of(changing), scale_of(changing, name="other")) == (100, 10)
 
 
-def test_a_model_that_a_new_configuration_lacks_is_let_go(changing, model_directory):
+def test_a_model_missing_from_a_new_configuration_is_unloaded(changing, model_directory):
     changing.reload(reload_request({"name": "other", "base_path": str(model_directory)}))
     assert scale_of(changing, name="other") == 100
     with pytest.raises(tf.errors.NotFoundError, match=r"for request: Latest\(elmo\)"):
@@ -100,7 +100,7 @@ def test_a_model_may_move_to_another_folder(changing, model_directory, tmp_path)
         ),
     ],
 )
-def test_a_configuration_that_is_wrong_leaves_the_old_one(
+def test_an_invalid_configuration_leaves_the_old_one_active(
     changing, model_directory, configs, error, message
 ):
     configs = [
@@ -112,7 +112,7 @@ def test_a_configuration_that_is_wrong_leaves_the_old_one(
     assert scale_of(changing) == 100
 
 
-def test_another_spelling_of_a_folder_loads_nothing_again(changing, model_directory, tmp_path):
+def test_an_equivalent_path_does_not_reload_the_model(changing, model_directory, tmp_path):
     spellings = (f"{model_directory}/", f"{model_directory.parent}//{model_directory.name}")
     metrics = changing._metrics
     for spelling in spellings:
@@ -145,7 +145,7 @@ def test_a_configuration_of_another_kind_is_refused(changing):
         changing.reload(model_management_pb2.ReloadConfigRequest())
 
 
-def test_a_broken_version_is_told_of_with_what_is_wrong(changing, model_directory, tmp_path):
+def test_the_status_of_a_broken_version_has_its_error(changing, model_directory, tmp_path):
     shutil.copytree(model_directory / "1", tmp_path / "1")
     changing.reload(reload_request({"name": "elmo", "base_path": str(tmp_path)}))
     (tmp_path / "2").mkdir()
@@ -159,7 +159,7 @@ def test_a_broken_version_is_told_of_with_what_is_wrong(changing, model_director
     assert scale_of(changing) == 10
 
 
-def test_new_versions_are_looked_for_every_so_often(model_directory, tmp_path):
+def test_the_server_polls_for_new_versions(model_directory, tmp_path):
     shutil.copytree(model_directory / "1", tmp_path / "1")
     catalogue = Catalogue(config_of(tmp_path, "elmo"))
     catalogue.load()

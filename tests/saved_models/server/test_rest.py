@@ -24,7 +24,7 @@ def test_instances_give_one_prediction_per_row(server):
     np.testing.assert_allclose(elmo, 100 * lengths[..., None] * np.arange(1, 7))
 
 
-def test_inputs_give_whole_tensors(server):
+def test_inputs_give_one_tensor_per_output(server):
     status, document = predict(server, {"inputs": ["a bb", "ccc"]})
     assert status == 200
     assert sorted(document["outputs"]) == ["default", "elmo", "sequence_len", "word_emb"]
@@ -44,7 +44,7 @@ def test_instances_may_be_objects_of_several_inputs(server):
     assert elmo == in_columns[1]["outputs"]["elmo"]
 
 
-def test_every_type_goes_both_ways(server):
+def test_every_type_is_sent_and_received(server):
     body = {"signature_name": "other_types", "inputs": {"number": 0.1, "flags": [True, False]}}
     status, document = predict(server, body)
     assert status == 200
@@ -130,18 +130,18 @@ def test_bytes_that_are_not_utf8_reach_the_model(server):
         ),
     ],
 )
-def test_a_wrong_body_is_a_bad_request(server, body, message):
+def test_an_invalid_body_is_a_bad_request(server, body, message):
     assert_refused(400, message, predict(server, body))
 
 
 @pytest.mark.parametrize("key", ["inputs", "instances"])
-def test_lists_that_are_too_long_are_refused_before_they_are_looked_into(server, key):
+def test_too_long_lists_are_refused_before_their_values_are_checked(server, key):
     body = b'{"%s": [%s"" ]}' % (key.encode(), b'"", ' * 2**22)
     message = "strings has the shape [4194305], which is more than 67108864 bytes"
     assert_refused(400, message, predict(server, body))
 
 
-def test_lists_that_can_just_be_parsed_are_refused(server):
+def test_deeply_nested_lists_are_refused(server):
     for depth in range(950, 1000):
         body = b'{"inputs": ["a", %s%s]}' % (b"[" * depth, b"]" * depth)
         assert predict(server, body)[0] == 400
@@ -154,7 +154,7 @@ def test_outputs_without_a_common_number_of_rows_are_refused(shapes):
         rest_json.rows(outputs)
 
 
-def test_a_single_output_stands_alone():
+def test_a_single_output_has_no_name_in_json():
     outputs = {"number": np.array([1, 2])}
     assert rest_json.rows(outputs) == rest_json.columns(outputs) == [1, 2]
 
@@ -167,16 +167,16 @@ def test_a_single_output_stands_alone():
         ("POST", "/v1/models/elmo/versions/new:predict"),
     ],
 )
-def test_a_wrong_path_is_an_error_that_names_the_right_ones(server, method, path):
+def test_an_invalid_path_is_an_error_that_lists_the_valid_ones(server, method, path):
     message = f"Malformed request: {method} {path}. This server knows GET /v1/models/NAME"
     assert_refused(400, message, ask(server, method, path))
 
 
-def test_a_method_that_the_server_does_not_have_is_refused_in_json(server):
+def test_an_unsupported_method_is_refused_in_json(server):
     assert_refused(501, "Unsupported method ('PUT')", ask(server, "PUT", "/v1/models/elmo"))
 
 
-def test_a_body_of_unknown_length_or_that_is_too_large_is_refused(server):
+def test_a_body_of_unknown_length_or_above_the_limit_is_refused(server):
     size = Limits().max_request_bytes + 1
     for header, message in (
         ({"Content-Length": "many"}, "Content-Length is missing"),
@@ -186,7 +186,7 @@ def test_a_body_of_unknown_length_or_that_is_too_large_is_refused(server):
         assert_refused(400, message, ask(server, "POST", "/v1/models/elmo:predict", None, header))
 
 
-def test_a_failure_of_the_server_itself_is_an_internal_error(server, monkeypatch):
+def test_an_unexpected_exception_is_an_internal_error(server, monkeypatch):
     def fail(self, *arguments, **named):
         raise KeyError("lost")
 
@@ -211,7 +211,7 @@ def test_the_status_names_the_versions(server):
     )
 
 
-def test_a_model_written_by_tensorflow_1_is_served_as_tf_serving_does(half_plus_directory):
+def test_a_tf1_model_is_served_as_by_tf_serving(half_plus_directory):
     path = "/v1/models/half_plus/versions/123"
     with serve(half_plus_directory, "half_plus", port=0, rest_port=0) as server:
         newest = predict(server, {"instances": [1.0, 2.0, 5.0]}, "/v1/models/half_plus")
@@ -237,7 +237,7 @@ def test_a_model_written_by_tensorflow_1_is_served_as_tf_serving_does(half_plus_
     }
 
 
-def test_a_label_names_a_version(model_directory, tmp_path):
+def test_a_label_selects_a_version(model_directory, tmp_path):
     config = tmp_path / "models.config"
     config.write_text(
         f"""model_config_list {{ config {{
@@ -265,7 +265,7 @@ def test_metrics_count_requests(model_directory):
     assert response.headers["Content-Type"].startswith("text/plain")
     count = ":tensorflow:serving:request_count"
     assert f'{count}{{model_name="elmo",status="OK"}} 1.0' in text
-    # Names that are not served must not fill memory.
+    # Unknown names must not use memory.
     assert f'{count}{{model_name="",status="NOT_FOUND"}} 1.0' in text
     assert "some-other-name" not in text
     latency = ':tensorflow:serving:request_latency_count{API="Predict",entrypoint="REST",model_name'

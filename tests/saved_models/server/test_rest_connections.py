@@ -9,7 +9,7 @@ from elmo_tf.saved_models.server.server import serve
 from rest_requests import predict
 
 
-def test_a_request_that_must_ask_first_is_answered(server):
+def test_expect_100_continue_is_answered(server):
     body = json.dumps({"inputs": ["a"]})
     with socket.create_connection(("127.0.0.1", server.rest_port), timeout=10) as connection:
         head = f"POST /v1/models/elmo:predict HTTP/1.1\r\nContent-Length: {len(body)}\r\n"
@@ -23,7 +23,7 @@ def test_a_request_that_must_ask_first_is_answered(server):
     "line",
     [b"\x16\x03\x01", b"GET", b"GET / HTTP/x", b"GET http://[ HTTP/1.1", b"POST http://[ HTTP/1.1"],
 )
-def test_a_first_line_that_is_not_http_is_refused_in_http(server, line):
+def test_an_invalid_request_line_gets_an_http_error(server, line):
     with socket.create_connection(("127.0.0.1", server.rest_port), timeout=10) as connection:
         connection.sendall(line + b"\r\n\r\n")
         assert connection.recv(1000).startswith(b"HTTP/1.1 400 ")
@@ -43,7 +43,7 @@ def test_a_connection_is_kept_for_the_next_request(server):
     assert connection.sock is None
 
 
-def test_stopping_ends_connections_on_which_nothing_is_asked(model_directory):
+def test_stopping_closes_idle_connections(model_directory):
     server = serve(model_directory, port=0, rest_port=0)
     connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
     connection.request("GET", "/v1/models/elmo")
@@ -54,7 +54,7 @@ def test_stopping_ends_connections_on_which_nothing_is_asked(model_directory):
     connection.close()
 
 
-def test_stopping_answers_what_had_come_in_by_then(model_directory):
+def test_stopping_answers_the_requests_received_before(model_directory):
     server = serve(model_directory, port=0, rest_port=0)
     body = json.dumps({"inputs": ["a"]}).encode()
     head = f"POST /v1/models/elmo:predict HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -68,7 +68,7 @@ def test_stopping_answers_what_had_come_in_by_then(model_directory):
             assert connection.recv(1000).startswith(b"HTTP/1.1 200")
 
 
-def test_a_client_that_hangs_up_does_not_stop_the_server(server):
+def test_a_client_disconnect_does_not_stop_the_server(server):
     with socket.create_connection(("127.0.0.1", server.rest_port)) as connection:
         connection.sendall(b"POST /v1/models/elmo:predict HTTP/1.1\r\nContent-Length: 100\r\n\r\n{")
     assert predict(server, {"inputs": ["a"]})[0] == 200

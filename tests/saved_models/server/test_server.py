@@ -38,18 +38,18 @@ def channel(server):
 
 @pytest.fixture
 def slow_predictions(monkeypatch):
-    """Holds every prediction between the two events `begun` and `go_on`."""
-    begun, go_on = threading.Event(), threading.Event()
+    """Predictions set the event `begun`, then wait for the event `release`."""
+    begun, release = threading.Event(), threading.Event()
     predict = Catalogue.predict
 
     def slow_predict(self, *arguments, **named):
         begun.set()
-        assert go_on.wait(10)
+        assert release.wait(10)
         return predict(self, *arguments, **named)
 
     monkeypatch.setattr(Catalogue, "predict", slow_predict)
-    yield begun, go_on
-    go_on.set()
+    yield begun, release
+    release.set()
 
 
 def predict(channel, *sentences, **spec):
@@ -74,12 +74,12 @@ def assert_refused(code, message, function, *args, **kwargs):
     assert caught.value.code() == code
 
 
-def test_the_message_of_an_error_is_shortened(channel):
+def test_a_long_error_message_is_truncated(channel):
     name = "n" * 2000
     assert_refused(grpc.StatusCode.NOT_FOUND, "n...TRUNCATED", predict, channel, name=name)
 
 
-def test_a_failure_of_the_server_itself_is_internal_and_does_not_stop_it(channel, monkeypatch):
+def test_an_unexpected_exception_is_an_internal_error(channel, monkeypatch):
     def fail(self, *args):
         raise KeyError("lost")
 
@@ -89,14 +89,14 @@ def test_a_failure_of_the_server_itself_is_internal_and_does_not_stop_it(channel
     assert predict(channel)
 
 
-def test_a_method_that_the_server_does_not_have_is_unimplemented(channel):
+def test_an_unsupported_method_is_unimplemented(channel):
     stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
     request = classification_pb2.ClassificationRequest()
     assert_refused(grpc.StatusCode.UNIMPLEMENTED, "", stub.Classify, request, timeout=10)
 
 
 @pytest.mark.parametrize("content", [b"\xff\xff\xff", b"\x0a\x05abc"])
-def test_what_is_no_request_is_an_invalid_argument(channel, content):
+def test_unparsable_bytes_are_an_invalid_argument(channel, content):
     for method in (
         "PredictionService/Predict",
         "PredictionService/GetModelMetadata",
@@ -119,8 +119,8 @@ def test_a_request_larger_than_the_limit_is_refused(model_directory):
         assert predict(channel, "x" * 1000)
 
 
-def test_the_health_is_told_until_the_server_stops(model_directory, slow_predictions):
-    begun, go_on = slow_predictions
+def test_health_checks_report_serving_until_the_server_stops(model_directory, slow_predictions):
+    begun, release = slow_predictions
     server = serve(model_directory, port=0, rest_port=None)
     with (
         ThreadPoolExecutor(2) as pool,
@@ -137,12 +137,12 @@ def test_the_health_is_told_until_the_server_stops(model_directory, slow_predict
         assert begun.wait(10)
         stopping = pool.submit(server.stop)
         assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING
-        go_on.set()
+        release.set()
         watched.cancel()
         stopping.result(10)
 
 
-def test_who_watches_does_not_keep_a_server_from_stopping(model_directory):
+def test_health_watchers_do_not_delay_stopping(model_directory):
     server = serve(model_directory, port=0, rest_port=None)
     with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
@@ -152,7 +152,7 @@ def test_who_watches_does_not_keep_a_server_from_stopping(model_directory):
         assert time.monotonic() - begun < 10
 
 
-def test_reflection_tells_services_and_their_methods(channel):
+def test_reflection_lists_services_and_methods(channel):
     database = ProtoReflectionDescriptorDatabase(channel)
     assert set(database.get_services()) >= {
         "tensorflow.serving.PredictionService",
@@ -163,7 +163,7 @@ def test_reflection_tells_services_and_their_methods(channel):
     assert "Predict" in {method.name for method in service.methods}
 
 
-def test_a_new_configuration_is_taken_over(model_directory):
+def test_a_new_configuration_is_applied(model_directory):
     request = model_management_pb2.ReloadConfigRequest()
     models = request.config.model_config_list.config
     models.add(name="renamed", base_path=str(model_directory))
@@ -177,7 +177,7 @@ def test_a_new_configuration_is_taken_over(model_directory):
         assert_refused(grpc.StatusCode.NOT_FOUND, "", predict, channel)
 
 
-def test_what_is_served_is_either_a_directory_or_a_configuration(model_directory):
+def test_a_directory_or_a_configuration_is_required(model_directory):
     with pytest.raises(TypeError, match="Expected either the directory of a model or models_con"):
         serve(port=0)
 
@@ -199,7 +199,7 @@ def test_requests_in_parallel_get_their_own_answers(model_directory, batching):
         assert all(pool.map(ask_and_check, range(8)))
 
 
-def test_a_newest_version_that_cannot_be_loaded_stops_the_start(tmp_path):
+def test_serve_fails_if_the_newest_version_cannot_be_loaded(tmp_path):
     (tmp_path / "1").mkdir()
     (tmp_path / "1" / "saved_model.pb").write_bytes(b"broken")
     port = free_port()
@@ -209,7 +209,7 @@ def test_a_newest_version_that_cannot_be_loaded_stops_the_start(tmp_path):
 
 
 @pytest.mark.parametrize("ports", [{"port": 70000}, {"port": 0, "rest_port": -1}])
-def test_a_port_that_cannot_be_is_an_error(model_directory, ports):
+def test_an_invalid_port_is_an_error(model_directory, ports):
     with pytest.raises(ValueError, match=r"A port must be 0 … 65535.* Received: (70000|-1)"):
         serve(model_directory, **ports)
 
@@ -224,7 +224,7 @@ def test_a_busy_port_is_an_error_that_names_it(model_directory, server, name):
     assert_free(other)
 
 
-def test_one_port_for_both_is_an_error(model_directory):
+def test_the_same_port_for_grpc_and_rest_is_an_error(model_directory):
     port = free_port()
     with pytest.raises(OSError, match=rf"port {port}: it is used for both gRPC and REST. Ch"):
         serve(model_directory, port=port, rest_port=port)
@@ -240,7 +240,7 @@ def test_the_ports_are_free_after_the_context(model_directory):
         assert server.rest_port is None
 
 
-def test_stopping_twice_is_harmless_and_ends_the_waiting(model_directory):
+def test_stopping_twice_is_allowed_and_ends_wait(model_directory):
     server = serve(model_directory, port=0, rest_port=0)
     waiting = threading.Thread(target=server.wait, daemon=True)
     waiting.start()
@@ -251,8 +251,8 @@ def test_stopping_twice_is_harmless_and_ends_the_waiting(model_directory):
 
 
 @pytest.mark.parametrize("address", ["localhost:{0.port}", "http://localhost:{0.rest_port}"])
-def test_stopping_answers_the_requests_that_are_running(model_directory, slow_predictions, address):
-    begun, go_on = slow_predictions
+def test_stopping_answers_running_requests(model_directory, slow_predictions, address):
+    begun, release = slow_predictions
     server = serve(model_directory, port=0, rest_port=0)
     with ThreadPoolExecutor(2) as pool, Client(address.format(server), retries=0) as client:
         answer = pool.submit(client.predict, ["a"])
@@ -261,12 +261,12 @@ def test_stopping_answers_the_requests_that_are_running(model_directory, slow_pr
         with pytest.raises(TimeoutError):
             stopping.result(0.2)
         assert_refused(grpc.StatusCode.UNAVAILABLE, "", client.predict, ["a"])
-        go_on.set()
+        release.set()
         assert answer.result(10)["elmo"].shape == (1, 1, 6)
         stopping.result(10)
 
 
-def test_requests_still_running_after_the_grace_are_cancelled(model_directory, slow_predictions):
+def test_requests_running_after_the_grace_period_are_cancelled(model_directory, slow_predictions):
     begun, _ = slow_predictions
     server = serve(model_directory, port=0, rest_port=None)
     with (

@@ -16,7 +16,7 @@ from elmo_tf.tasks import (
     SRLTagger,
     WordEmbedding,
 )
-from server_page import IN_BROWSER, Page, assert_nothing_went_wrong, models_config
+from server_page import IN_BROWSER, Page, assert_no_errors, models_config
 
 pytestmark = IN_BROWSER
 
@@ -37,13 +37,13 @@ def tags(strings):
 
 
 def roles(strings, predicate):
-    """What stands before the predicate is one role, the rest but its last token another."""
+    """Tokens before the predicate are ARG0, those after it ARG1; the last token has no role."""
     tokens = tf.strings.split(strings)
     last = tf.cast(tokens.row_lengths(), tf.int32)[:, None] - 1
     place, predicate = tf.range(tf.reduce_max(last) + 1)[None], predicate[:, None]
-    of_a_role = tf.where(place < predicate, "-ARG0", tf.where(place > predicate, "-ARG1", "-V"))
+    suffix = tf.where(place < predicate, "-ARG0", tf.where(place > predicate, "-ARG1", "-V"))
     begins = (place == 0) | (place == predicate) | (place == predicate + 1)
-    bio = tf.strings.join([tf.where(begins, "B", "I"), of_a_role])
+    bio = tf.strings.join([tf.where(begins, "B", "I"), suffix])
     return {"tags": tf.where(place < last, bio, "O"), "sequence_len": last[:, 0] + 1}
 
 
@@ -67,7 +67,7 @@ def answer(passage, question):
 
 
 def mentions(strings):
-    """Those of `DOCUMENT`; none of a document without "Ann"."""
+    """The mentions of `DOCUMENT`; none if the document lacks "Ann"."""
     has_ann = tf.strings.regex_full_match(strings, "(?s).*Ann.*")[:, None]
     names = ("mention_start", "mention_end", "entity")
     columns = zip(names, zip(*MENTIONS, strict=True), strict=True)
@@ -113,9 +113,9 @@ def server(tmp_path_factory, model_directory):
 
 @pytest.fixture
 def page(tab, server):
-    """The page of `server`. Afterwards, what no test may cause is looked for."""
+    """The page of `server`. After the test, it must have no errors."""
     yield TaskPage(tab, server.rest_port)
-    assert_nothing_went_wrong(tab, server.rest_port)
+    assert_no_errors(tab, server.rest_port)
 
 
 class TaskPage(Page):
@@ -137,7 +137,7 @@ class TaskPage(Page):
         return parse_qs(self.tab.evaluate("location.hash.slice(1)"))
 
     def named(self):
-        """Returns (role, name) of all that a reader of the screen is told."""
+        """Returns the (role, name) pairs that screen readers get."""
         nodes = self.tab.call("Accessibility.getFullAXTree")["nodes"]
         return [(node["role"]["value"], node.get("name", {}).get("value")) for node in nodes]
 
@@ -145,7 +145,7 @@ class TaskPage(Page):
 ROLES = [("The old cat", "ARG0"), ("gave", "V"), ("mice cheese", "ARG1"), (".", None)]
 
 
-def test_each_token_has_its_tag_below_except_o(page):
+def test_tags_other_than_o_are_shown_below_their_tokens(page):
     page.open(model="tags", sentence="in Oslo <b>Ann</b> met Bo")
     assert page.texts("h1") == ["Labels of tokens"]
     expected = [("in", None), ("Oslo", "B-NAME"), ("<b>Ann</b>", None), ("met", None)]
@@ -154,7 +154,7 @@ def test_each_token_has_its_tag_below_except_o(page):
     assert page.texts("#prediction .hint") == ["The model labels all tokens O."]
 
 
-def test_a_text_has_its_label_and_the_probabilities_of_all(page):
+def test_a_text_has_its_label_and_all_probabilities(page):
     page.open(model="label", text="a fine film")
     rows = [["<b>good</b>", "0.700"], ["label 2", "0.250"], ["label 1", "0.050"]]
     assert page.texts(".ranking li") == ["".join(row) for row in rows]
@@ -191,7 +191,7 @@ def test_the_selected_predicate_has_its_roles_below_the_sentence(page, way):
     assert page.tab.evaluate("document.activeElement.textContent") == "gave"
 
 
-def test_the_predicate_stays_while_its_token_does(page):
+def test_the_predicate_stays_selected_while_its_token_is_unchanged(page):
     page.open(model="roles", sentence=SENTENCE, predicate=4)
     assert page.labelled() == ROLES
     page.enter(sentence="The old cat gave cheese .")
@@ -202,7 +202,7 @@ def test_the_predicate_stays_while_its_token_does(page):
 
 
 @pytest.mark.parametrize("predicate", ["0", "8", "2.5", "gave"])
-def test_an_address_with_a_predicate_that_is_not_there_selects_none(page, predicate):
+def test_an_invalid_predicate_in_the_url_selects_none(page, predicate):
     page.open(model="roles", sentence=SENTENCE, predicate=predicate)
     assert page.labelled() == [(token, None) for token in SENTENCE.split()]
 
@@ -215,7 +215,7 @@ def test_the_answer_is_marked_in_its_passage(page):
     assert page.texts(".text") == [passage]
 
 
-def test_enter_begins_a_line_of_a_long_text_and_ctrl_and_enter_sends_it(page):
+def test_enter_adds_a_line_to_long_texts_and_ctrl_enter_submits(page):
     page.open(model="answer")
     page.enter(passage="one two three four")
     value = "document.querySelector('#passage').value"
@@ -237,7 +237,7 @@ def test_mentions_have_the_numbers_of_their_entities(page):
     assert ("group", "Entity 2: her sister") in named
 
 
-def test_one_mention_outlines_all_of_its_entity(page):
+def test_selecting_a_mention_outlines_its_entity(page):
     page.open(model="coref", document=DOCUMENT)
     page.tab.hover("document.querySelectorAll('.mention')[3]")
     assert page.texts(".mention.outlined") == ["[[her]1 sister]2", "[She]2"]
@@ -258,7 +258,7 @@ def test_one_mention_outlines_all_of_its_entity(page):
     assert page.texts(".mention[tabindex='0']") == ["[[her]1 sister]2"]
 
 
-def test_a_document_without_mentions_is_told_in_words(page):
+def test_a_document_without_mentions_is_reported(page):
     page.open(model="coref", document="It rains .")
     assert page.texts("#prediction .hint") == ["The model finds no mentions in this document."]
     assert page.texts(".text p") == ["It rains ."]
@@ -275,14 +275,14 @@ def test_a_document_without_mentions_is_told_in_words(page):
         ("coref", "document", {}),
     ],
 )
-def test_markup_stays_text(page, model, field, choice):
+def test_markup_is_shown_as_text(page, model, field, choice):
     page.open(model=model, **{field: f"Ann {MARKUP} a b c"}, **choice)
     assert page.message() is None
     assert page.tab.evaluate("document.querySelectorAll('img, body script').length") == 0
 
 
 @pytest.mark.parametrize("model", [name for name in MODELS if name != "other"])
-def test_every_kind_opens_with_an_example_that_has_results(page, model):
+def test_every_kind_of_model_opens_with_a_working_example(page, model):
     page.open(model=model)
     assert page.message() is None
     assert page.tab.evaluate("document.querySelector('#prediction').checkVisibility()")
@@ -294,7 +294,7 @@ def test_every_kind_opens_with_an_example_that_has_results(page, model):
         assert page.message() is None
 
 
-def test_it_knows_what_is_exported(tab, tmp_path):
+def test_all_exported_task_models_are_recognized(tab, tmp_path):
     words = {"embeddings": [WordEmbedding(["the", "cat"], 7)], "placement": "none"}
     models = {
         "Labels of tokens": CRFTagger(["O", "B-X"], **words, units=(3,)),
@@ -312,10 +312,10 @@ def test_it_knows_what_is_exported(tab, tmp_path):
         for title in models:
             page.open(model=title)
             assert (page.texts("h1"), page.message()) == ([title], None)
-    assert_nothing_went_wrong(tab, server.rest_port)
+    assert_no_errors(tab, server.rest_port)
 
 
-def test_another_model_brings_its_form_and_texts_are_kept(page):
+def test_selecting_another_model_changes_the_form_and_keeps_texts(page):
     page.open(model="tags", sentence=SENTENCE)
     page.select("bilm")
     assert page.texts("h1") == ["Tokens and their neighbours"]
@@ -326,7 +326,7 @@ def test_another_model_brings_its_form_and_texts_are_kept(page):
     assert page.labelled() == [(token, None) for token in SENTENCE.split()]
 
 
-def test_a_model_that_the_page_does_not_know_is_told(page):
+def test_an_unknown_kind_of_model_is_reported(page):
     page.open(model="other")
     assert page.message() == (
         "This page cannot show the model other. It shows biLMs and task models that elmo_tf "
@@ -338,7 +338,7 @@ def test_a_model_that_the_page_does_not_know_is_told(page):
     assert page.tab.evaluate("document.querySelector('#form').checkVisibility()")
 
 
-def test_what_the_server_refuses_is_told_without_old_results(page):
+def test_the_servers_error_replaces_old_results(page):
     page.open(model="tags", sentence=SENTENCE)
     page.tab.evaluate("document.querySelector('#sentence').value = '\\ud800'")
     page.tab.click("document.querySelector('#compare')")

@@ -17,7 +17,7 @@ NUMBERS = np.arange(70_000).reshape(7, 100, 100)
         (tf.int64, "int64_val"),
     ],
 )
-def test_numbers_lie_in_the_field_of_their_type(dtype, field):
+def test_numbers_are_in_the_field_of_their_type(dtype, field):
     array = NUMBERS.astype(dtype.as_numpy_dtype)
     proto = proto_of(array, dtype.as_datatype_enum)
     assert len(getattr(proto, field)) == array.size
@@ -26,12 +26,12 @@ def test_numbers_lie_in_the_field_of_their_type(dtype, field):
 
 
 @pytest.mark.parametrize("size", [0, 1, 31, 32, 4095, 4096])
-def test_floats_of_any_number_are_sent_exactly(size):
+def test_float_arrays_of_any_size_are_sent_exactly(size):
     array = np.linspace(-1, 1, size, dtype=np.float32)
     np.testing.assert_array_equal(tf.make_ndarray(proto_of(array, 1)), array)
 
 
-def test_rows_that_were_cut_out_are_sent_as_they_are():
+def test_slices_are_sent_exactly():
     array = NUMBERS.astype(np.float32)[2:5, :7]
     np.testing.assert_array_equal(tf.make_ndarray(proto_of(array, 1)), array)
 
@@ -52,6 +52,6 @@ def test_bytes_are_sent(value):
         tensor_pb2.TensorProto(dtype=9999),
     ],
 )
-def test_what_is_no_tensor_is_refused(proto):
+def test_an_invalid_tensor_proto_is_refused(proto):
     with pytest.raises(tf.errors.InvalidArgumentError, match="tensor parsing error: x"):
         array_of("x", proto)

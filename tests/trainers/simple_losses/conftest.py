@@ -1,6 +1,6 @@
-"""Runs with simple losses, which are quickly traced, for tests of all else that a run does.
+"""Runs with simple losses, which trace quickly, for tests of everything else in a run.
 
-`test_exact_resume.py` and `test_pretraining.py` have the losses of the language model.
+`test_exact_resume.py` and `test_pretraining.py` use the losses of the language model.
 """
 
 import pytest
@@ -16,7 +16,7 @@ def simple_losses(replace_losses):
 
 @pytest.fixture(scope="session")
 def settings(settings):
-    """Without held-out text, whose perplexity would have to be traced too."""
+    """Settings without held-out text, whose perplexity takes time to trace."""
     return {**settings, "valid": ()}
 
 

@@ -1,4 +1,4 @@
-"""Runs that stopped, or were killed, and go on; and what does not go on."""
+"""Resuming runs that stopped or were killed, and cases in which resuming is refused."""
 
 import json
 import shutil
@@ -11,8 +11,8 @@ from elmo_tf.trainers import PretrainConfig, pretrain
 from runs import assert_same_run, read_log, weights
 
 
-def test_a_run_killed_between_its_state_and_its_record_may_be_resumed_twice(run, interrupted):
-    """The work directory has all that is needed to resume."""
+def test_a_run_killed_before_writing_its_record_can_be_resumed_twice(run, interrupted):
+    """The work directory has everything that resuming needs."""
     path = interrupted / "training.json"
     record = json.loads(path.read_text())
     del record["loss"]
@@ -22,8 +22,8 @@ def test_a_run_killed_between_its_state_and_its_record_may_be_resumed_twice(run,
     assert_same_run(interrupted, run)
 
 
-def test_a_run_killed_while_it_saves_goes_on_from_the_save_before(settings, run, interrupted):
-    """What a killed save leaves, at any moment of it."""
+def test_a_run_killed_during_a_save_resumes_from_the_previous_save(settings, run, interrupted):
+    """With incomplete saves, as a kill leaves them at different moments."""
     (last,) = (interrupted / "state").iterdir()
     for number, names in enumerate(([], ["weights.index"], [path.name for path in last.iterdir()])):
         broken = interrupted / "state" / f"step-{30 + number:08d}"
@@ -38,7 +38,7 @@ def test_a_run_killed_while_it_saves_goes_on_from_the_save_before(settings, run,
     assert saves == ["step-00000050", "step-00000060"]
 
 
-def test_without_a_complete_save_a_resumed_run_starts_afresh(tmp_path, settings, run):
+def test_a_resumed_run_without_a_complete_save_restarts(tmp_path, settings, run):
     workdir = tmp_path / "afresh"
     workdir.mkdir()
     (workdir / "log.jsonl").write_text(json.dumps(run.log[0] | {"loss": 0.0}) + '\n{"st')
@@ -47,10 +47,10 @@ def test_without_a_complete_save_a_resumed_run_starts_afresh(tmp_path, settings,
     assert read_log(workdir) == run.log[:2]
 
 
-def test_at_the_last_step_there_is_nothing_to_do(tmp_path, settings, run):
+def test_resuming_a_finished_run_makes_no_steps_and_no_saves(tmp_path, settings, run):
     workdir = tmp_path / "done"
     shutil.copytree(run.workdir, workdir)
-    (workdir / "softmax.hdf5").unlink()  # what a run leaves that was killed while it saved
+    (workdir / "softmax.hdf5").unlink()  # as if the run had been killed while it saved
     before = {path: path.stat().st_mtime_ns for path in (workdir / "state").rglob("*")}
     record = pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert_same_run(workdir, run)
@@ -58,7 +58,7 @@ def test_at_the_last_step_there_is_nothing_to_do(tmp_path, settings, run):
     assert {path: path.stat().st_mtime_ns for path in (workdir / "state").rglob("*")} == before
 
 
-def test_a_run_does_not_go_on_with_other_settings(settings, interrupted):
+def test_a_run_is_not_resumed_with_other_settings(settings, interrupted):
     before = weights(interrupted)
     with pytest.raises(ValueError, match=r"Cannot resume with other settings.*learning_rate"):
         pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True, learning_rate=0.1))
@@ -66,7 +66,7 @@ def test_a_run_does_not_go_on_with_other_settings(settings, interrupted):
         np.testing.assert_array_equal(array, before[name])
 
 
-def test_a_run_does_not_go_on_with_another_vocabulary(tmp_path, settings, interrupted):
+def test_a_run_is_not_resumed_with_another_vocabulary(tmp_path, settings, interrupted):
     Vocabulary.build(["the cat sees a dog"]).save(tmp_path / "other.txt")
     settings = {**settings, "vocab": tmp_path / "other.txt"}
     with pytest.raises(ValueError, match="Cannot resume with another vocabulary"):
@@ -81,7 +81,7 @@ def test_a_run_does_not_go_on_with_another_vocabulary(tmp_path, settings, interr
         (lambda line: line + " ", "files differ"),
     ],
 )
-def test_a_run_does_not_go_on_with_another_text(
+def test_a_run_is_not_resumed_with_another_corpus(
     tmp_path, settings, interrupted, text, change, message
 ):
     for name in ("train_1.txt", "train_2.txt"):
@@ -93,7 +93,7 @@ def test_a_run_does_not_go_on_with_another_text(
         pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
 
 
-def test_the_files_of_the_text_may_have_moved_and_be_named_in_another_way(
+def test_a_run_resumes_after_its_text_files_have_moved(
     tmp_path, settings, text, run, interrupted, monkeypatch
 ):
     for name in ("train_1.txt", "train_2.txt", "vocab.txt"):
@@ -105,9 +105,7 @@ def test_the_files_of_the_text_may_have_moved_and_be_named_in_another_way(
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "options.json", "vocab.txt"])
-def test_a_directory_that_this_run_has_not_begun_is_not_overwritten_by_resume(
-    tmp_path, settings, name
-):
+def test_resume_does_not_overwrite_foreign_files_in_the_work_directory(tmp_path, settings, name):
     workdir = tmp_path / "foreign"
     workdir.mkdir()
     contents = {
@@ -121,7 +119,7 @@ def test_a_directory_that_this_run_has_not_begun_is_not_overwritten_by_resume(
     assert {path.name: path.read_text() for path in workdir.iterdir()} == {name: contents[name]}
 
 
-def test_what_a_run_leaves_before_its_first_save_may_be_resumed(tmp_path, settings, run):
+def test_a_run_stopped_before_its_first_save_can_be_resumed(tmp_path, settings, run):
     workdir = tmp_path / "begun"
     workdir.mkdir()
     for name in ("options.json", "vocab.txt", "training.json", "log.jsonl"):
@@ -130,7 +128,7 @@ def test_what_a_run_leaves_before_its_first_save_may_be_resumed(tmp_path, settin
     assert read_log(workdir) == run.log[:2]
 
 
-def test_a_checkpoint_that_no_run_has_left_is_not_overwritten_by_resume(tmp_path, settings, run):
+def test_resume_does_not_overwrite_a_checkpoint_without_a_run_record(tmp_path, settings, run):
     workdir = tmp_path / "foreign"
     workdir.mkdir()
     for name in ("options.json", "weights.hdf5"):
@@ -140,7 +138,7 @@ def test_a_checkpoint_that_no_run_has_left_is_not_overwritten_by_resume(tmp_path
     assert {path.name for path in workdir.iterdir()} == {"options.json", "weights.hdf5"}
 
 
-def test_a_work_directory_that_tensorflow_takes_for_a_pattern_is_refused(tmp_path, settings):
+def test_a_work_directory_with_a_wildcard_in_its_name_is_refused(tmp_path, settings):
     with pytest.raises(ValueError, match=r"cannot write to .*run\[1\]: it treats \[ as a wildcard"):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "run[1]"))
 

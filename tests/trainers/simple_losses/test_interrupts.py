@@ -26,9 +26,7 @@ def signal_after(monkeypatch):
     return signals.__setitem__
 
 
-def test_a_run_that_is_told_to_stop_saves_and_goes_on_exactly(
-    tmp_path, settings, run, signal_after
-):
+def test_a_run_saves_on_a_signal_and_resumes_exactly(tmp_path, settings, run, signal_after):
     workdir = tmp_path / "run"
     config = PretrainConfig(**{**settings, "save_every": 1000}, workdir=workdir, resume=True)
     for step, number, error in (
@@ -40,12 +38,12 @@ def test_a_run_that_is_told_to_stop_saves_and_goes_on_exactly(
             pretrain(config)
         if number == signal.SIGTERM:
             assert ended.value.code == 143
-        done = step + 1  # a signal ends the step after it
+        done = step + 1  # the run stops after the step that follows the signal
         assert read_log(workdir) == run.log[:done]
         assert (workdir / "state" / f"step-{done:08d}" / "COMPLETE").exists()
 
 
-def test_an_evaluation_that_a_signal_ends_is_repeated(tmp_path, settings, text, monkeypatch):
+def test_an_evaluation_interrupted_by_a_signal_is_repeated(tmp_path, settings, text, monkeypatch):
     calls = []
 
     def send_signal_in_second_call(self, **kwargs):
@@ -64,18 +62,18 @@ def test_an_evaluation_that_a_signal_ends_is_repeated(tmp_path, settings, text, 
     assert len(calls) == 3
 
 
-def test_a_save_is_due_after_some_minutes_whatever_the_step(tmp_path, settings):
+def test_a_save_is_written_after_save_minutes_at_any_step(tmp_path, settings):
     workdir = tmp_path / "run"
     changes = {"save_minutes": 1e-9, "save_every": 1000, "steps": 3}
     pretrain(PretrainConfig(**{**settings, **changes}, workdir=workdir))
-    # Those of the last two steps are kept, of which only the last was due by its number.
+    # The last two saves are kept; without `save_minutes` only the last step would be saved.
     assert {path.name for path in (workdir / "state").iterdir()} == {
         "step-00000002",
         "step-00000003",
     }
 
 
-def test_a_first_signal_is_only_noted_and_a_second_ctrl_c_interrupts():
+def test_the_first_signal_is_recorded_and_a_second_ctrl_c_interrupts():
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.received == signal.SIGINT
@@ -83,14 +81,14 @@ def test_a_first_signal_is_only_noted_and_a_second_ctrl_c_interrupts():
             os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_afterwards_signals_do_what_they_did_before():
+def test_previous_signal_handlers_are_restored():
     before = signal.getsignal(signal.SIGTERM)
     with StopRequest():
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_signal_that_is_ignored_stays_so(monkeypatch):
+def test_an_ignored_signal_stays_ignored(monkeypatch):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with StopRequest():
@@ -99,7 +97,7 @@ def test_a_signal_that_is_ignored_stays_so(monkeypatch):
         signal.signal(signal.SIGINT, before)
 
 
-def test_outside_the_main_thread_nobody_listens():
+def test_no_handler_is_installed_outside_the_main_thread():
     before = signal.getsignal(signal.SIGINT)
     seen = []
 

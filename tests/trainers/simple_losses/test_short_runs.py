@@ -1,4 +1,4 @@
-"""Work directories, saves, the number of steps, and what ends a run."""
+"""Work directories, saves, the number of steps, and errors that end a run."""
 
 import contextlib
 import math
@@ -17,7 +17,7 @@ from runs import assert_same_run, read_log, weights
 
 @contextlib.contextmanager
 def files_limited_to(size):
-    """A block in which this process can write no file of more bytes."""
+    """A context in which the process cannot write files larger than `size` bytes."""
     _, most = limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write fails instead
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, most))
@@ -28,7 +28,7 @@ def files_limited_to(size):
         signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_work_directory_may_hold_the_vocabulary_already(tmp_path, settings, run):
+def test_a_work_directory_may_already_contain_the_vocabulary(tmp_path, settings, run):
     workdir = tmp_path / "prepared"
     workdir.mkdir()
     shutil.copy(settings["vocab"], workdir / "vocab.txt")
@@ -37,9 +37,7 @@ def test_a_work_directory_may_hold_the_vocabulary_already(tmp_path, settings, ru
     assert read_log(workdir) == run.log[:2]
 
 
-def test_overwriting_leaves_nothing_of_the_run_before_and_spares_other_files(
-    settings, run, interrupted
-):
+def test_overwrite_removes_the_previous_run_and_keeps_other_files(settings, run, interrupted):
     (interrupted / "notes.txt").write_text("mine")
     pretrain(PretrainConfig(**{**settings, "steps": 2}, workdir=interrupted, overwrite=True))
     assert read_log(interrupted) == run.log[:2]
@@ -47,7 +45,7 @@ def test_overwriting_leaves_nothing_of_the_run_before_and_spares_other_files(
     assert (interrupted / "notes.txt").read_text() == "mine"
 
 
-def test_overwriting_spares_the_files_of_something_else(tmp_path, settings):
+def test_overwrite_refuses_a_directory_without_a_run_record(tmp_path, settings):
     (tmp_path / "best").mkdir()
     message = "is not the work directory of a training: it holds best but no training.json"
     with pytest.raises(FileExistsError, match=message):
@@ -55,7 +53,7 @@ def test_overwriting_spares_the_files_of_something_else(tmp_path, settings):
     assert (tmp_path / "best").exists()
 
 
-def test_epochs_count_the_corpus(tmp_path, settings, run):
+def test_epochs_set_the_number_of_steps(tmp_path, settings, run):
     corpus = run.record["corpus"]
     steps = round(0.1 * (corpus["tokens"] + corpus["sentences"]) / 15)
     settings = {**settings, "steps": None, "epochs": 0.1}
@@ -63,7 +61,9 @@ def test_epochs_count_the_corpus(tmp_path, settings, run):
     assert read_log(tmp_path / "run") == run.log[:steps]
 
 
-def test_a_vocabulary_that_knows_every_word_is_warned_of(tmp_path, settings, text, caplog):
+def test_a_vocabulary_with_every_word_of_the_corpus_logs_a_warning(
+    tmp_path, settings, text, caplog
+):
     Vocabulary.build([text / "train_1.txt", text / "train_2.txt"]).save(tmp_path / "all.txt")
     settings = {**settings, "vocab": tmp_path / "all.txt", "steps": 1}
     with caplog.at_level("WARNING", logger="absl"):
@@ -71,7 +71,7 @@ def test_a_vocabulary_that_knows_every_word_is_warned_of(tmp_path, settings, tex
     assert "<UNK> is never learned" in caplog.text
 
 
-def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_save(tmp_path, settings):
+def test_a_loss_of_nan_or_infinity_ends_the_run_and_keeps_the_last_save(tmp_path, settings):
     workdir = tmp_path / "run"
     settings = {**settings, "learning_rate": 1e30, "save_every": 1}
     with pytest.raises(FloatingPointError, match=r"The .* is (nan|inf) at step \d+"):
@@ -83,7 +83,7 @@ def test_a_loss_that_is_no_number_ends_the_run_and_leaves_the_last_save(tmp_path
 
 
 def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(settings, run, interrupted):
-    """No file may grow beyond half of the largest one there is."""
+    """The limit of the file size is half of the largest file of the save."""
     before, save = weights(interrupted), last_save(interrupted)
     largest = max(path.stat().st_size for path in save.iterdir())
     config = PretrainConfig(**settings, workdir=interrupted, resume=True)
