@@ -1,4 +1,4 @@
-"""A tiny checkpoint with random weights, the biLM that it gives, and how to save and load."""
+"""A tiny checkpoint with random weights, its biLM, and fixtures that all tests share."""
 
 import contextlib
 import ctypes
@@ -20,8 +20,8 @@ def pytest_addoption(parser):
     parser.addoption(
         "--quick",
         action="store_true",
-        help="run graphs as they are traced: optimizing them (Grappler) takes a third of the time "
-        "of most tests",
+        help="run graphs without optimizing them (Grappler), which takes a third of the time of "
+        "most tests",
     )
 
 
@@ -39,7 +39,7 @@ def _optimize_graphs(is_on):
 
 @pytest.fixture
 def optimized_graphs(request):
-    """Runs a test with optimized graphs, as users do, whatever the options of pytest."""
+    """Runs a test with optimized graphs, as users do, even with `--quick`."""
     _optimize_graphs(True)
     yield
     _optimize_graphs(not request.config.getoption("quick"))
@@ -47,27 +47,28 @@ def optimized_graphs(request):
 
 @pytest.fixture(scope="session", autouse=True)
 def ctrl_c_interrupts():
-    """A shell that runs the tests in the background has them, and all they start, ignore it."""
+    """Restores SIGINT, which processes in the background of a shell and their children ignore."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="module", autouse=True)
 def small_heap():
-    """Returns what a module leaves in reference cycles to the operating system.
+    """Returns the memory of reference cycles to the operating system after each module.
 
-    What stays is frozen, so that it is not searched after each module. TensorFlow keeps each traced
-    graph that has a custom gradient, 70 MB for the tiny model: modules that train run eagerly.
+    The remaining objects are frozen, so that they are not searched after each module. TensorFlow
+    keeps each traced graph that has a custom gradient, 70 MB for the tiny model: modules that train
+    run eagerly.
     """
     yield
     gc.collect()
     gc.freeze()
-    with contextlib.suppress(OSError, AttributeError):  # glibc alone has it
+    with contextlib.suppress(OSError, AttributeError):  # only glibc has it
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
 @pytest.fixture(autouse=True)
-def logs_begin_with_warnings():
-    """Whatever a test before has set: which tests share a process is not known."""
+def log_level_is_warning():
+    """Resets the log level that an earlier test of the same process may have changed."""
     from absl import logging
 
     logging.set_verbosity(logging.WARNING)
@@ -90,7 +91,7 @@ def checkpoint_directory(tmp_path_factory, options, weights):
 
 @pytest.fixture(scope="session")
 def bilm(checkpoint_directory):
-    """Shared by all tests: none may change it."""
+    """Shared by all tests: do not change it."""
     from elmo_tf import load_bilm
 
     return load_bilm(checkpoint_directory)
@@ -98,7 +99,7 @@ def bilm(checkpoint_directory):
 
 @pytest.fixture(scope="session")
 def elmo(bilm):
-    """With a mix that is no average. None may change it."""
+    """An `Elmo` with unequal mixing weights. Shared by all tests: do not change it."""
     from elmo_tf import Elmo
 
     elmo = Elmo(bilm)
@@ -110,7 +111,7 @@ def elmo(bilm):
 
 @pytest.fixture
 def fresh_bilm(checkpoint_directory):
-    """A biLM of a test's own."""
+    """Loads a new biLM, which a test may change."""
     from elmo_tf import load_bilm
 
     return lambda **kwargs: load_bilm(checkpoint_directory, **kwargs)
@@ -118,7 +119,7 @@ def fresh_bilm(checkpoint_directory):
 
 @pytest.fixture(scope="session")
 def forward_directory(tmp_path_factory, options, weights):
-    """The forward direction of the same checkpoint, alone."""
+    """The forward direction of the same checkpoint."""
     forward = {name: array for name, array in weights.items() if not name.startswith("RNN_1")}
     directory = tmp_path_factory.mktemp("forward")
     return checkpoint.write(directory, {**options, "bidirectional": False}, forward)
@@ -126,7 +127,7 @@ def forward_directory(tmp_path_factory, options, weights):
 
 @pytest.fixture(scope="session")
 def forward_bilm(forward_directory):
-    """The forward half of `bilm`. None may change it."""
+    """The forward half of `bilm`. Shared by all tests: do not change it."""
     from elmo_tf import load_bilm
 
     return load_bilm(forward_directory)
@@ -134,7 +135,7 @@ def forward_bilm(forward_directory):
 
 @pytest.fixture
 def unverified_exports(monkeypatch):
-    """Leaves out the comparison of an export with its model, which takes most of the time."""
+    """Skips the comparison of an export with its model, which takes most of the time."""
     from elmo_tf.saved_models.exporting import export, task_exporting
 
     monkeypatch.setattr(export, "verify", lambda *arguments: None)
@@ -143,7 +144,7 @@ def unverified_exports(monkeypatch):
 
 @pytest.fixture(scope="module")
 def eager_module():
-    """Runs functions without tracing them, which takes less time if they are called a few times."""
+    """Runs functions without tracing them, which is faster for a few calls."""
     import tensorflow as tf
 
     tf.config.run_functions_eagerly(True)
@@ -163,7 +164,7 @@ def eager_functions():
 
 @pytest.fixture
 def keras_round_trip(tmp_path):
-    """Saves a model as `.keras`, and loads it again."""
+    """Saves a model as `.keras` and loads it."""
     import keras
 
     def save_and_load(model):
@@ -176,7 +177,7 @@ def keras_round_trip(tmp_path):
 
 @pytest.fixture
 def command(capsys):
-    """Calls the command within this process; gives its status, stdout and stderr."""
+    """Calls the command in this process; returns its status, stdout and stderr."""
 
     from elmo_tf import cli
 
@@ -194,7 +195,7 @@ def command(capsys):
 
 @pytest.fixture
 def stdin(monkeypatch):
-    """Gives the command some bytes to read."""
+    """Sets the bytes that the command reads from stdin."""
 
     def set_to(content):
         stream = io.BytesIO(content)

@@ -1,4 +1,4 @@
-"""Real data and published files, which stand beside the repository where it is developed."""
+"""Real data and published files, which developers have next to the repository."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def shared(*names):
-    """A path below the folder `shared`; skips the test where it is not at hand."""
+    """A path below the folder `shared`; skips the test if the path does not exist."""
     for parent in Path(__file__).resolve().parents:
         for folder in (parent / "shared", parent.parent / "shared"):
             path = folder.joinpath(*names)

@@ -1,4 +1,4 @@
-"""Inputs of an `Elmo`, and how to make its mix tell the layers apart."""
+"""Inputs of an `Elmo`, and mixing weights that differ between layers."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,7 @@ WIDTH = 12
 
 
 def set_mix(elmo, index=0):
-    """Weights of the mix that tell the layers apart."""
+    """Sets mixing weights that differ between layers; returns the weights and the scale."""
     if not elmo.built:
         elmo.build()
         elmo.built = True

@@ -21,7 +21,7 @@ def can_make_hosts():
 
 @contextlib.contextmanager
 def two_hosts():
-    """A context in which there are two hosts, each with an address and a loopback interface."""
+    """Creates two hosts for a block, each with an address and a loopback interface."""
     try:
         for name in _NAMES:
             _run("ip", "netns", "add", name)
@@ -55,7 +55,7 @@ def set_cable(state):
 
 
 def start_workers(settings, workdir, **changes):
-    """A worker on each host, which share a work directory."""
+    """Starts a worker on each host; the workers share a work directory."""
     cluster = {"worker": [f"{address}:41000" for address in ADDRESSES]}
     return [
         launching.start(

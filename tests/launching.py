@@ -1,4 +1,4 @@
-"""Runs of `pretrain` in processes of their own: with several devices, or as several workers."""
+"""Runs of `pretrain` in new processes, with several devices or several workers."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import time
 _CODE = """
 import json, os, sys
 import tensorflow as tf
-if os.environ.get("QUICK"):  # the numbers are then those of the tests' own process
+if os.environ.get("QUICK"):  # for the same numbers as in the process of the tests
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
 devices = int(sys.argv[1])
 if devices > 1:
@@ -38,7 +38,7 @@ def start(settings, workdir, num_devices=1, tf_config=None, prefix=(), **changes
 
 
 def start_workers(settings, workdir, count=2, **changes):
-    """Workers that share a work directory, or have one each if `workdir` is a list."""
+    """Starts workers that share a work directory, or have one each if `workdir` is a list."""
     workdirs = workdir if isinstance(workdir, list) else [workdir] * count
     addresses = [f"127.0.0.1:{port}" for port in _free_ports(count)]
     return [

@@ -1,4 +1,4 @@
-"""What runs of `pretrain` leave, and whether two left the same."""
+"""The output of runs of `pretrain`, and the comparison of two runs."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from reference.checkpoint import read_hdf5
 
 
 def read_log(workdir):
-    """The lines of a log, but for the seconds of each step: no two runs take the same time."""
+    """The lines of a log, without the seconds of each step, which differ between runs."""
     lines = (workdir / "log.jsonl").read_text().splitlines()
     return [
         {name: value for name, value in json.loads(line).items() if name != "seconds"}
@@ -22,13 +22,13 @@ def read_log(workdir):
 
 
 def run_of(settings, workdir, killed=None):
-    """An uninterrupted run: its work directory, what it returned, and its log.
+    """Trains without interruption; returns the work directory, the record, and the log.
 
     Args:
-        settings: arguments of a `PretrainConfig`, less the work directory.
+        settings: arguments of a `PretrainConfig`, without the work directory.
         workdir: the work directory.
-        killed: a directory that gets what the run would have left if it had been killed while it
-            wrote the 41st line of its log.
+        killed: a directory for the files that the run would leave if it were killed while it
+            writes the 41st line of its log.
     """
     log_step = TrainingLogger.step
 

@@ -1,4 +1,4 @@
-"""Texts with senses, and inventories, for the tests."""
+"""Sense-annotated texts and inventories for the tests."""
 
 from xml.sax.saxutils import escape
 
@@ -6,15 +6,15 @@ TAGS = {"noun": "NOUN", "verb": "VERB", "adj": "ADJ", "adv": "ADV"}
 
 
 def word(words, lemma, *senses, pos="noun"):
-    """Words of a sentence that have senses."""
+    """Words of a sentence that are one instance with senses."""
     return words, lemma, pos, senses
 
 
 def write_corpus(path, sentences, texts=None):
-    """Writes sentences: lists of plain words and of what `word` gives.
+    """Writes sentences: lists of plain words and of results of `word`.
 
-    Instances are called after their sentence and their place among its words, `s1.w0`; one without
-    senses gets no gold keys. `texts`: how many sentences each text has; None for a single text.
+    Instances are named by sentence and position, `s1.w0`; an instance without senses gets no gold
+    keys. `texts`: how many sentences each text has; None for a single text.
     """
     elements, keys = [], []
     for number, sentence in enumerate(sentences):

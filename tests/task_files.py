@@ -1,4 +1,4 @@
-"""A small file of each task, and settings of a small model."""
+"""A small file for each task, and the settings of a small model."""
 
 import json
 
@@ -108,6 +108,6 @@ SMALL = {"units": 6, "word_dim": 5, "learning_rate": 0.03, "dropout": 0.0, "batc
 
 
 def sentences(columns):
-    """The tokens of each sentence of columns."""
+    """The tokens of each sentence of a text in columns."""
     blocks = columns.strip().split("\n\n")
     return [[line.split()[0] for line in block.splitlines()] for block in blocks]

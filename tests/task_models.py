@@ -1,4 +1,4 @@
-"""Small task models of every kind, with all widths different."""
+"""Small task models of every kind; all their widths differ."""
 
 import numpy as np
 import tensorflow as tf
@@ -16,7 +16,7 @@ from elmo_tf.tasks import (
 )
 
 WORDS = ("the", "cat", "sat", "on", "mat", "ein", "Zürich")
-# Of each kind of model: its class, and what makes it small.
+# For each kind of model: its class and the settings of a small model.
 KINDS = {
     "tagger": (CRFTagger, {"labels": ["O", "B-X", "I-X"], "units": (5, 4), "scheme": "BIO"}),
     "classifier": (BiLSTMClassifier, {"labels": ["bad", "good"], "units": 6}),
@@ -40,7 +40,7 @@ def embeddings():
 
 
 def new_model(kind, bilm=None, placement="input", **kwargs):
-    """A model of a kind, with ELMo if there is a biLM; its mixes are no averages."""
+    """A model of a kind, with ELMo if there is a biLM; its mixing weights are unequal."""
     model_class, settings = KINDS[kind]
     elmo = None
     if bilm is not None:
@@ -55,7 +55,7 @@ def new_model(kind, bilm=None, placement="input", **kwargs):
 
 
 def with_random_weights(model, scale=0.5, seed=3):
-    """Draws every weight of the task, biases too; variances stay above 0."""
+    """Sets all task weights, including biases, to random values; variances are positive."""
     rng = np.random.default_rng(seed)
     of_elmo = {id(weight) for weight in (model.elmo.weights if model.elmo else ())}
     for weight in model.weights:
@@ -66,14 +66,14 @@ def with_random_weights(model, scale=0.5, seed=3):
 
 
 def reference_weights(model):
-    """The weights by the names that `reference` uses, in float64."""
+    """The weights in float64, under the names that `reference` uses."""
     return {
         weight.path.partition("/")[2]: weight.numpy().astype(np.float64) for weight in model.weights
     }
 
 
 def some_inputs(kind, sentences):
-    """What a model of a kind takes: a pair is a sentence and the one before it."""
+    """Inputs for a kind of model; a pair is a sentence and the preceding sentence."""
     if kind in ("esim", "bidaf"):
         return sentences, [sentences[index - 1] for index in range(len(sentences))]
     if kind == "srl":
@@ -82,7 +82,7 @@ def some_inputs(kind, sentences):
 
 
 def real_outputs(kind, outputs, sentences):
-    """The outputs of each sentence, without those of padding."""
+    """The outputs of each sentence, without padding."""
     rows = list(np.asarray(outputs))
     if kind in ("tagger", "srl", "bidaf"):
         axis = 1 if kind == "bidaf" else 0

@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LIBRARIES = (*sorted((ROOT / "elmo_tf").glob("*/__init__.py")), ROOT / "trainers" / "__init__.py")
 PACKAGES = [path.parent.relative_to(ROOT).as_posix() for path in LIBRARIES] + ["saved_models"]
-# Packages that are imported by another name than they are installed by.
+# Packages whose import name differs from their distribution name.
 DISTRIBUTIONS = {
     "absl": "absl_py",
     "faiss": "faiss_cpu",
@@ -36,14 +36,14 @@ def test_dependencies_of_a_package_are_its_imports(package):
     assert set(rule["deps"]) == needed
 
 
-def test_the_whole_library_is_all_packages():
+def test_the_library_target_depends_on_all_packages():
     rule = next(one for one in rules(ROOT / "elmo_tf" / "BUILD") if one.get("name") == "elmo_tf")
 
     libraries = {f"//{package}" for package in PACKAGES} - {"//elmo_tf/commands"}
     assert set(rule["deps"]) == libraries | {":base"}
 
 
-def test_third_party_packages_are_locked_and_known_to_old_bazel():
+def test_third_party_packages_are_in_the_lock_file_and_workspace():
     files = [ROOT / folder / "BUILD" for folder in (*PACKAGES, "elmo_tf", "tests")]
     deps = {dep for file in files for rule in rules(file) for dep in rule.get("deps", [])}
     used = {dep.removeprefix("@pypi//") for dep in deps if dep.startswith("@pypi//")}
@@ -56,7 +56,7 @@ def test_third_party_packages_are_locked_and_known_to_old_bazel():
 
 
 def rules(file):
-    """The rules that a Bazel file calls: their keywords, as far as they are literals."""
+    """The rules of a Bazel file: their keyword arguments, where they are literals."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     calls = [node.value for node in tree.body if isinstance(node, ast.Expr)]
     return [
@@ -78,7 +78,7 @@ def library(package):
 
 
 def imported_names(file):
-    """All that a file imports, at its top or in a function."""
+    """The names that a file imports, at its top or in a function."""
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names=names):

@@ -1,4 +1,4 @@
-"""The command, in this process where it can be, as a process of its own where that matters."""
+"""The command line, called in this process or, where that matters, in a new process."""
 
 import contextlib
 import io
@@ -35,14 +35,14 @@ LINES = ["the cat sat .", "a dog saw the cat !", "", "the dog sat ."] * 8
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("\n".join(LINES) + "\n")
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory, eager_module):
-    """A small checkpoint that the command has trained."""
+    """A small checkpoint that the command trained."""
     folder = tmp_path_factory.mktemp("trained")
     (folder / "text.txt").write_text("\n".join(LINES) + "\n")
     for arguments in (
@@ -59,7 +59,7 @@ def trained(tmp_path_factory, eager_module):
 
 @pytest.fixture(scope="module")
 def exported(trained, tmp_path_factory):
-    """The directory to which the command has exported a model, and what it has printed."""
+    """The directory of a model that the command exported, and the output of the command."""
     directory = tmp_path_factory.mktemp("exported")
     arguments = ["elmo-tf", "export", str(trained), str(directory), "--version", "3"]
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as out:
@@ -78,7 +78,7 @@ def process(*arguments, **kwargs):
     )
 
 
-def test_help_comes_within_a_second():
+def test_help_is_printed_within_a_second():
     start = time.monotonic()
     result = process("--help")  # every help imports the modules of all subcommands
     assert time.monotonic() - start < 1
@@ -88,7 +88,7 @@ def test_help_comes_within_a_second():
 
 
 @pytest.mark.parametrize("arguments", ["", "plot", "task", *SUBCOMMANDS])
-def test_help_begins_with_a_line_to_paste(command, arguments):
+def test_help_begins_with_an_example_command(command, arguments):
     status, out, err = command(*arguments.split(), "--help")
     assert (status, err) == (0, "")
     first, second, third, *_ = out.splitlines()
@@ -98,8 +98,8 @@ def test_help_begins_with_a_line_to_paste(command, arguments):
 
 
 @pytest.mark.more
-def test_the_lines_to_paste_work_one_after_the_other(command, monkeypatch):
-    """Those that end by themselves; the first makes its text itself."""
+def test_the_example_commands_run_in_sequence(command, monkeypatch):
+    """The commands that end by themselves; the first one creates its text."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").absolute()))
     Path("raw.txt").write_text("The cat sat. It slept.\n")
     for name in ("train.conllu", "dev.conllu"):
@@ -122,7 +122,7 @@ def test_the_lines_to_paste_work_one_after_the_other(command, monkeypatch):
     assert Path("similarity.png").is_file()
 
 
-def test_vocab_writes_the_commonest_tokens(command, caplog):
+def test_vocab_writes_the_most_frequent_tokens(command, caplog):
     status, out, _ = command("vocab", "text.txt", "--output", "v.txt", "--min-count", "16")
     assert status == 0
     assert Path("v.txt").read_text().split() == [
@@ -152,7 +152,7 @@ def test_train_prints_the_last_perplexity_as_json(command, trained, caplog):
     assert "tokens/s" in err
 
 
-def test_training_goes_on_with_resume_and_begins_again_with_overwrite(command, trained):
+def test_training_resumes_with_resume_and_restarts_with_overwrite(command, trained):
     shutil.copytree(trained, "run")
     arguments = (
         *("train", "--corpus", "text.txt", "--vocab", trained / "vocab.txt", "--workdir", "run"),
@@ -174,7 +174,7 @@ def test_training_goes_on_with_resume_and_begins_again_with_overwrite(command, t
     assert len(Path("run/log.jsonl").read_text().splitlines()) == 1
 
 
-def test_without_a_run_to_resume_train_names_the_options_that_are_missing(command, trained):
+def test_train_names_missing_options_without_a_run_to_resume(command, trained):
     for arguments, missing in (
         (("--workdir", trained), "required: --corpus, --vocab"),
         (("--workdir", "new", "--vocab", "v.txt"), "required: --corpus"),
@@ -202,7 +202,7 @@ def test_evaluate_prints_one_json_object(command, trained, caplog):
     assert f"{result['unknown']:.1%} of the targets are not in the vocabulary" in caplog.text
 
 
-def test_score_prints_one_json_object_a_line(command, trained):
+def test_score_prints_one_json_object_per_line(command, trained):
     status, out, _ = command("score", trained, "text.txt")
     assert status == 0
     results = [json.loads(line) for line in out.splitlines()]
@@ -215,7 +215,7 @@ def test_score_prints_one_json_object_a_line(command, trained):
         assert result["backward"] == pytest.approx(score.log_probs["backward"], rel=1e-5)
 
 
-def test_the_words_of_score_add_up_to_the_sentence(command, trained):
+def test_token_scores_add_up_to_the_sentence_score(command, trained):
     Path("one.txt").write_text("the cat fled\n\n")
     status, out, _ = command("score", trained, "one.txt", "--per-token", "--batch-tokens", "1")
     assert status == 0
@@ -249,7 +249,7 @@ def test_score_marks_unknown_words_and_prints_the_sum_without_them(command, trai
         assert sentence["known"][direction] > sentence[direction]
 
 
-def test_score_escapes_the_bytes_that_are_no_text(command, trained):
+def test_score_escapes_invalid_bytes(command, trained):
     Path("bytes.txt").write_bytes(b"the \xff cat\n")
     status, out, _ = command("score", trained, "bytes.txt", "--per-token")
     assert status == 0
@@ -257,7 +257,7 @@ def test_score_escapes_the_bytes_that_are_no_text(command, trained):
     assert json.loads(out)["words"][2]["token"] == "\udcff"
 
 
-def test_substitutes_prints_one_json_object_a_position(command, trained):
+def test_substitutes_prints_one_json_object_per_position(command, trained):
     status, out, _ = command(
         *("substitutes", trained, "the cat fled", "--position", "2", "--position", "0"),
         *("--top", "2"),
@@ -281,7 +281,7 @@ def test_export_prints_the_path_of_the_version(exported):
     assert (directory / "3" / "saved_model.pb").is_file()
 
 
-def test_query_prints_what_a_server_answers(command, trained, exported):
+def test_query_prints_the_answer_of_a_server(command, trained, exported):
     with saved_models.serve(exported[0], name="mine", port=0, rest_port=None) as server:
         status, out, _ = command(
             *("query", f"localhost:{server.port}", "the cat", "a", "--model", "mine"),
@@ -297,8 +297,8 @@ def test_query_prints_what_a_server_answers(command, trained, exported):
 @pytest.mark.parametrize(
     "end", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.more)]
 )
-def test_serve_tells_its_ports_and_ends_with_status_0(exported, end):
-    # Whoever runs these tests in the background of a shell has made them deaf to SIGINT.
+def test_serve_prints_its_ports_and_exits_with_status_0(exported, end):
+    # Processes that a shell runs in the background ignore SIGINT.
     code = (
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "from elmo_tf import cli; cli.run()"
@@ -333,7 +333,7 @@ def test_serve_tells_its_ports_and_ends_with_status_0(exported, end):
         ("substitutes", "run", "the cat", "--position", "-1"),
     ],
 )
-def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, arguments):
+def test_usage_errors_exit_with_status_2_and_print_the_usage(command, arguments):
     status, out, err = command(*arguments)
     assert (status, out) == (2, "")
     assert "usage: elmo-tf" in err
@@ -372,7 +372,7 @@ def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments
         pytest.param(("query", "localhost:1", "a"), "UNAVAILABLE", marks=pytest.mark.more),
     ],
 )
-def test_what_fails_ends_with_status_1_and_one_line(command, arguments, message):
+def test_errors_exit_with_status_1_and_one_line(command, arguments, message):
     status, out, err = command(*arguments)
     assert (status, out) == (1, "")
     (line,) = err.splitlines()
@@ -392,7 +392,9 @@ def test_what_fails_ends_with_status_1_and_one_line(command, arguments, message)
         ("neighbors", "cat", "--index", "i", "--model", "{run}", "--corpus", "mac.txt"),
     ],
 )
-def test_a_carriage_return_between_two_tokens_is_refused_by_all(command, trained, arguments):
+def test_a_carriage_return_between_two_tokens_is_refused_by_all_commands(
+    command, trained, arguments
+):
     Path("mac.txt").write_bytes(b"the cat\n" + b"a dog\rthe cat\r")
     status, out, err = command(*(argument.format(run=trained) for argument in arguments))
     assert (status, out) == (1, "")
@@ -400,7 +402,7 @@ def test_a_carriage_return_between_two_tokens_is_refused_by_all(command, trained
     assert {path.name for path in Path().iterdir()} == {"text.txt", "mac.txt"}
 
 
-def test_a_position_outside_the_sentence_ends_with_status_1(command, trained):
+def test_a_position_outside_the_sentence_exits_with_status_1(command, trained):
     status, out, err = command(
         "substitutes", trained, "the cat", "--position", "0", "--position", "5"
     )
@@ -409,7 +411,7 @@ def test_a_position_outside_the_sentence_ends_with_status_1(command, trained):
 
 
 @pytest.mark.parametrize("name", ["evaluate", "score"])
-def test_a_dash_is_stdin(command, trained, stdin, monkeypatch, name):
+def test_a_dash_reads_stdin(command, trained, stdin, monkeypatch, name):
     Path("temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", "temporary")
     wanted = command(name, trained, "text.txt")
@@ -427,7 +429,7 @@ def test_vocab_counts_the_tokens_of_stdin(command, stdin):
     assert Path("stdin.txt").read_text() == Path("file.txt").read_text()
 
 
-def test_files_and_stdin_are_read_in_the_order_of_the_call(command, trained, stdin):
+def test_files_and_stdin_are_read_in_the_order_of_the_arguments(command, trained, stdin):
     Path("one.txt").write_text("the cat\n")
     stdin(b"the\n")
     _, out, _ = command("score", trained, "one.txt", "-", "text.txt")
@@ -436,14 +438,14 @@ def test_files_and_stdin_are_read_in_the_order_of_the_call(command, trained, std
 
 
 @pytest.mark.parametrize("name", ["score", "evaluate"])
-def test_an_error_in_the_text_of_stdin_names_it(command, trained, stdin, name):
+def test_an_error_in_stdin_names_stdin_and_line(command, trained, stdin, name):
     stdin(b"the\ncat\rdog\n")
     status, out, err = command(name, trained, "-")
     assert (status, out) == (1, "")
     assert re.search("stdin>?, line 2: a carriage return between two tokens", err)
 
 
-def test_what_exists_is_not_overwritten_unless_told(command, trained):
+def test_existing_outputs_are_replaced_only_with_overwrite(command, trained):
     Path("out").write_text("mine")
     for arguments in (
         ("vocab", "text.txt", "--output", "out"),
@@ -462,7 +464,7 @@ def test_what_exists_is_not_overwritten_unless_told(command, trained):
     assert Path("out").read_text().startswith("<S>\n")
 
 
-def test_a_target_that_holds_more_is_not_replaced(command, trained):
+def test_a_target_with_other_files_is_not_replaced(command, trained):
     """Converting a trained checkpoint onto itself would lose its vocabulary and softmax."""
     names = {path.name for path in trained.iterdir()}
     status, _, err = command("convert", trained, trained, "--overwrite")
@@ -476,22 +478,22 @@ def test_debug_shows_the_traceback(command):
         command("convert", "no", "target", "--debug")
 
 
-def test_an_error_of_the_process_is_one_line_without_notes_of_libraries():
+def test_an_error_prints_one_line_without_library_messages():
     result = process("convert", "no", "target")
     assert result.returncode == 1
     assert result.stdout == ""
     assert result.stderr == "elmo-tf: There is no checkpoint no.\n"
 
 
-def test_a_reader_that_has_enough_is_no_error_to_see(command, trained, monkeypatch):
+def test_a_closed_stdout_prints_no_error(command, trained, monkeypatch):
     reader, writer = os.pipe()
     os.close(reader)
-    with open(writer, "w") as stdout:  # its end writes the rest, as Python's does
+    with open(writer, "w") as stdout:  # closing it writes the rest, as at the end of Python
         monkeypatch.setattr(sys, "stdout", stdout)
         status, _, err = command("evaluate", trained, "text.txt")
     assert status == 1
     assert "elmo-tf:" not in err
 
 
-def test_the_version_is_told(command):
+def test_the_version_is_printed(command):
     assert command("--version") == (0, f"elmo_tf {elmo_tf.__version__}\n", "")

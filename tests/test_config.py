@@ -5,7 +5,7 @@ import pytest
 
 from elmo_tf.config import BiLMConfig, CharCNNConfig, LSTMConfig
 
-# What the original's trainer writes, from the published small model.
+# The options of the published small model, as the original trainer writes them.
 PUBLISHED = {
     "lstm": {
         "use_skip_connections": True,
@@ -41,7 +41,7 @@ def changed(place, value):
 
 
 def num_parameters(config):
-    """Counted by hand, from the shapes of the published files."""
+    """The number of parameters, from the shapes of the published files."""
     cnn, lstm = config.char_cnn, config.lstm
     features = sum(count for _, count in cnn.filters)
     count = 261 * cnn.embedding_dim
@@ -94,28 +94,28 @@ def test_directions_and_a_tied_softmax_round_trip(bidirectional, tie_softmax):
     assert written == expected | ({"share_embedding_softmax": True} if tie_softmax else {})
 
 
-def test_what_the_published_models_are_may_be_said():
+def test_default_options_may_be_given_explicitly():
     options = {**PUBLISHED, "bidirectional": True, "share_embedding_softmax": False}
 
     assert BiLMConfig.from_options(options).to_options() == PUBLISHED
 
 
 @pytest.mark.parametrize(("bidirectional", "directions", "width"), [(True, 2, 10), (False, 1, 5)])
-def test_vectors_are_as_wide_as_all_directions(bidirectional, directions, width):
+def test_output_dim_is_the_sum_of_all_directions(bidirectional, directions, width):
     config = BiLMConfig(lstm=LSTMConfig(dim=7, projection_dim=5), bidirectional=bidirectional)
 
     assert (config.num_directions, config.output_dim) == (directions, width)
 
 
 @pytest.mark.parametrize("count", [261, 262])
-def test_both_counts_of_characters_mean_the_same(count):
+def test_character_counts_261_and_262_are_equivalent(count):
     options = changed("char_cnn.n_characters", count)
 
     assert BiLMConfig.from_options(options) == BiLMConfig.preset("small")
     assert BiLMConfig.from_options(options).to_options()["char_cnn"]["n_characters"] == 262
 
 
-def test_what_the_trainer_writes_beside_the_shape_is_dropped():
+def test_training_settings_in_options_are_ignored():
     options = {**PUBLISHED, "batch_size": 128, "unroll_steps": 20, "n_tokens_vocab": 793471}
 
     config = BiLMConfig.from_options(options)
@@ -125,7 +125,7 @@ def test_what_the_trainer_writes_beside_the_shape_is_dropped():
     )
 
 
-def test_what_a_file_leaves_out_means_the_default_of_the_original_code():
+def test_missing_options_get_the_defaults_of_the_original_code():
     options = {
         "lstm": {"dim": 8, "projection_dim": 4},
         "char_cnn": {"embedding": {"dim": 3}, "filters": [[1, 2]]},
@@ -137,7 +137,7 @@ def test_what_a_file_leaves_out_means_the_default_of_the_original_code():
     assert config.char_cnn == CharCNNConfig(((1, 2),), 3, num_highway=0)
 
 
-def test_configurations_are_frozen_and_can_be_keys():
+def test_configurations_are_frozen_and_hashable():
     config = BiLMConfig.preset("tiny")
 
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -145,7 +145,7 @@ def test_configurations_are_frozen_and_can_be_keys():
     assert {config: 1}[BiLMConfig.from_options(config.to_options())] == 1
 
 
-def test_widths_follow_from_the_filters():
+def test_widths_are_derived_from_the_filters():
     config = CharCNNConfig(filters=[[1, 2], [4, 3]])
 
     assert config.max_width == 4
@@ -189,7 +189,7 @@ def test_widths_follow_from_the_filters():
         ("charcnn", {}, r"Unknown key `charcnn` in `options`. Did you mean `char_cnn`\?"),
     ],
 )
-def test_an_error_names_the_value_its_place_and_what_is_allowed(tmp_path, place, value, message):
+def test_errors_name_the_option_its_value_and_allowed_values(tmp_path, place, value, message):
     options = changed(place, value)
     path = tmp_path / "options.json"
     path.write_text(json.dumps(options))
@@ -200,7 +200,7 @@ def test_an_error_names_the_value_its_place_and_what_is_allowed(tmp_path, place,
         BiLMConfig.from_options(path)
 
 
-def test_a_file_that_is_no_json_is_named(tmp_path):
+def test_a_file_with_invalid_json_is_named(tmp_path):
     path = tmp_path / "options.json"
     path.write_text('{"lstm": ')
 
@@ -208,7 +208,7 @@ def test_a_file_that_is_no_json_is_named(tmp_path):
         BiLMConfig.from_options(path)
 
 
-def test_a_list_is_no_options(tmp_path):
+def test_options_must_be_an_object(tmp_path):
     path = tmp_path / "options.json"
     path.write_text("[1]")
 
@@ -216,7 +216,7 @@ def test_a_list_is_no_options(tmp_path):
         BiLMConfig.from_options(path)
 
 
-def test_an_unknown_preset_names_the_known_ones():
+def test_the_error_for_an_unknown_preset_lists_all_presets():
     with pytest.raises(ValueError, match=r"one of tiny, small, medium, original. Received: 'big'"):
         BiLMConfig.preset("big")
 
@@ -233,6 +233,6 @@ def test_parts_must_be_configurations(arguments, message):
         BiLMConfig(**arguments)
 
 
-def test_a_token_needs_room_for_its_boundaries():
+def test_max_chars_must_fit_the_word_boundaries():
     with pytest.raises(ValueError, match=r"`char_cnn.max_characters_per_token` .* at least 3"):
         CharCNNConfig(filters=((1, 4),), max_chars=2)

@@ -8,7 +8,7 @@ from elmo_tf.files import atomic_directory, atomic_file, refuse_existing, refuse
 
 
 class InterruptedWriteError(Exception):
-    """Stands for whatever may go wrong while a file is written."""
+    """Any error while a file is written."""
 
 
 def test_a_file_appears_when_the_block_ends(tmp_path):
@@ -23,7 +23,7 @@ def test_a_file_appears_when_the_block_ends(tmp_path):
     assert os.listdir(path.parent) == ["file.txt"]
 
 
-def test_a_file_is_on_disk_before_it_takes_its_place(tmp_path, monkeypatch):
+def test_a_file_is_synced_to_disk_before_it_is_renamed(tmp_path, monkeypatch):
     events = []
 
     def recorded(name):
@@ -45,7 +45,7 @@ def test_a_file_is_on_disk_before_it_takes_its_place(tmp_path, monkeypatch):
     assert events[:2] == ["fsync", "replace"]
 
 
-def test_a_failed_block_leaves_the_old_file_and_no_other(tmp_path):
+def test_a_failed_block_keeps_the_old_file_and_no_temporary_file(tmp_path):
     path = tmp_path / "file.txt"
     path.write_text("old")
 
@@ -61,7 +61,7 @@ def test_a_failed_block_leaves_the_old_file_and_no_other(tmp_path):
 
 
 @pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
-def test_a_failed_block_leaves_nothing_new(tmp_path, atomic):
+def test_a_failed_block_leaves_no_new_files(tmp_path, atomic):
     def fail():
         with atomic(tmp_path / "name") as part:
             (part / "content" if part.is_dir() else part).write_text("half")
@@ -73,7 +73,7 @@ def test_a_failed_block_leaves_nothing_new(tmp_path, atomic):
 
 
 @pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
-def test_a_full_disk_is_told_with_the_path(tmp_path, atomic):
+def test_disk_full_errors_name_the_path(tmp_path, atomic):
     def fail(*arguments):
         with atomic(tmp_path / "name"):
             raise OSError(*arguments)
@@ -102,7 +102,7 @@ def test_files_have_the_usual_permissions(tmp_path):
     assert mode("directory") == mode("folder")
 
 
-def test_a_file_is_replaced_unless_forbidden(tmp_path):
+def test_a_file_is_replaced_unless_overwrite_is_false(tmp_path):
     path = tmp_path / "file.txt"
     path.write_text("old")
 
@@ -140,7 +140,7 @@ def test_a_folder_appears_when_the_block_ends(tmp_path):
     assert os.listdir(path.parent) == ["folder"]
 
 
-def test_a_folder_that_holds_something_is_replaced_only_if_allowed(tmp_path):
+def test_a_non_empty_folder_is_replaced_only_with_overwrite(tmp_path):
     path = tmp_path / "folder"
     path.mkdir()
     (path / "old.txt").write_text("old")
@@ -157,7 +157,7 @@ def test_a_folder_that_holds_something_is_replaced_only_if_allowed(tmp_path):
     assert os.listdir(tmp_path) == ["folder"]
 
 
-def test_a_folder_that_holds_something_else_is_never_replaced(tmp_path):
+def test_a_folder_with_other_files_is_never_replaced(tmp_path):
     path = tmp_path / "folder"
     path.mkdir()
     for name in ("known.txt", "letters"):
@@ -177,14 +177,14 @@ def test_a_folder_that_holds_something_else_is_never_replaced(tmp_path):
     assert sorted(os.listdir(path)) == ["known.txt", "letters"]
 
 
-def test_a_path_that_is_a_pattern_is_refused(tmp_path):
+def test_a_path_with_wildcards_is_refused(tmp_path):
     refuse_pattern(tmp_path / "plain")
     for name in ("a[1]", "a*", "a?", "a\\b"):
         with pytest.raises(ValueError, match="as a wildcard"):
             refuse_pattern(tmp_path / name)
 
 
-def test_an_empty_folder_may_be_filled(tmp_path):
+def test_an_empty_folder_is_replaced_without_overwrite(tmp_path):
     path = tmp_path / "folder"
     path.mkdir()
 
@@ -210,7 +210,7 @@ def test_a_failed_replacement_leaves_the_old_folder(tmp_path):
     assert os.listdir(tmp_path) == ["folder"]
 
 
-def test_a_broken_link_is_in_the_way_too(tmp_path):
+def test_a_broken_link_counts_as_an_existing_path(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
 
     with pytest.raises(FileExistsError, match=r"link exists\. Choose"):
@@ -219,7 +219,7 @@ def test_a_broken_link_is_in_the_way_too(tmp_path):
     refuse_existing(tmp_path / "nowhere", overwrite=False)
 
 
-def test_a_directory_that_another_has_written_meanwhile_stays(tmp_path):
+def test_a_directory_created_meanwhile_is_not_replaced(tmp_path):
     path = tmp_path / "directory"
 
     def write_late():

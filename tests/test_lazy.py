@@ -12,7 +12,7 @@ PART = "class Part:\n    from_config = dict\n"
 
 @pytest.fixture
 def modules(tmp_path, monkeypatch):
-    """A fresh path with a small `keras`, and `parts`, a module with a class that it may save."""
+    """A new path with a small `keras` and `parts`, a module with a serializable class."""
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     for name, code in (("keras", KERAS), ("parts", PART)):
         (tmp_path / f"{name}.py").write_text(code)
@@ -32,7 +32,7 @@ def test_a_registered_class_is_imported_when_a_saved_model_needs_it(keras_is_fir
 
     register_lazily("some", {"Part": "parts"})
 
-    assert importlib.util.find_spec("keras") is not None  # a look does not count as the import
+    assert importlib.util.find_spec("keras") is not None  # finding the module does not import it
     stand_in = importlib.import_module("keras").saving.objects["some>Part"]
     assert "parts" not in sys.modules
     assert stand_in.from_config({"units": 3}) == {"units": 3}
@@ -40,7 +40,7 @@ def test_a_registered_class_is_imported_when_a_saved_model_needs_it(keras_is_fir
     assert len(sys.meta_path) == num_finders
 
 
-def test_a_class_that_is_registered_already_stays(monkeypatch):
+def test_an_already_registered_class_is_kept(monkeypatch):
     keras = ModuleType("keras")
     keras.saving = SimpleNamespace(get_custom_objects=lambda: objects)
     objects = {"some>Part": int}

@@ -1,4 +1,4 @@
-"""What a process of its own writes to stderr."""
+"""The messages that a new process writes to stderr."""
 
 import importlib.util
 import logging
@@ -23,7 +23,7 @@ plain_logs()
 import_tensorflow()
 print("quiet so far", file=sys.stderr)
 print("sklearn" in sys.modules, "matplotlib" in sys.modules, gc.isenabled())
-plain_logs()  # twice is as good as once
+plain_logs()  # a second call changes nothing
 
 from absl import logging
 
@@ -38,7 +38,7 @@ print(tf.reduce_sum([1, 2]).numpy(), matplotlib.__name__, sklearn.__name__)
 """
 
 
-def test_tensorflow_is_quiet_our_notes_are_plain_and_of_others_only_warnings_are_shown():
+def test_only_our_messages_and_absl_warnings_are_shown():
     script = SCRIPT.replace("OUR_FILE", repr(logs.__file__))
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
 
@@ -46,7 +46,7 @@ def test_tensorflow_is_quiet_our_notes_are_plain_and_of_others_only_warnings_are
     assert result.stderr.splitlines() == [
         *("quiet so far", "from us: 7", "an absl warning of others")
     ]
-    # What Keras does without can be imported afterwards.
+    # Modules that Keras does not need can be imported later.
     assert result.stdout == "False False True\n3 matplotlib sklearn\n"
 
 
@@ -58,8 +58,8 @@ def test_tensorflow_is_quiet_our_notes_are_plain_and_of_others_only_warnings_are
         ("site-packages/elmo_tf_more/steps.py", False),
     ],
 )
-def test_beside_other_packages_only_ours_is_ours(path, shown, tmp_path):
-    # As it is installed from a wheel.
+def test_our_messages_are_recognized_by_the_path_of_the_package(path, shown, tmp_path):
+    # The path of a package that was installed from a wheel.
     home = tmp_path / "site-packages" / "elmo_tf"
     home.mkdir(parents=True)
     shutil.copy(logs.__file__, home)

@@ -42,8 +42,8 @@ BACKEND_FREE = [
         ("save_bilm", "elmo_tf.checkpoints"),
     ],
 )
-def test_public_names_come_from_the_package(name, home):
-    # `elmo_tf.text.char_ids` is a module and a function: the last word is the package's.
+def test_public_names_are_exported_by_the_package(name, home):
+    # `elmo_tf.text.char_ids` is a module and a function: the package exports the function.
     found = getattr(elmo_tf, name)
 
     assert found.__module__.startswith(home)
@@ -57,7 +57,7 @@ def test_subpackages_are_attributes(name):
     assert name in dir(elmo_tf)
 
 
-def test_every_registered_class_is_known_before_it_is_imported():
+def test_all_registered_classes_are_listed_for_lazy_import():
     registered = {}
     for package, folder in FOLDERS.items():
         for path in folder.rglob("*.py"):
@@ -71,7 +71,7 @@ def test_every_registered_class_is_known_before_it_is_imported():
 
 @pytest.fixture(scope="module")
 def keras_files(tmp_path_factory, bilm):
-    """Models as users save them, with all classes that a user names."""
+    """Files of saved models, with all classes that users save."""
     import keras
 
     folder = tmp_path_factory.mktemp("keras_files")
@@ -122,7 +122,7 @@ def test_importing_the_package_does_not_import_tensorflow():
 def test_layers_do_not_import_tensorflow(path):
     tree = ast.parse(path.read_text(encoding="utf-8"))
     imported = set()
-    for node in tree.body:  # imports inside functions are those of the fast paths
+    for node in tree.body:  # imports inside functions belong to the fast paths
         if isinstance(node, ast.Import):
             imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -6,7 +6,7 @@ from elmo_tf import precision
 
 @pytest.fixture
 def flags(tmp_path, monkeypatch):
-    """Lets the processor seem to have these flags, and no GPU be there."""
+    """Simulates a processor with these flags, without a GPU."""
     path = tmp_path / "cpuinfo"
     monkeypatch.setattr(precision, "_CPU_FLAGS", path)
     monkeypatch.setattr(precision.tf.config, "list_physical_devices", lambda kind: [])
@@ -14,36 +14,36 @@ def flags(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("names", ["avx512_bf16", "avx512f amx_bf16"])
-def test_bfloat16_is_used_where_the_processor_multiplies_it(flags, names):
+def test_bfloat16_is_used_if_the_processor_supports_it(flags, names):
     flags(names)
     assert precision.usable_precision("mixed_bfloat16") == "mixed_bfloat16"
 
 
 @pytest.mark.parametrize("names", ["avx512f", "avx512_bf16x"])
-def test_elsewhere_float32_takes_its_place_and_a_warning_says_so(flags, names, caplog):
+def test_float32_replaces_unsupported_bfloat16_with_a_warning(flags, names, caplog):
     flags(names)
     with caplog.at_level("WARNING", logger="absl"):
         assert precision.usable_precision("mixed_bfloat16") == "float32"
     assert "using float32 instead of mixed_bfloat16" in caplog.text
 
 
-def test_where_nothing_is_known_of_the_processor_bfloat16_is_not_trusted(flags):
-    assert not precision.has_fast_bfloat16()  # the file is not there
+def test_bfloat16_is_not_used_on_an_unknown_processor(flags):
+    assert not precision.has_fast_bfloat16()  # the file does not exist
 
 
-def test_float32_is_never_warned_of(flags, caplog):
+def test_float32_gives_no_warning(flags, caplog):
     assert precision.usable_precision("float32") == "float32"
     assert not caplog.text
 
 
-def test_a_policy_holds_within_its_block_alone():
+def test_a_policy_applies_only_within_its_block():
     before = keras.config.dtype_policy().name
     with precision.dtype_policy("mixed_bfloat16"):
         assert keras.layers.Dense(1).compute_dtype == "bfloat16"
     assert keras.config.dtype_policy().name == before
 
 
-def test_a_policy_ends_with_an_error_too():
+def test_a_policy_is_reset_after_an_error():
     before = keras.config.dtype_policy().name
     with pytest.raises(ZeroDivisionError), precision.dtype_policy("mixed_bfloat16"):
         _ = 1 / 0

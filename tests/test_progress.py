@@ -6,13 +6,13 @@ from elmo_tf.progress import progress, progress_over
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Moves time on by hand: `clock(seconds)`."""
+    """Advances the time: `clock(seconds)`."""
     now = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
     return lambda seconds: now.__setitem__(0, now[0] + seconds)
 
 
-def test_plain_lines_come_now_and_then_and_at_the_end(clock, capsys):
+def test_lines_are_printed_at_intervals_and_at_the_end(clock, capsys):
     with progress(400, "reading", "tokens") as meter:
         for _ in range(4):
             clock(6.0)
@@ -38,7 +38,7 @@ def test_the_last_units_are_reported_when_the_work_ends(capsys):
     assert captured.out == ""
 
 
-def test_nothing_is_written_of_work_without_units(capsys):
+def test_progress_without_units_prints_no_output(capsys):
     with progress(0, "reading", "tokens"):
         pass
     progress(5, "reading", "tokens").close()
@@ -46,7 +46,7 @@ def test_nothing_is_written_of_work_without_units(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_total_that_is_not_known_is_left_out(capsys):
+def test_an_unknown_total_is_not_printed(capsys):
     with progress(None, "reading", "tokens") as meter:
         meter.update(2)
 
@@ -56,7 +56,7 @@ def test_a_total_that_is_not_known_is_left_out(capsys):
     assert "left" not in line
 
 
-def test_what_was_done_before_counts_for_the_total_but_not_for_the_rate(clock, capsys):
+def test_initial_units_count_for_the_total_but_not_for_the_rate(clock, capsys):
     with progress(100, "training", "steps", initial=60) as meter:
         clock(10.0)
         meter.update(20)
@@ -66,7 +66,7 @@ def test_what_was_done_before_counts_for_the_total_but_not_for_the_rate(clock, c
     assert "00:10 left" in line
 
 
-def test_a_note_stands_at_the_end_of_the_line(capsys):
+def test_a_note_is_printed_at_the_end_of_the_line(capsys):
     with progress(2, "training", "steps") as meter:
         meter.note("loss 1.5")
         meter.update(1)
@@ -74,7 +74,7 @@ def test_a_note_stands_at_the_end_of_the_line(capsys):
     assert capsys.readouterr().err.rstrip().endswith("loss 1.5")
 
 
-def test_nothing_is_shown_if_not_asked_for(clock, capsys):
+def test_hidden_progress_prints_no_output(clock, capsys):
     with progress(2, "training", "steps", shown=False) as meter:
         clock(60.0)
         meter.update(1)
@@ -82,13 +82,13 @@ def test_nothing_is_shown_if_not_asked_for(clock, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_items_are_counted_as_they_are_taken(capsys):
+def test_items_are_counted_during_iteration(capsys):
     assert list(progress_over("abc", 3, "reading", "letters")) == ["a", "b", "c"]
 
     assert capsys.readouterr().err.startswith("reading: 3.00/3.00 (100%), ")
 
 
-def test_a_terminal_gets_a_bar(capsys, monkeypatch):
+def test_a_terminal_shows_a_progress_bar(capsys, monkeypatch):
     monkeypatch.setattr(module.sys.stderr, "isatty", lambda: True, raising=False)
 
     with progress(4, "training", "steps") as meter:

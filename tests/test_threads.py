@@ -33,7 +33,7 @@ print(threads.one_thread_per_operation())
 """
 
 
-def test_short_operations_get_one_thread_each_unless_the_user_chose_or_tensorflow_has_begun():
+def test_operations_get_one_thread_unless_configured_or_started():
     command = [sys.executable, "-c", CODE]
     output = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 

@@ -1,4 +1,4 @@
-"""What `pip wheel .` gives: one package, which does the demo's work from another folder."""
+"""The wheel of `pip wheel .`: one package, which runs the demo in another folder."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ FOLDERS = {
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Built from a clean copy of the tree, so that nothing is left in the tree itself."""
+    """Built from a copy of the tree, so that no files are left in the tree."""
     tree = tmp_path_factory.mktemp("tree")
     for folder in FOLDERS:
         for file in (REPOSITORY / folder).rglob("*"):
@@ -40,7 +40,7 @@ def pip(*arguments):
     subprocess.run([sys.executable, "-m", "pip", "--quiet", *map(str, arguments)], check=True)
 
 
-def test_the_wheel_holds_one_package_with_every_module_and_file(wheel):
+def test_the_wheel_contains_one_package_with_all_files(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     top = {name.split("/")[0] for name in names}
@@ -57,7 +57,7 @@ def test_the_wheel_holds_one_package_with_every_module_and_file(wheel):
     assert ".dist-info/" in license_file
 
 
-def test_the_installed_wheel_does_the_demos_work_from_another_folder(wheel, tmp_path):
+def test_the_installed_wheel_runs_the_demo_in_another_folder(wheel, tmp_path):
     site = tmp_path / "site"
     pip("install", "--no-deps", "--target", site, wheel)
     demo = tmp_path / "demo.py"

@@ -35,7 +35,7 @@ class _Pickler(pickle.Pickler):
 
 
 class Tensor:
-    """A part of a storage, as a pickle describes it."""
+    """A view of a storage, in the form that a pickle describes."""
 
     def __init__(self, key, array, size=None, strides=None, offset=0):
         array = np.ascontiguousarray(array, np.float32)

@@ -1,4 +1,4 @@
-"""What files of vectors hold, read with the libraries that their users read them with."""
+"""Reads vector files with the libraries that users read them with."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 
 def read_vectors(path):
-    """The arrays of a file by the numbers of their sentences, whatever its format."""
+    """The arrays of a file of any format, by sentence number."""
     return _READERS[path.suffix](path)
 
 
@@ -34,7 +34,7 @@ def _parquet(path):
 
 
 def read_shards(folder):
-    """The rows of a pipeline's shards by the name of their text file and their line."""
+    """The rows of the shards of a pipeline, by name of the text file and line."""
     rows = pq.read_table(folder).to_pylist()
     found = {(Path(row["file"]).name, row["line"]): row for row in rows}
     assert len(found) == len(rows)

@@ -1,4 +1,4 @@
-"""A benchmark as its users call it, on a little text."""
+"""Runs a benchmark script on a small text."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def lines():
 
 @pytest.fixture
 def benchmark(tmp_path, lines):
-    """Runs a script with options; gives the finished process, and the objects it has printed."""
+    """Runs a script with options; returns the finished process and the objects that it printed."""
     (tmp_path / "text.txt").write_text("\n".join(lines))
 
     def run(script, options, **environment):

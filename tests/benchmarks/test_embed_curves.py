@@ -2,7 +2,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_each_curve_has_its_points(benchmark):
+def test_all_curves_are_measured(benchmark):
     options = "--preset tiny --rounds 1 --tokens 300 --curves batch length stages"
     result, points = benchmark("embed_curves.py", options)
 
@@ -14,7 +14,7 @@ def test_each_curve_has_its_points(benchmark):
     assert set(stages["seconds"]) == {"encoder", "LSTMs and the rest"}
     assert all(seconds > 0 for seconds in stages["seconds"].values())
     assert stages["lstm_gflop_per_second"] > 0
-    # A product of two large matrices is no slower than what the LSTMs make of it.
+    # The LSTMs are not faster than a product of two large matrices.
     assert stages["matmul_gflop_per_second"] > stages["lstm_gflop_per_second"]
     for point in points:
         assert point.get("tokens_per_second", 1) > 0

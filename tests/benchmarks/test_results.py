@@ -1,4 +1,4 @@
-"""The script of docs/results.md: how it divides data, and what it writes into pages."""
+"""The script of docs/results.md: how it splits data, and which tables it writes into pages."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-# At the end: a benchmark has the name of a module of the tests.
+# At the end of the path: a benchmark and a module of the tests have the same name.
 sys.path.append(str(Path(__file__).resolve().parents[2] / "benchmarks"))
 import results
 import results_pages
@@ -27,18 +27,18 @@ FILES = {
         ("dev.txt", "(2 a)\n(0 c)\n", "(1 b)\n"),
     ],
 )
-def test_sentences_of_a_development_set_take_turns(tmp_path, name, chosen, reported):
+def test_development_sentences_are_split_alternately(tmp_path, name, chosen, reported):
     assert texts_of_halves(tmp_path, name) == [chosen, reported]
 
 
-def test_pairs_of_one_premise_and_questions_of_one_article_stay_together(tmp_path):
+def test_pairs_of_one_premise_and_questions_of_one_article_are_not_split(tmp_path):
     halves = [text.splitlines() for text in texts_of_halves(tmp_path, "dev.jsonl")]
     assert [[json.loads(line)["n"] for line in half] for half in halves] == [[0, 1, 4], [2, 3]]
     halves = [json.loads(text)["data"] for text in texts_of_halves(tmp_path, "dev.json")]
     assert [[article["title"] for article in half] for half in halves] == [["a", "c"], ["b"]]
 
 
-def test_documents_in_files_of_their_own_take_turns(tmp_path):
+def test_single_document_files_are_split_alternately(tmp_path):
     assert results.halves(["1", "2", "3"], tmp_path) == [["1", "3"], ["2"]]
 
 
@@ -49,7 +49,7 @@ def texts_of_halves(folder, name):
 
 
 @pytest.mark.parametrize("name", studies.STUDIES)
-def test_every_training_has_a_folder_and_valid_settings(name, tmp_path):
+def test_every_run_has_a_unique_name_and_valid_settings(name, tmp_path):
     from elmo_tf.trainers.tasks.config import TaskConfig
 
     runs = list(studies.runs_of(name))
@@ -63,14 +63,14 @@ def test_every_training_has_a_folder_and_valid_settings(name, tmp_path):
         assert (TaskConfig(**settings).elmo is None) == (run.variant == "without")
 
 
-def test_a_page_gets_the_current_tables(monkeypatch):
+def test_tables_of_a_page_are_updated(monkeypatch):
     monkeypatch.setitem(results_pages.BLOCKS, "probe", lambda: "| new |")
     page = "Before.\n\n<!-- probe -->\n\n| old |\n\n<!-- end of probe -->\n\nAfter.\n"
 
     assert results_pages.filled(page) == page.replace("old", "new")
 
 
-def test_numbers_are_aligned_to_the_right():
+def test_columns_of_numbers_are_right_aligned():
     found = results_pages.table(["layer", "F1"], [["top", "**47.4 ± 0.3**"], ["all", 1234]])
 
     assert found.splitlines() == [
@@ -82,7 +82,7 @@ def test_numbers_are_aligned_to_the_right():
 
 
 @pytest.mark.parametrize("name", results_pages.PAGES)
-def test_the_tables_of_a_page_are_those_of_the_measurements(name):
+def test_tables_of_a_page_match_the_measurements(name):
     page = (Path(results_pages.__file__).parents[1] / name).read_text("utf-8")
 
     assert results_pages.filled(page) == page

@@ -2,7 +2,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_each_server_prints_its_speed_and_that_every_answer_is_right(benchmark):
+def test_each_server_prints_its_speed_and_has_no_wrong_answers(benchmark):
     options = "--preset tiny --clients 2 --rounds 1 --requests 60"
     result, found = benchmark("serve.py", options)
 
@@ -16,7 +16,7 @@ def test_each_server_prints_its_speed_and_that_every_answer_is_right(benchmark):
 
 
 @pytest.mark.slow
-def test_a_soak_prints_the_memory(benchmark):
+def test_a_soak_test_prints_the_memory(benchmark):
     result, found = benchmark("serve.py", "--preset tiny --clients 2 --soak 0.05")
 
     assert result.returncode == 0, result.stderr

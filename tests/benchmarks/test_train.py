@@ -30,7 +30,7 @@ def test_each_contender_prints_its_speed_and_memory(benchmark, options):
 
 
 @pytest.mark.slow
-def test_a_peer_that_cannot_run_ends_the_benchmark_with_its_error(benchmark, options):
+def test_a_failing_peer_ends_the_benchmark_with_its_error(benchmark, options):
     result, _ = benchmark("train.py", f"{options} --precisions float32", PEER_PYTHON=sys.executable)
 
     assert result.returncode != 0

@@ -1,4 +1,4 @@
-"""The table itself; tests/test_cli.py compares what the command trains and converts."""
+"""`elmo-tf compare`: its table and its options."""
 
 import json
 
@@ -29,7 +29,7 @@ def probed(*accuracies):
     return {"baseline": {"all": 0.5, "unknown": 0.25}, "layers": layers}
 
 
-def test_the_table_has_a_column_a_model_and_a_row_a_measure():
+def test_table_has_one_column_per_model_and_one_row_per_measure():
     senses = {"first_sense": {"all": {"f1": 0.552}}, "layer_0": {"all": None}}
     found = {
         "one": result(
@@ -63,7 +63,7 @@ def test_the_table_has_a_column_a_model_and_a_row_a_measure():
     ]
 
 
-def test_models_may_have_fewer_layers_than_others():
+def test_models_may_have_different_numbers_of_layers():
     found = {"few": result(probe=probed(0.9)), "more": result(probe=probed(0.8, 0.95))}
 
     assert cells(_table(found))[4:] == [
@@ -76,7 +76,7 @@ def test_models_may_have_fewer_layers_than_others():
     ]
 
 
-def test_a_model_that_is_named_twice_is_a_wrong_call(command):
+def test_a_model_given_twice_is_a_usage_error(command):
     status, _, err = command("compare", "run", "./run")
 
     assert status == 2
@@ -93,7 +93,7 @@ def test_a_model_that_is_named_twice_is_a_wrong_call(command):
         ),
     ],
 )
-def test_half_of_a_measure_is_a_wrong_call(command, options, message):
+def test_missing_options_of_a_measure_are_a_usage_error(command, options, message):
     status, _, err = command("compare", "run", *options)
 
     assert status == 2

@@ -1,4 +1,4 @@
-"""`elmo-tf convert`, as it is called."""
+"""The command `elmo-tf convert`."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat ."]
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("\n".join(LINES) + "\n")
 
@@ -41,13 +41,13 @@ def test_convert_writes_safetensors_on_demand(command, checkpoint_directory):
         np.testing.assert_array_equal(array, wanted)
 
 
-def test_convert_halves_the_file_on_demand(command, checkpoint_directory):
+def test_convert_writes_float16_on_demand(command, checkpoint_directory):
     assert command("convert", checkpoint_directory, "half", "--dtype", "float16")[0] == 0
     arrays = read_hdf5("half/weights.hdf5")
     assert {array.dtype for array in arrays.values()} == {np.dtype("float16")}
 
 
-def test_convert_keeps_a_warm_start(command, checkpoint_directory):
+def test_convert_saves_the_state_of_a_warm_start(command, checkpoint_directory):
     status, _, _ = command("convert", checkpoint_directory, "warm", "--warm-start", "text.*")
     assert status == 0
     warm = load_bilm("warm")

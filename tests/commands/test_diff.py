@@ -1,4 +1,4 @@
-"""`elmo-tf diff` names the cause in files made for that purpose."""
+"""`elmo-tf diff` reports the cause of a difference, in files made for each cause."""
 
 import json
 from pathlib import Path
@@ -18,14 +18,14 @@ LINES = ["The cat sat .", "A dog saw the cat !", "the dog sat .", "", "dogs", "a
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("\n".join(LINES) + "\n")
 
 
 @pytest.fixture
 def difference(command, checkpoint_directory):
-    """Writes arrays as an old file, and gives the exit status and the report of the command."""
+    """Writes arrays as an old file; returns the exit status and the report of the command."""
 
     def call(arrays, *options):
         with h5py.File("old.hdf5", "w") as file:
@@ -43,7 +43,7 @@ def arrays(bilm):
     return list(Embedder(bilm).embed(LINES))
 
 
-def test_equal_vectors_are_equal(difference, arrays):
+def test_equal_vectors_are_reported_as_equal(difference, arrays):
     status, found = difference(arrays)
 
     assert status == 0
@@ -53,7 +53,7 @@ def test_equal_vectors_are_equal(difference, arrays):
     assert all(one["largest"] < 1e-5 and one["cosine"] > 0.9999 for one in found["layers"])
 
 
-def test_differences_are_measured_and_a_tolerance_accepts_them(difference, arrays):
+def test_differences_are_measured_and_accepted_within_the_tolerance(difference, arrays):
     moved = [array.copy() for array in arrays]
     moved[1][2] += 0.25
 
@@ -125,7 +125,7 @@ FLOAT16 = "float16: differences are within its rounding"
 BFLOAT16 = "bfloat16: differences are within its rounding"
 MEANS = "sentence means: the file has one vector per sentence"
 TOKENS = "different tokens: the first is token 0 of sentence 0, which is 'The' in the text"
-# Functions that make a file, of all its arrays or of each, and the causes.
+# Functions that change all arrays or each array of a file, and the causes to report.
 CAUSES = [
     ([float16], [FLOAT16]),
     ([bfloat16], [BFLOAT16]),
@@ -163,7 +163,7 @@ CAUSES = [
 
 
 @pytest.mark.parametrize(("steps", "causes"), CAUSES)
-def test_all_likely_causes_are_named(difference, arrays, bilm, steps, causes):
+def test_all_likely_causes_are_reported(difference, arrays, bilm, steps, causes):
     for step in steps:
         takes_all = step.__code__.co_argcount == 2
         arrays = list(step(arrays, bilm)) if takes_all else [step(array) for array in arrays]
@@ -177,7 +177,7 @@ def test_all_likely_causes_are_named(difference, arrays, bilm, steps, causes):
     assert not found["equal"]
 
 
-def test_a_single_layer_is_compared_with_the_layer_that_it_is(difference, arrays):
+def test_a_single_layer_is_compared_with_the_matching_layer(difference, arrays):
     _, found = difference([top(array) for array in arrays])
 
     (layer,) = found["layers"]
@@ -185,7 +185,9 @@ def test_a_single_layer_is_compared_with_the_layer_that_it_is(difference, arrays
     assert layer["largest"] < 1e-5
 
 
-def test_a_late_difference_is_no_cause(difference, arrays, monkeypatch):
+def test_differences_after_the_examined_sentences_have_an_unknown_cause(
+    difference, arrays, monkeypatch
+):
     monkeypatch.setattr(differences, "_EXAMINED", 2)
 
     _, found = difference([*arrays[:-1], arrays[-1] + 1])
@@ -193,7 +195,7 @@ def test_a_late_difference_is_no_cause(difference, arrays, monkeypatch):
     assert found["causes"] == ["unknown: the first 2 sentences are equal"]
 
 
-def test_files_with_sentences_as_names_are_read(command, checkpoint_directory):
+def test_files_with_sentences_as_keys_are_read(command, checkpoint_directory):
     Path("text.txt").write_text("\n".join(["a/b  c", *LINES, *LINES, "a . / b"]) + "\n")
     embed = ("embed", checkpoint_directory, "text.txt", "old.hdf5", "--use-sentence-keys")
     assert command(*embed)[0] == 0
@@ -203,7 +205,7 @@ def test_files_with_sentences_as_names_are_read(command, checkpoint_directory):
     assert (status, json.loads(out)["causes"]) == (0, [])
 
 
-def test_without_text_a_file_with_vectors_differs(difference, arrays):
+def test_a_file_with_vectors_differs_from_an_empty_text(difference, arrays):
     Path("text.txt").write_text("")
 
     status, found = difference(arrays)
@@ -227,7 +229,7 @@ def test_a_table_is_printed_on_demand(command, checkpoint_directory, arrays):
     assert "- float16" in out
 
 
-def test_what_is_no_file_of_vectors_is_an_error(command, checkpoint_directory):
+def test_missing_and_invalid_vector_files_are_errors(command, checkpoint_directory):
     for old, message in (("gone.hdf5", "There is no file gone.hdf5"), ("text.txt", "as HDF5")):
         status, _, err = command("diff", old, checkpoint_directory, "text.txt")
         assert (status, message in err) == (1, True)

@@ -15,15 +15,13 @@ LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat .", "서울"]
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("\n".join(LINES) + "\n")
     Path("words.txt").write_text("<S>\n</S>\n<UNK>\nthe\n서울\nnever\n")
 
 
-def test_words_of_a_vocabulary_get_their_vectors_without_context(
-    command, checkpoint_directory, bilm
-):
+def test_vocabulary_words_get_context_free_vectors(command, checkpoint_directory, bilm):
     for name in ("vectors.txt", "vectors.bin"):
         call = ("distill", checkpoint_directory, "--vocab", "words.txt", "--output", name)
         assert command(*call)[0] == 0
@@ -38,7 +36,9 @@ def test_words_of_a_vocabulary_get_their_vectors_without_context(
         np.testing.assert_array_equal(binary[word], vector)
 
 
-def test_words_of_a_corpus_get_the_means_of_their_occurrences(command, checkpoint_directory, bilm):
+def test_corpus_words_get_the_mean_vectors_of_their_occurrences(
+    command, checkpoint_directory, bilm
+):
     call = ("distill", checkpoint_directory, "--corpus", "text.txt", "--output", "vectors.txt")
     assert command(*call, "--layers", "top", "--min-count", 2, "--max-size", 4)[0] == 0
 
@@ -67,7 +67,7 @@ def test_means_are_computed_in_float64():
     assert found == np.float32((2**24 + 3) / 4)  # sums of float32 stay at 2**24
 
 
-def test_wrong_words_and_an_existing_output_are_errors(command, checkpoint_directory):
+def test_invalid_words_and_an_existing_output_are_errors(command, checkpoint_directory):
     Path("words.txt").write_text("two words\n")
     call = ("distill", checkpoint_directory, "--vocab", "words.txt", "--output", "vectors.txt")
 

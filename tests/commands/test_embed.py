@@ -1,4 +1,4 @@
-"""`elmo-tf embed`: whatever happens to it, the vectors are there in the end."""
+"""`elmo-tf embed`: its output, its options, and how it resumes interrupted jobs."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ LINES = ["the cat sat .", "a dog saw the cat !", "", "this and / or that"] * 8
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("\n".join(LINES) + "\n")
 
@@ -35,7 +35,7 @@ def model(tmp_path_factory):
     return folder
 
 
-def test_it_writes_what_the_embedder_gives(command, model):
+def test_output_equals_the_vectors_of_the_embedder(command, model):
     status, out, _ = command("embed", model, "text.txt", "v.hdf5", "--layers", "top")
 
     assert (status, out) == (0, "")
@@ -47,7 +47,7 @@ def test_it_writes_what_the_embedder_gives(command, model):
     assert index == {line: str(number) for number, line in enumerate(LINES)}
 
 
-def test_a_dash_is_stdin(command, model, stdin):
+def test_a_dash_reads_stdin(command, model, stdin):
     stdin("\n".join(LINES).encode())
 
     status, _, err = command("embed", model, "-", "v.npz", "--layers", "top")
@@ -60,7 +60,7 @@ def test_a_dash_is_stdin(command, model, stdin):
         np.testing.assert_array_equal(found[number], vectors)
 
 
-def test_unfinished_work_on_stdin_is_refused(command, model, stdin, monkeypatch):
+def test_an_interrupted_job_on_stdin_is_not_resumed(command, model, stdin, monkeypatch):
     def interrupted(job):
         raise KeyboardInterrupt
 
@@ -76,14 +76,14 @@ def test_unfinished_work_on_stdin_is_refused(command, model, stdin, monkeypatch)
     assert len(read_vectors(Path("v.hdf5"))) == len(LINES)
 
 
-def test_columns_on_stdin_are_told_by_the_option(command, model, stdin):
+def test_input_format_option_sets_the_format_of_stdin(command, model, stdin):
     stdin(b"the D\ncat N\n\na D\n")
 
     assert command("embed", model, "-", "v.npz", "--input-format", "conll")[0] == 0
     assert [len(v[0]) for v in read_vectors(Path("v.npz")).values()] == [2, 1]
 
 
-def test_it_writes_one_vector_a_sentence_in_a_precision(command, model):
+def test_mean_pooling_writes_one_vector_per_sentence_in_bfloat16(command, model):
     options = ("--layers", "top", "--pool", "mean", "--precision", "bfloat16")
 
     assert command("embed", model, "text.txt", "v.npy", *options)[0] == 0
@@ -91,7 +91,7 @@ def test_it_writes_one_vector_a_sentence_in_a_precision(command, model):
     np.testing.assert_allclose(np.load("v.npy"), expected, atol=0.03)
 
 
-def test_options_reach_the_output(command, model):
+def test_options_are_applied_to_the_output(command, model):
     Path("text.conllu").write_text("1\tthe\n2\tcat\n\n1-2\tit's\n1\tit\n2\t's\n")
 
     status, _, _ = command(
@@ -108,7 +108,7 @@ def test_options_reach_the_output(command, model):
     assert [shape[1] for shape in table["shape"].to_pylist()] == [2, 2]
 
 
-def test_a_plan_is_printed_and_nothing_done(command, model):
+def test_plan_option_prints_estimates_and_writes_no_output(command, model):
     status, out, _ = command("embed", model, "text.txt", "v.hdf5", "--dtype", "float16", "--plan")
 
     assert status == 0
@@ -145,7 +145,7 @@ def test_a_plan_is_printed_and_nothing_done(command, model):
         (("text.txt", "v.csv", "--plan"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_a_line(command, model, arguments, message):
+def test_errors_are_printed_without_a_traceback(command, model, arguments, message):
     status, out, err = command("embed", model, *arguments)
 
     assert (status, out) == (1, "")
@@ -154,7 +154,7 @@ def test_what_cannot_be_done_is_told_in_a_line(command, model, arguments, messag
     assert os.listdir() == ["text.txt"]
 
 
-def test_what_exists_is_not_replaced(command, model):
+def test_an_existing_output_is_not_replaced(command, model):
     Path("v.hdf5").write_text("mine")
 
     status, _, err = command("embed", model, "text.txt", "v.hdf5")
@@ -178,7 +178,7 @@ def test_a_pipeline_writes_shards_with_the_same_vectors(command, model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".npy"])
-def test_killed_ten_times_it_comes_to_the_same_end(model, suffix):
+def test_a_job_killed_ten_times_writes_the_same_vectors(model, suffix):
     draw = random.Random(suffix)
     with open("long.txt", "w") as file:
         for _ in range(20_000):
@@ -191,7 +191,7 @@ def test_killed_ten_times_it_comes_to_the_same_end(model, suffix):
     resumed = 0
     for number in range(10):
         process = subprocess.Popen([*call, f"parts{suffix}"], stderr=subprocess.PIPE)
-        if number % 3:  # some time after a commit, else at any moment
+        if number % 3:  # after a commit, else at any time
             _wait_for_a_commit(Path(f"parts{suffix}.unfinished"), seconds)
         time.sleep(draw.uniform(0, seconds / 12))
         process.send_signal(signal.SIGKILL)
@@ -199,7 +199,7 @@ def test_killed_ten_times_it_comes_to_the_same_end(model, suffix):
     if not Path(f"parts{suffix}").exists():
         subprocess.run([*call, f"parts{suffix}"], check=True, stderr=subprocess.DEVNULL)
 
-    assert resumed or suffix == ".parquet"  # whose first shard may be the last
+    assert resumed or suffix == ".parquet"  # its first shard may be its last
     whole, parts = read_vectors(Path(f"whole{suffix}")), read_vectors(Path(f"parts{suffix}"))
     assert list(parts) == list(whole)
     for number, expected in whole.items():
@@ -209,7 +209,7 @@ def test_killed_ten_times_it_comes_to_the_same_end(model, suffix):
 
 def _wait_for_a_commit(folder, seconds):
     def state():
-        with contextlib.suppress(FileNotFoundError):  # a temporary file that was renamed
+        with contextlib.suppress(FileNotFoundError):  # a temporary file may be renamed meanwhile
             return sorted((path.name, path.stat().st_mtime_ns) for path in folder.glob("*commit*"))
         return None
 

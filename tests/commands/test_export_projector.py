@@ -1,4 +1,4 @@
-"""`elmo-tf export-projector`, as it is called."""
+"""The command `elmo-tf export-projector`."""
 
 import json
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.usefixtures("eager_module")
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.txt").write_text("the cat sat\nthe dog\n")
     (tmp_path / "text.conllu").write_text("1\tthe\t_\tDET\n2\tcat\t_\tNOUN\n")
@@ -27,7 +27,7 @@ def test_a_text_is_exported(command, checkpoint_directory, tmp_path, caplog):
     }
 
 
-def test_some_words_with_their_tags_are_exported(command, checkpoint_directory, tmp_path):
+def test_selected_words_are_exported_with_their_tags(command, checkpoint_directory, tmp_path):
     status, _, err = command(
         *("export-projector", checkpoint_directory, "text.conllu", "logs", "--layers", "average"),
         *("--tag-column", "4", "--words", "cat", "dog"),
@@ -47,7 +47,7 @@ def test_some_words_with_their_tags_are_exported(command, checkpoint_directory, 
         (("no", "text.txt", "logs", "--tag-column", "2"), "text.txt is text by its name."),
     ],
 )
-def test_what_fails_ends_with_status_1_and_one_line(command, tmp_path, arguments, message):
+def test_errors_exit_with_status_1_and_one_line(command, tmp_path, arguments, message):
     status, out, err = command("export-projector", *arguments)
     assert (status, out) == (1, "")
     (line,) = err.splitlines()

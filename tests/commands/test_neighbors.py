@@ -1,4 +1,4 @@
-"""`elmo-tf neighbors`: an index is built once, then asked."""
+"""`elmo-tf neighbors`: an index is built once and then queried."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ LINES = ["the bank raised | its rates", "they sat on the bank", "a bank lent", "
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("\n".join(LINES) + "\n")
     Path("glove.txt").write_text("bank 1 0\nmoney 0.8 0.6\nriver 0 1\n")
@@ -29,7 +29,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory, model):
-    """An index of the text, and the text's own folder."""
+    """A folder with a text and its index."""
     from elmo_tf import Embedder
     from elmo_tf.evaluation import build_occurrence_index
 
@@ -41,17 +41,17 @@ def built(tmp_path_factory, model):
     return folder
 
 
-def _asked(command, *arguments):
+def _query(command, *arguments):
     status, out, err = command("neighbors", *arguments)
     assert status == 0, err
     return json.loads(out)
 
 
-def test_the_first_call_builds_the_index_and_later_ones_need_neither_model_nor_text(command, model):
+def test_the_first_call_builds_the_index_and_later_calls_reuse_it(command, model):
     build = ("--index", "index", "--model", model, "--corpus", "*.txt", "--max-tokens", "8")
-    first = _asked(command, *build)
+    first = _query(command, *build)
     Path("text.txt").unlink()
-    second = _asked(command, "bank", "--index", "index")
+    second = _query(command, "bank", "--index", "index")
 
     assert first["words"] == []
     assert first["index"] == second["index"]
@@ -60,8 +60,8 @@ def test_the_first_call_builds_the_index_and_later_ones_need_neither_model_nor_t
     assert second["words"][0]["count"] == 1
 
 
-def test_neighbours_are_told_with_sentence_file_and_line(command, built):
-    found = _asked(
+def test_neighbors_are_printed_with_sentence_file_and_line(command, built):
+    found = _query(
         command,
         *("bank", "--index", built / "index", "--sentence", "a bank lent", "--layer", "2"),
         *("--top", "2", "--same-word"),
@@ -82,8 +82,8 @@ def test_neighbours_are_told_with_sentence_file_and_line(command, built):
     assert nearest[0]["similarity"] >= nearest[1]["similarity"]
 
 
-def test_several_words_and_types_stand_beside(command, built, caplog):
-    found = _asked(
+def test_types_and_static_neighbors_are_printed_for_several_words(command, built, caplog):
+    found = _query(
         command,
         *("bank", "play", "--index", built / "index", "--vectors", "glove.txt", "--layer", "0"),
         *("--top", "1"),
@@ -98,9 +98,9 @@ def test_several_words_and_types_stand_beside(command, built, caplog):
     assert bank["occurrences"] == []
 
 
-def test_vectors_of_another_model_have_neighbors_beside_those_of_the_bilm(command, built, model):
+def test_neighbors_in_vector_files_are_printed_beside_those_of_the_bilm(command, built, model):
     command("embed", model, built / "text.txt", "same.hdf5")
-    found = _asked(
+    found = _query(
         command,
         *("bank", "--index", built / "index", "--vectors", "same=same.hdf5", "--top", "2"),
         *("--layer", "1", "2", "--other-words"),
@@ -119,9 +119,9 @@ def test_vectors_of_another_model_have_neighbors_beside_those_of_the_bilm(comman
             assert places == expected
 
 
-def test_layer_0_of_the_index_does_not_hide_the_layers_of_files(command, model, built):
+def test_layer_0_option_keeps_the_layers_of_vector_files(command, model, built):
     command("embed", model, built / "text.txt", "same.hdf5")
-    found = _asked(
+    found = _query(
         command,
         *("bank", "--index", built / "index", "--vectors", "same=same.hdf5", "--layer", "0"),
     )
@@ -132,7 +132,7 @@ def test_layer_0_of_the_index_does_not_hide_the_layers_of_files(command, model, 
     assert bank["occurrences"]
 
 
-def test_people_read_the_word_marked_in_its_context(command, built):
+def test_markdown_output_marks_the_word_in_its_context(command, built):
     long = "one two three four five six seven eight nine bank " + "x " * 9
     status, out, _ = command(
         *("neighbors", "bank", "--index", built / "index", "--format", "markdown"),
@@ -167,7 +167,7 @@ def test_people_read_the_word_marked_in_its_context(command, built):
         (("bank", "--index", "text.txt", "--model", "m", "--corpus", "text.txt"), "exists", 2),
     ],
 )
-def test_what_cannot_be_done_is_told_in_a_line(command, built, arguments, message, expected):
+def test_errors_are_printed_without_a_traceback(command, built, arguments, message, expected):
     shutil.copytree(built / "index", "index")
     before = sorted(Path().iterdir())
 

@@ -1,4 +1,4 @@
-"""`elmo-tf plot`, as it is called."""
+"""The command `elmo-tf plot`."""
 
 import json
 import shutil
@@ -9,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("eager_module")
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
@@ -24,7 +24,7 @@ def run(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["weights", "sample-efficiency"])
-def test_help_begins_with_a_line_to_paste(command, kind):
+def test_help_begins_with_an_example_command(command, kind):
     status, out, _ = command("plot", kind, "--help")
     assert (status, out.startswith(f"elmo-tf plot {kind} ")) == (0, True)
 
@@ -56,7 +56,7 @@ def test_similarities_are_drawn(command, checkpoint_directory, tmp_path):
     assert ">cosine similarity</text>" in text
 
 
-def test_a_picture_is_replaced_only_if_told(command, run, tmp_path):
+def test_a_picture_is_replaced_only_with_overwrite(command, run, tmp_path):
     (tmp_path / "out.png").write_text("mine")
     for kind in (("training", "run"), ("similarity", "a", "--model", "nowhere")):
         status, _, err = command("plot", *kind, "--output", "out.png")
@@ -74,7 +74,7 @@ def test_a_picture_is_replaced_only_if_told(command, run, tmp_path):
         (("similarity", "a", "--model", "no", "--output", "a.png"), "There is no checkpoint no."),
     ],
 )
-def test_what_fails_ends_with_status_1_and_one_line(command, run, tmp_path, arguments, message):
+def test_errors_exit_with_status_1_and_one_line(command, run, tmp_path, arguments, message):
     status, out, err = command("plot", *arguments)
     assert (status, out) == (1, "")
     (line,) = err.splitlines()
@@ -84,14 +84,14 @@ def test_what_fails_ends_with_status_1_and_one_line(command, run, tmp_path, argu
 
 
 @pytest.mark.parametrize("arguments", [(), ("training", "run"), ("similarity", "a", "--dpi", "0")])
-def test_a_wrong_call_ends_with_status_2_and_says_how_it_is_called(command, arguments):
+def test_usage_errors_exit_with_status_2_and_print_the_usage(command, arguments):
     status, out, err = command("plot", *arguments)
     assert (status, out) == (2, "")
     assert "usage: elmo-tf plot" in err
 
 
 @pytest.mark.more
-def test_the_mixes_of_task_models_are_drawn(
+def test_mixing_weights_of_task_models_are_drawn(
     command, checkpoint_directory, tmp_path, eager_functions
 ):
     (tmp_path / "train.conll").write_text("Anna B-PER\nsings O\n")

@@ -27,14 +27,14 @@ def write(path, tagged):
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     write("train.conll", sentences(40, 1))
     write("test.conll", [*sentences(10, 2), TaggedSentence(["a", "mouse"], ["D", "new"])])
 
 
-def test_it_tells_what_the_probe_measures(command, checkpoint_directory):
+def test_json_output_holds_results_and_settings_of_the_probe(command, checkpoint_directory):
     status, out, err = command(
         *("probe", checkpoint_directory, "--train", "train.conll", "--test", "test.conll"),
     )
@@ -63,7 +63,7 @@ def test_it_tells_what_the_probe_measures(command, checkpoint_directory):
     assert [path.name for path in Path("caches/elmo_tf").iterdir()] == ["layers"]
 
 
-def test_people_get_a_table(command, checkpoint_directory):
+def test_markdown_output_is_a_table(command, checkpoint_directory):
     status, out, err = command(
         *("probe", checkpoint_directory, "--train", "train.conll", "--test", "train.conll"),
         *("--format", "markdown", "--no-cache", "--max-iterations", 1),
@@ -112,7 +112,7 @@ def test_several_files_and_columns_are_read(command, checkpoint_directory):
         ([], 2, "required: --test"),
     ],
 )
-def test_a_wrong_call_is_told_in_a_line(command, checkpoint_directory, arguments, status, message):
+def test_invalid_calls_print_an_error(command, checkpoint_directory, arguments, status, message):
     Path("text.txt").write_text("plain text here\nis no tagged sentence\n")
 
     found, out, err = command("probe", checkpoint_directory, "--train", "train.conll", *arguments)

@@ -20,7 +20,7 @@ METHODS = [
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     savings = [SAVINGS[0], "rates", "rose"]
     write_corpus(Path("train.data.xml"), [RIVERSIDE, savings, savings], texts=[2, 1])
@@ -37,7 +37,7 @@ def senses(command, checkpoint_directory):
     return call
 
 
-def test_it_prints_scores_as_json_and_writes_answers_as_keys(senses, checkpoint_directory):
+def test_scores_are_printed_as_json_and_answers_written_as_keys(senses, checkpoint_directory):
     status, out, _ = senses("--test", "one.data.xml", "two.data.xml", "--predictions", "answers")
 
     assert status == 0
@@ -68,7 +68,7 @@ def test_it_prints_scores_as_json_and_writes_answers_as_keys(senses, checkpoint_
     }
 
 
-def test_it_prints_tables_and_replaces_outputs_where_that_is_allowed(senses):
+def test_tables_are_printed_and_outputs_replaced_with_overwrite(senses):
     Path("answers").mkdir()
     existing = Path("scores.json"), Path("answers/old.layer_0.key.txt")
     for path in existing:
@@ -94,7 +94,7 @@ def test_it_prints_tables_and_replaces_outputs_where_that_is_allowed(senses):
         "## two",
         "## All test sets together",
     ]
-    # Of "two" nothing is trained.
+    # "two" has no trained lemma.
     assert out.count("Only lemmas of the training text:") == 1
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
     assert rows[0] == ["method", "all", "noun", "verb", "adj", "adv"]
@@ -102,7 +102,7 @@ def test_it_prints_tables_and_replaces_outputs_where_that_is_allowed(senses):
     assert rows[6] == ["layer 2", "100.0", "100.0", "100.0", "-", "-"]
 
 
-def test_a_share_of_the_training_text_can_be_the_test(senses):
+def test_a_held_out_share_of_the_training_text_is_tested(senses):
     status, out, _ = senses("--held-out", "0.3", "--precision", "bfloat16", "--batch-tokens", "7")
 
     assert status == 0
@@ -125,7 +125,7 @@ def test_a_folder_with_other_files_is_not_replaced(senses, name):
     assert Path("answers", name).read_text() == "mine"
 
 
-def test_without_anything_to_test_on_the_call_is_refused(senses):
+def test_a_call_without_test_data_is_refused(senses):
     status, _, err = senses()
 
     assert status == 2

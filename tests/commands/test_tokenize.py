@@ -1,4 +1,4 @@
-"""`elmo-tf tokenize`, as it is called."""
+"""The command `elmo-tf tokenize`."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ pytest.importorskip("spacy")
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("raw.txt").write_text("Das Haus ist alt. Wer wohnt dort?\n\nNiemand, z.B. im\tWinter!\n")
 
@@ -27,7 +27,7 @@ def test_tokenize_writes_one_sentence_per_line(command, caplog):
     assert command("vocab", "text.txt", "--output", "vocab.txt")[0] == 0
 
 
-def test_tokenize_names_an_unknown_language(command):
+def test_an_unknown_language_is_an_error(command):
     status, _, err = command("tokenize", "raw.txt", "--language", "qq", "--output", "text.txt")
     assert status == 1
     assert "spaCy has no tokenizer for the language 'qq'" in err

@@ -1,7 +1,7 @@
 """Runs every Python and shell block of the README and the docs, page by page.
 
-Blocks of another language (`text`) are not run. A page runs in a folder with small files under the
-names that the docs use; `localhost:8500` and `localhost:8501` are the ports of a running server.
+Blocks of other languages (`text`) are not run. A page runs in a folder with small files that have
+the names used in the docs; `localhost:8500` and `localhost:8501` are the ports of a running server.
 """
 
 import glob
@@ -49,7 +49,7 @@ TREEBANK = """1	The	_	DET
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory, checkpoint_directory):
-    """A folder with the files that the tutorials begin with."""
+    """A folder with the files that the tutorials need."""
     folder = tmp_path_factory.mktemp("docs")
     for name in ("text.txt", "held_out.txt", "text/a.txt", "text/b.txt", "texts/a.txt"):
         (folder / name).parent.mkdir(exist_ok=True)
@@ -71,7 +71,7 @@ def files(tmp_path_factory, checkpoint_directory):
 
 @pytest.fixture(scope="module")
 def models(files, tmp_path_factory):
-    """The same, with trained models `run` and `other`, and an exported one."""
+    """The same files, with the trained models `run` and `other` and an exported model."""
     from elmo_tf import load_bilm, saved_models
     from elmo_tf.trainers import PretrainConfig, pretrain
 
@@ -117,7 +117,7 @@ def working_directory(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_blocks_of_a_page_run(page, request, working_directory):
+def test_code_blocks_of_a_page_run(page, request, working_directory):
     text = page.read_text("utf-8")
     is_tutorial = page.parent.name == "tutorials"
     folder = working_directory(request.getfixturevalue("files" if is_tutorial else "models"))

@@ -14,7 +14,7 @@ VOCABULARY = Vocabulary.build(["the the cat cat sat on"])
 
 @pytest.fixture(scope="session")
 def new_language_model():
-    """Puts a softmax on a biLM."""
+    """Adds a softmax to a biLM."""
 
     def new(bilm):
         model = LanguageModel(bilm, SampledSoftmax(len(VOCABULARY), 3), VOCABULARY)
@@ -28,11 +28,11 @@ def new_language_model():
 
 @pytest.fixture(scope="session")
 def language_model(bilm, new_language_model):
-    """Shared: no test may change it."""
+    """Shared by all tests: do not change it."""
     return new_language_model(bilm)
 
 
 @pytest.fixture(scope="session")
 def forward_model(bilm, new_language_model):
-    """One without the backward direction."""
+    """A language model without the backward direction."""
     return new_language_model(BiLM(dataclasses.replace(bilm.config, bidirectional=False)))

@@ -9,7 +9,7 @@ from elmo_tf.evaluation.answer_scores import answer_scores, normalized_answer
         ("The Cat.", "cat", 1, 1),
         ("a cat sat", "cat", 0, 2 / 3),
         ("cat", "a cat sat", 0, 2 / 3),
-        ("the", "an", 1, 0),  # nothing is left of either, so no token is shared
+        ("the", "an", 1, 0),  # both are empty after normalization, so no token is shared
         ("", "", 1, 0),
         ("cat", "the", 0, 0),
         ("cat cat dog", "cat cat cat", 0, 2 / 3),  # multisets: two of three
@@ -17,7 +17,7 @@ from elmo_tf.evaluation.answer_scores import answer_scores, normalized_answer
         ("Beyoncé", "beyonce", 0, 0),
     ],
 )
-def test_one_answer_scores_as_in_the_official_script(gold, predicted, em, f1):
+def test_scores_equal_those_of_the_official_script(gold, predicted, em, f1):
     assert answer_scores([[gold]], [predicted]) == {"em": em, "f1": f1, "questions": 1}
 
 
@@ -37,7 +37,7 @@ def test_answers_are_compared_without_case_punctuation_and_articles(text, normal
     assert normalized_answer(text) == normalized
 
 
-def test_the_best_gold_answer_counts_for_each_score_by_itself():
+def test_each_score_uses_its_best_gold_answer():
     scores = answer_scores([["the", "red cat", "cat sat"]], ["an"])
     assert (scores["em"], scores["f1"]) == (1, 0)
 
@@ -48,9 +48,9 @@ def test_the_best_gold_answer_counts_for_each_score_by_itself():
 def test_questions_without_a_prediction_score_zero():
     scores = answer_scores([["cat"], ["the"], ["a cat sat"], ["dog"]], ["cat", None, "cat", "cat"])
 
-    # An empty prediction, in contrast, would equal "the", of which nothing is left.
+    # An empty prediction would equal "the", which is empty after normalization.
     assert scores == {"em": 1 / 4, "f1": pytest.approx((1 + 2 / 3) / 4), "questions": 4}
 
 
-def test_there_may_be_no_question():
+def test_scores_are_zero_without_questions():
     assert answer_scores([], []) == {"em": 0, "f1": 0, "questions": 0}

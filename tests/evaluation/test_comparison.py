@@ -24,7 +24,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def trained_directory(tmp_path_factory, checkpoint_directory, language_model):
-    """The shared checkpoint with a vocabulary and a softmax, as training leaves them."""
+    """The shared checkpoint with a vocabulary and a softmax, like the output of training."""
     directory = tmp_path_factory.mktemp("trained") / "run"
     shutil.copytree(checkpoint_directory, directory)
     language_model.vocabulary.save(directory / "vocab.txt")
@@ -43,7 +43,7 @@ def compared(trained_directory, forward_directory, text):
     )
 
 
-def test_each_model_gets_its_size(compared, bilm, forward_bilm):
+def test_the_size_of_each_model_is_reported(compared, bilm, forward_bilm):
     for name, model in (("both", bilm), ("forward", forward_bilm)):
         num_parameters = sum(int(np.prod(weight.shape)) for weight in model.weights)
         assert compared[name]["size"] == {
@@ -53,9 +53,7 @@ def test_each_model_gets_its_size(compared, bilm, forward_bilm):
         }
 
 
-def test_perplexity_is_that_of_the_text_beside_what_it_depends_on(
-    compared, trained_directory, text
-):
+def test_perplexity_is_reported_with_the_vocabulary_size(compared, trained_directory, text):
     expected = perplexity(load_language_model(trained_directory), [text])
 
     assert compared["both"]["perplexity"] == {**expected, "vocabulary": 7}
@@ -66,20 +64,20 @@ def test_a_model_without_a_softmax_has_no_perplexity(compared):
     assert compared["forward"]["perplexity"] is None
 
 
-def test_each_measure_is_given_each_model(compared, bilm, forward_bilm):
+def test_additional_measures_are_computed_for_each_model(compared, bilm, forward_bilm):
     for name, model in (("both", bilm), ("forward", forward_bilm)):
         assert compared[name]["width"] == {"of the mean": model.config.output_dim}
         assert len(compared[name]["tokens_per_second"]) == 2
 
 
-def test_without_text_neither_perplexity_nor_speed_is_told(trained_directory):
+def test_perplexity_and_speed_require_a_text(trained_directory):
     result = compare({"both": trained_directory})["both"]
 
     assert result["perplexity"] is None
     assert result["tokens_per_second"] is None
 
 
-def test_a_model_is_timed_on_every_sentence_but_those_of_the_first_turn(bilm):
+def test_the_first_turn_is_not_timed(bilm):
     sentences = [["t"] * length for length in (1, 2, 3, 4, 5, 6)]
     embedder = Embedder(bilm)
     seen = []
@@ -89,5 +87,5 @@ def test_a_model_is_timed_on_every_sentence_but_those_of_the_first_turn(bilm):
 
     assert len(speeds["a"]) == 2
     assert [[len(sentence) for sentence in part] for part in seen] == [[1, 4], [2, 5], [3, 6]]
-    # Turns for which there are no sentences are left out.
+    # Turns without sentences are skipped.
     assert len(embedding_speeds({"a": embedder}, sentences[:2], num_turns=3)["a"]) == 1

@@ -11,7 +11,7 @@ METRICS = ("muc", "b_cubed", "ceaf_e")
 
 
 def exact(score):
-    """The fraction with a small denominator that a score is."""
+    """Returns a score as a fraction with a small denominator."""
     fraction = Fraction(score).limit_denominator(10_000)
     assert float(fraction) == pytest.approx(score, abs=1e-14)
     return fraction
@@ -83,14 +83,14 @@ def test_scores_are_zero_without_entities(gold, predicted):
     assert coreference_scores(gold, predicted) == {**dict.fromkeys(METRICS, zero), "average": 0}
 
 
-def test_repeated_mentions_count_in_their_first_place_only():
+def test_repeated_mentions_count_only_at_their_first_occurrence():
     once = coreference_scores([["abc", "de"]], [["ab", "cd"]])
 
     assert coreference_scores([["abc", "de"]], [["aba", "bcda", "ab"]]) == once
     assert coreference_scores([["abac", "dea", "c"]], [["ab", "cd"]]) == once
 
 
-def test_mentions_may_be_any_hashable_values_in_any_collections():
+def test_mentions_may_be_hashable_values_in_any_collections():
     spans = [{(0, 1), (4, 4)}, (), ((2, 3),)]
 
     scores = coreference_scores([spans], [iter([[(2, 3)], [(4, 4), (0, 1)]])])
@@ -116,7 +116,7 @@ def test_scores_equal_the_definitions_on_random_entities(seed):
 
 
 def random_entities(generator):
-    """Some of nine mentions in up to five entities."""
+    """Seven of nine mentions, in up to five entities."""
     entities = [set() for _ in range(generator.randint(1, 5))]
     for mention in generator.sample(range(9), 7):
         generator.choice(entities).add(mention)
@@ -124,7 +124,7 @@ def random_entities(generator):
 
 
 def muc(key, response):
-    """Recall by partitions: the links that remain if each key entity is split by the response."""
+    """Recall: the share of links that remain when the response splits each key entity."""
     links = sum(len(entity) - 1 for entity in key)
     parts = sum(
         sum(bool(entity & other) for other in response) + len(entity - set().union(*response))
@@ -134,7 +134,7 @@ def muc(key, response):
 
 
 def b_cubed(key, response):
-    """Recall, mention by mention."""
+    """Recall, summed over mentions."""
     shares = [
         Fraction(len(entity & other), len(entity))
         for entity in key

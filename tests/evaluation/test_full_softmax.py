@@ -18,11 +18,9 @@ def tokens(softmax, count):
     return inputs, rng.integers(0, softmax.vocabulary_size, count)
 
 
-# Numbers of logits: less than one token has, three tokens' (the last chunk is short), and plenty.
+# Logits in memory: of less than one token, of three (the last chunk is short), and of all.
 @pytest.mark.parametrize("num_tokens_in_memory", [0.1, 3, 100])
-def test_losses_are_exact_whatever_the_size_of_the_matrix_of_logits(
-    softmax, monkeypatch, num_tokens_in_memory
-):
+def test_losses_are_exact_for_any_chunk_size(softmax, monkeypatch, num_tokens_in_memory):
     inputs, targets = tokens(softmax, 11)
     size = int(num_tokens_in_memory * softmax.vocabulary_size)
     monkeypatch.setattr(full_softmax, "_LOGITS_IN_MEMORY", size)
@@ -34,7 +32,7 @@ def test_losses_are_exact_whatever_the_size_of_the_matrix_of_logits(
     assert losses.dtype == tf.float32
 
 
-def test_no_token_has_no_loss(softmax):
+def test_an_empty_input_has_no_losses(softmax):
     inputs, targets = tokens(softmax, 0)
 
     assert token_losses(softmax, tf.constant(inputs), tf.constant(targets, tf.int32)).shape == (0,)

@@ -10,7 +10,7 @@ MEANS = np.array([[0.0, 1.0], [1.5, -0.5], [-1.0, -1.0]])
 
 
 def examples(count, seed=0):
-    """Points of three overlapping clouds, of which one feature is 100 times the other."""
+    """Points of three overlapping clouds; one feature is 100 times as large as the other."""
     rng = np.random.default_rng(seed)
     classes = rng.integers(0, 3, count)
     points = MEANS[classes] + rng.normal(0, 0.8, (count, 2))
@@ -18,7 +18,7 @@ def examples(count, seed=0):
 
 
 def reference(points, classes, c, steps=4000):
-    """Weights and bias of the same minimum, by gradient descent in float64."""
+    """Weights and bias at the minimum, by gradient descent in float64."""
     weights, bias = np.zeros((3, points.shape[1])), np.zeros(3)
     for _ in range(steps):
         logits = points @ weights.T + bias
@@ -31,12 +31,12 @@ def reference(points, classes, c, steps=4000):
 
 
 @pytest.mark.parametrize("c", [10.0, 0.01])
-def test_it_finds_the_minimum_on_decorrelated_features(c, monkeypatch):
+def test_the_minimum_is_found_on_decorrelated_features(c, monkeypatch):
     monkeypatch.setattr(linear_classifier, "_ROWS_PER_CHUNK", 150)
     points, classes = examples(400)
     others, _ = examples(3000, seed=1)
     mean = points.mean(0, np.float64)
-    # One of the ways to decorrelate; all others are turned against it, which changes no minimum.
+    # All ways to decorrelate differ by a rotation, which does not change the minimum.
     matrix = np.linalg.inv(np.linalg.cholesky(np.cov(points.T, bias=True))).T
     weights, bias = reference((points - mean) @ matrix, classes, c)
     expected = ((others - mean) @ matrix @ weights.T + bias).argmax(1)
@@ -45,11 +45,11 @@ def test_it_finds_the_minimum_on_decorrelated_features(c, monkeypatch):
 
     assert classifier.converged
     assert 1 < classifier.iterations < 100
-    # Only those that lie between two classes may differ.
+    # Only points between two classes may differ.
     assert (classifier.predict(others) != expected).mean() < 0.01
 
 
-def test_a_feature_of_large_values_does_not_hide_the_others():
+def test_large_values_of_a_feature_do_not_change_the_accuracy():
     points, classes = examples(300)
     noise = np.random.default_rng(2).normal(0, 1, (300, 1)).astype(np.float32)
 
@@ -61,7 +61,7 @@ def test_a_feature_of_large_values_does_not_hide_the_others():
     assert shares[0] == pytest.approx(shares[1], abs=0.01)
 
 
-def test_features_that_vary_by_rounding_alone_are_left_out():
+def test_features_that_vary_only_by_rounding_are_ignored():
     points, classes = examples(300)
     rounded = np.float32(1000) + np.random.default_rng(2).choice([0, 1e-4], (300, 1))
 
@@ -73,7 +73,7 @@ def test_features_that_vary_by_rounding_alone_are_left_out():
     np.testing.assert_array_equal(found.predict(far), expected)
 
 
-def test_there_may_be_fewer_vectors_than_features():
+def test_fewer_vectors_than_features_are_supported():
     rng = np.random.default_rng(4)
     vectors = rng.normal(size=(10, 50)).astype(np.float16)
     classes = np.array([0, 1, 2, 1, 0] * 2)
@@ -84,7 +84,7 @@ def test_there_may_be_fewer_vectors_than_features():
     assert classifier.converged
 
 
-def test_an_end_before_the_minimum_is_told_without_a_warning():
+def test_stopping_before_convergence_is_reported_without_a_warning():
     points, classes = examples(300)
 
     with warnings.catch_warnings():

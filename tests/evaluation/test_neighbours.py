@@ -14,7 +14,13 @@ SENTENCES = [
     ["they", "sat", "on", "the", "bank"],
     ["bank"],
 ]
-PLACES = [(0, 1), (1, 1), (1, 4), (2, 4), (3, 0)]  # among the sentences that hold the word
+PLACES = [
+    (0, 1),
+    (1, 1),
+    (1, 4),
+    (2, 4),
+    (3, 0),
+]  # sentences are counted among those that contain the word
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +35,7 @@ def occurrences(embedder):
 
 @pytest.fixture(scope="module")
 def cosines(bilm):
-    """Of all occurrences with each other, (layer, occurrence, occurrence)."""
+    """The cosines of all pairs of occurrences, (layer, occurrence, occurrence)."""
     sentences = [sentence for sentence in SENTENCES if "bank" in sentence]
     vectors = np.array(
         [bilm([sentences[number]])["layers"][0, :, position] for number, position in PLACES]
@@ -38,13 +44,13 @@ def cosines(bilm):
     return vectors @ vectors.transpose(0, 2, 1) / (norms[:, :, None] * norms[:, None, :])
 
 
-def test_all_occurrences_of_the_token_are_found_with_their_places(occurrences):
+def test_all_occurrences_of_the_token_are_found_with_positions(occurrences):
     assert occurrences.sentences == [s for s in SENTENCES if "bank" in s]
     assert occurrences.places == PLACES
 
 
 @pytest.mark.parametrize("layer", [1, 2])
-def test_the_nearest_are_those_of_other_sentences_by_their_cosine(occurrences, cosines, layer):
+def test_nearest_occurrences_are_from_other_sentences_by_cosine(occurrences, cosines, layer):
     for occurrence, (here, _) in enumerate(PLACES):
         expected = sorted(
             (i for i in range(5) if PLACES[i][0] != here),
@@ -60,7 +66,7 @@ def test_the_nearest_are_those_of_other_sentences_by_their_cosine(occurrences, c
 
 
 @pytest.mark.parametrize("layer", [1, 2])
-def test_the_least_alike_have_the_lowest_cosine(occurrences, cosines, layer):
+def test_the_least_similar_pair_has_the_lowest_cosine(occurrences, cosines, layer):
     first, second = occurrences.least_alike(layer)
 
     assert cosines[layer, first, second] == pytest.approx(cosines[layer].min(), abs=1e-5)
@@ -71,6 +77,6 @@ def test_a_word_that_does_not_occur_is_an_error(embedder):
         Occurrences(embedder, SENTENCES, "river")
 
 
-def test_an_embedder_without_the_layers_is_refused(bilm):
+def test_an_embedder_without_all_layers_is_refused(bilm):
     with pytest.raises(ValueError, match=r"`embedder` must return all layers.*Received: 'top'"):
         Occurrences(Embedder(bilm, layers="top"), SENTENCES, "bank")

@@ -44,7 +44,7 @@ def text(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(model, target_ids, options, weights):
-    """By the formulas: one row, its state carried from sentence to sentence."""
+    """The values of the formulas: one batch row, with states carried between sentences."""
     vectors = [reference.token_vectors(sentence, options, weights) for sentence in SENTENCES]
     forward_inputs = np.concatenate([rows[:-1] for rows in vectors])
     backward_inputs = np.concatenate([rows[:0:-1] for rows in vectors])
@@ -81,11 +81,11 @@ def measured(measure):
     return measure()
 
 
-def test_a_short_text_has_the_perplexity_of_the_formula(measured, expected):
+def test_perplexity_of_a_short_text_equals_the_formula(measured, expected):
     assert measured == pytest.approx(expected, rel=1e-5)
 
 
-def test_forward_alone_has_one_perplexity(forward_model, text, measured):
+def test_a_forward_model_has_only_a_forward_perplexity(forward_model, text, measured):
     result = perplexity(forward_model, [text])
 
     assert result.keys() == {"forward", "average", "tokens", "unknown"}
@@ -94,21 +94,21 @@ def test_forward_alone_has_one_perplexity(forward_model, text, measured):
     assert result["tokens"] == NUM_TARGETS
 
 
-def test_the_state_goes_from_window_to_window(model, text, expected, monkeypatch):
+def test_the_lstm_state_is_carried_from_window_to_window(model, text, expected, monkeypatch):
     monkeypatch.setattr(module, "_TOKENS_PER_WINDOW", 4)
 
     assert perplexity(model, [text]) == pytest.approx(expected, rel=1e-5)
 
 
-def test_each_measurement_begins_with_a_fresh_state(measure, measured):
+def test_each_measurement_resets_the_lstm_state(measure, measured):
     assert measure() == measured
 
 
 @pytest.mark.parametrize("tokens_per_row", [1, 5])
-def test_several_rows_lose_no_token(
+def test_all_tokens_are_counted_with_several_batch_rows(
     bilm, new_language_model, target_ids, text, monkeypatch, tokens_per_row
 ):
-    # Whatever was read before, such a softmax gives a token the same probability.
+    # With a zero kernel, the probability of a token does not depend on its context.
     model = new_language_model(bilm)
     model.softmax.kernel.assign(tf.zeros_like(model.softmax.kernel))
     monkeypatch.setattr(module, "_TOKENS_PER_ROW", tokens_per_row)
@@ -123,7 +123,7 @@ def test_several_rows_lose_no_token(
     assert result["tokens"] == NUM_TARGETS
 
 
-def test_a_long_text_is_read_in_several_rows(model, tmp_path, monkeypatch, caplog):
+def test_a_long_text_is_read_in_several_batch_rows(model, tmp_path, monkeypatch, caplog):
     rows = []
     lm_windows = module.lm_windows
 
@@ -140,8 +140,8 @@ def test_a_long_text_is_read_in_several_rows(model, tmp_path, monkeypatch, caplo
     assert caplog.text == ""  # few targets are unknown
 
 
-def test_many_unknown_targets_are_warned_of(model, tmp_path, caplog):
-    # 40 targets; a token that is spelt <UNK> is one of the unknown.
+def test_many_unknown_targets_give_a_warning(model, tmp_path, caplog):
+    # 40 targets; the token <UNK> counts as unknown.
     (tmp_path / "text.txt").write_text("한국어 <UNK> mat" + " cat" * 36)
 
     measure = Perplexity(model, [tmp_path / "text.txt"])
@@ -150,7 +150,7 @@ def test_many_unknown_targets_are_warned_of(model, tmp_path, caplog):
     assert measure(shown=False)["unknown"] == 3 / 40
 
 
-def test_progress_is_shown_if_asked_for(measure, capsys):
+def test_progress_is_shown_on_request(measure, capsys):
     measure(shown=True)
     assert f"evaluating: {NUM_TARGETS}.0/{NUM_TARGETS}.0 (100%)" in capsys.readouterr().err
 
@@ -165,10 +165,10 @@ def test_a_text_without_tokens_is_an_error(model, tmp_path):
         perplexity(model, [tmp_path / "empty.txt"])
 
 
-def test_a_model_beyond_all_bounds_has_an_infinite_perplexity(bilm, new_language_model, text):
+def test_perplexity_is_infinite_on_overflow(bilm, new_language_model, text):
     model = new_language_model(bilm)
     bias = np.zeros(len(model.vocabulary))
-    bias[0] = 10_000  # nothing else is thought possible
+    bias[0] = 10_000  # all other tokens have probability 0
     model.softmax.bias.assign(bias)
 
     assert perplexity(model, [text])["forward"] == np.inf

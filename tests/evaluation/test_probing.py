@@ -22,7 +22,7 @@ WORDS = ["one", "two", "three", "four", "stop"]
 
 
 def follows_stop(count, seed):
-    """Sentences of random words; each is tagged with whether `stop` stands before it."""
+    """Sentences of random words; the tag of each says whether `stop` precedes it."""
     draw = random.Random(seed)
     sentences = []
     for _ in range(count):
@@ -39,15 +39,15 @@ def embedder(bilm):
 
 @pytest.fixture(scope="module")
 def wide_embedder():
-    """Of a biLM whose vectors hold much of the context, though it learnt nothing."""
+    """An embedder of an untrained biLM whose vectors encode much of the context."""
     keras.utils.set_random_seed(0)
     return Embedder(BiLM(BiLMConfig.preset("tiny")))
 
 
-def test_data_are_counted_and_the_baseline_is_the_most_frequent_tag_of_each_token(embedder):
+def test_data_are_counted_and_the_baseline_uses_the_most_frequent_tags(embedder):
     found = probe(embedder, TRAIN, TEST)
 
-    # the/D saw/V saw/V a/D house/N cats/N sleep/N well/N: "saw" was a verb twice, and N leads.
+    # the/D saw/V saw/V a/D house/N cats/N sleep/N well/N: "saw" is mostly V; N is the commonest.
     assert found.to_json()["baseline"] == {"all": 5 / 8, "known": 4 / 5, "unknown": 1 / 3}
     assert found.tags == 3
     assert (found.train_sentences, found.train_tokens) == (2, 9)
@@ -59,7 +59,7 @@ def test_data_are_counted_and_the_baseline_is_the_most_frequent_tag_of_each_toke
         assert one.accuracy.unknown <= 2 / 3
 
 
-def test_tokens_and_context_are_told_apart_by_the_layers(wide_embedder):
+def test_only_layers_above_0_depend_on_the_context(wide_embedder):
     train, test = follows_stop(300, seed=1), follows_stop(100, seed=2)
 
     found = probe(wide_embedder, train, test, c=10.0, max_iterations=1000)
@@ -86,22 +86,22 @@ def test_results_do_not_depend_on_the_cache(embedder, tmp_path):
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
 
 
-def test_classifiers_without_convergence_are_told(embedder, caplog):
+def test_classifiers_without_convergence_are_reported(embedder, caplog):
     found = probe(embedder, follows_stop(100, 1), TEST, max_iterations=1)
 
     assert not any(one.converged for one in found.layers)
     assert "on the layers 0, 1, 2 did not converge within 1 iterations" in caplog.text
 
 
-def test_of_large_training_data_whole_sentences_are_drawn_by_the_seed(embedder, caplog):
+def test_large_training_data_are_sampled_by_sentence_with_the_seed(embedder, caplog):
     train = [TaggedSentence([f"w{i}", "x", "y"], ["A", "B", "C"]) for i in range(40)]
-    # Of those that were drawn, the first half alone has the tag that was trained.
+    # Of the sampled tokens, only those of the first half have their training tag.
     test = [TaggedSentence([f"w{i}"], ["A" if i < 20 else "B"]) for i in range(40)]
 
     drawn = [probe(embedder, train, test, max_train_tokens=20, seed=seed) for seed in (0, 0, 1)]
 
     assert [(one.train_sentences, one.train_tokens) for one in drawn] == [(6, 18)] * 3
-    # What was not drawn is as unknown as if it were not there.
+    # Tokens of sentences that were not sampled are unknown.
     assert [one.test_unknown for one in drawn] == [34] * 3
     shares = [one.baseline.known for one in drawn]
     assert shares[0] == shares[1] != shares[2]
@@ -131,6 +131,6 @@ def test_of_large_training_data_whole_sentences_are_drawn_by_the_seed(embedder, 
         (TRAIN, TEST, {"max_train_tokens": 0}, r"`max_train_tokens` must be an integer"),
     ],
 )
-def test_what_cannot_be_probed_is_an_error(embedder, train, test, settings, message):
+def test_invalid_data_and_settings_are_errors(embedder, train, test, settings, message):
     with pytest.raises(ValueError, match=message):
         probe(embedder, train, test, **settings)

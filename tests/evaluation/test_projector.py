@@ -1,4 +1,4 @@
-"""Exports, as TensorBoard itself reads them."""
+"""Exports, read by TensorBoard."""
 
 import json
 import warnings
@@ -35,7 +35,7 @@ def embedder(bilm):
 
 @pytest.fixture
 def ask():
-    """Asks TensorBoard's projector about a folder; gives the bytes of its answer."""
+    """Requests a folder from TensorBoard's projector; returns the bytes of the response."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "html5lib's sanitizer is deprecated", DeprecationWarning)
         from tensorboard import program
@@ -60,7 +60,7 @@ def metadata(folder):
     return [line.split("\t") for line in (folder / "metadata.tsv").read_text("utf-8").split("\n")]
 
 
-def test_tensorboard_reads_what_is_exported(embedder, text, tmp_path, ask):
+def test_tensorboard_reads_an_export(embedder, text, tmp_path, ask):
     folder = tmp_path / "new" / "projector"
     result = export_projector(embedder, read_occurrences(text), folder)
     assert result == {"tensors": ["layer_0", "layer_1", "layer_2"], "tokens": 11, "dim": 12}
@@ -80,8 +80,8 @@ def test_tensorboard_reads_what_is_exported(embedder, text, tmp_path, ask):
     assert len(rows) == 12
 
 
-def test_tensorboard_does_not_take_numbers_for_text(fresh_bilm, tmp_path, ask):
-    """Bytes of zeros are UTF-8 too."""
+def test_tensorboard_reads_zero_vectors_as_numbers(fresh_bilm, tmp_path, ask):
+    """Zero bytes are also valid UTF-8."""
     bilm = fresh_bilm()
     for weight in bilm.weights:
         weight.assign(np.zeros(weight.shape))
@@ -92,7 +92,7 @@ def test_tensorboard_does_not_take_numbers_for_text(fresh_bilm, tmp_path, ask):
     np.testing.assert_allclose(numbers, np.zeros(36), atol=1e-40)
 
 
-def test_one_tensor_holds_what_the_embedder_gives(elmo, text, tmp_path):
+def test_a_mix_is_exported_as_one_tensor(elmo, text, tmp_path):
     embedder = Embedder(elmo, layers="mix")
     result = export_projector(embedder, read_occurrences(text, words=["cat"]), tmp_path / "p")
     assert result == {"tensors": ["mix"], "tokens": 2, "dim": 12}
@@ -105,7 +105,7 @@ def test_one_tensor_holds_what_the_embedder_gives(elmo, text, tmp_path):
     ]
 
 
-def test_no_token_can_break_the_table(embedder, tmp_path, caplog):
+def test_special_characters_of_tokens_are_escaped_in_the_metadata(embedder, tmp_path, caplog):
     path = tmp_path / "text.conll"
     path.write_bytes("a b\tX\nx\x85\u2028\x00y\tX\n".encode() + b"\xff\tX\n\rc\tX\n")
     occurrences = read_occurrences(path, format="conll", tag_column=2)
@@ -130,29 +130,29 @@ def test_the_context_of_a_long_sentence_is_cut(embedder, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("max_tokens", "positions", "is_told"),
+    ("max_tokens", "positions", "is_warned"),
     [
         (3, [(0, [0, 1, 2])], True),
         (4, [(0, [0, 1, 2]), (2, [0])], True),
         (11, [(0, [0, 1, 2]), (2, [0, 1, 2, 3, 4, 5]), (3, [0, 1])], False),
     ],
 )
-def test_the_first_tokens_are_taken_and_others_told_of(
-    text, caplog, max_tokens, positions, is_told
+def test_tokens_beyond_the_maximum_are_dropped_with_a_warning(
+    text, caplog, max_tokens, positions, is_warned
 ):
     found = read_occurrences(text, max_tokens)
     assert [(one.number, one.positions) for one in found] == positions
-    assert len(caplog.records) == is_told
-    assert (f"Only the first {max_tokens} tokens are exported" in caplog.text) == is_told
+    assert len(caplog.records) == is_warned
+    assert (f"Only the first {max_tokens} tokens are exported" in caplog.text) == is_warned
 
 
-def test_only_some_words_may_be_taken(text, caplog):
+def test_an_export_can_be_limited_to_some_words(text, caplog):
     found = read_occurrences(text, 3, words=["the", "!", "nowhere"])
     assert [(one.number, one.positions) for one in found] == [(0, [0]), (2, [3, 5])]
     assert "Only the first 3" in caplog.text
 
 
-def test_wrong_arguments_are_refused(text, tmp_path):
+def test_invalid_arguments_are_refused(text, tmp_path):
     with pytest.raises(TypeError, match="`words` must be several tokens, not one string: 'cat'"):
         read_occurrences(text, words="cat")
     with pytest.raises(ValueError, match="`max_tokens`"):
@@ -164,7 +164,7 @@ def test_wrong_arguments_are_refused(text, tmp_path):
         read_occurrences(tmp_path / "empty.txt")
 
 
-def test_a_folder_in_use_is_replaced_only_if_it_is_an_earlier_export(embedder, text, tmp_path):
+def test_a_folder_is_replaced_only_if_it_is_an_earlier_export(embedder, text, tmp_path):
     folder = tmp_path / "projector"
     occurrences = read_occurrences(text)
     export_projector(embedder, occurrences, folder)
@@ -177,6 +177,6 @@ def test_a_folder_in_use_is_replaced_only_if_it_is_an_earlier_export(embedder, t
         export_projector(embedder, occurrences, folder, overwrite=True)
 
 
-def test_a_folder_that_tensorflow_takes_for_a_pattern_is_refused(tmp_path):
+def test_a_folder_name_with_wildcards_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"TensorFlow cannot write to .*wildcard"):
         check_projector(tmp_path / "run[1]")

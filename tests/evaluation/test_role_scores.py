@@ -18,10 +18,10 @@ def precision_and_recall(gold, predicted):
     return scores["precision"], scores["recall"]
 
 
-def test_a_part_of_a_discontinuous_argument_scores_nothing():
+def test_an_incomplete_discontinuous_argument_is_wrong():
     gold = tags(8, A1=[(2, 3)], C_A1=[(6, 7)], A0=[(0, 0)])
 
-    # Beside A0, one argument too many and one missed.
+    # A0 is correct; one argument is wrong and one is missing.
     for parts in (
         {"A1": [(2, 3)]},
         {"A1": [(6, 7)]},
@@ -34,14 +34,14 @@ def test_a_part_of_a_discontinuous_argument_scores_nothing():
     assert precision_and_recall(gold, two) == (1 / 3, 1 / 2)
 
 
-def test_a_discontinuous_argument_with_all_its_phrases_is_one_correct_argument():
+def test_a_complete_discontinuous_argument_is_one_correct_argument():
     gold = tags(8, A1=[(2, 3)], C_A1=[(6, 7)])
 
     assert precision_and_recall(gold, gold) == (1, 1)
     assert role_scores([gold], [gold])["types"]["A1"]["arguments"] == 1
 
 
-def test_a_continuation_without_a_head_is_an_argument_itself():
+def test_a_continuation_without_a_head_counts_as_an_argument():
     gold = tags(8, A1=[(2, 3)])
 
     assert precision_and_recall(gold, tags(8, C_A1=[(2, 3)])) == (1, 1)
@@ -51,23 +51,23 @@ def test_a_continuation_without_a_head_is_an_argument_itself():
 @pytest.mark.parametrize(
     ("bio", "expected"),
     [
-        # A continuation before its head is an argument of its own.
+        # A continuation before its head is a separate argument.
         (tags(8, C_A1=[(1, 2)], A1=[(4, 5)]), [("A1", (1, 2)), ("A1", (4, 5))]),
-        # It joins the latest argument of its type.
+        # A continuation belongs to the latest argument of its type.
         (
             tags(9, A1=[(0, 0), (2, 2)], A0=[(4, 4)], C_A1=[(6, 6), (8, 8)]),
             [("A1", (0, 0)), ("A1", (2, 2), (6, 6), (8, 8)), ("A0", (4, 4))],
         ),
-        # A reference is a type of its own that can continue.
+        # A reference is a separate type and can have continuations.
         (
             tags(6, A1=[(0, 0)], R_A1=[(2, 2)], C_R_A1=[(4, 5)]),
             [("A1", (0, 0)), ("R-A1", (2, 2), (4, 5))],
         ),
-        # Adjacent phrases stay two.
+        # Adjacent phrases are not merged.
         (["B-A1", "I-A1", "I-C-A1", "B-C-A1"], [("A1", (0, 1), (2, 2), (3, 3))]),
     ],
 )
-def test_continuations_are_phrases_of_arguments(bio, expected):
+def test_continuations_are_joined_to_their_arguments(bio, expected):
     assert arguments(bio) == [Argument(name, tuple(phrases)) for name, *phrases in expected]
 
 
@@ -87,7 +87,7 @@ def test_phrases_are_read_from_bio_tags(bio, expected):
     ]
 
 
-def test_arguments_are_right_if_both_ends_and_the_type_are():
+def test_arguments_are_correct_if_both_ends_and_the_type_match():
     gold = tags(9, A0=[(0, 1)], V=[(2, 2)], A1=[(3, 5)], AM_TMP=[(7, 8)])
     predicted = tags(9, A0=[(0, 1)], V=[(2, 2)], A1=[(3, 4)], AM_LOC=[(7, 8)])
     scores = role_scores([gold], [predicted])
@@ -111,7 +111,7 @@ def test_counts_are_summed_over_propositions():
     assert (scores["propositions"], scores["arguments"]) == (3, 3)
 
 
-def test_verbs_are_scored_apart_and_do_not_spoil_a_perfect_proposition():
+def test_verbs_are_scored_separately_and_not_as_arguments():
     gold = tags(6, A0=[(0, 0)], V=[(1, 1)], C_V=[(3, 3)])
     predicted = tags(6, A0=[(0, 0)], V=[(1, 1)])
     scores = role_scores([gold, predicted], [predicted, predicted])
@@ -128,7 +128,7 @@ def test_a_proposition_with_an_excess_argument_is_not_perfect():
     assert scores["perfect_propositions"] == scores["f1"] == 0
 
 
-def test_there_may_be_no_argument_and_no_proposition():
+def test_scores_are_defined_without_arguments_or_propositions():
     zero = {"precision": 0, "recall": 0, "f1": 0, "arguments": 0}
 
     assert role_scores([["O", "O"]], [["O", "O"]]) == {

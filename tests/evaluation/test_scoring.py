@@ -9,7 +9,7 @@ from reference import softmax as reference_softmax
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
-# With unknown words, a word spelt like a boundary, and none at all.
+# With unknown words, tokens that look like sentence boundaries, and empty lines.
 LINES = ["the cat sat", "", "on the mat 한국어 the cat", "  ", "cat", "sat <S> on on </S> sat"]
 LONG = " ".join(["the", "cat", "sat", "on", "mat"] * 3)
 
@@ -31,26 +31,26 @@ def assert_same(found, wanted):
         np.testing.assert_allclose(found.token_log_probs[direction], values, atol=1e-5)
 
 
-def test_each_score_is_that_of_the_formula(scores, language_model, options, weights):
+def test_scores_equal_the_formula(scores, language_model, options, weights):
     softmax = language_model.softmax
     kernel, bias = softmax.kernel.numpy(), softmax.bias.numpy()
     for line, score in zip(LINES, scores, strict=True):
         tokens = line.split()
         ids = language_model.vocabulary.ids(tokens)
         layers, _ = reference.layers(tokens, options, weights)
-        # What predicts a token stands before it forward, and behind it backward.
+        # Forward, a token is predicted from those before it; backward, from those after it.
         forward = -reference_softmax.full_loss(layers[-1, :-1, :6], [*ids, 1], kernel, bias)
         backward = -reference_softmax.full_loss(layers[-1, 1:, 6:], [0, *ids], kernel, bias)
 
         assert score.tokens == tokens
-        assert score.num_targets == len(tokens) + 1  # the only one of an empty line is a boundary
+        assert score.num_targets == len(tokens) + 1  # an empty line has one target: a boundary
         np.testing.assert_allclose(score.token_log_probs["forward"], forward, rtol=1e-5)
         np.testing.assert_allclose(score.token_log_probs["backward"], backward, rtol=1e-5)
         assert score.log_probs["forward"] == pytest.approx(forward.sum(), rel=1e-5)
         assert score.log_probs["backward"] == pytest.approx(backward.sum(), rel=1e-5)
 
 
-def test_a_text_of_one_sentence_has_the_perplexity_of_its_score(language_model, scorer, tmp_path):
+def test_perplexity_of_one_sentence_matches_its_score(language_model, scorer, tmp_path):
     (tmp_path / "text.txt").write_text(LONG)
     (score,) = scorer([LONG])
 
@@ -63,7 +63,9 @@ def test_a_text_of_one_sentence_has_the_perplexity_of_its_score(language_model, 
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40])
-def test_a_score_is_the_same_whatever_stands_beside_it(language_model, scores, batch_tokens):
+def test_scores_do_not_depend_on_the_other_sentences_of_a_batch(
+    language_model, scores, batch_tokens
+):
     lines = [*LINES, LONG, *LINES[::-1]]
 
     found = list(sentence_scores(language_model, lines, batch_tokens))
@@ -74,15 +76,15 @@ def test_a_score_is_the_same_whatever_stands_beside_it(language_model, scores, b
         assert_same(score, wanted)
 
 
-def test_an_unknown_word_is_scored_as_unk_and_read_as_it_is_spelt(scorer):
+def test_unknown_words_are_scored_as_unk_and_read_by_characters(scorer):
     values = [score.token_log_probs["forward"] for score in scorer(["zyx the", "<UNK> the"])]
 
-    # Where it is predicted, nothing of it has been read yet; behind it, it has.
+    # The characters of a word change the scores of the words after it, not its own score.
     assert values[0][0] == pytest.approx(values[1][0], abs=1e-6)
     assert abs(values[0][1] - values[1][1]) > 1e-4
 
 
-def test_unknown_targets_are_marked_and_can_be_left_out_of_the_sum(scorer, forward_model):
+def test_unknown_targets_are_marked_and_excluded_from_known_log_probs(scorer, forward_model):
     tokens = ["zyx", "the", "<UNK>", "cat"]
     (score,) = scorer([tokens])
     (forward,) = sentence_scores(forward_model, [tokens])
@@ -99,12 +101,12 @@ def test_unknown_targets_are_marked_and_can_be_left_out_of_the_sum(scorer, forwa
     assert forward.known_log_probs.keys() == {"forward"}
 
 
-def test_token_lists_score_as_the_sentence_does(scorer, scores):
+def test_token_lists_and_strings_have_equal_scores(scorer, scores):
     for score, wanted in zip(scorer([line.split() for line in LINES]), scores, strict=True):
         assert_same(score, wanted)
 
 
-def test_an_endless_input_is_read_as_far_as_needed(language_model, scores):
+def test_an_endless_input_is_read_lazily(language_model, scores):
     taken = []
     lines = (taken.append(line) or line for line in itertools.cycle(LINES[:1]))
 
@@ -114,7 +116,7 @@ def test_an_endless_input_is_read_as_far_as_needed(language_model, scores):
     assert len(taken) < 20 + 16 * 8
 
 
-def test_a_model_without_a_backward_direction_scores_forward_alone(forward_model, tmp_path):
+def test_a_forward_model_has_only_forward_scores(forward_model, tmp_path):
     (tmp_path / "text.txt").write_text(LONG)
     (score,) = sentence_scores(forward_model, [LONG])
 
@@ -125,23 +127,23 @@ def test_a_model_without_a_backward_direction_scores_forward_alone(forward_model
     assert measured["forward"] == pytest.approx(np.exp(-mean), rel=1e-5)
 
 
-def test_one_string_is_no_list_of_sentences(scorer):
+def test_a_single_string_is_an_error(scorer):
     with pytest.raises(TypeError, match=r"must be several sentences, not one string.*the cat"):
         scorer("the cat")
 
 
 @pytest.mark.parametrize("sentence", [[["the"]], b"the cat"])
-def test_what_is_no_sentence_is_an_error(scorer, sentence):
+def test_sentences_of_other_types_are_errors(scorer, sentence):
     with pytest.raises(TypeError, match=r"a str or a list of tokens \(str\)\. Sentence 1 is"):
         list(scorer(["the", sentence]))
 
 
 @pytest.mark.parametrize("token", ["", "New York"])
-def test_a_token_with_white_space_or_nothing_in_it_is_an_error(scorer, token):
+def test_empty_tokens_and_tokens_with_whitespace_are_errors(scorer, token):
     with pytest.raises(ValueError, match=r"or contain whitespace\. Sentence 0 contains '"):
         list(scorer([["the", token]]))
 
 
-def test_a_batch_of_no_tokens_is_an_error(language_model):
+def test_batch_tokens_below_1_is_an_error(language_model):
     with pytest.raises(ValueError, match=r"`batch_tokens` must be at least 1\. Received: 0"):
         sentence_scores(language_model, ["the"], batch_tokens=0)

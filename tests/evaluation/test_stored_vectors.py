@@ -1,4 +1,4 @@
-"""Vectors in files stand in for an embedder."""
+"""Vector files used in place of an embedder."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat ."]
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path, monkeypatch):
+def in_temporary_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("\n".join(LINES) + "\n")
 
@@ -41,12 +41,12 @@ def test_sentences_are_found_in_any_order(bilm, suffix, layers):
         np.testing.assert_allclose(found, wanted.reshape(found.shape), atol=1e-6)
     num_layers = 3 if layers == "all" else 1
     assert (text.num_layers, text.dim) == (num_layers, embedder.dim)
-    # A token may contain white space that is no space.
+    # A token may contain whitespace other than spaces.
     (odd,) = columns.embed([["a\u00a0b", "c"]])
     assert odd.shape == (num_layers, 2, embedder.dim)
 
 
-def test_a_probe_of_a_file_is_the_probe_of_the_model(bilm):
+def test_probing_a_file_equals_probing_its_model(bilm):
     embedder = Embedder(bilm)
     embedder.embed_file("text.txt", "vectors.hdf5")
     tagged = [TaggedSentence(line.split(), ["X", *"YZ" * 9][: len(line.split())]) for line in LINES]
@@ -57,7 +57,7 @@ def test_a_probe_of_a_file_is_the_probe_of_the_model(bilm):
     assert [one.accuracy for one in found.layers] == [one.accuracy for one in wanted.layers]
 
 
-def test_words_have_one_layer_and_unknown_words_zeros():
+def test_word_vectors_have_one_layer_and_zeros_for_unknown_words():
     Path("words.txt").write_text("the 1 2\ncat 3 4\n")
 
     source = open_vectors("words.txt")
@@ -67,7 +67,7 @@ def test_words_have_one_layer_and_unknown_words_zeros():
     assert (source.num_layers, source.dim) == (1, 2)
 
 
-def test_a_changed_file_has_other_settings():
+def test_settings_change_with_the_file():
     Path("words.txt").write_text("the 1 2\n")
     before = open_vectors("words.txt").settings()
     Path("words.txt").write_text("the 1 2\ncat 3 4\n")
@@ -75,7 +75,7 @@ def test_a_changed_file_has_other_settings():
     assert open_vectors("words.txt").settings() != before
 
 
-def test_sentences_that_are_missing_or_do_not_fit_are_errors(bilm):
+def test_missing_sentences_and_wrong_token_counts_are_errors(bilm):
     Embedder(bilm).embed_file("text.txt", "vectors.hdf5")
     source = open_vectors("vectors.hdf5")
 
@@ -96,7 +96,7 @@ def test_sentences_of_raw_text_are_found_by_their_tokens(bilm):
     assert found.shape == (3, 4, bilm.config.output_dim)
 
 
-def test_files_with_other_contents_are_named(bilm):
+def test_invalid_files_are_reported_by_name(bilm):
     Embedder(bilm, layers="top").embed_file("text.txt", "means.hdf5", pool="mean")
     Path("damaged.hdf5").write_bytes(Path("means.hdf5").read_bytes()[:300])
     pq.write_table(pa.table({"words": [["a"]]}), "other.parquet")
@@ -118,7 +118,7 @@ def test_a_file_cannot_have_the_name_of_a_model(command, checkpoint_directory):
     assert (status, f"Received in both: ['{name}']" in err) == (1, True)
 
 
-def test_probe_senses_and_compare_show_files_beside_the_model(command, checkpoint_directory):
+def test_probe_senses_and_compare_accept_vector_files(command, checkpoint_directory):
     rows = "".join(f"{t}\tX\n" for t in LINES[0].split()[:2]) + "sat\tY\n.\tZ\n"
     Path("tags.conll").write_text(rows + "\n" + rows)
     Path("words.txt").write_text("the 1 2\ncat 3 4\nsat 0 1\n")

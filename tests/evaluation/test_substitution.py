@@ -11,7 +11,7 @@ WORDS = ["cat", "the", "on", "sat"]  # of the vocabulary
 
 
 def scores_in_place(model, position):
-    """What each word scores, forward and backward, if it stands in the sentence itself."""
+    """The scores of each word, forward and backward, in a sentence that contains it."""
     sentences = [[*TOKENS[:position], word, *TOKENS[position + 1 :]] for word in WORDS]
     return {
         word: {
@@ -23,7 +23,7 @@ def scores_in_place(model, position):
 
 
 @pytest.mark.parametrize("position", [0, 3, 6])
-def test_a_substitute_scores_as_if_it_stood_in_the_sentence(language_model, position):
+def test_scores_equal_those_of_sentences_with_the_substitute(language_model, position):
     wanted = scores_in_place(language_model, position)
 
     (found,) = substitutes(language_model, SENTENCE, [position])
@@ -36,7 +36,7 @@ def test_a_substitute_scores_as_if_it_stood_in_the_sentence(language_model, posi
         assert total == pytest.approx(sum(wanted[token].values()), abs=1e-5)
 
 
-def test_several_positions_are_read_at_once(language_model, monkeypatch):
+def test_several_positions_need_one_model_call(language_model, monkeypatch):
     apart = [substitutes(language_model, TOKENS, [position])[0] for position in (5, 0, 0)]
     calls = []
     outputs = language_model.top_layer_outputs
@@ -52,7 +52,7 @@ def test_several_positions_are_read_at_once(language_model, monkeypatch):
     assert together == apart
 
 
-def test_the_size_of_the_matrix_of_logits_changes_nothing(language_model, monkeypatch):
+def test_results_do_not_depend_on_the_chunk_size(language_model, monkeypatch):
     whole = substitutes(language_model, TOKENS, range(7))
     monkeypatch.setattr(full_softmax, "_LOGITS_IN_MEMORY", 2 * len(language_model.vocabulary))
 
@@ -63,7 +63,7 @@ def test_the_size_of_the_matrix_of_logits_changes_nothing(language_model, monkey
         np.testing.assert_allclose([s.total for s in part], [s.total for s in wanted], atol=1e-5)
 
 
-def test_what_is_excluded_is_never_given(language_model):
+def test_excluded_tokens_are_not_returned(language_model):
     (everything,) = substitutes(language_model, TOKENS, [1], exclude=())
     (few,) = substitutes(language_model, TOKENS, [1], exclude=["the", "on", "zyx"])
     (nothing,) = substitutes(language_model, TOKENS, [1], exclude=language_model.vocabulary.tokens)
@@ -73,7 +73,7 @@ def test_what_is_excluded_is_never_given(language_model):
     assert nothing == []
 
 
-def test_a_model_without_a_backward_direction_judges_by_what_stands_before(forward_model):
+def test_a_forward_model_uses_only_the_preceding_tokens(forward_model):
     (found,) = substitutes(forward_model, TOKENS, [3])
 
     wanted = sentence_scores(forward_model, [[*TOKENS[:3], s.token] for s in found])
@@ -94,21 +94,21 @@ def test_a_position_outside_the_sentence_is_an_error(language_model, position):
         substitutes(language_model, "", [0])
 
 
-def test_a_position_that_is_no_integer_is_an_error(language_model):
+def test_a_non_integer_position_is_an_error(language_model):
     with pytest.raises(TypeError, match=r"`positions` must be integers\. Received: 1\.0"):
         substitutes(language_model, TOKENS, [1.0])
 
 
-def test_no_substitute_asked_for_is_an_error(language_model):
+def test_top_n_below_1_is_an_error(language_model):
     with pytest.raises(ValueError, match=r"`top_n` must be at least 1\. Received: 0"):
         substitutes(language_model, TOKENS, [0], top_n=0)
 
 
-def test_what_is_no_sentence_is_an_error(language_model):
+def test_a_sentence_of_another_type_is_an_error(language_model):
     with pytest.raises(TypeError, match=r"a str or a list of tokens \(str\)\. `sentence` is 7"):
         substitutes(language_model, 7, [0])
 
 
-def test_one_string_is_no_list_of_tokens_to_exclude(language_model):
+def test_a_single_string_to_exclude_is_an_error(language_model):
     with pytest.raises(TypeError, match=r"`exclude` must be several tokens.*'the'"):
         substitutes(language_model, TOKENS, [0], exclude="the")

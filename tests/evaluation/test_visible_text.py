@@ -13,7 +13,7 @@ from elmo_tf.evaluation.visible_text import shortened, visible
         ("नि\u200dशा", "नि\u200dशा"),
     ],
 )
-def test_what_cannot_be_seen_is_written_out(text, shown):
+def test_invisible_characters_are_escaped(text, shown):
     assert visible(text) == shown
 
 

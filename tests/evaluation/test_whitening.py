@@ -8,7 +8,7 @@ DIM = 5
 
 @pytest.fixture(scope="module")
 def vectors():
-    """Correlated, of unlike scales, and far from 0."""
+    """Vectors with correlated features of different scales and with large means."""
     rng = np.random.default_rng(0)
     mixed = rng.normal(size=(400, DIM)) @ rng.normal(size=(DIM, DIM)) * [1, 10, 0.1, 1, 3]
     return (mixed + 100).astype(np.float32)
@@ -21,7 +21,7 @@ def moments_of(vectors, *ends):
     return moments
 
 
-def test_moments_of_parts_are_those_of_the_whole(vectors):
+def test_moments_of_parts_equal_those_of_all_vectors(vectors):
     moments = moments_of(vectors, 7, 7, 300)  # the second part is empty
 
     assert moments.count == 400
@@ -30,14 +30,14 @@ def test_moments_of_parts_are_those_of_the_whole(vectors):
     np.testing.assert_allclose(moments.covariance, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_half_precision_is_enough_to_take_in(vectors):
+def test_moments_of_float16_vectors_are_accurate(vectors):
     half = (vectors - 100).astype(np.float16)
 
     expected = np.cov(half.astype(np.float64).T, bias=True)
     np.testing.assert_allclose(moments_of(half, 50).covariance, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_what_is_whitened_has_no_mean_and_the_identity_for_covariance(vectors):
+def test_whitened_vectors_have_zero_mean_and_identity_covariance(vectors):
     white = Whitening(moments_of(vectors))(vectors)
 
     np.testing.assert_allclose(white.mean(0), np.zeros(DIM), atol=1e-4)
@@ -59,7 +59,7 @@ def test_equal_vectors_stay_equal_and_finite():
     np.testing.assert_array_equal(Whitening(moments_of(same))(same), np.zeros((3, 1)))
 
 
-def test_half_shrunk_correlations_count_half(vectors):
+def test_shrinkage_scales_the_correlations(vectors):
     covariance = np.cov(vectors.astype(np.float64).T, bias=True)
     shrunk = covariance / 2 + np.diag(np.diag(covariance)) / 2
 

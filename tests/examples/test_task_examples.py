@@ -1,4 +1,4 @@
-"""The examples of task models, each on a few lines and a biLM of a few weights."""
+"""The examples of task models, each with a few lines of data and a tiny biLM."""
 
 import json
 import runpy
@@ -26,7 +26,7 @@ FILES = {
 
 @pytest.fixture
 def run(monkeypatch, capsys, checkpoint_directory):
-    """Runs an example as a user does; gives what it prints."""
+    """Runs an example script; returns its output."""
 
     def call(name, *arguments):
         command = [f"{name}.py", "--elmo", str(checkpoint_directory), *map(str, arguments)]
@@ -37,7 +37,7 @@ def run(monkeypatch, capsys, checkpoint_directory):
     return call
 
 
-def test_elmo_goes_into_a_model_of_ones_own(run):
+def test_elmo_is_trained_in_a_custom_model(run):
     lines = run("own_model", "--epochs", 15).splitlines()
 
     assert [line.partition(":")[0] for line in lines] == ["functional", "Subclassed"]
@@ -58,7 +58,7 @@ def test_elmo_goes_into_a_model_of_ones_own(run):
         ("resolve_coreference", [], "'average'"),
     ],
 )
-def test_a_task_model_is_trained_and_judged(name, extra, score, run, tmp_path):
+def test_a_task_model_is_trained_and_evaluated(name, extra, score, run, tmp_path):
     file = tmp_path / "examples.conll"
     file.write_text(FILES[name], encoding="utf-8")
 
@@ -76,10 +76,10 @@ def test_trivial_baselines_are_scored(tmp_path, monkeypatch, capsys):
         runpy.run_path(str(EXAMPLES / "trivial_baselines.py"), run_name="__main__")
 
         scores = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-        if task == "squad":  # "The cat," is an answer but for its punctuation
+        if task == "squad":  # "The cat," is an answer: punctuation is ignored
             assert [(one["baseline"], one["em"]) for one in scores] == [
                 ("first_tokens", pytest.approx(2 / 3)),
                 ("after_question_words", pytest.approx(1 / 3)),
             ]
-        else:  # one link of three: Bonn and "It", but "She" is not Bonn
+        else:  # one of three links: "It" is Bonn, but "She" is not
             assert scores[0]["muc"]["recall"] == pytest.approx(1 / 3)

@@ -1,4 +1,4 @@
-"""A small text, and the index of it."""
+"""A small text and its index."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from elmo_tf.evaluation import OccurrenceIndex, build_occurrence_index
 SENTENCES = [
     "the bank raised its rates",
     "they sat on the bank of the river",
-    "the bank raised its rates",  # again: it is not counted
+    "the bank raised its rates",  # repeated: not counted
     "a bank lent the money",
     "caf\udce9 größe",
     "the play was good",
@@ -21,14 +21,14 @@ SENTENCES = [
 
 @pytest.fixture(scope="session")
 def lines():
-    """The sentences as an index counts them."""
+    """The sentences in the order of the index, without repetitions."""
     return list(dict.fromkeys(SENTENCES))
 
 
 @pytest.fixture(scope="session")
 def text_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "text.txt"
-    lines = ["", *SENTENCES]  # an empty line has a number too
+    lines = ["", *SENTENCES]  # empty lines are counted in line numbers
     path.write_text("\n".join(lines) + "\n", "utf-8", "surrogateescape")
     return path
 

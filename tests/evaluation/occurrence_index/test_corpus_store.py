@@ -7,7 +7,7 @@ from elmo_tf.text import corpus
 
 @pytest.fixture
 def stored(tmp_path):
-    """Stores texts, each of which is a file of lines."""
+    """Stores texts; each text is a file of lines."""
 
     def store(*texts, max_tokens=None):
         files = []
@@ -22,7 +22,7 @@ def stored(tmp_path):
     return store
 
 
-def test_sentences_come_back_with_the_file_and_line_where_they_stood_first(stored):
+def test_sentences_have_the_file_and_line_of_their_first_occurrence(stored):
     text = stored(["a  b a", "", "größe caf\udce9\u200bx"], ["a b a", "c\tb"])
 
     sentences = [text.tokens(number) for number in range(text.num_sentences)]
@@ -37,7 +37,7 @@ def test_sentences_come_back_with_the_file_and_line_where_they_stood_first(store
     assert text.num_tokens == 7
 
 
-def test_all_places_of_a_token_are_found(stored):
+def test_all_positions_of_a_token_are_found(stored):
     text = stored(["a b a", "c", "b a"])
 
     assert text.occurrences("a").tolist() == [0, 2, 5]
@@ -46,13 +46,13 @@ def test_all_places_of_a_token_are_found(stored):
     assert text.occurrences("d").tolist() == []
 
 
-def test_the_sentence_that_reaches_the_bound_is_the_last(stored):
+def test_storing_stops_after_the_sentence_that_reaches_max_tokens(stored):
     text = stored(["a b", "a b", "c d e", "f"], ["g"], max_tokens=3)
 
     assert [text.tokens(number) for number in range(text.num_sentences)] == [["a", "b"], [*"cde"]]
 
 
-def test_overlong_lines_are_several_sentences(stored, monkeypatch, caplog):
+def test_overlong_lines_are_split_into_sentences(stored, monkeypatch, caplog):
     monkeypatch.setattr("elmo_tf.evaluation.occurrence_index.corpus_store.MAX_SENTENCE_TOKENS", 3)
     assert corpus.MAX_SENTENCE_TOKENS > 3
 

@@ -15,7 +15,7 @@ MANY = MAX_EXHAUSTIVE + 3_000
 
 
 def _vectors(number, seed=0):
-    """Some near each other, as those of a word are."""
+    """Vectors in clusters, like the vectors of a word."""
     rng = np.random.default_rng(seed)
     middles = rng.normal(size=(200, DIM))
     return unit_vectors(middles[rng.integers(200, size=number)] + rng.normal(size=(number, DIM)))
@@ -32,7 +32,7 @@ def _written(folder, vectors, parts_of):
 
 @pytest.fixture(scope="module", params=[500, MANY], ids=["few", "many"])
 def stored(request, tmp_path_factory):
-    """Vectors, and the search among them, in several files."""
+    """Vectors and their search index, in several files."""
     vectors = _vectors(request.param)
     folder = tmp_path_factory.mktemp("layer")
     with pytest.MonkeyPatch.context() as patch:
@@ -42,7 +42,7 @@ def stored(request, tmp_path_factory):
     return vectors, LayerSearch(folder, parts)
 
 
-def test_the_nearest_are_found(stored):
+def test_nearest_vectors_are_found(stored):
     vectors, search = stored
     hits = []
     for row in range(0, len(vectors), len(vectors) // 50):
@@ -54,7 +54,7 @@ def test_the_nearest_are_found(stored):
 
 
 @pytest.mark.parametrize("limit", ["only", "without"])
-def test_tokens_can_be_taken_alone_or_left_out(stored, limit):
+def test_search_can_be_limited_to_tokens_or_exclude_tokens(stored, limit):
     vectors, search = stored
     numbers = np.arange(0, len(vectors), 7)
     is_listed = np.isin(np.arange(len(vectors)), numbers)
@@ -68,7 +68,7 @@ def test_tokens_can_be_taken_alone_or_left_out(stored, limit):
     assert expected in found
 
 
-def test_tokens_that_alone_may_come_are_found_near_any_centre(stored):
+def test_allowed_tokens_are_found_in_any_cluster(stored):
     vectors, search = stored
     farthest = np.sort(np.argsort(vectors @ vectors[3])[:20])
 
@@ -77,7 +77,7 @@ def test_tokens_that_alone_may_come_are_found_near_any_centre(stored):
     assert sorted(found) == farthest.tolist()
 
 
-def test_as_many_come_as_are_asked_for_if_there_are_so_many(stored):
+def test_the_requested_number_of_tokens_is_found(stored):
     vectors, search = stored
     count = len(vectors) - 100
 
@@ -85,7 +85,7 @@ def test_as_many_come_as_are_asked_for_if_there_are_so_many(stored):
     assert len(set(search.nearest(vectors[3], count, without=np.arange(100)))) == count
 
 
-def test_nothing_more_comes_than_there_is(stored):
+def test_results_are_limited_to_the_available_tokens(stored):
     vectors, search = stored
 
     assert search.nearest(vectors[4], 5, only=np.array([4])).tolist() == [4]
@@ -94,20 +94,20 @@ def test_nothing_more_comes_than_there_is(stored):
         assert sorted(search.nearest(vectors[4], 10_000)) == list(range(500))
 
 
-def test_few_vectors_need_no_sample_and_many_a_bounded_one():
+def test_sample_size_is_zero_for_few_vectors_and_bounded_for_many():
     assert sample_size(MAX_EXHAUSTIVE) == 0
     assert MAX_EXHAUSTIVE / 2 < sample_size(MAX_EXHAUSTIVE + 1) <= MAX_EXHAUSTIVE + 1
     assert sample_size(10**9) == sample_size(10**10) < 200_000
 
 
-def test_zeros_stay_zeros():
+def test_zero_vectors_remain_zero():
     assert unit_vectors(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [
         [pytest.approx(0.6), pytest.approx(0.8)],
         [0, 0],
     ]
 
 
-def test_a_damaged_file_is_told(tmp_path):
+def test_a_damaged_file_is_an_error(tmp_path):
     parts = _written(tmp_path, _vectors(30), parts_of=30)
     path = tmp_path / parts[0].name
     path.write_bytes(path.read_bytes()[:50])

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("eager_module")
 
 @pytest.fixture(scope="module")
 def cosines(bilm, lines):
-    """Of an occurrence with all tokens of the text: (sentence, position) → similarity."""
+    """The cosines of an occurrence and all tokens of the text, by (sentence, position)."""
     vectors = [np.array(bilm([line])["layers"][0]) for line in lines]
 
     def cosines(tokens, position, layer):
@@ -33,9 +33,7 @@ def cosines(bilm, lines):
 @pytest.mark.parametrize(
     ("sentence", "position"), [("they play cards , and play well", 1), ("we play cards", 1)]
 )
-def test_the_nearest_are_those_of_all_tokens_by_exact_cosine(
-    index, cosines, sentence, position, words, lines
-):
+def test_nearest_occurrences_are_exact_by_cosine(index, cosines, sentence, position, words, lines):
     tokens = sentence.split()
     [found] = index.nearest([Occurrence(tokens, position)], top_n=4, words=words)
 
@@ -55,7 +53,7 @@ def test_the_nearest_are_those_of_all_tokens_by_exact_cosine(
         np.testing.assert_allclose(similarities, [c for c, _, _ in expected], atol=1e-5)
 
 
-def test_several_occurrences_and_layers_come_in_order(index, lines):
+def test_results_keep_the_order_of_occurrences_and_layers(index, lines):
     occurrences = [Occurrence(line.split(), 1) for line in lines[:3]]
 
     together = index.nearest(occurrences, layers=[2, 1], top_n=2)
@@ -67,7 +65,7 @@ def test_several_occurrences_and_layers_come_in_order(index, lines):
             assert [one[:2] for one in neighbours] == [one[:2] for one in alone[layer]]
 
 
-def test_more_candidates_are_read_where_one_sentence_takes_most(tmp_path, embedder, monkeypatch):
+def test_more_candidates_are_read_if_most_are_in_one_sentence(tmp_path, embedder, monkeypatch):
     monkeypatch.setattr(ranking, "_MIN_CANDIDATES", 2)
     text = tmp_path / "text.txt"
     text.write_text("ho ho ho ho ho ho ho ho\nho ho\nha\nhe ho")
@@ -80,7 +78,7 @@ def test_more_candidates_are_read_where_one_sentence_takes_most(tmp_path, embedd
     assert index.nearest([], layers=[1]) == []
 
 
-def test_unlike_occurrences_are_of_the_word_and_of_different_sentences(index, lines):
+def test_unlike_occurrences_of_a_word_are_from_different_sentences(index, lines):
     found = index.unlike_occurrences("play", count=3)
 
     assert len({(*one.tokens, one.position) for one in found}) == 3
@@ -91,7 +89,7 @@ def test_unlike_occurrences_are_of_the_word_and_of_different_sentences(index, li
     assert (one.tokens, one.position) == (["the", "river", "rose"], 2)
 
 
-def test_the_middles_of_groups_come_with_the_largest_group_first():
+def test_cluster_medoids_are_ordered_by_cluster_size():
     angles = np.array([1.5, 0.1, 0.2, 0.3, 1.3, 1.4, 0.22])
     vectors = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
@@ -99,7 +97,7 @@ def test_the_middles_of_groups_come_with_the_largest_group_first():
     assert len(cluster_medoids(np.ones((5, 3), np.float32), 2)) >= 1
 
 
-def test_the_nearest_types_are_those_of_the_biLM_without_context(index, bilm, lines):  # noqa: N802
+def test_nearest_types_use_context_free_vectors_of_the_bilm(index, bilm, lines):
     types = list(dict.fromkeys(token for line in lines for token in line.split()))
     for word in ("play", "plays"):
         query = bilm.token_embeddings(word).numpy()
@@ -117,7 +115,7 @@ def test_the_nearest_types_are_those_of_the_biLM_without_context(index, bilm, li
         )
 
 
-def test_an_index_can_be_moved_and_used_with_an_embedder_at_hand(folder, index, embedder, tmp_path):
+def test_a_moved_index_works_with_a_given_embedder(folder, index, embedder, tmp_path):
     moved = shutil.copytree(folder, tmp_path / "elsewhere")
     occurrence = Occurrence(["the", "bank"], 1)
 
@@ -126,7 +124,7 @@ def test_an_index_can_be_moved_and_used_with_an_embedder_at_hand(folder, index, 
     assert found == index.nearest([occurrence])
 
 
-def test_a_word_that_does_not_occur_is_told_with_those_spelt_like_it(index):
+def test_error_for_an_unknown_word_lists_similar_words(index):
     with pytest.raises(ValueError, match=r"'Plai' does not occur .*Similar words: play"):
         index.unlike_occurrences("Plai")
     with pytest.raises(ValueError, match=r"'BANK' does not occur .*Similar words: bank\."):
@@ -136,7 +134,7 @@ def test_a_word_that_does_not_occur_is_told_with_those_spelt_like_it(index):
 
 
 @pytest.mark.parametrize("layer", [0, 3])
-def test_layers_that_are_not_there_are_refused(index, layer):
+def test_layer_0_and_layers_out_of_range_are_refused(index, layer):
     message = rf"layers that depend on the context are 1, 2\. Received: {layer}"
     with pytest.raises(ValueError, match=message):
         index.nearest([Occurrence(["bank"], 0)], layers=[layer])
@@ -150,7 +148,7 @@ def test_positions_outside_the_sentence_are_refused(index, position):
         index.nearest([Occurrence(["a", "bank"], position)])
 
 
-def test_an_index_is_asked_in_another_precision_than_it_was_built_in(folder, index):
+def test_an_index_can_be_queried_in_another_precision(folder, index):
     occurrence = Occurrence(["the", "bank"], 1)
 
     [other] = OccurrenceIndex(folder, precision="bfloat16").nearest([occurrence], top_n=1)
@@ -160,14 +158,14 @@ def test_an_index_is_asked_in_another_precision_than_it_was_built_in(folder, ind
         assert other[layer][0].similarity == pytest.approx(nearest.similarity, abs=0.05)
 
 
-def test_a_forward_bilm_has_an_index_too(forward_directory, text_file, tmp_path):
+def test_an_index_works_with_a_forward_bilm(forward_directory, text_file, tmp_path):
     embedder = Embedder(forward_directory)
     build_occurrence_index(embedder, [text_file], tmp_path / "index")
     index = OccurrenceIndex(tmp_path / "index", embedder)
 
     [found] = index.nearest([Occurrence(["the", "bank", "failed"], 1)], layers=[2], top_n=2)
 
-    # What follows is not read, so that these are the same to it.
+    # The following tokens are not read, so both occurrences have the same vector.
     assert {(one.sentence, one.position) for one in found[2]} >= {(0, 1)}
     assert found[2][0].similarity == pytest.approx(1)
     assert len(index.nearest_types("bank", top_n=3)) == 3
@@ -180,7 +178,7 @@ def test_an_index_of_another_model_is_refused(folder):
         OccurrenceIndex(folder, other)
 
 
-def test_embedders_without_layers_are_refused(folder, bilm, text_file, tmp_path):
+def test_embedders_without_all_layers_are_refused(folder, bilm, text_file, tmp_path):
     top = Embedder(bilm, layers="top")
 
     with pytest.raises(ValueError, match=r"`model` must return all layers.*Received: 'top'"):
@@ -190,14 +188,14 @@ def test_embedders_without_layers_are_refused(folder, bilm, text_file, tmp_path)
 
 
 def _changed(folder, target, **changes):
-    """A copy with other things in its description."""
+    """Copies an index and changes its description."""
     shutil.copytree(folder, target)
     content = json.loads((target / "index.json").read_text())
     (target / "index.json").write_text(json.dumps({**content, **changes}))
     return target
 
 
-def test_models_that_are_not_named_or_gone_are_told(folder, tmp_path):
+def test_unnamed_and_missing_models_are_errors(folder, tmp_path):
     nameless = _changed(folder, tmp_path / "nameless", model=None)
     with pytest.raises(ValueError, match=r"nameless does not name its biLM. Name it"):
         OccurrenceIndex(nameless)
@@ -208,12 +206,12 @@ def test_models_that_are_not_named_or_gone_are_told(folder, tmp_path):
         OccurrenceIndex(folder, tmp_path / "nowhere")
 
 
-def test_a_model_that_was_trained_on_is_told(folder, tmp_path):
+def test_a_model_with_changed_weights_is_refused(folder, tmp_path):
     with pytest.raises(ValueError, match=r"was built with other weights of"):
         OccurrenceIndex(_changed(folder, tmp_path / "index", digest="0123"))
 
 
-def test_damaged_folders_are_told(folder, tmp_path):
+def test_missing_and_damaged_index_folders_are_errors(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no index .*nowhere"):
         read_description(tmp_path / "nowhere")
     with pytest.raises(ValueError, match=r"is not an index of occurrences: it has no index\.json"):
@@ -232,7 +230,7 @@ def test_damaged_folders_are_told(folder, tmp_path):
         read_description(cut)
 
 
-def test_other_text_is_refused(folder, text_file, tmp_path):
+def test_another_text_or_max_tokens_is_refused(folder, text_file, tmp_path):
     content = read_description(folder)
     check_same_text(content, folder, [], None)
     check_same_text(content, folder, [str(text_file)], None)

@@ -47,7 +47,7 @@ def test_each_mix_is_a_row_with_its_shares_and_its_scale(tmp_path):
     assert "ner, $in$" in (tmp_path / "mix.svg").read_text()
 
 
-def test_what_cannot_be_drawn_is_refused():
+def test_no_mixes_and_different_numbers_of_layers_are_refused():
     with pytest.raises(ValueError, match=r"1 to 40 mixes. Received: 0"):
         draw_mixes([])
     with pytest.raises(ValueError, match="mixes of 2 and of 3 layers"):

@@ -22,8 +22,8 @@ def embedder(bilm):
 
 
 @pytest.fixture
-def made_up():
-    """Similarities of tokens that no model has read."""
+def random_similarities():
+    """Random similarities, made without a model."""
 
     def make(tokens, beginnings=(), num_layers=3):
         rng = np.random.default_rng(0)
@@ -38,7 +38,7 @@ def heat_maps(figure):
     return [axes for axes in figure.axes if axes.images]
 
 
-def test_similarities_are_cosines_of_each_token_with_each(embedder, bilm):
+def test_similarities_are_cosines_of_all_token_pairs(embedder, bilm):
     found = token_similarities(embedder, ["the cat sat", ["a", "cat"]])
     assert found.tokens == ["the", "cat", "sat", "a", "cat"]
     assert found.beginnings == [3]
@@ -59,18 +59,18 @@ def test_an_empty_sentence_is_an_error(embedder, sentences):
 
 
 @pytest.mark.parametrize(("sentences", "number"), [([], 0), (["a " * 30, "b " * 31], 61)])
-def test_no_tokens_or_too_many_are_an_error(embedder, sentences, number):
+def test_too_few_or_too_many_tokens_are_an_error(embedder, sentences, number):
     with pytest.raises(ValueError, match=rf"1 to 60 tokens.*Received: {number}"):
         token_similarities(embedder, sentences)
 
 
-def test_an_embedder_without_the_layers_is_refused(bilm):
+def test_an_embedder_without_all_layers_is_refused(bilm):
     with pytest.raises(ValueError, match=r"must return all layers.*Received: 'average'"):
         token_similarities(Embedder(bilm, layers="average"), ["a"])
 
 
-def test_each_layer_has_a_panel_with_its_numbers_and_labels(made_up):
-    similarities = made_up(["a", "b", "c"])
+def test_each_layer_has_a_panel_with_its_numbers_and_labels(random_similarities):
+    similarities = random_similarities(["a", "b", "c"])
     figure = draw_similarities(similarities)
     panels = heat_maps(figure)
     assert [axes.get_title() for axes in panels] == [
@@ -86,15 +86,17 @@ def test_each_layer_has_a_panel_with_its_numbers_and_labels(made_up):
     assert figure.axes[-1].get_ylabel() == "cosine similarity"
 
 
-def test_lines_stand_between_the_sentences(made_up):
-    (axes,) = heat_maps(draw_similarities(made_up(["a", "b", "c", "d"], [1, 3], num_layers=1)))
+def test_sentences_are_separated_by_lines(random_similarities):
+    (axes,) = heat_maps(
+        draw_similarities(random_similarities(["a", "b", "c", "d"], [1, 3], num_layers=1))
+    )
     assert [line.get_xydata()[0, 1] for line in axes.lines[::2]] == [0.5, 2.5]
     assert [line.get_xydata()[0, 0] for line in axes.lines[1::2]] == [0.5, 2.5]
 
 
-def test_odd_tokens_are_labels_too(made_up, tmp_path):
+def test_unusual_tokens_are_shown_as_labels(random_similarities, tmp_path):
     tokens = ["x" * 300, "$5", "$x^2$", "\udcff", "\x00", "Äpfel", "은행", "م\u200cی"]
-    figure = draw_similarities(made_up(tokens))
+    figure = draw_similarities(random_similarities(tokens))
     with warnings.catch_warnings(action="error"):
         save_figure(figure, tmp_path / "picture.png")
         save_figure(figure, tmp_path / "picture.svg")
@@ -106,13 +108,15 @@ def test_odd_tokens_are_labels_too(made_up, tmp_path):
 
 def labels_overlap(axes, renderer):
     boxes = [label.get_window_extent(renderer) for label in axes.get_yticklabels()]
-    # The first stands at the top.
+    # The first label is at the top.
     return any(upper.y0 < lower.y1 - 1 for upper, lower in itertools.pairwise(boxes))
 
 
 @pytest.mark.parametrize(("num_tokens", "num_layers"), [(1, 3), (60, 1), (9, 7)])
-def test_labels_do_not_overlap_and_stay_within_the_picture(made_up, num_tokens, num_layers):
-    figure = draw_similarities(made_up(["tokens"] * num_tokens, num_layers=num_layers))
+def test_labels_do_not_overlap_and_stay_within_the_picture(
+    random_similarities, num_tokens, num_layers
+):
+    figure = draw_similarities(random_similarities(["tokens"] * num_tokens, num_layers=num_layers))
     canvas = FigureCanvasAgg(figure)
     canvas.draw()
     renderer = canvas.get_renderer()

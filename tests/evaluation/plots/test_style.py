@@ -5,8 +5,8 @@ from PIL import Image
 from elmo_tf.evaluation.plots import save_figure
 from elmo_tf.evaluation.plots.style import families, new_figure
 
-# For private use: no font that can be relied on has it.
-NOWHERE = "\U0010fffd"
+# A private-use character, which common fonts do not have.
+WITHOUT_FONT = "\U0010fffd"
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def figure():
     return figure
 
 
-def test_a_picture_has_the_size_and_is_not_empty(figure, tmp_path):
+def test_a_picture_has_the_given_size_and_is_not_empty(figure, tmp_path):
     path = tmp_path / "new" / "picture.PNG"
     save_figure(figure, path, dpi=50)
     picture = np.asarray(Image.open(path).convert("L"))
@@ -39,7 +39,7 @@ def test_other_formats_are_refused(figure, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_picture_is_replaced_only_if_told(figure, tmp_path):
+def test_a_picture_is_replaced_only_with_overwrite(figure, tmp_path):
     path = tmp_path / "picture.svg"
     path.write_text("mine")
     with pytest.raises(FileExistsError, match=r"exists\. Choose another path or add --overwrite"):
@@ -49,30 +49,32 @@ def test_a_picture_is_replaced_only_if_told(figure, tmp_path):
     assert "<svg" in path.read_text()
 
 
-def test_matplotlibs_own_font_is_enough_for_most_of_europe(caplog):
+def test_the_default_font_covers_european_scripts(caplog):
     assert families(["Größe", "šaty", "ёлка", "λόγος"]) == ["DejaVu Sans"]
     assert caplog.text == ""
 
 
-def test_a_font_that_is_gone_is_passed_over(tmp_path, monkeypatch, caplog):
+def test_missing_and_broken_fonts_are_skipped(tmp_path, monkeypatch, caplog):
     from matplotlib.font_manager import FontEntry, fontManager
 
     broken = tmp_path / "broken.ttf"
     broken.write_text("no font")
-    gone = [FontEntry(str(path), name="A", weight=400) for path in (broken, tmp_path / "no.ttf")]
-    monkeypatch.setattr(fontManager, "ttflist", gone)
-    assert families([NOWHERE]) == ["DejaVu Sans"]
+    unusable = [
+        FontEntry(str(path), name="A", weight=400) for path in (broken, tmp_path / "no.ttf")
+    ]
+    monkeypatch.setattr(fontManager, "ttflist", unusable)
+    assert families([WITHOUT_FONT]) == ["DejaVu Sans"]
     assert "No installed font" in caplog.text
 
 
-def test_characters_without_a_font_are_told_once_and_drawn(tmp_path, caplog, recwarn):
+def test_characters_without_a_font_are_drawn_with_one_warning(tmp_path, caplog, recwarn):
     figure = new_figure(2, 1)
-    found = families([NOWHERE, NOWHERE + "a"])
-    figure.subplots().set_title(NOWHERE, family=found)
+    found = families([WITHOUT_FONT, WITHOUT_FONT + "a"])
+    figure.subplots().set_title(WITHOUT_FONT, family=found)
     for suffix in (".png", ".svg", ".pdf"):
         save_figure(figure, tmp_path / f"picture{suffix}")
-    # At level INFO, which the command line sets, fontTools tells of its work too.
+    # At level INFO, which the command line sets, fontTools logs messages too.
     assert [record.name for record in caplog.records if record.levelname != "INFO"] == ["absl"]
-    assert f"No installed font has {NOWHERE}" in caplog.text
+    assert f"No installed font has {WITHOUT_FONT}" in caplog.text
     assert list(recwarn) == []
-    assert NOWHERE in (tmp_path / "picture.svg").read_text()
+    assert WITHOUT_FONT in (tmp_path / "picture.svg").read_text()

@@ -22,7 +22,7 @@ RECORD = {
 
 @pytest.fixture
 def write_run(tmp_path):
-    """Writes a work directory's log and record."""
+    """Writes the log and the record of a work directory."""
 
     def write(lines=LINES, record=RECORD, name="run", end=""):
         folder = tmp_path / name
@@ -36,7 +36,7 @@ def write_run(tmp_path):
     return write
 
 
-def test_the_files_are_those_that_the_trainer_writes():
+def test_file_names_are_those_of_the_trainer():
     from elmo_tf.trainers import training_logger, workdir
 
     assert (LOG_FILE, RECORD_FILE) == (training_logger.LOG_FILE, workdir.RECORD_FILE)
@@ -58,7 +58,7 @@ def test_a_log_and_its_record_are_read(write_run):
     assert run.tokens_per_step == 15
 
 
-def test_a_log_may_be_named_itself_and_stand_alone(write_run):
+def test_a_log_file_without_a_record_is_read(write_run):
     log = write_run(record=None) / "log.jsonl"
     (run,) = read_runs([log])
     assert run.name == "run"
@@ -67,7 +67,7 @@ def test_a_log_may_be_named_itself_and_stand_alone(write_run):
     assert run.name == "first try"
 
 
-def test_a_run_that_is_named_from_within_has_its_name(write_run, monkeypatch):
+def test_a_run_given_by_a_relative_path_has_its_folder_name(write_run, monkeypatch):
     folder = write_run()
     (folder / "best").mkdir()
     monkeypatch.chdir(folder / "best")
@@ -76,12 +76,12 @@ def test_a_run_that_is_named_from_within_has_its_name(write_run, monkeypatch):
     assert run.name == "run"
 
 
-def test_runs_of_one_name_are_called_as_they_were_given(write_run):
+def test_runs_with_equal_names_are_named_by_their_paths(write_run):
     paths = [write_run(name="a/run"), write_run(name="b/run"), write_run(name="other")]
     assert [run.name for run in read_runs(paths)] == [str(paths[0]), str(paths[1]), "other"]
 
 
-def test_steps_that_a_run_went_back_behind_count_no_more(write_run):
+def test_steps_repeated_after_a_resume_replace_earlier_ones(write_run):
     lines = [*LINES, {"step": 2, "loss": 7.0}, {"step": 3, "loss": 8.0}, {"step": 4, "loss": 9.0}]
     (run,) = read_runs([write_run(lines)])
     assert run.steps.tolist() == [1, 2, 3, 4]
@@ -89,13 +89,13 @@ def test_steps_that_a_run_went_back_behind_count_no_more(write_run):
     np.testing.assert_array_equal(run.values["forward"], [5.0, np.nan, np.nan, np.nan])
 
 
-def test_evaluations_after_the_last_step_that_was_read_are_left_out(write_run):
+def test_evaluations_after_the_last_logged_step_are_ignored(write_run):
     (run,) = read_runs([write_run(LINES[:1])])
     assert run.held_out_steps.tolist() == [0]
 
 
 @pytest.mark.parametrize(("end", "last"), [('{"step": 4, "lo', 3), ('{"step": 4, "loss": NaN}', 4)])
-def test_a_last_line_counts_if_it_is_complete(write_run, end, last):
+def test_an_incomplete_last_line_is_ignored(write_run, end, last):
     (run,) = read_runs([write_run(end=end)])
     assert run.steps[-1] == last
 
@@ -110,12 +110,12 @@ def test_a_last_line_counts_if_it_is_complete(write_run, end, last):
         ('{"step": 4, "loss": 1.0, "forward": true}\n', r"forward is not a number: True"),
     ],
 )
-def test_a_broken_line_is_told_with_its_place(write_run, end, message):
+def test_an_invalid_line_is_reported_with_file_and_line(write_run, end, message):
     with pytest.raises(ValueError, match=message):
         read_runs([write_run(end=end)])
 
 
-def test_no_log_is_an_error(tmp_path):
+def test_a_missing_log_is_an_error(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no training log .*log\.jsonl\. Name"):
         read_runs([tmp_path])
     with pytest.raises(FileNotFoundError, match=r"There is no training log .*nothing\. Name"):
@@ -128,7 +128,7 @@ def test_a_log_without_a_step_is_an_error(write_run):
 
 
 @pytest.mark.parametrize("record", ["{", '{"perplexity": [{"step": 1}]}'])
-def test_a_broken_record_is_an_error(write_run, record):
+def test_an_invalid_record_is_an_error(write_run, record):
     folder = write_run()
     (folder / "training.json").write_text(record)
     with pytest.raises(ValueError, match=r"training\.json is not a record of elmo-tf train"):
@@ -139,20 +139,20 @@ STEPS = np.array([1, 2, 5])
 TIMED = TrainingRun("run", STEPS, {"seconds": np.array([36.0, 72.0, 36.0])}, tokens_per_step=18)
 
 
-def test_places_by_steps_tokens_and_hours():
+def test_x_values_are_steps_tokens_or_hours():
     np.testing.assert_array_equal(TIMED.places(STEPS, "step"), [1, 2, 5])
     np.testing.assert_array_equal(TIMED.places(STEPS, "tokens"), [18, 36, 90])
     np.testing.assert_allclose(TIMED.places(STEPS, "time"), [0.01, 0.03, 0.04])
     np.testing.assert_allclose(TIMED.places(np.array([0, 2]), "time"), [0, 0.03])
 
 
-def test_speed_is_tokens_by_seconds():
+def test_speed_is_tokens_per_second():
     np.testing.assert_allclose(TIMED.tokens_per_second(), [0.5, 0.25, 0.5])
     np.testing.assert_allclose(TIMED.tokens_per_second(3), [18 / 54, 18 / 48, 18 / 54])
     assert TrainingRun("run", STEPS, {}, tokens_per_step=18).tokens_per_second() is None
 
 
-def test_an_axis_that_a_run_cannot_have_is_an_error():
+def test_an_axis_without_data_is_an_error():
     run = TrainingRun("my run", STEPS, {"seconds": np.array([1.0, np.nan, 1.0])})
     with pytest.raises(ValueError, match="`by` must be one of"):
         run.places(STEPS, "epoch")
@@ -164,7 +164,7 @@ def test_an_axis_that_a_run_cannot_have_is_an_error():
         TrainingRun("run", STEPS, {}).places(STEPS, "time")
 
 
-def test_means_are_of_the_values_around_each():
+def test_smoothing_averages_the_surrounding_values():
     values = np.array([3.0, 6.0, 0.0, np.nan, 8.0])
     np.testing.assert_allclose(smoothed(values, 3), [4.5, 3.0, 3.0, 4.0, 8.0])
     np.testing.assert_allclose(smoothed(values, 2), smoothed(values, 3))

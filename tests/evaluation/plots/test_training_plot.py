@@ -23,7 +23,7 @@ def ends(axes):
     return [line.get_xydata()[[0, -1]].tolist() for line in axes.lines]
 
 
-def test_lines_hold_the_numbers_of_the_run():
+def test_lines_show_the_values_of_the_run():
     losses, perplexities = draw_training([run()]).axes
     forward, backward = losses.lines
     np.testing.assert_array_equal(forward.get_xydata(), np.c_[1:6, [8, 7, 6, 5, 4]])
@@ -32,7 +32,7 @@ def test_lines_hold_the_numbers_of_the_run():
     assert perplexities.get_yscale() == "log"
 
 
-def test_axes_tell_what_they_show_and_its_unit():
+def test_axes_are_labeled_with_quantity_and_unit():
     seconds = {"seconds": np.full(5, 2.0)}
     figure = draw_training([run(learning_rate=np.full(5, 0.2), **seconds)])
     assert labels(figure) == [
@@ -50,14 +50,14 @@ def test_axes_tell_what_they_show_and_its_unit():
     ("by", "label", "first", "last"),
     [("tokens", "tokens read", 6, 30), ("time", "hours of training", 1, 5)],
 )
-def test_the_axis_may_be_of_tokens_or_hours(by, label, first, last):
+def test_the_x_axis_can_show_tokens_or_hours(by, label, first, last):
     figure = draw_training([run(seconds=np.full(5, 3600.0))], by)
     assert label in figure.axes[-1].get_xlabel()
     (start, _), (end, _) = ends(figure.axes[0])[0]
     assert (start, end) == (first, last)
 
 
-def test_means_are_drawn_over_each_step():
+def test_smoothed_lines_are_drawn_over_the_steps():
     axes = draw_training([run()], window=3).axes[0]
     each, means = axes.lines[:2]
     assert each.get_ydata().tolist() == [8, 7, 6, 5, 4]
@@ -65,8 +65,8 @@ def test_means_are_drawn_over_each_step():
     assert "means of 3 steps" in axes.get_title(loc="left")
 
 
-def test_no_run_is_outside_the_axes():
-    """Each run's lines, whatever those of the runs before reach up to."""
+def test_axis_limits_include_all_runs():
+    """The limits do not depend on the order of the runs."""
     few, many = (
         run(name, learning_rate=np.full(5, rate), seconds=np.full(5, seconds))
         for name, rate, seconds in (("few", 0.001, 4.0), ("many", 0.2, 0.5))
@@ -79,7 +79,7 @@ def test_no_run_is_outside_the_axes():
             assert largest < high < 2 * largest
 
 
-def test_runs_are_told_apart_without_colours():
+def test_runs_are_distinguished_by_markers():
     names = ["a", "b", "c", "d", "e", "f", "g"]
     figure = draw_training([run(name) for name in names])
     lines = figure.axes[1].lines
@@ -90,7 +90,7 @@ def test_runs_are_told_apart_without_colours():
     assert [text.get_text() for text in legend.get_texts()] == [*names, "forward", "backward"]
 
 
-def test_names_that_matplotlib_would_read_in_its_own_way_stay_names(tmp_path):
+def test_names_are_not_interpreted_by_matplotlib(tmp_path):
     names = ["_hidden", "$x$", "$5", "x" * 60]
     figure = draw_training([run(name) for name in names])
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
@@ -101,7 +101,7 @@ def test_names_that_matplotlib_would_read_in_its_own_way_stay_names(tmp_path):
     assert ">$5</text>" in svg
 
 
-def test_runs_may_differ_in_what_they_tell():
+def test_runs_may_log_different_values():
     forward = TrainingRun("forward", np.array([1]), {"forward": np.array([3.0])})
     bare = TrainingRun("bare", np.array([1]), {"loss": np.array([2.0])})
     figure = draw_training([forward, bare, run()])
@@ -110,7 +110,7 @@ def test_runs_may_differ_in_what_they_tell():
 
 
 @pytest.mark.parametrize("perplexities", [[7.0, 7.0], [1e5, 3.0], [np.inf, 5.0]])
-def test_the_axis_of_perplexities_has_numbers_on_it(tmp_path, perplexities):
+def test_the_perplexity_axis_has_ticks(tmp_path, perplexities):
     both = {"average": np.array(perplexities)}
     losses = {"loss": np.array([2.0])}
     figure = draw_training([TrainingRun("run", np.array([1]), losses, np.array([0, 1]), both)])

@@ -1,4 +1,4 @@
-"""Small texts with senses."""
+"""Small sense-annotated texts."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ def embedder(bilm):
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Writes a text with senses and its gold keys, and gives the path of the text."""
+    """Writes a sense-annotated text and its gold keys; returns the path of the text."""
 
     def write(sentences, name="text", **kwargs) -> Path:
         return write_corpus(tmp_path / f"{name}.data.xml", sentences, **kwargs)

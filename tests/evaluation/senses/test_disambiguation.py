@@ -47,18 +47,18 @@ def answers(results, occurrence):
     return {method: given[occurrence] for method, given in results.answers.items()}
 
 
-def test_a_sentence_seen_in_training_gets_the_sense_that_it_had_there(evaluate):
+def test_a_training_sentence_gets_its_training_sense(evaluate):
     report = evaluate([RIVERSIDE, SAVINGS, SAVINGS], [RIVERSIDE, SAVINGS])
 
     (results,) = report.results
-    # Layer 0 sees no context: both senses are equally near, and one is more frequent.
+    # Layer 0 has no context: both senses are equally near, and the more frequent one wins.
     expected = [(MONEY,), (MONEY,), *[(MONEY,), (RIVER,), (RIVER,)] * 2]
     assert answers(results, "s0.w1") == dict(zip(METHODS, expected, strict=True))
     assert set(answers(results, "s1.w0").values()) == {(MONEY,)}
     assert (report.num_sentences, report.num_occurrences) == (3, 5)
 
 
-def test_answers_are_those_of_a_plain_nearest_neighbour(evaluate, embedder):
+def test_answers_equal_a_reference_nearest_neighbor_search(evaluate, embedder):
     rng = np.random.default_rng(3)
     keys = [f"bank%1:0{n}" for n in range(4)]
 
@@ -78,16 +78,16 @@ def test_answers_are_those_of_a_plain_nearest_neighbour(evaluate, embedder):
     trained = vectors(train)
     means = np.stack([trained[senses_of == key].mean(axis=0) for key in keys])
     for number, vector in enumerate(vectors(test)):
-        for layer in (1, 2):  # layer 0 is blind to what differs here
+        for layer in (1, 2):  # layer 0 does not depend on the context
             cosines = [mean[layer] @ vector[layer] / np.linalg.norm(mean[layer]) for mean in means]
             expected = keys[int(np.argmax(cosines))]
             assert results.answers[f"layer_{layer}"][f"s{number}.w2"] == (expected,)
-            # 40 vectors of `dim` features: so much of their correlations counts.
+            # The shrinkage of correlations for 40 vectors of `dim` features.
             share = 40 / (40 + trained.shape[2])
             covariance = np.cov(trained[:, layer].astype(np.float64).T, bias=True)
             covariance = share * covariance + (1 - share) * np.diag(np.diag(covariance))
             offsets = [mean[layer] - vector[layer] for mean in means]
-            inverse = np.linalg.pinv(covariance)  # features that do not vary count for nothing
+            inverse = np.linalg.pinv(covariance)  # constant features are ignored
             distances = [offset @ inverse @ offset for offset in offsets]
             expected = keys[int(np.argmin(distances))]
             given = results.answers[f"layer_{layer}_mahalanobis"][f"s{number}.w2"]
@@ -97,7 +97,7 @@ def test_answers_are_those_of_a_plain_nearest_neighbour(evaluate, embedder):
     assert 0 < right < 25
 
 
-def test_lemmas_without_training_get_the_first_sense_or_no_answer(evaluate):
+def test_untrained_lemmas_get_the_first_sense_or_no_answer(evaluate):
     test = [
         [bank(RIVER), word("cat", "cat", "cat%1"), word("Oslo", "oslo", "oslo%1")],
         # A lemma is trained with its part of speech.
@@ -120,14 +120,14 @@ def test_lemmas_without_training_get_the_first_sense_or_no_answer(evaluate):
     assert set(answers(untrained, "s0.w0").values()) == {(MONEY,)}
 
 
-def test_a_sense_that_the_inventory_lacks_can_be_answered(evaluate):
+def test_senses_outside_the_inventory_can_be_answered(evaluate):
     (results,) = evaluate([[bank("bank%new")]], [[bank("bank%new")]]).results
 
     assert results.scores["layer_0"]["all"].f1 == 1.0
     assert results.scores["first_sense"]["all"].f1 == 0.0
 
 
-def test_texts_held_out_are_tested_on_and_not_trained_on(evaluate):
+def test_held_out_texts_are_tested_and_not_trained_on(evaluate):
     train = [RIVERSIDE, [word("dog", "dog", "dog%1"), bank(MONEY)]]
 
     report = evaluate(train, [[bank(RIVER)]], texts=[1, 1], held_out=0.3)
@@ -141,8 +141,8 @@ def test_texts_held_out_are_tested_on_and_not_trained_on(evaluate):
     assert report.together() is None
 
 
-def test_several_test_sets_are_scored_together_by_their_occurrences(evaluate):
-    # Both tests have an instance s0.w0; the texts held out are no part of the sum.
+def test_scores_of_several_test_sets_are_summed_over_occurrences(evaluate):
+    # Both test sets have an instance s0.w0; held-out texts are not included in the sum.
     report = evaluate(
         [[bank(MONEY)], [bank(MONEY)]],
         *([[bank(MONEY), bank(RIVER)]], [[bank(MONEY)]]),
@@ -160,21 +160,21 @@ def test_embedders_of_one_layer_are_refused(evaluate, bilm):
         evaluate([RIVERSIDE], [RIVERSIDE], embedder=Embedder(bilm, layers="top"))
 
 
-def test_there_must_be_something_to_train_and_to_test_on(evaluate, embedder, senses, corpus):
+def test_missing_training_or_test_data_is_an_error(evaluate, embedder, senses, corpus):
     with pytest.raises(ValueError, match="There is nothing to test on: name a test set, or hold"):
         evaluate([RIVERSIDE])
     with pytest.raises(ValueError, match="There is no corpus to train on"):
         evaluate_senses(embedder, [], [SenseCorpus(corpus([RIVERSIDE]))], senses)
 
 
-def test_a_text_is_not_both_trained_and_tested_on(embedder, senses, corpus):
+def test_a_text_for_both_training_and_test_is_refused(embedder, senses, corpus):
     path = corpus([RIVERSIDE])
 
     with pytest.raises(ValueError, match=r"text\.data\.xml is given twice among the training"):
         evaluate_senses(embedder, [SenseCorpus(path)], [SenseCorpus(path)], senses)
 
 
-def test_test_sets_have_different_names(embedder, senses, corpus, tmp_path):
+def test_equal_names_of_test_sets_are_refused(embedder, senses, corpus, tmp_path):
     (tmp_path / "other").mkdir()
     paths = corpus([RIVERSIDE], "one"), corpus([RIVERSIDE], "other/one")
 
@@ -187,7 +187,7 @@ def test_test_sets_have_different_names(embedder, senses, corpus, tmp_path):
         )
 
 
-def test_instances_held_out_together_have_different_ids(embedder, senses, corpus):
+def test_repeated_ids_of_held_out_instances_are_refused(embedder, senses, corpus):
     train = [SenseCorpus(corpus([RIVERSIDE], name)) for name in ("one", "two", "three")]
 
     with pytest.raises(ValueError, match=r"Two training corpora have an instance 's0\.w1', and"):

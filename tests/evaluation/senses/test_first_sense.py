@@ -1,16 +1,16 @@
-"""The first-sense baseline on SemEval-2007, beside the published figure."""
+"""The first-sense baseline on SemEval-2007, compared with the published F1."""
 
 import pytest
 
 from development_data import shared
 from elmo_tf.evaluation import SenseCorpus, SenseInventory, sense_scores
 
-# Raganato et al. 2017, table 3: the first sense of WordNet 3.0. The inventory here is another one,
-# which lacks some of its senses.
+# Raganato et al. 2017, table 3: the first sense of WordNet 3.0. The inventory used here differs:
+# it lacks some of those senses.
 PUBLISHED = 0.552
 
 
-def test_the_first_sense_is_as_often_right_as_published():
+def test_the_first_sense_baseline_matches_the_published_f1():
     directory = shared("data", "wsd")
     corpus = SenseCorpus(directory / "semeval2007" / "semeval2007.data.xml")
     inventory = SenseInventory(directory / "wsd_oewn_inventory.tsv")

@@ -13,18 +13,18 @@ def file(tmp_path):
     return write
 
 
-def test_a_text_of_another_name_has_no_gold_keys_beside_it():
+def test_a_corpus_file_with_another_suffix_is_refused():
     with pytest.raises(ValueError, match=r"Cannot find the gold keys of semcor\.xml"):
         gold_path("semcor.xml")
 
 
-def test_an_occurrence_may_have_several_keys_and_each_counts_once(file):
+def test_an_occurrence_may_have_several_keys_without_duplicates(file):
     keys = read_keys(file("d0.t1 cat%1 cat%2 cat%1\n\nd0.t0 dog%1\r\n"))
 
     assert keys == {"d0.t1": ("cat%1", "cat%2"), "d0.t0": ("dog%1",)}
 
 
-def test_what_is_written_can_be_read_and_no_answer_leaves_no_line(tmp_path):
+def test_written_keys_round_trip_and_missing_answers_are_omitted(tmp_path):
     path = tmp_path / "answers.key.txt"
 
     keys = {"d0.t0": ("größe%1",), "d0.t2": ("cat%1", "gr\udcf6sse%1")}  # an invalid byte
@@ -42,6 +42,6 @@ def test_what_is_written_can_be_read_and_no_answer_leaves_no_line(tmp_path):
         ("\n", r"text\.gold\.key\.txt has no sense key"),
     ],
 )
-def test_a_broken_file_is_refused_with_the_line(file, text, message):
+def test_an_invalid_file_is_reported_with_the_line(file, text, message):
     with pytest.raises(ValueError, match=message):
         read_keys(file(text))

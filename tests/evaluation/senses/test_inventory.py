@@ -5,7 +5,7 @@ import pytest
 from elmo_tf.evaluation import SenseInventory
 
 
-def test_senses_stand_in_the_order_of_the_file(inventory):
+def test_senses_are_in_the_order_of_the_file(inventory):
     senses = inventory("bank n bank%1:17:01::", "bank v bank%2:38:00::", "bank n bank%1:14:00::")
 
     assert senses.senses("bank", "noun") == ["bank%1:17:01::", "bank%1:14:00::"]
@@ -15,7 +15,7 @@ def test_senses_stand_in_the_order_of_the_file(inventory):
     assert senses.senses("river", "noun") == []
 
 
-def test_the_spelling_asked_for_comes_before_others_in_capitals(inventory):
+def test_senses_of_the_exact_spelling_come_first(inventory):
     senses = inventory("March n march%1:28:00::", "march n march%1:04:00::", "May n may%1:28:00::")
 
     assert senses.senses("march", "noun") == ["march%1:04:00::", "march%1:28:00::"]
@@ -33,7 +33,7 @@ def test_words_of_a_lemma_may_be_joined_by_spaces_or_underscores(tmp_path):
     assert senses.first_sense("primary election", "noun") == "primary_election%1:04:00::"
 
 
-def test_empty_lines_are_passed_over_and_gz_is_unpacked(tmp_path):
+def test_empty_lines_are_skipped_and_gz_files_are_decompressed(tmp_path):
     path = tmp_path / "senses.tsv.gz"
     path.write_bytes(gzip.compress(b"\nsat\tv\tsit%2:35:00::\r\n\n"))
 
@@ -53,7 +53,7 @@ def test_empty_lines_are_passed_over_and_gz_is_unpacked(tmp_path):
         ("\n", r"senses\.tsv has no sense\."),
     ],
 )
-def test_a_broken_file_is_refused_with_the_line(tmp_path, text, message):
+def test_an_invalid_file_is_reported_with_the_line(tmp_path, text, message):
     (tmp_path / "senses.tsv").write_text(text, "utf-8")
 
     with pytest.raises(ValueError, match=message):

@@ -5,7 +5,7 @@ from elmo_tf.evaluation import SenseScore, sense_score, sense_scores
 GOLD = {"a": ("s1",), "b": ("s1", "s2"), "c": ("s3",), "d": ("s4",)}
 
 
-def test_right_and_wrong_answers():
+def test_correct_and_wrong_answers_are_counted():
     # a and b are right (one of several gold keys is enough), c and d wrong.
     score = sense_score(GOLD, {"a": ["s1"], "b": ["s2"], "c": ["s1"], "d": ["s1"]})
 
@@ -13,15 +13,15 @@ def test_right_and_wrong_answers():
     assert (score.precision, score.recall, score.f1) == (0.5, 0.5, 0.5)
 
 
-def test_a_missing_answer_lowers_recall_alone():
-    # Two of two answers are right, two of four occurrences are.
+def test_a_missing_answer_lowers_only_recall():
+    # Two of two answers are correct, for two of four occurrences.
     score = sense_score(GOLD, {"a": ["s1"], "b": ["s1"], "c": []})
 
     assert (score.precision, score.recall) == (1.0, 0.5)
     assert score.f1 == pytest.approx(2 / 3)  # 2 · 1 · ½ / 1½
 
 
-def test_several_answers_share_an_occurrence():
+def test_several_answers_share_the_credit_of_an_occurrence():
     # a: one of two is right, ½; b: two of three, ⅔; c: a repeated answer counts once, 1; d: 0.
     answers = {"a": ["s1", "s9"], "b": ["s1", "s2", "s3"], "c": ["s3", "s3"], "d": ["s1", "s2"]}
 
@@ -31,12 +31,12 @@ def test_several_answers_share_an_occurrence():
     assert score.recall == pytest.approx((0.5 + 2 / 3 + 1) / 4)
 
 
-def test_without_answers_or_occurrences_all_is_zero():
+def test_scores_are_zero_without_answers_or_occurrences():
     for score in (sense_score(GOLD, {}), sense_score({}, {"a": ["s1"]})):
         assert (score.precision, score.recall, score.f1) == (0.0, 0.0, 0.0)
 
 
-def test_parts_of_speech_are_scored_apart_and_together():
+def test_parts_of_speech_are_scored_separately_and_together():
     pos = {"a": "noun", "b": "verb", "c": "noun", "d": "adv"}
 
     scores = sense_scores(GOLD, {"a": ["s1"], "b": ["s1"], "c": ["s9"]}, pos)

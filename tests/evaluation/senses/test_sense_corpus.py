@@ -11,7 +11,7 @@ INSTANCE = '<instance id="i0" lemma="cat" pos="NOUN">cat</instance>'
 
 @pytest.fixture
 def raw(tmp_path):
-    """A corpus of this XML, with gold keys of i0."""
+    """Makes a corpus of this XML, with the gold keys of i0."""
 
     def write(xml, gold="i0 cat%1\n"):
         (tmp_path / "raw.data.xml").write_bytes(xml.encode() if isinstance(xml, str) else xml)
@@ -41,7 +41,7 @@ def test_sentences_have_tokens_and_occurrences(corpus):
 
     first = Occurrence("s0.w1", "grand_jury", "noun", 1, 3, ("jury%1", "group%1"))
     second = Occurrence("s1.w0", "sit", "verb", 0, 1, ("sit%2",))
-    assert list(read) == list(read)  # it can be read again
+    assert list(read) == list(read)  # a corpus can be read repeatedly
     assert list(read) == [
         SenseSentence(0, ["The", "Grand", "Jury", "said", "R&D"], [first]),
         SenseSentence(1, ["sat"], [second]),
@@ -49,7 +49,7 @@ def test_sentences_have_tokens_and_occurrences(corpus):
     assert first.lemma_pos == ("grand_jury", "noun")
 
 
-def test_words_are_read_whole_where_the_file_is_cut_into_pieces(corpus):
+def test_words_are_not_split_at_the_limits_of_read_chunks(corpus):
     # Each sentence takes about 100 bytes: the file is read in several pieces.
     sentences = [["größer", word(f"cat{n}", "cat", "cat%1")] for n in range(3000)]
 
@@ -58,7 +58,7 @@ def test_words_are_read_whole_where_the_file_is_cut_into_pieces(corpus):
     assert [sentence.tokens for sentence in read] == [["größer", f"cat{n}"] for n in range(3000)]
 
 
-def test_sentences_come_before_the_file_is_read_to_its_end(corpus):
+def test_sentences_are_read_lazily(corpus):
     path = corpus([["a", word("cat", "cat", "cat%1")]])
     text = path.read_text("utf-8").replace("</text>", "<sentence></sentence>\n" * 9000)
     path.write_text(text, "utf-8")  # the <text> has no end
@@ -70,7 +70,7 @@ def test_sentences_come_before_the_file_is_read_to_its_end(corpus):
         list(read)
 
 
-def test_instances_without_gold_keys_are_words_and_told_of_once(corpus, caplog):
+def test_instances_without_gold_keys_are_words_with_one_warning(corpus, caplog):
     sentence = [word("cat", "cat", "cat%1"), word("sat", "sit", pos="verb"), word("dog", "dog")]
     read = SenseCorpus(corpus([sentence]))
 
@@ -79,9 +79,9 @@ def test_instances_without_gold_keys_are_words_and_told_of_once(corpus, caplog):
         assert only.tokens == ["cat", "sat", "dog"]
         assert [one.id for one in only.occurrences] == ["s0.w0"]
 
-    told = [record.getMessage() for record in caplog.records]
-    assert len(told) == 1
-    assert told[0].endswith("2 of 3 instances have no gold keys and are read as plain words.")
+    messages = [record.getMessage() for record in caplog.records]
+    assert len(messages) == 1
+    assert messages[0].endswith("2 of 3 instances have no gold keys and are read as plain words.")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_instances_without_gold_keys_are_words_and_told_of_once(corpus, caplog):
         ),
     ],
 )
-def test_what_is_wrong_with_a_text_is_told_with_its_line(raw, xml, message):
+def test_errors_in_a_corpus_name_file_and_line(raw, xml, message):
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         list(raw(xml))
 
@@ -122,7 +122,7 @@ def test_what_is_wrong_with_a_text_is_told_with_its_line(raw, xml, message):
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "windows-1252"])
-def test_a_text_may_be_in_another_encoding(raw, encoding):
+def test_a_corpus_may_declare_another_encoding(raw, encoding):
     head = f'<?xml version="1.0" encoding="{encoding}"?>\n'
 
     (sentence,) = raw((head + inside("<wf>größer</wf>", INSTANCE)).encode(encoding))

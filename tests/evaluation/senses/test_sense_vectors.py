@@ -51,7 +51,7 @@ def test_an_occurrence_with_several_gold_keys_counts_for_each(no_order):
     np.testing.assert_allclose(senses.means, [[(NORTH + EAST) / 2, NORTH]], atol=1e-6)
 
 
-def test_the_frequent_sense_comes_first_then_that_of_the_inventory(inventory):
+def test_senses_are_ordered_by_frequency_and_then_by_inventory(inventory):
     senses = mean_sense_vectors(
         [(occurrence(key), np.stack([NORTH])) for key in ("new", "third", "first", "many", "many")],
         inventory("bank n first", "bank n many", "bank n third"),
@@ -62,13 +62,13 @@ def test_the_frequent_sense_comes_first_then_that_of_the_inventory(inventory):
     assert senses.nearest_by_cosine(np.stack([NORTH])) == ["many"]
 
 
-def test_vectors_without_a_length_are_no_trouble(no_order):
+def test_zero_vectors_are_supported(no_order):
     senses = mean_sense_vectors([(occurrence("a"), np.zeros((2, 3), np.float32))], no_order)
 
     assert senses["bank", "noun"].nearest_by_cosine(np.zeros((2, 3))) == ["a", "a"]
 
 
-def test_an_occurrence_has_the_mean_of_its_tokens_vectors(embedder):
+def test_the_vector_of_an_occurrence_is_the_mean_over_its_tokens(embedder):
     tokens = ["The", "Grand", "Jury", "said"]
     sentence = SenseSentence(0, tokens, [occurrence("jury", lemma="grand_jury", first=1, end=3)])
 
@@ -79,7 +79,7 @@ def test_an_occurrence_has_the_mean_of_its_tokens_vectors(embedder):
     np.testing.assert_allclose(vectors, (expected[:, 1] + expected[:, 2]) / 2, atol=1e-6)
 
 
-def test_sentences_without_a_lemma_that_is_asked_for_are_not_embedded(embedder):
+def test_sentences_without_requested_lemmas_are_not_embedded(embedder):
     dog, cat = occurrence("dog%1", lemma="dog"), occurrence("cat%1", lemma="cat", first=1, end=2)
     sentences = [
         SenseSentence(0, ["dog", "cat"], [dog, cat]),
@@ -92,7 +92,7 @@ def test_sentences_without_a_lemma_that_is_asked_for_are_not_embedded(embedder):
     assert [one for one, _ in found] == [cat]
 
 
-def test_vectors_that_are_not_finite_are_an_error(fresh_bilm):
+def test_non_finite_vectors_are_an_error(fresh_bilm):
     bilm = fresh_bilm()
     weight = bilm.trainable_weights[-1]
     weight.assign(np.full(weight.shape, np.nan))

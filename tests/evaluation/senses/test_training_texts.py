@@ -9,7 +9,7 @@ CAT = word("cat", "cat", "cat%1")
 
 @pytest.fixture
 def corpora(corpus):
-    """Two corpora with texts of 2, 1, 2, and 3 instances, and with a sentence that has none."""
+    """Two corpora with texts of 2, 1, 2, and 3 instances, and a sentence without instances."""
     sentences = [["a", CAT, CAT], ["b", CAT], ["c"]], [["d", CAT], ["e", CAT], ["f", CAT, CAT, CAT]]
     return [
         SenseCorpus(corpus(sentences[0], "one", texts=[1, 2])),
@@ -21,7 +21,7 @@ def names(sentences):
     return "".join(sentence.tokens[0] for sentence in sentences)
 
 
-def test_without_a_share_to_hold_out_all_is_trained_on(corpora):
+def test_all_texts_are_used_for_training_by_default(corpora):
     texts = TrainingTexts(corpora)
 
     assert (names(texts.training()), names(texts.held_out())) == ("abcdef", "")
@@ -31,27 +31,25 @@ def test_without_a_share_to_hold_out_all_is_trained_on(corpora):
 @pytest.mark.parametrize(
     ("share", "training", "held_out"),
     [
-        (0.01, "abcde", "f"),  # a text stays whole
+        (0.01, "abcde", "f"),  # texts are not split
         (3 / 8, "abcde", "f"),
         (0.38, "abc", "def"),
         (0.75, "a", "bcdef"),
     ],
 )
-def test_the_last_texts_with_that_share_of_instances_are_held_out(
-    corpora, share, training, held_out
-):
+def test_the_last_texts_are_held_out_by_share_of_instances(corpora, share, training, held_out):
     texts = TrainingTexts(corpora, share)
 
     assert (names(texts.training()), names(texts.held_out())) == (training, held_out)
     assert texts.num_sentences == len(training)
 
 
-def test_some_text_must_be_left(corpora):
+def test_holding_out_all_texts_is_an_error(corpora):
     with pytest.raises(ValueError, match=r"Holding out 0\.76 of the occurrences would leave no"):
         TrainingTexts(corpora, 0.76)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0])
-def test_a_share_is_below_one(corpora, share):
+def test_a_held_out_share_outside_0_to_1_is_an_error(corpora, share):
     with pytest.raises(ValueError, match="`held_out` must be from 0 to below 1"):
         TrainingTexts(corpora, share)
