@@ -18,10 +18,27 @@ from elmo_tf.logs import import_tensorflow, plain_logs
 
 # Modules of `elmo_tf.commands`, in the order of the help.
 _SUBCOMMANDS = (
-    *("tokenize", "vocab", "train", "evaluate", "score", "substitutes"),
-    *("probe", "senses", "neighbors", "compare"),
-    *("convert", "export", "serve", "server_files", "query"),
-    *("embed", "distill", "diff", "task", "plot", "export_projector"),
+    "tokenize",
+    "vocab",
+    "train",
+    "evaluate",
+    "score",
+    "substitutes",
+    "probe",
+    "senses",
+    "neighbors",
+    "compare",
+    "convert",
+    "export",
+    "serve",
+    "server_files",
+    "query",
+    "embed",
+    "distill",
+    "diff",
+    "task",
+    "plot",
+    "export_projector",
 )
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
