@@ -1,8 +1,8 @@
 """Saves the state of a run in `workdir/state`, and restores it exactly.
 
-A save is a directory: `weights` (with the step and the usual gradient norm) and `optimizer`,
-written by the chief; the position in the text and the LSTM states of each worker; and `COMPLETE`,
-written last. A directory without `COMPLETE` is ignored.
+A save is a directory: `weights` (with the step and the usual gradient norm), `optimizer` and, with
+a moving average of the weights, `average`, written by the chief; the position in the text and the
+LSTM states of each worker; and `COMPLETE`, written last. A directory without `COMPLETE` is ignored.
 """
 
 import contextlib
@@ -50,13 +50,16 @@ class RunState:
         # Keras variables are wrappers; `tf.train.Checkpoint` needs TensorFlow's variables.
         weights = {weight.path: weight.value for weight in train_step.model.weights}
         slots = {variable.path: variable.value for variable in train_step.optimizer.variables}
-        # Two files, because TensorFlow copies everything that it writes into one file at a time.
+        # TensorFlow copies everything that it writes into one file at a time.
         self._shared = {
             "weights": tf.train.Checkpoint(
                 weights=weights, step=train_step.step, usual_norm=train_step.usual_norm
             ),
             "optimizer": tf.train.Checkpoint(optimizer=slots),
         }
+        averages = [average.value for average in train_step.average.variables]
+        if averages:
+            self._shared["average"] = tf.train.Checkpoint(average=averages)
         self._windows = tf.train.Checkpoint(windows=windows)
 
     def save(self) -> None:

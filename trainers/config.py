@@ -202,6 +202,14 @@ class PretrainConfig:
         above=0,
         help="maximum of the global gradient norm, above 0; larger gradients are scaled down",
     )
+    ema: float = setting(
+        0.0,
+        metavar="X",
+        least=0,
+        below=1,
+        help="evaluate and save a moving average of the weights, with at most this decay per step, "
+        "such as 0.999; 0 for none",
+    )
     precision: str = setting(
         "float32",
         choices=("float32", "mixed_bfloat16"),

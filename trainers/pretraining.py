@@ -148,14 +148,19 @@ def _pretrain(
     )
     keras.utils.set_random_seed(config.seed)
     with cluster.strategy.scope(), dtype_policy(config.precision):
+        model = LanguageModel.create(shape, vocabulary, config.num_sampled, lexicon)
+        if initial_weights is not None:
+            initial_weights.assign_to(model)
+        del initial_weights  # frees its memory
         train_step = TrainStep(
-            LanguageModel.create(shape, vocabulary, config.num_sampled, lexicon),
+            model,
             optimizer_named(config.optimizer, schedule, config.weight_decay),
             num_rows=config.batch_size,
             dropout=config.dropout,
             clip_norm=config.clip_norm,
             seed=config.seed,
             num_parts=config.accumulate,
+            ema=config.ema,
             cluster=cluster,
         )
     windows = iter(training_windows(files, config.batch_size, config.unroll, config.seed))
@@ -166,12 +171,9 @@ def _pretrain(
         prepare_workdir(workdir, config, shape, vocabulary, lexicon)
     state = RunState(workdir, train_step, windows, cluster)
     done = record["step"] = state.restore() if config.resume else 0
-    if initial_weights is not None:
-        initial_weights.assign_to(train_step.model)
-    del initial_weights  # frees its memory
     if cluster.is_chief:
         record = begin_record(workdir, config, shape, corpus, done)
-    results = _Results(workdir, train_step.model, record, cluster.is_chief, valid_files)
+    results = _Results(workdir, train_step, record, cluster.is_chief, valid_files)
     # Train.
     eval_every = config.eval_every or math.ceil(num_steps / 10)
     save_seconds = math.inf if config.save_minutes is None else 60 * config.save_minutes
@@ -216,21 +218,27 @@ def _pretrain(
 
 
 class _Results:
-    """The weights, the best weights and the record of a run. Only the chief writes them."""
+    """The weights, the best weights and the record of a run. Only the chief writes them.
+
+    With a moving average of the weights, the averages are evaluated and written.
+    """
 
     def __init__(
         self,
         workdir: Path,
-        model: LanguageModel,
+        train_step: TrainStep,
         record: dict[str, Any],
         is_chief: bool,
         valid_files: list[Path],
     ):
         self._workdir = workdir
-        self._model = model
+        self._model = train_step.model
+        self._average = train_step.average
         self._record = record
         self._is_chief = is_chief
-        self._perplexity = Perplexity(model, valid_files) if valid_files and is_chief else None
+        self._perplexity = (
+            Perplexity(self._model, valid_files) if valid_files and is_chief else None
+        )
 
     def evaluate(self, step: int, logger: TrainingLogger, stop: StopRequest) -> None:
         """Measures the held-out perplexity, if it is not known, and keeps the best weights.
@@ -239,17 +247,18 @@ class _Results:
         """
         if self.is_evaluated(step) or stop.received:
             return
-        result = None
-        with stop.interruptible():
-            result = self._perplexity(shown=False)
-        if result is None:
-            return
-        logger.evaluation(step, result)
-        history = self._record["perplexity"]
-        is_best = result["average"] < min((one["average"] for one in history), default=math.inf)
-        history.append({"step": step, **result})
-        if is_best:
-            save_language_model(self._model, self._workdir / BEST_FOLDER)
+        with self._average.applied():
+            result = None
+            with stop.interruptible():
+                result = self._perplexity(shown=False)
+            if result is None:
+                return
+            logger.evaluation(step, result)
+            history = self._record["perplexity"]
+            is_best = result["average"] < min((one["average"] for one in history), default=math.inf)
+            history.append({"step": step, **result})
+            if is_best:
+                save_language_model(self._model, self._workdir / BEST_FOLDER)
         write_json(self._workdir / RECORD_FILE, self._record)
 
     def is_evaluated(self, step: int) -> bool:
@@ -260,7 +269,8 @@ class _Results:
     def write(self) -> None:
         """Writes the weights and the record."""
         if self._is_chief:
-            save_language_model(self._model, self._workdir)
+            with self._average.applied():
+                save_language_model(self._model, self._workdir)
             write_json(self._workdir / RECORD_FILE, self._record)
 
 

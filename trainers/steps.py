@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.trainers.averaging import WeightAverage
 from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.optimizers import clip_by_global_norm
 
@@ -41,6 +42,8 @@ class TrainStep:
         seed: int. With the step and the replica, it determines all random numbers.
         num_parts: int >= 1. Number of parts in which a replica computes its rows, one after the
             other, to save memory; their gradients are summed. Defaults to 1.
+        ema: float, 0 to below 1. Decay of the moving average of the weights. Defaults to 0, no
+            average.
         cluster: a `Cluster`. Defaults to one replica.
 
     Source: Peters et al. 2018, section 3.1; the settings of the original.
@@ -55,6 +58,7 @@ class TrainStep:
         clip_norm: float,
         seed: int,
         num_parts: int = 1,
+        ema: float = 0.0,
         cluster: Cluster | None = None,
     ):
         self.model = model
@@ -81,6 +85,7 @@ class TrainStep:
         self.states = tf.nest.map_structure(_replica_variable, model.bilm.zero_states(rows))
         self.trainable = model.trainable_weights
         optimizer.build(self.trainable)
+        self.average = WeightAverage(self.trainable, ema)
 
     def __call__(
         self, inputs: tf.Tensor, targets: tf.Tensor, signal: int = 0
@@ -117,6 +122,7 @@ class TrainStep:
         max_norm = tf.where(self.step == 0, math.inf, _OUTLIER * self.usual_norm)
         gradients, norm = clip_by_global_norm(gradients, self.clip_norm, max_norm)
         self.optimizer.apply(gradients, self.trainable)
+        self.average.update(self.step)
         self._update_usual_norm(norm)
         self.step.assign_add(1)
         results = {"loss": tf.reduce_mean(losses), "norm": norm, "signal": signal}

@@ -22,6 +22,7 @@ DETERMINISTIC = {
     "num_sampled": 1000,
     "dropout": 0.0,
     "eval_every": 10,
+    "ema": 0.5,
 }
 DETERMINISTIC |= {"clip_norm": 0.5}  # low enough for clipping to take effect
 UNEVEN = "`batch_size` must be a multiple of the number of replicas, 3"

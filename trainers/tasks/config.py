@@ -284,8 +284,8 @@ class TaskConfig:
         metavar="X",
         least=0,
         below=1,
-        help="keep and evaluate a moving average of the weights, with this decay per step, such as "
-        "0.999; 0 for none",
+        help="evaluate and save a moving average of the weights, with at most this decay per step, "
+        "such as 0.999; 0 for none",
     )
     clip_norm: float = setting(
         5.0,

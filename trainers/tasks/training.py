@@ -1,6 +1,5 @@
 """Trains a task model: files of a task, and a biLM ─► the best model, its scores and a log."""
 
-import contextlib
 import hashlib
 import json
 import math
@@ -20,8 +19,8 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.digests import model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks import TaskModel
+from elmo_tf.trainers.averaging import WeightAverage
 from elmo_tf.trainers.tasks.answering import predict_batches
-from elmo_tf.trainers.tasks.averaging import WeightAverage
 from elmo_tf.trainers.tasks.building import (
     cached_layers,
     new_elmo,
@@ -104,7 +103,7 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         model = kind.new_model(config, examples.labels, embeddings, new_elmo(config, source))
         model.compile(_new_optimizer(config))
         model.optimizer.build(model.trainable_variables)
-        average = WeightAverage(model.trainable_variables, config.ema) if config.ema else None
+        average = WeightAverage(model.trainable_variables, config.ema)
         record |= {
             "trained_weights": sum(math.prod(weight.shape) for weight in model.trainable_weights),
             "best": None,
@@ -185,12 +184,12 @@ def _sizes(record: Mapping[str, Any]) -> str:
 
 
 class _Run(NamedTuple):
-    """What an epoch needs. `average` is None without a moving average of the weights."""
+    """What an epoch needs."""
 
     workdir: Path
     kind: TaskKind
     model: TaskModel
-    average: WeightAverage | None
+    average: WeightAverage
     train: Batches
     dev: Batches
     dev_examples: Sequence[Any]
@@ -203,7 +202,7 @@ def _train_epoch(run: _Run, seed: int, record: dict[str, Any]) -> None:
     started = time.monotonic()
     loss = _fit_epoch(run, seed, epoch)
     seconds = time.monotonic() - started
-    with run.average.applied() if run.average else contextlib.nullcontext():
+    with run.average.applied():
         predicted = predict_batches(kind, run.model, run.dev, run.dev_examples)
         scores = kind.scores([kind.gold(example) for example in run.dev_examples], predicted)
         entry = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
@@ -221,8 +220,7 @@ def _fit_epoch(run: _Run, seed: int, epoch: int) -> float:
     with progress(len(run.train), f"epoch {epoch}", "steps") as meter:
 
         def on_batch_end(_, logs):
-            if run.average:
-                run.average.update()
+            run.average.update(run.model.optimizer.iterations - 1)
             meter.note(f"loss {logs['loss']:.4f}")
             meter.update(1)
 

@@ -16,7 +16,7 @@ from elmo_tf.files import atomic_file, locked_directory
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.settings import changed_settings, read_record
 from elmo_tf.tasks import TaskModel  # also registers all layers of saved models
-from elmo_tf.trainers.tasks.averaging import WeightAverage
+from elmo_tf.trainers.averaging import WeightAverage
 from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
 from elmo_tf.trainers.workdir import refuse_used_workdir
 
@@ -127,7 +127,7 @@ def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
 
 
 def save_state(
-    workdir: Path, model: TaskModel, average: WeightAverage | None, record: dict[str, Any]
+    workdir: Path, model: TaskModel, average: WeightAverage, record: dict[str, Any]
 ) -> None:
     """Writes the state to resume from after an epoch."""
     arrays = {str(i): np.asarray(variable) for i, variable in enumerate(_state(model, average))}
@@ -147,7 +147,7 @@ class SavedState:
         except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
             raise ValueError(f"Cannot resume: {path} is damaged: {error}") from None
 
-    def restore(self, model: TaskModel, average: WeightAverage | None = None) -> None:
+    def restore(self, model: TaskModel, average: WeightAverage) -> None:
         """Restores the weights of a model, their averages, its optimizer and its random state.
 
         Raises:
@@ -170,13 +170,13 @@ def read_state(workdir: Path) -> SavedState | None:
     return SavedState(path) if path.is_file() else None
 
 
-def _state(model: TaskModel, average: WeightAverage | None) -> list[keras.Variable]:
+def _state(model: TaskModel, average: WeightAverage) -> list[keras.Variable]:
     """The variables that training changes: weights, dropout seeds, optimizer and averages."""
     frozen = set()
     if isinstance(model.elmo, Elmo) and not model.elmo.trainable_bilm:
         frozen = {_identity(variable) for variable in model.elmo.bilm.weights}
     variables = [variable for variable in model.variables if _identity(variable) not in frozen]
-    return [*variables, *model.optimizer.variables, *(average.variables if average else ())]
+    return [*variables, *model.optimizer.variables, *average.variables]
 
 
 def _identity(variable: keras.Variable) -> Any:

@@ -61,6 +61,19 @@ def test_epochs_set_the_number_of_steps(tmp_path, settings, run):
     assert read_log(tmp_path / "run") == run.log[:steps]
 
 
+def test_the_moving_average_of_the_weights_is_saved(tmp_path, settings, run):
+    def saved(name, ema, steps):
+        changed = {**settings, "ema": ema, "steps": steps}
+        pretrain(PretrainConfig(**changed, workdir=tmp_path / name))
+        assert read_log(tmp_path / name) == run.log[:steps]
+        return weights(tmp_path / name)
+
+    first, second, last = saved("first", 0.9, 1), saved("second", 0.9, 2), saved("last", 0, 2)
+    for name, average in second.items():
+        expected = (2 * first[name] + 9 * last[name]) / 11
+        np.testing.assert_allclose(average, expected, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
 def test_a_vocabulary_with_every_word_of_the_corpus_logs_a_warning(
     tmp_path, settings, text, caplog
 ):
