@@ -10,21 +10,21 @@ from reference import tf1_training
 
 @pytest.fixture
 def trained(tmp_path):
-    """A training directory with a biLM that reads characters."""
+    """A TensorFlow 1 training directory of a character-based biLM."""
     options = tf1_training.options()
     return tf1_training.write(tmp_path / "trained", options, tf1_training.weights(options))
 
 
 @pytest.fixture
-def answer_requests():
-    """Starts a web server with a handler of requests; gives its address."""
+def start_server():
+    """A function that starts a web server for a request handler and returns its URL."""
     with contextlib.ExitStack() as stack:
 
         def start(handler):
             server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
             stack.enter_context(server)
             stack.callback(server.shutdown)
-            arguments = {"poll_interval": 0.01}  # the end waits for it
+            arguments = {"poll_interval": 0.01}  # shutdown waits up to this long
             threading.Thread(target=server.serve_forever, kwargs=arguments, daemon=True).start()
             return f"http://127.0.0.1:{server.server_port}"
 
@@ -32,8 +32,8 @@ def answer_requests():
 
 
 @pytest.fixture
-def website(tmp_path, monkeypatch, answer_requests):
-    """A folder, and the address at which it is served."""
+def website(tmp_path, monkeypatch, start_server):
+    """A folder and the URL at which it is served."""
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
     folder = tmp_path / "website"
     folder.mkdir()
@@ -42,4 +42,4 @@ def website(tmp_path, monkeypatch, answer_requests):
         def log_message(self, *args):
             pass
 
-    return folder, answer_requests(functools.partial(Quiet, directory=str(folder)))
+    return folder, start_server(functools.partial(Quiet, directory=str(folder)))

@@ -1,4 +1,4 @@
-"""Checkpoints on the Hugging Face Hub, of which a local server is an imitation."""
+"""Checkpoints on the Hugging Face Hub, which a local server imitates."""
 
 import hashlib
 import http.server
@@ -23,7 +23,7 @@ REPOSITORY = "owner/elmo-xx"
 
 
 class Hub(http.server.BaseHTTPRequestHandler):
-    """Serves the files of one repository, by the addresses that the library asks for."""
+    """Serves the files of one repository at the URLs that huggingface_hub requests."""
 
     folder = None
 
@@ -71,13 +71,13 @@ class Hub(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def repository(tmp_path, monkeypatch, answer_requests):
+def repository(tmp_path, monkeypatch, start_server):
     """The folder of a repository on the Hub."""
     folder = tmp_path / "repository"
     folder.mkdir()
     monkeypatch.setattr(Hub, "folder", folder)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-    address = answer_requests(Hub)
+    address = start_server(Hub)
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", address)
     monkeypatch.setattr(
         huggingface_hub.constants,
@@ -137,7 +137,7 @@ def test_a_repository_with_a_lexicon_is_loaded(is_converted, repository, manylan
         ("hf://owner/a--b..c", ValueError, "is not a name on the Hugging Face Hub"),
     ],
 )
-def test_names_that_cannot_be_loaded(name, error, message, repository):
+def test_repositories_that_cannot_be_loaded_raise_an_error(name, error, message, repository):
     (repository / "vocab.txt").write_text("<S>\n</S>\n<UNK>\n")
 
     with pytest.raises(error, match=message):
@@ -146,7 +146,7 @@ def test_names_that_cannot_be_loaded(name, error, message, repository):
         load_language_model(name)
 
 
-def test_without_a_network_the_error_says_what_to_do(repository, monkeypatch):
+def test_the_offline_error_suggests_a_manual_download(repository, monkeypatch):
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
 
     with pytest.raises(FileNotFoundError, match=r"not in the cache .* Download its files"):
@@ -154,7 +154,7 @@ def test_without_a_network_the_error_says_what_to_do(repository, monkeypatch):
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), RuntimeError("Server disconnected")], ids=repr)
-def test_errors_of_the_connection_say_what_to_do(error, repository, monkeypatch):
+def test_connection_errors_suggest_a_manual_download(error, repository, monkeypatch):
     def fail(*args, **kwargs):
         raise error
 
@@ -165,7 +165,7 @@ def test_errors_of_the_connection_say_what_to_do(error, repository, monkeypatch)
         load_bilm(f"hf://{REPOSITORY}")
 
 
-def test_without_the_library_the_extra_is_named(monkeypatch):
+def test_the_error_for_missing_huggingface_hub_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
 
     with pytest.raises(
@@ -175,7 +175,7 @@ def test_without_the_library_the_extra_is_named(monkeypatch):
         load_bilm(f"hf://{REPOSITORY}")
 
 
-def test_the_card_has_the_metadata_of_the_hub_and_replaces_no_other(bilm, tmp_path):
+def test_the_model_card_has_hub_metadata_and_keeps_an_existing_card(bilm, tmp_path):
     save_bilm(bilm, tmp_path / "new", card=True)
 
     card = huggingface_hub.ModelCard.load(tmp_path / "new" / "README.md")
@@ -187,7 +187,7 @@ def test_the_card_has_the_metadata_of_the_hub_and_replaces_no_other(bilm, tmp_pa
     assert (tmp_path / "new" / "README.md").read_text() == "of the user"
 
 
-def test_the_card_names_the_size_of_a_lexicon(manylangs, tmp_path):
+def test_the_model_card_states_the_size_of_the_lexicon(manylangs, tmp_path):
     save_bilm(load_bilm(manylangs), tmp_path, card=True)
 
     card = (tmp_path / "README.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ def layers(bilm):
 
 @pytest.fixture
 def copied(tmp_path, checkpoint_directory):
-    """The checkpoint in a folder of the test's own."""
+    """A copy of the checkpoint that a test may change."""
     return shutil.copytree(checkpoint_directory, tmp_path / "copied")
 
 
@@ -37,7 +37,7 @@ def check(bilm, layers):
     np.testing.assert_array_equal(bilm(SENTENCES)["layers"], layers)
 
 
-def test_a_directory_may_be_named_as_text(checkpoint_directory, layers):
+def test_a_directory_path_may_be_a_string(checkpoint_directory, layers):
     check(load_bilm(str(checkpoint_directory)), layers)
 
 
@@ -49,7 +49,7 @@ def test_a_directory_may_be_named_as_text(checkpoint_directory, layers):
         ("options.json", "lm_weights.hdf5"),
     ],
 )
-def test_published_names_are_found(copied, layers, names):
+def test_published_file_names_are_found(copied, layers, names):
     (copied / "options.json").rename(copied / names[0])
     (copied / "weights.hdf5").rename(copied / names[1])
     (copied / "vocab.txt").write_text("anything")
@@ -58,20 +58,22 @@ def test_published_names_are_found(copied, layers, names):
 
 
 @pytest.mark.parametrize("kind", [tuple, list])
-def test_a_pair_names_both_files(copied, layers, kind):
+def test_a_pair_of_paths_selects_both_files(copied, layers, kind):
     (copied / "other_weights.hdf5").touch()
 
     check(load_bilm(kind([copied / "options.json", str(copied / "weights.hdf5")])), layers)
 
 
 @pytest.mark.parametrize("prefix", ["", "a/b/"])
-def test_a_zip_of_the_files_or_of_their_folder(tmp_path, checkpoint_directory, layers, prefix):
+def test_a_zip_of_the_files_or_of_their_folder_is_loaded(
+    tmp_path, checkpoint_directory, layers, prefix
+):
     path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory, prefix))
 
     check(load_bilm(path), layers)
 
 
-def test_what_macos_puts_into_a_zip_does_no_harm(tmp_path, checkpoint_directory, layers):
+def test_macos_metadata_in_a_zip_is_ignored(tmp_path, checkpoint_directory, layers):
     files = files_of(checkpoint_directory, "elmo/")
     files |= {f"__MACOSX/elmo/._{name}": b"" for name in ("options.json", "weights.hdf5")}
     files |= {f"elmo/._{name}": b"" for name in ("options.json", "weights.hdf5")}
@@ -79,13 +81,13 @@ def test_what_macos_puts_into_a_zip_does_no_harm(tmp_path, checkpoint_directory,
     check(load_bilm(zip_of(tmp_path / "elmo.zip", files)), layers)
 
 
-def test_arguments_reach_the_bilm(checkpoint_directory):
+def test_arguments_are_passed_to_the_bilm(checkpoint_directory):
     bilm = load_bilm(checkpoint_directory, stateful=True, keep_boundaries=True, name="mine")
 
     assert (bilm.stateful, bilm.keep_boundaries, bilm.name) == (True, True, "mine")
 
 
-def test_a_url_of_a_zip_is_fetched_once(website, checkpoint_directory, layers, capsys):
+def test_a_zip_from_a_url_is_downloaded_once(website, checkpoint_directory, layers, capsys):
     folder, address = website
     zip_of(folder / "elmo.zip", files_of(checkpoint_directory))
 
@@ -94,10 +96,10 @@ def test_a_url_of_a_zip_is_fetched_once(website, checkpoint_directory, layers, c
     assert captured.out == ""
     assert "Downloading" in captured.err
     (folder / "elmo.zip").unlink()
-    check(load_bilm(f"{address}/elmo.zip"), layers)  # kept
+    check(load_bilm(f"{address}/elmo.zip"), layers)  # from the cache
 
 
-def test_urls_with_the_same_last_word_are_told_apart(
+def test_urls_with_the_same_file_name_are_cached_separately(
     website, tmp_path, checkpoint_directory, layers
 ):
     folder, address = website
@@ -113,7 +115,7 @@ def test_urls_with_the_same_last_word_are_told_apart(
     assert load_bilm(pairs[1]).config.lstm.dim == 9
 
 
-def test_a_url_that_leads_nowhere_is_named(website):
+def test_a_failed_download_error_names_the_url(website):
     _, address = website
 
     with pytest.raises(OSError, match=rf"Cannot download {address}/none.zip: .*404"):
@@ -121,7 +123,7 @@ def test_a_url_that_leads_nowhere_is_named(website):
 
 
 @pytest.mark.parametrize("kind", ["path", "pair"])
-def test_a_missing_checkpoint_is_named(tmp_path, kind):
+def test_the_error_names_a_missing_checkpoint(tmp_path, kind):
     path = tmp_path / "none"
     source = path if kind == "path" else (path / "options.json", path / "weights.hdf5")
 
@@ -144,28 +146,28 @@ def test_a_directory_without_one_of_the_files_is_refused(copied, name, message):
 
 
 @pytest.mark.parametrize("name", ["model.hdf5", "old_weights.hdf5", "old_options.json"])
-def test_two_files_of_a_kind_are_refused(copied, name):
+def test_two_options_or_weight_files_are_refused(copied, name):
     (copied / name).touch()
 
     with pytest.raises(ValueError, match=rf"must contain one .*, not 2: .*{name}.*Pass the pair"):
         load_bilm(copied)
 
 
-def test_a_zip_without_weights_is_named(tmp_path, checkpoint_directory):
+def test_the_error_names_a_zip_without_weights(tmp_path, checkpoint_directory):
     files = {"options.json": (checkpoint_directory / "options.json").read_bytes()}
 
     with pytest.raises(FileNotFoundError, match=r"There is no \*weights.hdf5.* in .*elmo\.zip"):
         load_bilm(zip_of(tmp_path / "elmo.zip", files))
 
 
-def test_a_zip_of_something_else_is_named(tmp_path):
+def test_the_error_names_a_zip_without_options(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no \*options.json in .*elmo\.zip"):
         load_bilm(zip_of(tmp_path / "elmo.zip", {"readme": b""}))
 
 
-def test_a_file_of_another_kind_is_refused(tmp_path, checkpoint_directory):
+def test_truncated_zips_and_single_files_are_refused(tmp_path, checkpoint_directory):
     path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
-    path.write_bytes(path.read_bytes()[:-200])  # cut short
+    path.write_bytes(path.read_bytes()[:-200])  # truncated
 
     with pytest.raises(ValueError, match=r"elmo.zip is not a checkpoint: pass a directory or zip"):
         load_bilm(path)
@@ -174,7 +176,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path, checkpoint_directory):
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_a_damaged_zip_is_named(tmp_path, checkpoint_directory, compression):
+def test_the_error_names_a_damaged_zip(tmp_path, checkpoint_directory, compression):
     path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory), compression)
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
@@ -187,7 +189,7 @@ def test_a_damaged_zip_is_named(tmp_path, checkpoint_directory, compression):
         load_bilm(path)
 
 
-def test_a_pair_has_two_parts(checkpoint_directory):
+def test_a_tuple_of_one_path_is_refused(checkpoint_directory):
     with pytest.raises(ValueError, match=r"A pair \(options, weights\) is required. Received"):
         load_bilm((checkpoint_directory,))
 
@@ -206,12 +208,12 @@ def test_options_of_another_model_are_refused(copied, change, message):
         load_bilm(copied)
 
 
-def test_a_vocabulary_alone_is_refused(checkpoint_directory):
+def test_a_vocabulary_without_token_embeddings_is_refused(checkpoint_directory):
     with pytest.raises(ValueError, match=r"`vocabulary` requires `token_embeddings`"):
         load_bilm(checkpoint_directory, vocabulary="vocab.txt")
 
 
-def test_token_embeddings_need_their_vocabulary(tmp_path, checkpoint_directory):
+def test_token_embeddings_require_a_vocabulary(tmp_path, checkpoint_directory):
     with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*character CNN needs"):
         load_bilm(checkpoint_directory, token_embeddings=tmp_path / "table.hdf5")
 
@@ -228,7 +230,7 @@ def test_token_embeddings_must_have_a_row_for_each_token(tmp_path, checkpoint_di
         )
 
 
-def test_options_without_characters_need_a_table(copied, options):
+def test_options_without_a_char_cnn_require_token_embeddings(copied, options):
     changed = {"lstm": options["lstm"], "n_tokens_vocab": 5}
     (copied / "options.json").write_text(json.dumps(changed))
     Vocabulary.build(["a b"]).save(copied / "vocab.txt")

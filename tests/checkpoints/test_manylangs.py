@@ -1,4 +1,4 @@
-"""Checkpoints of ELMoForManyLangs give the vectors of a plain implementation."""
+"""ELMoForManyLangs checkpoints give the same vectors as a reference implementation."""
 
 import copy
 import json
@@ -29,14 +29,14 @@ SENTENCES = [
 CHARACTERS_ONLY = copy.deepcopy(reference.SHAPE)
 CHARACTERS_ONLY["token_embedder"] |= {"word_dim": 0, "activation": "tanh", "n_highway": 1}
 CHARACTERS_ONLY["encoder"] |= {"n_layers": 3, "proj_clip": None}
-# The features of the characters are as wide as a token vector.
+# The character features have the size of a token vector.
 CHARACTERS_ONLY["token_embedder"]["filters"] = [[1, 2], [3, 4]]
 SHAPES = {"words": reference.SHAPE, "characters": CHARACTERS_ONLY}
 
 
 @pytest.fixture(scope="module", params=SHAPES)
 def case(request, tmp_path_factory):
-    """A checkpoint and the layers of each sentence, boundaries included."""
+    """A checkpoint and the layers of each sentence, including boundaries."""
     shape = SHAPES[request.param]
     weights = reference.random_weights(shape)
     folder = tmp_path_factory.mktemp("manylangs")
@@ -46,7 +46,7 @@ def case(request, tmp_path_factory):
 
 @pytest.fixture
 def words(tmp_path):
-    """A checkpoint to be changed."""
+    """A checkpoint that a test may change."""
     shape = reference.SHAPE
     reference.write(tmp_path / "words", shape, reference.random_weights(shape), legacy_file)
     return tmp_path / "words"
@@ -58,13 +58,13 @@ def check(bilm, expected):
         np.testing.assert_allclose(found[:, : len(tokens)], wanted[:, 1:-1], atol=1e-5)
 
 
-def test_vectors_are_those_of_the_original(case):
+def test_vectors_match_the_reference(case):
     folder, expected = case
 
     check(load_bilm(folder), expected)
 
 
-def test_vectors_of_boundaries_are_those_of_the_original(case):
+def test_boundary_vectors_match_the_reference(case):
     folder, expected = case
 
     layers = load_bilm(folder, keep_boundaries=True)(SENTENCES[:1])["layers"]
@@ -82,7 +82,7 @@ def test_char_ids_give_the_same_vectors_as_strings(case):
 
 
 @pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
-def test_a_converted_checkpoint_has_the_same_bits_and_no_pickle(case, tmp_path, suffix):
+def test_a_converted_checkpoint_has_the_same_weights_and_no_pickle(case, tmp_path, suffix):
     bilm = load_bilm(case[0])
     save_bilm(bilm, tmp_path, format=suffix)
 
@@ -94,7 +94,7 @@ def test_a_converted_checkpoint_has_the_same_bits_and_no_pickle(case, tmp_path, 
     check(again, case[1])
 
 
-def test_files_of_a_newer_torch_and_a_zip_of_a_checkpoint_are_read(tmp_path):
+def test_newer_torch_files_and_zipped_checkpoints_are_loaded(tmp_path):
     shape = reference.SHAPE
     weights = reference.random_weights(shape)
     reference.write(tmp_path / "folder", shape, weights, zip_file)
@@ -110,7 +110,7 @@ def test_files_of_a_newer_torch_and_a_zip_of_a_checkpoint_are_read(tmp_path):
 
 
 @pytest.mark.more
-def test_an_exported_model_reads_strings(case, tmp_path):
+def test_an_exported_model_contains_the_dictionary_files(case, tmp_path):
     bilm = load_bilm(case[0])
 
     export(bilm, tmp_path)  # compares the outputs of all signatures
@@ -121,7 +121,7 @@ def test_an_exported_model_reads_strings(case, tmp_path):
 
 
 @pytest.mark.parametrize("case", ["words"], indirect=True)
-def test_an_exported_model_has_its_dictionaries(case, tmp_path):
+def test_an_exported_model_gives_the_same_vectors_for_tokens(case, tmp_path):
     bilm = load_bilm(case[0])
     path = export(bilm, tmp_path, check=False)
     ask = tf.saved_model.load(path).signatures["tokens"]
@@ -131,7 +131,7 @@ def test_an_exported_model_has_its_dictionaries(case, tmp_path):
     np.testing.assert_allclose(found["lstm_outputs1"], expected, atol=1e-5)
 
 
-def test_a_saved_and_a_pickled_model_know_the_same_words(case, tmp_path):
+def test_saved_and_pickled_models_keep_the_lexicon(case, tmp_path):
     import pickle
 
     import keras
@@ -149,7 +149,7 @@ def test_a_saved_and_a_pickled_model_know_the_same_words(case, tmp_path):
     assert embedder.token_limit == (10, "characters")
 
 
-def test_the_published_shape_is_known_by_its_name(words):
+def test_the_published_shape_is_recognized_by_its_file_name(words):
     (words / "shape.json").unlink()
     config = {"config_path": "C:\\models\\cnn_50_100_512_4096_sample.json"}
     (words / "config.json").write_text(json.dumps(config))
@@ -182,7 +182,7 @@ def changed(part, **changes):
         ({"encoder": {}}, "'token_embedder' is missing"),
     ],
 )
-def test_what_is_not_supported_or_does_not_fit_is_an_error(words, shape, message):
+def test_unsupported_or_mismatched_shapes_raise_an_error(words, shape, message):
     (words / "shape.json").write_text(json.dumps(shape))
 
     with pytest.raises(ValueError, match=message):
@@ -193,7 +193,7 @@ def test_what_is_not_supported_or_does_not_fit_is_an_error(words, shape, message
     "name",
     ["encoder.pkl", "token_embedder.pkl", "config.json", "char.dic", "word.dic", "shape.json"],
 )
-def test_a_missing_file_is_named(words, name):
+def test_the_error_names_a_missing_file(words, name):
     (words / name).unlink()
 
     with pytest.raises(FileNotFoundError, match=name):
@@ -203,7 +203,7 @@ def test_a_missing_file_is_named(words, name):
 @pytest.mark.parametrize(
     ("name", "count"), [("char", len(reference.CHARACTERS)), ("word", len(reference.WORDS))]
 )
-def test_the_dictionary_of_another_model_is_an_error(words, name, count):
+def test_a_dictionary_of_another_model_is_refused(words, name, count):
     with open(words / f"{name}.dic", "a") as file:
         file.write(f"\u0416\t{count}\n")
 
@@ -236,7 +236,7 @@ def test_a_model_of_the_published_shape_loads_within_10_seconds(tmp_path):
     np.testing.assert_allclose(vectors, expected, atol=1e-4)
 
 
-def test_a_model_without_its_lexicon_is_an_error(words):
+def test_a_missing_lexicon_raises_an_error(words):
     config = load_config(words)
 
     with pytest.raises(ValueError, match="`lexicon` is required"):
@@ -245,7 +245,7 @@ def test_a_model_without_its_lexicon_is_an_error(words):
 
 @pytest.fixture
 def archive(website, monkeypatch, tmp_path, words):
-    """A checkpoint on the web under the name of a published one; returns the cache's folder."""
+    """Serves a checkpoint under a published file name; returns its cache folder."""
     folder, address = website
     monkeypatch.setattr(named_models, "_MANYLANGS_ADDRESS", address)
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
@@ -265,7 +265,7 @@ def test_a_named_model_is_downloaded_and_unpacked_once(archive, words, website):
 
 @pytest.mark.parametrize("is_later", [False, True])
 def test_two_processes_may_unpack_a_named_model_at_once(archive, is_later, monkeypatch):
-    def unpack_beside_another(file, folder):
+    def unpack_concurrently(file, folder):
         if is_later:
             unpack(file, folder)
         monkeypatch.setattr(named_models, "unpack", unpack)
@@ -274,13 +274,13 @@ def test_two_processes_may_unpack_a_named_model_at_once(archive, is_later, monke
             unpack(file, folder)
 
     unpack = named_models.unpack
-    monkeypatch.setattr(named_models, "unpack", unpack_beside_another)
+    monkeypatch.setattr(named_models, "unpack", unpack_concurrently)
 
     assert named_models.NamedModel("manylangs-de").fetch() == archive
     assert not list(archive.glob("*.zip"))
 
 
-def test_without_a_network_the_error_says_which_file_to_put_where(monkeypatch, tmp_path):
+def test_the_offline_error_names_the_file_and_its_target_folder(monkeypatch, tmp_path):
     monkeypatch.setattr(named_models, "_MANYLANGS_ADDRESS", "http://127.0.0.1:9/11")
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
 

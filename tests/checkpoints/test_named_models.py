@@ -15,7 +15,7 @@ SMALL = "elmo_2x1024_128_2048cnn_1xhighway"
 
 @pytest.fixture
 def published(website, monkeypatch, checkpoint_directory):
-    """Puts a little checkpoint on the web under a published one's name; returns the website."""
+    """A function that serves a small checkpoint under a published name; returns its folder."""
     folder, address = website
     monkeypatch.setattr(named_models, "_ADDRESS", address)
 
@@ -31,7 +31,7 @@ def published(website, monkeypatch, checkpoint_directory):
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
-    """Keras's cache, empty."""
+    """The folder of elmo_tf in an empty Keras cache."""
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
     return tmp_path / "home" / "elmo_tf"
 
@@ -51,7 +51,7 @@ def test_a_published_model_is_downloaded_once(published, cache, bilm):
     ]
 
 
-def test_without_a_network_the_error_says_which_files_to_put_where(monkeypatch, cache):
+def test_the_offline_error_names_the_files_and_their_target_folder(monkeypatch, cache):
     monkeypatch.setattr(named_models, "_ADDRESS", "http://127.0.0.1:9/elmo")
     wanted = (
         rf"Cannot download http.*{MEDIUM}_options.json: .* without a network, "
@@ -63,7 +63,7 @@ def test_without_a_network_the_error_says_which_files_to_put_where(monkeypatch, 
         load_bilm("medium")
 
 
-def test_files_that_were_put_there_by_hand_are_taken(
+def test_manually_copied_files_are_loaded_from_the_cache(
     monkeypatch, cache, checkpoint_directory, bilm
 ):
     monkeypatch.setattr(named_models, "_ADDRESS", "http://127.0.0.1:9/elmo")
@@ -77,7 +77,7 @@ def test_files_that_were_put_there_by_hand_are_taken(
     )
 
 
-def test_weights_that_are_not_the_published_ones_are_refused_and_kept(published, cache):
+def test_weights_with_an_invalid_checksum_are_refused_but_not_deleted(published, cache):
     published(SMALL)
 
     with pytest.raises(
@@ -87,7 +87,7 @@ def test_weights_that_are_not_the_published_ones_are_refused_and_kept(published,
     assert (cache / "small" / f"{SMALL}_weights.hdf5").exists()
 
 
-def test_a_folder_of_that_name_goes_before_the_name(
+def test_a_folder_takes_precedence_over_a_model_name(
     tmp_path, monkeypatch, checkpoint_directory, bilm
 ):
     monkeypatch.chdir(tmp_path)
@@ -98,7 +98,7 @@ def test_a_folder_of_that_name_goes_before_the_name(
     )
 
 
-def test_a_path_object_is_never_a_name(tmp_path, monkeypatch):
+def test_a_path_object_is_never_a_model_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(FileNotFoundError, match=r"There is no checkpoint original"):
@@ -106,23 +106,23 @@ def test_a_path_object_is_never_a_name(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["small_en", "Small-EN", "./small-en", Path("small-en")], ids=str)
-def test_a_name_that_is_nearly_right_is_corrected(path):
+def test_a_misspelled_built_in_model_name_gets_a_suggestion(path):
     wanted = r"There is no checkpoint .*\. Did you mean the built-in model 'small-en'\?"
     with pytest.raises(FileNotFoundError, match=wanted):
         load_bilm(path)
 
 
-def test_a_name_that_is_nearly_that_of_a_published_model_is_corrected():
+def test_a_misspelled_published_model_name_gets_a_suggestion():
     with pytest.raises(FileNotFoundError, match=r"Did you mean the published model 'original'\?"):
         load_bilm("orignal")
 
 
-def test_a_part_of_a_pair_is_no_name():
+def test_a_path_in_a_pair_is_never_a_model_name():
     with pytest.raises(FileNotFoundError, match=r"There is no checkpoint small-en\."):
         load_bilm(("small-en", "small-en"))
 
 
-def test_what_a_network_answers_in_place_of_a_file_is_not_kept(published, cache, bilm):
+def test_an_html_page_in_place_of_a_file_is_not_cached(published, cache, bilm):
     folder = published(MEDIUM)
     real = (folder / f"{MEDIUM}_options.json").read_bytes()
     (folder / f"{MEDIUM}_options.json").write_text("<html>Please log in</html>")
@@ -138,7 +138,7 @@ def test_what_a_network_answers_in_place_of_a_file_is_not_kept(published, cache,
     assert load_bilm("medium").config == bilm.config
 
 
-def test_a_cache_that_cannot_be_written_is_an_error_that_names_it(monkeypatch, tmp_path):
+def test_the_error_names_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "file" / "home"))
 
@@ -146,12 +146,12 @@ def test_a_cache_that_cannot_be_written_is_an_error_that_names_it(monkeypatch, t
         load_bilm("medium")
 
 
-def test_a_path_like_no_name_gets_no_hint():
+def test_an_unrelated_path_gets_no_suggestion():
     with pytest.raises(FileNotFoundError, match=r"There is no checkpoint /nowhere/run\.$"):
         load_bilm("/nowhere/run")
 
 
-def test_an_installation_without_the_shipped_files_says_so(monkeypatch):
+def test_missing_built_in_model_files_raise_an_error(monkeypatch):
     monkeypatch.setattr(named_models, "_SHIPPED", {"small-en": "none"})
 
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""Two models of ELMoForManyLangs give the vectors that the original code computed for them."""
+"""Two ELMoForManyLangs models give the same vectors as the original code."""
 
 import json
 import shutil
@@ -11,7 +11,7 @@ from elmo_tf import Embedder, load_bilm
 from elmo_tf.checkpoints.weight_files import variables_by_path
 
 MODELS = ("word_char", "char_only")
-# Of the sentences, these have an empty token or no token at all, which elmo_tf does not read.
+# These sentences have an empty token or no tokens, which elmo_tf does not read.
 ODD = ("odd: empty token", "odd: no token")
 
 
@@ -22,20 +22,20 @@ def directory():
 
 @pytest.fixture(scope="module")
 def sentences(directory):
-    """`sentences`, kind and tokens of each, and `carried_batches`."""
+    """`sentences`, each with its kind and tokens, and `carried_batches`."""
     return json.loads((directory / "sentences.json").read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module", params=MODELS)
 def model(request, directory):
-    """The folder of a model, its vectors, and its biLM."""
+    """The folder, the vectors and the biLM of a model."""
     folder = directory / request.param
     with np.load(folder / "vectors.npz") as vectors:
         return folder, dict(vectors), load_bilm(folder)
 
 
 def by_sentence(array, lengths, boundaries=0):
-    """Splits (layer, token, feature) into the parts of the sentences."""
+    """Splits (layer, token, feature) into one array per sentence."""
     return np.split(array, np.cumsum(lengths + boundaries)[:-1], axis=-2)
 
 
@@ -48,7 +48,7 @@ def check_layers(bilm, sentences, vectors, atol=1e-5):
             np.testing.assert_allclose(found, wanted, atol=atol, err_msg=sentence["kind"])
 
 
-def test_all_layers_are_those_of_the_original(model, sentences):
+def test_all_layers_match_the_original(model, sentences):
     _, vectors, bilm = model
     check_layers(bilm, sentences, vectors)
 
@@ -61,7 +61,7 @@ def test_all_layers_are_those_of_the_original(model, sentences):
         np.testing.assert_allclose(one, average[k], atol=1e-5)
 
 
-def test_vectors_of_boundaries_are_those_of_the_original(model, sentences):
+def test_boundary_vectors_match_the_original(model, sentences):
     folder, vectors, _ = model
     bilm = load_bilm(folder, keep_boundaries=True)
     expected = by_sentence(vectors["all_with_boundaries"], vectors["lengths"], 2)
@@ -73,7 +73,7 @@ def test_vectors_of_boundaries_are_those_of_the_original(model, sentences):
 
 
 def ids_by_sentence(vectors):
-    """The ids of each sentence's tokens, as a biLM of elmo_tf reads them."""
+    """The ids of each sentence's tokens, as input of an elmo_tf biLM."""
     columns = [vectors["char_ids"]]
     if "word_ids" in vectors:
         columns.insert(0, vectors["word_ids"][:, np.newaxis])
@@ -81,10 +81,10 @@ def ids_by_sentence(vectors):
     return [rows[1:-1] for rows in by_sentence(ids, vectors["lengths"], 2)]
 
 
-def test_carried_states_are_those_of_the_original(model, sentences):
+def test_carried_states_match_the_original(model, sentences):
     folder, vectors, _ = model
     bilm = load_bilm(folder, stateful=True)
-    ids = ids_by_sentence(vectors)  # an empty token is none for elmo_tf, but has ids
+    ids = ids_by_sentence(vectors)  # not strings: an empty string is padding in elmo_tf
 
     for call, batches in enumerate(sentences["carried_batches"], start=1):
         expected = by_sentence(vectors[f"all_carried_call_{call}"], vectors["lengths"])
@@ -97,7 +97,7 @@ def test_carried_states_are_those_of_the_original(model, sentences):
                 np.testing.assert_allclose(found[:, : wanted.shape[1]], wanted, atol=1e-5)
 
 
-def test_ids_are_those_of_the_original(model, sentences):
+def test_ids_match_the_original(model, sentences):
     _, vectors, bilm = model
 
     expected = ids_by_sentence(vectors)
@@ -106,7 +106,7 @@ def test_ids_are_those_of_the_original(model, sentences):
             np.testing.assert_array_equal(bilm.char_ids(sentence["tokens"]), rows)
 
 
-def test_weights_are_those_of_both_formats(model, tmp_path):
+def test_weights_of_both_file_formats_are_equal(model, tmp_path):
     folder, _, bilm = model
     newer = tmp_path / "newer"
     shutil.copytree(folder, newer, ignore=shutil.ignore_patterns("zip"))

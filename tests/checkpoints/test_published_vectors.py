@@ -35,7 +35,7 @@ def batches(directory):
 
 @pytest.fixture(scope="module")
 def vectors(directory):
-    """For each batch, for each row: (token, feature), forward beside backward."""
+    """(token, feature) of each row of each batch, forward and backward concatenated."""
     rows = []
     for row in range(NUM_ROWS):
         with h5py.File(directory / f"lm_embeddings_{row}.hdf5") as file:
@@ -56,7 +56,7 @@ def test_ten_stateful_batches_give_the_published_vectors(checkpoint, batches, ve
         check(bilm(batch), batch, expected)
 
 
-def test_the_first_batch_is_the_stateless_answer(directory, batches, vectors):
+def test_a_stateless_bilm_gives_the_vectors_of_the_first_batch(directory, batches, vectors):
     bilm = load_bilm(directory)
 
     for _ in range(2):

@@ -16,7 +16,7 @@ from reference import checkpoint
 
 @pytest.fixture(scope="module")
 def folder(bilm, tmp_path_factory):
-    """A checkpoint; no test may change it."""
+    """A checkpoint that tests must not change."""
     folder = tmp_path_factory.mktemp("safetensors")
     save_bilm(bilm, folder, format="safetensors")
     return folder
@@ -47,8 +47,8 @@ def test_a_directory_a_pair_and_a_zip_file_are_loaded(folder, bilm, tmp_path):
             np.testing.assert_array_equal(array, wanted)
 
 
-def test_of_weights_in_both_formats_the_newest_are_loaded(folder, bilm, tmp_path):
-    """An interrupted save leaves both."""
+def test_the_newest_weights_are_loaded_if_both_formats_exist(folder, bilm, tmp_path):
+    """An interrupted save leaves files of both formats."""
     for number, format in enumerate(("hdf5", "safetensors", "hdf5")):
         other = BiLM(bilm.config)
         save_bilm(other, tmp_path / format, format=format)
@@ -61,7 +61,7 @@ def test_of_weights_in_both_formats_the_newest_are_loaded(folder, bilm, tmp_path
             np.testing.assert_array_equal(array, wanted)
 
 
-def test_without_the_library_the_extra_is_named(folder, bilm, tmp_path, monkeypatch):
+def test_the_error_for_missing_safetensors_names_the_extra(folder, bilm, tmp_path, monkeypatch):
     for name in ("safetensors", "safetensors.numpy"):
         monkeypatch.setitem(sys.modules, name, None)
     message = r"format safetensors needs safetensors.*elmo_tf\[huggingface\]"
@@ -72,13 +72,13 @@ def test_without_the_library_the_extra_is_named(folder, bilm, tmp_path, monkeypa
         save_bilm(bilm, tmp_path, format="safetensors")
 
 
-def test_truncated_and_other_files_are_named(folder, tmp_path):
+def test_the_error_names_truncated_and_invalid_files(folder, tmp_path):
     shutil.copytree(folder, tmp_path / "damaged")
     path = tmp_path / "damaged" / "weights.safetensors"
-    whole = path.read_bytes()
+    content = path.read_bytes()
     header = json.dumps({"char_embed": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})
     for data in (
-        *(b"", whole[:7], whole[:100], whole[:-1], b"\x89HDF" + whole),
+        *(b"", content[:7], content[:100], content[:-1], b"\x89HDF" + content),
         len(header).to_bytes(8, "little") + header.encode(),
     ):
         path.write_bytes(data)

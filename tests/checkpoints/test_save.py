@@ -41,9 +41,7 @@ SHAPES = {
 }
 
 
-def test_a_checkpoint_that_was_read_is_written_back_the_same(
-    tmp_path, checkpoint_directory, options, weights
-):
+def test_a_loaded_checkpoint_is_saved_unchanged(tmp_path, checkpoint_directory, options, weights):
     save_bilm(load_bilm(checkpoint_directory), tmp_path / "new" / "copy")
 
     copy = tmp_path / "new" / "copy"
@@ -56,7 +54,7 @@ def test_a_checkpoint_that_was_read_is_written_back_the_same(
         np.testing.assert_array_equal(array, weights[name])
 
 
-def test_half_as_many_bytes_hold_the_same_to_the_precision_of_float16(tmp_path, bilm):
+def test_float16_weights_are_rounded_and_load_as_float32(tmp_path, bilm):
     save_bilm(bilm, tmp_path / "single")
     save_bilm(bilm, tmp_path / "half", dtype="float16")
 
@@ -73,7 +71,7 @@ def test_half_as_many_bytes_hold_the_same_to_the_precision_of_float16(tmp_path, 
         np.testing.assert_array_equal(array, found[name].astype(np.float32))
 
 
-def test_numbers_that_float16_does_not_reach_are_refused(tmp_path, fresh_bilm):
+def test_values_beyond_the_range_of_float16_are_refused(tmp_path, fresh_bilm):
     bilm = fresh_bilm()
     projection = bilm.token_encoder.projection
     projection.bias.assign(np.full(projection.bias.shape, 70_000.0))
@@ -91,7 +89,7 @@ def test_an_unknown_dtype_or_format_is_refused(tmp_path, bilm):
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
-def test_what_is_saved_loads_and_gives_the_same(tmp_path, shape):
+def test_a_saved_bilm_loads_with_the_same_config_and_outputs(tmp_path, shape):
     options = checkpoint.options(**shape)
     bilm = BiLM(BiLMConfig.from_options(options))
     bilm.trainable = False  # frozen weights are saved too
@@ -105,7 +103,7 @@ def test_what_is_saved_loads_and_gives_the_same(tmp_path, shape):
     assert found == checkpoint.shapes(options)
 
 
-def test_a_warm_start_is_saved_too(tmp_path, fresh_bilm, bilm):
+def test_the_initial_state_of_a_warm_start_is_saved(tmp_path, fresh_bilm, bilm):
     warm = fresh_bilm()
     warm.warm_start(["the cat sat", ["a", "서울"]])
     expected = warm(SENTENCES)["layers"]
@@ -118,7 +116,7 @@ def test_a_warm_start_is_saved_too(tmp_path, fresh_bilm, bilm):
     np.testing.assert_array_equal(loaded(SENTENCES)["layers"], expected)
 
 
-def test_a_bilm_of_whole_tokens_keeps_its_table_and_vocabulary(tmp_path):
+def test_a_token_bilm_is_saved_with_its_embeddings_and_vocabulary(tmp_path):
     vocabulary = Vocabulary.build(["a a b"])
     config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
     bilm = BiLM(config, vocabulary=vocabulary)
@@ -136,9 +134,7 @@ def test_a_bilm_of_whole_tokens_keeps_its_table_and_vocabulary(tmp_path):
     np.testing.assert_array_equal(loaded(["a b c"])["layers"], bilm(["a b c"])["layers"])
 
 
-def test_dumped_token_embeddings_take_the_place_of_the_characters(
-    tmp_path, checkpoint_directory, bilm
-):
+def test_dumped_token_embeddings_replace_the_char_cnn(tmp_path, checkpoint_directory, bilm):
     vocabulary = Vocabulary.build(["the cat sat on 한국어", "unseen"])
     vocabulary.save(tmp_path / "words.txt")
     dump_token_embeddings(bilm, vocabulary, tmp_path / "table.hdf5", batch_size=3)
@@ -161,7 +157,7 @@ def test_dumped_token_embeddings_take_the_place_of_the_characters(
     )
 
 
-def test_the_softmax_round_trips(tmp_path, checkpoint_directory):
+def test_a_saved_softmax_loads_unchanged(tmp_path, checkpoint_directory):
     softmax = SampledSoftmax(11, 4)
     softmax.build((None, 6))
     softmax.bias.assign(tf.range(11.0))
@@ -185,7 +181,8 @@ def test_a_softmax_in_float16_is_small_and_precise(tmp_path):
     softmax = SampledSoftmax(3000)
     softmax.build((None, 64))
     rows = np.random.default_rng(0).normal(0, 0.1, (3000, 64)).astype(np.float32)
-    rows[0, :4] = [0, 65504, -1.9999, 1e-7]  # zero, the largest, one that carries, a subnormal
+    # Zero, the largest value, a value whose rounding carries, a subnormal.
+    rows[0, :4] = [0, 65504, -1.9999, 1e-7]
     softmax.kernel.assign(rows)
 
     save_softmax(softmax, tmp_path, "float16")
@@ -209,7 +206,7 @@ LANGUAGE_MODELS = {
 
 
 @pytest.mark.parametrize("config", LANGUAGE_MODELS.values(), ids=LANGUAGE_MODELS.keys())
-def test_a_saved_language_model_loads_and_is_the_same(tmp_path, config):
+def test_a_saved_language_model_loads_unchanged(tmp_path, config):
     model = LanguageModel.create(config, WORDS, 3)
     model.softmax.bias.assign(tf.range(6.0))
 
@@ -239,7 +236,7 @@ def test_a_saved_language_model_loads_and_is_the_same(tmp_path, config):
         np.testing.assert_array_equal(weight, wanted)
 
 
-def test_a_tied_softmax_without_its_bilm_has_a_table_of_its_own(tmp_path):
+def test_a_tied_softmax_without_a_bilm_loads_as_an_untied_softmax(tmp_path):
     model = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
     save_language_model(model, tmp_path)
 
@@ -249,7 +246,7 @@ def test_a_tied_softmax_without_its_bilm_has_a_table_of_its_own(tmp_path):
     np.testing.assert_array_equal(softmax.kernel, model.softmax.kernel)
 
 
-def test_a_tied_softmax_in_float16_still_has_the_table_of_its_bilm(tmp_path):
+def test_a_float16_tied_softmax_has_the_same_table_as_the_bilm(tmp_path):
     model = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
     save_language_model(model, tmp_path, dtype="float16")
 
@@ -260,7 +257,7 @@ def test_a_tied_softmax_in_float16_still_has_the_table_of_its_bilm(tmp_path):
     np.testing.assert_array_equal(loaded.bilm.token_encoder.embedding, wanted)
 
 
-def test_a_tied_softmax_with_another_table_than_the_bilm_is_refused(tmp_path):
+def test_a_tied_softmax_that_differs_from_the_bilm_table_is_refused(tmp_path):
     model = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
     save_language_model(model, tmp_path)
     other = LanguageModel.create(LANGUAGE_MODELS["words, tied"], WORDS, 3)
@@ -273,15 +270,15 @@ def test_a_tied_softmax_with_another_table_than_the_bilm_is_refused(tmp_path):
     np.testing.assert_array_equal(bilm.token_encoder.embedding, model.softmax.kernel)
 
 
-def test_a_checkpoint_without_a_softmax_says_so(checkpoint_directory):
+def test_a_missing_softmax_raises_an_error(checkpoint_directory):
     with pytest.raises(
         FileNotFoundError, match=r"There is no softmax.hdf5 in .*written by training"
     ):
         load_softmax(checkpoint_directory, 11)
 
 
-# A limit on the size of files stands for a full disk: writing beyond it fails. This needs a process
-# of its own, because HDF5 may crash afterwards.
+# A file size limit simulates a full disk: writing beyond it fails. This runs in a subprocess,
+# because HDF5 may crash afterwards.
 FULL_DISK = """
 import resource, signal, sys
 from elmo_tf import load_bilm, save_bilm
@@ -296,7 +293,7 @@ except OSError as error:
 
 
 @pytest.mark.more
-def test_a_full_disk_leaves_no_file_that_looks_complete(tmp_path, checkpoint_directory):
+def test_a_failed_save_on_a_full_disk_leaves_no_files(tmp_path, checkpoint_directory):
     target = tmp_path / "target"
 
     done = subprocess.run(

@@ -25,7 +25,7 @@ from reference.tf1_training import PREFIX, TOKENS
     ],
     ids=str,
 )
-def test_a_training_directory_gives_the_weights_of_the_published_files(tmp_path, changes):
+def test_a_training_directory_gives_the_same_weights_as_published_files(tmp_path, changes):
     options = tf1_training.options(**changes)
     weights = tf1_training.weights(options)
     published = load_bilm(tf1_training.published(tmp_path / "published", options, weights))
@@ -36,7 +36,7 @@ def test_a_training_directory_gives_the_weights_of_the_published_files(tmp_path,
         np.testing.assert_array_equal(weight, wanted)
 
 
-def test_a_prefix_names_one_checkpoint_of_several(trained):
+def test_a_prefix_selects_one_of_several_checkpoints(trained):
     options = tf1_training.options()
     other = tf1_training.weights(options, seed=5)
     tf1_training.write(trained, options, other, "model.ckpt-16")
@@ -49,7 +49,7 @@ def test_a_prefix_names_one_checkpoint_of_several(trained):
 
 
 @pytest.mark.parametrize("content", [None, "", "nothing {", b"\xff\xfe"])
-def test_one_index_needs_no_file_that_names_it(trained, content):
+def test_a_single_index_is_found_without_a_valid_checkpoint_file(trained, content):
     (trained / "checkpoint").unlink()
     if content is not None:
         content = content if isinstance(content, bytes) else content.encode()
@@ -58,14 +58,14 @@ def test_one_index_needs_no_file_that_names_it(trained, content):
     assert find_tf1_checkpoint(trained).prefix == trained / PREFIX
 
 
-def test_arguments_reach_the_bilm(trained):
+def test_arguments_are_passed_to_the_bilm(trained):
     bilm = load_bilm(trained, stateful=True, keep_boundaries=True)
 
     assert (bilm.stateful, bilm.keep_boundaries) == (True, True)
 
 
 @pytest.mark.parametrize("bidirectional", [False, True])
-def test_names_tell_the_directions_where_options_do_not(tmp_path, bidirectional):
+def test_directions_missing_in_options_are_inferred_from_variable_names(tmp_path, bidirectional):
     options = tf1_training.options(bidirectional=bidirectional)
     folder = tf1_training.write(tmp_path / "trained", options, tf1_training.weights(options))
     del options["bidirectional"]
@@ -74,7 +74,7 @@ def test_names_tell_the_directions_where_options_do_not(tmp_path, bidirectional)
     assert load_bilm(folder).config.bidirectional is bidirectional
 
 
-def test_weights_as_hdf5_in_the_same_directory_are_read_instead(trained):
+def test_hdf5_weights_in_the_same_directory_take_precedence(trained):
     options = tf1_training.options()
     weights = tf1_training.weights(options, seed=5)
     tf1_training.published(trained, options, weights)
@@ -92,7 +92,7 @@ def test_weights_as_hdf5_in_the_same_directory_are_read_instead(trained):
     ],
     ids=str,
 )
-def test_a_language_model_has_the_softmax_and_the_vocabulary(tmp_path, changes, by_prefix):
+def test_a_language_model_is_loaded_with_softmax_and_vocabulary(tmp_path, changes, by_prefix):
     options = tf1_training.options(**changes)
     weights = tf1_training.weights(options)
     folder = tf1_training.write(tmp_path / "trained", options, weights)
@@ -105,7 +105,7 @@ def test_a_language_model_has_the_softmax_and_the_vocabulary(tmp_path, changes, 
     assert isinstance(model.softmax, TiedSoftmax) is ("share_embedding_softmax" in changes)
 
 
-def test_a_shared_table_without_its_bilm_is_copied(tmp_path):
+def test_a_shared_embedding_table_is_copied_if_no_bilm_is_passed(tmp_path):
     options = tf1_training.options(char_cnn=False, share_embedding_softmax=True)
     weights = tf1_training.weights(options)
     softmax = load_softmax(tf1_training.write(tmp_path / "trained", options, weights), len(TOKENS))
@@ -113,14 +113,14 @@ def test_a_shared_table_without_its_bilm_is_copied(tmp_path):
     np.testing.assert_array_equal(softmax.kernel, weights["embedding"])
 
 
-def test_a_language_model_needs_the_vocabulary(trained):
+def test_a_language_model_requires_a_vocabulary(trained):
     (trained / "vocab.txt").unlink()
 
     with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*trained"):
         load_language_model(trained)
 
 
-def test_a_bilm_of_words_needs_the_vocabulary(tmp_path):
+def test_a_token_bilm_requires_a_vocabulary(tmp_path):
     options = tf1_training.options(char_cnn=False)
     folder = tf1_training.write(tmp_path / "trained", options, tf1_training.weights(options))
     (folder / "vocab.txt").rename(tmp_path / "words.txt")
@@ -130,7 +130,7 @@ def test_a_bilm_of_words_needs_the_vocabulary(tmp_path):
     assert load_bilm(folder, vocabulary=tmp_path / "words.txt").vocabulary.tokens == TOKENS
 
 
-def test_token_embeddings_and_a_vocabulary_go_with_other_checkpoints(trained):
+def test_token_embeddings_and_a_vocabulary_are_refused(trained):
     with pytest.raises(ValueError, match=r"`token_embeddings` requires HDF5.*model.ckpt-8"):
         load_bilm(trained, token_embeddings="table.hdf5", vocabulary=trained / "vocab.txt")
     with pytest.raises(ValueError, match=r"`vocabulary` must be None"):
@@ -140,7 +140,7 @@ def test_token_embeddings_and_a_vocabulary_go_with_other_checkpoints(trained):
 @pytest.mark.parametrize(
     "changes", [{}, {"char_cnn": False, "share_embedding_softmax": True}], ids=str
 )
-def test_convert_writes_all_that_a_language_model_needs(tmp_path, command, changes):
+def test_convert_writes_a_complete_language_model(tmp_path, command, changes):
     options = tf1_training.options(**changes)
     folder = tf1_training.write(tmp_path / "trained", options, tf1_training.weights(options))
     target = tmp_path / "converted"
@@ -153,7 +153,7 @@ def test_convert_writes_all_that_a_language_model_needs(tmp_path, command, chang
     assert (target / "vocab.txt").read_bytes() == (folder / "vocab.txt").read_bytes()
 
 
-def test_convert_copies_no_vocabulary_of_another_name(tmp_path, command, trained):
+def test_convert_copies_only_a_vocabulary_named_vocab_txt(tmp_path, command, trained):
     (trained / "vocab.txt").rename(trained / "words.txt")
     target = tmp_path / "converted"
     command("convert", trained, target)

@@ -11,28 +11,28 @@ from reference.tf1_training import PREFIX, TOKENS
 
 
 def change(folder, tensors=(), drop=()):
-    """Writes the checkpoint again, with other tensors or without some."""
+    """Rewrites the checkpoint with some tensors replaced or dropped."""
     reader = tf.train.load_checkpoint(str(folder / PREFIX))
     old = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
     kept = {name: array for name, array in (old | dict(tensors)).items() if name not in drop}
     tf1_training.save(folder / PREFIX, kept)
 
 
-def test_options_must_stand_beside_the_checkpoint(trained):
+def test_options_must_be_next_to_the_checkpoint(trained):
     (trained / "options.json").unlink()
 
     with pytest.raises(FileNotFoundError, match=r"no options.json in .*next to model.ckpt-8"):
         load_bilm(trained)
 
 
-def test_a_checkpoint_that_is_named_must_be_there(trained):
+def test_the_checkpoint_named_in_the_checkpoint_file_must_exist(trained):
     (trained / f"{PREFIX}.index").unlink()
 
     with pytest.raises(FileNotFoundError, match=r"no model.ckpt-8.index in .*`checkpoint` names"):
         load_bilm(trained)
 
 
-def test_several_checkpoints_of_which_none_is_named_are_refused(trained):
+def test_several_checkpoints_without_a_checkpoint_file_are_refused(trained):
     options = tf1_training.options()
     tf1_training.write(trained, options, tf1_training.weights(options), "model.ckpt-16")
     (trained / "checkpoint").unlink()
@@ -41,7 +41,7 @@ def test_several_checkpoints_of_which_none_is_named_are_refused(trained):
         load_bilm(trained)
 
 
-def test_a_missing_data_file_is_named(trained):
+def test_the_error_names_a_missing_data_file(trained):
     (trained / f"{PREFIX}.data-00000-of-00001").unlink()
 
     with pytest.raises(FileNotFoundError, match=r"There is no model.ckpt-8.data-00000-of-00001 in"):
@@ -49,7 +49,7 @@ def test_a_missing_data_file_is_named(trained):
 
 
 @pytest.mark.parametrize("damage", ["cut", "changed", "emptied"])
-def test_a_damaged_data_file_is_named(trained, damage):
+def test_the_error_names_a_damaged_data_file(trained, damage):
     path = trained / f"{PREFIX}.data-00000-of-00001"
     content = bytearray(path.read_bytes())
     start = bytes(content).index(
@@ -63,7 +63,7 @@ def test_a_damaged_data_file_is_named(trained, damage):
 
 
 @pytest.mark.parametrize("length", [0, 100])
-def test_a_damaged_index_is_named(trained, length):
+def test_the_error_names_a_damaged_index(trained, length):
     path = trained / f"{PREFIX}.index"
     path.write_bytes(path.read_bytes()[:length])
 
@@ -71,7 +71,7 @@ def test_a_damaged_index_is_named(trained, length):
         load_bilm(trained)
 
 
-def test_a_missing_variable_is_named(trained):
+def test_the_error_names_a_missing_variable(trained):
     change(trained, drop=["lm/CNN_proj/b_proj", "lm/CNN_proj/b_proj/Adagrad"])
 
     with pytest.raises(ValueError, match=r"ckpt-8 does not fit .* lacks `lm/CNN_proj/b_proj`"):
@@ -79,7 +79,7 @@ def test_a_missing_variable_is_named(trained):
 
 
 @pytest.mark.parametrize("name", ["lm/softmax/W", "lm/softmax/b"])
-def test_a_missing_variable_of_the_softmax_is_named(trained, name):
+def test_the_error_names_a_missing_softmax_variable(trained, name):
     change(trained, drop=[name, f"{name}/Adagrad"])
 
     load_bilm(trained)

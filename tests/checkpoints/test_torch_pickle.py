@@ -85,7 +85,7 @@ class Evil:
 
 
 @WRITERS
-def test_nothing_is_executed(write, tmp_path):
+def test_pickled_code_is_not_executed(write, tmp_path):
     write(tmp_path / "model.pkl", {**some_state(), "x": Evil(tmp_path / "made")})
 
     with pytest.raises(
@@ -95,20 +95,20 @@ def test_nothing_is_executed(write, tmp_path):
 
     assert not (tmp_path / "made").exists()
     pickle.loads(pickle.dumps(Evil(tmp_path / "made")))
-    assert (tmp_path / "made").exists()  # it would have been
+    assert (tmp_path / "made").exists()  # pickle itself executes the code
 
 
 @WRITERS
-def test_damaged_files_end_in_an_error_of_one_line_and_need_little_memory(write, tmp_path):
+def test_damaged_files_raise_a_one_line_error_and_use_little_memory(write, tmp_path):
     path = tmp_path / "model.pkl"
     write(path, some_state(50_000))
-    whole = path.read_bytes()
+    content = path.read_bytes()
     rng = np.random.default_rng(0)
-    # Damage within the numbers is seen by no one: most is elsewhere.
-    pickles = [*range(1200), *range(len(whole) - 700, len(whole))]
+    # Damage in the tensor data cannot be detected, so most of it is elsewhere.
+    pickles = [*range(1200), *range(len(content) - 700, len(content))]
     messages = []
     for number in range(200):
-        data = bytearray(whole)
+        data = bytearray(content)
         if number % 5 == 0:
             del data[rng.integers(len(data)) :]
         for place in rng.choice(pickles, rng.integers(1, 4)):
@@ -116,7 +116,7 @@ def test_damaged_files_end_in_an_error_of_one_line_and_need_little_memory(write,
                 data[place] = rng.integers(256)
         path.write_bytes(data)
         message, memory = error_and_memory(path)
-        assert memory < 2 * len(whole)
+        assert memory < 2 * len(content)
         messages += [message] if message else []
 
     assert len(messages) > 80
@@ -124,7 +124,7 @@ def test_damaged_files_end_in_an_error_of_one_line_and_need_little_memory(write,
 
 
 def error_and_memory(path):
-    """The message of the error, or None, and the largest number of bytes in use."""
+    """The error message or None, and the peak memory in bytes."""
     tracemalloc.start()
     try:
         read_state_dict(path)
@@ -137,14 +137,14 @@ def error_and_memory(path):
 
 
 def pickle_file(path, opcodes, keys=b"]"):
-    """Writes a legacy file whose state dict and list of storages are made by these opcodes."""
+    """Writes a legacy file with these opcodes as its state dict and list of storages."""
     head = (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True})
     pickles = [*(pickle.dumps(value, 2)[2:-1] for value in head), opcodes, keys]
     path.write_bytes(b"".join(b"\x80\x02" + value + b"." for value in pickles))
 
 
-DEEP = b")" + b"\x85" * 100_000  # a tuple in a tuple in ...
-WIDE = b")" + b"q\x00h\x00\x86" * 40  # of two equal parts, which are of two equal parts ...
+DEEP = b")" + b"\x85" * 100_000  # 100,000 nested tuples
+WIDE = b")" + b"q\x00h\x00\x86" * 40  # a pair of equal pairs, nested 40 times
 STORAGE = b"(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0kX\x03\0\0\0cpuK\x0ctQ"
 REBUILD = b"ctorch._utils\n_rebuild_tensor_v2\n"
 LONG = b"(" + b"K\x01" * 60_000 + b"t"  # a tuple of 60,000 ones
@@ -175,7 +175,7 @@ REPEAT = b"R" + b"h\x01h\x03R" * 60_000
     ],
     ids=range(14),
 )
-def test_crafted_pickles_end_in_an_error_soon_and_need_little_memory(opcodes, message, tmp_path):
+def test_crafted_pickles_fail_fast_and_use_little_memory(opcodes, message, tmp_path):
     path = tmp_path / "model.pkl"
     pickle_file(path, opcodes)
     begin = time.process_time()
@@ -210,7 +210,7 @@ def test_many_copies_of_one_storage_are_refused(write, tmp_path):
 
 
 @WRITERS
-def test_tensors_of_too_many_axes_are_refused(write, tmp_path):
+def test_tensors_with_too_many_axes_are_refused(write, tmp_path):
     tensor = Tensor("0", np.zeros(1, np.float32), (1,) * 70, (1,) * 70)
     write(tmp_path / "model.pkl", {"a": tensor})
 
@@ -246,7 +246,7 @@ def test_zip_entries_that_share_their_bytes_are_refused(tmp_path):
         read_state_dict(path)
 
 
-def test_other_files_are_refused(tmp_path):
+def test_files_that_are_not_state_dicts_are_refused(tmp_path):
     path = tmp_path / "model.pkl"
     for data, message in (
         (b"", "is empty"),
@@ -270,9 +270,9 @@ def test_other_files_are_refused(tmp_path):
         ("archive/byteorder", "big", "not little-endian"),
     ],
 )
-def test_zip_files_of_another_kind_are_refused(name, content, message, tmp_path):
+def test_unsupported_zip_files_are_refused(name, content, message, tmp_path):
     zip_file(tmp_path / "model.pkl", some_state())
-    _rewritten(tmp_path / "model.pkl", {name: content})
+    _rewrite_zip(tmp_path / "model.pkl", {name: content})
 
     with pytest.raises(ValueError, match=message):
         read_state_dict(tmp_path / "model.pkl")
@@ -280,13 +280,13 @@ def test_zip_files_of_another_kind_are_refused(name, content, message, tmp_path)
 
 def test_compressed_data_are_refused(tmp_path):
     zip_file(tmp_path / "model.pkl", some_state())
-    _rewritten(tmp_path / "model.pkl", {}, zipfile.ZIP_DEFLATED)
+    _rewrite_zip(tmp_path / "model.pkl", {}, zipfile.ZIP_DEFLATED)
 
     with pytest.raises(ValueError, match="is compressed"):
         read_state_dict(tmp_path / "model.pkl")
 
 
-def _rewritten(path, entries, compression=zipfile.ZIP_STORED):
+def _rewrite_zip(path, entries, compression=zipfile.ZIP_STORED):
     with zipfile.ZipFile(path) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()} | entries
     with zipfile.ZipFile(path, "w", compression) as archive:

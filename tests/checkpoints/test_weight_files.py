@@ -14,7 +14,7 @@ PATH = "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"
 
 @pytest.fixture(scope="module")
 def target(options):
-    """A table and the variables that it fills."""
+    """Weight rules and the variables that they fill."""
     config = BiLMConfig.from_options(options)
     return weight_rules(config), variables_by_path(BiLM(config))
 
@@ -33,7 +33,7 @@ def check_refused(target, path, message, error=ValueError):
         np.testing.assert_array_equal(variable, before[name])
 
 
-def test_a_missing_dataset_is_named(tmp_path, target, weights):
+def test_the_error_names_a_missing_dataset(tmp_path, target, weights):
     arrays = {name: array for name, array in weights.items() if name != PATH}
 
     check_refused(
@@ -43,14 +43,14 @@ def test_a_missing_dataset_is_named(tmp_path, target, weights):
     )
 
 
-def test_an_unknown_dataset_is_named(tmp_path, target, weights):
+def test_the_error_names_an_unknown_dataset(tmp_path, target, weights):
     arrays = {**weights, "CNN_high_7/W_carry": np.zeros((13, 13))}
 
     check_refused(target, written(tmp_path, arrays), r"the model does not use `CNN_high_7/W_carry`")
 
 
 @pytest.mark.parametrize("name", [PATH, "char_embed", "CNN/W_cnn_1", "CNN_proj/b_proj"])
-def test_a_dataset_of_another_shape_is_named_with_both_shapes(tmp_path, target, weights, name):
+def test_the_error_reports_both_shapes_of_a_mismatched_dataset(tmp_path, target, weights, name):
     wrong = np.concatenate([weights[name], weights[name]], axis=-1)
     shapes = [
         str(array.shape).replace("(", r"\(").replace(")", r"\)") for array in (wrong, weights[name])
@@ -63,7 +63,7 @@ def test_a_dataset_of_another_shape_is_named_with_both_shapes(tmp_path, target, 
     )
 
 
-def test_a_dataset_must_hold_floats(tmp_path, target, weights):
+def test_a_dataset_must_contain_floats(tmp_path, target, weights):
     check_refused(
         target,
         written(tmp_path, {**weights, PATH: weights[PATH].astype(np.int32)}),
@@ -71,7 +71,7 @@ def test_a_dataset_must_hold_floats(tmp_path, target, weights):
     )
 
 
-def test_doubles_and_halves_are_read_as_floats(tmp_path, target, weights):
+def test_float64_and_float16_are_read_as_float32(tmp_path, target, weights):
     rules, variables = target
     arrays = {name: array.astype(np.float64) for name, array in weights.items()}
     arrays["CNN_proj/b_proj"] = arrays["CNN_proj/b_proj"].astype(np.float16)
@@ -83,14 +83,14 @@ def test_doubles_and_halves_are_read_as_floats(tmp_path, target, weights):
     assert variables["token_encoder/projection/bias"].dtype == "float32"
 
 
-def test_a_missing_file_is_named(tmp_path, target):
+def test_the_error_names_a_missing_file(tmp_path, target):
     check_refused(
         target, tmp_path / "none.hdf5", r"There is no weight file .*none\.hdf5", FileNotFoundError
     )
 
 
 @pytest.mark.parametrize("keep", [0, 100, 0.5, 0.99])
-def test_a_file_that_was_cut_short_is_named(tmp_path, target, weights, keep):
+def test_the_error_names_a_truncated_file(tmp_path, target, weights, keep):
     path = written(tmp_path, weights)
     content = path.read_bytes()
     path.write_bytes(content[: int(keep if keep > 1 else keep * len(content))])
@@ -98,7 +98,7 @@ def test_a_file_that_was_cut_short_is_named(tmp_path, target, weights, keep):
     check_refused(target, path, r"Cannot open .*weights\.hdf5 as HDF5.*the copy")
 
 
-def test_a_file_with_damaged_content_is_named(tmp_path, target, weights):
+def test_the_error_names_a_damaged_dataset(tmp_path, target, weights):
     path = tmp_path / "weights.hdf5"
     with h5py.File(path, "w") as file:
         for name, array in weights.items():
@@ -111,7 +111,7 @@ def test_a_file_with_damaged_content_is_named(tmp_path, target, weights):
     check_refused(target, path, rf"Cannot read `{PATH}` from .*weights\.hdf5.*damaged: download")
 
 
-def test_a_variable_without_a_rule_is_named(tmp_path, target, weights):
+def test_the_error_names_a_variable_without_a_rule(tmp_path, target, weights):
     rules, variables = target
     rules = [rule for rule in rules if rule.dataset != PATH]
     arrays = {name: array for name, array in weights.items() if name != PATH}

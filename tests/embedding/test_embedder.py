@@ -29,7 +29,7 @@ def tokens_of(sentence):
     return sentence.split() if isinstance(sentence, str) else sentence
 
 
-def test_each_sentence_gets_what_the_bilm_gives_it_alone_in_the_order_of_the_input(embedder, bilm):
+def test_vectors_match_the_bilm_on_single_sentences_in_input_order(embedder, bilm):
     sentences = mixed_lengths(count=30)
 
     arrays = list(embedder.embed(sentences))
@@ -43,7 +43,7 @@ def test_each_sentence_gets_what_the_bilm_gives_it_alone_in_the_order_of_the_inp
             np.testing.assert_allclose(array, bilm([tokens])["layers"][0], atol=1e-5)
 
 
-def test_the_size_of_a_batch_changes_nothing(bilm, embedder):
+def test_batch_size_does_not_change_the_vectors(bilm, embedder):
     sentences = mixed_lengths(seed=1, count=20)
 
     for batch_tokens in (1, 1000):
@@ -52,7 +52,7 @@ def test_the_size_of_a_batch_changes_nothing(bilm, embedder):
             np.testing.assert_allclose(array, expected, atol=1e-5)
 
 
-def test_no_batch_is_larger_than_asked_but_for_a_single_sentence(bilm, monkeypatch):
+def test_batches_exceed_batch_tokens_only_for_a_single_long_sentence(bilm, monkeypatch):
     embedder = Embedder(bilm, batch_tokens=64)
     shapes = []
     compute = embedder._packed_vectors
@@ -69,7 +69,7 @@ def test_no_batch_is_larger_than_asked_but_for_a_single_sentence(bilm, monkeypat
     assert sorted(sizes)[-2] <= 64
 
 
-def test_an_input_without_end_is_read_as_it_is_needed(embedder):
+def test_an_endless_iterator_is_read_lazily(embedder):
     taken = itertools.count()
     endless = (f"sentence {next(taken)}" for _ in itertools.repeat(None))
 
@@ -79,7 +79,7 @@ def test_an_input_without_end_is_read_as_it_is_needed(embedder):
     assert next(taken) < 1000
 
 
-def test_nothing_is_read_before_the_first_vectors_are_asked_for(embedder):
+def test_input_is_not_read_before_the_first_vectors_are_requested(embedder):
     sentences = iter(["a", "b"])
 
     embedder.embed(sentences)
@@ -88,7 +88,7 @@ def test_nothing_is_read_before_the_first_vectors_are_asked_for(embedder):
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_top_average_and_the_mix_of_a_bilm_alone_are_of_all_layers(embedder, embedder_of):
+def test_top_is_the_last_layer_and_the_mix_of_a_bilm_is_the_average(embedder, embedder_of):
     sentences = ["the cat sat", [], "a"]
     layers = list(embedder.embed(sentences))
 
@@ -102,7 +102,7 @@ def test_top_average_and_the_mix_of_a_bilm_alone_are_of_all_layers(embedder, emb
             np.testing.assert_allclose(got, expected.mean(axis=0), atol=1e-6)
 
 
-def test_the_mix_is_that_of_the_elmo_as_it_is_now(bilm, elmo, embedder):
+def test_mix_uses_the_current_weights_of_the_elmo(bilm, elmo, embedder):
     mixing = Embedder(elmo, layers="mix")
     layers = next(iter(embedder.embed(["the cat sat"])))
 
@@ -115,7 +115,7 @@ def test_the_mix_is_that_of_the_elmo_as_it_is_now(bilm, elmo, embedder):
     elmo.mixes[0].scaling.assign(1.7)
 
 
-def test_a_mix_with_layer_norm_is_warned_of(bilm, caplog):
+def test_a_mix_with_layer_norm_logs_a_warning(bilm, caplog):
     Embedder(Elmo(bilm, layer_norm=True), layers="all")
     assert not caplog.text
 
@@ -123,7 +123,7 @@ def test_a_mix_with_layer_norm_is_warned_of(bilm, caplog):
     assert "depend on the other sentences in its batch" in caplog.text
 
 
-def test_a_checkpoint_may_be_named_by_its_path(checkpoint_directory, bilm):
+def test_an_embedder_loads_a_checkpoint_from_its_path(checkpoint_directory, bilm):
     embedder = Embedder(checkpoint_directory)
 
     assert embedder.dim == WIDTH
@@ -133,7 +133,7 @@ def test_a_checkpoint_may_be_named_by_its_path(checkpoint_directory, bilm):
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_whole_tokens_are_looked_up_also_in_a_copy():
+def test_a_word_level_bilm_gives_the_same_vectors_after_pickling():
     config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
     bilm = BiLM(config, vocabulary=Vocabulary.build(["a a b"]))
     embedder = Embedder(bilm)
@@ -147,7 +147,7 @@ def test_whole_tokens_are_looked_up_also_in_a_copy():
 
 @pytest.mark.usefixtures("eager_functions")
 @pytest.mark.parametrize("layers", ["all", "mix"])
-def test_forward_alone_gives_the_forward_half(forward_bilm, layers, embedder_of):
+def test_a_forward_bilm_gives_the_forward_half_of_the_vectors(forward_bilm, layers, embedder_of):
     forward, both = Embedder(forward_bilm, layers), embedder_of(layers)
 
     vectors = forward.encode(["the cat sat", "a"])
@@ -172,20 +172,20 @@ def test_sentence_vectors_are_means_over_tokens(embedder):
     np.testing.assert_allclose(vectors[2], arrays[2][:, 0], atol=1e-6)
 
 
-def test_one_string_gives_its_array_alone(embedder, embedder_of):
+def test_encode_returns_a_single_array_for_one_string(embedder, embedder_of):
     assert embedder.encode("the cat sat").shape == (NUM_LAYERS, WIDTH)
     assert embedder.encode("the cat sat", output="token").shape == (NUM_LAYERS, 3, WIDTH)
     assert embedder_of("top").encode("").shape == (WIDTH,)
 
 
-def test_no_sentence_gives_no_vector(embedder, embedder_of):
+def test_an_empty_list_gives_no_vectors(embedder, embedder_of):
     assert embedder.encode([]).shape == (0, NUM_LAYERS, WIDTH)
     assert embedder_of("average").encode([]).shape == (0, WIDTH)
     assert embedder.encode([], output="token") == []
     assert list(embedder.embed([])) == []
 
 
-def test_normalised_vectors_have_length_one_but_zeros_stay(embedder):
+def test_normalized_vectors_have_length_one_and_zero_vectors_stay_zero(embedder):
     vectors = embedder.encode(["the cat sat", ""], normalize=True)
     tokens = embedder.encode(["the cat sat"], output="token", normalize=True)
 
@@ -194,14 +194,14 @@ def test_normalised_vectors_have_length_one_but_zeros_stay(embedder):
     np.testing.assert_allclose(np.linalg.norm(tokens[0], axis=-1), np.ones((3, 3)), atol=1e-6)
 
 
-def test_strings_bytes_and_lone_surrogates_mean_the_same(embedder):
+def test_strings_bytes_and_lone_surrogates_give_the_same_vectors(embedder):
     expected = embedder.encode([b"a \xff"], output="token")[0]
 
     for sentence in ("a \udcff", [b"a", b"\xff"], ("a", "\udcff"), np.array(["a", "\udcff"])):
         np.testing.assert_array_equal(embedder.encode([sentence], output="token")[0], expected)
 
 
-def test_progress_is_shown_if_asked_for(embedder, capsys):
+def test_progress_is_shown_on_request(embedder, capsys):
     embedder.encode(["a", "b"], show_progress_bar=True)
     assert "embedding: 2.00/2.00 (100%)" in capsys.readouterr().err
 
@@ -209,7 +209,7 @@ def test_progress_is_shown_if_asked_for(embedder, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_one_string_is_no_batch_of_sentences(embedder):
+def test_embed_refuses_a_single_string(embedder):
     for string in ("a sentence", b"a sentence"):
         with pytest.raises(
             TypeError, match=r"several sentences, not one string: .*Put it in a list"
@@ -217,7 +217,7 @@ def test_one_string_is_no_batch_of_sentences(embedder):
             embedder.embed(string)
 
 
-def test_a_table_is_refused_since_its_items_are_the_names_of_its_columns(embedder):
+def test_dictionaries_and_data_frames_are_refused(embedder):
     columns = {"text": ["the cat sat"]}
 
     for table in (columns, pandas.DataFrame(columns)):
@@ -226,7 +226,7 @@ def test_a_table_is_refused_since_its_items_are_the_names_of_its_columns(embedde
                 call(table)
 
 
-def test_an_array_of_one_column_of_sentences_is_refused(embedder):
+def test_a_two_dimensional_column_of_sentences_is_refused(embedder):
     column = np.array([["the cat sat"], ["a"]], object)
 
     for call in (embedder.encode, embedder.embed):
@@ -235,11 +235,11 @@ def test_an_array_of_one_column_of_sentences_is_refused(embedder):
     np.testing.assert_array_equal(
         embedder.encode(column[:, 0]), embedder.encode(["the cat sat", "a"])
     )
-    assert embedder.encode(np.array([["a"], ["cat"]])).shape[0] == 2  # a token each
+    assert embedder.encode(np.array([["a"], ["cat"]])).shape[0] == 2  # one token per sentence
 
 
 @pytest.mark.parametrize("sentence", [7, ["a", 7], {"a": 1}])
-def test_what_is_no_text_is_refused_with_its_number(embedder, sentence):
+def test_an_invalid_sentence_is_refused_with_its_number(embedder, sentence):
     with pytest.raises(TypeError, match=r"must be a str or a list of tokens.*Sentence 1 is "):
         list(embedder.embed(["a", sentence]))
 
@@ -266,7 +266,7 @@ def test_arguments_out_of_range_are_refused(bilm, arguments, message):
         Embedder(bilm, **arguments)
 
 
-def test_an_output_that_is_none_is_refused(embedder):
+def test_an_invalid_output_is_refused(embedder):
     with pytest.raises(
         ValueError, match=r"`output` must be one of sentence, token. Received: 'no'"
     ):
@@ -280,12 +280,12 @@ def test_an_output_that_is_none_is_refused(embedder):
         ({"keep_boundaries": True}, r"vectors of tokens only.*keep_boundaries=False"),
     ],
 )
-def test_a_bilm_whose_vectors_have_another_meaning_is_refused(fresh_bilm, arguments, message):
+def test_stateful_bilms_and_bilms_that_keep_boundaries_are_refused(fresh_bilm, arguments, message):
     with pytest.raises(ValueError, match=message):
         Embedder(fresh_bilm(**arguments))
 
 
-def test_an_elmo_without_a_mix_or_with_several_is_refused(bilm):
+def test_mix_requires_an_elmo_with_exactly_one_mix(bilm):
     top = Elmo(bilm, top_only=True)
 
     with pytest.raises(ValueError, match=r'has no mix \(top_only=True\): use layers="top"'):
@@ -308,7 +308,7 @@ def test_several_threads_may_use_one_embedder(bilm, embedder_of):
             np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_calls_do_not_trace_anew(bilm):
+def test_later_calls_do_not_retrace(bilm):
     embedder = Embedder(bilm)
     embedder.encode("the cat")
     traces = embedder._packed_vectors.experimental_get_tracing_count()
@@ -322,7 +322,7 @@ def test_calls_do_not_trace_anew(bilm):
 
 @pytest.mark.usefixtures("eager_functions")
 @pytest.mark.parametrize("layers", ["all", "mix"])
-def test_bfloat16_stays_near_float32_and_spares_the_callers_bilm(elmo, monkeypatch, layers):
+def test_bfloat16_vectors_are_near_float32_and_leave_the_bilm_unchanged(elmo, monkeypatch, layers):
     monkeypatch.setattr(module, "usable_precision", lambda precision: precision)
     sentences = mixed_lengths(seed=3, count=6)
     rough = Embedder(elmo, layers, precision="bfloat16", batch_tokens=16)
@@ -337,7 +337,7 @@ def test_bfloat16_stays_near_float32_and_spares_the_callers_bilm(elmo, monkeypat
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_a_bilm_of_another_precision_is_copied_into_the_one_asked_for(fresh_bilm, bilm):
+def test_a_bilm_in_another_precision_is_copied_to_the_requested_one(fresh_bilm, bilm):
     rough = fresh_bilm(dtype="mixed_bfloat16")
 
     found = Embedder(rough).encode("the cat", "token")
@@ -359,7 +359,7 @@ def test_without_fast_bfloat16_float32_is_used_with_a_warning(bilm, monkeypatch,
 @pytest.mark.parametrize(
     "copied", [lambda embedder: pickle.loads(pickle.dumps(embedder)), copy.deepcopy]
 )
-def test_a_copy_gives_the_same_vectors_and_has_weights_of_its_own(fresh_bilm, copied):
+def test_a_copy_gives_the_same_vectors_and_does_not_share_weights(fresh_bilm, copied):
     elmo = Elmo(fresh_bilm())
     elmo.build()
     elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
@@ -378,7 +378,7 @@ def test_a_copy_gives_the_same_vectors_and_has_weights_of_its_own(fresh_bilm, co
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_a_copy_keeps_its_precision_where_there_is_such(bilm, monkeypatch):
+def test_a_copy_keeps_its_precision_if_the_hardware_supports_the_precision(bilm, monkeypatch):
     monkeypatch.setattr(module, "usable_precision", lambda precision: precision)
     rough = Embedder(bilm, precision="bfloat16")
     copy = pickle.loads(pickle.dumps(rough))
@@ -403,7 +403,7 @@ def error_of(function):
     except RuntimeError as error:
         return error
 
-def used_here(function):
+def run_in_fork(function):
     ours, theirs = context.Pipe()
     process = context.Process(target=lambda: theirs.send(error_of(function)))
     process.start()
@@ -412,15 +412,15 @@ def used_here(function):
 
 embedder = Embedder(bilm)
 embedder.encode(["a"])
-used_here(lambda: embedder.encode(["a"]))
-used_here(lambda: Embedder(bilm))
+run_in_fork(lambda: embedder.encode(["a"]))
+run_in_fork(lambda: Embedder(bilm))
 with context.Pool(1) as pool:
     print(error_of(lambda: pool.map_async(embedder.encode, ["a"]).get(30)))
 """
 
 
 @pytest.mark.more
-def test_a_fork_is_told_at_once_that_it_would_hang():
+def test_a_forked_process_raises_an_error_instead_of_hanging():
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120)
 
     lines = done.stdout.splitlines()
@@ -430,7 +430,7 @@ def test_a_fork_is_told_at_once_that_it_would_hang():
         assert "spawn" in line
 
 
-def test_after_a_fork_all_that_computes_is_an_error(bilm, embedder, monkeypatch):
+def test_after_a_fork_every_computation_raises_an_error(bilm, embedder, monkeypatch):
     state = pickle.dumps(embedder)
     monkeypatch.setattr("elmo_tf.embedding.fork_check._first_process", os.getpid() - 1)
 

@@ -1,4 +1,4 @@
-"""A file of sentences becomes a file of vectors, in any format, whole or not at all."""
+"""`embed_file` writes a complete file of vectors in every format, or no file."""
 
 import contextlib
 import gzip
@@ -29,7 +29,7 @@ def text(tmp_path):
 
 
 @formats
-def test_each_line_has_its_place_in_every_format(embedder, text, tmp_path, suffix):
+def test_every_format_stores_one_array_per_line(embedder, text, tmp_path, suffix):
     output = tmp_path / "new" / f"vectors{suffix}"
 
     embedder.embed_file(text, output)
@@ -44,7 +44,7 @@ def test_each_line_has_its_place_in_every_format(embedder, text, tmp_path, suffi
 
 
 @formats
-def test_numbers_of_16_bits_are_the_rounded_ones(embedder_of, text, tmp_path, suffix):
+def test_float16_output_contains_the_rounded_vectors(embedder_of, text, tmp_path, suffix):
     embedder = embedder_of("top")
     output = tmp_path / f"vectors{suffix}"
 
@@ -59,7 +59,7 @@ def test_numbers_of_16_bits_are_the_rounded_ones(embedder_of, text, tmp_path, su
 
 @formats
 @pytest.mark.parametrize(("layers", "dtype"), [("all", "float32"), ("top", "float16")])
-def test_pooled_vectors_are_those_of_encode(embedder_of, text, tmp_path, suffix, layers, dtype):
+def test_pooled_vectors_equal_those_of_encode(embedder_of, text, tmp_path, suffix, layers, dtype):
     embedder = embedder_of(layers)
     output = tmp_path / f"vectors{suffix}"
 
@@ -77,7 +77,7 @@ def test_pooled_vectors_are_those_of_encode(embedder_of, text, tmp_path, suffix,
         assert np.load(output).shape == embedder.encode(LINES).shape
 
 
-def test_an_array_of_pooled_vectors_has_no_offsets(embedder, text, tmp_path):
+def test_pooled_npy_output_has_no_offsets_file(embedder, text, tmp_path):
     output, offsets = tmp_path / "vectors.npy", tmp_path / "vectors.npy.offsets.npy"
     embedder.embed_file(text, output)
     assert offsets.exists()
@@ -92,7 +92,7 @@ def test_an_array_of_pooled_vectors_has_no_offsets(embedder, text, tmp_path):
     ("suffix", "compressions"),
     [(".hdf5", ["gzip", "lzf"]), (".parquet", ["gzip", "snappy", "zstd"]), (".npz", ["gzip"])],
 )
-def test_compression_changes_the_size_alone(tmp_path, suffix, compressions):
+def test_compression_reduces_the_size_and_keeps_the_vectors(tmp_path, suffix, compressions):
     arrays = [np.ones((3, num_tokens, 12), np.float16) for num_tokens in (400, 0)]
 
     def written(compression):
@@ -119,7 +119,7 @@ def _size(path):
     return sum(file.stat().st_size for file in (path.iterdir() if path.is_dir() else [path]))
 
 
-def test_parquet_holds_the_sentences_too(embedder, text, tmp_path):
+def test_parquet_contains_the_sentences_unless_forget_sentences_is_set(embedder, text, tmp_path):
     embedder.embed_file(text, tmp_path / "with.parquet")
     embedder.embed_file(text, tmp_path / "without.parquet", forget_sentences=True)
 
@@ -130,7 +130,7 @@ def test_parquet_holds_the_sentences_too(embedder, text, tmp_path):
     assert pq.read_table(tmp_path / "without.parquet").column_names == ["line", "shape", "vectors"]
 
 
-def test_hdf5_tells_the_number_of_a_sentence(embedder, text, tmp_path):
+def test_hdf5_contains_sentence_to_index_unless_forget_sentences_is_set(embedder, text, tmp_path):
     embedder.embed_file(text, tmp_path / "with.hdf5")
     embedder.embed_file(text, tmp_path / "without.hdf5", forget_sentences=True)
 
@@ -141,7 +141,7 @@ def test_hdf5_tells_the_number_of_a_sentence(embedder, text, tmp_path):
 
 
 @formats
-def test_a_text_without_lines_is_an_output_without_arrays(embedder, tmp_path, suffix):
+def test_an_empty_file_gives_an_output_without_arrays(embedder, tmp_path, suffix):
     (tmp_path / "text.txt").write_bytes(b"")
 
     count = embedder.embed_file(tmp_path / "text.txt", tmp_path / f"vectors{suffix}")
@@ -151,7 +151,7 @@ def test_a_text_without_lines_is_an_output_without_arrays(embedder, tmp_path, su
 
 
 @pytest.mark.parametrize("name", ["vectors.csv", "vectors"])
-def test_a_name_that_tells_no_format_is_refused_with_those_there_are(embedder, text, name):
+def test_an_unknown_output_suffix_raises_an_error_that_lists_valid_ones(embedder, text, name):
     with pytest.raises(
         ValueError, match=rf"must end in \.hdf5, \.h5, \.parquet, \.npz, \.npy\. .*{name}'"
     ):
@@ -160,7 +160,7 @@ def test_a_name_that_tells_no_format_is_refused_with_those_there_are(embedder, t
     assert os.listdir(text.parent) == ["text.txt"]
 
 
-def test_columns_are_read_too(embedder, tmp_path):
+def test_conll_columns_are_read(embedder, tmp_path):
     columns = tmp_path / "text.conll"
     columns.write_text("-DOCSTART- O\n\nthe O\ncat B-ANIMAL\n\n# O\nhash O\n")
 
@@ -179,7 +179,7 @@ def test_columns_are_read_too(embedder, tmp_path):
             np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
 
 
-def test_odd_lines_are_counted_and_told_of(embedder, text, tmp_path, caplog):
+def test_suspicious_lines_are_counted_and_logged(embedder, text, tmp_path, caplog):
     with open(text, "ab") as file:
         file.write(b"\n" + b"x" * 10_000 + b" y\n")
 
@@ -197,7 +197,7 @@ def test_odd_lines_are_counted_and_told_of(embedder, text, tmp_path, caplog):
 
 
 @formats
-def test_an_existing_output_is_refused_unless_that_is_allowed(embedder, text, tmp_path, suffix):
+def test_an_existing_output_is_refused_without_overwrite(embedder, text, tmp_path, suffix):
     output = tmp_path / f"vectors{suffix}"
     embedder.embed_file(text, output)
     text.write_text("only this")
@@ -222,7 +222,7 @@ def test_a_link_to_a_folder_is_followed(embedder, text, tmp_path):
     assert len(read_vectors(tmp_path / "vectors.parquet")) == 4
 
 
-def test_a_folder_with_other_things_is_never_replaced(embedder, text, tmp_path):
+def test_a_folder_with_other_files_is_never_replaced(embedder, text, tmp_path):
     output = tmp_path / "vectors.parquet"
     output.mkdir()
     (output / "thesis.tex").write_text("years")
@@ -234,7 +234,7 @@ def test_a_folder_with_other_things_is_never_replaced(embedder, text, tmp_path):
         embedder.embed_file(text, tmp_path / "vectors.hdf5", overwrite=True)
 
 
-def test_a_failure_before_the_first_vectors_leaves_nothing(embedder, tmp_path):
+def test_a_failure_before_the_first_vectors_leaves_no_files(embedder, tmp_path):
     damaged = tmp_path / "text.txt.gz"
     damaged.write_bytes(gzip.compress(b"a b\n" * 500)[:-12])
 
@@ -280,7 +280,7 @@ def test_a_pipe_and_a_directory_are_refused(embedder, tmp_path):
         ),
     ],
 )
-def test_an_option_that_a_format_does_not_have_is_an_error(
+def test_an_unsupported_output_option_raises_an_error(
     embedder, text, tmp_path, suffix, choices, message
 ):
     with pytest.raises(ValueError, match=message):

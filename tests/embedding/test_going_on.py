@@ -1,4 +1,4 @@
-"""Work on a file that was stopped goes on, and comes to the same end."""
+"""An interrupted `embed_file` resumes and writes the same output."""
 
 import contextlib
 import errno
@@ -20,7 +20,7 @@ formats = pytest.mark.parametrize("suffix", FORMATS)
 
 @pytest.fixture
 def text(tmp_path):
-    """300 lines of other words each, some empty: six groups of the `embedder`."""
+    """300 lines of random words, some empty: six groups of the `embedder`."""
     rng = np.random.default_rng(2)
     path = tmp_path / "text.txt"
     lines = (
@@ -31,7 +31,7 @@ def text(tmp_path):
 
 
 class Interrupted:
-    """An `Embedder` that is stopped after some groups."""
+    """An `Embedder` that is interrupted after `num_groups` groups."""
 
     def __init__(self, embedder, num_groups):
         self._embedder = embedder
@@ -52,19 +52,19 @@ class Interrupted:
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch):
-    """So that there is more than one."""
+    """Makes Parquet shards so small that there are several."""
     monkeypatch.setattr("elmo_tf.embedding.outputs.parquet_output._SHARD", 20_000)
 
 
-def stopped(*arguments):
+def interrupt(*arguments):
     raise KeyboardInterrupt
 
 
 @contextlib.contextmanager
-def stopped_at(name, instead=stopped):
-    """A block in which embedding a file is stopped where it calls that."""
+def interrupted_at(name, replacement=interrupt):
+    """A block in which `embed_file` is interrupted when it calls `name`."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"elmo_tf.embedding.{name}", instead)
+        patch.setattr(f"elmo_tf.embedding.{name}", replacement)
         with pytest.raises(KeyboardInterrupt):
             yield
 
@@ -78,14 +78,14 @@ def check_vectors(output, embedder, text):
 
 @pytest.fixture(scope="module")
 def embedders(bilm):
-    """Two of the same settings, as in two processes."""
+    """Two embedders with the same settings, as in two processes."""
     return [Embedder(bilm, batch_tokens=64) for _ in range(2)]
 
 
 @pytest.mark.parametrize(
     ("suffix", "pool"), [*((suffix, "none") for suffix in FORMATS), (".npy", "mean")]
 )
-def test_work_goes_on_where_it_was_stopped(
+def test_an_interrupted_job_resumes_and_gives_the_same_vectors(
     embedders, text, tmp_path, suffix, pool, caplog, optimized_graphs
 ):
     caplog.set_level("INFO", logger="absl")
@@ -114,9 +114,9 @@ def test_work_goes_on_where_it_was_stopped(
 
 
 @formats
-def test_a_stop_before_the_end_is_mended_too(embedder, text, tmp_path, suffix):
+def test_a_job_interrupted_before_the_final_move_can_be_resumed(embedder, text, tmp_path, suffix):
     output = tmp_path / f"vectors{suffix}"
-    with stopped_at("file_jobs.put_in_place"):
+    with interrupted_at("file_jobs.put_in_place"):
         embedder.embed_file(text, output)
 
     embedder.embed_file(text, output)
@@ -126,7 +126,7 @@ def test_a_stop_before_the_end_is_mended_too(embedder, text, tmp_path, suffix):
 
 @contextlib.contextmanager
 def full_disk(num_bytes):
-    """A block in which no file can become larger than that."""
+    """A block in which no file can become larger than `num_bytes`."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
     try:
@@ -137,9 +137,9 @@ def full_disk(num_bytes):
 
 @pytest.mark.parametrize(
     ("suffix", "num_bytes"),
-    [(".npz", 10), *itertools.product(FORMATS, (5000, 30_000))],  # 10: for the settings of the job
+    [(".npz", 10), *itertools.product(FORMATS, (5000, 30_000))],  # 10: too few for job.json
 )
-def test_a_full_disk_is_told_with_the_path_and_work_goes_on_later(
+def test_a_full_disk_error_names_the_path_and_the_job_can_be_resumed(
     embedder, text, tmp_path, suffix, num_bytes
 ):
     parts = tmp_path / f"parts{suffix}"
@@ -155,7 +155,7 @@ def test_a_full_disk_is_told_with_the_path_and_work_goes_on_later(
     check_vectors(parts, embedder, text)
 
 
-def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
+def test_unfinished_work_of_another_job_is_kept_without_overwrite(
     bilm, embedder, fresh_bilm, text, tmp_path
 ):
     output = tmp_path / "vectors.hdf5"
@@ -167,7 +167,7 @@ def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
     top = Embedder(bilm, "top", batch_tokens=64)
     text.with_name("other.txt").write_text("something else")
 
-    for other, input, options, told in (
+    for other, input, options, difference in (
         (embedder, text.with_name("other.txt"), {}, "input"),
         (top, text, {}, "layers"),
         (embedder, text, {"dtype": "float16"}, "output options"),
@@ -175,7 +175,7 @@ def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
         (Embedder(other_bilm, batch_tokens=64), text, {}, "model"),
     ):
         with pytest.raises(
-            FileExistsError, match=rf"unfinished work of another job, with a different {told}"
+            FileExistsError, match=rf"unfinished work of another job, with a different {difference}"
         ):
             other.embed_file(input, output, **options)
         assert not output.exists()
@@ -184,7 +184,7 @@ def test_unfinished_work_on_something_else_is_kept_unless_it_may_go(
     check_vectors(output, top, text)
 
 
-def test_two_at_once_do_not_disturb_each_other(embedder, text, tmp_path):
+def test_two_processes_cannot_write_the_same_output_at_once(embedder, text, tmp_path):
     folder = tmp_path / "vectors.hdf5.unfinished"
     folder.mkdir()
     descriptor = os.open(folder, os.O_RDONLY)
@@ -198,7 +198,7 @@ def test_two_at_once_do_not_disturb_each_other(embedder, text, tmp_path):
     assert len(read_vectors(tmp_path / "vectors.hdf5")) == 300
 
 
-def test_a_folder_left_without_a_job_is_begun_anew(embedder, text, tmp_path):
+def test_a_job_restarts_if_its_unfinished_folder_has_no_job_file(embedder, text, tmp_path):
     folder = tmp_path / "vectors.npz.unfinished"
     folder.mkdir()
     (folder / ".job.json.1234.part").write_text("{")
@@ -209,10 +209,10 @@ def test_a_folder_left_without_a_job_is_begun_anew(embedder, text, tmp_path):
 
 
 @formats
-def test_what_was_moved_away_is_not_taken_for_there(embedder, text, tmp_path, suffix):
-    """A kill between the end and the removal of what is left behind."""
+def test_output_is_written_again_after_a_kill_during_cleanup(embedder, text, tmp_path, suffix):
+    """The first job is interrupted after it moves the output, before it removes its folder."""
     output = tmp_path / f"vectors{suffix}"
-    with stopped_at("file_jobs.FileJob._remove_folder"):
+    with interrupted_at("file_jobs.FileJob._remove_folder"):
         embedder.embed_file(text, output)
 
     embedder.embed_file(text, output, overwrite=True)
@@ -220,17 +220,17 @@ def test_what_was_moved_away_is_not_taken_for_there(embedder, text, tmp_path, su
     check_vectors(output, embedder, text)
 
 
-def test_a_stop_between_the_two_files_of_an_array_is_mended_too(embedder, text, tmp_path):
+def test_a_job_interrupted_between_the_two_npy_files_can_be_resumed(embedder, text, tmp_path):
     output = tmp_path / "vectors.npy"
     moved = []
 
-    def moved_once(part, path):
+    def move_once(part, path):
         if moved:
             raise KeyboardInterrupt
         moved.append(path)
         os.replace(part, path)
 
-    with stopped_at("file_jobs.put_in_place", moved_once):
+    with interrupted_at("file_jobs.put_in_place", move_once):
         embedder.embed_file(text, output)
     assert moved
     assert not output.exists()
@@ -240,17 +240,17 @@ def test_a_stop_between_the_two_files_of_an_array_is_mended_too(embedder, text, 
     check_vectors(output, embedder, text)
 
 
-def test_work_that_cannot_go_on_now_is_kept(embedder, text, tmp_path):
+def test_unfinished_work_is_kept_if_resuming_is_interrupted(embedder, text, tmp_path):
     output = tmp_path / "vectors.npz"
     with pytest.raises(KeyboardInterrupt):
         Interrupted(embedder, num_groups=2).embed_file(text, output)
-    with stopped_at("outputs.numpy_output.GrowingFiles"):
+    with interrupted_at("outputs.numpy_output.GrowingFiles"):
         embedder.embed_file(text, output)
 
     assert (tmp_path / "vectors.npz.unfinished" / "job.json").exists()
 
 
-def test_an_input_that_changes_meanwhile_is_an_error(embedder, text, tmp_path):
+def test_an_input_that_changes_during_the_job_raises_an_error(embedder, text, tmp_path):
     class Disturbed(Interrupted):
         def embed_groups(self, sentences, first_group):
             yield from embedder.embed_groups(sentences, first_group)
@@ -262,7 +262,7 @@ def test_an_input_that_changes_meanwhile_is_an_error(embedder, text, tmp_path):
     assert not (tmp_path / "vectors.hdf5").exists()
 
 
-def test_a_folder_of_somebody_else_is_kept(embedder, text, tmp_path):
+def test_a_folder_with_unrelated_files_is_kept(embedder, text, tmp_path):
     folder = tmp_path / "vectors.hdf5.unfinished"
     folder.mkdir()
     (folder / "thesis.tex").write_text("years")
@@ -272,7 +272,7 @@ def test_a_folder_of_somebody_else_is_kept(embedder, text, tmp_path):
     assert (folder / "thesis.tex").exists()
 
 
-def test_vectors_of_tokens_do_not_depend_on_how_many_are_encoded_with_them(optimized_graphs):
+def test_token_vectors_do_not_depend_on_the_encoding_batch(optimized_graphs):
     bilm = BiLM(BiLMConfig.preset("small"))
     tokens = [f"{'w' * (number % 9)}{number}".encode() for number in range(300)]
 

@@ -30,7 +30,7 @@ def cache(tmp_path):
 
 @pytest.fixture
 def entries(tmp_path):
-    """What the folder holds, but for its lock."""
+    """A function that lists the cache folder, without the lock file."""
     return lambda: sorted(path for path in (tmp_path / "cache").iterdir() if path.name != "lock")
 
 
@@ -45,22 +45,22 @@ def embeddings(embedder, monkeypatch):
     return calls
 
 
-def overwrite(path, place, content):
+def overwrite(path, offset, content):
     with open(path, "r+b") as file:
-        file.seek(place)
+        file.seek(offset)
         file.write(content)
 
 
 def read(cache, embedder, sentences=SENTENCES):
-    """All sentences' layers, in memory."""
+    """Returns the layers of all sentences, in memory."""
     with cache.layers(embedder, sentences) as layers:
         return [layers.sentence(number) for number in range(len(layers))]
 
 
-def test_layers_are_those_of_the_embedder_in_float16(cache, embedder):
+def test_layers_equal_those_of_the_embedder_in_float16(cache, embedder):
     expected = [array.astype(np.float16) for array in embedder.embed(SENTENCES)]
 
-    for _ in range(2):  # computed, and read
+    for _ in range(2):  # computed, then read from the cache
         with cache.layers(embedder, SENTENCES) as layers:
             assert len(layers) == 4
             assert layers.offsets.tolist() == [0, 4, 4, 6, 11]
@@ -72,7 +72,7 @@ def test_layers_are_those_of_the_embedder_in_float16(cache, embedder):
                 np.testing.assert_array_equal(layer, np.concatenate(expected, 1)[number])
 
 
-def test_the_same_is_computed_once_and_other_sentences_anew(cache, embedder, embeddings):
+def test_each_list_of_sentences_is_computed_once(cache, embedder, embeddings):
     others = [["the", "cat", "sat", "."]], [["the", "cat"], ["sat", "."]], [["thecat", "sat", "."]]
 
     for _ in range(2):
@@ -82,7 +82,9 @@ def test_the_same_is_computed_once_and_other_sentences_anew(cache, embedder, emb
     assert len(embeddings) == 1 + len(others)
 
 
-def test_another_model_or_precision_has_layers_of_its_own(cache, embedder, fresh_bilm, entries):
+def test_layers_are_cached_separately_for_each_model_and_precision(
+    cache, embedder, fresh_bilm, entries
+):
     other = fresh_bilm()
     weight = other.trainable_weights[0]
     weight.assign(weight + 1)
@@ -114,7 +116,7 @@ def test_sentences_without_tokens_have_no_vectors(cache, embedder):
         lambda entry: (entry / "note.json").write_text("{}"),
     ],
 )
-def test_what_is_damaged_is_computed_anew(cache, embedder, embeddings, entries, damage, caplog):
+def test_a_damaged_entry_is_computed_again(cache, embedder, embeddings, entries, damage, caplog):
     expected = read(cache, embedder)
     (entry,) = entries()
     damage(entry)
@@ -127,12 +129,12 @@ def test_what_is_damaged_is_computed_anew(cache, embedder, embeddings, entries, 
     assert entries() == [entry]
 
 
-def test_what_was_not_used_for_the_longest_time_goes_first(tmp_path, embedder, embeddings):
+def test_the_least_recently_used_entry_is_removed_first(tmp_path, embedder, embeddings):
     cache = LayerCache(tmp_path / "cache", max_bytes=3 * (12 * 24 * 3 + 500))
     one, two, three, four = ([[name] * 12] for name in "abcd")
     for sentences in (one, two, three, one):
         read(cache, embedder, sentences)
-        time.sleep(0.01)  # times of files are coarse
+        time.sleep(0.01)  # file timestamps are coarse
     read(cache, embedder, four)
     assert len(embeddings) == 4
 
@@ -143,7 +145,7 @@ def test_what_was_not_used_for_the_longest_time_goes_first(tmp_path, embedder, e
     assert len(embeddings) == 5
 
 
-def test_the_folder_never_holds_more_than_it_may(tmp_path, embedder, monkeypatch):
+def test_the_folder_never_exceeds_max_bytes(tmp_path, embedder, monkeypatch):
     def zeros(self, sentences):
         return (np.zeros((3, len(tokens), 12), np.float32) for tokens in sentences)
 
@@ -156,9 +158,9 @@ def test_the_folder_never_holds_more_than_it_may(tmp_path, embedder, monkeypatch
         assert sum(path.stat().st_size for path in files) <= 5000
 
 
-def test_only_its_own_is_removed_from_a_folder(tmp_path, embedder, entries):
-    mine = [tmp_path / "cache" / name for name in ("mine", "0" * 64, f"{'1' * 64}.part")]
-    for folder in mine:
+def test_only_cache_entries_are_removed_from_the_folder(tmp_path, embedder, entries):
+    user_folders = [tmp_path / "cache" / name for name in ("mine", "0" * 64, f"{'1' * 64}.part")]
+    for folder in user_folders:
         folder.mkdir(parents=True)
         (folder / "thesis.tex").write_text("x" * 5000)
     cache = LayerCache(tmp_path / "cache", max_bytes=NUM_BYTES + 1000)
@@ -166,11 +168,11 @@ def test_only_its_own_is_removed_from_a_folder(tmp_path, embedder, entries):
     read(cache, embedder)
     read(cache, embedder, SENTENCES[::-1])
 
-    assert all((folder / "thesis.tex").exists() for folder in mine)
-    assert len(entries()) == len(mine) + 1
+    assert all((folder / "thesis.tex").exists() for folder in user_folders)
+    assert len(entries()) == len(user_folders) + 1
 
 
-def test_layers_that_others_drive_out_stay_readable(tmp_path, embedder, entries):
+def test_open_layers_stay_readable_after_their_entry_is_removed(tmp_path, embedder, entries):
     cache = LayerCache(tmp_path / "cache", max_bytes=NUM_BYTES + 1000)
     expected = read(cache, embedder)
 
@@ -183,7 +185,9 @@ def test_layers_that_others_drive_out_stay_readable(tmp_path, embedder, entries)
         np.testing.assert_array_equal(layers.layer(2), np.concatenate(expected, 1)[2])
 
 
-def test_too_large_layers_are_computed_for_once(tmp_path, embedder, embeddings, entries, caplog):
+def test_layers_larger_than_the_cache_are_computed_but_not_stored(
+    tmp_path, embedder, embeddings, entries, caplog
+):
     small = LayerCache(tmp_path / "cache", max_bytes=NUM_BYTES - 1)
     expected = list(embedder.embed(SENTENCES))
 
@@ -196,7 +200,7 @@ def test_too_large_layers_are_computed_for_once(tmp_path, embedder, embeddings, 
     assert "more than the cache size" in caplog.text
 
 
-def test_a_cache_of_nothing_leaves_nothing(tmp_path, embedder, embeddings, monkeypatch, caplog):
+def test_a_cache_of_zero_bytes_leaves_no_files(tmp_path, embedder, embeddings, monkeypatch, caplog):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     cache = LayerCache(tmp_path / "cache", max_bytes=0)
 
@@ -208,7 +212,9 @@ def test_a_cache_of_nothing_leaves_nothing(tmp_path, embedder, embeddings, monke
     assert not caplog.records
 
 
-def test_threads_that_want_the_same_wait_for_the_first(cache, embedder, embeddings, entries):
+def test_threads_with_the_same_sentences_compute_the_layers_once(
+    cache, embedder, embeddings, entries
+):
     found = {}
     threads = [
         threading.Thread(target=lambda n=n: found.update({n: read(cache, embedder)}))
@@ -227,7 +233,7 @@ def test_threads_that_want_the_same_wait_for_the_first(cache, embedder, embeddin
     assert len(entries()) == 1
 
 
-def test_a_failure_leaves_nothing(cache, embedder, entries, monkeypatch):
+def test_a_failure_leaves_no_entry(cache, embedder, entries, monkeypatch):
     def fail(self, sentences):
         yield np.zeros((3, 4, 12), np.float32)
         raise RuntimeError("the machine burns")
@@ -243,7 +249,7 @@ def test_a_failure_leaves_nothing(cache, embedder, entries, monkeypatch):
     )
 
 
-def test_what_a_killed_process_leaves_is_not_taken_for_whole(cache, embedder, entries):
+def test_partial_entries_of_killed_processes_are_removed_and_not_read(cache, embedder, entries):
     expected = read(cache, embedder)
     (entry,) = entries()
     part = entry.with_name(f"{entry.name}.part")
@@ -253,7 +259,7 @@ def test_what_a_killed_process_leaves_is_not_taken_for_whole(cache, embedder, en
     with open(part / "lock", "ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         read(cache, embedder, [["other", "sentences"]])
-        assert part in entries()  # its process lives
+        assert part in entries()  # its process still runs
     read(cache, embedder, [["and", "others"]])
 
     assert part not in entries()
@@ -261,7 +267,7 @@ def test_what_a_killed_process_leaves_is_not_taken_for_whole(cache, embedder, en
         np.testing.assert_array_equal(found, array)
 
 
-def test_numbers_too_large_for_float16_are_told(cache, embedder, monkeypatch, caplog):
+def test_values_too_large_for_float16_are_clipped_and_logged(cache, embedder, monkeypatch, caplog):
     array = np.full((3, 2, 12), 1.5, np.float32)
     array[1, 0, :5] = [7e4, -1e5, 65_504, 3e38, -65_504]
     monkeypatch.setattr(Embedder, "embed", lambda self, sentences: iter([array]))
@@ -276,7 +282,7 @@ def test_numbers_too_large_for_float16_are_told(cache, embedder, monkeypatch, ca
         assert "3 values of the layers are too large for float16" in caplog.text
 
 
-def test_numbers_that_are_not_finite_are_an_error(cache, embedder, monkeypatch, entries):
+def test_non_finite_values_raise_an_error(cache, embedder, monkeypatch, entries):
     array = np.zeros((3, 2, 12), np.float32)
     monkeypatch.setattr(Embedder, "embed", lambda self, sentences: iter([array]))
 
@@ -287,15 +293,15 @@ def test_numbers_that_are_not_finite_are_an_error(cache, embedder, monkeypatch, 
         assert entries() == []
 
 
-def test_a_full_disk_is_told_before_the_work_begins(tmp_path, embedder, entries):
-    endless = range(10**15)  # its length is all that is looked at
+def test_insufficient_disk_space_is_reported_before_the_computation(tmp_path, embedder, entries):
+    endless = range(10**15)  # only its length is used
 
     with pytest.raises(OSError, match=r"layers take 6\.71e\+07 GiB, and .* GiB are free: .*cache"):
         read(LayerCache(tmp_path / "cache", max_bytes=1), embedder, [endless])
     assert entries() == []
 
 
-def test_a_disk_that_is_filled_meanwhile_is_named(cache, embedder, entries, monkeypatch, tmp_path):
+def test_a_full_disk_error_names_the_cache_folder(cache, embedder, entries, monkeypatch, tmp_path):
     def fill(self, sentences):
         yield np.zeros((3, 4, 12), np.float32)
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -307,7 +313,7 @@ def test_a_disk_that_is_filled_meanwhile_is_named(cache, embedder, entries, monk
     assert entries() == []
 
 
-def test_wrong_arguments_are_refused(cache, bilm, embedder, tmp_path):
+def test_invalid_arguments_are_refused(cache, bilm, embedder, tmp_path):
     with pytest.raises(ValueError, match=r"`embedder` must return all layers.*Received: 'top'"):
         read(cache, Embedder(bilm, layers="top"))
     with pytest.raises(TypeError, match=r"A sentence must be a list of tokens.*'the cat'"):
@@ -316,7 +322,7 @@ def test_wrong_arguments_are_refused(cache, bilm, embedder, tmp_path):
         LayerCache(tmp_path, max_bytes=-1)
 
 
-def test_the_folder_is_where_caches_are(monkeypatch):
+def test_the_default_folder_follows_xdg_cache_home_and_home(monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
     assert default_cache_folder() == Path("/caches/elmo_tf/layers")
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -324,12 +330,12 @@ def test_the_folder_is_where_caches_are(monkeypatch):
     assert default_cache_folder() == Path("/home/me/.cache/elmo_tf/layers")
 
 
-def test_without_a_home_another_folder_must_be_named_or_nothing_kept(
+def test_without_a_home_folder_the_cache_needs_a_path_or_zero_bytes(
     monkeypatch, embedder, tmp_path
 ):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("HOME")
-    monkeypatch.setattr("os.getuid", lambda: 2**31 - 2)  # nobody in the table of users
+    monkeypatch.setattr("os.getuid", lambda: 2**31 - 2)  # a user ID without an account
 
     with pytest.raises(RuntimeError, match="no home folder for the layer cache: set XDG"):
         LayerCache()

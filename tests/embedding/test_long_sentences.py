@@ -15,7 +15,7 @@ def sentence(length, seed=0):
 
 @pytest.fixture
 def windows(monkeypatch):
-    """Windows of 8 tokens; the sizes of those that are read."""
+    """Sets windows of 8 tokens and records the shapes of the windows that are read."""
     sizes = []
     read = module.WindowReader._read
     monkeypatch.setattr(module, "_WINDOW", 8)
@@ -36,10 +36,10 @@ def embedder_of(elmo):
     )
 
 
-# With two boundaries, 22 tokens are three full windows; of 23, the last window holds `</S>` alone.
+# With two boundaries, 22 tokens fill three windows; for 23, the last window contains only `</S>`.
 @pytest.mark.parametrize("length", [17, 22, 23, 50])
 @pytest.mark.parametrize("layers", ["all", "mix"])
-def test_windows_give_what_one_piece_gives(embedder_of, windows, layers, length):
+def test_windows_give_the_same_vectors_as_one_long_window(embedder_of, windows, layers, length):
     tokens = sentence(length)
     (expected,) = embedder_of(layers, 4096).embed([tokens])
     assert not windows
@@ -51,7 +51,7 @@ def test_windows_give_what_one_piece_gives(embedder_of, windows, layers, length)
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_long_and_short_sentences_come_in_the_order_of_the_input(embedder_of, windows):
+def test_long_and_short_sentences_are_returned_in_input_order(embedder_of, windows):
     sentences = [sentence(n, n) for n in (3, 40, 0, 17, 90, 16, 5)]
     expected = list(embedder_of("all", 4096).embed(sentences))
 
@@ -63,7 +63,7 @@ def test_long_and_short_sentences_come_in_the_order_of_the_input(embedder_of, wi
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_windows_begin_with_the_state_of_a_warm_start(fresh_bilm, windows):
+def test_windows_start_from_the_warm_start_state(fresh_bilm, windows):
     new_bilm = fresh_bilm()
     new_bilm.warm_start(["the cat sat", "a 서울"])
     tokens = sentence(30)
@@ -76,7 +76,7 @@ def test_windows_begin_with_the_state_of_a_warm_start(fresh_bilm, windows):
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_one_direction_is_read_in_windows_too(forward_bilm, windows):
+def test_a_forward_bilm_is_read_in_windows(forward_bilm, windows):
     tokens = sentence(30)
 
     (found,) = Embedder(forward_bilm, batch_tokens=16).embed([tokens])
@@ -86,7 +86,7 @@ def test_one_direction_is_read_in_windows_too(forward_bilm, windows):
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_a_mix_that_looks_at_the_whole_sentence_is_given_all_of_it(bilm, windows):
+def test_sentences_are_not_split_into_windows_for_a_mix_with_layer_norm(bilm, windows):
     elmo = Elmo(bilm, layer_norm=True)
     elmo.build()
     tokens = sentence(30)

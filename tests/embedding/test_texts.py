@@ -1,4 +1,4 @@
-"""Raw text: it is tokenized, and offsets stand beside the vectors."""
+"""Raw text is tokenized, and the offsets of its tokens are returned with the vectors."""
 
 import copy
 import json
@@ -47,7 +47,7 @@ def test_embed_and_encode_read_raw_text(embedder, expected):
     np.testing.assert_allclose(embedder.encode(TEXTS[2]), means[2], atol=1e-6)
 
 
-def test_lists_of_tokens_are_taken_as_they_are(embedder):
+def test_lists_of_tokens_are_not_tokenized_again(embedder):
     (text,) = embedder.embed_texts([["a.b", "c"]])
 
     assert text.tokens == ["a.b", "c"]
@@ -64,12 +64,12 @@ def test_any_function_can_be_the_tokenizer(bilm):
     np.testing.assert_allclose(text.vectors, wanted, atol=1e-6)
 
 
-def test_a_function_that_returns_strings_is_refused(bilm):
+def test_a_tokenizer_that_returns_strings_is_refused(bilm):
     with pytest.raises(TypeError, match="`tokenizer` must return"):
         next(Embedder(bilm, tokenizer=str.split).embed_texts(TEXTS))
 
 
-def test_without_a_tokenizer_there_are_no_texts(bilm):
+def test_embed_texts_without_a_tokenizer_raises_an_error(bilm):
     with pytest.raises(ValueError, match="has no tokenizer"):
         Embedder(bilm).embed_texts(TEXTS)
 
@@ -98,7 +98,7 @@ def test_a_file_of_raw_text_has_one_array_per_sentence(
         assert [TEXTS[row["line"]][start:end] for start, end in places] == row["tokens"]
 
 
-def test_a_later_output_without_tokens_removes_their_file(embedder, bilm, tmp_path):
+def test_overwriting_without_a_tokenizer_removes_the_tokens_file(embedder, bilm, tmp_path):
     (tmp_path / "text.txt").write_text("The cat.")
     embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.npz")
     assert (tmp_path / "vectors.npz.tokens.jsonl").exists()
@@ -108,7 +108,7 @@ def test_a_later_output_without_tokens_removes_their_file(embedder, bilm, tmp_pa
     assert not (tmp_path / "vectors.npz.tokens.jsonl").exists()
 
 
-def test_columns_are_not_tokenized_again(embedder, tmp_path):
+def test_a_tokenizer_is_refused_for_conll_columns(embedder, tmp_path):
     (tmp_path / "text.conll").write_text("a\nb\n")
 
     with pytest.raises(ValueError, match="`tokenizer` requires text"):

@@ -26,7 +26,7 @@ def encoded(monkeypatch):
     return found
 
 
-def assert_right(bilm, table, sentences):
+def assert_matches_bilm(bilm, table, sentences):
     for tokens, rows in zip(sentences, table.rows(sentences), strict=True):
         assert rows.dtype == np.int32
         vectors = table.vectors(rows)
@@ -36,14 +36,14 @@ def assert_right(bilm, table, sentences):
         np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
-def test_the_first_rows_are_no_token_and_the_boundaries(bilm):
+def test_the_first_rows_are_padding_and_the_sentence_boundaries(bilm):
     vectors = TokenTable(bilm, 100).vectors(np.arange(NUM_SPECIAL_ROWS))
 
     np.testing.assert_array_equal(vectors[0], np.zeros(6))
     np.testing.assert_allclose(vectors[1:], bilm.boundary_embeddings(), atol=1e-6)
 
 
-def test_a_token_is_encoded_once_however_often_it_comes(bilm, encoded):
+def test_repeated_tokens_are_encoded_once(bilm, encoded):
     table = TokenTable(bilm, 100)
     for sentences in (SENTENCES, SENTENCES[::-1], [[b"cat"], [b"sat"]]):
         table.rows(sentences)
@@ -52,10 +52,10 @@ def test_a_token_is_encoded_once_however_often_it_comes(bilm, encoded):
 
 
 @pytest.mark.parametrize("capacity", [0, 6, 100])
-def test_rows_hold_what_the_bilm_gives_each_token_also_when_some_are_forgotten(bilm, capacity):
+def test_vectors_match_the_bilm_even_after_tokens_are_evicted(bilm, capacity):
     table = TokenTable(bilm, capacity, pinned=[b"the", b"never"])
     for sentences in (SENTENCES, [[b"a", b"b", b"c", b"the"]], SENTENCES, [[b"a"]]):
-        assert_right(bilm, table, sentences)
+        assert_matches_bilm(bilm, table, sentences)
     assert len(table._rows) <= 2 + max(capacity, 1)
 
 
@@ -67,17 +67,17 @@ def test_pinned_tokens_are_never_encoded_again(bilm, encoded):
     assert encoded == [b"the", b"cat", b"dog", b"dog", b"dog"]
 
 
-def test_a_table_grows_and_takes_many_tokens_in_parts(bilm, monkeypatch):
+def test_a_table_grows_and_encodes_many_tokens_in_batches(bilm, monkeypatch):
     monkeypatch.setattr(token_table, "_TOKENS_AT_ONCE", 7)
     monkeypatch.setattr(token_table, "_FIRST_SIZE", 5)
     table = TokenTable(bilm, 100)
     words = [str(number).encode() for number in range(30)]
 
-    assert_right(bilm, table, [words[:9], words[3:25], words])
+    assert_matches_bilm(bilm, table, [words[:9], words[3:25], words])
 
 
 @pytest.mark.parametrize("vocabulary", [None, Vocabulary.build(["the the cat"])])
-def test_an_embedder_gives_the_same_with_and_without_what_it_keeps(bilm, vocabulary):
+def test_cache_size_and_vocabulary_do_not_change_the_vectors(bilm, vocabulary):
     sentences = ["the cat sat", "on 서울 the", "", "cat cat \N{GRINNING FACE}"] * 3
 
     found = Embedder(bilm, batch_tokens=16, cache_tokens=1, vocabulary=vocabulary).embed(sentences)
@@ -86,7 +86,7 @@ def test_an_embedder_gives_the_same_with_and_without_what_it_keeps(bilm, vocabul
         np.testing.assert_allclose(vectors, expected, atol=1e-6)
 
 
-def test_a_bilm_that_is_trained_on_between_two_calls_is_seen_as_it_is(fresh_bilm):
+def test_weights_that_change_between_two_calls_are_used(fresh_bilm):
     new_bilm = fresh_bilm()
     embedder = Embedder(new_bilm)
     before = embedder.encode("the cat")

@@ -1,4 +1,4 @@
-"""Without its library, each integration names the extra that installs it."""
+"""If its library is missing, each integration raises an error that names the extra."""
 
 import importlib
 import subprocess
@@ -14,7 +14,7 @@ from elmo_tf.extras import MissingExtraError
     ("module", "library"),
     [("elmo_tf.integrations.sklearn", "sklearn"), ("elmo_tf.integrations.spacy", "spacy")],
 )
-def test_the_extra_is_named(monkeypatch, module, library):
+def test_an_import_without_the_library_names_the_extra(monkeypatch, module, library):
     for name in [name for name in sys.modules if name.partition(".")[0] == library]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, module, raising=False)
@@ -24,7 +24,7 @@ def test_the_extra_is_named(monkeypatch, module, library):
         importlib.import_module(module)
 
 
-def test_a_tokenizer_names_the_extra(monkeypatch, bilm):
+def test_a_tokenizer_without_spacy_names_the_extra(monkeypatch, bilm):
     monkeypatch.setitem(sys.modules, "spacy", None)
 
     with pytest.raises(MissingExtraError, match=r"A tokenizer needs spacy.*elmo_tf\[spacy\]"):
@@ -32,7 +32,7 @@ def test_a_tokenizer_names_the_extra(monkeypatch, bilm):
 
 
 @pytest.mark.more
-def test_everything_else_works_without_them():
+def test_the_package_works_without_optional_libraries():
     code = """
 import sys
 for name in "sklearn", "spacy", "huggingface_hub", "safetensors", "pyarrow", "matplotlib", "pandas":

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("eager_module")
 
 TEXTS = ["the cat sat", "a dog barked at the cat", "", "dogs"]
 
-# Those of scikit-learn's checks that apply to a transformer of texts; older versions lack some.
+# scikit-learn's checks that apply to a transformer of texts; older versions lack some of them.
 CHECKS = [
     name
     for name in (
@@ -65,7 +65,7 @@ def test_the_text_pipeline_of_scikit_learn_works(vectorizer):
     assert predicted.tolist() == ["christian", "graphics"]
 
 
-def test_all_layers_stand_side_by_side(vectorizer, bilm):
+def test_all_layers_are_concatenated(vectorizer, bilm):
     vectors = clone(vectorizer).set_params(layers="all").fit_transform(TEXTS)
 
     expected = Embedder(bilm).encode(TEXTS)  # (text, layer, feature)
@@ -78,7 +78,7 @@ def test_checks_of_scikit_learn_pass(name, vectorizer):
     check("ElmoVectorizer", clone(vectorizer))
 
 
-def test_features_have_names_and_a_data_frame_can_be_asked_for(vectorizer, bilm):
+def test_features_have_names_and_data_frame_output_is_supported(vectorizer, bilm):
     frame = clone(vectorizer).set_output(transform="pandas").fit_transform(TEXTS)
 
     assert isinstance(frame, pandas.DataFrame)
@@ -105,7 +105,7 @@ def test_a_pipeline_is_cross_validated_in_two_processes(vectorizer):
     assert min(scores) > 0.8
 
 
-def test_a_data_frame_a_single_text_and_wrong_layers_are_refused(fitted):
+def test_data_frames_single_texts_and_invalid_layers_are_refused(fitted):
     frame = pandas.DataFrame({"text": TEXTS})
 
     assert fitted.transform(frame["text"]).shape[0] == len(TEXTS)
@@ -117,6 +117,6 @@ def test_a_data_frame_a_single_text_and_wrong_layers_are_refused(fitted):
         clone(fitted).set_params(layers="mix").fit(TEXTS)
 
 
-def test_metadata_routing_does_not_matter(vectorizer):
+def test_fit_transform_works_with_metadata_routing_enabled(vectorizer):
     with config_context(enable_metadata_routing=True):
         assert clone(vectorizer).fit_transform(TEXTS).shape[0] == len(TEXTS)

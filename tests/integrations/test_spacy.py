@@ -26,7 +26,7 @@ def expected(embedder, *sentences):
     return np.concatenate(list(embedder.embed(sentences)))
 
 
-def test_each_sentence_is_read_separately(pipeline, embedder):
+def test_each_sentence_is_embedded_separately(pipeline, embedder):
     doc = pipeline(TEXT)
 
     words = [token.i for token in doc if not token.is_space]
@@ -37,7 +37,7 @@ def test_each_sentence_is_read_separately(pipeline, embedder):
     np.testing.assert_array_equal(doc[1].vector, doc.tensor[1])
 
 
-def test_a_document_without_sentences_is_read_at_once(checkpoint_directory, embedder):
+def test_a_document_without_sentence_boundaries_is_embedded_as_one(checkpoint_directory, embedder):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": str(checkpoint_directory), "layers": "top"})
 
@@ -47,7 +47,7 @@ def test_a_document_without_sentences_is_read_at_once(checkpoint_directory, embe
     np.testing.assert_allclose(doc.tensor, wanted, atol=1e-6)
 
 
-def test_vectors_of_documents_and_spans_are_means_and_can_be_compared(pipeline):
+def test_document_and_span_vectors_are_means_and_support_similarity(pipeline):
     doc, other = pipeline(TEXT), pipeline("The cat sat.")
 
     np.testing.assert_allclose(doc.vector, np.delete(doc.tensor, 4, axis=0).mean(axis=0), atol=1e-6)
@@ -67,7 +67,7 @@ def test_vectors_of_documents_and_spans_are_means_and_can_be_compared(pipeline):
         ({"batch_tokens": 0}, "`batch_tokens` must be"),
     ],
 )
-def test_wrong_options_are_refused_when_the_component_is_added(option, message):
+def test_invalid_options_are_refused_when_the_component_is_added(option, message):
     with pytest.raises(ValueError, match=message):
         spacy.blank("en").add_pipe("elmo", config=option)
 
@@ -96,5 +96,5 @@ def test_a_pipeline_is_saved_with_its_model(pipeline, tmp_path):
     np.testing.assert_allclose(loaded(TEXT).tensor, pipeline(TEXT).tensor, atol=1e-6)
 
 
-def test_analysis_knows_what_the_component_sets(pipeline):
+def test_pipeline_analysis_reports_the_assigned_doc_tensor(pipeline):
     assert "doc.tensor" in pipeline.analyze_pipes()["summary"]["elmo"]["assigns"]

@@ -1,4 +1,4 @@
-"""A model as a checkpoint and as an export, and a filesystem that only Beam can read."""
+"""Exported models, and a filesystem that only Beam can read."""
 
 import pytest
 
@@ -7,7 +7,7 @@ PREFIX = "copied://host"
 
 @pytest.fixture(scope="session")
 def exported_elmo(tmp_path_factory, elmo):
-    """The folder of all versions; in that of version 1 there is no model."""
+    """A folder of two versions; version 1 is not a valid model."""
     directory = tmp_path_factory.mktemp("exported")
     save_exported(elmo, directory / "2")
     (directory / "1").mkdir()
@@ -24,7 +24,7 @@ def exported_forward_bilm(tmp_path_factory, forward_bilm):
 
 
 def save_exported(source, directory):
-    """What `elmo_tf.saved_models.export` does, without its check."""
+    """Exports like `elmo_tf.saved_models.export`, without its check."""
     import tensorflow as tf
 
     from elmo_tf.saved_models.exporting.signatures import Exported
@@ -35,7 +35,7 @@ def save_exported(source, directory):
 
 @pytest.fixture(scope="session")
 def remote():
-    """A function from a local path to that of the same file on a filesystem of another scheme."""
+    """A function that maps a local path to the same file on a filesystem with another scheme."""
     from apache_beam.io.filesystem import CompressionTypes, FileMetadata
     from apache_beam.io.localfilesystem import LocalFileSystem
 
@@ -67,5 +67,5 @@ def remote():
         ):
             return super().open(path.removeprefix(PREFIX), mime_type, compression_type)
 
-    # Beam finds the class among those that are alive.
+    # Beam searches the subclasses of `FileSystem`, so the class must stay referenced.
     return lambda path: f"{CopiedFileSystem.scheme()}://host{path}"

@@ -18,10 +18,10 @@ from vector_files import read_shards, vectors_of
 
 pytestmark = pytest.mark.more
 
-RUNNER = "FnApiRunner"  # "DirectRunner" tries to download another one first
+RUNNER = "FnApiRunner"  # "DirectRunner" first tries to download another runner
 LONG = " ".join(itertools.islice(itertools.cycle(["the", "cat", "sat", "서울"]), 600))
 CONLL = "the\tDT\ncat\tNN\n\na b\tNN\nx\tNN\n"
-# Lines of each file; the tokens of columns may hold spaces.
+# Lines of each file; the tokens of columns may contain spaces.
 LINES = {
     "a.txt": [["the", "cat", "sat"], [], [], ["\udcff", "a"], LONG.split()],
     "b.txt.gz": [["서울", "sat"], ["a"]],
@@ -41,13 +41,13 @@ def texts(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(texts, checkpoint_directory, tmp_path_factory):
-    """The counts and the folder of a run on Beam's local runner."""
+    """The counts and the output folder of a run on Beam's local runner."""
     folder = tmp_path_factory.mktemp("run") / "new"
     counts = run_embedding_pipeline(checkpoint_directory, f"{texts}/*", folder, batch_tokens=16)
     return counts, folder
 
 
-def test_rows_hold_what_the_embedder_gives_under_file_and_line(run, bilm):
+def test_rows_contain_the_vectors_of_each_file_and_line(run, bilm):
     rows = read_shards(run[1])
 
     assert rows.keys() == {(name, n) for name, lines in LINES.items() for n in range(len(lines))}
@@ -58,7 +58,7 @@ def test_rows_hold_what_the_embedder_gives_under_file_and_line(run, bilm):
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_rows_hold_the_sentences(run, texts):
+def test_rows_contain_the_sentences(run, texts):
     rows = read_shards(run[1])
 
     assert rows["a.txt", 0]["file"] == f"{texts}/a.txt"
@@ -68,17 +68,17 @@ def test_rows_hold_the_sentences(run, texts):
     assert rows["c.conll", 1]["tokens"] == ["a b", "x"]
 
 
-def test_shards_are_numbered_and_nothing_else_is_left(run):
+def test_the_output_contains_only_numbered_shards(run):
     names = sorted(path.name for path in run[1].iterdir())
 
     assert names == [f"part-{n:05d}-of-{len(names):05d}.parquet" for n in range(len(names))]
 
 
-def test_sentences_are_counted_and_the_odd_ones_too(run):
+def test_sentences_tokens_and_suspicious_lines_are_counted(run):
     assert run[0] == {"sentences": 9, "tokens": NUM_TOKENS, "empty": 2, "invalid": 1}
 
 
-def test_part_of_a_pipeline_reads_an_export_and_remote_files(
+def test_embed_files_reads_an_exported_model_and_remote_files(
     elmo, exported_elmo, remote, texts, tmp_path
 ):
     handler = EmbeddingHandler(remote(exported_elmo), layers="mix")
@@ -97,7 +97,7 @@ def test_part_of_a_pipeline_reads_an_export_and_remote_files(
             )
 
 
-def test_a_file_without_the_column_is_named_as_it_was_matched(
+def test_a_missing_column_error_names_the_remote_file_and_line(
     checkpoint_directory, remote, texts, tmp_path
 ):
     pattern = remote(f"{texts}/c.conll")
@@ -106,14 +106,14 @@ def test_a_file_without_the_column_is_named_as_it_was_matched(
         run_embedding_pipeline(checkpoint_directory, pattern, tmp_path / "out", token_column=3)
 
 
-def test_a_missing_checkpoint_is_named(texts, tmp_path):
+def test_a_missing_checkpoint_is_reported_with_its_path(texts, tmp_path):
     with pytest.raises(FileNotFoundError, match=r"There is no checkpoint .*nowhere"):
         run_embedding_pipeline(tmp_path / "nowhere", f"{texts}/*", tmp_path / "out")
 
 
 @pytest.fixture
 def add(texts, checkpoint_directory, tmp_path):
-    """Adds an embedding that is never run to a pipeline."""
+    """A function that adds an embedding to a pipeline, without running the pipeline."""
 
     def add(pattern=f"{texts}/*", output=tmp_path / "out", **kwargs):
         handler = EmbeddingHandler(checkpoint_directory)
@@ -122,24 +122,24 @@ def add(texts, checkpoint_directory, tmp_path):
     return add
 
 
-def test_a_pattern_that_matches_nothing_is_an_error(add, texts):
+def test_a_pattern_without_matching_files_raises_an_error(add, texts):
     with pytest.raises(FileNotFoundError, match=rf"No file matches {texts}/nothing"):
         add(f"{texts}/nothing*")
 
 
-def test_a_folder_is_no_pattern(add, texts):
+def test_a_folder_as_pattern_is_refused(add, texts):
     with pytest.raises(IsADirectoryError, match=rf"{texts} is a folder\. .*\*\.txt"):
         add(str(texts))
 
 
-def test_a_pattern_may_name_files_of_the_working_folder(add, texts, monkeypatch):
+def test_a_pattern_can_be_relative_to_the_working_directory(add, texts, monkeypatch):
     monkeypatch.chdir(texts)
 
     add("*.txt")
 
 
 @pytest.mark.parametrize("name", ["part-00000-of-00007.parquet", "beam-temp-part-1/a.parquet"])
-def test_shards_and_what_a_killed_run_left_are_replaced_if_that_is_allowed(add, tmp_path, name):
+def test_old_shards_and_temporary_files_are_replaced_only_with_overwrite(add, tmp_path, name):
     shard = tmp_path / "out" / name
     shard.parent.mkdir(parents=True)
     shard.write_text("old")
@@ -162,7 +162,7 @@ def test_other_parquet_files_are_never_replaced(add, tmp_path):
     assert other.exists()
 
 
-def test_an_output_that_beam_takes_for_a_pattern_is_refused(add, tmp_path):
+def test_an_output_path_with_pattern_characters_is_refused(add, tmp_path):
     with pytest.raises(ValueError, match=r"Beam cannot write to .*out\[1\]: it interprets \["):
         add(output=tmp_path / "out[1]")
 
@@ -190,7 +190,7 @@ def test_without_beam_the_package_can_be_imported():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_without_beam_its_names_tell_what_brings_it(monkeypatch):
+def test_without_beam_an_error_names_the_extra_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "apache_beam", None)
     monkeypatch.delitem(sys.modules, "elmo_tf.pipelines.local_copies")
 
@@ -209,7 +209,7 @@ class LosingRunner(FnApiRunner):
         return result
 
 
-def test_a_runner_that_loses_rows_is_noticed(texts, checkpoint_directory, tmp_path, monkeypatch):
+def test_rows_lost_by_the_runner_raise_an_error(texts, checkpoint_directory, tmp_path, monkeypatch):
     monkeypatch.setattr(LosingRunner, "output", tmp_path / "out", raising=False)
     name = f"{LosingRunner.__module__}.{LosingRunner.__name__}"
     monkeypatch.setitem(sys.modules, LosingRunner.__module__, sys.modules[__name__])

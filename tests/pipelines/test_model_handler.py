@@ -27,7 +27,7 @@ def assert_same(found, expected):
 
 
 @pytest.mark.parametrize("layers", ["all", "mix"])
-def test_an_export_gives_what_its_source_gives(elmo, exported_elmo, layers):
+def test_an_exported_elmo_gives_the_vectors_of_its_source(elmo, exported_elmo, layers):
     handler = EmbeddingHandler(exported_elmo, layers, batch_tokens=12)
 
     found = results(handler, SENTENCES)
@@ -37,20 +37,26 @@ def test_an_export_gives_what_its_source_gives(elmo, exported_elmo, layers):
 
 
 @pytest.mark.parametrize("layers", ["all", "top", "average"])
-def test_an_export_of_one_direction_does_too(forward_bilm, exported_forward_bilm, layers):
+def test_an_exported_forward_bilm_gives_the_vectors_of_its_source(
+    forward_bilm, exported_forward_bilm, layers
+):
     found = results(EmbeddingHandler(exported_forward_bilm, layers), SENTENCES)
 
     assert_same(found, Embedder(forward_bilm, layers).embed(PLAIN))
 
 
-def test_a_handler_can_be_pickled_and_a_checkpoint_be_a_pair(checkpoint_directory, bilm, remote):
+def test_a_pickled_handler_loads_a_checkpoint_given_as_two_files(
+    checkpoint_directory, bilm, remote
+):
     pair = checkpoint_directory / "options.json", remote(checkpoint_directory / "weights.hdf5")
     handler = pickle.loads(pickle.dumps(EmbeddingHandler(pair, "top", batch_tokens=12)))
 
     assert_same(results(handler, SENTENCES), Embedder(bilm, "top").embed(PLAIN))
 
 
-def test_another_model_can_be_named_and_be_remote(checkpoint_directory, bilm, remote, tmp_path):
+def test_the_model_path_can_be_updated_to_a_remote_path(
+    checkpoint_directory, bilm, remote, tmp_path
+):
     handler = EmbeddingHandler(tmp_path / "nowhere")
     handler.update_model_path(remote(checkpoint_directory))
     handler.update_model_path(None)
@@ -58,7 +64,7 @@ def test_another_model_can_be_named_and_be_remote(checkpoint_directory, bilm, re
     assert_same(results(handler, SENTENCES), Embedder(bilm).embed(PLAIN))
 
 
-def test_batches_are_measured_in_tokens_and_no_sentence_is_larger_than_one(checkpoint_directory):
+def test_batches_are_sized_in_tokens_and_sentence_sizes_are_capped(checkpoint_directory):
     handler = EmbeddingHandler(checkpoint_directory, batch_tokens=4)
 
     for kwargs, example in (
@@ -70,7 +76,7 @@ def test_batches_are_measured_in_tokens_and_no_sentence_is_larger_than_one(check
         assert [size(example(s)) for s in ("", "the cat", ["a b"], b"a " * 99)] == [2, 4, 3, 32]
 
 
-def test_beams_metrics_have_a_namespace_and_processes_can_share_a_model(checkpoint_directory):
+def test_metrics_have_a_namespace_and_processes_can_share_a_model(checkpoint_directory):
     handler = EmbeddingHandler(checkpoint_directory)
 
     assert handler.get_metrics_namespace() == "BeamML_elmo_tf"
@@ -95,21 +101,21 @@ def test_arguments_are_checked_before_a_run(exported_elmo, kwargs, message):
         EmbeddingHandler(exported_elmo, **kwargs)
 
 
-def test_the_precision_of_a_remote_export_is_checked_where_it_is_loaded(exported_elmo, remote):
+def test_the_precision_of_a_remote_export_is_checked_when_loaded(exported_elmo, remote):
     handler = EmbeddingHandler(remote(exported_elmo), precision="bfloat16")
 
     with pytest.raises(ValueError, match=r"whose precision was chosen at export"):
         handler.load_model()
 
 
-def test_a_saved_model_of_another_kind_is_refused(tmp_path):
+def test_a_saved_model_without_the_tokens_signature_is_refused(tmp_path):
     tf.saved_model.save(tf.Module(), str(tmp_path / "other"))
 
     with pytest.raises(ValueError, match=r"no signature `tokens` with the outputs elmo, "):
         EmbeddingHandler(tmp_path / "other").load_model()
 
 
-def test_a_remote_path_at_which_nothing_lies_is_named(remote, tmp_path):
+def test_an_error_names_a_missing_remote_path(remote, tmp_path):
     with (
         pytest.raises(FileNotFoundError, match=r"copied://.*nowhere does not exist"),
         local_tree(remote(tmp_path / "nowhere")),

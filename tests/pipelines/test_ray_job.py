@@ -12,14 +12,14 @@ from elmo_tf.pipelines import embed_with_ray
 from elmo_tf.text.sentence_files import sentence_reader
 from vector_files import read_shards, vectors_of
 
-pytestmark = [pytest.mark.more, pytest.mark.filterwarnings("ignore")]  # those of Ray
+pytestmark = [pytest.mark.more, pytest.mark.filterwarnings("ignore")]  # Ray's warnings
 
 ray = pytest.importorskip("ray")
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Three nodes; the first, where the job is started, has no core for workers."""
+    """Two nodes; the head node, where jobs start, has no core for workers."""
     from ray.cluster_utils import Cluster
 
     with pytest.MonkeyPatch.context() as patch:
@@ -34,7 +34,7 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    """Four files, one of which has more than half of the sentences."""
+    """Four files; one has more than half of the sentences."""
     folder = tmp_path_factory.mktemp("texts")
     rng = np.random.default_rng(0)
     words = ["the", "cat", "sat", "서울", "on"]
@@ -45,7 +45,7 @@ def texts(tmp_path_factory):
 
 
 def check_rows(folder, texts, bilm):
-    """Every sentence is there once, with the vectors of an `Embedder`."""
+    """Checks that every sentence is present once, with the vectors of an `Embedder`."""
     rows = read_shards(folder)
     expected = {
         (path.name, number): sentence
@@ -59,7 +59,7 @@ def check_rows(folder, texts, bilm):
         np.testing.assert_allclose(vectors_of(rows[place]), array, atol=1e-5)
 
 
-def test_a_lost_node_costs_no_sentence(cluster, texts, checkpoint_directory, bilm, tmp_path):
+def test_a_node_failure_loses_no_sentences(cluster, texts, checkpoint_directory, bilm, tmp_path):
     node = cluster.add_node(num_cpus=1)
     output = tmp_path / "out"
 
@@ -81,7 +81,9 @@ def test_a_lost_node_costs_no_sentence(cluster, texts, checkpoint_directory, bil
     check_rows(output, texts, bilm)
 
 
-def test_a_second_call_writes_what_is_missing(cluster, texts, checkpoint_directory, bilm, tmp_path):
+def test_a_second_call_writes_only_missing_and_damaged_shards(
+    cluster, texts, checkpoint_directory, bilm, tmp_path
+):
     def embed(**changes):
         settings = {"layers": "top", "part_bytes": 4000, **changes}
         return embed_with_ray(checkpoint_directory, texts / "*", tmp_path / "out", **settings)
@@ -101,7 +103,7 @@ def test_a_second_call_writes_what_is_missing(cluster, texts, checkpoint_directo
     assert embed(layers="average", overwrite=True) == counts
 
 
-def test_another_model_at_the_same_path_is_another_job(cluster, texts, bilm, tmp_path):
+def test_a_changed_model_at_the_same_path_is_refused(cluster, texts, bilm, tmp_path):
     job = tmp_path / "model", texts / "a.txt", tmp_path / "out"
     save_bilm(BiLM(bilm.config), tmp_path / "model")
     embed_with_ray(*job)
@@ -110,7 +112,7 @@ def test_another_model_at_the_same_path_is_another_job(cluster, texts, bilm, tmp
         embed_with_ray(*job)
 
 
-def test_two_jobs_do_not_write_to_one_folder(texts, checkpoint_directory, tmp_path):
+def test_two_jobs_cannot_write_to_the_same_folder(texts, checkpoint_directory, tmp_path):
     with (
         locked_directory(tmp_path / "out", ""),
         pytest.raises(FileExistsError, match="Another job writes to"),
@@ -118,7 +120,7 @@ def test_two_jobs_do_not_write_to_one_folder(texts, checkpoint_directory, tmp_pa
         embed_with_ray(checkpoint_directory, texts / "a.txt", tmp_path / "out")
 
 
-def test_an_error_of_a_worker_names_the_file(cluster, checkpoint_directory, tmp_path):
+def test_a_worker_error_names_file_and_line(cluster, checkpoint_directory, tmp_path):
     (tmp_path / "a.txt").write_bytes(b"a\nb\rc\n")
 
     with pytest.raises(ValueError, match=r"a\.txt, line 2: a carriage return"):

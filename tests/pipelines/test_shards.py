@@ -21,7 +21,7 @@ def shard(path, places):
     return path
 
 
-def test_a_shard_has_its_rows_and_the_size_of_the_text(tmp_path):
+def test_a_shard_contains_its_rows_and_the_sentence_count(tmp_path):
     path = shard(tmp_path / "a.parquet", [("a", 0), ("a", 1)])
 
     assert pq.read_table(path).column("line").to_pylist() == [0, 1]
@@ -29,7 +29,7 @@ def test_a_shard_has_its_rows_and_the_size_of_the_text(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["a.parquet"]
 
 
-def test_a_failing_writer_leaves_nothing(tmp_path):
+def test_a_failed_write_leaves_no_file(tmp_path):
     def rows():
         yield row("a", 0)
         raise KeyError
@@ -40,21 +40,21 @@ def test_a_failing_writer_leaves_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PAR1", b"PAR1 no footer PAR1"])
-def test_what_is_no_complete_shard_has_no_size(tmp_path, content):
+def test_missing_and_incomplete_shards_have_no_count(tmp_path, content):
     if content is not None:
         (tmp_path / "a.parquet").write_bytes(content)
 
     assert count_of(tmp_path / "a.parquet") is None
 
 
-def test_sizes_are_added_up():
+def test_counts_are_added_up():
     counts = [COUNT, SentenceCount(sentences=3, tokens=5, empty=1, invalid=1)]
 
     expected = {"sentences": 5, "tokens": 12, "empty": 2, "invalid": 1}
     assert totals(iter(counts)) == expected
 
 
-def test_complete_shards_pass_in_any_order(tmp_path):
+def test_complete_shards_pass_the_check_in_any_order(tmp_path):
     shards = [
         shard(tmp_path / "1", [("b", 1), ("a", 0)]),
         shard(tmp_path / "0", [("a", 2), ("b", 0), ("a", 1)]),
@@ -73,20 +73,20 @@ def test_complete_shards_pass_in_any_order(tmp_path):
         ([("a", 0), ("a", 1), ("a", 2), ("b", 0), ("c", 0)], r"1 rows of c, which is not an input"),
     ],
 )
-def test_rows_that_are_missing_repeated_or_foreign_are_named(tmp_path, places, message):
+def test_missing_repeated_and_unexpected_rows_raise_an_error(tmp_path, places, message):
     path = shard(tmp_path / "0", places)
 
     with pytest.raises(RuntimeError, match=message):
         check_shards([path], {"a": 3, "b": 1})
 
 
-def test_the_same_shard_twice_is_noticed(tmp_path):
+def test_a_shard_that_is_passed_twice_raises_an_error(tmp_path):
     path = shard(tmp_path / "0", [("a", 0)])
 
     with pytest.raises(RuntimeError, match="more than once"):
         check_shards([path, path], {"a": 1})
 
 
-def test_a_message_has_five_problems_at_most():
+def test_an_error_message_lists_at_most_five_problems():
     with pytest.raises(RuntimeError, match=r"e4 lacks 1 .*; and 2 more problems\."):
         check_shards([], {f"e{number}": 1 for number in range(7)})

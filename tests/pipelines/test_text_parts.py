@@ -11,7 +11,7 @@ LINES = b"the cat\n\n \xff a\nsat\r\n\xec\x84\x9c\xec\x9a\xb8 b"
 
 @pytest.mark.parametrize("part_bytes", [1, 5, 9, 1000])
 @pytest.mark.parametrize("content", [LINES, LINES + b"\n", b"\xef\xbb\xbf" + LINES, b"\n", b"x"])
-def test_the_parts_together_are_the_file(tmp_path, content, part_bytes):
+def test_all_parts_together_give_the_sentences_of_the_file(tmp_path, content, part_bytes):
     path = tmp_path / "a.txt"
     path.write_bytes(content)
 
@@ -32,7 +32,7 @@ def test_an_empty_file_has_no_parts(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.conll"])
-def test_packed_files_and_columns_are_one_part(tmp_path, name):
+def test_compressed_and_conll_files_are_one_part(tmp_path, name):
     path = tmp_path / name
     content = b"the DT\n\ncat NN\n"
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
@@ -43,7 +43,7 @@ def test_packed_files_and_columns_are_one_part(tmp_path, name):
     assert list(sentences_of(part)) == list(sentence_reader(path)())
 
 
-def test_errors_name_the_line_of_the_file(tmp_path):
+def test_errors_in_a_part_name_the_line_in_the_file(tmp_path):
     path = tmp_path / "a.txt"
     path.write_bytes(b"a\nb\nc\rd\n")
     last = parts_of(path, part_bytes=2)[-1]
@@ -52,7 +52,7 @@ def test_errors_name_the_line_of_the_file(tmp_path):
         list(sentences_of(last))
 
 
-def test_a_damaged_file_is_named(tmp_path):
+def test_an_error_names_a_damaged_file(tmp_path):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"a\n" * 1000)[:-9])
 
@@ -61,7 +61,7 @@ def test_a_damaged_file_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"a", b"a\nb\nc\n"])
-def test_a_file_that_changes_is_noticed(tmp_path, content):
+def test_a_file_that_changes_during_the_job_raises_an_error(tmp_path, content):
     path = tmp_path / "a.txt"
     path.write_bytes(content)
 

@@ -20,13 +20,13 @@ SPANS = np.array([[2, 5], [0, 0], [1, 2], [4, 4]])
 
 @pytest.fixture(scope="module")
 def model(bilm):
-    """With random weights and two mixes of ELMo. No test may change it."""
+    """A model with random weights and two mixes of ELMo. Tests must not change it."""
     keras.utils.set_random_seed(0)
     return with_random_weights(new_model("bidaf", bilm, "both"))
 
 
 def expected_scores(model, **kwargs):
-    """The scores of each passage by the formulas, without padding."""
+    """The expected scores of each passage, by the reference formulas, without padding."""
     weights = reference_weights(model)
     for pair in zip(*TEXTS, strict=True):
         vectors = [model.token_vectors(padded([text])) for text in pair]
@@ -42,13 +42,13 @@ def check_scores(scores, expected):
 
 
 @pytest.mark.parametrize("placement", ["both", "none"])
-def test_the_scores_are_those_of_the_formulas(placement, bilm):
+def test_scores_match_the_reference_formulas(placement, bilm):
     model = with_random_weights(new_model("bidaf", bilm, placement))
 
     check_scores(model(TEXTS), expected_scores(model))
 
 
-def test_dropout_is_where_the_formulas_have_it(model, monkeypatch):
+def test_dropout_is_applied_at_the_same_places_as_in_the_reference(model, monkeypatch):
     def halved(x, training):
         return x * 0.5 if training else x
 
@@ -81,7 +81,7 @@ def test_attention_with_a_null_score_never_overflows():
 
 
 @pytest.mark.parametrize("max_answer", [1, 3, 20])
-def test_the_best_spans_are_those_of_brute_force(max_answer):
+def test_best_spans_match_brute_force_search(max_answer):
     lengths = (9, 1, 4, 0, 2)
     scores = np.random.default_rng(0).normal(size=(5, 2, 9), scale=2).astype(np.float32)
     mask = np.arange(9) < np.array(lengths)[:, None]
@@ -120,7 +120,7 @@ def test_texts_may_be_empty(model):
     assert [0 < share <= 1 for share in found["probability"]] == [True, False, False]
 
 
-def test_the_loss_is_that_of_the_formula(model):
+def test_loss_matches_the_reference_formula(model):
     scores = model(TEXTS)
 
     losses = model.per_example_loss(SPANS, scores, TEXTS)
@@ -136,7 +136,7 @@ def test_the_loss_is_that_of_the_formula(model):
     )
 
 
-def test_null_score_starts_at_minus_one_and_grus_at_small_weights():
+def test_null_score_starts_at_minus_one_and_gru_weights_start_small():
     model = new_model("bidaf")
 
     assert model.null_score == -1
@@ -144,7 +144,7 @@ def test_null_score_starts_at_minus_one_and_grus_at_small_weights():
     assert not np.any(model.encoder.forward.bias)
 
 
-def test_wrong_targets_are_refused(model):
+def test_invalid_targets_are_refused(model):
     scores = model(TEXTS)
 
     for span in ((5, 8), (-1, 2), (4, 3)):
@@ -158,7 +158,7 @@ def test_wrong_targets_are_refused(model):
             model.per_example_loss(y, scores)
 
 
-def test_wrong_arguments_are_refused():
+def test_invalid_arguments_are_refused():
     for wrong, message in (
         ({"units": 0}, "`units` must be an integer of at least 1"),
         ({"dropout": 1.0}, "`dropout` must be a number >= 0 and < 1"),

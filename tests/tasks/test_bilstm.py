@@ -10,7 +10,7 @@ VECTORS = np.random.default_rng(0).normal(size=(4, 5, 3)).astype(np.float32)
 
 
 def as_keras_weights(lstm):
-    """Weights of `keras.layers.LSTM`: its gates in its order, and its forget bias in the bias."""
+    """Weights for `keras.layers.LSTM`: gates in its order, the forget bias of 1 in the bias."""
     kernel, recurrent_kernel, bias = (weight.numpy() for weight in lstm.weights)
     bias = bias + np.repeat([0.0, 0.0, 1.0, 0.0], lstm.cell.units)
 
@@ -22,7 +22,7 @@ def as_keras_weights(lstm):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_equals_keras_own(training):
+def test_outputs_equal_those_of_keras_bidirectional_lstm(training):
     layer = BiLSTM(4)
     layer.build((None, None, 3))
     theirs = keras.layers.Bidirectional(keras.layers.LSTM(4, return_sequences=True))
@@ -35,7 +35,7 @@ def test_equals_keras_own(training):
     assert not vectors.numpy()[~MASK].any()
 
 
-def test_a_model_with_many_keeps_them_apart(keras_round_trip):
+def test_several_bilstms_in_a_model_are_saved_with_separate_weights(keras_round_trip):
     inputs = keras.Input((None, 3))
     hidden = inputs
     for _ in range(6):

@@ -27,7 +27,7 @@ def new_model(**kwargs):
 
 
 def random_model(**kwargs):
-    """With random weights: of the spans, some are linked, and some others score above 0."""
+    """A model with random weights that links some spans and scores some others above 0."""
     model = with_random_weights(new_model(**kwargs), 0.8, seed=5)
     model.span_scores.network.score.bias.assign_add([4.5])
     model.antecedent_scores.network.score.bias.assign_sub([9.0])
@@ -36,14 +36,14 @@ def random_model(**kwargs):
 
 @pytest.fixture(scope="module")
 def model():
-    """Shared by all tests: none may change it."""
+    """A model shared by all tests. Tests must not change it."""
     keras.utils.set_random_seed(0)
     return random_model()
 
 
 @pytest.fixture(scope="module")
 def mention_model(model):
-    """The same weights, with a loss of mentions. None may change it."""
+    """A model with the same weights and a mention loss. Tests must not change it."""
     mention_model = new_model(mention_loss=0.3)
     mention_model.set_weights(model.get_weights())
     return mention_model
@@ -73,7 +73,7 @@ Expected = collections.namedtuple("Expected", "mention_scores kept span_scores a
 
 
 def expected(model, sentences, speakers=None, genre=0):
-    """What the model computes for a document, by the formulas."""
+    """The expected outputs for a document, by the reference formulas."""
     weights = reference_weights(model)
     vectors = model.token_vectors(padded(sentences))["input"].numpy().astype(np.float64)
     lengths = [len(sentence.split()) for sentence in sentences]
@@ -96,19 +96,19 @@ def expected(model, sentences, speakers=None, genre=0):
 
 @pytest.fixture(scope="module")
 def wanted(model):
-    """What both models compute for `some_document()`."""
+    """The expected outputs of both models for `some_document()`."""
     return expected(model, some_document())
 
 
 def antecedent_rows(outputs):
-    """The scores of each span, without those where there is no antecedent."""
+    """The antecedent scores of each span, without those of missing antecedents."""
     exists = np.pad(outputs["antecedents"].numpy() >= 0, ((0, 0), (1, 0)), constant_values=True)
     scores = outputs["antecedent_scores"].numpy()
     return [row[real] for row, real in zip(scores, exists, strict=True)]
 
 
 @pytest.mark.parametrize(("genre", "number"), [("", 0), ("web", 2), ("blog", 0)])
-def test_the_scores_are_those_of_the_formulas(genre, number, model):
+def test_scores_match_the_reference_formulas(genre, number, model):
     sentences = some_document()
     speakers = some_speakers(sentences)
     wanted = expected(model, sentences, speakers, number)
@@ -128,7 +128,7 @@ def test_the_scores_are_those_of_the_formulas(genre, number, model):
         np.testing.assert_allclose(found_row, row, rtol=1e-5, atol=1e-5)
 
 
-def test_without_genres_and_speakers_the_scores_are_those_of_the_formulas():
+def test_scores_without_genres_and_speakers_match_the_reference_formulas():
     model = random_model(genres=(), max_width=1, max_antecedents=1)
     sentences = some_document((4, 5))
 
@@ -142,7 +142,7 @@ def test_without_genres_and_speakers_the_scores_are_those_of_the_formulas():
 
 
 @pytest.mark.parametrize("which", ["model", "mention_model"])
-def test_the_loss_is_that_of_the_formulas(which, wanted, request):
+def test_loss_matches_the_reference_formulas(which, wanted, request):
     model, sentences = request.getfixturevalue(which), some_document()
     gold = some_gold([*wanted.mention_scores, (8, 8 + model.max_width)])  # the last is too wide
     y = np.pad(as_targets(gold), ((0, 2), (0, 0)), constant_values=-1)
@@ -155,7 +155,7 @@ def test_the_loss_is_that_of_the_formulas(which, wanted, request):
     np.testing.assert_allclose(loss[0], likelihood + model.mention_loss * of_mentions, rtol=1e-5)
 
 
-def test_a_document_may_have_no_mention_and_a_mention_several_entities(model):
+def test_loss_accepts_no_mentions_and_mentions_of_several_entities(model):
     outputs = model(some_document())
     scores = [row.astype(np.float64) for row in antecedent_rows(outputs)]
     kept = [tuple(span) for span in outputs["spans"].numpy().tolist()]
@@ -170,7 +170,7 @@ def test_a_document_may_have_no_mention_and_a_mention_several_entities(model):
 
 
 @pytest.mark.parametrize("which", ["model", "mention_model"])
-def test_predictions_are_the_entities_of_the_formulas(which, wanted, request):
+def test_predicted_entities_match_the_reference_formulas(which, wanted, request):
     model, sentences = request.getfixturevalue(which), some_document()
     scores = wanted.span_scores if model.mention_loss else None
     entities = reference.entities(wanted.antecedent_scores, wanted.kept, scores)
@@ -186,7 +186,7 @@ def test_predictions_are_the_entities_of_the_formulas(which, wanted, request):
     assert {values.dtype for values in found.values()} == {tf.int32}
 
 
-def test_padding_and_empty_sentences_change_nothing(model):
+def test_padding_and_empty_sentences_do_not_change_the_outputs(model):
     sentences = some_document((6, 1, 11))
     tokens, speakers = padded(sentences), padded(map(" ".join, [["Ann"] * 6, ["B"], ["Ann"] * 11]))
     outputs = model({"tokens": tokens, "speakers": speakers})
@@ -235,7 +235,7 @@ def test_every_weight_gets_a_finite_gradient(mention_model):
         assert np.any(gradient), variable.path
 
 
-def test_each_dropout_is_active_in_training_alone():
+def test_each_dropout_is_active_only_in_training():
     model = random_model(mention_loss=1.0)
     sentences = some_document((6, 4))
     y = as_targets(some_gold(model(sentences)["spans"].numpy()))
@@ -286,7 +286,7 @@ def labelled_documents():
 
 
 @pytest.mark.more
-def test_documents_are_learnt_by_heart(keras_round_trip):
+def test_training_memorizes_two_documents(keras_round_trip):
     model = new_model(units=12, hidden_units=30, dropout=0, lexical_dropout=0, mention_loss=0.5)
     model.compile(keras.optimizers.Adam(0.01))
     examples = labelled_documents()
@@ -297,7 +297,7 @@ def test_documents_are_learnt_by_heart(keras_round_trip):
         assert [each.entities(inputs) for inputs, _ in examples] == GOLDS
 
 
-def test_a_model_is_saved_and_loaded_whole(model, keras_round_trip):
+def test_saving_and_loading_keeps_settings_and_outputs(model, keras_round_trip):
     inputs = {"tokens": some_document(), "genre": "news"}
 
     loaded = keras_round_trip(model)
@@ -308,7 +308,7 @@ def test_a_model_is_saved_and_loaded_whole(model, keras_round_trip):
         np.testing.assert_array_equal(values, model(inputs)[name])
 
 
-def test_answers_of_all_shapes_are_traced_once():
+def test_inputs_of_all_shapes_are_traced_once():
     traced = []
 
     class Traced(CoreferenceModel):
@@ -317,7 +317,7 @@ def test_answers_of_all_shapes_are_traced_once():
             return super().call(inputs, training=training)
 
     model = Traced(embeddings(), **SETTINGS)
-    traced.clear()  # of the call that made its weights
+    traced.clear()  # ignore the call that created the weights
 
     for lengths in ((3,), (4, 2), (), (1, 7)):
         sentences = some_document(lengths)
@@ -327,7 +327,7 @@ def test_answers_of_all_shapes_are_traced_once():
     assert len(traced) == 1
 
 
-def test_speakers_may_be_given_in_any_form_of_strings(model):
+def test_speakers_may_be_lists_arrays_or_tensors_of_strings(model):
     sentences = some_document((3, 5))
     speakers = [["", "Ann", "Ann"], ["서", "", "", "Ann", ""]]
     of_lists = model({"tokens": sentences, "speakers": speakers})
@@ -341,7 +341,7 @@ def test_speakers_may_be_given_in_any_form_of_strings(model):
     assert np.abs(unknown - of_lists["antecedent_scores"]).max() > 1e-3
 
 
-def test_layers_that_are_known_already_give_the_same(bilm):
+def test_precomputed_layers_give_the_same_outputs(bilm):
     sentences = some_document((3, 5))
     model = new_model(elmo=Elmo(bilm))
 
@@ -363,7 +363,7 @@ def test_mixed_precision_has_a_finite_loss():
     assert all(gradient is not None for gradient in tape.gradient(loss, model.trainable_variables))
 
 
-def test_wrong_arguments_are_refused(bilm):
+def test_invalid_arguments_are_refused(bilm):
     for wrong, message in (
         ({"placement": "output"}, "`placement` must be one of input, none"),
         ({"units": 0}, "`units` must be an integer of at least 1"),
@@ -385,7 +385,7 @@ def test_wrong_arguments_are_refused(bilm):
             new_model(**wrong)
 
 
-def test_wrong_inputs_are_refused(model):
+def test_invalid_inputs_are_refused(model):
     sentences = some_document((3, 5))
     with pytest.raises(ValueError, match=r"speakers must have the shape of tokens.*\[1 1\], \[2 5"):
         model({"tokens": sentences, "speakers": [["Ann"]]})
@@ -399,7 +399,7 @@ def test_wrong_inputs_are_refused(model):
         model([["a", "", "b"]])
 
 
-def test_targets_that_do_not_suit_are_refused(model):
+def test_invalid_targets_are_refused(model):
     outputs = model(some_document((3, 5)))
     for wrong in ([-1, 0, 0], [2, 1, 0], [5, 8, 0], [0, 0, -1], [-1, -1, 2]):
         with pytest.raises(ValueError, match=r"first token <= last token.*: 8, \[\["):

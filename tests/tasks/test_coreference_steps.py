@@ -12,7 +12,7 @@ from reference import coreference as reference
 
 
 def random_spans(rng, num_tokens, max_width):
-    """Lengths of sentences, and scores (token, width): rounded ones tie, long spans cross more."""
+    """Sentence lengths and span scores (token, width), some rounded to tie, some higher if long."""
     lengths = []
     while sum(lengths) < num_tokens:
         lengths.append(int(min(rng.integers(1, 25), num_tokens - sum(lengths))))
@@ -23,7 +23,7 @@ def random_spans(rng, num_tokens, max_width):
 
 
 @pytest.mark.parametrize("max_width", [1, 2, 5, 10])
-def test_kept_spans_are_those_of_the_plain_loop(max_width):
+def test_kept_spans_match_the_reference_loop(max_width):
     rng = np.random.default_rng(max_width)
     grid = (None, max_width)
     keep = tf.function(
@@ -59,7 +59,7 @@ def random_antecedent_scores(rng, num_spans, max_antecedents):
     return scores, [row[: 1 + count.sum()] for row, count in zip(scores, exists, strict=True)]
 
 
-def test_entities_are_those_of_best_antecedents():
+def test_entities_are_built_from_the_best_antecedents():
     rng = np.random.default_rng(0)
     for _ in range(40):
         num_spans, max_antecedents = rng.integers(0, 30), rng.integers(1, 12)
@@ -77,7 +77,7 @@ def test_entities_are_those_of_best_antecedents():
             np.testing.assert_array_equal(found, wanted)
 
 
-def test_the_loss_of_sure_and_right_scores_is_zero_and_has_a_gradient():
+def test_loss_of_confident_correct_scores_is_zero_with_finite_gradients():
     scores = tf.Variable([[0.0, -1e9], [0.0, 50.0], [0.0, -50.0]])
     antecedents = antecedents_of(tf.range(3), 1)
     with tf.GradientTape() as tape:

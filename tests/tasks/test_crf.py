@@ -9,7 +9,7 @@ from reference import crf as reference
 
 NUM_TAGS = 3
 LENGTHS = (4, 1, 0, 6, 2, 3, 5)
-MASK = np.arange(7) < np.array(LENGTHS)[:, None]  # one token more than the longest
+MASK = np.arange(7) < np.array(LENGTHS)[:, None]  # one padding token after the longest
 
 
 def random_crf(rng, constraints=None, num_tags=NUM_TAGS):
@@ -25,7 +25,7 @@ def random_emissions(rng, num_tags=NUM_TAGS):
 
 
 def random_constraints(rng, num_tags=NUM_TAGS):
-    """Some of everything is forbidden; staying at the first tag is not."""
+    """Random constraints. Sequences of the first tag alone are always allowed."""
     between = rng.random((num_tags, num_tags)) < 0.5
     first, last = rng.random((2, num_tags)) < 0.5
     between[0, 0] = first[0] = last[0] = True
@@ -33,7 +33,7 @@ def random_constraints(rng, num_tags=NUM_TAGS):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_the_likelihood_is_that_of_all_sequences(seed):
+def test_likelihood_matches_enumeration_of_all_sequences(seed):
     rng = np.random.default_rng(seed)
     crf, weights = random_crf(rng)
     emissions, tags = random_emissions(rng), rng.integers(NUM_TAGS, size=MASK.shape)
@@ -49,7 +49,7 @@ def test_the_likelihood_is_that_of_all_sequences(seed):
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("is_constrained", [False, True])
-def test_the_best_tags_and_the_marginals_are_those_of_all_allowed_sequences(seed, is_constrained):
+def test_best_tags_and_marginals_match_enumeration_of_allowed_sequences(seed, is_constrained):
     rng = np.random.default_rng(seed)
     constraints = random_constraints(rng) if is_constrained else None
     crf, weights = random_crf(rng, constraints)
@@ -70,7 +70,7 @@ def test_the_best_tags_and_the_marginals_are_those_of_all_allowed_sequences(seed
 
 
 @pytest.mark.parametrize("scheme", ["BIO", "BIOUL"])
-def test_no_forbidden_tag_is_ever_given(scheme):
+def test_forbidden_tag_sequences_are_never_predicted(scheme):
     rng = np.random.default_rng(0)
     labels = scheme_tags(["PER", "LOC"], scheme)
     crf, _ = random_crf(rng, constraints_of(labels, scheme), len(labels))
@@ -81,10 +81,10 @@ def test_no_forbidden_tag_is_ever_given(scheme):
     tags = crf(emissions, mask=mask).numpy()
 
     for row, length in zip(tags, lengths, strict=True):
-        spans_of([labels[tag] for tag in row[:length]], scheme)  # refuses what is not allowed
+        spans_of([labels[tag] for tag in row[:length]], scheme)  # raises an error if forbidden
 
 
-def test_every_token_is_real_without_a_mask():
+def test_no_token_is_padding_without_a_mask():
     rng = np.random.default_rng(1)
     crf, _ = random_crf(rng)
     emissions, tags = random_emissions(rng), np.ones(MASK.shape, np.int32)
@@ -97,7 +97,7 @@ def test_every_token_is_real_without_a_mask():
 
 
 @pytest.mark.parametrize("num_tokens", [0, 1])
-def test_a_batch_may_have_a_token_or_none(num_tokens):
+def test_sequences_of_zero_or_one_token_are_accepted(num_tokens):
     rng = np.random.default_rng(2)
     crf, weights = random_crf(rng)
     emissions, mask = random_emissions(rng)[:, :num_tokens], MASK[:, :num_tokens]
@@ -133,7 +133,7 @@ def test_gradients_of_the_likelihood_are_tags_minus_their_marginals():
     assert all(np.abs(gradient).max() > 0 for gradient in of_weights)
 
 
-def test_scores_of_16_bits_are_summed_in_32():
+def test_bfloat16_scores_are_summed_in_float32():
     rng = np.random.default_rng(4)
     crf, weights = random_crf(rng)
     emissions = tf.cast(random_emissions(rng), tf.bfloat16)
@@ -146,7 +146,7 @@ def test_scores_of_16_bits_are_summed_in_32():
     np.testing.assert_allclose(likelihood, wanted, rtol=1e-5)
 
 
-def test_a_model_with_it_can_be_saved(keras_round_trip):
+def test_a_model_with_a_crf_can_be_saved_and_loaded(keras_round_trip):
     constraints = random_constraints(np.random.default_rng(5))
     inputs = keras.Input((None, NUM_TAGS))
     model = keras.Model(inputs, CRF(NUM_TAGS, constraints)(inputs))
@@ -158,7 +158,7 @@ def test_a_model_with_it_can_be_saved(keras_round_trip):
     np.testing.assert_array_equal(loaded(emissions), model(emissions))
 
 
-def test_another_number_of_tags_is_refused():
+def test_an_inconsistent_number_of_tags_is_refused():
     with pytest.raises(ValueError, match=r"with 3 tags. Received: shape \(7, 7, 4\)"):
         CRF(3)(np.zeros((7, 7, 4), np.float32))
     with pytest.raises(ValueError, match=r"`constraints` must be for 2 tags.* for 3\."):

@@ -11,7 +11,7 @@ from elmo_tf.tasks.data.word_vectors import WordVectors
 TOKENS = tf.constant([["Die", "Katze", "die"], ["Ärger", "", ""]])
 
 
-def test_a_word_has_its_row_and_all_others_share_one():
+def test_each_word_has_a_row_and_unknown_words_share_one():
     layer = WordEmbedding(["Katze", "die"], 3)
 
     vectors = layer(TOKENS).numpy()
@@ -31,21 +31,21 @@ def test_words_can_be_looked_up_in_lower_case():
     np.testing.assert_array_equal(vectors[1, 0], table[3])
 
 
-def test_words_are_counted_as_they_are_looked_up():
+def test_from_texts_respects_lowercase_and_min_count():
     texts = [["IT", "it", "10 000", "ÄR", "\udcff"], ["10 000", "är", "är", "\udcff", "once"]]
 
-    as_they_are = WordEmbedding.from_texts(texts, 3)
-    in_lower_case = WordEmbedding.from_texts(texts, 3, lowercase=True)
-    all_of_them = WordEmbedding.from_texts(texts, 3, min_count=1)
+    cased = WordEmbedding.from_texts(texts, 3)
+    lowercased = WordEmbedding.from_texts(texts, 3, lowercase=True)
+    all_words = WordEmbedding.from_texts(texts, 3, min_count=1)
 
-    assert as_they_are.words == ("10 000", "är")
-    assert in_lower_case.words == ("är", "it", "10 000")
-    assert len(all_of_them.words) == 6
+    assert cased.words == ("10 000", "är")
+    assert lowercased.words == ("är", "it", "10 000")
+    assert len(all_words.words) == 6
     with pytest.raises(ValueError, match="`words` is empty"):
         WordEmbedding.from_texts(texts, 3, min_count=9)
 
 
-def test_it_can_begin_with_known_vectors():
+def test_word_embeddings_can_be_initialized_from_word_vectors():
     vectors = WordVectors(["die", "Hund"], np.array([[1.0, 2.0], [3.0, 6.0]]))
 
     of_all = WordEmbedding.from_vectors(vectors)
@@ -53,12 +53,12 @@ def test_it_can_begin_with_known_vectors():
 
     assert of_all.words == ("die", "Hund")
     np.testing.assert_array_equal(of_all.embedding.numpy(), [[2, 4], [1, 2], [3, 6]])
-    # What is no UTF-8 is no word of it; what has no vector begins as the mean.
+    # Words that are not valid UTF-8 are left out. Words without a vector get the mean vector.
     assert of_task.words == ("Katze", "die")
     np.testing.assert_array_equal(of_task.embedding.numpy(), [[2, 4], [2, 4], [1, 2]])
 
 
-def test_the_words_behind_those_that_are_trained_stay_as_they_are(keras_round_trip):
+def test_words_after_the_first_num_trained_are_frozen(keras_round_trip):
     vectors = WordVectors(["die", "Hund", "Katze"], np.array([[1.0, 2], [3, 6], [5, 7]]))
     tokens = tf.constant([["Katze", "die", "Hund", "Maus", ""]])
     layer = WordEmbedding.from_vectors(vectors, num_trained=1)
@@ -86,8 +86,8 @@ def test_the_words_behind_those_that_are_trained_stay_as_they_are(keras_round_tr
         CharacterEmbedding(((2, 3),), 4, "tanh", 9),
     ],
 )
-def test_what_stands_often_is_learnt_from_as_once(layer):
-    """Adam's first step is the rate, however often a word or a character stands in a batch."""
+def test_repeated_words_and_characters_get_a_single_adam_step(layer):
+    """Adam's first step is the learning rate, however often a word or character occurs."""
     tokens = tf.constant([["Katze", "die", "katze"], ["Maus", "Hund", "Katze"]])
     layer(tokens)
     before = [variable.numpy() for variable in layer.trainable_variables]
@@ -103,7 +103,7 @@ def test_what_stands_often_is_learnt_from_as_once(layer):
         assert steps.max() > 0.0099
 
 
-def test_rows_that_a_batch_does_not_read_get_no_gradient():
+def test_rows_of_words_outside_the_batch_get_no_gradient():
     layer = WordEmbedding(["Katze", "die"], 3)
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(layer(tf.constant([["die"]])))
@@ -113,7 +113,7 @@ def test_rows_that_a_batch_does_not_read_get_no_gradient():
     np.testing.assert_array_equal(tf.convert_to_tensor(gradient).numpy()[:, 0], [0, 0, 1])
 
 
-def test_characters_are_read_by_a_cnn():
+def test_character_embeddings_match_the_char_cnn():
     layer = CharacterEmbedding(((2, 3), (4, 5)), embedding_dim=6, max_chars=11)
     char_cnn = CharCNN(((2, 3), (4, 5)), 6)
     char_cnn.build((None, 11))
@@ -130,7 +130,7 @@ def test_characters_are_read_by_a_cnn():
 @pytest.mark.parametrize(
     "layer", [WordEmbedding(["Katze", "die"], 3), CharacterEmbedding(((2, 3),), 4, "tanh", 9)]
 )
-def test_a_functional_model_with_it_can_be_saved(layer, keras_round_trip):
+def test_a_functional_model_with_embeddings_can_be_saved_and_loaded(layer, keras_round_trip):
     inputs = keras.Input((None,), dtype="string")
     model = keras.Model(inputs, keras.layers.Dense(2)(layer(inputs)))
 
@@ -140,7 +140,7 @@ def test_a_functional_model_with_it_can_be_saved(layer, keras_round_trip):
     np.testing.assert_array_equal(loaded(TOKENS), model(TOKENS))
 
 
-def test_wrong_arguments_are_refused():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match="`words` is empty"):
         WordEmbedding([], 3)
     with pytest.raises(ValueError, match="`dim` must be an integer of at least 1"):

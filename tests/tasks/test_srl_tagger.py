@@ -18,14 +18,14 @@ TAGS = np.array([[1, 2, 3, 4, 0], [3] + [-1] * 4, [-1] * 5, [0, 1, 2, 3, -1]])
 
 @pytest.fixture(scope="module")
 def random_model(bilm):
-    """Models with random weights, by placement. None may change them."""
+    """Models with random weights, by placement. Tests must not change them."""
     return functools.cache(
         lambda placement: with_random_weights(new_model("srl", bilm, placement), 0.6)
     )
 
 
 def reference_scores(model, sentence, predicate):
-    """The scores of the formulas, float (token, label)."""
+    """The expected scores by the reference formulas, float (token, label)."""
     weights = reference_weights(model)
     vectors = model.token_vectors(padded([sentence]))
     vectors, output = (vectors[n][0].numpy() if n in vectors else None for n in ("input", "output"))
@@ -33,14 +33,14 @@ def reference_scores(model, sentence, predicate):
 
 
 def all_predicates():
-    """Every sentence with a token, with each of its tokens as the predicate."""
+    """All pairs of a sentence and one of its tokens as the predicate."""
     pairs = zip(SENTENCES, LENGTHS, strict=True)
     found = [(sentence, token) for sentence, length in pairs for token in range(length)]
     return tuple(zip(*found, strict=True))
 
 
 @pytest.mark.parametrize("placement", ["none", "both"])
-def test_the_scores_are_those_of_the_formulas(placement, random_model):
+def test_scores_match_the_reference_formulas(placement, random_model):
     model = random_model(placement)
     sentences, predicates = all_predicates()
 
@@ -64,7 +64,7 @@ def test_recurrent_dropout_of_every_layer_is_active_in_training_only():
         np.testing.assert_array_equal(model(INPUTS), scores)
 
 
-def test_initial_weights_are_the_published_ones():
+def test_weights_are_initialized_as_published():
     model = new_model("srl", units=40, predicate_dim=200)
 
     for kernel in (model.predicate_embedding.kernel, model.scores.kernel):
@@ -76,7 +76,7 @@ def test_initial_weights_are_the_published_ones():
             np.testing.assert_allclose(block.T @ block, np.eye(40), atol=1e-5)
 
 
-def test_the_loss_is_the_sum_over_the_tokens_and_the_mean_over_the_examples(random_model):
+def test_loss_is_summed_over_tokens_and_averaged_over_examples(random_model):
     model = random_model("none")
     outputs = model(INPUTS)
 
@@ -90,7 +90,7 @@ def test_the_loss_is_the_sum_over_the_tokens_and_the_mean_over_the_examples(rand
     np.testing.assert_allclose(model.compute_loss(INPUTS, TAGS, outputs), losses.mean(), rtol=1e-6)
 
 
-def test_predictions_are_those_of_all_bio_sequences(random_model):
+def test_predictions_match_enumeration_of_all_bio_sequences(random_model):
     model = random_model("none")
     sentences, predicates = all_predicates()
     scores = model((sentences, predicates)).numpy().astype(np.float64)
@@ -109,10 +109,10 @@ def test_predictions_are_those_of_all_bio_sequences(random_model):
         assert found["sequence_len"][row] == length
         greedy = scores[row, :length].argmax(axis=-1)
         is_bio.append(reference.is_bio([LABELS[tag] for tag in greedy]))
-    assert not all(is_bio)  # otherwise this test says nothing about the constraints
+    assert not all(is_bio)  # otherwise the constraints are not tested
 
 
-def test_a_graph_of_any_sizes_is_traced_once_and_checks_predicates():
+def test_the_graph_is_traced_once_for_all_shapes_and_checks_predicates():
     traced = []
 
     class Traced(SRLTagger):
@@ -121,7 +121,7 @@ def test_a_graph_of_any_sizes_is_traced_once_and_checks_predicates():
             return super().call(inputs, training=training)
 
     model = Traced(LABELS, embeddings(), units=4, num_layers=2)
-    traced.clear()  # of the call that created the weights
+    traced.clear()  # ignore the call that created the weights
 
     for sentences, predicates in ((["the cat"], [1]), INPUTS, (["", "cat"], [0, 0])):
         assert len(model.tag((sentences, predicates))) == len(sentences)
@@ -138,7 +138,7 @@ def test_predictions_may_be_computed_in_float64():
     np.testing.assert_allclose(np.sum(found["probabilities"], axis=-1), TAGS >= 0)
 
 
-def test_wrong_arguments_are_refused():
+def test_invalid_arguments_are_refused():
     for wrong in ({"units": 0}, {"num_layers": 0}, {"predicate_dim": 0}):
         with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be an integer of at"):
             new_model("srl", **wrong)
@@ -150,14 +150,14 @@ def test_wrong_arguments_are_refused():
         SRLTagger(["I-A0"], embeddings())
 
 
-def test_inputs_may_be_named_and_predicates_any_integers(random_model):
+def test_inputs_may_be_a_dict_and_predicates_int64(random_model):
     model = random_model("none")
     inputs = {"predicate": np.array(PREDICATES, np.int64), "tokens": padded(SENTENCES)}
 
     np.testing.assert_allclose(model(inputs), model(INPUTS), atol=1e-5)
 
 
-def test_wrong_inputs_are_refused(random_model):
+def test_invalid_inputs_are_refused(random_model):
     model = random_model("none")
 
     for predicate in (-1, 1, 4):
@@ -173,7 +173,7 @@ def test_wrong_inputs_are_refused(random_model):
         model({"tokens": ["the cat"]})
 
 
-def test_targets_that_do_not_suit_are_refused(random_model):
+def test_invalid_targets_are_refused(random_model):
     model = random_model("none")
 
     with pytest.raises(ValueError, match=r"-1 for padding only.*: \[5 1 0 4\], \[5 5 5 5\]"):

@@ -1,4 +1,4 @@
-"""What task models compute, against plain NumPy."""
+"""The scores of task models, compared with plain NumPy."""
 
 import keras
 import numpy as np
@@ -12,7 +12,7 @@ SENTENCES = ["the cat sat on the mat", "ein", "Zürich cat 서울"]
 
 
 def expected(kind, model, sentences):
-    """The scores of each sentence by the formulas, from its vectors."""
+    """The expected scores of each sentence, by the reference formulas."""
     weights = reference_weights(model)
 
     def vectors(sentence):
@@ -31,7 +31,7 @@ def expected(kind, model, sentences):
     [("tagger", {}), ("classifier", {}), ("bcn", {}), ("bcn", {"batch_norm": True}), ("esim", {})],
 )
 @pytest.mark.parametrize("placement", ["none", "both"])
-def test_the_scores_are_those_of_the_formulas(kind, settings, placement, bilm):
+def test_scores_match_the_reference_formulas(kind, settings, placement, bilm):
     model = with_random_weights(new_model(kind, bilm, placement, **settings))
 
     scores = np.asarray(model(some_inputs(kind, SENTENCES)))
@@ -43,7 +43,7 @@ def test_the_scores_are_those_of_the_formulas(kind, settings, placement, bilm):
 @pytest.mark.parametrize(
     ("kind", "num_dropouts"), [("tagger", 3), ("classifier", 2), ("bcn", 4), ("esim", 4)]
 )
-def test_each_dropout_is_active_in_training_alone(kind, num_dropouts):
+def test_each_dropout_is_active_only_in_training(kind, num_dropouts):
     model = with_random_weights(new_model(kind))
     inputs = some_inputs(kind, SENTENCES)
     dropouts = [
@@ -61,7 +61,7 @@ def test_each_dropout_is_active_in_training_alone(kind, num_dropouts):
         np.testing.assert_array_equal(model(inputs), scores)
 
 
-def test_maxout_takes_the_greatest_of_its_pieces():
+def test_maxout_is_the_maximum_of_its_pieces():
     layer, vectors = Maxout(2, num_pieces=3), np.random.default_rng(0).normal(size=(4, 5, 3))
 
     outputs = layer(vectors.astype(np.float32)).numpy()

@@ -1,4 +1,4 @@
-"""What every task model must do."""
+"""The behaviour that all task models share."""
 
 import functools
 import inspect
@@ -22,7 +22,7 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 @pytest.fixture(scope="module")
 def shared_model(bilm):
-    """Gives a model of a kind, with ELMo at the input and the output. None may change it."""
+    """Returns a model of a kind, with ELMo at input and output. Tests must not change it."""
 
     @functools.cache
     def model(kind):
@@ -53,14 +53,14 @@ def test_outputs_do_not_depend_on_padding_or_neighbours(kind, shared_model):
     together = real_outputs(kind, model(some_inputs(kind, SENTENCES)), SENTENCES)
 
     for index, sentence in enumerate(SENTENCES):
-        pair = [SENTENCES[index - 1], sentence]  # models of pairs read the one before too
+        pair = [SENTENCES[index - 1], sentence]  # models of pairs also read the previous one
         alone = real_outputs(kind, model(some_inputs(kind, pair)), pair)[1]
         assert np.isfinite(alone).all()
         np.testing.assert_allclose(alone, together[index], atol=1e-5)
 
 
 @every_kind
-def test_all_kinds_of_strings_agree(kind, shared_model):
+def test_all_string_input_types_give_the_same_outputs(kind, shared_model):
     model = shared_model(kind)
     inputs = some_inputs(kind, SENTENCES)
     expected = model(inputs)
@@ -72,7 +72,7 @@ def test_all_kinds_of_strings_agree(kind, shared_model):
 
 
 @every_kind
-def test_a_batch_may_hold_no_token_and_no_sentence(kind, shared_model):
+def test_a_batch_may_have_no_tokens_or_no_sentences(kind, shared_model):
     for sentences in ([""], []):
         found = shared_model(kind).predictions(some_inputs(kind, sentences))
 
@@ -82,7 +82,7 @@ def test_a_batch_may_hold_no_token_and_no_sentence(kind, shared_model):
 
 
 @every_kind
-def test_it_may_be_part_of_a_functional_model(kind, shared_model):
+def test_a_task_model_may_be_part_of_a_functional_model(kind, shared_model):
     model = shared_model(kind)
     inputs = [keras.Input((None,), dtype="string") for _ in model.texts]
     inputs += [keras.Input((), dtype=spec.dtype.name) for spec in model.features.values()]
@@ -95,9 +95,7 @@ def test_it_may_be_part_of_a_functional_model(kind, shared_model):
 
 
 @every_kind
-def test_the_precision_of_a_model_is_that_of_its_layers_wherever_it_is_loaded(
-    kind, bilm, keras_round_trip
-):
+def test_saving_and_loading_keeps_mixed_precision(kind, bilm, keras_round_trip):
     policy = keras.DTypePolicy("mixed_bfloat16")
     model_class, settings = KINDS[kind]
     model = model_class(elmo=Elmo(bilm, l2=0.1, dtype=policy), dtype=policy, **settings)
@@ -116,7 +114,7 @@ def test_the_precision_of_a_model_is_that_of_its_layers_wherever_it_is_loaded(
 
 
 @every_kind
-def test_layers_that_are_known_already_give_the_same(kind, bilm, shared_model):
+def test_precomputed_layers_give_the_same_outputs(kind, bilm, shared_model):
     model, inputs = shared_model(kind), some_inputs(kind, SENTENCES)
 
     np.testing.assert_allclose(model(with_layers(model, bilm, inputs)), model(inputs), atol=1e-5)
@@ -131,7 +129,7 @@ def test_layers_that_are_known_already_give_the_same(kind, bilm, shared_model):
         ("none", False, False),
     ],
 )
-def test_the_placement_says_where_elmo_is_concatenated(placement, at_input, at_output, bilm):
+def test_placement_determines_where_elmo_is_concatenated(placement, at_input, at_output, bilm):
     model, tokens = new_model("classifier", bilm, placement), padded(SENTENCES)
 
     vectors = model.token_vectors(tokens)
@@ -150,7 +148,7 @@ def test_the_placement_says_where_elmo_is_concatenated(placement, at_input, at_o
 
 
 @every_kind
-def test_a_model_is_saved_and_loaded_whole(kind, shared_model, keras_round_trip):
+def test_saving_and_loading_keeps_settings_and_outputs(kind, shared_model, keras_round_trip):
     model, inputs = shared_model(kind), some_inputs(kind, SENTENCES)
 
     loaded = keras_round_trip(model)
@@ -163,7 +161,7 @@ def test_a_model_is_saved_and_loaded_whole(kind, shared_model, keras_round_trip)
 
 
 @every_kind
-def test_every_weight_but_those_of_the_bilm_gets_a_gradient(kind, shared_model, bilm):
+def test_all_weights_except_those_of_the_bilm_get_a_gradient(kind, shared_model, bilm):
     model = shared_model(kind)
 
     with tf.GradientTape() as tape:
@@ -179,7 +177,7 @@ def test_every_weight_but_those_of_the_bilm_gets_a_gradient(kind, shared_model, 
 
 @pytest.mark.more
 @every_kind
-def test_a_few_sentences_are_learnt_by_heart(kind, bilm):
+def test_training_memorizes_a_few_sentences(kind, bilm):
     model = new_model(kind, bilm, "both", dropout=0.0)
     model.compile(keras.optimizers.Adam(0.05))
     sentences, y = [SENTENCES[index] for index in WITH_TOKENS], truth(kind)[WITH_TOKENS]
@@ -196,7 +194,7 @@ def test_a_few_sentences_are_learnt_by_heart(kind, bilm):
         assert model.label_ids(model.classify(inputs)) == y.tolist()
 
 
-def test_a_bcn_may_normalise_over_the_batch(keras_round_trip):
+def test_a_bcn_with_batch_norm_uses_moving_averages_for_inference(keras_round_trip):
     model = new_model("bcn", batch_norm=True)
     model.compile("adam", run_eagerly=True)
     sentences = padded(["the cat sat", "ein mat", "on the mat", "Zürich"])
@@ -204,7 +202,7 @@ def test_a_bcn_may_normalise_over_the_batch(keras_round_trip):
     assert all(np.any(norm.moving_mean) for norm in model.norms)
     together = np.asarray(model(sentences))
     alone = np.concatenate([model(sentences[row : row + 1]) for row in range(4)])
-    np.testing.assert_allclose(alone, together, atol=1e-5)  # by the moments of training
+    np.testing.assert_allclose(alone, together, atol=1e-5)  # with the moving averages of training
     np.testing.assert_allclose(keras_round_trip(model)(sentences), together, atol=1e-6)
 
 
@@ -231,7 +229,7 @@ def test_a_bilm_can_be_trained_with_the_task(kind, fresh_bilm):
     assert all(np.abs(a - b).max() > 0 for a, b in zip(before, after, strict=True))
 
 
-def test_the_mix_is_kept_together_by_its_penalty(bilm):
+def test_loss_includes_the_l2_penalty_of_the_mixing_weights(bilm):
     model = BiLSTMClassifier(["bad", "good"], elmo=Elmo(bilm, l2=0.5), units=6)
     model.elmo.mixes[0].layer_weights.assign([1.0, 2.0, 0.0])
     outputs, y = model(SENTENCES), truth("classifier")
@@ -242,7 +240,7 @@ def test_the_mix_is_kept_together_by_its_penalty(bilm):
     np.testing.assert_allclose(loss, task_loss + 0.5 * 5, rtol=1e-5)
 
 
-def test_a_step_is_traced_once_before_the_first():
+def test_train_step_is_traced_once():
     traced = []
 
     class Traced(BiLSTMClassifier):
@@ -258,7 +256,7 @@ def test_a_step_is_traced_once_before_the_first():
     assert len(traced) == 1
 
 
-def test_answers_of_all_shapes_are_traced_once():
+def test_inputs_of_all_shapes_are_traced_once():
     traced = []
 
     class Traced(BiLSTMClassifier):
@@ -267,7 +265,7 @@ def test_answers_of_all_shapes_are_traced_once():
             return super().call(inputs, training=training)
 
     model = Traced(["bad", "good"], embeddings(), units=6)
-    traced.clear()  # of the call that made its weights
+    traced.clear()  # ignore the call that created the weights
 
     several = (["the cat sat"], ["ein", "the mat on the mat"], ["", "cat", "mat"])
     found = [model.classify(sentences) for sentences in several]
@@ -279,7 +277,7 @@ def test_answers_of_all_shapes_are_traced_once():
         np.testing.assert_allclose(model.predictions(sentences)["probabilities"], shares, rtol=1e-5)
 
 
-def test_a_loss_that_compile_is_given_takes_the_place_of_the_models_own(bilm):
+def test_a_loss_passed_to_compile_replaces_the_default_loss(bilm):
     model = new_model("classifier", bilm)
     model.compile("sgd", loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     outputs = model(SENTENCES)
@@ -291,7 +289,7 @@ def test_a_loss_that_compile_is_given_takes_the_place_of_the_models_own(bilm):
     )
 
 
-def test_examples_can_weigh_unlike():
+def test_sample_weights_are_applied_to_the_loss():
     model = new_model("classifier")
     outputs, y = model(SENTENCES), truth("classifier")
     losses = model.per_example_loss(y, outputs).numpy()
@@ -304,16 +302,16 @@ def test_examples_can_weigh_unlike():
         model.compute_loss(y=y, y_pred=outputs, sample_weight=np.ones((4, 2)))
 
 
-def test_the_tags_follow_their_scheme(shared_model):
+def test_predicted_tags_follow_the_tag_scheme(shared_model):
     found = shared_model("tagger").predictions(SENTENCES)
 
     assert found["sequence_len"].numpy().tolist() == [6, 1, 0, 3]
     for row, length in zip(found["tags"].numpy(), (6, 1, 0, 3), strict=True):
         assert not any(row[length:])
-        spans_of([tag.decode() for tag in row[:length]], "BIO")  # refuses what is not allowed
+        spans_of([tag.decode() for tag in row[:length]], "BIO")  # raises an error if forbidden
 
 
-def test_labels_are_told_by_their_places():
+def test_label_ids_are_indices_into_the_labels():
     model = new_model("tagger")
 
     assert model.label_ids(["I-X", "O"]) == [2, 0]
@@ -321,7 +319,7 @@ def test_labels_are_told_by_their_places():
         model.label_ids(["O", "B-Y"])
 
 
-def test_wrong_arguments_are_refused(bilm):
+def test_invalid_arguments_are_refused(bilm):
     with pytest.raises(ValueError, match="`labels` is empty"):
         new_model("classifier", labels=[])
     with pytest.raises(ValueError, match="`labels` has duplicates: a, b, a"):
@@ -349,7 +347,7 @@ def test_wrong_arguments_are_refused(bilm):
         CRFTagger(["O", "X-PER"], elmo=Elmo(bilm), scheme="BIO")
 
 
-def test_wrong_inputs_are_refused():
+def test_invalid_inputs_are_refused():
     classifier, esim = new_model("classifier"), new_model("esim")
 
     with pytest.raises(TypeError, match=r"must be strings: .* Received: int32 of shape \(2, 3\)"):
@@ -377,7 +375,7 @@ def test_layers_of_another_bilm_are_refused(bilm):
         new_model("tagger")({"tokens": tokens, "layers": layers})
 
 
-def test_targets_that_do_not_suit_are_refused():
+def test_invalid_targets_are_refused():
     tagger, classifier = new_model("tagger"), new_model("classifier")
     outputs = tagger(SENTENCES)
     tagger.compile("sgd")

@@ -12,7 +12,7 @@ from elmo_tf.text.batches import (
 )
 
 
-def test_lengths_are_rounded_up_to_few():
+def test_lengths_are_rounded_up_to_few_distinct_values():
     rounded = {length: rounded_length(length) for length in range(1000)}
 
     assert all(0 <= new - old < max(4, old / 4) for old, new in rounded.items() if old)
@@ -20,7 +20,7 @@ def test_lengths_are_rounded_up_to_few():
     assert len(set(rounded.values())) < 40
 
 
-def test_rows_are_rounded_up_to_few():
+def test_row_counts_are_rounded_up_to_few_distinct_values():
     rounded = {count: rounded_rows(count) for count in range(1, 100)}
 
     assert all(old <= new < max(2 * old, old + 8) for old, new in rounded.items())
@@ -29,31 +29,31 @@ def test_rows_are_rounded_up_to_few():
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])
 @pytest.mark.parametrize("positions_per_token", [1, 3])
-def test_batches_hold_every_place_once_from_short_to_long(batch_tokens, positions_per_token):
+def test_batches_contain_each_index_once_sorted_by_length(batch_tokens, positions_per_token):
     lengths = [7, 3, 90, 3, 0, 12, 30, 31] * 5
 
     batches = list(length_batches(lengths, batch_tokens, positions_per_token))
 
-    places = list(itertools.chain(*batches))
-    assert sorted(places) == list(range(len(lengths)))
-    assert [lengths[place] for place in places] == sorted(lengths)
+    indices = list(itertools.chain(*batches))
+    assert sorted(indices) == list(range(len(lengths)))
+    assert [lengths[index] for index in indices] == sorted(lengths)
     for batch in batches:
         positions = rounded_rows(len(batch)) * rounded_length(lengths[batch[-1]])
-        is_within = sum(lengths[place] for place in batch) <= batch_tokens
+        is_within = sum(lengths[index] for index in batch) <= batch_tokens
         is_within &= positions <= positions_per_token * batch_tokens
         assert is_within or len(batch) == 1
 
 
-def test_a_batch_takes_as_many_as_fit():
+def test_a_batch_contains_as_many_sentences_as_fit():
     assert list(length_batches([4] * 9, 16)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
 
 
-def test_of_work_that_leaves_padding_out_a_batch_takes_tokens_and_not_places():
+def test_positions_per_token_allows_more_padding_per_batch():
     assert list(length_batches([1, 7, 8], 16)) == [[0, 1], [2]]
     assert list(length_batches([1, 7, 8], 16, positions_per_token=2)) == [[0, 1, 2]]
 
 
-def test_as_many_sentences_are_read_ahead_as_have_the_tokens_asked_for():
+def test_read_ahead_stops_after_the_requested_number_of_tokens():
     sentences = iter([["a"], [], ["b", "c"], ["d"] * 9, ["e"]])
 
     assert read_ahead(sentences, 6) == [["a"], [], ["b", "c"]]
@@ -62,12 +62,12 @@ def test_as_many_sentences_are_read_ahead_as_have_the_tokens_asked_for():
     assert read_ahead(sentences, 100) == []
 
 
-def test_no_lengths_are_no_batches():
+def test_no_lengths_give_no_batches():
     assert list(length_batches([], 8)) == []
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 700, 10_000])
-def test_packed_rows_hold_every_sentence_once_with_little_padding(batch_tokens):
+def test_packed_rows_contain_each_sentence_once_with_little_padding(batch_tokens):
     rng = np.random.default_rng(0)
     lengths = [*rng.integers(0, 40, 200).tolist(), 90]
 

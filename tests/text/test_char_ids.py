@@ -23,28 +23,28 @@ TOKENS = {
 }
 
 
-@pytest.mark.parametrize(("token", "spelt"), TOKENS.values(), ids=TOKENS.keys())
-def test_a_token_becomes_its_bytes_between_two_word_boundaries(token, spelt):
+@pytest.mark.parametrize(("token", "token_bytes"), TOKENS.values(), ids=TOKENS.keys())
+def test_a_token_is_encoded_as_bytes_between_word_boundaries(token, token_bytes):
     ids = char_ids(token)
 
     assert ids.dtype == tf.int32
-    np.testing.assert_array_equal(ids, reference.char_ids(spelt, 50))
+    np.testing.assert_array_equal(ids, reference.char_ids(token_bytes, 50))
 
 
 @pytest.mark.parametrize("max_chars", [3, 4, 7])
-def test_rows_are_as_long_as_asked(max_chars):
+def test_rows_have_max_chars_ids(max_chars):
     ids = char_ids(["", "a", "abcd", "abcdefghij"], max_chars)
 
     expected = [reference.char_ids(t, max_chars) for t in (b"", b"a", b"abcd", b"abcdefghij")]
     np.testing.assert_array_equal(ids, expected)
 
 
-def test_the_rows_of_the_boundaries_are_those_of_the_original():
+def test_boundary_rows_match_the_reference():
     np.testing.assert_array_equal(BYTES.boundary_rows(11), reference.boundary_char_ids(11))
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3), (2, 1, 3), (0,), (2, 0)])
-def test_any_shape_gets_one_more_axis(shape):
+def test_char_ids_add_one_axis_to_any_shape(shape):
     rng = np.random.default_rng(0)
     tokens = rng.choice(["a", "", "longer", "ß"], shape).tolist() if shape else "ß"
 
@@ -71,17 +71,17 @@ def test_any_shape_gets_one_more_axis(shape):
     ],
     ids=lambda tokens: type(tokens).__name__,
 )
-def test_lists_arrays_and_tensors_mean_the_same(tokens):
+def test_lists_arrays_and_tensors_give_the_same_char_ids(tokens):
     expected = [reference.char_ids(b"a", 9), reference.char_ids(b"bb", 9)]
 
     np.testing.assert_array_equal(char_ids(tokens, 9), expected)
 
 
-def test_an_array_of_one_string_without_axes_is_one_token():
+def test_a_zero_dimensional_array_is_one_token():
     np.testing.assert_array_equal(char_ids(np.array("abc"), 9), reference.char_ids(b"abc", 9))
 
 
-def test_unlike_lengths_give_a_ragged_tensor():
+def test_lists_of_different_lengths_give_a_ragged_tensor():
     ids = char_ids([["a"], [], ["bb", ""]], 5)
 
     assert isinstance(ids, tf.RaggedTensor)
@@ -89,7 +89,7 @@ def test_unlike_lengths_give_a_ragged_tensor():
     assert ids.to_list() == expected
 
 
-def test_a_graph_gives_what_eager_gives():
+def test_graph_and_eager_mode_give_the_same_char_ids():
     tokens = tf.constant([["a", "", "ß" * 40], ["\0", "한국어", "x"]])
     in_graph = tf.function(char_ids, input_signature=[tf.TensorSpec((None, None), tf.string)])
     ragged = tf.ragged.constant([["a"], ["bb", "c"]])
@@ -99,15 +99,15 @@ def test_a_graph_gives_what_eager_gives():
     assert ragged_in_graph(ragged).to_list() == char_ids(ragged).to_list()
 
 
-def test_a_graph_need_not_know_the_number_of_axes():
-    spell = tf.function(char_ids, input_signature=[tf.TensorSpec(None, tf.string)])
+def test_a_graph_accepts_tensors_of_unknown_rank():
+    in_graph = tf.function(char_ids, input_signature=[tf.TensorSpec(None, tf.string)])
 
     for tokens in ("a", ["a", ""], [["a"], ["b"]]):
-        np.testing.assert_array_equal(spell(tf.constant(tokens)), char_ids(tokens))
+        np.testing.assert_array_equal(in_graph(tf.constant(tokens)), char_ids(tokens))
 
 
 @pytest.mark.parametrize("max_chars", [2, 0, -1])
-def test_two_boundaries_and_a_byte_must_fit(max_chars):
+def test_max_chars_below_3_is_refused(max_chars):
     with pytest.raises(ValueError, match=f"`max_chars` must be at least 3.*Received: {max_chars}"):
         char_ids("a", max_chars)
 
@@ -122,6 +122,6 @@ def test_two_boundaries_and_a_byte_must_fit(max_chars):
         (np.array([1.5]), r"Received: 1\.5"),
     ],
 )
-def test_what_is_no_string_is_refused(tokens, message):
+def test_inputs_that_are_not_strings_are_refused(tokens, message):
     with pytest.raises(TypeError, match=message):
         char_ids(tokens)

@@ -26,7 +26,7 @@ TOKENS = [line.split() for line in LINES if line.split()]
 
 @pytest.fixture
 def files(tmp_path):
-    """The same lines, plain and packed, without a newline at the end."""
+    """A text file and a gzip file with the same lines, without a final newline."""
     content = "\n".join(LINES).encode("utf-8", errors="surrogateescape")
     (tmp_path / "plain.txt").write_bytes(content)
     (tmp_path / "packed.txt.gz").write_bytes(gzip.compress(content))
@@ -40,12 +40,12 @@ def decoded(dataset):
     ]
 
 
-def test_lines_are_cut_into_tokens_and_empty_ones_passed_over(files):
+def test_lines_are_split_into_tokens_and_empty_lines_are_skipped(files):
     assert list(read_sentences(files)) == TOKENS + TOKENS
     assert decoded(sentence_dataset(files)) == TOKENS + TOKENS
 
 
-def test_files_are_mixed_when_they_are_shuffled(tmp_path, monkeypatch):
+def test_shuffling_mixes_the_lines_of_all_files(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "SHUFFLE_LINES", 10)
     names = [f"source{number}" for number in range(8)]
     for name in names:
@@ -58,7 +58,7 @@ def test_files_are_mixed_when_they_are_shuffled(tmp_path, monkeypatch):
 
 MARK = b"\xef\xbb\xbf"  # the byte order mark in UTF-8
 LONG = MAX_SENTENCE_TOKENS
-NASTY = {
+UNUSUAL_TEXTS = {
     "nothing": (b"", []),
     "no newline at the end": (b"a\nb c", [[b"a"], [b"b", b"c"]]),
     "empty lines": (b"\n\na\n \t\n\xc2\xa0\n\n", [[b"a"]]),
@@ -97,8 +97,8 @@ NASTY = {
 }
 
 
-@pytest.mark.parametrize(("content", "sentences"), NASTY.values(), ids=NASTY)
-def test_both_readers_give_the_same_bytes_of_any_text(tmp_path, content, sentences):
+@pytest.mark.parametrize(("content", "sentences"), UNUSUAL_TEXTS.values(), ids=UNUSUAL_TEXTS)
+def test_both_readers_give_the_same_bytes_for_unusual_text(tmp_path, content, sentences):
     file = tmp_path / "text.txt"
     file.write_bytes(content)
 
@@ -109,9 +109,9 @@ def test_both_readers_give_the_same_bytes_of_any_text(tmp_path, content, sentenc
     assert [tokens.tolist() for tokens in dataset.as_numpy_iterator()] == sentences
 
 
-def test_both_readers_give_the_same_tokens_of_random_bytes(tmp_path):
+def test_both_readers_give_the_same_tokens_for_random_bytes(tmp_path):
     draw = random.Random(5)
-    # Parts of separators and marks, so that whole, halved and misplaced ones come about.
+    # Parts of separators and byte order marks: complete, incomplete and misplaced ones occur.
     parts = [b"a", b" ", b" \r ", b"\n", b"\r\n", b"\0", b"\xef", b"\xbb", b"\xbf", b"\xff"]
     parts += [b"\xe3", b"\xe2", b"\x80", b"\xa8", b"\xc2", b"\xa0", b"\x85", b"\x1c", b"\xf0"]
     files = [tmp_path / f"{number}.txt" for number in range(30)]
@@ -122,7 +122,7 @@ def test_both_readers_give_the_same_tokens_of_random_bytes(tmp_path):
     assert decoded(sentence_dataset(files)) == list(read_sentences(files))
 
 
-def test_several_packed_parts_are_one_file(tmp_path):
+def test_a_gzip_file_of_several_members_is_read_completely(tmp_path):
     file = tmp_path / "text.gz"
     file.write_bytes(gzip.compress(b"a b") + gzip.compress(b"c\nd\n"))
 
@@ -130,14 +130,14 @@ def test_several_packed_parts_are_one_file(tmp_path):
     assert list(read_sentences([file])) == [["a", "bc"], ["d"]]
 
 
-def test_the_name_of_a_packed_file_may_be_any_bytes(tmp_path):
+def test_gzip_file_names_may_contain_any_bytes(tmp_path):
     file = tmp_path / "odd\udcff\n.gz"
     file.write_bytes(gzip.compress(b"a b"))
 
     assert decoded(sentence_dataset([file])) == list(read_sentences([file])) == [["a", "b"]]
 
 
-def test_an_iterator_goes_on_where_it_was_saved(tmp_path):
+def test_a_saved_iterator_resumes_at_its_position(tmp_path):
     (tmp_path / "a.txt").write_bytes(MARK + b"".join(b"a%d b\n" % i for i in range(40)))
     (tmp_path / "b.txt").write_bytes(b"c " * (2 * LONG + 1))
     dataset = sentence_dataset(text_files([tmp_path / "*.txt"])).shuffle(5, seed=2)
@@ -153,7 +153,7 @@ def test_an_iterator_goes_on_where_it_was_saved(tmp_path):
     assert len(rest) == 40 + 3 - 21
 
 
-def test_the_name_of_a_file_may_be_any_bytes(tmp_path):
+def test_file_names_may_contain_any_bytes(tmp_path):
     (tmp_path / "odd\udcff.txt").write_text("a b")
 
     files = text_files([tmp_path / "odd*.txt"])
@@ -161,7 +161,7 @@ def test_the_name_of_a_file_may_be_any_bytes(tmp_path):
     assert decoded(sentence_dataset(files)) == list(read_sentences(files)) == [["a", "b"]]
 
 
-def test_a_dataset_in_another_order_holds_the_same_and_repeats_it_from_its_seed(tmp_path):
+def test_a_shuffled_dataset_is_complete_and_reproducible_by_seed(tmp_path):
     names = [f"{i}.txt" for i in range(8)]
     for name in names:
         (tmp_path / name).write_text(name)
@@ -194,8 +194,10 @@ def test_a_corpus_is_counted(files):
     assert json.loads(json.dumps(count._asdict())) == count._asdict()
 
 
-@pytest.mark.parametrize("content", [content for content, _ in NASTY.values()], ids=NASTY)
-def test_what_is_counted_is_what_is_read(tmp_path, content):
+@pytest.mark.parametrize(
+    "content", [content for content, _ in UNUSUAL_TEXTS.values()], ids=UNUSUAL_TEXTS
+)
+def test_counts_match_the_sentences_read(tmp_path, content):
     (tmp_path / "text.txt").write_bytes(content + b"\nx y")
     expected = list(read_sentences([tmp_path / "text.txt"]))
 
@@ -207,13 +209,13 @@ def test_what_is_counted_is_what_is_read(tmp_path, content):
     assert count.longest == max(map(len, expected))
 
 
-def test_a_token_spelt_as_the_unknown_one_is_unknown(tmp_path):
+def test_the_unk_token_in_a_text_counts_as_unknown(tmp_path):
     (tmp_path / "text.txt").write_text("a <UNK> b")
 
     assert count_corpus([tmp_path / "text.txt"], Vocabulary.build(["a"])).unknown == 2
 
 
-ODD_LINES = {
+SUSPICIOUS_LINES = {
     "invalid_lines": b"caf\xe9 \xe9\n\xed\xa0\x80\n",
     "nul_lines": b"\0 \0\na\0\n",
     "cut_lines": b"a " * (LONG + 1) + b"\n" + b"b " * 3 * LONG + b"\n",
@@ -222,15 +224,17 @@ ODD_LINES = {
 }
 
 
-@pytest.mark.parametrize("kind", ODD_LINES)
-def test_odd_lines_are_counted(tmp_path, kind):
+@pytest.mark.parametrize("kind", SUSPICIOUS_LINES)
+def test_suspicious_lines_are_counted(tmp_path, kind):
     harmless = MARK + "ß\n한\u2028국어\nb\r \n".encode()
-    (tmp_path / "text.txt").write_bytes(harmless + ODD_LINES[kind] + b"a" + b" a" * (LONG - 1))
+    (tmp_path / "text.txt").write_bytes(
+        harmless + SUSPICIOUS_LINES[kind] + b"a" + b" a" * (LONG - 1)
+    )
 
     count = count_corpus([tmp_path / "text.txt"], Vocabulary.build(["a"]))
 
     odd = {name: value for name, value in count._asdict().items() if name.endswith("_lines")}
-    assert odd == {**dict.fromkeys(ODD_LINES, 0), kind: 2}
+    assert odd == {**dict.fromkeys(SUSPICIOUS_LINES, 0), kind: 2}
 
 
 COUNT = CorpusCount(sentences=3_210, tokens=40_000, types=5_432, unknown=1_000, longest=876)
@@ -238,7 +242,7 @@ COUNT = CorpusCount(sentences=3_210, tokens=40_000, types=5_432, unknown=1_000, 
 
 @pytest.fixture
 def logged(monkeypatch):
-    """What is logged: pairs of a level and a line."""
+    """The logged messages as pairs of level and line."""
     lines = []
     monkeypatch.setattr(
         logging, "log", lambda level, text, *values: lines.append((level, text % values))
@@ -246,7 +250,7 @@ def logged(monkeypatch):
     return lines
 
 
-def test_a_report_tells_the_size_in_a_line(logged):
+def test_a_report_logs_the_corpus_size_in_one_line(logged):
     report_corpus(COUNT)
 
     assert logged == [
@@ -275,13 +279,13 @@ def test_a_report_tells_the_size_in_a_line(logged):
         ({"crlf_lines": 5}, logging.INFO, "Suspicious lines: 5 ending in CRLF (read as LF)."),
     ],
 )
-def test_a_report_warns_of_odd_lines_that_may_be_damage(logged, odd, level, line):
+def test_a_report_lists_suspicious_lines(logged, odd, level, line):
     report_corpus(COUNT._replace(**odd))
 
     assert logged[1:] == [(level, line)]
 
 
-def test_patterns_name_files_once_and_in_order(tmp_path):
+def test_patterns_match_each_file_once_and_in_order(tmp_path):
     for name in ("b.txt", "a.txt", "c.dat", "sub/d.txt", "odd[1].txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -299,7 +303,7 @@ def test_patterns_name_files_once_and_in_order(tmp_path):
     assert names("odd[1].txt") == ["odd[1].txt"]
 
 
-def test_hidden_files_are_no_text_unless_they_are_named(tmp_path):
+def test_hidden_files_are_skipped_unless_the_pattern_names_them(tmp_path):
     for name in ("a.txt", ".hidden.txt", "sub/.hidden.txt", ".folder/b.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
@@ -313,12 +317,12 @@ def test_hidden_files_are_no_text_unless_they_are_named(tmp_path):
     ("pattern", "message"),
     [("none.txt", r"There is no text file .*none\.txt"), ("*.none", r"No text file matches .*\*")],
 )
-def test_a_pattern_without_a_file_is_named(tmp_path, pattern, message):
+def test_the_error_names_a_pattern_without_matches(tmp_path, pattern, message):
     with pytest.raises(FileNotFoundError, match=message):
         text_files([tmp_path / pattern])
 
 
-def test_a_folder_is_no_text_file(tmp_path):
+def test_a_folder_is_refused_as_a_text_file(tmp_path):
     message = rf"{tmp_path.name} is a directory; a text file is needed\."
     with pytest.raises(IsADirectoryError, match=message):
         text_files([tmp_path])
@@ -327,7 +331,7 @@ def test_a_folder_is_no_text_file(tmp_path):
 
 
 @pytest.mark.parametrize("damage", ["cut short", "changed"])
-def test_a_damaged_packed_file_is_named(files, damage):
+def test_the_error_names_a_damaged_gzip_file(files, damage):
     content = files[1].read_bytes()
     damaged = content[:-12] if damage == "cut short" else content[:12] + b"\xff" * 40
     files[1].write_bytes(damaged)

@@ -1,4 +1,4 @@
-"""The door's own functions; what a biLM accepts and refuses is in tests/models."""
+"""Functions that check inputs. Tests of the inputs of a biLM are in tests/models."""
 
 import numpy as np
 import pytest
@@ -21,11 +21,11 @@ from elmo_tf.text.inputs import (
     ],
     ids=["strings", "char ids", "token ids"],
 )
-def test_a_real_token_is_not_empty(inputs):
+def test_empty_strings_and_zero_ids_are_not_tokens(inputs):
     np.testing.assert_array_equal(is_token(inputs), [[True, True, False], [True, False, False]])
 
 
-def test_strings_may_have_any_shape():
+def test_is_token_accepts_strings_of_any_shape():
     assert is_token(tf.constant("")).numpy() == np.array(False)
     assert is_token(tf.constant([[["a"]]])).shape == (1, 1, 1)
 
@@ -79,11 +79,11 @@ def test_tokens_are_not_mistaken_for_a_column_of_sentences(inputs):
     assert refuse_sentences_as_tokens(inputs) is inputs
 
 
-def test_lengths_say_that_a_column_holds_tokens():
+def test_a_column_with_lengths_is_accepted_as_tokens():
     checked_inputs(np.array([["10 000"]]), [1])
 
 
-def test_a_graph_tensor_of_unknown_rank_passes():
+def test_a_graph_tensor_of_unknown_rank_is_accepted():
     in_graph = tf.function(refuse_sentences_as_tokens, input_signature=[tf.TensorSpec(None)])
 
     assert in_graph(tf.zeros((2, 1))).shape == (2, 1)
@@ -101,7 +101,7 @@ def test_a_graph_refuses_a_column_of_sentences_when_it_runs():
 
 
 @pytest.mark.parametrize("lengths", [[2, 2, 2], []])
-def test_a_graph_refuses_lengths_of_another_number_of_rows(lengths):
+def test_a_graph_refuses_lengths_with_a_different_number_of_rows(lengths):
     check = tf.function(
         lambda tokens, lengths: row_lengths(is_token(tokens), lengths),
         input_signature=[tf.TensorSpec((None, None), tf.string), tf.TensorSpec((None,), tf.int32)],

@@ -30,7 +30,7 @@ def lexicon():
     return Lexicon(reference.CHARACTERS, reference.WORDS)
 
 
-def test_rows_are_those_of_the_original(lexicon):
+def test_char_ids_match_the_reference(lexicon):
     rows = lexicon.char_ids(TOKENS, MAX_CHARS).numpy()
 
     for token, row in zip(TOKENS, rows, strict=True):
@@ -38,19 +38,19 @@ def test_rows_are_those_of_the_original(lexicon):
         assert row.tolist() == [word + 1, *(number + 1 for number in characters)], token
 
 
-def test_without_words_a_row_has_only_characters(lexicon):
+def test_a_lexicon_without_words_gives_only_character_ids(lexicon):
     rows = Lexicon(reference.CHARACTERS).char_ids(TOKENS, MAX_CHARS)
 
     np.testing.assert_array_equal(rows, lexicon.char_ids(TOKENS, MAX_CHARS)[:, 1:])
 
 
-def test_the_boundaries_of_sentences_are_spelt_like_their_names(lexicon):
+def test_boundary_rows_equal_the_ids_of_bos_and_eos(lexicon):
     np.testing.assert_array_equal(
         lexicon.boundary_rows(MAX_CHARS), lexicon.char_ids(["<bos>", "<eos>"], MAX_CHARS)
     )
 
 
-def test_no_token_is_a_row_of_zeros_of_any_shape(lexicon):
+def test_empty_tokens_are_rows_of_zeros(lexicon):
     rows = lexicon.char_ids([["the", ""], ["", ""]], MAX_CHARS)
 
     assert rows.shape == (2, 2, 1 + MAX_CHARS)
@@ -58,13 +58,13 @@ def test_no_token_is_a_row_of_zeros_of_any_shape(lexicon):
     assert lexicon.char_ids(tf.zeros((0,), tf.string), MAX_CHARS).shape == (0, 1 + MAX_CHARS)
 
 
-def test_invalid_utf_8_is_an_unknown_character(lexicon):
+def test_invalid_utf_8_maps_to_an_unknown_character(lexicon):
     row = lexicon.char_ids(b"t\xffe", MAX_CHARS).numpy()
 
     np.testing.assert_array_equal(row, lexicon.char_ids("t?e", MAX_CHARS))
 
 
-def test_files_give_the_same_lexicon(lexicon, tmp_path):
+def test_a_saved_lexicon_loads_unchanged(lexicon, tmp_path):
     lexicon.save(tmp_path)
 
     assert Lexicon.load(tmp_path).get_config() == lexicon.get_config()
@@ -73,7 +73,7 @@ def test_files_give_the_same_lexicon(lexicon, tmp_path):
     assert Lexicon(reference.CHARACTERS).digest() != lexicon.digest()
 
 
-def test_a_character_of_which_the_file_has_only_the_id_is_the_ideographic_space(tmp_path):
+def test_an_id_without_a_character_is_the_ideographic_space(tmp_path):
     entries = ["a", "", *reference.CHARACTERS[-6:]]
     lines = [f"{entry}\t{number}" if entry else str(number) for number, entry in enumerate(entries)]
     (tmp_path / "char.dic").write_text("\n".join(lines))
@@ -83,7 +83,7 @@ def test_a_character_of_which_the_file_has_only_the_id_is_the_ideographic_space(
     assert lexicon.char_ids("\u3000", 4).numpy()[1] == 2
 
 
-def test_a_lexicon_can_be_copied(lexicon):
+def test_a_lexicon_can_be_pickled(lexicon):
     lexicon.char_ids("the", MAX_CHARS)
 
     copy = pickle.loads(pickle.dumps(lexicon))
@@ -108,7 +108,7 @@ def test_a_lexicon_can_be_copied(lexicon):
         ("word.dic", "", r"word\.dic: the entry <oov> is missing"),
     ],
 )
-def test_a_wrong_file_is_an_error_that_names_it(lexicon, tmp_path, name, content, message):
+def test_the_error_names_an_invalid_file(lexicon, tmp_path, name, content, message):
     lexicon.save(tmp_path)
     (tmp_path / name).write_text(content)
 
@@ -116,12 +116,12 @@ def test_a_wrong_file_is_an_error_that_names_it(lexicon, tmp_path, name, content
         Lexicon.load(tmp_path)
 
 
-def test_a_character_of_two_code_points_is_an_error():
+def test_a_character_of_two_code_points_is_refused():
     with pytest.raises(ValueError, match=r"the entry 'ab' is not one character"):
         Lexicon(["ab", *reference.CHARACTERS])
 
 
-def test_a_missing_file_is_named(lexicon, tmp_path):
+def test_the_error_names_a_missing_file(lexicon, tmp_path):
     lexicon.save(tmp_path)
     (tmp_path / "word.dic").unlink()
 

@@ -1,4 +1,4 @@
-"""Elements that are prepared ahead."""
+"""Prefetching of dataset elements."""
 
 import threading
 
@@ -7,7 +7,7 @@ import tensorflow as tf
 from elmo_tf.text.prefetch import prefetch
 
 
-def test_the_next_elements_are_made_while_one_is_worked_on():
+def test_prefetch_prepares_the_next_elements_in_advance():
     made = []
     is_made = threading.Semaphore(0)
 
@@ -20,11 +20,11 @@ def test_the_next_elements_are_made_while_one_is_worked_on():
     dataset = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int32))
     iterator = iter(prefetch(dataset, 2))
     first = next(iterator)
-    for _ in range(3):  # the first and two more, without another asked for
+    for _ in range(3):  # the first and two more, before they are requested
         assert is_made.acquire(timeout=10)
     assert [int(one) for one in (first, *iterator)] == made == list(range(6))
 
 
-def test_no_tuner_holds_up_the_end():
+def test_autotuning_is_disabled():
     dataset = prefetch(tf.data.Dataset.range(3), 1)
     assert dataset.options().autotune.enabled is False

@@ -44,7 +44,7 @@ def tokens_of(*arguments):
         ("en-ud-dev.conllu.gz", "conllu"),
     ],
 )
-def test_the_name_tells_the_format(name, format):
+def test_the_format_is_inferred_from_the_file_name(name, format):
     assert format_of(name) == format
 
 
@@ -58,7 +58,7 @@ def test_every_line_of_text_is_a_sentence(file):
     assert [sentence.is_blank for sentence in sentences] == [False, False, True, False]
 
 
-def test_columns_are_cut_at_white_space_and_sentences_at_empty_lines(file):
+def test_whitespace_separates_columns_and_empty_lines_separate_sentences(file):
     text = "-DOCSTART- -X- O\n\n\nEU NNP B-ORG\n. . O\n \n# SYM O\n#begin document (x);\nend NN O"
     path = file("a.conll.gz", gzip.compress(text.encode()))
 
@@ -66,17 +66,17 @@ def test_columns_are_cut_at_white_space_and_sentences_at_empty_lines(file):
     assert tokens_of(path, None, 2) == [["NNP", "."], ["SYM"], ["NN"]]
 
 
-def test_a_document_ends_its_last_sentence(file):
+def test_a_document_boundary_ends_a_sentence(file):
     path = file("a.conll", "one O\n-DOCSTART- -X-\ntwo O\n#end document\nthree O\n")
 
     assert tokens_of(path) == [["one"], ["two"], ["three"]]
 
 
-def test_columns_cut_at_tabs_may_hold_spaces(file):
+def test_tab_separated_columns_may_contain_spaces(file):
     assert tokens_of(file("a.conll", "New York\tB-LOC\nis\tO\n")) == [["New York", "is"]]
 
 
-def test_universal_dependencies_have_comments_and_words_that_are_none(file):
+def test_conllu_comments_multiword_ranges_and_empty_nodes_are_skipped(file):
     path = file("a.conllu", UNIVERSAL)
 
     assert tokens_of(path) == [["de", "le", "1 000"], ["#"]]
@@ -84,14 +84,14 @@ def test_universal_dependencies_have_comments_and_words_that_are_none(file):
     assert [sentence.text for sentence in sentence_reader(path)()] == ["de le 1 000", "#"]
 
 
-def test_a_line_without_the_column_is_named(file):
+def test_the_error_names_a_line_without_the_token_column(file):
     path = file("a.conll", "EU NNP\n\nalone\n")
 
     with pytest.raises(ValueError, match=r"a\.conll, line 3: no column 2 .* 'alone'.*--token-col"):
         tokens_of(path, None, 2)
 
 
-def test_a_line_of_conll_u_without_a_number_is_named(file):
+def test_the_error_names_a_conllu_line_without_a_number(file):
     path = file("a.conllu", "1\ta\n\nplain text\n")
 
     with pytest.raises(ValueError, match=r"a\.conllu, line 3: a line of CoNLL-U .* 'plain text'"):
@@ -105,12 +105,12 @@ def test_a_line_of_conll_u_without_a_number_is_named(file):
         (("a.txt", None, 2), r"`token_column` requires a CoNLL file; a\.txt is text"),
     ],
 )
-def test_what_does_not_fit_is_an_error(arguments, message):
+def test_invalid_format_arguments_raise_an_error(arguments, message):
     with pytest.raises(ValueError, match=message):
         sentence_reader(*arguments)
 
 
-def test_sentences_are_counted_and_so_are_the_odd_ones(file):
+def test_sentences_and_suspicious_lines_are_counted(file):
     path = file("text", b"a b c\n\n\n \n\xff\n" + "äää 4444\näää\n55555 x\n".encode())
 
     count = count_sentences(sentence_reader(path)(), limit=TokenLimit(4, "bytes"))

@@ -7,7 +7,7 @@ import tensorflow as tf
 from elmo_tf.text.sentences import encode, split_tokens, string_tensor
 
 
-def test_splits_where_python_does_at_every_code_point():
+def test_split_tokens_splits_at_the_same_code_points_as_python():
     characters = [
         chr(point) for point in range(sys.maxunicode + 1) if not 0xD800 <= point <= 0xDFFF
     ]
@@ -22,7 +22,7 @@ def test_splits_where_python_does_at_every_code_point():
     assert wrong == []
 
 
-def test_tokens_are_those_of_python():
+def test_split_tokens_gives_the_same_tokens_as_python():
     sentences = ["", " ", " \t\n ", "one", "  two  tokens ", "a\u00a0b\u3000c\u2028d"]
     sentences += ["no\u200bbreak here", "한국어 😀", "tab\tline\r\nend\x0b\x0c\x1c\x85x"]
 
@@ -31,7 +31,7 @@ def test_tokens_are_those_of_python():
     assert found == [[token.encode() for token in sentence.split()] for sentence in sentences]
 
 
-def test_splits_in_a_graph():
+def test_split_tokens_runs_in_a_graph():
     split = tf.function(split_tokens, input_signature=[tf.TensorSpec((None,), tf.string)])
 
     assert split(["a b", "", "c"]).to_list() == [[b"a", b"b"], [], [b"c"]]
@@ -47,7 +47,7 @@ def test_splits_in_a_graph():
         ("\udcff\ud83dß", b"\xff\xed\xa0\xbd\xc3\x9f"),
     ],
 )
-def test_strings_are_encoded_as_utf_8_and_invalid_bytes_survive(string, encoded):
+def test_strings_are_encoded_as_utf_8_and_invalid_bytes_are_kept(string, encoded):
     assert encode(string) == encoded
 
 
@@ -80,7 +80,7 @@ def test_uniform_lists_give_a_dense_tensor(strings, shape):
         ([[["a"]], []], False),
     ],
 )
-def test_lists_give_in_a_graph_what_they_give_eagerly(strings, uniform):
+def test_lists_give_the_same_tensor_in_graph_and_eager_mode(strings, uniform):
     in_graph = tf.function(lambda: string_tensor(strings))()
 
     assert isinstance(in_graph, tf.Tensor if uniform else tf.RaggedTensor)
@@ -91,6 +91,6 @@ def test_lists_give_in_a_graph_what_they_give_eagerly(strings, uniform):
         assert in_graph.to_list() == eager.to_list()
 
 
-def test_strings_beside_lists_are_refused():
+def test_lists_that_mix_strings_and_lists_are_refused():
     with pytest.raises(ValueError, match=r"nest"):
         string_tensor(["a", ["b"]])

@@ -13,7 +13,7 @@ def tokenizer():
     return SpacyTokenizer("en")
 
 
-def test_sentences_and_tokens_have_their_places(tokenizer):
+def test_text_is_split_into_sentences_and_tokens_with_offsets(tokenizer):
     text = "  Don't go, 서울 😀!  It is 5 p.m. now."
 
     sentences = tokenizer(text)
@@ -26,7 +26,7 @@ def test_sentences_and_tokens_have_their_places(tokenizer):
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\u3000\t"])
-def test_white_space_has_no_sentences(tokenizer, text):
+def test_whitespace_has_no_sentences(tokenizer, text):
     assert tokenizer(text) == []
 
 
@@ -36,7 +36,7 @@ def test_invalid_utf_8_is_kept(tokenizer):
     ]
 
 
-def test_a_token_of_spacy_with_a_space_is_divided(tokenizer):
+def test_a_spacy_token_that_contains_a_space_is_split(tokenizer):
     tokenizer = pickle.loads(pickle.dumps(tokenizer))
     tokenizer._nlp.tokenizer = lambda text: spacy.tokens.Doc(
         tokenizer._nlp.vocab, ["Hà Nội", "đẹp"], [True, False]
@@ -48,13 +48,13 @@ def test_a_tokenizer_can_be_pickled(tokenizer):
     assert pickle.loads(pickle.dumps(tokenizer))("A b.") == tokenizer("A b.")
 
 
-def test_texts_may_be_long(tokenizer):
+def test_texts_of_a_million_characters_are_accepted(tokenizer):
     ((first, *_),) = tokenizer(" " * 1_000_000 + "The cat")
 
     assert first == Token("The", 1_000_000, 1_000_003)
 
 
-def test_a_missing_package_of_a_language_is_an_error_of_extras(monkeypatch):
+def test_a_missing_language_package_raises_missing_extra_error(monkeypatch):
     monkeypatch.setitem(sys.modules, "pythainlp", None)
     monkeypatch.setitem(sys.modules, "pythainlp.tokenize", None)
 
@@ -63,12 +63,12 @@ def test_a_missing_package_of_a_language_is_an_error_of_extras(monkeypatch):
 
 
 @pytest.mark.parametrize("found", [None, "a b", ["a", "b"], [["the", "cat"]], [Token("a", 0, 1)]])
-def test_a_function_that_returns_no_tokens_is_refused(found):
+def test_a_function_that_does_not_return_token_lists_is_refused(found):
     with pytest.raises(TypeError, match=r"each a list of `Token\(text, start, end\)`. Received: "):
         tokenized("a b", lambda text: found)
 
 
-def test_an_unknown_language_and_other_things_are_errors():
+def test_unknown_languages_and_invalid_types_are_refused():
     with pytest.raises(ValueError, match="spaCy has no tokenizer for the language 'qq'"):
         tokenizer_of("qq")
     with pytest.raises(TypeError, match="code of a language"):

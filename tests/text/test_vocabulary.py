@@ -12,7 +12,7 @@ from elmo_tf.text.vocabulary import Vocabulary, read_lines
 SPECIAL = ["<S>", "</S>", "<UNK>"]
 
 
-def test_tokens_stand_by_falling_count_and_then_by_code_point():
+def test_tokens_are_sorted_by_descending_count_then_by_code_point():
     vocabulary = Vocabulary.build(["b a c b", "😀 ß a b Z"])
 
     assert list(vocabulary.tokens) == [*SPECIAL, "b", "a", "Z", "c", "ß", "😀"]
@@ -27,7 +27,7 @@ def test_max_size_counts_the_special_tokens():
     assert list(Vocabulary.build(["a"], max_size=3).tokens) == SPECIAL
 
 
-def test_special_tokens_in_the_text_stand_once():
+def test_special_tokens_in_the_text_are_not_duplicated():
     assert list(Vocabulary.build(["<S> a </S> <UNK> <UNK>"]).tokens) == [*SPECIAL, "a"]
 
 
@@ -45,7 +45,7 @@ def test_a_line_that_looks_like_a_path_is_a_line():
     assert "/etc/hosts" in Vocabulary.build(["/etc/hosts"])
 
 
-def test_what_is_saved_loads_again(tmp_path):
+def test_a_saved_vocabulary_loads_unchanged(tmp_path):
     vocabulary = Vocabulary.build(["한국어 caf\udce9 a\u200bb <s> ß ß"])
     path = tmp_path / "new" / "vocab.txt"
 
@@ -57,7 +57,7 @@ def test_what_is_saved_loads_again(tmp_path):
     assert b"caf\xe9\n" in path.read_bytes()
 
 
-def test_files_from_elsewhere_load(tmp_path):
+def test_files_with_crlf_and_gzip_files_are_loaded(tmp_path):
     windows = tmp_path / "windows.txt"
     windows.write_bytes(b"<S>\r\n</S>\r\n<UNK>\r\na\r\n\r\n")
     packed = tmp_path / "vocab.txt.gz"
@@ -67,7 +67,7 @@ def test_files_from_elsewhere_load(tmp_path):
     assert Vocabulary.load(packed) == Vocabulary.load(windows)
 
 
-def test_ids_are_places_and_unknown_tokens_share_one():
+def test_ids_are_indices_and_unknown_tokens_map_to_unk():
     vocabulary = Vocabulary.build(["a a b"])
 
     assert vocabulary.ids(["b", "a", "zzz", "</S>", "<S>"]) == [4, 3, 2, 1, 0]
@@ -89,7 +89,7 @@ def test_lookup_in_a_graph_gives_the_same_ids_in_the_same_shape():
     assert next(iter(dataset)).numpy().tolist() == expected
 
 
-def test_lookup_in_a_graph_of_its_own_spoils_no_other():
+def test_lookups_in_separate_graphs_do_not_interfere():
     vocabulary = Vocabulary.build(["a a b"])
 
     for _ in range(2):
@@ -108,7 +108,7 @@ def test_lookup_in_a_graph_of_its_own_spoils_no_other():
 @pytest.mark.parametrize(
     "copied", [copy.deepcopy, copy.copy, lambda vocabulary: pickle.loads(pickle.dumps(vocabulary))]
 )
-def test_can_be_copied_after_a_lookup(copied):
+def test_a_vocabulary_can_be_copied_after_a_lookup(copied):
     vocabulary = Vocabulary.build(["a a b"])
     vocabulary.lookup(tf.constant(["a"]))
 
@@ -120,7 +120,7 @@ def test_can_be_copied_after_a_lookup(copied):
 
 
 @pytest.mark.parametrize("token", ["caf\udce9", "x\ud83d", "\udcff\ud83d"])
-def test_a_lone_surrogate_is_the_same_token_everywhere(tmp_path, token):
+def test_a_lone_surrogate_is_one_token_in_files_and_lookups(tmp_path, token):
     vocabulary = Vocabulary.build([token])
 
     vocabulary.save(tmp_path / "vocab.txt")
@@ -132,13 +132,13 @@ def test_a_lone_surrogate_is_the_same_token_everywhere(tmp_path, token):
     assert vocabulary.lookup(string_tensor([token])).numpy().tolist() == [3]
 
 
-def test_two_spellings_of_the_same_bytes_are_one_token():
+def test_strings_with_the_same_bytes_are_one_token():
     assert list(Vocabulary.build(["é \udcc3\udca9 b"]).tokens) == [*SPECIAL, "é", "b"]
     with pytest.raises(ValueError, match="'é' is in the vocabulary twice"):
         Vocabulary([*SPECIAL, "é", "\udcc3\udca9"])
 
 
-def test_a_byte_order_mark_in_front_is_no_part_of_the_first_token(tmp_path):
+def test_a_leading_byte_order_mark_is_ignored(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("<S>\n</S>\n<UNK>\na\n", encoding="utf-8-sig")
 
@@ -147,19 +147,19 @@ def test_a_byte_order_mark_in_front_is_no_part_of_the_first_token(tmp_path):
 
 
 @pytest.mark.parametrize("item", [["a", "b"], ("a",), b"a b", 7])
-def test_items_that_are_no_lines_are_refused(item):
+def test_items_that_are_neither_lines_nor_files_are_refused(item):
     with pytest.raises(TypeError, match=r"must be a line \(str\) or a file .* Item 1 is "):
         Vocabulary.build(["a line", item])
 
 
-def test_lines_end_at_newlines_alone(tmp_path):
+def test_lines_end_only_at_newlines(tmp_path):
     path = tmp_path / "lines.txt"
     path.write_bytes(b"a\x0bb\r\n\xc2\x85\xe2\x80\xa8\n\xff")
 
     assert list(read_lines(path)) == ["a\x0bb\r\n", "\x85\u2028\n", "\udcff"]
 
 
-def test_a_carriage_return_between_two_tokens_is_refused_with_its_line(tmp_path):
+def test_the_error_names_the_line_of_a_carriage_return_between_tokens(tmp_path):
     # Python would read two tokens, and TensorFlow's reader one.
     path = tmp_path / "text.txt"
     path.write_bytes(b"a b\nc\rd\n")
@@ -171,7 +171,7 @@ def test_a_carriage_return_between_two_tokens_is_refused_with_its_line(tmp_path)
         list(read_lines(path))
 
 
-def test_text_in_utf_16_with_carriage_returns_is_refused_with_a_hint(tmp_path):
+def test_the_error_for_utf_16_text_suggests_conversion(tmp_path):
     path = tmp_path / "text.txt"
     path.write_text("a b\r\n", encoding="utf-16")
 
@@ -188,18 +188,18 @@ def test_text_in_utf_16_with_carriage_returns_is_refused_with_a_hint(tmp_path):
         (["a"], {"max_size": 2}, "`max_size` must be at least 3, for <S> </S> <UNK>. Received: 2"),
     ],
 )
-def test_cannot_be_built_from_nothing_or_with_odd_limits(lines, kwargs, message):
+def test_empty_text_and_invalid_limits_are_refused(lines, kwargs, message):
     with pytest.raises(ValueError, match=message):
         Vocabulary.build(lines, **kwargs)
 
 
 @pytest.mark.parametrize("alone", ["one line", Path("file.txt")])
-def test_one_line_alone_is_not_several(alone):
+def test_a_single_line_or_path_instead_of_a_list_is_refused(alone):
     with pytest.raises(TypeError, match="must be a list of lines or paths, not a single one"):
         Vocabulary.build(alone)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_the_error_names_a_missing_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.txt"):
         Vocabulary.build([tmp_path / "none.txt"])
     with pytest.raises(FileNotFoundError, match=r"none\.txt"):
@@ -216,7 +216,7 @@ def test_a_missing_file_is_named(tmp_path):
         (["<S>", "</S>", "<UNK>", "a", "b c"], "Line 5 of the vocabulary is not one token: 'b c'"),
     ],
 )
-def test_a_faulty_vocabulary_is_refused_and_its_line_named(tmp_path, tokens, message):
+def test_the_error_describes_an_invalid_vocabulary_file(tmp_path, tokens, message):
     path = tmp_path / "vocab.txt"
     path.write_text("".join(f"{token}\n" for token in tokens), encoding="utf-8")
 
@@ -234,7 +234,7 @@ def test_a_faulty_vocabulary_is_refused_and_its_line_named(tmp_path, tokens, mes
         [*SPECIAL, "x " * 1_000_000],
     ],
 )
-def test_a_message_quotes_only_the_beginning_of_a_long_line(tokens):
+def test_error_messages_quote_only_the_beginning_of_a_long_line(tokens):
     with pytest.raises(ValueError, match="vocabulary") as error:
         Vocabulary(tokens)
     assert len(str(error.value)) < 300
@@ -242,7 +242,7 @@ def test_a_message_quotes_only_the_beginning_of_a_long_line(tokens):
 
 
 @pytest.mark.parametrize("lines", ["x " * 1_000_000, [["x"] * 1_000_000]])
-def test_a_message_quotes_only_the_beginning_of_a_long_argument(lines):
+def test_error_messages_quote_only_the_beginning_of_a_long_argument(lines):
     with pytest.raises(TypeError, match="`lines_or_paths` must") as error:
         Vocabulary.build(lines)
     assert len(str(error.value)) < 300

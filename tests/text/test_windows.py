@@ -5,11 +5,11 @@ import tensorflow as tf
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.text.windows import boundary_or, lm_windows, target_ids
 
-NUM_LANES, WINDOW = 3, 4
+NUM_ROWS, WINDOW = 3, 4
 
 
 def sentences(seed=0, count=23):
-    """Sentences of distinct tokens, so that each can be told by where it is found."""
+    """Sentences of distinct tokens, so that each token identifies its position."""
     rng = np.random.default_rng(seed)
     return [
         [f"{i}.{j}" for j in range(length)] for i, length in enumerate(rng.integers(0, 9, count))
@@ -21,39 +21,39 @@ def dataset_of(sentences):
     return tf.data.Dataset.from_tensor_slices(ragged)
 
 
-def lanes_of(windows):
-    """For each lane its real tokens as (forward input, target, backward input, target)."""
-    lanes = [[] for _ in range(NUM_LANES)]
+def rows_of(windows):
+    """The tokens of each batch row, as (forward input, target, backward input, target)."""
+    rows = [[] for _ in range(NUM_ROWS)]
     for window in windows:
         inputs, targets, mask = window["inputs"], window["targets"], window["mask"]
-        assert inputs.shape == targets.shape == (2, NUM_LANES, WINDOW)
+        assert inputs.shape == targets.shape == (2, NUM_ROWS, WINDOW)
         streams = np.stack([inputs[0], targets[0], inputs[1], targets[1]], axis=-1)
-        for lane in range(NUM_LANES):
-            real = streams[lane][mask[lane]]
-            lanes[lane].extend(tuple(part.decode() for part in row) for row in real)
-    return lanes
+        for row in range(NUM_ROWS):
+            real = streams[row][mask[row]]
+            rows[row].extend(tuple(part.decode() for part in step) for step in real)
+    return rows
 
 
-def sentences_of(lane):
-    """Cuts a lane at the forward direction's `<S>`."""
+def sentences_of(row):
+    """Splits a batch row at the forward direction's `<S>`."""
     found = []
-    for row in lane:
-        if row[0] == " <S>":
+    for step in row:
+        if step[0] == " <S>":
             found.append([])
-        found[-1].append(row)
+        found[-1].append(step)
     return found
 
 
 @pytest.fixture(scope="module")
-def whole_lanes():
-    windows = lm_windows(dataset_of(sentences()), NUM_LANES, WINDOW, drop_remainder=False)
-    return lanes_of(windows.as_numpy_iterator())
+def complete_rows():
+    windows = lm_windows(dataset_of(sentences()), NUM_ROWS, WINDOW, drop_remainder=False)
+    return rows_of(windows.as_numpy_iterator())
 
 
-def test_both_directions_predict_the_next_token_and_the_boundary(whole_lanes):
-    for lane in whole_lanes:
-        for rows in sentences_of(lane):
-            inputs, targets, backward_inputs, backward_targets = zip(*rows, strict=True)
+def test_both_directions_predict_the_next_token_and_the_boundary(complete_rows):
+    for row in complete_rows:
+        for steps in sentences_of(row):
+            inputs, targets, backward_inputs, backward_targets = zip(*steps, strict=True)
             tokens = list(inputs[1:])
             assert list(inputs) == [" <S>", *tokens]
             assert list(targets) == [*tokens, " </S>"]
@@ -61,32 +61,32 @@ def test_both_directions_predict_the_next_token_and_the_boundary(whole_lanes):
             assert list(backward_targets) == [*tokens[::-1], " <S>"]
 
 
-def test_nothing_is_lost_and_nothing_comes_twice(whole_lanes):
-    found = [[row[0] for row in rows[1:]] for lane in whole_lanes for rows in sentences_of(lane)]
+def test_each_sentence_occurs_exactly_once(complete_rows):
+    found = [
+        [step[0] for step in steps[1:]] for row in complete_rows for steps in sentences_of(row)
+    ]
 
     assert sorted(found) == sorted(sentence for sentence in sentences() if sentence)
 
 
-def test_no_lane_runs_far_ahead_of_the_others(whole_lanes):
-    lengths = [len(lane) for lane in whole_lanes]
+def test_batch_rows_have_similar_lengths(complete_rows):
+    lengths = [len(row) for row in complete_rows]
 
     assert max(lengths) - min(lengths) <= max(map(len, sentences())) + 1
 
 
-def test_without_the_remainder_every_token_of_a_window_is_real(whole_lanes):
-    windows = list(lm_windows(dataset_of(sentences()), NUM_LANES, WINDOW).as_numpy_iterator())
+def test_windows_have_no_padding_if_the_remainder_is_dropped(complete_rows):
+    windows = list(lm_windows(dataset_of(sentences()), NUM_ROWS, WINDOW).as_numpy_iterator())
 
     assert windows
     assert all(window["mask"].all() for window in windows)
-    for lane, whole in zip(lanes_of(windows), whole_lanes, strict=True):
-        assert lane == whole[: len(lane)]
-        assert len(lane) == WINDOW * len(windows)
+    for row, complete in zip(rows_of(windows), complete_rows, strict=True):
+        assert row == complete[: len(row)]
+        assert len(row) == WINDOW * len(windows)
 
 
-def test_padding_comes_last_in_a_lane_and_is_empty():
-    windows = list(
-        lm_windows(dataset_of(sentences()), NUM_LANES, WINDOW, False).as_numpy_iterator()
-    )
+def test_padding_is_empty_and_at_the_end_of_a_batch_row():
+    windows = list(lm_windows(dataset_of(sentences()), NUM_ROWS, WINDOW, False).as_numpy_iterator())
     mask = np.concatenate([window["mask"] for window in windows], axis=1)
     inputs = np.concatenate([window["inputs"] for window in windows], axis=2)
 
@@ -96,37 +96,37 @@ def test_padding_comes_last_in_a_lane_and_is_empty():
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_fewer_sentences_than_lanes_are_kept_too(count):
+def test_fewer_sentences_than_batch_rows_are_kept(count):
     text = [["a", "b"], ["c"]][:count]
-    windows = lm_windows(dataset_of(text), NUM_LANES, WINDOW, drop_remainder=False)
+    windows = lm_windows(dataset_of(text), NUM_ROWS, WINDOW, drop_remainder=False)
 
-    lanes = lanes_of(windows.as_numpy_iterator())
+    rows = rows_of(windows.as_numpy_iterator())
 
-    assert sum(map(len, lanes)) == sum(len(sentence) + 1 for sentence in text)
+    assert sum(map(len, rows)) == sum(len(sentence) + 1 for sentence in text)
 
 
-def test_sentences_of_a_length_that_the_graph_knows_are_the_same():
+def test_sentences_of_static_length_give_the_same_windows():
     text = [["a", "b", "c"], ["d", "e", "f"], ["g", "h", "i"], ["j", "k", "l"]]
     dense = tf.data.Dataset.from_tensor_slices(text)
 
     known, unknown = (
-        list(lm_windows(sentences, NUM_LANES, WINDOW, drop_remainder=False).as_numpy_iterator())
+        list(lm_windows(sentences, NUM_ROWS, WINDOW, drop_remainder=False).as_numpy_iterator())
         for sentences in (dense, dataset_of(text))
     )
 
-    assert lanes_of(known) == lanes_of(unknown)
+    assert rows_of(known) == rows_of(unknown)
     assert known
 
 
-def test_no_text_gives_no_window():
+def test_no_text_gives_no_windows():
     empty = tf.data.Dataset.from_tensor_slices(tf.ragged.constant([[]], dtype=tf.string))
 
-    assert list(lm_windows(empty, NUM_LANES, WINDOW, drop_remainder=False)) == []
+    assert list(lm_windows(empty, NUM_ROWS, WINDOW, drop_remainder=False)) == []
 
 
-def test_the_iterator_goes_on_from_where_it_was_saved(tmp_path):
+def test_a_saved_iterator_resumes_at_its_position(tmp_path):
     def iterator():
-        return iter(lm_windows(dataset_of(sentences()), NUM_LANES, WINDOW))
+        return iter(lm_windows(dataset_of(sentences()), NUM_ROWS, WINDOW))
 
     first = iterator()
     for _ in range(3):
@@ -141,7 +141,7 @@ def test_the_iterator_goes_on_from_where_it_was_saved(tmp_path):
     assert rest
 
 
-def test_targets_are_looked_up_and_boundaries_are_not_words():
+def test_targets_and_boundaries_are_mapped_to_vocabulary_ids():
     vocabulary = Vocabulary.build(["a a b"])
     targets = tf.constant([[" <S>", " </S>", "a"], ["b", "other", "<S>"]])
 
@@ -151,7 +151,7 @@ def test_targets_are_looked_up_and_boundaries_are_not_words():
     assert ids.numpy().tolist() == [[0, 1, 3], [4, 2, 0]]
 
 
-def test_boundaries_are_told_from_tokens_of_the_same_name():
+def test_boundaries_are_distinguished_from_tokens_of_the_same_name():
     tokens = tf.constant(["<S>", " <S>", "</S>", " </S>"])
 
     assert boundary_or(tokens, 7, 8, tf.range(4)).numpy().tolist() == [0, 7, 2, 8]

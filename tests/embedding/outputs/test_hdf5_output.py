@@ -1,4 +1,4 @@
-"""Sentences as keys: `file[sentence]` finds each that HDF5 can take for a name."""
+"""Sentences as keys: `file[sentence]` works for every sentence that is a valid HDF5 name."""
 
 import h5py
 import numpy as np
@@ -8,8 +8,8 @@ from elmo_tf.embedding.outputs.hdf5_output import HDF5Output
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.text.sentence_files import Sentence
 
-# As they come: one whose parts are a path, one that would have to be a dataset and a group, one
-# that comes again, and some that can be no name, or are what stands in for those.
+# Sentences with slashes (paths in HDF5), names that would be both a dataset and a group, a repeated
+# sentence, invalid names, and a sentence that equals a replacement name (`line 6`).
 TEXTS = [
     *("and / or", "a", "a/b", "x/y", "x", "the cat", "", ".", "the cat"),
     *("/ at the front", "at the end /", "line 6", "\udcff", "nul \0 nul", "서울", "/"),
@@ -31,12 +31,12 @@ def written(tmp_path):
         yield file
 
 
-def test_a_sentence_finds_its_vectors(written):
+def test_vectors_are_stored_under_their_sentence(written):
     for text in ("and / or", "a", "x/y", "the cat", "서울"):
         assert (written[text][()] == TEXTS.index(text)).all()
 
 
-def test_what_can_be_no_name_is_found_by_its_number(written):
+def test_sentences_that_are_invalid_names_are_stored_under_line_numbers(written):
     for text in (
         *("a/b", "x", "", ".", "line 6", "\udcff", "nul \0 nul", "/", "/ at the front"),
         *("and // or", "./the cat", "the cat/", "/the cat"),
@@ -45,7 +45,7 @@ def test_what_can_be_no_name_is_found_by_its_number(written):
         assert (written[f"line {number}"][()] == number).all()
 
 
-def test_every_sentence_has_one_dataset_that_tells_its_number(written):
+def test_every_distinct_sentence_has_one_dataset_with_its_line_number(written):
     numbers = []
     written.visititems(
         lambda name, item: (

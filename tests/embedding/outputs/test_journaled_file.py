@@ -1,4 +1,4 @@
-"""After a kill, a file is what its last commit left."""
+"""After a kill, a `JournaledFile` has the content of its last commit."""
 
 import contextlib
 import errno
@@ -17,12 +17,12 @@ def path(tmp_path):
 
 
 def reopened(path):
-    """Its content and note as a new process finds them."""
+    """The file's content and note as a new process reads them."""
     with JournaledFile(path) as file:
         return file.read(), file.note
 
 
-def test_what_is_not_committed_is_forgotten(path):
+def test_uncommitted_writes_are_discarded(path):
     with JournaledFile(path) as file:
         file.write(b"first")
         file.commit({"step": 1})
@@ -35,7 +35,7 @@ def test_what_is_not_committed_is_forgotten(path):
     assert reopened(path) == (b"first", {"step": 1})
 
 
-def test_a_file_without_a_commit_is_begun_anew(path):
+def test_a_file_without_a_commit_is_empty_when_reopened(path):
     assert reopened(path) == (b"", {})
     with JournaledFile(path) as file:
         file.write(b"lost")
@@ -43,7 +43,7 @@ def test_a_file_without_a_commit_is_begun_anew(path):
     assert reopened(path) == (b"", {})
 
 
-def test_a_kill_between_the_record_and_the_file_loses_nothing(path, monkeypatch):
+def test_a_kill_after_the_record_is_written_keeps_the_commit(path, monkeypatch):
     with JournaledFile(path) as file:
         file.write(b"a" * 10_000)
         file.commit({"step": 1})
@@ -58,7 +58,7 @@ def test_a_kill_between_the_record_and_the_file_loses_nothing(path, monkeypatch)
     assert reopened(path) == (b"a" * 5000 + b"b" * 100 + b"a" * 4900 + b"c", {"step": 2})
 
 
-def test_a_kill_before_the_record_leaves_the_commit_before(path, monkeypatch):
+def test_a_kill_before_the_record_is_written_keeps_the_previous_commit(path, monkeypatch):
     with JournaledFile(path) as file:
         file.write(b"a" * 10_000)
         file.commit({"step": 1})
@@ -72,7 +72,7 @@ def test_a_kill_before_the_record_leaves_the_commit_before(path, monkeypatch):
     assert reopened(path) == (b"a" * 10_000, {"step": 1})
 
 
-def test_the_first_error_of_a_write_is_raised_where_it_can_be_told(path, monkeypatch):
+def test_the_first_write_error_is_raised_by_checked_and_commit(path, monkeypatch):
     with JournaledFile(path) as file:
         file.write(b"first")
         file.commit({"step": 1})
@@ -108,7 +108,7 @@ def _killed(*arguments):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_any_writes_read_as_in_a_plain_file_and_survive_as_committed(path, seed):
+def test_random_operations_match_a_plain_file_and_commits_survive(path, seed):
     rng = np.random.default_rng(seed)
     plain = io.BytesIO()
     file = JournaledFile(path)

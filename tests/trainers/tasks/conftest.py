@@ -11,9 +11,9 @@ from task_files import FILES, SMALL
 
 @contextlib.contextmanager
 def eagerly():
-    """A block in which no function is traced; a few steps or predictions take less time so.
+    """A context in which functions run eagerly, which is faster for a few steps or predictions.
 
-    Predictions have a concrete function of their own, which TensorFlow's switch does not reach.
+    Predictions use a separate concrete function, which `run_functions_eagerly` does not affect.
     """
 
     def call_itself(model, function):
@@ -51,7 +51,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def run(files, tmp_path_factory, checkpoint_directory):
-    """Trains on a file, and judges by it."""
+    """A function that trains a task on its file, and evaluates on the same file."""
     cache = tmp_path_factory.mktemp("cache")
 
     def train(task, workdir, has_elmo=True, **settings):
@@ -66,7 +66,7 @@ def run(files, tmp_path_factory, checkpoint_directory):
 
 @pytest.fixture(scope="session")
 def ner(run, tmp_path_factory):
-    """A work directory in which named entities were learnt by heart, and its record."""
+    """The work directory and the record of an NER model that has memorized its file."""
     workdir = tmp_path_factory.mktemp("work") / "ner"
     return workdir, run(
         "ner", workdir, elmo_dropout=0.0, units=40, learning_rate=0.01, epochs=30, patience=30

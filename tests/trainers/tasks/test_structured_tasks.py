@@ -1,4 +1,4 @@
-"""Answers, roles and coreference: training, scores from files, predictions and resuming."""
+"""Question answering, SRL and coreference: training, scores, predictions and resuming."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def trained(run, tmp_path_factory, eager_module):
-    """For each task, a work directory and its record, after one epoch."""
+    """The work directory and the record of each task, after one epoch."""
     folder = tmp_path_factory.mktemp("structured")
     return {
         task: (folder / task, run(task, folder / task, epochs=1, **settings))
@@ -36,7 +36,7 @@ def trained(run, tmp_path_factory, eager_module):
 @pytest.mark.parametrize(
     "task", ["srl", *(pytest.param(task, marks=pytest.mark.more) for task in ("squad", "coref"))]
 )
-def test_a_resumed_run_has_the_losses_and_scores_of_an_uninterrupted_one(
+def test_a_resumed_run_has_the_same_losses_and_scores_as_an_uninterrupted_run(
     trained, task, run, tmp_path
 ):
     settings = {**SETTINGS[task], "epochs": 2}
@@ -51,7 +51,7 @@ def test_a_resumed_run_has_the_losses_and_scores_of_an_uninterrupted_one(
 
 
 @pytest.mark.parametrize("task", SETTINGS)
-def test_scores_are_those_of_the_written_file(trained, task, files, tmp_path):
+def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp_path):
     workdir, record = trained[task]
     out = tmp_path / "predicted"
 
@@ -67,7 +67,7 @@ def test_scores_are_those_of_the_written_file(trained, task, files, tmp_path):
         evaluate_task(workdir, [files[task]], out)
 
 
-def test_answers_are_parts_of_their_passages(trained, tmp_path):
+def test_predicted_answers_are_substrings_of_the_passage(trained, tmp_path):
     questions = json.loads(json.dumps(SQUAD))
     for paragraph in questions["data"][0]["paragraphs"]:
         for question in paragraph["qas"]:
@@ -85,7 +85,7 @@ def test_answers_are_parts_of_their_passages(trained, tmp_path):
         evaluate_task(trained["squad"][0], [tmp_path / "new.json"])
 
 
-def test_roles_are_predicted_for_lines_with_the_index_of_a_predicate(trained, tmp_path):
+def test_roles_are_predicted_for_lines_with_a_predicate_index(trained, tmp_path):
     (tmp_path / "in.txt").write_text("1 Cats love hats\n\n0 Sleep !\n")
 
     assert predict_task(trained["srl"][0], tmp_path / "in.txt", tmp_path / "out.props") == 2
@@ -97,7 +97,7 @@ def test_roles_are_predicted_for_lines_with_the_index_of_a_predicate(trained, tm
     ]
 
 
-def test_the_output_has_the_sentences_without_a_predicate(trained, tmp_path):
+def test_sentences_without_a_predicate_are_kept_in_the_output(trained, tmp_path):
     (tmp_path / "gold.props").write_text(SRL)
 
     scores = evaluate_task(trained["srl"][0], [tmp_path / "gold.props"], tmp_path / "out.props")
@@ -110,7 +110,7 @@ def test_the_output_has_the_sentences_without_a_predicate(trained, tmp_path):
     assert scores["propositions"] == 3
 
 
-def test_a_predicate_that_is_a_hyphen_is_still_a_predicate(trained, tmp_path):
+def test_a_hyphen_can_be_a_predicate(trained, tmp_path):
     (tmp_path / "in.txt").write_text("1 Cats - hats\n")
 
     predict_task(trained["srl"][0], tmp_path / "in.txt", tmp_path / "out.props")
@@ -139,7 +139,7 @@ def test_documents_are_predicted_from_text(trained, tmp_path):
     ]
 
 
-def test_a_window_has_the_mentions_within_it(files):
+def test_a_document_window_contains_only_mentions_inside_the_window(files):
     document = read_documents(files["coref"])[0]
 
     part = part_of_document(document, 1, 3)
@@ -149,7 +149,7 @@ def test_a_window_has_the_mentions_within_it(files):
     assert part.entities == [[(0, 0)], [(2, 3), (4, 4)]]
 
 
-def test_windows_are_drawn_anew_in_each_epoch(trained, files):
+def test_document_windows_are_drawn_again_in_each_epoch(trained, files):
     model = KINDS["coref"].models["coref"]
 
     class Names:

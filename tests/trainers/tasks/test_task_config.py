@@ -7,7 +7,7 @@ def config(**settings):
     return TaskConfig(**{"task": "ner", "train": "a", "dev": ("b",), "workdir": "w", **settings})
 
 
-def test_files_are_several_and_the_model_is_the_usual_one():
+def test_files_become_tuples_and_each_task_has_a_default_model():
     one = config()
 
     assert (one.train, one.dev) == (("a",), ("b",))
@@ -51,7 +51,7 @@ def test_files_are_several_and_the_model_is_the_usual_one():
         ({"binary": True}, "`binary` is only for --task sst"),
     ],
 )
-def test_a_wrong_setting_is_refused(settings, message):
+def test_an_invalid_setting_is_refused(settings, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011 - the text is compared below
         config(**settings)
 

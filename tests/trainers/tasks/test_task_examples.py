@@ -14,7 +14,7 @@ def batches():
     return Batches(new_model("tagger"), TEXTS, TARGETS, 3)
 
 
-def test_every_example_comes_once_an_epoch_in_another_order(batches):
+def test_each_epoch_has_every_example_once_in_a_new_order(batches):
     def orders(seed):
         return [[batch.indices for batch in batches.shuffled(seed, epoch)] for epoch in (1, 2)]
 
@@ -28,7 +28,7 @@ def test_every_example_comes_once_an_epoch_in_another_order(batches):
     assert orders(seed=1) != [first, second]
 
 
-def test_examples_of_like_length_are_together(batches):
+def test_examples_of_similar_length_are_batched_together(batches):
     lengths = [
         [len(TEXTS[place][0]) for place in batch.indices] for batch in batches.sorted_by_length()
     ]
@@ -47,13 +47,13 @@ def test_a_batch_is_padded(batches):
             np.testing.assert_array_equal(batch.targets[row, length:], NO_TAG)
 
 
-def test_what_fit_is_given_is_the_same(batches):
+def test_the_dataset_for_fit_has_the_same_batches_as_shuffled(batches):
     for (inputs, targets), batch in zip(batches.dataset(5, 2), batches.shuffled(5, 2), strict=True):
         np.testing.assert_array_equal(inputs["tokens"], batch.inputs["tokens"])
         np.testing.assert_array_equal(targets, batch.targets)
 
 
-def test_a_text_is_kept_once():
+def test_distinct_texts_keeps_each_sentence_once():
     texts = DistinctTexts([(["a", "b"], ["c"]), (["c"], ["a b"]), (["a", "b"], [])])
 
     assert texts.sentences == [("a", "b"), ("c",), ("a b",), ()]

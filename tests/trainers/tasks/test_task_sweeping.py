@@ -26,7 +26,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def sweep(folder, checkpoint_directory):
-    """Sweeps over some shares with one seed; the first call trains."""
+    """A function that sweeps over shares with one seed. Only the first call trains."""
 
     def run(*shares, workdir=folder / "runs"):
         file = folder / "ner.conll"
@@ -41,7 +41,7 @@ def found(sweep, eager_module):
     return sweep(0.5)
 
 
-def test_half_of_the_data_is_trained_without_and_with(found, folder):
+def test_half_of_the_data_is_trained_on_with_and_without_elmo(found, folder):
     assert [(run["share"], run["elmo"]) for run in found["runs"]] == [(0.5, False), (0.5, True)]
     without, with_elmo = (
         json.loads((folder / "runs" / f"share_0.5_seed_0_{arm}_elmo" / "task.json").read_text())
@@ -49,16 +49,16 @@ def test_half_of_the_data_is_trained_without_and_with(found, folder):
     )
     assert with_elmo["trained_weights"] > without["trained_weights"]
     assert with_elmo["examples"] == {"train": 1, "dev": 2}
-    assert "B-PER" in with_elmo["labels"]  # those of all examples
+    assert "B-PER" in with_elmo["labels"]  # from all examples, not only the share
 
 
-def test_what_is_done_is_not_trained_again(found, sweep, monkeypatch):
+def test_finished_runs_are_not_trained_again(found, sweep, monkeypatch):
     monkeypatch.setattr(training, "new_embeddings", lambda *_: pytest.fail("trained again"))
 
     assert sweep(0.5) == found
 
 
-def test_called_again_it_does_what_is_left_and_refuses_other_data(found, sweep, folder, tmp_path):
+def test_a_repeated_sweep_trains_missing_runs_and_refuses_new_data(found, sweep, folder, tmp_path):
     shutil.copytree(folder / "runs", tmp_path / "runs")
 
     again = sweep(0.5, 1.0, workdir=tmp_path / "runs")
@@ -77,7 +77,7 @@ def test_called_again_it_does_what_is_left_and_refuses_other_data(found, sweep, 
 
 
 @pytest.mark.parametrize(("cache_gb", "num_kept"), [(1, 3), (1e-7, 2), (0, 2)])
-def test_layers_that_another_share_needs_are_kept_where_there_is_room(
+def test_layers_for_other_shares_are_cached_if_the_cache_has_room(
     cache_gb, num_kept, folder, tmp_path, checkpoint_directory
 ):
     file = folder / "ner.conll"
@@ -126,7 +126,7 @@ def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch, fol
     assert row["vectors"]["old"]["error_reduction"] == pytest.approx(0.15 / 0.45)
 
 
-def test_what_cannot_be_compared_is_refused(folder, tmp_path):
+def test_invalid_sweep_settings_are_refused(folder, tmp_path):
     file = folder / "ner.conll"
 
     with pytest.raises(ValueError, match="it needs `elmo` and a `placement`"):
@@ -139,7 +139,9 @@ def test_what_cannot_be_compared_is_refused(folder, tmp_path):
         sweep_task(TaskConfig("ner", file, file, tmp_path, elmo="small-en"), [1], 0)
 
 
-def test_the_command_tells_a_table_and_draws_it(command, found, folder, checkpoint_directory):
+def test_sweep_prints_a_table_and_its_result_can_be_plotted(
+    command, found, folder, checkpoint_directory
+):
     sweep = folder / "sweep.json"
     options = ("--units", 4, "--word-dim", 5, "--epochs", 1, "--seeds", 1, "--shares", 0.5)
 

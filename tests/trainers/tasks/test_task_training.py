@@ -38,7 +38,7 @@ def test_tags_are_predicted_in_columns_and_follow_their_scheme(ner, tmp_path):
     number = predict_task(ner[0], tmp_path / "text.txt", tmp_path / "out.conll")
 
     lines = (tmp_path / "out.conll").read_text().splitlines()
-    assert number == 3  # a place for every line
+    assert number == 3  # one example per line, also for the empty line
     tokens = [line.split("\t")[0] for line in lines]
     assert tokens == ["Anna", "Berg", "sings", "", "", "in", "Bonn", ""]
     tags = {line.split("\t")[1] for line in lines if line}
@@ -54,7 +54,7 @@ def test_a_model_with_a_bilm_refuses_vectors(ner, files):
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_text_and_columns_are_told_apart(ner, tmp_path):
+def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_path):
     (tmp_path / "in.txt").write_text(NER.replace("lives O", "lives B-LOC"))
     out = tmp_path / "out.conll"
 
@@ -91,7 +91,7 @@ def test_text_and_columns_are_told_apart(ner, tmp_path):
         ("\n\n", ["", ""]),
     ],
 )
-def test_a_sentence_in_brackets_is_no_tree(content, texts, tmp_path):
+def test_sentences_in_brackets_are_not_read_as_trees(content, texts, tmp_path):
     (tmp_path / "in.txt").write_text(content)
 
     found = KINDS["sst"].read_inputs(str(tmp_path / "in.txt"), BY_NAME, ["negative", "positive"])
@@ -100,7 +100,7 @@ def test_a_sentence_in_brackets_is_no_tree(content, texts, tmp_path):
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_columns_to_be_tagged_are_read_as_those_of_training(tmp_path):
+def test_prediction_reads_the_same_token_column_as_training(tmp_path):
     file = tmp_path / "numbered.conll"
     file.write_text("0 Anna B-PER\n1 lives O\n\n")
     settings = {**SMALL, "token_column": 2, "epochs": 1}
@@ -115,10 +115,10 @@ def test_columns_to_be_tagged_are_read_as_those_of_training(tmp_path):
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_the_command_scores_the_best_epoch_and_predicts_tags(ner, files, tmp_path, command):
+def test_the_commands_evaluate_the_best_epoch_and_predict_tags(ner, files, tmp_path, command):
     workdir, record = ner
     status, out, err = command("task", "evaluate", workdir, files["ner"])
-    # From the layers of the biLM itself, not from those that were kept in float16.
+    # Evaluation computes the layers; it does not read them from the float16 cache.
     assert (status, json.loads(out)) == (0, record["best"]["dev"]), err
 
     (tmp_path / "text.txt").write_text("Anna Berg sings\n")
@@ -128,7 +128,7 @@ def test_the_command_scores_the_best_epoch_and_predicts_tags(ner, files, tmp_pat
     assert output.read_text().startswith("Anna\t")
 
 
-def test_a_larger_share_holds_a_smaller_one():
+def test_a_larger_share_contains_all_examples_of_a_smaller_share():
     drawn = [set(_sample(range(100), share, seed=3)) for share in (0.1, 0.25, 1)]
 
     assert [len(one) for one in drawn] == [10, 25, 100]
@@ -137,15 +137,15 @@ def test_a_larger_share_holds_a_smaller_one():
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_it_ends_when_nothing_gets_better(run, tmp_path):
+def test_training_stops_early_without_improvement(run, tmp_path):
     record = run("ner", tmp_path / "run", has_elmo=False, learning_rate=1e-6, patience=1, epochs=9)
 
     assert len(record["epochs"]) == record["best"]["epoch"] + 1 < 9
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_before_a_score_the_loss_tells_what_is_better(files, tmp_path, caplog):
-    (tmp_path / "dev.conll").write_text("lives O\nin O\n")  # without a span to be found
+def test_the_loss_selects_the_best_epoch_while_the_score_is_zero(files, tmp_path, caplog):
+    (tmp_path / "dev.conll").write_text("lives O\nin O\n")  # without spans
     settings = {**SMALL, "learning_rate": 0.003, "patience": 1, "epochs": 2}
 
     with caplog.at_level("WARNING", logger="absl"):
@@ -166,10 +166,10 @@ def test_before_a_score_the_loss_tells_what_is_better(files, tmp_path, caplog):
         (0.3, 1.0, 0.3, 2.0, False),
         (0.0, 1.0, 0.0, 2.0, True),
         (0.0, 2.0, 0.0, 2.0, False),
-        (0.0, 1.0, 0.3, 2.0, False),  # back to nothing, whatever the loss
+        (0.0, 1.0, 0.3, 2.0, False),  # a score of 0 is worse, whatever the loss
     ],
 )
-def test_the_better_epoch_is_that_of_the_score(score, loss, best_score, best_loss, is_better):
+def test_loss_decides_only_at_a_score_of_zero(score, loss, best_score, best_loss, is_better):
     one = {"loss": loss, "dev": {"f1": score}}
     best = {"loss": best_loss, "dev": {"f1": best_score}}
 
@@ -186,7 +186,7 @@ def test_the_better_epoch_is_that_of_the_score(score, loss, best_score, best_los
     ],
 )
 @pytest.mark.usefixtures("eager_functions")
-def test_every_task_is_trained_judged_and_answered(task, settings, run, files, tmp_path):
+def test_every_task_can_train_evaluate_and_predict(task, settings, run, files, tmp_path):
     record = run(task, tmp_path / "run", epochs=1, **settings)
 
     scores = evaluate_task(tmp_path / "run", [files[task]])
@@ -198,7 +198,7 @@ def test_every_task_is_trained_judged_and_answered(task, settings, run, files, t
     number = predict_task(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.txt")
     lines = (tmp_path / "out.txt").read_text().splitlines()
     if task == "snli":
-        assert number == 3  # those without a gold label, too
+        assert number == 3  # including pairs without a gold label
         rows = [json.loads(line) for line in lines]
         assert [row["sentence2"] for row in rows] == ["He rests .", "He runs .", "A cat"]
         assert {row["label"] for row in rows} <= {"entailment", "contradiction"}
@@ -214,7 +214,7 @@ def test_every_task_is_trained_judged_and_answered(task, settings, run, files, t
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_the_command_classifies_texts_of_tables(tmp_path, command, unverified_exports):
+def test_the_commands_classify_texts_in_tables(tmp_path, command, unverified_exports):
     labelled, unlabelled = tmp_path / "labelled.tsv", tmp_path / "new.csv"
     labelled.write_text("good\t1\tgood\nbad\t2\tbad\ngood\t3\ta good film\nbad\t4\ta bad film\n")
     unlabelled.write_text('"good, good"\nbad\n')
@@ -260,7 +260,7 @@ def test_the_command_classifies_texts_of_tables(tmp_path, command, unverified_ex
 @pytest.mark.parametrize(
     ("freeze_words", "words", "fixed"),
     [
-        # Those that are read in training, of the file and such as stand twice; then others of it.
+        # Training words that are in the file or occur twice, then other words of the file.
         (False, ("Anna", "Berg", "Bonn", "far"), [[-1, 0]]),
         (True, ("Berg", "Bonn", "Anna", "far"), [[1, 2], [-1, 0]]),
     ],
@@ -276,11 +276,11 @@ def test_word_vectors_can_be_given_and_frozen(freeze_words, words, fixed, tmp_pa
 
     assert embedding.words == words
     assert embedding.fixed.numpy().tolist() == fixed
-    begun = [[1, 2] if word == "Anna" else [0, 1] for word in ("", *words[: -len(fixed)])]
-    assert embedding.embedding.numpy().tolist() == begun
+    initial = [[1, 2] if word == "Anna" else [0, 1] for word in ("", *words[: -len(fixed)])]
+    assert embedding.embedding.numpy().tolist() == initial
 
 
-def test_broken_files_are_refused_with_their_line(run, files, ner, tmp_path, checkpoint_directory):
+def test_errors_in_broken_files_name_the_line(run, files, ner, tmp_path, checkpoint_directory):
     (tmp_path / "dev.conll").write_text("Anna B-PER\n\nRome B-CITY\n")
     (tmp_path / "broken.conll").write_text("Anna B-PER\nRome I-LOC\n")
     (tmp_path / "short.conll").write_text("Anna B-PER\nRome\n")
@@ -298,6 +298,6 @@ def test_broken_files_are_refused_with_their_line(run, files, ner, tmp_path, che
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_divergence_ends_a_run(run, tmp_path):
+def test_a_diverging_run_raises_an_error(run, tmp_path):
     with pytest.raises(FloatingPointError, match="training has diverged"):
         run("sst", tmp_path / "run", has_elmo=False, learning_rate=1e30, epochs=4)

@@ -1,4 +1,4 @@
-"""Runs that are broken off, gone on with, or begun where something is already."""
+"""Interrupted and resumed runs, and work directories that are already in use."""
 
 import json
 import shutil
@@ -24,27 +24,27 @@ def two_epochs(run, tmp_path_factory, eager_module):
 
 
 @pytest.fixture
-def begun(two_epochs, tmp_path):
-    """A copy of it, of a test's own."""
+def workdir(two_epochs, tmp_path):
+    """A copy of `two_epochs`, which a test may change."""
     return shutil.copytree(two_epochs, tmp_path / "run")
 
 
-def test_resume_and_a_work_directory_are_enough_to_go_on(begun, tmp_path, command):
-    before = json.loads((begun / "task.json").read_text())
+def test_a_run_can_be_resumed_from_its_work_directory_alone(workdir, tmp_path, command):
+    before = json.loads((workdir / "task.json").read_text())
 
-    resumed = train_task(TaskConfig.resumed(begun, epochs=3))
+    resumed = train_task(TaskConfig.resumed(workdir, epochs=3))
 
     assert len(resumed["epochs"]) == 3
     assert resumed["epochs"][:2] == before["epochs"]
-    status, out, err = command("task", "train", "--workdir", begun, "--resume")
+    status, out, err = command("task", "train", "--workdir", workdir, "--resume")
     assert (status, json.loads(out)["score"]) == (0, resumed["best"]["score"]), err
-    for arguments in (("--workdir", begun), ("--workdir", tmp_path / "new", "--resume")):
+    for arguments in (("--workdir", workdir), ("--workdir", tmp_path / "new", "--resume")):
         status, out, err = command("task", "train", *arguments)
         assert (status, out) == (2, "")
         assert "required: --task, --train, --dev" in err.splitlines()[-1]
 
 
-def test_a_work_directory_in_use_is_left_alone(run, two_epochs, tmp_path):
+def test_used_work_directories_and_changed_settings_are_refused(run, two_epochs, tmp_path):
     with pytest.raises(
         FileExistsError, match=r"two_epochs already holds a training run\. Add --resume"
     ):
@@ -57,22 +57,22 @@ def test_a_work_directory_in_use_is_left_alone(run, two_epochs, tmp_path):
         run("ner", tmp_path / "other", resume=True)
 
 
-def test_other_data_are_not_gone_on_with(run, files, tmp_path, begun):
+def test_resume_refuses_changed_data_or_a_damaged_state(run, files, tmp_path, workdir):
     (tmp_path / "more.conll").write_text(NER + "\nin O\n")
     settings = {**SMALL, "resume": True}
 
     with pytest.raises(ValueError, match=r"examples changed: 3 for training .* before, 4 for"):
-        train_task(TaskConfig("ner", tmp_path / "more.conll", files["ner"], begun, **settings))
+        train_task(TaskConfig("ner", tmp_path / "more.conll", files["ner"], workdir, **settings))
     (tmp_path / "other.conll").write_text(NER.replace("Berg", "Dorf"))
     with pytest.raises(ValueError, match=r"The examples or word vectors changed\."):
-        train_task(TaskConfig("ner", tmp_path / "other.conll", files["ner"], begun, **settings))
-    state = begun / "state.npz"
+        train_task(TaskConfig("ner", tmp_path / "other.conll", files["ner"], workdir, **settings))
+    state = workdir / "state.npz"
     state.write_bytes(state.read_bytes()[:1000])
     with pytest.raises(ValueError, match=r"state\.npz is damaged"):
-        run("ner", begun, has_elmo=False, resume=True)
+        run("ner", workdir, has_elmo=False, resume=True)
 
 
-def test_another_bilm_under_the_same_name_is_not_gone_on_with(files, tmp_path, options, weights):
+def test_resume_refuses_a_changed_bilm_of_the_same_name(files, tmp_path, options, weights):
     elmo = checkpoint.write(tmp_path / "elmo", options, weights)
     settings = {**SMALL, "elmo": elmo, "cache_gb": 0, "epochs": 1}
     train_task(TaskConfig("ner", files["ner"], files["ner"], tmp_path / "run", **settings))
@@ -85,50 +85,50 @@ def test_another_bilm_under_the_same_name_is_not_gone_on_with(files, tmp_path, o
         train_task(again)
 
 
-def test_what_a_killed_run_has_left_is_no_hindrance_and_goes(run, begun):
+def test_resuming_deletes_temporary_files_of_a_killed_run(run, workdir):
     left = [".model.keras.0123abcd.part", ".model.keras.0123abcd.keras", ".state.npz.89abcdef.part"]
     for name in left:
-        (begun / name).touch()
-    (begun / "state.npz").unlink()
-    record = json.loads((begun / "task.json").read_text())
-    as_it_began = {**record, "best": None, "epochs": [], "finished": False}
-    (begun / "task.json").write_text(json.dumps(as_it_began))
+        (workdir / name).touch()
+    (workdir / "state.npz").unlink()
+    record = json.loads((workdir / "task.json").read_text())
+    unfinished = {**record, "best": None, "epochs": [], "finished": False}
+    (workdir / "task.json").write_text(json.dumps(unfinished))
 
-    record = run("ner", begun, has_elmo=False, epochs=1, resume=True)
+    record = run("ner", workdir, has_elmo=False, epochs=1, resume=True)
 
     assert record["finished"]
-    names = {path.name for path in begun.iterdir()}
+    names = {path.name for path in workdir.iterdir()}
     assert names == {"model.keras", "task.json", "log.jsonl", "state.npz"}
 
 
-def test_results_are_deleted_by_overwrite_alone_and_only_those_of_a_task(run, begun, tmp_path):
-    (begun / "state.npz").unlink()
-    (begun / "tagged.conll").touch()
+def test_results_are_deleted_only_with_overwrite(run, workdir, tmp_path):
+    (workdir / "state.npz").unlink()
+    (workdir / "tagged.conll").touch()
 
     with pytest.raises(FileExistsError, match=r"not empty.*it holds .* tagged\.conll"):
-        run("ner", begun, has_elmo=False, epochs=2, resume=True)
-    (begun / "tagged.conll").rename(tmp_path / "tagged.conll")
+        run("ner", workdir, has_elmo=False, epochs=2, resume=True)
+    (workdir / "tagged.conll").rename(tmp_path / "tagged.conll")
     with pytest.raises(ValueError, match=r"state\.npz is missing\. .*\(overwrite=True"):
-        run("ner", begun, has_elmo=False, epochs=2, resume=True)
-    (tmp_path / "tagged.conll").rename(begun / "tagged.conll")
-    record = run("ner", begun, has_elmo=False, epochs=1, overwrite=True)
+        run("ner", workdir, has_elmo=False, epochs=2, resume=True)
+    (tmp_path / "tagged.conll").rename(workdir / "tagged.conll")
+    record = run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
 
-    assert len(record["epochs"]) == len((begun / "log.jsonl").read_text().splitlines()) == 1
-    assert (begun / "tagged.conll").exists()
-    (begun / "task.json").unlink()
+    assert len(record["epochs"]) == len((workdir / "log.jsonl").read_text().splitlines()) == 1
+    assert (workdir / "tagged.conll").exists()
+    (workdir / "task.json").unlink()
     with pytest.raises(FileExistsError, match=r"not the work directory of a task.* log\.jsonl"):
-        run("ner", begun, has_elmo=False, epochs=1, overwrite=True)
-    assert (begun / "log.jsonl").exists()
+        run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
+    assert (workdir / "log.jsonl").exists()
 
 
-def test_two_runs_do_not_share_a_work_directory(run, begun):
+def test_two_runs_do_not_share_a_work_directory(run, workdir):
     with (
-        claimed_workdir(begun),
+        claimed_workdir(workdir),
         pytest.raises(FileExistsError, match="Another process trains in"),
     ):
-        run("ner", begun, has_elmo=False, epochs=3, resume=True)
+        run("ner", workdir, has_elmo=False, epochs=3, resume=True)
 
-    assert run("ner", begun, has_elmo=False, epochs=3, resume=True)["finished"]
+    assert run("ner", workdir, has_elmo=False, epochs=3, resume=True)["finished"]
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path, two_epochs):

@@ -1,4 +1,4 @@
-"""Task models that read vectors of a file in place of a biLM."""
+"""Task models that read vectors from a file instead of a biLM."""
 
 import json
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("eager_module")
 
 
 def write_vectors(path, texts, num_layers=3, dim=7):
-    """A file in AllenNLP's layout: each token has random vectors, which its sentence changes."""
+    """Writes a file in AllenNLP's layout: random vectors that differ between sentences."""
     texts = sorted({" ".join(text) for text in texts})
     with h5py.File(path, "w") as file:
         for number, text in enumerate(texts):
@@ -43,7 +43,7 @@ def trained(files, tmp_path_factory):
     return config, train_task(config)
 
 
-def test_evaluation_reads_the_vectors_of_the_training_or_others(trained, files, tmp_path):
+def test_evaluation_reads_the_training_vectors_or_a_given_file(trained, files, tmp_path):
     config, record = trained
     others = write_vectors(tmp_path / "new.hdf5", [["Anna", "sings"]])
     (tmp_path / "new.conll").write_text("Anna B-PER\nsings O\n")
@@ -76,7 +76,7 @@ def test_the_path_of_the_vectors_is_absolute(monkeypatch, tmp_path):
         assert config.vectors == str(tmp_path / "old.hdf5")
 
 
-def test_such_a_model_cannot_be_exported(trained, tmp_path):
+def test_a_model_trained_on_vectors_cannot_be_exported(trained, tmp_path):
     model, _ = load_model(trained[0].workdir)
 
     with pytest.raises(ValueError, match="reads vectors of a file"):
@@ -90,7 +90,7 @@ def test_elmo_and_vectors_exclude_each_other(trained):
         TaskConfig("ner", "a", "b", "c", elmo="small-en", vectors=trained[0].vectors)
 
 
-def test_the_mix_is_that_of_elmo(bilm):
+def test_vector_mix_outputs_equal_those_of_elmo(bilm):
     elmo = Elmo(bilm, num_mixes=2)
     mix = VectorMix(elmo.num_layers, elmo.dim, num_mixes=2)
     for layer in (elmo, mix):
