@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from studies import FEW_SEEDS, STUDIES, measured, results_of
+from studies import STUDIES, measured, results_of
 
 _ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -138,23 +138,17 @@ def _range(values: Iterable[float], digits: int = 0) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _shares(study: str) -> Callable[[], str]:
-    def block() -> str:
-        rows = []
-        for share in [*STUDIES[study].shares, 1.0]:
-            # Seeds beyond these are only in the main comparison.
-            without, with_elmo = (
-                _scores(study, variant, share)[:FEW_SEEDS] for variant in ("without", "with")
-            )
-            best = f"**{_spread(with_elmo)}**" if with_elmo else ""
-            cells = [_spread(without), best, _reduction(without, with_elmo)]
-            rows.append([f"{100 * share:g} %", *cells])
-        return table(["share", "without", "with small-en", "relative error reduction"], rows)
-
-    return block
+def _shares() -> str:
+    rows = []
+    for share in [*STUDIES["srl"].shares, 1.0]:
+        without, with_elmo = (_scores("srl", variant, share) for variant in ("without", "with"))
+        best = f"**{_spread(with_elmo)}**" if with_elmo else ""
+        cells = [_spread(without), best, _reduction(without, with_elmo)]
+        rows.append([f"{100 * share:g} %", *cells])
+    return table(["share", "without", "with small-en", "relative error reduction"], rows)
 
 
-_ABLATED = ("wnut17", "squad", "srl")
+_ABLATED = ("squad", "srl")
 # Of the paper: its Tables 2 and 3.
 _PAPER_PLACEMENTS = {
     "input": (85.1, 88.9, 84.7),
@@ -181,7 +175,7 @@ def _ablated(study: str, variant: str) -> str:
     settings = STUDIES[study].settings
     usual = (settings.get("placement", "input"), f"lambda {settings.get('mix_l2', 0.001):g}")
     name = "with" if variant in usual else variant
-    return _spread(_scores(study, name, STUDIES[study].ablation_share)[:FEW_SEEDS])
+    return _spread(_scores(study, name, STUDIES[study].ablation_share))
 
 
 def _placements() -> str:
@@ -189,7 +183,7 @@ def _placements() -> str:
         [f"`{name}`", *(_ablated(study, name) for study in _ABLATED), *paper]
         for name, paper in _PAPER_PLACEMENTS.items()
     ]
-    return table(["`--placement`", "WNUT17", "SQuAD", "roles", *_PAPER_COLUMNS], rows)
+    return table(["`--placement`", "SQuAD", "roles", *_PAPER_COLUMNS], rows)
 
 
 _PAPER_COLUMNS = ("paper: SQuAD", "paper: SNLI", "paper: roles")
@@ -200,7 +194,7 @@ def _mixes() -> str:
     for name, title in _MIX_NAMES.items():
         scores = [_ablated(study, name) for study in _ABLATED]
         rows.append([title, *scores, *_PAPER_MIXES.get(name, ("", "", ""))])
-    return table(["layers", "WNUT17", "SQuAD", "roles", *_PAPER_COLUMNS], rows)
+    return table(["layers", "SQuAD", "roles", *_PAPER_COLUMNS], rows)
 
 
 def _tuning() -> str:
@@ -359,8 +353,7 @@ def _trials() -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "tasks": _tasks,
     "times": _times,
-    "shares_wnut17": _shares("wnut17"),
-    "shares_srl": _shares("srl"),
+    "shares": _shares,
     "placements": _placements,
     "mixes": _mixes,
     "tuning": _tuning,
@@ -378,7 +371,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
 
 
 def draw_pictures() -> None:
-    """Draws the sample efficiency on WNUT17, and the mixing weights of all tasks."""
+    """Draws the sample efficiency on semantic roles, and the mixing weights of all tasks."""
     import numpy as np
 
     from elmo_tf.evaluation.plots.mix_plot import Mix, draw_mixes
@@ -387,8 +380,8 @@ def draw_pictures() -> None:
 
     images = _ROOT / "docs" / "images"
     rows = []
-    for share in [*STUDIES["wnut17"].shares, 1.0]:
-        scores = {name: _scores("wnut17", name, share)[:FEW_SEEDS] for name in ("with", "without")}
+    for share in [*STUDIES["srl"].shares, 1.0]:
+        scores = {name: _scores("srl", name, share) for name in ("with", "without")}
         if min(map(len, scores.values())) > 1:
             rows.append({"share": share, **{name: _moments(one) for name, one in scores.items()}})
     if rows:

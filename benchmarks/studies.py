@@ -49,9 +49,6 @@ STUDIES = {
         {**_NER, "train": ["ner/wnut17/train.conll"], "dev": ["ner/wnut17/dev.conll"]},
         metrics=("f1",),
         paper=21,
-        shares=(0.01, 0.05, 0.1, 0.25, 0.5),
-        ablations={"both": _PLACEMENTS["both"], "output": _PLACEMENTS["output"]}
-        | {name: _MIXES[name] for name in ("lambda 1", "top")},
     ),
     "wikigold": Study(
         "names, WikiGold",
@@ -172,10 +169,7 @@ STUDIES = {
     ),
 }
 # An epoch of a small share has few steps.
-EPOCHS = {
-    "wnut17": {0.01: (400, 400), 0.05: (300, 15), 0.1: (200, 12), 0.25: (150, 10)},
-    "srl": {0.01: (60, 60), 0.05: (30, 30), 0.25: (12, 12)},
-}
+EPOCHS = {"srl": {0.01: (60, 60), 0.05: (30, 30), 0.25: (12, 12)}}
 
 
 class Run(NamedTuple):
@@ -206,8 +200,6 @@ def runs_of(name: str) -> Iterator[Run]:
         for variant in ("without", "with"):
             yield Run(name, variant, 1.0, seed)
         if seed >= FEW_SEEDS:
-            if study.tuned == 1:
-                yield Run(name, "tuned", 1.0, seed)
             continue
         for share in sorted(shares - {1.0}):
             for variant in ("without", "with"):
