@@ -39,7 +39,7 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
     try:
         with naming_full_disk(path):
             yield part
-            synchronise(part)
+            sync_to_disk(part)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -120,7 +120,7 @@ def put_in_place(part: Path, path: Path) -> None:
     """
     for file in [part, *part.rglob("*")]:
         if file.is_file():
-            synchronise(file)
+            sync_to_disk(file)
     if path.is_dir():
         old = _beside(path, ".old")
         os.replace(path, old)
@@ -189,7 +189,7 @@ def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}{suffix}")
 
 
-def synchronise(path: Path) -> None:
+def sync_to_disk(path: Path) -> None:
     """Syncs a file to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:

@@ -229,7 +229,8 @@ def add_settings(
     Args:
         parser: parser of a subcommand.
         config_class: the settings dataclass.
-        leave_out: settings without an option. Without "resume", required ones always are.
+        leave_out: settings without an option. If "resume" is one of them, the required settings
+            must always be given.
     """
     groups: dict[str, Any] = {}
     has_resume = "resume" not in leave_out

@@ -4,8 +4,8 @@ import os
 
 import tensorflow as tf
 
-# Largest LSTM cell width for which training is faster with one thread per operation: on any
-# machine, and on a machine with at most two cores, one for each direction of a biLM.
+# Largest LSTM cell width for which training is faster with one thread per operation: on machines
+# with more than two cores, and on those with at most two, one for each direction of a biLM.
 _SMALL_DIM = 256
 _SMALL_DIM_OF_TWO_CORES = 1024
 

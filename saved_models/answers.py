@@ -1,7 +1,8 @@
 """Reads the responses of a model server: arrays without the padding that batching adds.
 
-A server that batches requests pads them to the longest sentence of the batch. The signature tells
-which outputs have a token axis, and `sequence_len` the number of tokens of each sentence.
+A server that batches requests pads them to the longest sentence of the batch. The signature
+determines which outputs have a token axis, and `sequence_len` is the number of tokens of each
+sentence.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -100,7 +101,7 @@ def concatenate_padded(arrays: Sequence[np.ndarray], padding: int = 0) -> np.nda
 
     Args:
         arrays: at least one array.
-        padding: that of numbers; strings have `""`.
+        padding: for numbers; strings are padded with `""`.
     """
     if len({array.shape[1:] for array in arrays}) == 1:
         return np.concatenate(arrays)

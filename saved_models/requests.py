@@ -21,7 +21,7 @@ def predict_request(
 
     Args:
         spec: the model and its version.
-        sentences: strings, which the model splits at white space, or lists of tokens.
+        sentences: strings, which the model splits at whitespace, or lists of tokens.
         outputs: names of the outputs; empty means all.
         signature: name of the signature. Defaults to `"serving_default"` for strings and `"tokens"`
             for lists of tokens.
@@ -72,9 +72,9 @@ def sentence_batches(
 
     Args:
         sentences: from `checked_sentences`.
-        batch_size: int >= 1. Maximal sentences per request.
-        batch_tokens: int >= 1. Maximal tokens per request, including padding. A longer sentence is
-            a request of its own.
+        batch_size: int >= 1. Maximum number of sentences per request.
+        batch_tokens: int >= 1. Maximum number of tokens per request, with padding. A longer
+            sentence is a separate request.
     """
     batch: list[Sentence] = []
     longest = 0

@@ -34,7 +34,7 @@ class WeightAverage:
         ]
 
     def update(self, step: Any) -> None:
-        """Updates the averages, on a replica after it has updated the weights.
+        """Updates the averages. Call it after each update of the weights, on every replica.
 
         Args:
             step: int scalar, `t`.
@@ -47,7 +47,7 @@ class WeightAverage:
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Gives the weights their averages within the block."""
+        """Replaces the weights by their averages within the block."""
         self._swap()
         try:
             yield

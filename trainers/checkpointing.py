@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.files import atomic_file, synchronise
+from elmo_tf.files import atomic_file, sync_to_disk
 from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.steps import TrainStep
 
@@ -98,18 +98,18 @@ class RunState:
             np.concatenate([np.asarray(part, np.float32) for part in self._cluster.local(state)])
             for state in tf.nest.flatten(self._train_step.states)
         ]
-        with atomic_file(folder / f"{worker}-lanes.npz") as part, open(part, "wb") as file:
+        with atomic_file(folder / f"{worker}-rows.npz") as part, open(part, "wb") as file:
             np.savez(file, *states)
         shared = self._shared if self._cluster.is_chief else ()
         for name in (f"{worker}-text", *shared):
             for path in folder.glob(f"{name}.*"):
-                synchronise(path)
+                sync_to_disk(path)
 
     def _wait_for_parts(self, folder: Path) -> None:
         """Waits for the files of all workers; a network file system may show them late."""
         count = self._cluster.num_workers
         workers = [_worker_name(worker, count) for worker in range(count)]
-        wanted = {f"{name}{end}" for name in workers for end in ("-text.index", "-lanes.npz")}
+        wanted = {f"{name}{end}" for name in workers for end in ("-text.index", "-rows.npz")}
         end = time.monotonic() + _FILE_TIMEOUT
         while missing := wanted - set(os.listdir(folder)):
             if time.monotonic() > end:
@@ -129,7 +129,7 @@ class RunState:
     def restore(self) -> int:
         """Restores the last complete save, if there is one.
 
-        The number of workers and replicas may differ from that of the saved run.
+        The numbers of workers and replicas may differ from those of the saved run.
 
         Returns:
             The step of the save, or 0 without a save.
@@ -157,7 +157,7 @@ class RunState:
             # All workers are at the same position of the same text.
             mine = workers[self._cluster.worker % len(workers)]
             self._windows.read(str(folder / f"{mine}-text")).assert_consumed()
-            self._restore_rows([folder / f"{worker}-lanes.npz" for worker in workers])
+            self._restore_rows([folder / f"{worker}-rows.npz" for worker in workers])
         except _READ_ERRORS as error:
             reason = (str(error).splitlines() or [repr(error)])[0]
             raise ValueError(

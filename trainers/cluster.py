@@ -125,7 +125,7 @@ class Cluster:
 
 
 def _cause(message: str) -> str:
-    """The line of TensorFlow's message with the cause; other lines say where in the code."""
+    """The line with the cause in TensorFlow's message; the others are places in the code."""
     lines = message.splitlines()
     return next((line for line in lines if "aborted" in line), lines[0])[:300]
 

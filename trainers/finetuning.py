@@ -18,7 +18,7 @@ from elmo_tf.text.vocabulary import Vocabulary
 # Variables with one row per token of the vocabulary, by their path below the biLM or softmax.
 _TABLES = frozenset({"W", "b", "token_embedding/embedding"})
 
-# `warm_start` computed it with the weights of the checkpoint; training changes these.
+# Not copied: `warm_start` computed it with the weights of the checkpoint, which training changes.
 _STATE = "initial_state"
 
 
@@ -48,7 +48,7 @@ class InitialWeights:
         return self._bilm.lexicon
 
     def assign_to(self, model: LanguageModel) -> None:
-        """Sets the weights of a model. Rows of tokens that the checkpoint lacks keep theirs."""
+        """Sets the weights of a model. Rows of tokens that the checkpoint lacks are unchanged."""
         new, old = self._shared_ids(model.vocabulary)
         parts = [(model.bilm, self._bilm, variables_by_path)]
         if self._model is not None:

@@ -37,7 +37,7 @@ class TrainStep:
         model: a `LanguageModel`.
         optimizer: one of `elmo_tf.trainers.optimizers`.
         num_rows: int >= 1. Batch rows of all replicas together.
-        dropout: float, 0 to 1 (excluded).
+        dropout: float, 0 to below 1.
         clip_norm: float > 0.
         seed: int. With the step and the replica, it determines all random numbers.
         num_parts: int >= 1. Number of parts in which a replica computes its rows, one after the
@@ -141,7 +141,7 @@ class TrainStep:
         count = self.cluster.num_replicas
         if count == 1:
             return gradients, losses, signal
-        # Each replica has its own position for its signal: the sum then keeps them apart.
+        # Each replica puts its signal at its own position, so the sum contains all signals.
         context = tf.distribute.get_replica_context()
         position = tf.one_hot(context.replica_id_in_sync_group, count)
         message = tf.concat([losses / count, position * tf.cast(signal, losses.dtype)], axis=0)

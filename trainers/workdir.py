@@ -150,11 +150,11 @@ def prepare_workdir(
     vocabulary: Vocabulary,
     lexicon: Lexicon | None = None,
 ) -> None:
-    """Creates the directory and writes what the model is made of. `overwrite` deletes old results.
+    """Creates the directory, deletes old results if `overwrite`, and writes the model's options.
 
     Args:
         workdir, config: the run.
-        shape, vocabulary, lexicon: of its model.
+        shape, vocabulary, lexicon: those of its model; all are written.
     """
     workdir.mkdir(parents=True, exist_ok=True)
     if config.overwrite:
@@ -170,7 +170,7 @@ def prepare_workdir(
 def begin_record(
     workdir: Path, config: PretrainConfig, shape: BiLMConfig, corpus: dict[str, Any], first: int
 ) -> dict[str, Any]:
-    """Writes the record of a run that starts at the step `first`, and cuts the log there."""
+    """Writes the record of a run that starts after step `first`; removes later steps of the log."""
     record = {"settings": config.as_json(shape), "corpus": corpus, "step": first, "perplexity": []}
     if first > 0:
         before = read_record(workdir / RECORD_FILE)

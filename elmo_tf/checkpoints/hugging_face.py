@@ -55,7 +55,8 @@ def hub_folder(name: str) -> Path:
         ) from None
     except errors.RepositoryNotFoundError:
         raise FileNotFoundError(
-            f"There is no {name} on the Hugging Face Hub, or it is private: then set HF_TOKEN."
+            f"{name} does not exist on the Hugging Face Hub, or is private. For a private "
+            "repository, set HF_TOKEN."
         ) from None
     except Exception as error:  # of the Hub, its HTTP library or the file system
         reason = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -125,7 +125,8 @@ def load_bilm(
 def _refuse_token_embeddings(token_embeddings: Any, checkpoint: Any) -> None:
     if token_embeddings is not None:
         raise ValueError(
-            f"`token_embeddings` requires HDF5 weights. Convert the checkpoint first: {checkpoint}"
+            "`token_embeddings` is not supported for checkpoints of TensorFlow 1 and "
+            f"ELMoForManyLangs. Convert the checkpoint first: {checkpoint}"
         )
 
 

@@ -101,7 +101,7 @@ def required_file(folder: Path, name: str, reason: str) -> Path:
 
 
 def in_all_formats(path: Path) -> list[Path]:
-    """A weight file's path in each of the formats; that of another file alone."""
+    """The paths of a weight file in all formats; for any other file, only its path."""
     if path.suffix != ".hdf5":
         return [path]
     return [path.with_suffix(f".{name}") for name in FORMATS]

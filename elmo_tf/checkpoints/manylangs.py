@@ -23,8 +23,8 @@ TOKEN_EMBEDDER_FILE = "token_embedder.pkl"
 _CHARACTER_TABLE = "token_embedder/char_emb_layer.embedding.weight"
 _WORD_TABLE = "token_embedder/word_emb_layer.embedding.weight"
 
-# The file that config.json names is in none of the published archives. Both names stand for the
-# same shape: that of all published models.
+# config.json names a file with the sizes of the model. No published archive contains this file, but
+# all published models have the same sizes, under either name.
 _PUBLISHED_NAMES = ("cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json")
 _PUBLISHED_SHAPE = {
     "encoder": {
@@ -53,15 +53,15 @@ def is_manylangs(folder: str | os.PathLike) -> bool:
 
 
 def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
-    """Reads the shape of a checkpoint.
+    """Reads the configuration of a checkpoint's biLM.
 
-    `config.json` names the file of the shape by its path when the model was trained. It is sought
-    beside `config.json`.
+    The sizes of the model are in a second file. `config.json` gives its path at training time; the
+    file of that name beside `config.json` is read.
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: a value is missing or out of range, or the model is of a kind that is not
-            supported. The message names the file.
+        ValueError: a value is missing or out of range, or the architecture is not supported. The
+            message names the file.
     """
     folder = Path(folder)
     path = _read_json(folder / CONFIG_FILE).get("config_path")
@@ -75,8 +75,8 @@ def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
         shape = _PUBLISHED_SHAPE
     else:
         raise FileNotFoundError(
-            f"{folder} has no {name}, which its {CONFIG_FILE} names: the shape of the model. Copy "
-            "it there from the machine where the model was trained."
+            f"{folder} lacks {name}, the file with the shape of the model that {CONFIG_FILE} "
+            "names. Copy it from the machine where the model was trained."
         )
     with _named(file):
         _check_kind(shape)
@@ -142,7 +142,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _named(file: Path) -> Iterator[None]:
-    """Adds the file to errors in its values."""
+    """Context manager that adds the file name to errors."""
     try:
         yield
     except KeyError as error:
@@ -152,7 +152,7 @@ def _named(file: Path) -> Iterator[None]:
 
 
 def _check_kind(shape: Mapping[str, Any]) -> None:
-    """Raises `ValueError` if the shape is of a kind that is not supported."""
+    """Raises `ValueError` if the architecture is not supported."""
     encoder, embedder = shape["encoder"], shape["token_embedder"]
     for part, wanted, reason in (
         (encoder, "elmo", "its vectors depend on the padding of a batch"),
@@ -256,7 +256,8 @@ def _transposed(dataset: str, variable: str) -> WeightRule:
 
 
 def _highway_from_file(array: np.ndarray) -> list[np.ndarray]:
-    # The original's gate carries, elmo_tf's opens the transform: σ(-z) = 1 - σ(z).
+    # The original's gate is the weight of the input, elmo_tf's gate the weight of the transformed
+    # input: σ(-z) = 1 - σ(z).
     transform, carry = np.split(array, 2)
     return [transform.T, -carry.T]
 
@@ -281,5 +282,5 @@ def _bias_to_file(array: np.ndarray) -> np.ndarray:
 
 
 def _forget_one(array: np.ndarray) -> np.ndarray:
-    """1 at the forget gate, the third block of elmo_tf, which adds it in its cell."""
+    """1 at the forget gate (the third block), 0 elsewhere: elmo_tf's cell adds this 1 itself."""
     return np.repeat(np.array([0, 0, 1, 0], array.dtype), array.size // 4)

@@ -102,7 +102,7 @@ class NamedModel:
                 if self._is_unpacked():  # by another process, which has removed the archive
                     return
                 raise
-            # The file by which `_is_unpacked` knows that all are there comes last.
+            # `_is_unpacked` checks for this file only, so it is moved last.
             for file in sorted(Path(part).iterdir(), key=lambda file: file.name == ENCODER_FILE):
                 os.replace(file, self.folder / file.name)
         archive.unlink(missing_ok=True)

@@ -34,7 +34,7 @@ class WeightRule(NamedTuple):
 def weight_rules(config: BiLMConfig) -> list[WeightRule]:
     """Returns the table of `weights.hdf5`.
 
-    It is the table of the published files, and the state of `BiLM.warm_start`, which other
+    The table of the published files, plus the state of `BiLM.warm_start`, which other
     implementations do not read.
     """
     state = WeightRule("initial_state", ("initial_state",), is_optional=True)

@@ -103,8 +103,8 @@ def save_softmax(
 ) -> None:
     """Writes `softmax.hdf5`: `W`, even if it is also the embedding table, and `b`.
 
-    With "float16", a `W` of its own is rounded and compressed, see `write_weights`. `directory`,
-    `dtype` and `format`: see `save_bilm`; use the same values.
+    With "float16", a `W` that is not shared is rounded and compressed, see `write_weights`.
+    `directory`, `dtype` and `format`: see `save_bilm`; use the same values.
     """
     path = Path(directory) / SOFTMAX_FILE
     compress = dtype == "float16" and not isinstance(softmax, TiedSoftmax)

@@ -125,7 +125,7 @@ def load_tf1_softmax(
 
     Args:
         checkpoint: see `find_tf1_checkpoint`.
-        vocabulary_size: int or None. Size of the vocabulary; None takes that of the checkpoint.
+        vocabulary_size: int or None. Size of the vocabulary; None takes it from the checkpoint.
         bilm, **kwargs: see `load_softmax`.
 
     Raises:
@@ -146,7 +146,7 @@ def load_tf1_softmax(
 
 
 def tf1_rules(config: BiLMConfig) -> list[WeightRule]:
-    """Returns the table of a biLM: that of the published files, with other names."""
+    """Returns the table of a biLM: the table of the published files, with other names."""
     rules = published_rules(config)
     if config.char_cnn is None:
         rules += token_embedding_rules()

@@ -1,9 +1,9 @@
 """State dicts of PyTorch (`.pkl`, `.pt`) ─► NumPy arrays, without PyTorch.
 
-The pickle is not unpickled but interpreted: of its opcodes, those that build dicts, tuples and
-tensors are known, and nothing that the file names is imported or called. A value of a pickle is
-neither hashed nor printed, unless it is a string or a number: nested tuples, in which all parts may
-be the same object, can need any amount of stack or time.
+The pickle is not unpickled but interpreted: only the opcodes that build dicts, tuples and tensors
+are supported, and nothing that the file names is imported or called. Of its values, only strings
+and numbers are hashed or printed: hashing or printing nested tuples of repeated objects can need
+unlimited stack or time.
 """
 
 import mmap
@@ -61,7 +61,7 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Reads the tensors of a state dict that `torch.save` has written.
 
     Both formats are read: that of PyTorch up to 1.5, and zip files. Nothing in the file is
-    executed. Memory is that of the tensors.
+    executed. Needs no more memory than the tensors.
 
     Args:
         path: the file.

@@ -157,8 +157,8 @@ def _write_rows(
 def _rounded(numbers: np.ndarray) -> np.ndarray:
     """float16 with fractions of 8 bits: the last two bits are 0."""
     bits = numbers.view(np.uint16)
-    # Half of the last place that is kept; a carry increases the exponent, as it must. It would
-    # turn the two largest numbers into infinity.
+    # Half of the last bit that is kept. A carry into the exponent is correct, except for the two
+    # largest numbers, which would become infinite.
     half = np.where(bits & 0x7FFF < 0x7BFE, 2, 0).astype(np.uint16)
     return ((bits + half) & 0xFFFC).astype(np.uint16).view(np.float16)
 

@@ -60,7 +60,7 @@ def add_command(add: Callable) -> None:
         "--tokenize",
         metavar="LANG",
         help="INPUT is raw text: split each line into sentences and tokens with spaCy's tokenizer "
-        "of this language (en, de, …, or xx for any); OUTPUT.tokens.jsonl tells the line, the "
+        "of this language (en, de, …, or xx for any); OUTPUT.tokens.jsonl has the line, the "
         "tokens and their character offsets of each array",
     )
     _add_output_options(parser.add_argument_group("output"))
@@ -70,7 +70,7 @@ def add_command(add: Callable) -> None:
 
 def _add_output_options(group: Any) -> None:
     add_choice(group, "--dtype", ("float32", "float16"), "number format of the vectors")
-    add_choice(group, "--pool", ("none", "mean"), "mean: one vector per sentence, the token mean")
+    add_choice(group, "--pool", ("none", "mean"), "mean: one mean vector per sentence")
     add_choice(
         group,
         "--compression",

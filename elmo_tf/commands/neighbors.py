@@ -124,7 +124,7 @@ def _neighbors(arguments: Any) -> None:
             f"there is no index {folder}: name a model (--model) and text (--corpus) to build it"
         )
     if arguments.sentence is not None and not arguments.words:
-        arguments.refuse_call("--sentence needs its WORD, before the options")
+        arguments.refuse_call("--sentence requires a WORD before the options")
     for word in arguments.words if arguments.sentence is not None else ():
         if word not in arguments.sentence.split():
             raise ValueError(

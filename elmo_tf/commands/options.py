@@ -13,7 +13,7 @@ from typing import Any
 from elmo_tf.settings import Setting
 
 STDIN = "-"  # in place of a text file
-# A literal: the modules that know the models are slow to import.
+# A literal, because the modules with the names of the models are slow to import.
 CHECKPOINT = (
     "directory, zip, URL or name of a checkpoint; names: small-en (included); original, small, "
     "medium, 5.5B, manylangs-de and other languages (downloaded); hf://OWNER/NAME (Hugging Face "
@@ -31,13 +31,15 @@ def add_choice(parser: Any, name: str, choices: Sequence[str], help: str) -> Non
     parser.add_argument(name, choices=choices, default=choices[0], help=help)
 
 
-def add_files(parser: argparse.ArgumentParser) -> None:
+def add_files(
+    parser: argparse.ArgumentParser, content: str = "text, one tokenized sentence per line"
+) -> None:
     """Adds the text files that a subcommand reads."""
     parser.add_argument(
         "files",
         nargs="+",
         metavar="FILES",
-        help=f"text, one tokenized sentence per line; .gz is decompressed; {STDIN} is stdin",
+        help=f"{content}; .gz is decompressed; {STDIN} is stdin",
     )
 
 
@@ -79,7 +81,7 @@ def add_vectors(parser: Any) -> None:
         default=[],
         metavar="NAME=FILE",
         help="also measure vectors in files: .hdf5 or .parquet with one vector per token, as by "
-        "elmo-tf embed, for these very sentences; or static word vectors (text, or word2vec .bin)",
+        "elmo-tf embed, for the same sentences; or static word vectors (text, or word2vec .bin)",
     )
 
 

@@ -64,7 +64,7 @@ def percent(share: float | None) -> str | None:
 
 
 def short_names(paths: Sequence[str]) -> list[str]:
-    """As few of the last parts of each path as tell the paths apart."""
+    """Shortens paths to the least number of last parts that makes them different."""
     parts = [os.path.abspath(path).split(os.sep) for path in paths]
     for length in range(1, max(map(len, parts)) + 1):
         names = ["/".join(part[-length:]) for part in parts]

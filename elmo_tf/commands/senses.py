@@ -21,7 +21,7 @@ from elmo_tf.commands.reports import (
 )
 
 _SETTINGS = ("model", "precision", "train", "test", "inventory", "held_out")
-# The files that this subcommand writes. Gold keys do not match.
+# Patterns of the files that this subcommand writes; files of gold keys do not match them.
 _KEY_FILES = tuple(f"*.{method}.key.txt" for method in ("first_sense", "most_frequent", "layer_*"))
 
 

@@ -16,7 +16,7 @@ def add_command(add: Callable) -> None:
         "split raw text into sentences and tokens, as vocab and train read them",
         "elmo-tf tokenize raw.txt --language de --output german.txt",
     )
-    add_files(parser)
+    add_files(parser, "raw text")
     parser.add_argument(
         "--language",
         required=True,

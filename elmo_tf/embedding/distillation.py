@@ -53,7 +53,7 @@ def write_word_vectors(
 
     Args:
         path: the file.
-        words: without white space.
+        words: without whitespace.
         vectors: float (dim,), one per word.
         dim: int.
     """

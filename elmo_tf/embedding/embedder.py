@@ -51,12 +51,12 @@ class Embedder:
     does not work in a process forked from one that has used it.
 
     Args:
-        bilm_or_path: a `BiLM`, an `Elmo` (for its learnt mix), or an argument of `load_bilm`.
+        bilm_or_path: a `BiLM`, an `Elmo` (for its learned mix), or an argument of `load_bilm`.
         layers: the vectors of a sentence of T tokens. "all": all layers, (L + 1, T, dim). "top":
             the last layer, "average": the mean of all layers, "mix": the mix of the `Elmo` (for a
             biLM, an untrained mix, which is the mean); each (T, dim). Defaults to "all".
-        precision: "float32", or "bfloat16" for bfloat16 matrix products with float32 sums, whose
-            error is in the performance guide. On processors without such instructions, "bfloat16"
+        precision: "float32", or "bfloat16" for bfloat16 matrix products with float32 sums; the
+            performance guide gives the error. On processors without such instructions, "bfloat16"
             falls back to "float32" with a warning. A float32 `BiLM` is copied for "bfloat16".
             Defaults to "float32".
         batch_tokens: int >= 1. Tokens per batch, sentence boundaries included. Sentences longer
@@ -339,7 +339,7 @@ class Embedder:
         Args:
             input: text with one tokenized sentence per line, or CoNLL columns. `.gz` is unpacked.
                 With a `tokenizer`, raw text: every line may have any number of sentences, and every
-                sentence has an array. The file `output` + `.tokens.jsonl` then tells the line, the
+                sentence has an array. The file `output` + `.tokens.jsonl` then has the line, the
                 tokens and their offsets for each array.
             output: HDF5 (.hdf5, .h5), Parquet (.parquet, a folder), or NumPy (.npz, .npy), chosen
                 by the suffix; see `HDF5Output` and so on. Every sentence has an array as from

@@ -20,7 +20,7 @@ from elmo_tf.files import (
     locked_directory,
     naming_full_disk,
     put_in_place,
-    synchronise,
+    sync_to_disk,
 )
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.corpus import check_regular_file
@@ -94,7 +94,7 @@ class FileJob:
                         name.unlink(missing_ok=True)
                     else:
                         put_in_place(path, name)
-            synchronise(self._output.parent)  # the new names
+            sync_to_disk(self._output.parent)  # the new names
             self._remove_folder()
         return count
 

@@ -21,7 +21,7 @@ from elmo_tf import __version__
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_files import LayerFiles, LayersShape, write_layers
-from elmo_tf.files import naming_full_disk, synchronise
+from elmo_tf.files import naming_full_disk, sync_to_disk
 from elmo_tf.progress import progress_over
 from elmo_tf.text.sentences import encode
 
@@ -221,7 +221,7 @@ class _Request:
             num_clipped = write_layers(folder, arrays, self.shape)
         (folder / _NOTE_FILE).write_text(json.dumps({"clipped": num_clipped}), "utf-8")
         for path in folder.iterdir():
-            synchronise(path)
+            sync_to_disk(path)
         return self.open(folder)
 
     def open(self, folder: Path) -> LayerFiles:

@@ -53,7 +53,7 @@ def _mix_of_elmo(elmo: Elmo) -> ScalarMix:
         elmo.build()
     if elmo.layer_norm:
         logging.warning(
-            "With layer_norm=True, the mix normalises over the batch: the vectors of a sentence "
+            "With layer_norm=True, the mix normalizes over the batch: the vectors of a sentence "
             "depend on the other sentences in its batch."
         )
     return elmo.mixes[0]

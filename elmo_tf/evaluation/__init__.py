@@ -1,4 +1,4 @@
-"""What a biLM knows: perplexity, probabilities of sentences and tokens, neighbours in context."""
+"""Evaluation of biLMs: perplexity, probabilities of sentences and tokens, neighbours in context."""
 
 from elmo_tf.evaluation.neighbours import Occurrences as Occurrences
 from elmo_tf.evaluation.occurrence_index import Occurrence as Occurrence

@@ -30,9 +30,9 @@ def compare(
     """Compares biLMs on the same text and by the same measures.
 
     Args:
-        models: what `load_bilm` takes, by the names used in the results.
-        files: text files, one tokenised sentence per line, for perplexity and speed; without any,
-            neither is measured.
+        models: arguments of `load_bilm`, by the names used in the results.
+        files: text files, one tokenized sentence per line, for perplexity and speed; without
+            files, neither is measured.
         measures: further measures, by name: functions of an `Embedder` with `layers="all"`.
         precision: of the embedding, see `Embedder`. Perplexity is measured in float32.
         num_turns: int >= 1. Number of times each model is timed, alternating with the others.

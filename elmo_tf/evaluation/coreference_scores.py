@@ -38,9 +38,9 @@ def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) 
     `φ4(k, r) = 2 |k ∩ r| / (|k| + |r|)` over pairs that use each k and each r once at most.
 
     Numerators and denominators are summed over the documents. Entities of a single mention count.
-    Mentions are equal if their values are. A mention that occurs twice in a document counts in its
-    first place only. The reference scorer does so for predictions, and counts repeated gold
-    mentions twice, by which its CEAF can exceed 1.
+    Mentions are compared by value. A mention that occurs twice in a document counts only in its
+    first entity. The reference scorer does the same for predictions, but counts repeated gold
+    mentions twice, so its CEAF can exceed 1.
 
     Args:
         gold: the entities of each document.

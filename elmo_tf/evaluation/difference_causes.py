@@ -1,4 +1,4 @@
-"""Why a file of vectors differs from what a biLM computes: causes are combined and tried."""
+"""Finds why a file of vectors differs from those of a biLM, by trying combinations of causes."""
 
 import functools
 import itertools
@@ -26,11 +26,11 @@ class ComparedSentence(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What a file holds, and the causes of its differences.
+    """The layers that a file holds, and the causes of its differences.
 
     Attributes:
         layers: the layer of the biLM for each layer of the file. The number after the last layer
-            stands for the mean of all layers.
+            means the mean of all layers.
         is_pooled: whether the file has one vector per sentence, the mean over its tokens.
         causes: parts of sentences.
     """
@@ -109,8 +109,8 @@ class _Search:
         precision = _precision(self._olds)
         fits = _until_complete(self._fits(precision))
         if precision == "float32" and not fits[-1].is_complete:
-            # The file may be computed in a lower precision. So wide a tolerance accepts vectors
-            # that differ for other causes: nothing less than a complete fit counts.
+            # The file may have been computed in a lower precision. The tolerance for that also
+            # accepts vectors that differ for other reasons, so only a complete fit counts.
             lower = itertools.chain(self._fits("float16"), self._fits("bfloat16"))
             fits += [fit for fit in _until_complete(lower) if fit.is_complete]
         best = max(fits, key=lambda fit: fit.num_equal)
@@ -128,7 +128,8 @@ class _Search:
             fresh.append(self._fit(moved, 0, precision))
             yield fresh[-1]
         for fit in fresh:
-            # Carried or not, the first batch begins with zeros. Empty sentences are always equal.
+            # The first batch begins with zeros even if states are carried: if its vectors differ,
+            # states are not the cause. Empty sentences are always equal.
             for batch_size in sorted({1, fit.num_leading} if fit.num_leading else ()):
                 yield self._fit(fit.pairs, batch_size, precision)
 
@@ -159,7 +160,8 @@ class _Search:
     def _moved(self, fit: _Fit) -> list[tuple[int, int]] | None:
         """The pairs if at least half of the differing sentences are elsewhere in the text.
 
-        The others may be beyond the sentences that are examined. Layer 0 of a file is enough.
+        The others may be beyond the sentences that are examined. Only layer 0 of the file is
+        compared.
         """
         wrong = [k for k, equal in enumerate(fit.equal) if not equal.all()]
         free, pairs = list(wrong), []
@@ -203,7 +205,7 @@ class _Search:
                 break
         if fit.batch_size == 1:
             causes.append(
-                "carried state: each sentence begins with the LSTM states that the one before left"
+                "carried state: each sentence begins with the last LSTM states of the one before"
             )
         elif fit.batch_size:
             causes.append(

@@ -48,7 +48,7 @@ class LayerDifference:
         self.num_tokens += len(old)
 
     def to_json(self) -> dict[str, float | None]:
-        """Returns "largest", "mean" and "cosine"; None for what is not a finite number."""
+        """Returns "largest", "mean" and "cosine"; None instead of NaN and infinity."""
         found = {
             "largest": self.largest,
             "mean": self.total / self.num_values if self.num_values else None,

@@ -16,7 +16,7 @@ _PURPOSE = "A linear classifier"
 class LinearClassifier:
     """Multinomial logistic regression on whitened features.
 
-    `sum_i -log softmax(W z_i + b)[y_i] + |W|² / (2 c)`, minimised by L-BFGS, where `z_i = A (x_i -
+    `sum_i -log softmax(W z_i + b)[y_i] + |W|² / (2 c)`, minimized by L-BFGS, where `z_i = A (x_i -
     mean)` has the identity as its covariance on the training data. So the penalty treats all
     directions equally, and L-BFGS needs far fewer iterations than on features that are only
     standardized.

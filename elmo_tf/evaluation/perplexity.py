@@ -31,7 +31,7 @@ def perplexity(
 
     Args:
         model: a `LanguageModel`.
-        files: text files, one tokenised sentence per line.
+        files: text files, one tokenized sentence per line.
         shown: whether to show progress.
 
     Returns:

@@ -56,7 +56,7 @@ def read_occurrences(
     """Reads the tokens to export, with their sentences.
 
     Args:
-        path: tokenised sentences or CoNLL columns, also as `.gz`.
+        path: tokenized sentences or CoNLL columns, also as `.gz`.
         max_tokens: int >= 1. Maximum number of tokens, from the beginning of the file. Further
             tokens are ignored with a warning.
         words: the tokens to export, case-sensitive. None exports all.
@@ -193,9 +193,9 @@ def _write_tensors(
             for file, layer in zip(files, layers, strict=True):
                 content = layer.tobytes()
                 if file.tell() == 0:
-                    # TensorBoard reads a tensor as tab-separated text unless it is invalid UTF-8,
-                    # which the byte 255 makes it. As the lowest byte of the first number, it
-                    # changes that number by at most a part in 30,000.
+                    # TensorBoard reads a tensor as tab-separated text if it is valid UTF-8. The
+                    # byte 255 makes it invalid. As the lowest byte of the first number, it changes
+                    # that number by less than 1/30,000.
                     content = b"\xff" + content[1:]
                 file.write(content)
             meter.update(1)

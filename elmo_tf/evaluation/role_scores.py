@@ -22,9 +22,9 @@ def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
     """Scores arguments, which are correct if their type and all their phrases are.
 
     The type V is not an argument: neither the overall scores nor perfect propositions depend on it.
-    Predictions are for the gold predicates: srl-eval.pl also matches propositions by their verbs,
-    skips predicted ones without a gold one, and counts all arguments of unmatched gold ones as
-    missed. Here each proposition has a prediction.
+    Every gold proposition must have a prediction. Unlike here, srl-eval.pl matches propositions by
+    their verbs: it skips predicted propositions without a gold one, and counts all arguments of
+    gold propositions without a prediction as missed.
 
     Args:
         gold: BIO tags of each proposition, see `arguments`.

@@ -27,7 +27,7 @@ class SentenceScore(NamedTuple):
         token_log_probs: for each direction float64 (n + 1,), in the order of the text: "forward"
             holds `log P(w_i | w_1 … w_i-1)` for `w1 … wn </S>`, "backward" holds
             `log P(w_i | w_i+1 … w_n)` for `<S> w1 … wn`.
-        is_unknown: for each token, whether it is scored as `<UNK>`, whose probability is that of
+        is_unknown: for each token, whether it is scored as `<UNK>`, which has the probability of
             all unknown words together.
     """
 

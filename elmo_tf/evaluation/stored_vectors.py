@@ -1,4 +1,4 @@
-"""Vectors in files, in place of an `Embedder`: of another model, of an old run, or of words."""
+"""Vectors in files instead of an `Embedder`: of another model, of an old run, or of words."""
 
 import abc
 import functools
@@ -18,7 +18,7 @@ from elmo_tf.tasks.data.word_vectors import read_word_vectors
 
 
 class VectorSource(abc.ABC):
-    """What measures need of an `Embedder`: the layers of sentences.
+    """The part of an `Embedder` that measures use: the layers of sentences.
 
     Args:
         path: the file or folder.
@@ -38,7 +38,7 @@ class VectorSource(abc.ABC):
         self.path = Path(path)
 
     def settings(self) -> dict[str, Any]:
-        """What the vectors depend on: a digest of the file's path, size and time."""
+        """Identifies the vectors by a digest of the path, size and time of their files."""
         files = sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
         state = [(str(f.resolve()), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
         digest = hashlib.sha256(json.dumps(state).encode()).hexdigest()
@@ -126,7 +126,7 @@ class HDF5VectorSource(SentenceVectorSource):
     def _sentences(self) -> Iterable[tuple[str, Any]]:
         self.file = h5py.File(self.path, "r")
         if SENTENCES not in self.file:
-            raise ValueError(f"there is no dataset `{SENTENCES}`, which finds sentences.")
+            raise ValueError(f"the dataset `{SENTENCES}`, from sentences to datasets, is missing.")
         return json.loads(self.file[SENTENCES][0]).items()
 
     def _read(self, row: Any) -> np.ndarray:
@@ -160,7 +160,7 @@ class ParquetVectorSource(SentenceVectorSource):
 
 
 def _key(text: str) -> str:
-    """A sentence with single spaces: files and queries may contain other white space."""
+    """A sentence with single spaces: files and queries may contain other whitespace."""
     return " ".join(text.split())
 
 

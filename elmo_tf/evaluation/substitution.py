@@ -1,4 +1,4 @@
-"""Substitutes: the tokens that a language model finds most probable at a place in a sentence."""
+"""Substitutes: the most probable tokens at a position of a sentence, by a language model."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple

@@ -22,8 +22,8 @@ class ElmoComponent:
     """Sets `doc.tensor`, float32 (token, feature), and vectors of documents, spans and tokens.
 
     Each sentence of a document is read separately if its sentences are known (by `sentencizer`, a
-    parser or `senter` earlier in the pipeline), else the whole document. White space has zeros.
-    `doc.vector` is the mean over the tokens, and `similarity` compares these vectors.
+    parser or `senter` earlier in the pipeline), else the whole document. Whitespace tokens have
+    zeros. `doc.vector` is the mean over the other tokens, and `similarity` compares these vectors.
 
     Args:
         nlp: the pipeline.
@@ -110,7 +110,7 @@ def create_elmo(
 
 
 def _mean_vector(part: Any) -> np.ndarray:
-    """The vector of a document or span: the mean over its tokens that are not white space."""
+    """The vector of a document or span: the mean over its tokens that are not whitespace."""
     tensor = part.doc.tensor
     rows = [token.i for token in part if not token.is_space]
     return tensor[rows].mean(axis=0) if rows else np.zeros(tensor.shape[1], np.float32)

@@ -1,4 +1,4 @@
-"""The time loop of any cell on TensorFlow, with its own gradient.
+"""The time loop of any cell on TensorFlow, with a custom gradient.
 
 Tests check that outputs and gradients equal those of `keras.ops.scan` over the same cell.
 """
@@ -37,8 +37,8 @@ def cell_recurrence(
         bias: float (state blocks · units,) or None.
         mask: bool (token, batch, 1) or None. Masked tokens do not change the state.
         dropout_mask: float (batch, units) or None. Recurrent dropout.
-        training: whether there will be a gradient. TensorFlow keeps graphs with a gradient of
-            their own for the life of the process.
+        training: whether a gradient will be computed. TensorFlow keeps graphs with a custom
+            gradient until the process ends.
 
     Returns:
         `h` after each token, float (token, batch, units), with arbitrary values at masked tokens.
@@ -66,7 +66,7 @@ def cell_recurrence(
 
         return stacked(states[0]), gradient
 
-    # Of variables, `tf.custom_gradient` would require a gradient function of another form.
+    # For variables, `tf.custom_gradient` would require a gradient function of another form.
     return tf.ensure_shape(run(*map(tf.identity, arguments)), (*x.shape[:2], kernel.shape[0]))
 
 
@@ -147,12 +147,12 @@ def _backward(
 
 
 def _of_new_state(cell, number, derivatives, mask, dropout_mask):
-    """The derivatives of a new state by the activations and the old states, concatenated.
+    """The derivatives of a new state with respect to the activations and old states, concatenated.
 
     Args:
         number: index of the new state.
-        derivatives: of the cell by each block of the activations and each old state, float (token,
-            batch, units), or None for 0.
+        derivatives: of the cell with respect to each block of the activations and each old state,
+            float (token, batch, units), or None for 0.
     """
     zeros = tf.zeros_like(next(each for each in derivatives if each is not None))
     joint = tf.concat([zeros if each is None else each for each in derivatives], axis=-1)

@@ -186,7 +186,7 @@ class ProjectedLSTM(keras.layers.RNN):
         unroll = self.unroll and not (self.go_backwards and mask is not None)
         if keras.config.backend() != "tensorflow" or unroll or not self.zero_output_for_mask:
             _, outputs, states = super().inner_loop(sequences, initial_state, mask, training)
-            # The last output is the state: Keras's is zero where the last token is masked.
+            # The state `h` replaces Keras's last output, which is zero if the last token is masked.
             return states[0], outputs, states
         # Faster than Keras's loop: the input product of all tokens is a single product.
         from elmo_tf.layers.recurrence_tf import recurrence

@@ -1,4 +1,4 @@
-"""The time loop of `ProjectedLSTM` for training on TensorFlow, with its own gradient.
+"""The time loop of `ProjectedLSTM` for training on TensorFlow, with a custom gradient.
 
 Tests check that outputs and gradients equal those of Keras's loop over `ProjectedLSTMCell`.
 """
@@ -53,7 +53,7 @@ def recurrence_for_training(
 
         return (stacked(h), last_h, tf.cast(last_c, c0.dtype)), gradient
 
-    # Of variables, `tf.custom_gradient` would require a gradient function of another form.
+    # For variables, `tf.custom_gradient` would require a gradient function of another form.
     arrays = [tf.identity(array) for array in weights if array is not None]
     h, last_h, last_c = run(inputs, *initial_state, *arrays)
     return tf.ensure_shape(h, (inputs.shape[0], *last_h.shape)), [last_h, last_c]

@@ -76,7 +76,7 @@ class ScalarMix(keras.layers.Layer):
 
     def call(self, layers, mask=None):
         if self.layer_norm:
-            layers = _normalise(layers, mask)
+            layers = _normalize(layers, mask)
         weights = ops.reshape(self.softmax_weights(), (1, -1, 1, 1))
         return self.scaling * ops.sum(weights * layers, axis=1)  # (batch, token, feature)
 
@@ -102,7 +102,7 @@ class ScalarMix(keras.layers.Layer):
         }
 
 
-def _normalise(layers, mask):
+def _normalize(layers, mask):
     """Normalizes each layer over the real tokens of the batch; padding becomes zero."""
     dtype = layers.dtype
     # In 16 bits the sums would overflow, and 1e-12 would be 0.

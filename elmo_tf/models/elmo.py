@@ -13,14 +13,14 @@ from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, sentence_sh
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class Elmo(LayerMixes):
-    """Mixes the layers of a biLM with learnt mixing weights into vectors for a task model.
+    """Mixes the layers of a biLM with learned mixing weights into vectors for a task model.
 
     Args:
         bilm: a `BiLM`.
         num_mixes: int >= 1. Number of independent mixes of the same layers. Defaults to 1.
         dropout: float >= 0 and < 1. Dropout rate of the mixed vectors, in training only. Defaults
             to 0.5.
-        layer_norm: bool. Whether each layer is normalised over the batch before the mix, an option
+        layer_norm: bool. Whether each layer is normalized over the batch before the mix, an option
             of the original. The vectors of a sentence then depend on its batch. Defaults to False.
         l2: float >= 0. Strength of the penalty on the mixing weights. Defaults to 0.
         trainable_bilm: bool. Whether training updates the biLM. If False, the weights of the biLM
@@ -151,7 +151,7 @@ class Elmo(LayerMixes):
         return super().of_layers(layers, mask, training)
 
     def compute_output_spec(self, inputs, lengths=None, training=False):
-        # Without it, Keras traces `call` to find the shape of each symbolic output.
+        # Without this method, Keras traces `call` to find the shape of each symbolic output.
         shape = (*sentence_shape(inputs), self.dim)
         dtype = self.dtype_policy.compute_dtype
         outputs = [keras.KerasTensor(shape, dtype) for _ in self.mixes]

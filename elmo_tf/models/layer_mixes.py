@@ -1,4 +1,4 @@
-"""Layers of a biLM, or of another model ─► mixed vectors: what `Elmo` and `VectorMix` share."""
+"""Layers of a biLM or of another model ─► mixed vectors: `LayerMixes` and `VectorMix`."""
 
 import abc
 from typing import Any
@@ -10,7 +10,7 @@ from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
 
 
 class LayerMixes(keras.layers.Layer, abc.ABC):
-    """The base class of layers that mix the layers of a model with learnt mixing weights."""
+    """The base class of layers that mix the layers of a model with learned mixing weights."""
 
     @property
     @abc.abstractmethod
@@ -49,7 +49,7 @@ class LayerMixes(keras.layers.Layer, abc.ABC):
             mix.build((None, num_layers, None, self.dim))
 
     def mixing_weights(self) -> MixingWeights | list[MixingWeights]:
-        """Returns the learnt mixing weights, after the softmax, and the scale.
+        """Returns the learned mixing weights, after the softmax, and the scale.
 
         Returns:
             `weights`, float32 (layer,), and `scale`, float; a list of these if `num_mixes` is

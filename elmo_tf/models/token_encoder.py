@@ -176,7 +176,7 @@ class TokenEmbedding(keras.layers.Layer):
 
 
 def cut_characters(char_ids, max_width: int, pad: int = PAD):
-    """Removes padding behind the longest token without changing any vector.
+    """Removes padding after the longest token without changing any vector.
 
     The maxima over the filter windows stay the same: either one window of the widest filter that
     contains only padding remains, or nothing is removed.

@@ -235,7 +235,7 @@ def _embed(
     ray.data.DataContext.get_current().enable_progress_bars = False
     num_sentences = sum(part.sentences for part in missing.values())
     most = num_workers or max(1, int(ray.cluster_resources().get("CPU", 1)) // cores_per_worker)
-    # JSON: Ray would make columns of mixed types of a tuple.
+    # As JSON, because Ray would convert a tuple to columns of mixed types.
     items = [{"path": os.fspath(path), "part": json.dumps(part)} for path, part in missing.items()]
     written = ray.data.from_items(items, override_num_blocks=len(items)).map(
         _ShardWriter,
@@ -288,7 +288,7 @@ class _ShardWriter:
             count = count_sentences(sentences_of(part, *self._columns))
             write_shard(Path(item["path"]), rows, self._schema, compression, count)
         except (ValueError, OSError) as error:
-            # Of a file, which another attempt would not mend. Ray would hide it in one of its own.
+            # Returned, because a retry would not help, and Ray would wrap the error in another one.
             return {"sentences": 0, "error": pickle.dumps(error)}
         return {"sentences": count.sentences, "error": b""}
 

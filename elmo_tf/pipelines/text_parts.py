@@ -1,4 +1,4 @@
-"""Text files ─► parts of at most some hundred kilobytes, each for one worker and one shard."""
+"""Text files ─► parts of about 256 KiB, each for one worker and one shard."""
 
 import io
 import os
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader, text_sentences
-from elmo_tf.text.vocabulary import is_packed
+from elmo_tf.text.vocabulary import is_compressed
 
 PART_BYTES = 2**18
 
@@ -35,7 +35,7 @@ def parts_of(
 ) -> list[TextPart]:
     """Divides a file into parts, and counts their sentences.
 
-    Text is divided at line ends. Packed files and columns are one part.
+    Text is divided at line ends. Compressed files and columns are one part.
 
     Args:
         path: the file.
@@ -50,7 +50,7 @@ def parts_of(
         OSError: the file cannot be read.
     """
     path = os.fspath(path)
-    if (format or format_of(path)) == "text" and not is_packed(path):
+    if (format or format_of(path)) == "text" and not is_compressed(path):
         return list(_text_parts(path, part_bytes))
     count = sum(1 for _ in sentence_reader(path, format, token_column)())
     return [TextPart(path, None, None, 0, count)] if count else []
@@ -88,7 +88,7 @@ def sentences_of(
 
 
 class _NamedBytes(io.BytesIO):
-    """Bytes of a file, whose name is in errors."""
+    """Bytes of a file, with its name for error messages."""
 
     def __init__(self, content: bytes, name: str):
         super().__init__(content)

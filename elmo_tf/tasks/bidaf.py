@@ -36,7 +36,8 @@ class BiDAF(TaskModel):
     `end = w_e · m_2 + b_e`.
 
     Args:
-        embeddings, elmo, placement: see `TokenVectors`; "output" is that of the encoder's biGRU.
+        embeddings, elmo, placement: see `TokenVectors`; "output" is the output of the encoder's
+            biGRU.
         units: int >= 1. Width of each direction of the biGRUs. `v` is twice as wide. Defaults to
             the published 90.
         dropout: float, 0 to below 1. Dropout rate. Defaults to 0.2.
@@ -58,7 +59,7 @@ class BiDAF(TaskModel):
         ValueError: an argument is out of its range, or see `TaskModel`.
 
     Source: Seo et al. 2017; Peters et al. 2018, supplement; Clark and Gardner 2018 and their code
-        (document-qa), from which the biGRUs of the scores and the null score β are.
+        (document-qa), the source of the biGRUs of the scores and of the null score β.
     """
 
     texts: ClassVar[tuple[str, ...]] = ("passage", "question")
@@ -183,8 +184,8 @@ class BiDAF(TaskModel):
         Returns:
             A dict: "answer_start" and "answer_end", int32 (batch,), the first and the last token of
             the answer; "answer", string (batch,), its tokens joined by spaces; "probability",
-            float32 (batch,), of the answer among all spans of at most `max_answer` tokens. Of a
-            passage without tokens: 0, 0, `""` and 0.
+            float32 (batch,), of the answer among all spans of at most `max_answer` tokens. For
+            a passage without tokens: 0, 0, `""` and 0.
         """
         inputs = self.named_inputs(inputs)
         tokens = inputs["passage"]

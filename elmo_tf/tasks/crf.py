@@ -101,7 +101,7 @@ class CRF(keras.layers.Layer):
         """
         emissions, mask = _padded(emissions, mask)
         tags, weights = ops.pad(tags, [[0, 0], [0, 1]]), self._weights()
-        return _sequence_score(emissions, tags, mask, weights) - _log_normaliser(
+        return _sequence_score(emissions, tags, mask, weights) - _log_normalizer(
             emissions, mask, weights
         )
 
@@ -226,7 +226,7 @@ def _sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) -
     return score + ops.sum(ops.take(weights.end, tags, axis=0) * is_last, axis=1)
 
 
-def _log_normaliser(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
+def _log_normalizer(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
     """The log of the sum of `exp(score)` over all sequences (forward algorithm), float (batch,)."""
     forward = _forward_scores(emissions, mask, weights)[-1]
     total = ops.logsumexp(forward + weights.end, axis=-1)
@@ -239,7 +239,7 @@ def _forward_backward(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
     def step(after, token):
         emission, is_real = _split(token)
         scores = ops.logsumexp(weights.transitions + (emission + after)[:, None, :], axis=-1)
-        # Masked tokens leave the scores unchanged: the last real token then has those of the end.
+        # Masked tokens leave the scores unchanged, so the last real token has those of the end.
         return ops.where(is_real, scores, after), after
 
     end = ops.broadcast_to(weights.end, ops.shape(emissions[:, 0]))
@@ -268,7 +268,7 @@ def _viterbi(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
     scores = _scanned(step, emissions, mask, weights)  # (token, batch, tag)
     is_real_next = ops.cast(ops.transpose(mask), scores.dtype)[1:, :, None]
     last = _argmax(scores[-1] + weights.end)
-    # A tag is chosen from the scores of the token before, if its own token is real.
+    # A step chooses the tag before a real token, and copies the tag of a masked token.
     steps = ops.concatenate([scores[:-1], is_real_next], axis=-1)
     first, tags = ops.scan(step_back, last, steps, reverse=True)
     tags = ops.transpose(ops.concatenate([first[None], tags], axis=0))

@@ -28,7 +28,7 @@ class WordEmbedding(keras.layers.Layer):
         words: distinct strings.
         dim: int >= 1. Width of the vectors.
         lowercase: bool. Whether to look up tokens in lower case, by the rules of the process's
-            locale (those of Turkish and Lithuanian differ). Defaults to False.
+            locale (Turkish and Lithuanian have other rules). Defaults to False.
         num_trained: int, 0 to the number of words, or None. The number of words, from the first,
             whose vectors are trained; the shared vector is always trained. The others are fixed,
             and cost no training time. None trains all. Defaults to None.

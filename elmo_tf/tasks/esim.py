@@ -25,7 +25,8 @@ class ESIM(Classifier):
 
     Args:
         labels: the labels.
-        embeddings, elmo, placement: see `TokenVectors`; "output" is that of the first biLSTM.
+        embeddings, elmo, placement: see `TokenVectors`; "output" is the output of the first
+            biLSTM.
         units: int >= 1. Width of each direction and of the dense layers. Defaults to the published
             300.
         dropout: float, 0 to below 1. Dropout rate before each layer except the alignment. Defaults

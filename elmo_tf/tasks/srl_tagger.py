@@ -24,8 +24,8 @@ class SRLTagger(Tagger):
 
     `x_t = [embeddings_t; ELMo_t; e(t = predicate)]`, `h^0 = x`, `h^l = highway_lstm(h^(l-1))`,
     `p_t = softmax(W · [h^L_t; ELMo_t] + b)`. The LSTMs l = 1, 3, … read forward, l = 2, 4, …
-    backward; `placement` says where there is ELMo. An example is a sentence and one predicate: a
-    sentence with several predicates is several examples.
+    backward; `placement` determines where ELMo is used. An example is a sentence and one predicate:
+    a sentence with several predicates gives several examples.
 
     The loss of an example is `-sum_t log p_t(y_t)`. The prediction is the BIO sequence with
     the highest `sum_t log p_t(y_t)`. The published decoder also allows `I-X` as the first tag, and
@@ -33,7 +33,7 @@ class SRLTagger(Tagger):
 
     Args:
         labels: BIO tags of the roles and of the predicate, such as `B-A0`, `I-A0`, `B-V` and `O`.
-        embeddings, elmo, placement: see `TokenVectors`; "output" is that of the last LSTM.
+        embeddings, elmo, placement: see `TokenVectors`; "output" is the output of the last LSTM.
         units: int >= 1. Width of each LSTM. Defaults to the published 300.
         num_layers: int >= 1. Number of LSTMs. Defaults to the published 8.
         dropout: float, 0 to below 1. Rate of the recurrent dropout, see `CellRNN`. Defaults to the

@@ -145,7 +145,7 @@ class TaskModel(keras.Model, abc.ABC):
     def _vectors(self, inputs: dict[str, Any], text: str, training: bool) -> dict[str, Any]:
         """The output of `TokenVectors` for one of the texts."""
         tokens, layers = inputs[text], inputs.get(self.layers_name(text))
-        if layers is not None:  # pads those of a batch without any token
+        if layers is not None:  # tokens have at least one column, layers may have none
             self._check_layers(layers)
             missing = tf.shape(tokens)[1] - tf.shape(layers)[2]
             layers = tf.pad(layers, [[0, 0], [0, 0], [0, missing], [0, 0]])
@@ -326,7 +326,7 @@ class Classifier(LabelModel):
 def _feature(name: str, value: Any, spec: tf.TensorSpec) -> Any:
     if isinstance(value, keras.KerasTensor):
         return value
-    value = tf.convert_to_tensor(value, dtype_hint=spec.dtype)  # of an empty list
+    value = tf.convert_to_tensor(value, dtype_hint=spec.dtype)  # for an empty list
     if value.dtype.is_integer and spec.dtype.is_integer:
         value = tf.cast(value, spec.dtype)
     if value.dtype != spec.dtype or not spec.shape.is_compatible_with(value.shape):

@@ -39,7 +39,7 @@ class TokenVectors(keras.layers.Layer):
         ValueError: the placement is unknown or needs an `elmo`, `elmo` has the wrong number of
             mixes, or there is neither an embedding nor ELMo at the input.
 
-    Source: Peters et al. 2018, section 3.3 and 5.2.
+    Source: Peters et al. 2018, sections 3.3 and 5.2.
     """
 
     def __init__(

@@ -13,7 +13,8 @@ _Token = TypeVar("_Token", str, bytes)
 _ROWS = 8
 # Maximum number of rows of a packed batch. More are not faster.
 _MOST_ROWS = 80
-# The LSTMs skip padding, so that it costs only memory.
+# Maximum size of a padded batch of a biLM, in multiples of `batch_tokens`. The LSTMs skip padding,
+# so it costs only memory.
 _POSITIONS_PER_TOKEN = 4
 
 
@@ -67,8 +68,8 @@ def packed_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[l
         batch_tokens: int >= 1. Maximum size of a batch. A longer sentence is a separate batch.
 
     Yields:
-        The rows of a batch, each the indices in `lengths` of its sentences, the longest first. Some
-        rows may be empty.
+        The rows of a batch. A row has the indices in `lengths` of its sentences, the longest first.
+        Some rows may be empty.
     """
     indices: dict[int, list[int]] = {}  # by length
     for index in reversed(range(len(lengths))):
@@ -109,7 +110,7 @@ def read_ahead(sentences: Iterator[Sequence[_Token]], num_tokens: int) -> list[S
 
 
 def rounded_length(length: int) -> int:
-    """Rounds a length up to a multiple of 4, or for long ones of 1/8 to 1/4 of the length."""
+    """Rounds a length up to a multiple of 4, or of a power of two near 1/8 to 1/4 of the length."""
     step = max(4, 2 ** (max(length, 1).bit_length() - 3))
     return max(step, -(-length // step) * step)
 

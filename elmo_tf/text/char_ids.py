@@ -1,4 +1,4 @@
-"""tokens ─► char ids: the characters between two word boundaries, padded, plus one."""
+"""tokens ─► char ids: begin of word, characters, end of word, padding; ids begin at 1."""
 
 import abc
 from typing import Any
@@ -18,7 +18,7 @@ DEFAULT_MAX_CHARS = 50
 
 
 class Spelling(abc.ABC):
-    """How tokens become the rows of ids that a character CNN reads.
+    """Converts tokens to the rows of ids that a character CNN reads.
 
     A row is `begin_word, characters[:max_chars - 2], end_word, pad, pad, …`, all zeros for `""`.
 
@@ -45,7 +45,7 @@ class Spelling(abc.ABC):
             tokens: string (token,).
 
         Returns:
-            int32 (token, count), with any values behind a token; and the number of characters,
+            int32 (token, count), with any values after a token; and the number of characters,
             int32 (token,).
         """
 

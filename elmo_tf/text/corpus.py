@@ -13,13 +13,13 @@ from absl import logging
 from elmo_tf.progress import progress
 from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentences import split_tokens
-from elmo_tf.text.vocabulary import UNKNOWN_ID, TextSource, Vocabulary, is_packed, read_lines
+from elmo_tf.text.vocabulary import UNKNOWN_ID, TextSource, Vocabulary, is_compressed, read_lines
 
 # Longer sentences are split. The cost of cutting windows grows with the square of their length.
 MAX_SENTENCE_TOKENS = 10_000
 # Size of the shuffle buffer, which is kept in memory and in every checkpoint.
 SHUFFLE_LINES = 16_384
-# Files that are read in turns, so that a batch has text of many sources.
+# Files that are read alternately, line by line, so that a batch has text of many sources.
 _MIXED_FILES = 64
 # Lines that the graph splits at a time; larger batches are no faster.
 _LINES_PER_BATCH = 16
@@ -93,11 +93,11 @@ def sentence_dataset(
 
     Args:
         files: text files; `.gz` is decompressed.
-        seed: int or None. If given, files and lines are shuffled, differently in each pass: 64
-            files take turns, and their lines pass through a buffer of 16,384 lines.
+        seed: int or None. If given, files and lines are shuffled, differently in each pass: the
+            lines of 64 files are interleaved, and shuffled in a buffer of 16,384 lines.
     """
     names = tf.constant([os.fsencode(file) for file in files])
-    compressions = tf.constant(["GZIP" if is_packed(file) else "" for file in files])
+    compressions = tf.constant(["GZIP" if is_compressed(file) else "" for file in files])
     # A saved iterator stores indices: files may be renamed before training resumes.
     sources = tf.data.Dataset.range(len(files))
     if seed is not None:

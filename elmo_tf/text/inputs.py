@@ -12,7 +12,7 @@ from elmo_tf.text.sentences import encode, has_whitespace, split_tokens, string_
 def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
     """Converts the inputs and lengths of a call to tensors and checks them.
 
-    The code behind a call relies on these checks. In a graph they run with the graph; symbolic
+    All later code of a call relies on these checks. In a graph they run with the graph; symbolic
     Keras tensors are checked when the model is called on values.
 
     Args:

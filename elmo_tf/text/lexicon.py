@@ -120,7 +120,7 @@ class Lexicon(Spelling):
         return tf.where(is_known, tf.gather(self._ids, index), self._unknown), lengths
 
     def rows(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
-        # Cut like the characters: a word with more of them is looked up without the rest.
+        # Words are truncated like their characters, before they are looked up.
         rows = self._with_words(
             super().rows(tokens, max_chars),
             tf.strings.substr(tokens, 0, max_chars - 2, unit="UTF8_CHAR"),
@@ -165,6 +165,6 @@ def _read(path: Path) -> list[str]:
                 f"{path}, line {number + 1}: the id {number} is required. Received: {found!r}. Is "
                 "the dictionary of another model?"
             )
-        # The original removes white space, so that only this character can be left without a key.
+        # As in the original, which strips whitespace, an empty entry is the ideographic space.
         entries.append(entry.strip() or _IDEOGRAPHIC_SPACE)
     return entries

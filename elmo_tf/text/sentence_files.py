@@ -56,7 +56,7 @@ def sentence_reader(
         format: "text", a sentence per line of whitespace-separated tokens; "conll" or "conllu", see
             `column_sentences`; or None to use the file's name.
         token_column: int >= 1. Column of the tokens; None for 1, or 2 in "conllu".
-        tokenizer: splits each line of a text into sentences and tokens. None splits at white space.
+        tokenizer: splits each line of a text into sentences and tokens. None splits at whitespace.
 
     Raises:
         ValueError: an unknown format, `token_column` for text, or `tokenizer` for columns. While

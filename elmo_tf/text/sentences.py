@@ -42,7 +42,7 @@ def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
         ValueError: a list contains both strings and lists.
     """
     if isinstance(strings, np.ndarray):
-        strings = strings.tolist()  # of a 0-d array, a single string
+        strings = strings.tolist()  # a single string from a 0-d array
     if isinstance(strings, tf.Tensor | tf.RaggedTensor):
         tensor = strings
     elif isinstance(strings, str | bytes):

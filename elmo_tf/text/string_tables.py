@@ -28,7 +28,7 @@ class StringTable:
                 if self._eager is None:
                     self._eager = self._new()
                 return self._eager
-            # Stored in the graph, so that both have the same lifetime.
+            # Stored in the graph, so that the table and the graph have the same lifetime.
             tables = tf.compat.v1.get_default_graph().get_collection_ref(self)
             if not tables:
                 tables.append(self._new())

@@ -23,7 +23,7 @@ Tokenizer = Callable[[str], Sequence[Sequence[Token]]]
 class SpacyTokenizer:
     """The tokenizer and sentence splitter of spaCy for a language; no model is downloaded.
 
-    White space is no token.
+    Whitespace is not a token.
 
     Args:
         language: a code that spaCy knows, such as "en" or "de", or "xx" for any language.
@@ -62,7 +62,7 @@ class SpacyTokenizer:
 
 
 def _parts(text: str, start: int, length: int) -> list[Token]:
-    """A token of spaCy, divided at white space, which some languages have within words."""
+    """A token of spaCy, split at whitespace, which words of some languages contain."""
     found = re.finditer(r"\S+", text[start : start + length])
     return [Token(part.group(), start + part.start(), start + part.end()) for part in found]
 

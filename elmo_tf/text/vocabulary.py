@@ -181,7 +181,7 @@ def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
 def _opened(source: TextSource) -> contextlib.AbstractContextManager[BinaryIO]:
     if not isinstance(source, str | os.PathLike):
         return contextlib.nullcontext(source)
-    return gzip.open(source) if is_packed(source) else open(source, "rb")
+    return gzip.open(source) if is_compressed(source) else open(source, "rb")
 
 
 def _refuse_lone_carriage_return(line: str, place: str) -> None:
@@ -193,7 +193,7 @@ def _refuse_lone_carriage_return(line: str, place: str) -> None:
         raise ValueError(f"{place}: a carriage return between two tokens. {remedy}")
 
 
-def is_packed(path: str | os.PathLike) -> bool:
+def is_compressed(path: str | os.PathLike) -> bool:
     """Whether a text file is compressed, by its name."""
     return os.fspath(path).endswith(".gz")
 

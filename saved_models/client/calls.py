@@ -93,7 +93,7 @@ class Calls(Generic[T]):
         Args:
             batches: may be infinite: a batch is consumed when its call is started.
             start: starts a call.
-            in_flight: int >= 1. Maximal number of calls in flight.
+            in_flight: int >= 1. Maximum number of calls in flight.
         """
         pending = self._pending
         try:

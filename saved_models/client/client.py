@@ -45,8 +45,8 @@ class Client:
         model: name of the model on the server.
         timeout: seconds for a call, including all its requests and retries; `None` means no limit.
         version: of the model; `None` means the server's default.
-        batch_size: int >= 1. Maximal sentences per request; longer lists are split.
-        batch_tokens: int >= 1. Maximal tokens per request, including padding.
+        batch_size: int >= 1. Maximum number of sentences per request; longer lists are split.
+        batch_tokens: int >= 1. Maximum number of tokens per request, with padding.
         retries: 0 … 4, while the server is unavailable, with exponential backoff.
         root_certificates: PEM file of certificate authorities; `None` means the system's.
         client_key, client_certificate: PEM files for servers that authenticate their clients.
@@ -99,8 +99,8 @@ class Client:
         """Returns the outputs of the model for `sentences`.
 
         Args:
-            sentences: strings, which the model splits at white space, or lists of tokens. Lone
-                surrogates are decoded to bytes (`surrogateescape`).
+            sentences: strings, which the model splits at whitespace, or lists of tokens. Lone
+                surrogates are encoded as the bytes that they stand for (`surrogateescape`).
             outputs: names of the outputs; empty means all. gRPC transfers only these.
             signature: name of the signature. Defaults to `"serving_default"` for strings and
                 `"tokens"` for lists of tokens.
@@ -168,7 +168,7 @@ class Client:
         Args:
             sentences: see `predict`; may be infinite. They are consumed as requests are sent.
             outputs, signature: see `predict`.
-            in_flight: int >= 1. Maximal number of requests in flight.
+            in_flight: int >= 1. Maximum number of requests in flight.
 
         Yields:
             One dict per sentence, without padding, such as float (token, feature) for `"elmo"`

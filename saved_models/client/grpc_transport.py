@@ -101,7 +101,7 @@ def _arrays(response: predict_pb2.PredictResponse) -> dict[str, np.ndarray]:
 
 
 def _arguments(retries: int) -> list[tuple[str, Any]]:
-    """Returns channel options: no size limits, and gRPC's own retries."""
+    """Returns channel options: no size limits, and the retries of gRPC."""
     arguments = [
         ("grpc.max_receive_message_length", -1),
         ("grpc.max_send_message_length", -1),

@@ -128,7 +128,7 @@ def _error_of_response(response: urllib3.BaseHTTPResponse, content: bytes) -> Se
 
 
 def _error_of_failure(error: urllib3.exceptions.HTTPError) -> ServerError:
-    # In urllib3, a refused connection is a timeout, too.
+    # In urllib3, the error of a refused connection is also a `TimeoutError`.
     is_timeout = isinstance(error, urllib3.exceptions.TimeoutError)
     if is_timeout and not isinstance(error, urllib3.exceptions.NewConnectionError):
         return ServerError(grpc.StatusCode.DEADLINE_EXCEEDED, str(error))

@@ -22,7 +22,7 @@ _LABEL = r"[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?"
 
 @dataclasses.dataclass(frozen=True)
 class ServerOptions:
-    """How TF Serving serves a model.
+    """Options of TF Serving for one model.
 
     Args:
         name: the model's name in requests: letters, digits, `-` and `_`.
@@ -33,8 +33,9 @@ class ServerOptions:
         base_path: path of the model in the container. Defaults to `/models/NAME`.
         image: container image with its tag. Defaults to `tensorflow/serving` in the version of the
             installed tensorflow-serving-api.
-        cores: int >= 1, for the server. Defaults to the number of this machine.
-        max_batch_size: int >= 1. Maximal sentences of a batch; TF Serving rejects larger requests.
+        cores: int >= 1. Cores of the server. Defaults to those of this machine.
+        max_batch_size: int >= 1. Maximum number of sentences per batch; TF Serving rejects larger
+            requests.
         host: address of this machine to which the Compose file binds the ports.
         port, rest_port: ports of this machine in the Compose file.
 

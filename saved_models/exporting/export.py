@@ -37,9 +37,9 @@ def export(
 ) -> str:
     """Writes `directory/<version>/`, a SavedModel with the signatures of `Exported`.
 
-    The written model is loaded as in Python and as in a server, and compared with the live one;
-    the folder appears only if they agree. `assets` contains the configuration (options.json) and
-    the vocabulary, `assets.extra` a model card (README.md).
+    The written model is loaded in Python and in a session, as a server does, and compared with the
+    live model; the folder appears only if they agree. `assets` contains the configuration
+    (options.json) and the vocabulary, `assets.extra` a model card (README.md).
 
     Args:
         bilm_or_elmo: a `BiLM`, whose layers are mixed uniformly, or an `Elmo` with its learned
@@ -51,7 +51,7 @@ def export(
         vocabulary: the training vocabulary of a character biLM, to be stored with the model. A
             biLM over words includes its own.
         warmup: sentences that TF Serving embeds when it loads the model, before any request.
-        check: whether to compare the written model with the live one, which takes most of the
+        check: whether to compare the written model with the live model, which takes most of the
             time.
         cache_tokens: see `Exported`.
 
@@ -62,7 +62,7 @@ def export(
         FileExistsError: the version exists and `overwrite` is false.
         TypeError: `bilm_or_elmo` is neither a `BiLM` nor an `Elmo`.
         ValueError: the model cannot be exported, see `Exported`.
-        RuntimeError: the written model differs from the live one.
+        RuntimeError: the written model differs from the live model.
         OSError: the files cannot be written.
     """
     if isinstance(bilm_or_elmo, Elmo):

@@ -158,7 +158,7 @@ class Exported(tf.train.Checkpoint):
 
         @tf.function(input_signature=[spec], autograph=False)
         def of_char_ids(char_ids):
-            # Servers that batch pad with copies of the first id. No token consists of one id alone.
+            # Servers that batch requests pad with copies of the first id; tokens have distinct ids.
             is_padding = tf.reduce_all(char_ids == char_ids[..., :1], axis=-1)  # (batch, token)
             real = is_token(char_ids) & ~is_padding
             return self._outputs(char_ids, row_lengths(real, None))

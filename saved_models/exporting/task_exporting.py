@@ -40,7 +40,7 @@ _MEANINGS = {
     "mention_end": "index of a mention's last token, padded with -1",
     "entity": "number of the entity of a mention, from 0, padded with -1",
 }
-_PREDICATE = 1  # of verification: each sentence has a token with this index
+_PREDICATE = 1  # index of the predicate in verification; shorter sentences are skipped
 
 
 def export_task(
@@ -52,16 +52,17 @@ def export_task(
 ) -> str:
     """Writes `directory/<version>/`, a SavedModel with the signatures of `ExportedTask`.
 
-    The SavedModel includes the biLM: it maps strings to labels and probabilities. It is loaded as
-    in Python and as in a server, and compared with the live one; the folder appears only if they
-    agree. `assets/labels.txt` contains the labels, `assets.extra` a model card (README.md).
+    The SavedModel includes the biLM: it maps strings to labels and probabilities. It is loaded in
+    Python and in a session, as a server does, and compared with the live model; the folder appears
+    only if they agree. `assets/labels.txt` contains the labels, `assets.extra` a model card
+    (README.md).
 
     Args:
         model: a `TaskModel`.
         directory: contains all versions of this model.
         version: int >= 0. Servers load the highest one.
         overwrite: whether to replace an existing version.
-        check: whether to compare the written model with the live one.
+        check: whether to compare the written model with the live model.
 
     Returns:
         The path of the version.
@@ -70,7 +71,7 @@ def export_task(
         FileExistsError: the version exists and `overwrite` is false.
         TypeError: `model` is not a task model.
         ValueError: `version` is not an integer of at least 0.
-        RuntimeError: the written model differs from the live one.
+        RuntimeError: the written model differs from the live model.
         OSError: the files cannot be written.
     """
     with new_version(directory, version, overwrite) as (part, path):
@@ -108,7 +109,7 @@ def _inputs(model: TaskModel) -> dict[str, dict[str, tf.Tensor]]:
 
 
 def _title(outputs: Mapping[str, Any]) -> str:
-    """What a model predicts."""
+    """The kind of prediction, for the title of the model card."""
     titles = {"tags": "labels of tokens", "answer": "an answer", "entity": "coreference"}
     return next((title for name, title in titles.items() if name in outputs), "a label")
 

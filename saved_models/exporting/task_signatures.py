@@ -26,7 +26,7 @@ class ExportedTask(tf.train.Checkpoint):
     the signature `pair`, such as `premise` and `hypothesis`. A string for an `SRLTagger` begins
     with the index of the predicate, from 0; the signature `roles` takes it separately. A string for
     a `CoreferenceModel` is a document with one sentence per line. The outputs are those of
-    `TaskModel.predictions`, with those of documents padded with -1.
+    `TaskModel.predictions`; outputs of documents are padded with -1.
 
     Args:
         model: a `TaskModel`.

@@ -12,8 +12,8 @@ _BOUNDARY_KEYS = (" <S>", " </S>")
 class TokenCache:
     """Token vectors of the tokens of earlier requests, in a table that the model holds in memory.
 
-    A saved model starts with an empty table. When the table is full, further tokens are encoded in
-    every request. The table does not see later changes of the weights.
+    A saved model starts with an empty table. If the new tokens of a request do not all fit into the
+    table, none of them is stored. The table does not see later changes of the weights.
 
     Args:
         bilm: the exported biLM.

@@ -9,7 +9,7 @@ _PUNCTUATION = r"[\pP\pS]"
 
 
 class PunctuationSplitter:
-    """Splits at white space and around every punctuation mark and symbol.
+    """Splits at whitespace and around every punctuation mark and symbol.
 
     Case and accents are preserved. Needs tensorflow-text, both for export and for loading the
     exported model.

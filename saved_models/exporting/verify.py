@@ -24,9 +24,9 @@ TOLERANCES = {"float32": 1e-5, "bfloat16": 0.05}
 def verify(path: str | os.PathLike, exported: Exported) -> None:
     """Compares a SavedModel with the live model.
 
-    It is loaded by Python and in a session, as in a server; all signatures must return the outputs
-    of the live model. The files must contain each weight once, and all trainable weights must have
-    gradients.
+    The SavedModel is loaded in Python and in a session, as a server does; all signatures must
+    return the outputs of the live model. The files must contain each weight once, and all trainable
+    weights must have gradients.
 
     Raises:
         RuntimeError: the models differ; the message names the difference.
@@ -46,7 +46,7 @@ def compare_signatures(
     inputs: Mapping[str, Mapping[str, tf.Tensor]],
     tolerance: float,
 ) -> tuple[Any, dict[str, dict[str, np.ndarray]]]:
-    """Compares the outputs of all signatures, of the SavedModel loaded by Python and in a session.
+    """Compares the outputs of all signatures of a SavedModel, loaded in Python and in a session.
 
     Args:
         path: the SavedModel.
@@ -55,7 +55,7 @@ def compare_signatures(
         tolerance: relative and absolute.
 
     Returns:
-        The model loaded by Python, and the outputs of the live one.
+        The model loaded in Python, and the outputs of the live model.
 
     Raises:
         RuntimeError: an output differs; the message names it.

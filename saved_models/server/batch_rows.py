@@ -1,4 +1,4 @@
-"""The rows of a batch: which calls may share one, and which rows belong to which call."""
+"""The rows of a batch: calls that may share a batch, and the rows of each call."""
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence

@@ -27,10 +27,10 @@ from elmo_tf.threads import num_cores
 
 @dataclasses.dataclass(frozen=True)
 class Batching:
-    """How requests are batched; TF Serving's parameters of the same names.
+    """Parameters of batching, with the names of TF Serving.
 
     Args:
-        max_batch_size: sentences of a batch. A larger request is a batch of its own.
+        max_batch_size: sentences of a batch. A larger request is a separate batch.
         batch_timeout_micros: how long an idle model waits for more requests, in microseconds.
         max_enqueued_batches: full batches in the queue; further requests are UNAVAILABLE.
         num_batch_threads: batches that are computed in parallel.
@@ -85,7 +85,7 @@ class Batcher:
     """Batches the calls of several threads.
 
     The result of a call does not depend on the other calls of its batch: padding that these cause
-    is removed, and an invalid call fails alone. `run` computes a batch.
+    is removed, and an invalid call fails alone. The argument `run` computes a batch.
     """
 
     def __init__(self, run: Run, options: Batching, metrics: Metrics | None = None):
@@ -152,7 +152,7 @@ class Batcher:
                 self._compute(tasks)
 
     def _next_batch(self) -> "list[_Task] | None":
-        """Waits for the next batch: the oldest task with similar ones. `None` means closed."""
+        """Waits for the next batch: tasks with the `batch_key` of the oldest; `None` if closed."""
         with self._changed:
             while not self._closed or self._waiting:
                 if not self._waiting:

@@ -28,7 +28,7 @@ from elmo_tf.saved_models.server.metrics import Metrics
 
 _PREDICTIONS = "tensorflow.serving.PredictionService"
 _MODELS = "tensorflow.serving.ModelService"
-# For reflection. Before 2.21 they register their descriptors, then fail with protobuf 5.
+# The import registers descriptors for reflection; before 2.21 it then fails with protobuf 5.
 for _module in ("prediction_service_pb2", "model_service_pb2"):
     with contextlib.suppress(AttributeError):
         importlib.import_module(f"tensorflow_serving.apis.{_module}")

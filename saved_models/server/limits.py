@@ -48,7 +48,7 @@ class Limits:
         sizes = [dim.size for dim in proto.tensor_shape.dim]
         if proto.tensor_shape.unknown_rank or any(size < 0 for size in sizes):
             raise invalid(f"tensor parsing error: {alias}")
-        # An empty axis counts as 1: without rows, too, the other axes cost time.
+        # An empty axis counts as 1, because the other axes cost time even without rows.
         num_elements = math.prod(max(1, size) for size in sizes)
         num_bytes = num_elements * _element_size(proto.dtype)
         if proto.string_val:  # the last string is repeated

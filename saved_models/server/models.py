@@ -21,9 +21,10 @@ State = get_model_status_pb2.ModelVersionStatus.State
 class Model:
     """The versions of one model.
 
-    The versions of the version policy are loaded, without a policy the newest. An old version is
-    unloaded after its successor is loaded and its last request is answered. Without a policy, the
-    other versions in the folder are loaded on request, and kept until the newest version changes.
+    The versions that the version policy selects are loaded; without a policy, the newest. An old
+    version is unloaded after its successor is loaded and its last request is answered. Without a
+    policy, the other versions in the folder are loaded on request, and kept until the newest
+    version changes.
 
     Args:
         config: name, folder, version policy and labels, in TF Serving's format.
@@ -120,7 +121,7 @@ class Model:
             self._close_if_idle(version)
 
     def states(self) -> dict[int, "_Version"]:
-        """The state of each version; without a policy, of those that can be loaded, too."""
+        """The state of each version; without a policy, also of versions that can be loaded."""
         with self._lock:
             known = {n: dataclasses.replace(version) for n, version in self._versions.items()}
         if self._loads_on_request():
@@ -181,7 +182,7 @@ class Model:
             return number in self._available()
 
     def _try_load(self, number: int, path: Path) -> None:
-        """Loads a version unless it has failed and not changed since; logs errors."""
+        """Loads a version, unless it failed before and its files are the same; logs errors."""
         known = self._versions.get(number)
         if known is not None and known.error is not None and known.changed == _last_change(path):
             return
@@ -250,7 +251,7 @@ def _wanted(config: model_server_config_pb2.ModelConfig, found: Mapping[int, Pat
 
 
 def _last_change(path: Path) -> float:
-    """Returns the newest modification time in a folder, which may still be being written."""
+    """Returns the newest modification time in a folder; files may disappear meanwhile."""
     times = [0.0]
     for file in path.rglob("*"):
         with contextlib.suppress(OSError):  # removed meanwhile
@@ -263,8 +264,8 @@ def _require_versions(directory: Path) -> None:
         return
     if (directory / "saved_model.pb").exists():
         raise FileNotFoundError(
-            f"Cannot serve {directory}: it is itself one version of a model. Serve the folder "
-            "above it, and give this one a number as its name."
+            f"Cannot serve {directory}: it is a single version of a model. Rename it to a "
+            "number, such as 1, and serve its parent folder."
         )
     reason = "it holds no version" if directory.is_dir() else "no such folder"
     raise FileNotFoundError(

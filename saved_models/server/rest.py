@@ -194,7 +194,7 @@ class _Handler(server.BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         length = self.headers.get("Content-Length", "0")
         limit = self.server.catalogue.limits.max_request_bytes
-        # An unread body would be parsed as the next request: then the connection must close.
+        # If the body is not read, the connection closes: it would be parsed as the next request.
         closes, self.close_connection = self.close_connection, True
         if "Transfer-Encoding" in self.headers or not (length.isascii() and length.isdecimal()):
             raise invalid("The request must state its length: Content-Length is missing.")

@@ -36,7 +36,7 @@ _METHOD_NAMES = tuple(
 
 
 class LoadedVersion:
-    """A version of a model. Its warm-up requests are run first.
+    """A version of a model. Loading it runs its warm-up requests.
 
     Raises:
         Exception: TensorFlow cannot load the version, or a warm-up request fails.

@@ -131,7 +131,7 @@ def test_a_token_bilm_requires_a_vocabulary(tmp_path):
 
 
 def test_token_embeddings_and_a_vocabulary_are_refused(trained):
-    with pytest.raises(ValueError, match=r"`token_embeddings` requires HDF5.*model.ckpt-8"):
+    with pytest.raises(ValueError, match=r"`token_embeddings` is not supported.*model.ckpt-8"):
         load_bilm(trained, token_embeddings="table.hdf5", vocabulary=trained / "vocab.txt")
     with pytest.raises(ValueError, match=r"`vocabulary` must be None"):
         load_bilm(trained, vocabulary=trained / "vocab.txt")

@@ -116,7 +116,7 @@ def pooled(array):
 
 
 ORDER = (2, 1, 0, 3, 5, 4)
-CARRIED = "carried state: each sentence begins with the LSTM states that the one before left"
+CARRIED = "carried state: each sentence begins with the last LSTM states of the one before"
 BATCHES = "carried state in batches of 2 sentences"
 MOVED = "a different order: sentence 0 of the file is sentence 2 of the text"
 TOP = "a different layer: the file holds layer 2"

@@ -154,7 +154,7 @@ def test_markdown_output_marks_the_word_in_its_context(command, built):
     ("arguments", "message", "expected"),
     [
         (("bank", "--index", "none"), "name a model (--model) and text (--corpus)", 2),
-        (("--index", "index", "--sentence", "a bank"), "--sentence needs its WORD", 2),
+        (("--index", "index", "--sentence", "a bank"), "--sentence requires a WORD", 2),
         (("bank", "--index", "index", "--sentence", "a b"), "does not contain the token 'bank'", 1),
         (("bnak", "--index", "index"), "Similar words: bank", 1),
         (("bank", "--index", "index", "--corpus", "glove.txt"), "was built from other files", 1),

@@ -6,7 +6,7 @@ ACTIVATIONS = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}
 
 
 def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
+    return (1 + np.tanh(x / 2)) / 2  # does not overflow
 
 
 def char_cnn(ids, table, kernels, biases, activation):

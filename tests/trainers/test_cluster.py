@@ -120,7 +120,7 @@ def test_workers_without_a_shared_work_directory_fail_at_the_first_save(tmp_path
     workers = launching.start_workers({**deterministic, "valid": ()}, folders)
     errors = [worker.communicate(timeout=180)[1] for worker in workers]
     assert all(worker.returncode != 0 for worker in workers)
-    assert "lacks worker-1-of-2-lanes.npz, worker-1-of-2-text.index. All workers must" in errors[0]
+    assert "lacks worker-1-of-2-rows.npz, worker-1-of-2-text.index. All workers must" in errors[0]
     assert last_save(folders[0]) is None
 
 

@@ -93,7 +93,7 @@ def predict_task(
             `read_proposition_lines`; for "coref" columns, see `read_documents`, or text with an
             empty line between documents. Labels in it are ignored.
         output: the file to write.
-        format: "text", "conll" or "conllu". None goes by the name of the input.
+        format: "text", "conll" or "conllu". None chooses the format by the name of the input.
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
             For columns, `format` and `token_column` default to those of the training files.
         overwrite: whether to replace an existing output file. Defaults to False.

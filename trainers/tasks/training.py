@@ -141,8 +141,8 @@ def _read_examples(config: TaskConfig, kind: TaskKind) -> _Examples:
     kept = kind.for_training(examples, settings)
     if not kept:
         raise ValueError(
-            f"No training example is left of {len(examples):,}: all have more than `max_tokens` "
-            "tokens (--max-tokens)."
+            f"All {len(examples):,} training examples have more than `max_tokens` tokens "
+            "(--max-tokens)."
         )
     train = _sample(kept, config.share, config.seed)
     dev = kind.read(config.dev, {**settings, "phrases": None}, known=kind.file_labels(labels))
@@ -184,7 +184,7 @@ def _sizes(record: Mapping[str, Any]) -> str:
 
 
 class _Run(NamedTuple):
-    """What an epoch needs."""
+    """The model and the data of a run."""
 
     workdir: Path
     kind: TaskKind
@@ -247,7 +247,7 @@ def _new_optimizer(config: TaskConfig) -> keras.optimizers.Optimizer:
 
 
 def _is_better(first: Mapping[str, Any], second: Mapping[str, Any], metric: str) -> bool:
-    """Whether an epoch has a better score than another, or both have score 0 and it a lower loss.
+    """Whether the first epoch has a better score, or both have score 0 and it has a lower loss.
 
     The F1 of spans is often 0 in the first epochs.
     """

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from elmo_tf.files import atomic_file, synchronise
+from elmo_tf.files import atomic_file, sync_to_disk
 
 _RECORD = "commit.json"
 
@@ -59,7 +59,7 @@ class GrowingFiles:
             record[path.name] = file.seek(0, os.SEEK_END)
         with atomic_file(self._record) as part:
             part.write_text(json.dumps(record), encoding="utf-8")
-        synchronise(self._record.parent)  # the new names
+        sync_to_disk(self._record.parent)  # the new names
         self.note = note
 
     def close(self) -> None:

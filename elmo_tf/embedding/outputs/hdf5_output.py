@@ -17,7 +17,7 @@ from elmo_tf.text.sentence_files import Sentence
 
 SENTENCES = "sentence_to_index"
 _FILE = "vectors.hdf5"
-# The name of the dataset of a sentence that is not a valid name. Not valid as a sentence itself.
+# Names of datasets whose sentences are not valid names. A sentence of this form is not one either.
 _FALLBACK_KEY = re.compile(r"line [0-9]+")
 
 

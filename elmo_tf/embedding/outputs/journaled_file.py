@@ -1,4 +1,4 @@
-"""A file that returns to its last commit after a crash, wherever it was being written."""
+"""A random-access file that returns to its last commit after a crash."""
 
 import contextlib
 import io
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo_tf.files import atomic_file, synchronise
+from elmo_tf.files import atomic_file, sync_to_disk
 
 _PAGE = 4096
 _RECORD_SUFFIX = ".commit"
@@ -19,10 +19,10 @@ _RECORD_SUFFIX = ".commit"
 class JournaledFile(io.RawIOBase):
     """A random-access file with commits.
 
-    HDF5 keeps its indexes all over the file, so a crash during a write can make the complete file
-    unreadable. The usual protection, writing to a copy and renaming it, would double the disk
-    space and copy the file at each commit, and files of vectors fill disks. This class copies only
-    the changed pages:
+    The indexes of HDF5 are spread over the file, so a crash during a write can make the complete
+    file unreadable. The usual protection, writing to a copy and renaming it, would double the disk
+    space and copy the file, which may be very large, at each commit. This class copies only the
+    changed pages:
 
     - New bytes after the committed end are written to the file at once.
     - Changes of committed bytes are kept in memory as pages until the next commit.
@@ -89,7 +89,7 @@ class JournaledFile(io.RawIOBase):
                 pages=np.frombuffer(pages, np.uint8),
                 note=json.dumps(note),
             )
-        synchronise(self._record.parent)  # the new name
+        sync_to_disk(self._record.parent)  # the new name
         self._apply_record()
         os.ftruncate(self._descriptor, self._size)
         os.fsync(self._descriptor)
@@ -100,7 +100,7 @@ class JournaledFile(io.RawIOBase):
             self._size = self._committed = int(record["size"])
             self.note = json.loads(record["note"].item())
             pages = record["pages"].reshape(-1, _PAGE)
-            # Behind the previous commit, the file is newer than the pages.
+            # Beyond the end of the previous commit, the file is newer than the pages.
             end = min(self._size, int(record["committed"]))
             for number, page in zip(record["numbers"].tolist(), pages, strict=True):
                 start = number * _PAGE
@@ -150,7 +150,7 @@ class JournaledFile(io.RawIOBase):
     def truncate(self, size: int | None = None) -> int:
         position = self._position
         size = position if size is None else size
-        # Committed bytes behind `size` stay in the file until the next commit, but read as zeros.
+        # Committed bytes beyond `size` stay in the file until the next commit, but read as zeros.
         self.seek(size)
         self.write(bytes(max(0, min(self._size, self._committed) - size)))
         self._position, self._size = position, size

@@ -10,7 +10,7 @@ import numpy as np
 from elmo_tf.embedding.outputs.growing_files import GrowingFiles
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
 from elmo_tf.extras import require_extra
-from elmo_tf.files import refuse_directory, synchronise
+from elmo_tf.files import refuse_directory, sync_to_disk
 from elmo_tf.text.sentence_files import Sentence
 from elmo_tf.text.sentences import encode
 
@@ -166,7 +166,7 @@ class ParquetOutput(VectorOutput):
 
     def _end_shard(self) -> None:
         self._shard.finish()
-        synchronise(self._shards / _shard_name(self._num_shards))
+        sync_to_disk(self._shards / _shard_name(self._num_shards))
         self._shard = None
         self._num_shards += 1
 

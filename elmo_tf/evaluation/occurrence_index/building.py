@@ -39,7 +39,7 @@ def build_occurrence_index(
 
     Args:
         embedder: an `Embedder` with `layers="all"`.
-        files: text files, one tokenised sentence per line, also as `.gz`.
+        files: text files, one tokenized sentence per line, also as `.gz`.
         directory: the index, which appears when it is complete.
         max_tokens: int >= 1 or None. Reading stops after the sentence that reaches this number.
         model: the biLM's path or name for `load_bilm`, stored as the default of `OccurrenceIndex`.

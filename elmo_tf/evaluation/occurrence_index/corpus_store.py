@@ -43,7 +43,7 @@ def write_corpus(
     Memory holds a digest of each sentence, about 70 bytes, to recognize duplicates.
 
     Args:
-        files: text files, one tokenised sentence per line. A line of more than 10,000 tokens is
+        files: text files, one tokenized sentence per line. A line of more than 10,000 tokens is
             split.
         folder: an empty directory.
         max_tokens: int >= 1 or None. Reading stops after the sentence that reaches this number.

@@ -134,7 +134,7 @@ class LayerSearch:
         count = min(count, part.end - part.first)
         is_inverted = isinstance(index, faiss.IndexIVF)
         if is_inverted:
-            # The occurrences of one word may belong to any centre.
+            # The given tokens (of one word) may belong to any centre.
             num_read = _CENTRES_READ if only is None else index.nlist
             parameters = faiss.SearchParametersIVF(sel=selector, nprobe=num_read)
         else:
@@ -155,7 +155,7 @@ def cluster_medoids(vectors: np.ndarray, count: int) -> list[int]:
         count: int >= 1. Maximum number of clusters.
 
     Returns:
-        Rows, that of the largest cluster first.
+        Rows, in order of decreasing cluster size.
     """
     count = min(count, len(vectors))
     means = _faiss().Kmeans(

@@ -129,10 +129,10 @@ class OccurrenceIndex:
         Args:
             word: a token.
             count: int >= 1. Number of clusters, fewer if the word is rarer.
-            layer: whose vectors are compared; None for the top layer.
+            layer: the layer whose vectors are compared; None for the top layer.
 
         Returns:
-            Occurrences, that of the largest cluster first.
+            Occurrences, in order of decreasing cluster size.
 
         Raises:
             ValueError: the word does not occur, or there is no such layer.
@@ -164,7 +164,7 @@ class OccurrenceIndex:
 
         Args:
             occurrences: the queries; their sentences need not be in the text.
-            layers: whose vectors are compared; None for all but layer 0.
+            layers: the layers whose vectors are compared; None for all but layer 0.
             top_n: int >= 1. Number of neighbours per occurrence and layer.
             words: "any"; "same" for occurrences of the same word only; "other" for other words.
 

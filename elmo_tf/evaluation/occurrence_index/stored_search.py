@@ -34,7 +34,7 @@ def nearest_by_vectors(
 
     Args:
         index: the text.
-        source: the vectors of its sentences, and of those of the queries.
+        source: the vectors of the sentences of the text and of the queries.
         occurrences, top_n, words: see `OccurrenceIndex.nearest`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Plot of the layer mixes that task models have learnt."""
+"""Plot of the layer mixes that task models have learned."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,7 +32,7 @@ class Mix(NamedTuple):
 
 
 def mixes_of(name: str, elmo: LayerMixes, places: Sequence[str]) -> list[Mix]:
-    """Returns the learnt mixes of an `Elmo` layer.
+    """Returns the learned mixes of an `Elmo` layer.
 
     Args:
         name: of the model.

@@ -28,7 +28,7 @@ HEAT_COLOURS = "cividis"
 LINE_COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 LINE_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
-# Both come with matplotlib: a font with many characters, and one with boxes for all of them.
+# Fonts of matplotlib: one with many characters, and one that draws any character as a box.
 _FONT, _BOXES = "DejaVu Sans", "Last Resort"
 # Text stays text in SVG, and the ids in it are reproducible.
 _SAVE_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "elmo_tf", "pdf.fonttype": 42}

@@ -84,7 +84,7 @@ def _panels(runs: Sequence[TrainingRun], window: int) -> list[tuple[str, str, Ca
         if speed is not None:
             means = run.tokens_per_second(window)
             _draw_steps(axes, run, by, line_style("speed"), means, speed)
-        axes.set_ylim(bottom=0, auto=True)  # later lines still change the upper limit
+        axes.set_ylim(bottom=0, auto=True)  # the upper limit stays automatic
         axes.yaxis.set_major_formatter(_number_formatter())
 
     means = "" if window == 1 else f": each step, and means of {window:,} steps"
@@ -142,7 +142,7 @@ def _learning_rates(axes: "Axes", run: TrainingRun, by: str, line_style: Callabl
     if "learning_rate" in run.values:
         rates = run.values["learning_rate"]
         _draw_steps(axes, run, by, line_style("learning_rate"), rates, rates)
-    axes.set_ylim(bottom=0, auto=True)  # later lines still change the upper limit
+    axes.set_ylim(bottom=0, auto=True)  # the upper limit stays automatic
 
 
 def _line_style(runs: Sequence[TrainingRun], number: int) -> Callable[[str], dict[str, Any]]:

@@ -38,10 +38,11 @@ def evaluate_senses(
     """Disambiguates words by the nearest mean vector of a sense in the training data.
 
     `sense(w) = argmax_s cos(h(w), mean_{occurrences of s} h)`, separately for each layer, over the
-    senses that w's lemma and part of speech have in the training data. Without any, the answer is
-    the first sense of the inventory; without that, there is no answer. A second method takes the
-    smallest Mahalanobis distance, with the covariance of the training occurrences: the cosine is
-    dominated by a few directions of large variance, this distance is not.
+    senses that w's lemma and part of speech have in the training data. If there are none, the
+    answer is the first sense of the inventory; if the inventory lacks the lemma, there is no
+    answer. A second method takes the smallest Mahalanobis distance, with the covariance of the
+    training occurrences: unlike the cosine, it is not dominated by a few directions of large
+    variance.
 
     Senses of the training data need not be in the inventory. The paper does not name its measure;
     the cosine is our choice.
@@ -153,8 +154,8 @@ class TrainingTexts:
 
     Args:
         corpora: at least one.
-        held_out: 0 to below 1. The last texts with at least this share of the occurrences are held
-            out; texts are not split.
+        held_out: 0 to below 1. The fewest last texts that have at least this share of the
+            occurrences are held out; texts are not split.
 
     Attributes:
         num_sentences, num_occurrences: of the texts to train on.

@@ -106,7 +106,7 @@ class OccurrenceMoments:
         self._moments = [Moments(dim) for _ in range(num_layers)]
 
     def update(self, occurrences: OccurrenceVectors) -> Iterator[tuple[Occurrence, np.ndarray]]:
-        """Adds the vectors of occurrences while passing these through."""
+        """Adds the vectors of occurrences, and yields both unchanged."""
         occurrences = iter(occurrences)
         while part := list(itertools.islice(occurrences, _OCCURRENCES_PER_UPDATE)):
             vectors = np.stack([vectors for _, vectors in part], axis=1)
@@ -117,8 +117,8 @@ class OccurrenceMoments:
     def whitenings(self) -> list[Whitening]:
         """Returns one whitening per layer, or an empty list without occurrences.
 
-        The correlations are shrunk by `dim / (dim + occurrences)`: with as many occurrences as
-        features they have half of the weight.
+        The correlations are shrunk by `dim / (dim + occurrences)`: if there are as many occurrences
+        as features, the measured correlations have half of the weight.
         """
         if not self._moments[0].count:
             return []

@@ -111,7 +111,7 @@ class AntecedentScores(keras.layers.Layer):
         return self._in_blocks(scores, tf.shape(vectors)[0])
 
     def _num_antecedents(self, num_spans: tf.Tensor) -> tf.Tensor:
-        """The greatest number of antecedents that one of the first spans has, int32 ()."""
+        """The number of antecedents of the last of the first `num_spans` spans, int32 ()."""
         return tf.clip_by_value(num_spans - 1, 0, self.max_antecedents)
 
     def _in_blocks(self, scores, num_spans):
@@ -157,7 +157,11 @@ class AntecedentScores(keras.layers.Layer):
 
 
 def _rows(table: Any, indices: Any) -> tf.Tensor:
-    """Rows of a table, with a dense gradient: optimizers treat duplicates in a sparse one apart."""
+    """Rows of a table, with a dense gradient.
+
+    With a sparse gradient, optimizers would square the gradients of a repeated row before adding
+    them.
+    """
     table = ops.convert_to_tensor(table)
     return tf.matmul(tf.one_hot(indices, table.shape[0], dtype=table.dtype), table)
 
@@ -179,7 +183,7 @@ def link_scores(scores: tf.Tensor, mention_scores: tf.Tensor, antecedents: tf.Te
 
 
 def antecedent_loss(scores: tf.Tensor, antecedents: tf.Tensor, entities: tf.Tensor) -> tf.Tensor:
-    """The negative log-likelihood of the gold antecedents, with all of a span summed.
+    """The negative log-likelihood of choosing any gold antecedent, summed over the spans.
 
     `sum_n log sum_{a ∈ Y(n) ∪ ε} exp(s(n, a)) - log sum_{a ∈ gold(n)} exp(s(n, a))`
 

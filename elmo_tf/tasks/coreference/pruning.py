@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-# Ranks of candidates, from 1 for the best, while it is undecided whether they are kept; then:
+# An undecided candidate has its rank, from 1 for the best; a decided one has one of these values.
 _KEPT, _DROPPED = 0, tf.int32.max
 
 
@@ -19,8 +19,8 @@ def kept_spans(scores: tf.Tensor, is_candidate: tf.Tensor, num_spans: tf.Tensor)
         num_spans: int32 (). The maximum number of kept spans.
 
     Returns:
-        int32 (span,): `token * max_width + width` of each kept span, in increasing order, which is
-        that of (first, last) token.
+        int32 (span,): `token * max_width + width` of each kept span, in increasing order: sorted by
+        (first, last) token.
 
     Source: Lee et al. 2017, section 5.
     """
@@ -35,10 +35,10 @@ def kept_spans(scores: tf.Tensor, is_candidate: tf.Tensor, num_spans: tf.Tensor)
 def _not_crossing(ranks: tf.Tensor) -> tf.Tensor:
     """Whether a candidate is kept if there is no maximum number, bool (token, width).
 
-    This is the result of a loop over the candidates in order of rank, but decides many at once: a
-    candidate is dropped if a kept one crosses it, and kept if all that cross it are worse or
-    dropped. The best undecided candidate is always decided, so the rounds come to an end. About
-    12 rounds are usual.
+    The result is that of a loop over the candidates in order of rank, but each round decides many:
+    a candidate is dropped if a kept one crosses it, and kept if all that cross it are worse or
+    dropped. Each round decides at least the best undecided candidate, so the loop ends, usually
+    after about 12 rounds.
     """
 
     def decide(ranks):
@@ -60,13 +60,13 @@ def _is_undecided(ranks: tf.Tensor) -> tf.Tensor:
 def _best_crossing(ranks: tf.Tensor) -> tf.Tensor:
     """The lowest rank of all spans that cross each span; ranks are int32 (width, token).
 
-    Let span (i, w) be the tokens i … i + w, and r its rank.
-    `behind(i, w)`, of the spans that begin in it, after i, and end behind it:
-        `min(min_{v >= w} r(i + 1, v), behind(i + 1, w - 1))`
-    `before(i, w)`, of the spans that begin before it, and end in it, before i + w:
-        `min(before(i, w - 1), ending(i, w - 1))`
-    `ending(i, w)`, of the spans that begin before i and end at i + w:
-        `min(r(i - 1, w + 1), ending(i - 1, w + 1))`
+    Span (i, w) has the tokens i … i + w and the rank r(i, w). The lowest rank of the spans that
+    begin after i, within (i, w), and end after i + w:
+        `behind(i, w) = min(min_{v >= w} r(i + 1, v), behind(i + 1, w - 1))`
+    that begin before i and end before i + w, within (i, w):
+        `before(i, w) = min(before(i, w - 1), ending(i, w - 1))`
+    that begin before i and end at i + w:
+        `ending(i, w) = min(r(i - 1, w + 1), ending(i - 1, w + 1))`
     """
     ranks = tf.unstack(ranks)  # of each width, (token,)
     none = tf.fill(tf.shape(ranks[0]), _DROPPED)

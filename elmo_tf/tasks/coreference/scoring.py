@@ -16,8 +16,8 @@ class ScoringNetwork(keras.layers.Layer):
     `w · relu(W_2 · relu(W_1 · [p_1; …; p_n] + b_1) + b_2) + b`, with dropout after each ReLU.
 
     The first product is `sum_i W_1i · p_i`, where `W_1i` are the columns of `W_1` for part i. The
-    call takes this sum, and `product` computes its terms, so that a part which many concatenations
-    share is multiplied once. Call `build` with the shapes of the parts first.
+    call takes this sum, and `product` computes its terms, so that a part that many concatenations
+    share is multiplied only once. Call `build` with the shapes of the parts first.
 
     Args:
         units: int >= 1. Width of the hidden layers.

@@ -51,7 +51,7 @@ class SpanScores(keras.layers.Layer):
         training: bool. Defaults to False.
 
     Returns:
-        scores: float (token, width). Those of spans that are no candidates are arbitrary.
+        scores: float (token, width). Scores of spans that are not candidates are arbitrary.
         heads: float (token, width, max_width): the weight `a` of each token of the span.
         widths: float (token, width, feature_dim): `phi` after dropout.
 

@@ -84,7 +84,7 @@ def read_labelled(
 ) -> list[LabelledText]:
     """Reads labelled texts from two columns of a table.
 
-    Texts are split into whitespace-separated tokens. Labels are stripped, and white space within
+    Texts are split into whitespace-separated tokens. Labels are stripped, and whitespace within
     them becomes one space. Empty lines are skipped.
 
     Args:

@@ -17,7 +17,7 @@ from elmo_tf.text.vocabulary import read_lines
 
 NO_PREDICATE = "-"
 _LABELS_FOLLOW = "|||"
-# Stands for each word in files without the text of the treebank.
+# Replaces every word in files without the text of the treebank.
 _NO_WORD = "[WORD]"
 # Brackets that open, with their roles; `*` for the token; brackets that close.
 _BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*(\)*)")
@@ -29,8 +29,8 @@ class Proposition(NamedTuple):
     tokens: tokens of the sentence, at least one. Propositions of a sentence share the list.
     predicate: index of the predicate's token, from 0. None in a sentence without a predicate, which
         has no tags.
-    tags: one BIO tag per token. The predicate itself has the role `V`, in nearly all data at
-        `predicate`, and more tokens in phrasal verbs. Empty if the file has none.
+    tags: one BIO tag per token. The predicate itself has the role `V`: in nearly all data the
+        token at `predicate`, and further tokens of phrasal verbs. Empty if the file has none.
     roleset: such as `kill.01`; a lemma in CoNLL-2005; empty if the file has none.
     """
 
@@ -74,7 +74,7 @@ def read_propositions(
     Args:
         path: one token per line, and an empty line between sentences. `.gz` is decompressed.
         layout: "conll2005", "conll2012" or "propbank" (the PropBank release), or other columns.
-            None goes by the columns of the first sentence.
+            None chooses one of these by the columns of the first sentence.
         all_sentences: whether a sentence without a predicate gives an example too, whose predicate
             is None. Defaults to False.
 
@@ -266,7 +266,7 @@ def _checked_tokens(path: str | os.PathLike, rows: Sequence[Row], layout: Layout
         raise line_error(
             path,
             rows[0].line,
-            f"all tokens are {_NO_WORD}. Put in the words of the treebank first, with the scripts "
+            f"all tokens are {_NO_WORD}. Insert the words of the treebank first, with the scripts "
             "of the PropBank release.",
         )
     return tokens

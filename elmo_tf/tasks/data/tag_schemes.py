@@ -1,4 +1,4 @@
-"""Converts between spans and tags, and says which tag may follow which."""
+"""Converts between spans and tags, and defines which tags may follow a tag."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from elmo_tf.config_checks import check_choice
 OUTSIDE = "O"
 SCHEMES = ("BIO", "IOB1", "BIOUL")
 _LETTERS = {"BIO": "BI", "IOB1": "BI", "BIOUL": "BIUL"}
-# Stands for the position before the first tag and the one after the last.
+# The letter and type of the positions before the first tag and after the last.
 _EDGE = (OUTSIDE, "")
 
 

@@ -41,7 +41,7 @@ def read_tagged(
         path: CoNLL columns: one token per line, and an empty line between sentences. `.gz` is
             decompressed.
         format: "conll" or "conllu" (Universal Dependencies: comments, `3-4` and `5.1` are
-            skipped). None goes by the file name.
+            skipped). None chooses the format by the file name.
         token_column: int >= 1. Column of the tokens. Defaults to 1, or 2 for "conllu".
         tag_column: int >= 1. Column of the tags. Defaults to the last, or 4 for "conllu": the
             universal part of speech (5 is that of the language).

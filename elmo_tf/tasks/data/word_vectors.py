@@ -14,7 +14,7 @@ from absl import logging
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.progress import progress_over
-from elmo_tf.text.vocabulary import is_packed, read_lines
+from elmo_tf.text.vocabulary import is_compressed, read_lines
 
 _ROWS = 65_536  # scaled at a time
 _CHUNK = 1 << 20  # bytes of a binary file
@@ -206,7 +206,7 @@ def _binary_rows(path: str | os.PathLike) -> _Rows:
 
 def _chunks(path: str | os.PathLike) -> Iterator[bytes]:
     try:
-        with gzip.open(path) if is_packed(path) else open(path, "rb") as file:
+        with gzip.open(path) if is_compressed(path) else open(path, "rb") as file:
             while chunk := file.read(_CHUNK):
                 yield chunk
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -156,5 +156,5 @@ def test_a_folder_without_versions_is_an_error(tmp_path):
 
 
 def test_a_folder_that_is_itself_a_version_is_an_error(model_directory):
-    with pytest.raises(FileNotFoundError, match=r"2: it is itself one version.*folder above"):
+    with pytest.raises(FileNotFoundError, match=r"2: it is a single version.*parent folder"):
         Catalogue(config_of(model_directory / "2", "elmo"))

@@ -164,7 +164,7 @@ def test_what_is_no_proposition_is_refused_with_its_line(file, content, layout, 
 def test_files_without_the_words_of_the_treebank_are_refused(file):
     content = re.sub(r"\t(My|cats|love|to|wake|up)\t", "\t[WORD]\t", PROPBANK)
 
-    with pytest.raises(ValueError, match=r"line 2: all tokens are \[WORD\]\. Put in the words"):
+    with pytest.raises(ValueError, match=r"line 2: all tokens are \[WORD\]\. Insert the words"):
         read_propositions(file(content))
 
 

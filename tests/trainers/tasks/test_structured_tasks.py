@@ -202,7 +202,7 @@ def test_training_without_an_example_is_an_error(files, tmp_path):
     config = TaskConfig(
         task="srl", train=file, dev=file, workdir=str(tmp_path / "run"), max_tokens=1
     )
-    with pytest.raises(ValueError, match="No training example is left of 4"):
+    with pytest.raises(ValueError, match="All 4 training examples have more than"):
         train_task(config)
     assert not (tmp_path / "run").exists()
 

@@ -1,4 +1,4 @@
-"""What training, evaluation and prediction ask of a kind of task."""
+"""The base class of the kinds of tasks, for training, evaluation and prediction."""
 
 import abc
 import inspect
@@ -20,7 +20,7 @@ from elmo_tf.trainers.tasks.examples import Batches, Layers
 
 Texts = tuple[list[str], ...]  # the tokens of each text of an example
 
-# Arguments of models that have a setting of their own, or none.
+# Arguments of models that `model_options` cannot set: they have another setting, or none.
 _OF_OTHER_SETTINGS = {
     *("labels", "embeddings", "elmo", "placement", "units", "dropout", "scheme", "kwargs"),
 }
@@ -170,7 +170,7 @@ class TaskKind(abc.ABC):
         return model_class(*labels_of_model, embeddings=embeddings, elmo=elmo, **arguments)
 
     def model_arguments(self, config: TaskConfig) -> dict[str, Any]:
-        """The arguments of the model in the settings; those left out are as published.
+        """The arguments of the model that the settings contain; others keep the published defaults.
 
         Raises:
             ValueError: an option of `model_options` is not an argument of the model.

@@ -1,4 +1,4 @@
-"""Coreference: the mentions of a document that mean the same entity."""
+"""Coreference: the mentions of the same entity in a document."""
 
 import itertools
 from typing import Any, ClassVar
@@ -69,9 +69,9 @@ class DocumentBatches(Batches):
         model: a `CoreferenceModel`.
         documents: the documents.
         layers: see `Batches`.
-        window: int >= 1 or None. Training reads as many sentences of a document, from a random
-            one, and the mentions in them. None reads whole documents, without targets. Defaults to
-            None.
+        window: int >= 1 or None. Number of sentences that training reads of a document, from a
+            random one on, with the mentions in them. None reads whole documents, without targets.
+            Defaults to None.
     """
 
     def __init__(self, model, documents, layers=None, window=None):

@@ -97,6 +97,6 @@ def _read(path: str, settings: Mapping[str, Any]) -> list[Proposition]:
 
 
 def _name(proposition: Proposition) -> str:
-    """The roleset, or else the predicate's token; not the mark of tokens that are no predicates."""
+    """The roleset, or else the predicate's token; "[-]" for "-", which marks other tokens."""
     name = proposition.roleset or proposition.tokens[proposition.predicate]
     return "[-]" if name == NO_PREDICATE else name
