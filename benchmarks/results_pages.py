@@ -6,11 +6,11 @@ A page has a block for each table, between `<!-- NAME -->` and `<!-- end of NAME
 import json
 import re
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from studies import STUDIES, measured, results_of
+from studies import STUDIES, Study, measured, results_of
 
 _ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -91,9 +91,13 @@ def _reduction(without: Sequence[float], with_elmo: Sequence[float]) -> str:
     return f"{100 * (statistics.fmean(with_elmo) - statistics.fmean(without)) / error:.1f} %"
 
 
+def _measured_studies() -> Iterator[tuple[str, Study]]:
+    return ((name, study) for name, study in STUDIES.items() if _rows(name, "with"))
+
+
 def _tasks() -> str:
     rows = []
-    for name, study in STUDIES.items():
+    for name, study in _measured_studies():
         for metric in study.metrics:
             is_first = metric == study.metrics[0]
             without, with_elmo = (
@@ -117,7 +121,7 @@ def _tasks() -> str:
 
 def _times() -> str:
     rows = []
-    for name, study in STUDIES.items():
+    for name, study in _measured_studies():
         cells: list[Any] = [study.title]
         for variant in ("without", "with"):
             runs = _rows(name, variant)

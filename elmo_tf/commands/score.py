@@ -20,7 +20,7 @@ def add_command(add: Callable) -> None:
         "score",
         _score,
         "print the log probability and the surprisal of each sentence, as JSON lines",
-        "elmo-tf score run text.txt --per-token",
+        "elmo-tf score small-en text.txt --per-token",
     )
     add_language_model(parser)
     add_files(parser)

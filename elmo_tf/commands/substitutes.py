@@ -12,7 +12,7 @@ def add_command(add: Callable) -> None:
         "substitutes",
         _substitutes,
         "print the most probable tokens at a position of a sentence",
-        "elmo-tf substitutes run 'The bank of the river' --position 1",
+        "elmo-tf substitutes small-en 'The bank of the river' --position 1",
     )
     add_language_model(parser)
     parser.add_argument("sentence", metavar="SENTENCE", help="whitespace-separated tokens")

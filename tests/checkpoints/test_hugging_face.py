@@ -130,7 +130,11 @@ def test_a_repository_with_a_lexicon_is_loaded(is_converted, repository, manylan
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("hf://owner/other", FileNotFoundError, "hf://owner/other does not exist on the Hugging Face Hub"),
+        (
+            "hf://owner/other",
+            FileNotFoundError,
+            "hf://owner/other does not exist on the Hugging Face Hub",
+        ),
         (f"hf://{REPOSITORY}@v2", FileNotFoundError, "owner/elmo-xx has no revision 'v2'"),
         (f"hf://{REPOSITORY}", FileNotFoundError, "There is no .*options.json in .*elmo-xx"),
         ("hf://elmo", ValueError, "is hf://owner/name. Received: 'hf://elmo'"),
