@@ -215,7 +215,7 @@ def test_a_dictionary_of_another_model_is_refused(words, name, count):
 
 
 def test_token_embeddings_require_a_converted_checkpoint(words):
-    with pytest.raises(ValueError, match=r"`token_embeddings` requires .* Convert .*words"):
+    with pytest.raises(ValueError, match=r"`token_embeddings` is not supported .* Convert .*words"):
         load_bilm(words, token_embeddings="any.hdf5")
 
 
