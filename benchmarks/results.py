@@ -42,7 +42,7 @@ _WIKIGOLD_TRAIN = 1355  # sentences; the others are the development set
 
 
 def prepare(data: Path) -> None:
-    """Writes word vectors as text, and WikiGold in two parts."""
+    """Writes word vectors as text, WikiGold in two parts, and WikiText-2 as elmo_tf reads text."""
     vectors = json.loads((data / "glove/glove-50d-5k.json").read_text("utf-8"))
     lines = [" ".join([word, *map(str, vector)]) for word, vector in vectors.items()]
     (data / "glove.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -52,6 +52,16 @@ def prepare(data: Path) -> None:
         ("dev", sentences[_WIKIGOLD_TRAIN:]),
     ):
         (data / f"wikigold_{name}.conll").write_text("\n\n".join(part) + "\n", encoding="utf-8")
+
+    text = (data / "lm/wikitext2/valid.txt").read_text("utf-8")
+    (data / "wikitext2_sentences.txt").write_text(one_sentence_per_line(text), encoding="utf-8")
+
+
+def one_sentence_per_line(text: str) -> str:
+    """Splits the paragraphs of WikiText, and joins numbers and compounds such as `1 @,@ 000`."""
+    text = re.sub(r" @([-,.])@ ", r"\1", text)
+    text = re.sub(r"( [.?!](?: \"| '')?) (?=[A-Z\"'(])", r"\1\n", text)
+    return "".join(line.strip() + "\n" for line in text.splitlines() if line.strip())
 
 
 def halves(files: Sequence[str], folder: Path) -> list[list[str]]:
@@ -239,7 +249,11 @@ def _output_of(*command: Any) -> str:
 
 def analyze(data: Path, model: str) -> None:
     """Measures perplexity, parts of speech and senses, into docs/measurements/."""
-    texts = {"wikipedia": data / "lm/en_wiki/valid/*", "wikitext2": data / "lm/wikitext2/valid.txt"}
+    texts = {
+        "wikipedia": data / "lm/en_wiki/valid/*",
+        "wikitext2": data / "lm/wikitext2/valid.txt",
+        "wikitext2_sentences": data / "wikitext2_sentences.txt",
+    }
     for name in ("ewt_pos", "sst", "snli", "squad", "litbank"):
         settings = settings_of(Run(name, "with", 1.0, 0), data, Path())
         texts[name] = data / f"{name}_dev_text.txt"

@@ -21,7 +21,8 @@ PAGES = (
 _METRICS = {"f1": "F1", "em": "EM", "muc": "MUC", "b_cubed": "B³", "ceaf_e": "CEAF-φ4"}
 _TEXTS = {
     "wikipedia": "Wikipedia, `valid`",
-    "wikitext2": "WikiText-2, validation",
+    "wikitext2": "WikiText-2, validation, as published",
+    "wikitext2_sentences": "the same, one sentence per line, `1 @,@ 000` joined",
     "ewt_pos": "web pages and mail, EWT development set",
     "sst": "film reviews, SST development set",
     "snli": "captions, SNLI development set",

@@ -42,6 +42,14 @@ def test_single_document_files_are_split_alternately(tmp_path):
     assert results.halves(["1", "2", "3"], tmp_path) == [["1", "3"], ["2"]]
 
 
+def test_wikitext_is_split_into_sentences():
+    text = ' = A = \n \n It has 1 @,@ 000 co @-@ ops . " Why ? " she asked . Yes \n'
+
+    lines = results.one_sentence_per_line(text).splitlines()
+
+    assert lines == ["= A =", "It has 1,000 co-ops .", '" Why ? " she asked .', "Yes"]
+
+
 def texts_of_halves(folder, name):
     (folder / name).write_text(FILES[name])
     halves = results.halves([str(folder / name)], folder / "halves")
