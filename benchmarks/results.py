@@ -60,7 +60,7 @@ def prepare(data: Path) -> None:
 def one_sentence_per_line(text: str) -> str:
     """Splits the paragraphs of WikiText, and joins numbers and compounds such as `1 @,@ 000`."""
     text = re.sub(r" @([-,.])@ ", r"\1", text)
-    text = re.sub(r"( [.?!](?: \"| '')?) (?=[A-Z\"'(])", r"\1\n", text)
+    text = re.sub(r"( [.?!]) (?=(?:[\"'(] )?[A-Z])", r"\1\n", text)
     return "".join(line.strip() + "\n" for line in text.splitlines() if line.strip())
 
 
