@@ -286,7 +286,7 @@ def analyze(data: Path, model: str) -> None:
     write_measurement("trivial", [json.loads(line) for line in lines])
 
 
-def measure_speed(data: Path, model: str, rounds: int = 3) -> None:
+def measure_speed(data: Path, model: str) -> None:
     """Times `elmo-tf embed`, start included: of one sentence, and of a text in both precisions."""
     texts = sorted(data.glob("lm/en_wiki/valid/*"))
     seconds: dict[str, list[float]] = {"start": [], "float32": [], "bfloat16": []}
@@ -294,7 +294,7 @@ def measure_speed(data: Path, model: str, rounds: int = 3) -> None:
         sentence, text, output = (Path(folder, name) for name in ("one.txt", "all.txt", "v.hdf5"))
         sentence.write_text("They sat on the bank of the river .\n")
         text.write_text("".join(one.read_text("utf-8") for one in texts), encoding="utf-8")
-        for _ in range(rounds):
+        for _ in range(3):
             for name, times in seconds.items():
                 is_start = name == "start"
                 options = ("--precision", "float32" if is_start else name, "--overwrite")

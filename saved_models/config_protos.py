@@ -17,6 +17,8 @@ from google.protobuf import (
 from google.protobuf.message import Message
 from tensorflow_serving.config import model_server_config_pb2
 
+METRICS_PATH = "/monitoring/prometheus/metrics"  # if a monitoring.config names none
+
 _PACKAGE = "tensorflow.serving"
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _INT64_VALUE = ".google.protobuf.Int64Value"

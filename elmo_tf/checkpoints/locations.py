@@ -7,6 +7,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from elmo_tf.checkpoints.downloads import cache_folder, cached_file, unpack
 from elmo_tf.checkpoints.hugging_face import hub_folder, is_hub_name
@@ -112,8 +113,9 @@ def _fetched(path: str | os.PathLike) -> Path:
     text = os.fspath(path)
     if text.startswith(("http://", "https://")):
         # Different checkpoints often have equal file names: one cache directory per URL directory.
-        folder = hashlib.sha256(text.rpartition("/")[0].encode()).hexdigest()[:16]
-        return cached_file(text, cache_folder(folder))
+        address = urlsplit(text)
+        folder = address._replace(path=address.path.rpartition("/")[0]).geturl()
+        return cached_file(text, cache_folder(hashlib.sha256(folder.encode()).hexdigest()[:16]))
     return Path(path)
 
 

@@ -105,8 +105,10 @@ def _refuse_wrong_calls(arguments: Any) -> None:
 def _probe_measure(arguments: Any) -> Callable:
     from elmo_tf.embedding.layer_cache import LayerCache
     from elmo_tf.evaluation.probing import probe
+    from elmo_tf.extras import require_extra
     from elmo_tf.tasks.data.tagged_sentences import read_tagged_files
 
+    require_extra("sklearn", "analysis", "A probe")
     train, test = (
         read_tagged_files(files, tag_column=arguments.tag_column)
         for files in (arguments.probe_train, arguments.probe_test)

@@ -32,6 +32,7 @@ def add_command(add: Callable) -> None:
         "If the run is interrupted, repeat the command: it resumes where it stopped. Until OUTPUT "
         "is complete, the finished part is in OUTPUT.unfinished."
     )
+    parser.set_defaults(refuse_call=parser.error)
     add_model(parser)
     parser.add_argument(
         "input",
@@ -46,7 +47,7 @@ def add_command(add: Callable) -> None:
         ".parquet (directory of shards), .npz (one array per line) or .npy (one array of all "
         "tokens, with line offsets in .npy.offsets.npy)",
     )
-    add_layers(parser)
+    add_layers(parser, has_mix=True)
     add_precision(parser)
     add_batch_tokens(parser)
     add_flag(
@@ -119,15 +120,15 @@ def _embed(arguments: Any) -> None:
     names = [field.name for field in dataclasses.fields(OutputOptions)]
     options = OutputOptions(**{name: getattr(arguments, name) for name in names})
     if arguments.cluster and arguments.runner:
-        raise ValueError("--cluster (Ray) and --runner (Apache Beam) exclude each other.")
+        arguments.refuse_call("--cluster (Ray) and --runner (Apache Beam) exclude each other")
     for option, value in (
         ("--workers", arguments.workers),
         ("--cores-per-worker", arguments.cores_per_worker),
     ):
         if value and not arguments.cluster:
-            raise ValueError(f"{option} needs --cluster.")
+            arguments.refuse_call(f"{option} needs --cluster")
     if arguments.beam_option and not arguments.runner:
-        raise ValueError("--beam-option needs a pipeline: name its runner (--runner).")
+        arguments.refuse_call("--beam-option needs a pipeline: name its runner (--runner)")
     if arguments.cluster or arguments.runner:
         _refuse_options_of_one_machine(arguments, options)
     if arguments.cluster:
@@ -175,7 +176,7 @@ def _refuse_options_of_one_machine(arguments: Any, options: Any) -> None:
         ("--use-sentence-keys", options.use_sentence_keys),
     ):
         if is_set:
-            raise ValueError(f"{option} is for one machine: leave --cluster and --runner out.")
+            arguments.refuse_call(f"{option} is for one machine: leave --cluster and --runner out")
 
 
 def _embed_with_ray(arguments: Any, options: Any) -> None:

@@ -145,15 +145,13 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
     add_flag(parser, "--overwrite", "replace existing outputs")
 
 
-def add_layers(parser: argparse.ArgumentParser) -> None:
-    """Adds the choice of layers."""
-    add_choice(
-        parser,
-        "--layers",
-        ("all", "top", "average", "mix"),
-        "all layers (one vector per layer and token), the top layer, the average of all layers, or "
-        "a mix: by the mixing weights of an exported model, or the average for a checkpoint",
-    )
+def add_layers(parser: argparse.ArgumentParser, has_mix: bool = False) -> None:
+    """Adds the choice of layers; `has_mix` tells whether the model may be an exported one."""
+    choices = ("all", "top", "average", "mix") if has_mix else ("all", "top", "average")
+    text = "all layers (one vector per layer and token), the top layer, or the average of layers"
+    if has_mix:
+        text += "; mix: the learned mix of an exported model (with --cluster or --runner)"
+    add_choice(parser, "--layers", choices, text)
 
 
 def add_batch_tokens(parser: argparse.ArgumentParser) -> None:

@@ -156,8 +156,7 @@ def _batching(arguments: Any) -> Any:
 
 
 def _metrics_path(path: str | os.PathLike | None) -> str | None:
-    from elmo_tf.saved_models.config_protos import read_monitoring_config
-    from elmo_tf.saved_models.server.server import METRICS_PATH
+    from elmo_tf.saved_models.config_protos import METRICS_PATH, read_monitoring_config
 
     if path is None:
         return METRICS_PATH

@@ -32,7 +32,7 @@ def add_command(add: Callable) -> None:
         action="append",
         default=[],
         metavar="LABEL=N",
-        help="load version N and give it a label, such as stable=1; repeatable",
+        help="load version N instead of the newest, with a label, such as stable=1; repeatable",
     )
     parser.add_argument(
         "--base-path", metavar="PATH", help="path in the container (default: /models/NAME)"

@@ -14,7 +14,7 @@ from absl import logging
 
 from elmo_tf import __version__
 from elmo_tf.embedding.outputs.formats import output_format
-from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, VectorOutput
+from elmo_tf.embedding.outputs.vector_output import TOKENS, UNFINISHED, OutputOptions, VectorOutput
 from elmo_tf.files import (
     atomic_file,
     locked_directory,
@@ -27,8 +27,6 @@ from elmo_tf.text.corpus import check_regular_file
 from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
 
 _JOB_FILE = "job.json"
-# Added to the name of the output for the tokens of raw text.
-_TOKENS_SUFFIX = ".tokens.jsonl"
 
 
 class FileJob:
@@ -88,7 +86,7 @@ class FileJob:
                 for _ in self._write(output, count):
                     undo.pop_all()  # after a commit, the job can be resumed
                 self._refuse_changes()
-                for path, suffix in [*output.finish(self._read()), self._tokens()]:
+                for path, suffix in [self._tokens(), *output.finish(self._read())]:
                     name = self._output.with_name(self._output.name + suffix)
                     if path is None:
                         name.unlink(missing_ok=True)
@@ -101,8 +99,8 @@ class FileJob:
     def _tokens(self) -> tuple[Path | None, str]:
         """Writes the tokens of raw text and their places; see `VectorOutput.finish`."""
         if self._embedder.tokenizer is None:
-            return None, _TOKENS_SUFFIX
-        path = self._folder / f"{_TOKENS_SUFFIX[1:]}"
+            return None, TOKENS
+        path = self._folder / TOKENS[1:]
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             for sentence in self._read():
                 starts, ends = zip(*sentence.offsets, strict=True)
@@ -113,7 +111,7 @@ class FileJob:
                     "ends": ends,
                 }
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        return path, _TOKENS_SUFFIX
+        return path, TOKENS
 
     @contextlib.contextmanager
     def _locked_folder(self) -> Iterator[None]:

@@ -11,22 +11,13 @@ import tensorflow as tf
 from elmo_tf.config_checks import check_choice
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LAYERS
-from elmo_tf.saved_models.folders import versions_in
+from elmo_tf.saved_models.folders import newest_version
 from elmo_tf.saved_models.operations import register_operations
 from elmo_tf.text.batches import read_ahead, rounded_length, rounded_rows, sentence_batches
 from elmo_tf.text.sentences import encode
 
 # Batches that are read ahead, so that sentences of similar length can share a batch.
 _BATCHES_AHEAD = 8
-
-
-def exported_version(path: str | os.PathLike) -> Path | None:
-    """Returns the folder of an exported model or of its newest version; None if there is none."""
-    path = Path(path)
-    if (path / "saved_model.pb").is_file():
-        return path
-    versions = versions_in(path)
-    return versions[max(versions)] if versions else None
 
 
 def load_embedder(
@@ -51,12 +42,12 @@ def load_embedder(
 
 
 def checked_version(path: str | os.PathLike, precision: str) -> Path | None:
-    """The result of `exported_version`.
+    """The result of `newest_version`.
 
     Raises:
         ValueError: there is an exported model, and `precision` is not "float32".
     """
-    version = exported_version(path)
+    version = newest_version(path)
     if version is not None and precision != "float32":
         raise ValueError(
             f"{version} is an exported model, whose precision was chosen at export. "

@@ -20,10 +20,11 @@ from elmo_tf.embedding.outputs.parquet_output import ParquetOutput, parquet_row,
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file, locked_directory, refuse_directory
-from elmo_tf.pipelines.exported_embedder import exported_version, load_embedder
+from elmo_tf.pipelines.exported_embedder import load_embedder
 from elmo_tf.pipelines.shards import check_shards, count_of, totals, write_shard
 from elmo_tf.pipelines.text_parts import PART_BYTES, TextPart, parts_of, sentences_of
 from elmo_tf.progress import progress, progress_over
+from elmo_tf.saved_models.folders import newest_version
 from elmo_tf.text.corpus import text_files
 from elmo_tf.text.sentence_files import count_sentences, sentence_reader
 from elmo_tf.threads import limit_threads
@@ -159,7 +160,7 @@ def _digest(model: Any) -> str | None:
     if isinstance(model, tuple | list):
         files = list(map(Path, model))
     else:
-        path = exported_version(model) or Path(model)
+        path = newest_version(model) or Path(model)
         files = sorted(path.rglob("*")) if path.is_dir() else [path]
     if not all(file.exists() for file in files):
         return None

@@ -68,7 +68,7 @@ def _parts(text: str, start: int, length: int) -> list[Token]:
 
 
 def tokenized(text: str, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
-    """Returns the sentences of a text.
+    """Returns the sentences of a text, without those that have no tokens.
 
     Raises:
         TypeError: the tokenizer returns something else.
@@ -82,7 +82,7 @@ def tokenized(text: str, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
             "`tokenizer` must return a list of sentences, each a list of `Token(text, start, end)`."
             f" Received: {repr(sentences)[:80]}"
         )
-    return sentences
+    return [sentence for sentence in sentences if sentence]
 
 
 def _is_list(value: Any) -> bool:

@@ -17,6 +17,7 @@ from tensorflow.core.protobuf import saved_model_pb2
 
 from elmo_tf.files import atomic_directory, refuse_directory
 from elmo_tf.saved_models.config_protos import (
+    METRICS_PATH,
     BatchingParameters,
     ModelServerConfig,
     MonitoringConfig,
@@ -31,7 +32,6 @@ _FILES = (
     *("compose.yaml", "kubernetes.yaml"),
 )
 
-_METRICS_PATH = "/monitoring/prometheus/metrics"
 _POLL_SECONDS = 60
 _BATCH_TIMEOUT_MICROS = 5000
 _QUEUED_BATCHES_PER_THREAD = 4
@@ -88,13 +88,13 @@ def _texts(options: ServerOptions, directory: Path, loaded: list[Path]) -> dict[
         **vars(options),
         "resource": options.name.lower().replace("_", "-"),
         "host": f"[{options.host}]" if ":" in options.host else options.host,
-        "metrics_path": _METRICS_PATH,
+        "metrics_path": METRICS_PATH,
         "poll_seconds": _POLL_SECONDS,
         "user": f"{directory.stat().st_uid}:{directory.stat().st_gid}",
         "notes": _notes(loaded),
         **_memory(directory, loaded),
     }
-    monitoring = MonitoringConfig(prometheus_config={"enable": True, "path": _METRICS_PATH})
+    monitoring = MonitoringConfig(prometheus_config={"enable": True, "path": METRICS_PATH})
     messages = {
         "models.config": _models_config(options),
         "batching_parameters.txt": _batching_parameters(options),

@@ -26,7 +26,7 @@ class ServerOptions:
 
     Args:
         name: the model's name in requests: letters, digits, `-` and `_`.
-        latest: int >= 1. The number of newest versions to load.
+        latest: int >= 1. The number of newest versions to load, without `versions` and `labels`.
         versions: `"all"`, or the numbers of the versions to load instead of the newest ones.
         labels: names for versions, such as `{"stable": 1}`. The labelled versions are loaded, other
             ones only if `versions` includes them.
@@ -89,6 +89,11 @@ class ServerOptions:
                 raise ValueError(
                     f"`{field}` must be a port, from 1 to 65535, not {getattr(self, field)}."
                 )
+        if self.latest > 1 and (self.versions or self.labels):
+            raise ValueError(
+                "`latest` excludes `versions` and `labels`: TF Serving loads either the newest "
+                "versions or those that are named. Pass `versions`."
+            )
         if self.port == self.rest_port:
             raise ValueError(f"`port` and `rest_port` must differ, but are both {self.port}.")
 

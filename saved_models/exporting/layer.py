@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.models.elmo import TokenMask
-from elmo_tf.saved_models.folders import versions_in
+from elmo_tf.saved_models.folders import newest_version
 from elmo_tf.saved_models.operations import register_operations
 from elmo_tf.text.inputs import checked_inputs, token_batch
 
@@ -136,12 +136,10 @@ def _wrap(variable: tf.Variable, trainable: bool) -> keras.Variable:
 
 
 def _version_folder(path: Path) -> Path:
-    if (path / "saved_model.pb").is_file():
-        return path
-    versions = versions_in(path)
-    if not versions:
+    version = newest_version(path)
+    if version is None:
         raise FileNotFoundError(
             f"There is no exported model in {path}: expected saved_model.pb, or numbered folders "
             "that contain it."
         )
-    return versions[max(versions)]
+    return version

@@ -177,11 +177,12 @@ class Catalogue:
 
     def refresh(self) -> None:
         """Checks for new versions now."""
-        for model in list(self._models.values()):
-            try:
-                model.refresh()
-            except Exception:
-                logging.exception("Cannot check %s for new versions.", model.name)
+        with self._reloading:  # otherwise versions prepared by a reload would be unloaded
+            for model in self._models.values():
+                try:
+                    model.refresh()
+                except Exception:
+                    logging.exception("Cannot check %s for new versions.", model.name)
 
     def close(self) -> None:
         """Closes all sessions. Later requests are rejected."""

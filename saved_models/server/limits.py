@@ -23,7 +23,7 @@ class Limits:
         max_tokens: number of sentences times the tokens of the longest.
 
     Raises:
-        ValueError: a limit is less than 1.
+        ValueError: a limit is less than 1, or `max_request_bytes` is 2 GiB or more.
     """
 
     max_request_bytes: int = 64 * 1024 * 1024
@@ -35,6 +35,10 @@ class Limits:
             value = getattr(self, field.name)
             if value < 1:
                 raise ValueError(f"{field.name} must be at least 1, but is {value}.")
+        if self.max_request_bytes >= 2**31:
+            raise ValueError(
+                f"max_request_bytes is {self.max_request_bytes}; gRPC allows less than 2 GiB."
+            )
 
     def check_size(self, alias: str, proto: tensor_pb2.TensorProto) -> None:
         """Checks the size of a tensor before it is decoded.

@@ -160,15 +160,21 @@ class _Handler(server.BaseHTTPRequestHandler):
         path = _path_of(self.path)
         file = page.find(path, self.server.catalogue.names)
         if file is not None:
-            self._send(HTTPStatus.OK, file.content, file.headers)
+            self._send_file(file.content, file.headers)
         elif path == self.server.metrics_path:
             headers = {"Content-Type": prometheus_client.CONTENT_TYPE_LATEST}
-            self._send(HTTPStatus.OK, self.server.metrics.as_text(), headers)
+            self._send_file(self.server.metrics.as_text(), headers)
         else:
             self._call_api()
 
     def do_POST(self) -> None:
         self._call_api()
+
+    def _send_file(self, content: bytes, headers: dict[str, str]) -> None:
+        # The body of the request is not read, see `_body`.
+        names = ("Content-Length", "Transfer-Encoding")
+        self.close_connection |= any(self.headers.get(name, "0") != "0" for name in names)
+        self._send(HTTPStatus.OK, content, headers)
 
     def _call_api(self) -> None:
         try:

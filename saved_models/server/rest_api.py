@@ -6,7 +6,7 @@
          {"signature_name": …, "instances": [one per row]}  → {"predictions": [one per row]}
          {"signature_name": …, "inputs": tensors}           → {"outputs": tensors}
 
-/labels/{label} may replace /versions/{version}.
+/labels/{label} may replace /versions/{version} in the last two.
 """
 
 import contextlib

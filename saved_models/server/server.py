@@ -8,7 +8,7 @@ import threading
 from absl import logging
 
 from elmo_tf.checkpoints.locations import Source
-from elmo_tf.saved_models.config_protos import read_models_config
+from elmo_tf.saved_models.config_protos import METRICS_PATH, read_models_config
 from elmo_tf.saved_models.server.batching import DEFAULT_BATCHING, Batching
 from elmo_tf.saved_models.server.catalogue import Catalogue, config_of
 from elmo_tf.saved_models.server.checkpoints import exported_models
@@ -16,8 +16,6 @@ from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.metrics import Metrics
 from elmo_tf.saved_models.server.rest import RestEndpoint
-
-METRICS_PATH = "/monitoring/prometheus/metrics"  # TF Serving's
 
 
 def serve(

@@ -28,7 +28,7 @@ from elmo_tf.threads import num_cores
 
 DEFAULT_SIGNATURE = "serving_default"
 
-_NO_LIMITS = Limits(2**62, 2**62, 2**62)  # for warm-up requests
+_NO_LIMITS = Limits(2**31 - 1, 2**62, 2**62)  # for warm-up requests
 # Signatures of these methods accept predictions.
 _METHOD_NAMES = tuple(
     f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress")

@@ -115,6 +115,16 @@ def test_urls_with_the_same_file_name_are_cached_separately(
     assert load_bilm(pairs[1]).config.lstm.dim == 9
 
 
+def test_urls_that_differ_in_their_query_are_cached_separately(website, checkpoint_directory):
+    folder, address = website
+    other = checkpoint.options(n_highway=0, dim=9)
+    checkpoint.write(folder / "other", other, checkpoint.random_weights(other))
+    for name, files in (("1", checkpoint_directory), ("2", folder / "other")):
+        zip_of(folder / "elmo.zip", files_of(files))
+        found = load_bilm(f"{address}/elmo.zip?id={name}/a")
+    assert found.config.lstm.dim == 9
+
+
 def test_a_failed_download_error_names_the_url(website):
     _, address = website
 

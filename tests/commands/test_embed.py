@@ -132,14 +132,6 @@ def test_plan_option_prints_estimates_and_writes_no_output(command, model):
     [
         (("text.txt", "v.npy", "--compression", "gzip"), "An .npy array has no compression"),
         (("text.txt", "v.hdf5", "--token-column", "2"), "`token_column` requires a CoNLL file"),
-        (("text.txt", "v.hdf5", "--beam-option=--x"), "name its runner (--runner)"),
-        (("text.txt", "v", "--runner", "FnApiRunner", "--plan"), "--plan is for one machine"),
-        (("text.txt", "v", "--cluster", "auto", "--tokenize", "en"), "--tokenize is for one mach"),
-        (("text.txt", "v", "--cluster", "local", "--use-sentence-keys"), "is for one machine"),
-        (("text.txt", "v", "--cluster", "local", "--runner", "FnApiRunner"), "exclude each other"),
-        (("text.txt", "v.hdf5", "--workers", "2"), "--workers needs --cluster"),
-        (("text.txt", "v.hdf5", "--cores-per-worker", "2"), "--cores-per-worker needs --cluster"),
-        (("text.txt", "v", "--cluster", "auto", "--beam-option=--x"), "name its runner (--runner)"),
         (("nowhere.txt", "v.hdf5"), "nowhere.txt"),
         (("text.txt", "-"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),
         (("text.txt", "v.csv", "--plan"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),
@@ -152,6 +144,27 @@ def test_errors_are_printed_without_a_traceback(command, model, arguments, messa
     assert message in err
     assert "Traceback" not in err
     assert os.listdir() == ["text.txt"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--beam-option=--x",), "name its runner (--runner)"),
+        (("--runner", "FnApiRunner", "--plan"), "--plan is for one machine"),
+        (("--cluster", "auto", "--tokenize", "en"), "--tokenize is for one machine"),
+        (("--cluster", "local", "--use-sentence-keys"), "--use-sentence-keys is for one machine"),
+        (("--cluster", "local", "--runner", "FnApiRunner"), "exclude each other"),
+        (("--workers", "2"), "--workers needs --cluster"),
+        (("--cores-per-worker", "2"), "--cores-per-worker needs --cluster"),
+        (("--cluster", "auto", "--beam-option=--x"), "name its runner (--runner)"),
+    ],
+)
+def test_options_that_exclude_each_other_print_the_usage(command, model, arguments, message):
+    status, out, err = command("embed", model, "text.txt", "v", *arguments)
+
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.startswith("usage: elmo-tf embed")
 
 
 def test_an_existing_output_is_not_replaced(command, model):

@@ -108,6 +108,51 @@ def test_overwriting_without_a_tokenizer_removes_the_tokens_file(embedder, bilm,
     assert not (tmp_path / "vectors.npz.tokens.jsonl").exists()
 
 
+@pytest.mark.parametrize("tokenizer", ["en", None])
+def test_a_tokens_file_of_another_output_is_not_replaced(bilm, tmp_path, tokenizer):
+    tokens = tmp_path / "vectors.npz.tokens.jsonl"
+    for path in (tmp_path / "text.txt", tokens):
+        path.write_text("The cat.")
+
+    with pytest.raises(FileExistsError, match=r"tokens\.jsonl exists"):
+        Embedder(bilm, tokenizer=tokenizer).embed_file(
+            tmp_path / "text.txt", tmp_path / "vectors.npz"
+        )
+
+    assert tokens.read_text() == "The cat."
+
+
+def test_a_job_interrupted_between_its_two_files_can_be_resumed(embedder, tmp_path, monkeypatch):
+    text, output = tmp_path / "text.txt", tmp_path / "vectors.npz"
+    text.write_text("The cat. It left!")
+
+    def move_tokens(part, path):
+        if path == output:
+            raise KeyboardInterrupt
+        part.rename(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_tf.embedding.file_jobs.put_in_place", move_tokens)
+        with pytest.raises(KeyboardInterrupt):
+            embedder.embed_file(text, output)
+    assert not output.exists()
+
+    embedder.embed_file(text, output)
+
+    assert len(read_vectors(output)) == 2
+    assert len((tmp_path / "vectors.npz.tokens.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_tokenizer_that_returns_empty_sentences_gives_no_arrays_for_them(bilm, tmp_path):
+    (tmp_path / "text.txt").write_text("a\n\nb")
+    embedder = Embedder(bilm, tokenizer=lambda text: [[], [Token(text, 0, 1)] if text else []])
+
+    embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.npz")
+
+    assert [len(array[0]) for array in read_vectors(tmp_path / "vectors.npz").values()] == [1, 1]
+    assert [text.tokens for text in embedder.embed_texts(["", "a"])] == [[], ["a"]]
+
+
 def test_a_tokenizer_is_refused_for_conll_columns(embedder, tmp_path):
     (tmp_path / "text.conll").write_text("a\nb\n")
 

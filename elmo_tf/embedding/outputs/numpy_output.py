@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from elmo_tf.embedding.outputs.growing_files import GrowingFiles
-from elmo_tf.embedding.outputs.vector_output import UNFINISHED, OutputOptions, VectorOutput
-from elmo_tf.files import refuse_file
+from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
 from elmo_tf.text.sentence_files import Sentence
 
 # The fields of a member in the directory of a zip archive, besides defaults.
@@ -87,13 +86,7 @@ class NpyOutput(VectorOutput):
 
     name = "An .npy array"
     compressions = ()
-
-    @classmethod
-    def refuse(cls, path: str | os.PathLike, overwrite: bool) -> None:
-        refuse_file(path, overwrite)
-        # The offsets are moved first, so an interrupted job may have written them.
-        is_own = os.path.isdir(os.fspath(path) + UNFINISHED)
-        refuse_file(os.fspath(path) + _OFFSETS, overwrite or is_own)
+    suffixes = (_OFFSETS,)
 
     def __init__(self, folder: str | os.PathLike, options: OutputOptions):
         super().__init__(folder, options)

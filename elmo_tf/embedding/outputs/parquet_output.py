@@ -118,7 +118,7 @@ class ParquetOutput(VectorOutput):
     compressions = ("snappy", "gzip", "zstd")
 
     @classmethod
-    def refuse(cls, path: str | os.PathLike, overwrite: bool) -> None:
+    def _refuse_vectors(cls, path: str | os.PathLike, overwrite: bool) -> None:
         refuse_directory(path, overwrite, known=["part-*.parquet"])
 
     def __init__(self, folder: str | os.PathLike, options: OutputOptions):

@@ -17,6 +17,8 @@ DTYPES = ("float32", "float16")
 POOLS = ("none", "mean")
 # Added to the name of the output for the folder of unfinished work.
 UNFINISHED = ".unfinished"
+# Added to the name of the output for the tokens of raw text.
+TOKENS = ".tokens.jsonl"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +86,7 @@ class VectorOutput(abc.ABC):
 
     name: ClassVar[str]
     compressions: ClassVar[tuple[str, ...]]
+    suffixes: ClassVar[tuple[str, ...]] = ()  # of the names of further files
     takes_sentence_keys: ClassVar[bool] = False
 
     def __init__(self, folder: str | os.PathLike, options: OutputOptions):
@@ -109,7 +112,15 @@ class VectorOutput(abc.ABC):
 
     @classmethod
     def refuse(cls, path: str | os.PathLike, overwrite: bool) -> None:
-        """Raises `FileExistsError` if `path` exists and may not be replaced."""
+        """Raises `FileExistsError` if a file of the output exists and may not be replaced."""
+        cls._refuse_vectors(path, overwrite)
+        # Further files are moved first, so an interrupted job may have written them.
+        is_own = os.path.isdir(os.fspath(path) + UNFINISHED)
+        for suffix in (*cls.suffixes, TOKENS):
+            refuse_file(os.fspath(path) + suffix, overwrite or is_own)
+
+    @classmethod
+    def _refuse_vectors(cls, path: str | os.PathLike, overwrite: bool) -> None:
         refuse_file(path, overwrite)
 
     @abc.abstractmethod

@@ -255,6 +255,7 @@ def test_files_are_replaced_only_with_overwrite(directory):
         ({"versions": "2"}, "`versions` must be 'all' or numbers, not '2'"),
         ({"host": "localhost"}, "`host` must be an address of this machine, .*not 'localhost'"),
         ({"latest": 0}, "`latest` must be at least 1, not 0"),
+        ({"latest": 2, "labels": {"a": 1}}, "`latest` excludes `versions` and `labels`"),
         ({"port": 65536}, "`port` must be a port, from 1 to 65535"),
         ({"port": 8501}, "`port` and `rest_port` must differ, but are both 8501"),
     ],

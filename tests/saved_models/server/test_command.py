@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from elmo_tf.saved_models.config_protos import METRICS_PATH
 from elmo_tf.saved_models.server import server
 from elmo_tf.saved_models.server.batching import DEFAULT_BATCHING
 from elmo_tf.saved_models.server.limits import Limits
-from elmo_tf.saved_models.server.server import METRICS_PATH
 
 
 @pytest.fixture

@@ -26,6 +26,12 @@ def of_shape(dtype, *shape):
     )
 
 
+@pytest.mark.parametrize("size", [0, 2**31])
+def test_a_size_limit_of_0_or_2_gib_is_refused(size):
+    with pytest.raises(ValueError, match=f"max_request_bytes .*{size}"):
+        Limits(max_request_bytes=size)
+
+
 @pytest.mark.parametrize(
     "proto",
     [

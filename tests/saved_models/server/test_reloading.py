@@ -61,6 +61,33 @@ def test_a_new_configuration_replaces_the_old_one(changing, model_directory):
     assert (scale_of(changing), scale_of(changing, name="other")) == (100, 10)
 
 
+def test_a_check_for_versions_waits_for_a_reload(changing, model_directory, monkeypatch):
+    load, checks = changing._load, []
+
+    def load_during_a_check(number, path):
+        checks.append(threading.Thread(target=changing.refresh))
+        checks[-1].start()
+        checks[-1].join(0.3)
+        return load(number, path)
+
+    monkeypatch.setattr(changing, "_load", load_during_a_check)
+    policies = {"elmo": {"all": {}}, "other": {"specific": {"versions": [2]}}}
+    changing.reload(
+        reload_request(
+            *(
+                {"name": name, "base_path": str(model_directory), "model_version_policy": policy}
+                for name, policy in policies.items()
+            )
+        )
+    )
+    for check in checks:
+        check.join()
+    assert len(checks) == 1
+    assert states(changing) == [(2, "AVAILABLE"), (1, "AVAILABLE")]
+    loads = changing._metrics.as_text().decode()
+    assert f'model_path="{model_directory}/1",status="success"}} 1.0' in loads
+
+
 def test_a_model_missing_from_a_new_configuration_is_unloaded(changing, model_directory):
     changing.reload(reload_request({"name": "other", "base_path": str(model_directory)}))
     assert scale_of(changing, name="other") == 100

@@ -43,6 +43,15 @@ def test_a_connection_is_kept_for_the_next_request(server):
     assert connection.sock is None
 
 
+def test_the_body_of_a_request_for_a_file_is_not_read_as_a_request(server):
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    for _ in range(2):
+        connection.request("GET", "/models.json", "GET / HTTP/1.1\r\n\r\n")
+        response = connection.getresponse()
+        assert json.loads(response.read())
+        assert response.headers["Connection"] == "close"
+
+
 def test_stopping_closes_idle_connections(model_directory):
     server = serve(model_directory, port=0, rest_port=0)
     connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
