@@ -40,8 +40,6 @@ _SUBPACKAGES = (
 
 # Classes that saved Keras models may contain.
 _REGISTERED = {
-    "Adagrad": "elmo_tf.trainers.optimizers",
-    "AdamW": "elmo_tf.trainers.optimizers",
     "AntecedentScores": "elmo_tf.tasks.coreference.antecedents",
     "BCN": "elmo_tf.tasks.bcn",
     "BiLM": "elmo_tf.models.bilm",
@@ -60,7 +58,6 @@ _REGISTERED = {
     "Elmo": "elmo_tf.models.elmo",
     "ExportedElmo": "elmo_tf.saved_models.exporting.layer",
     "HighwayStack": "elmo_tf.layers.highway",
-    "InverseSqrtWithWarmup": "elmo_tf.trainers.schedules",
     "LSTMStack": "elmo_tf.models.lstm_stack",
     "Maxout": "elmo_tf.tasks.maxout",
     "ProjectedLSTM": "elmo_tf.layers.projected_lstm",

@@ -83,7 +83,7 @@ class Cluster:
         if self.num_workers == 1:
             return [number]
         mine = [0.0] * self.num_workers
-        mine[self.worker] = number * self.num_workers / self.num_replicas
+        mine[self.worker] = number
         with self.reporting_lost_workers():
             return self.local(self._sum(tf.constant(mine, tf.float64)))[0].numpy().tolist()
 
@@ -116,10 +116,15 @@ class Cluster:
 
     @tf.function(autograph=False)
     def _sum(self, value: tf.Tensor) -> Any:
+        """The sum over all processes."""
+
         def add(value: tf.Tensor) -> tf.Tensor:
             context = tf.distribute.get_replica_context()
-            # `identity` moves the value to the replica's device.
-            return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.identity(value))
+            is_first = context.replica_id_in_sync_group % replicas_per_worker == 0
+            value = tf.where(is_first, value, tf.zeros_like(value))
+            return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
+
+        replicas_per_worker = self.num_replicas // self.num_workers
 
         return self.strategy.run(add, args=(value,))
 
@@ -130,7 +135,7 @@ def _cause(message: str) -> str:
     return next((line for line in lines if "aborted" in line), lines[0])[:300]
 
 
-def cluster_from_environment(batch_size: int) -> Cluster:
+def cluster_from_environment(batch_size: int, num_parts: int = 1) -> Cluster:
     """The replicas that TF_CONFIG and the devices of this machine define.
 
     If TF_CONFIG names several workers, these train together. Otherwise all GPUs of this machine do,
@@ -139,9 +144,11 @@ def cluster_from_environment(batch_size: int) -> Cluster:
 
     Args:
         batch_size: int >= 1. Batch rows of all replicas together.
+        num_parts: int >= 1. Parts into which each replica divides its rows.
 
     Raises:
-        ValueError: TF_CONFIG is wrong, or `batch_size` is not a multiple of the number of replicas.
+        ValueError: TF_CONFIG is wrong, or `batch_size` is not a multiple of the number of replicas
+            times `num_parts`.
     """
     worker, addresses = _workers(os.environ.get("TF_CONFIG", ""))
     num_workers = max(1, len(addresses))
@@ -156,10 +163,11 @@ def cluster_from_environment(batch_size: int) -> Cluster:
         if len(devices) > 1:
             strategy = tf.distribute.MirroredStrategy([device.name for device in devices])
         cluster = Cluster(strategy)
-    if batch_size % cluster.num_replicas:
+    if batch_size % (cluster.num_replicas * num_parts):
+        parts = f" times `accumulate`, {num_parts}" if num_parts > 1 else ""
         raise ValueError(
-            f"`batch_size` must be a multiple of the number of replicas, {cluster.num_replicas}. "
-            f"Received: {batch_size}"
+            f"`batch_size` must be a multiple of the number of replicas, {cluster.num_replicas}"
+            f"{parts}. Received: {batch_size}"
         )
     if cluster.num_replicas > 1:
         logging.info(

@@ -47,7 +47,6 @@ class _RowOptimizer(keras.optimizers.Optimizer):
         return grads_and_vars
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class Adagrad(_RowOptimizer):
     """Adagrad, the optimizer of the original.
 
@@ -102,11 +101,7 @@ class Adagrad(_RowOptimizer):
             "epsilon": tf.zeros((), variable.dtype),
         }
 
-    def get_config(self):
-        return {**super().get_config(), "initial_accumulator_value": self.initial_accumulator_value}
 
-
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class AdamW(_RowOptimizer):
     """Adam with decoupled weight decay, and lazy updates for sparse gradients.
 
@@ -200,14 +195,6 @@ class AdamW(_RowOptimizer):
                 resource=variable.handle, indices=rows, dtype=dtype
             )
         tf.raw_ops.ResourceScatterSub(resource=variable.handle, indices=rows, updates=change)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "beta_1": self.beta_1,
-            "beta_2": self.beta_2,
-            "epsilon": self.epsilon,
-        }
 
 
 def _decayed_mean(slot: tf.Tensor, rows: tf.Tensor, values: tf.Tensor, memory: float) -> tf.Tensor:

@@ -81,7 +81,8 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
         check_tensorboard()
     vocabulary = Vocabulary.load(config.vocab)
     files, valid_files = text_files(config.corpus), text_files(config.valid)
-    cluster = cluster_from_environment(config.batch_size)  # before TensorFlow computes anything
+    # Before TensorFlow computes anything.
+    cluster = cluster_from_environment(config.batch_size, config.accumulate)
     config = dataclasses.replace(config, precision=usable_precision(config.precision))
     with cluster.reporting_lost_workers():
         return _pretrain(config, cluster, vocabulary, files, valid_files)
@@ -184,6 +185,8 @@ def _pretrain(
         if done >= num_steps:
             logging.info("%s is at step %d already: there is nothing left to train.", workdir, done)
             results.write()
+            if not results.is_evaluated(done):
+                stop.end(stop.received)
         saved_at = time.monotonic()
         for step in range(done + 1, num_steps + 1):
             window = next(windows)  # strings (direction, row, token)
@@ -205,7 +208,8 @@ def _pretrain(
             record.update(step=step, loss=losses["loss"])
             if step == num_steps or step % eval_every == 0:
                 results.evaluate(step, logger, stop)
-                if cluster.num_workers == 1:  # several workers must agree, in the next step
+                # Several workers must agree, in the next step.
+                if cluster.num_workers == 1 or step == num_steps:
                     request = max(request, stop.received)
             if step == num_steps or step % config.save_every == 0 or request:
                 state.save()
@@ -239,6 +243,14 @@ class _Results:
         self._perplexity = (
             Perplexity(self._model, valid_files) if valid_files and is_chief else None
         )
+        if self._perplexity is not None:
+            history = record["perplexity"]
+            record["perplexity"] = [one for one in history if self._perplexity.is_of_text(one)]
+            if len(record["perplexity"]) < len(history):
+                logging.warning(
+                    "The held-out text has changed: perplexities of the earlier one are dropped, "
+                    "and the best weights are chosen again."
+                )
 
     def evaluate(self, step: int, logger: TrainingLogger, stop: StopRequest) -> None:
         """Measures the held-out perplexity, if it is not known, and keeps the best weights.

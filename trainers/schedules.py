@@ -35,7 +35,6 @@ def learning_rate_schedule(
     )
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
 class InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
     """A rate that rises linearly, then decreases with the inverse square root of the step.
 
@@ -64,6 +63,3 @@ class InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
         count = ops.cast(step, "float32") + 1
         scale = ops.minimum(count / self.warmup_steps, ops.sqrt(self.warmup_steps / count))
         return self.learning_rate * scale
-
-    def get_config(self) -> dict[str, Any]:
-        return {"learning_rate": self.learning_rate, "warmup_steps": self.warmup_steps}

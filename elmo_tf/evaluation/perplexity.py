@@ -1,7 +1,8 @@
 """Perplexity of a language model on held-out text, by the full softmax."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -93,6 +94,10 @@ class Perplexity:
             "tokens": self._num_targets,
             "unknown": self._unknown,
         }
+
+    def is_of_text(self, result: Mapping[str, Any]) -> bool:
+        """Whether an earlier result has the numbers of targets and unknown words of this text."""
+        return (result["tokens"], result["unknown"]) == (self._num_targets, self._unknown)
 
     @tf.function(reduce_retracing=True, autograph=False)
     def _window_losses(self, inputs: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

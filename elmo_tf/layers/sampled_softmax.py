@@ -73,6 +73,7 @@ class SampledSoftmax(keras.layers.Layer):
         )
 
     def call(self, inputs, targets, seed=None):
+        targets = ops.cast(targets, "int32")
         if self.num_sampled >= self.vocabulary_size:
             return self.full_loss(inputs, targets)
         if keras.config.backend() == "tensorflow":

@@ -1,4 +1,4 @@
-"""BiLM ─► a digest that identifies its shape and weights."""
+"""BiLM ─► a digest that identifies its shape, vocabulary and weights."""
 
 import hashlib
 import json
@@ -10,13 +10,15 @@ from elmo_tf.models.bilm import BiLM
 
 
 def model_digest(bilm: BiLM, others: Iterable[keras.Variable] = ()) -> str:
-    """Returns the SHA-256 digest of the shape and weights of a biLM.
+    """Returns the SHA-256 digest of the shape, vocabulary and weights of a biLM.
 
     Args:
         bilm: a `BiLM`.
         others: further weights that the vectors depend on, such as those of a mix.
     """
     digest = hashlib.sha256(json.dumps(bilm.config.to_options()).encode())
+    if bilm.vocabulary is not None:  # of a biLM that reads tokens
+        digest.update(json.dumps(bilm.vocabulary.tokens).encode())
     if bilm.lexicon is not None:
         digest.update(bilm.lexicon.digest())
     for weight in [*bilm.weights, *others]:

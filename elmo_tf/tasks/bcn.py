@@ -30,8 +30,8 @@ class BCN(Classifier):
         embeddings, elmo, placement: see `TokenVectors`.
         units: int >= 1. Width of the first layer and of each direction. Defaults to the published
             300.
-        reduction: int >= 1. Width of the pooled vector divided by that of the first maxout; the
-            second maxout has half the width of the first. Defaults to 2.
+        reduction: int >= 1. The first maxout has the width `8 · units / reduction`, the second half
+            of it. Defaults to 2.
         dropout: float, 0 to below 1. Dropout rate of the token vectors. Defaults to 0.5.
         maxout_dropout: float, 0 to below 1. Dropout rate before each maxout. Defaults to 0.2.
         batch_norm: bool. Whether to normalize the input of each maxout over the batch, as

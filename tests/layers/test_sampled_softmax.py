@@ -52,15 +52,16 @@ def test_logits_have_the_vocabulary_as_last_axis():
     np.testing.assert_allclose(layer.logits(inputs), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize(("num_sampled", "size"), [(4, VOCABULARY_SIZE), (499, 500)])
-def test_the_loss_equals_the_formula_for_its_sample(num_sampled, size):
+def test_the_loss_equals_the_formula_for_its_sample(num_sampled, size, dtype):
     """The larger sample lacks some tokens, because there were too few draws."""
     layer, (inputs, targets), seed = layer_of(num_sampled, size), batch(size), [0, 1]
     sampled, num_draws = (one.numpy() for one in distinct_log_uniform(num_sampled, size, seed))
     assert (sampled < 0).any() == (size == 500)
     targets[:2] = sampled[:2]
 
-    loss = layer(inputs, targets, seed=seed)
+    loss = layer(inputs, targets.astype(dtype), seed=seed)
 
     kernel, bias = layer.kernel.numpy(), layer.bias.numpy()
     expected_counts = 1 - (1 - reference.log_uniform(size)) ** num_draws

@@ -10,6 +10,7 @@ import tensorflow as tf
 from elmo_tf import BiLMConfig, LSTMConfig, Vocabulary, load_bilm
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
+from elmo_tf.models.digests import model_digest
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.windows import lm_windows
 from reference import bilm as reference
@@ -40,6 +41,15 @@ def model_of(num_sampled=3, **kind):
     for weight in model.trainable_weights:
         weight.assign(rng.normal(0, 0.7, weight.shape))
     return model
+
+
+def test_the_digest_depends_on_the_vocabulary():
+    bilm = model_of().bilm
+    before = model_digest(bilm)
+
+    bilm.vocabulary = Vocabulary([*VOCABULARY.tokens[:3], *VOCABULARY.tokens[:2:-1]])
+
+    assert model_digest(bilm) != before
 
 
 def window():

@@ -180,6 +180,8 @@ def test_a_batch_size_not_divisible_by_the_replicas_raises_an_error(monkeypatch)
     with pytest.raises(ValueError, match=f"{UNEVEN}. Received: 4"):
         cluster_from_environment(4)
     assert cluster_from_environment(6).num_replicas == 3
+    with pytest.raises(ValueError, match=r"replicas, 3 times `accumulate`, 4\. Received: 6"):
+        cluster_from_environment(6, num_parts=4)
 
 
 @pytest.mark.more

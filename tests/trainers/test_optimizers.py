@@ -207,23 +207,6 @@ def test_two_replicas_make_the_same_steps_as_one():
     assert result.returncode == 0, result.stderr[-3000:]
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "settings"),
-    [
-        (Adagrad(0.05, initial_accumulator_value=0.4), {"initial_accumulator_value": 0.4}),
-        (
-            AdamW(0.05, 0.7, 0.8, 1e-3, 0.2),
-            {"beta_1": 0.7, "beta_2": 0.8, "epsilon": 1e-3, "weight_decay": 0.2},
-        ),
-    ],
-)
-def test_an_optimizer_survives_serialization(optimizer, settings):
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(optimizer))
-    assert type(copy) is type(optimizer)
-    assert float(copy.learning_rate.numpy()) == pytest.approx(0.05)
-    assert {name: getattr(copy, name) for name in settings} == settings
-
-
 def test_optimizers_are_created_by_name():
     adagrad = optimizer_named("adagrad", 0.3)
     adam = optimizer_named("adam", 0.3)

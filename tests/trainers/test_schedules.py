@@ -1,10 +1,9 @@
 import math
 
-import keras
 import pytest
 import tensorflow as tf
 
-from elmo_tf.trainers.schedules import InverseSqrtWithWarmup, learning_rate_schedule
+from elmo_tf.trainers.schedules import learning_rate_schedule
 
 RATE, TOTAL = 0.3, 20
 STEPS = range(30)  # the optimizer counts from 0
@@ -54,12 +53,6 @@ def test_the_rate_depends_only_on_the_step(name):
         rate = traced(tf.constant(step, tf.int64))
         assert rate.dtype == tf.float32
         assert float(rate) == pytest.approx(float(schedule(step)))
-
-
-def test_inverse_sqrt_with_warmup_survives_serialization():
-    schedule = InverseSqrtWithWarmup(RATE, 5)
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(schedule))
-    assert [float(copy(step)) for step in STEPS] == [float(schedule(step)) for step in STEPS]
 
 
 def test_a_warm_up_takes_at_most_half_of_the_steps():

@@ -108,12 +108,14 @@ class TaskConfig:
         None,
         group="ELMo",
         metavar="CHECKPOINT",
+        may_change=True,  # the contents of this and the next must not
         usual="a model without ELMo",
         help="directory, zip, URL or name of a checkpoint, such as small-en",
     )
     vectors: str | None = setting(
         None,
         metavar="[NAME=]FILE",
+        may_change=True,
         usual="none",
         help="vectors of another model in place of --elmo: .hdf5 or .parquet with one vector per "
         "token of all texts, as by elmo-tf embed; or static word vectors (text or .bin)",
@@ -176,6 +178,7 @@ class TaskConfig:
     word_vectors: str | None = setting(
         None,
         metavar="FILE",
+        may_change=True,  # its contents must not
         usual="random initialization",
         help="initial word vectors: a text file of GloVe, word2vec or fastText; may be .gz",
     )

@@ -30,8 +30,8 @@ class Document(NamedTuple):
 
     name, part: as in the file, such as `bc/cctv/00/cctv_0000` and `000`; the part may be empty.
     sentences: the tokens of each sentence; at least one sentence, each with at least one token.
-    speakers: the speaker of each token, in lists like those of `sentences`. None if the file names
-        no speaker of the document.
+    speakers: the speaker of each token, in lists like those of `sentences`; "" for none. None if
+        the file names no speaker of the document.
     entities: the mentions of each entity, at least one. A mention is (first, last), indices of
         tokens in the document from 0, both inclusive. Mentions are sorted and distinct; entities
         are sorted by their first mention.
@@ -169,14 +169,17 @@ def _document(path: str | os.PathLike, rows: _Rows) -> Document:
             )
     sentences = [[row.fields[_TOKEN_COLUMN - 1] for row in sentence] for sentence in rows.sentences]
     speakers = [[_speaker(row) for row in sentence] for sentence in rows.sentences]
-    has_speakers = any(name not in _NO_VALUES for names in speakers for name in names)
+    has_speakers = any(name for names in speakers for name in names)
     entities = _entities(path, list(itertools.chain.from_iterable(rows.sentences)))
     return Document(rows.name, rows.part, sentences, speakers if has_speakers else None, entities)
 
 
 def _speaker(row: Row) -> str:
-    has_speaker = len(row.fields) >= _LEAST_COLUMNS_WITH_SPEAKER
-    return sys.intern(row.fields[_SPEAKER_COLUMN - 1]) if has_speaker else ""
+    """The speaker of a token, or "" if there is none."""
+    if len(row.fields) < _LEAST_COLUMNS_WITH_SPEAKER:
+        return ""
+    name = row.fields[_SPEAKER_COLUMN - 1]
+    return "" if name in _NO_VALUES else sys.intern(name)
 
 
 def _entities(path: str | os.PathLike, rows: Sequence[Row]) -> list[list[Mention]]:

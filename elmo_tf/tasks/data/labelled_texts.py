@@ -246,6 +246,7 @@ def _tsv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
 def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
     reader = csv.reader(read_lines(path), strict=True)
     line = 1
+    limit = csv.field_size_limit(sys.maxsize)  # a field may be a long document
     try:
         for cells in reader:
             if cells:
@@ -258,6 +259,8 @@ def _csv_rows(path: str | os.PathLike) -> Iterator[tuple[int, list[str]]]:
             f"not valid CSV ({str(error).partition(' - ')[0]}). Enclose a field in double quotes "
             "if it holds a comma, a quote or a line break, and double the quotes in it.",
         ) from None
+    finally:
+        csv.field_size_limit(limit)
 
 
 def _check_header(

@@ -50,6 +50,12 @@ def test_documents_have_parts_sentences_speakers_and_entities(file):
     ]
 
 
+def test_a_token_without_a_speaker_has_an_empty_name(file):
+    (first, second) = read_documents(file(CONLL_2012.replace("Cy", "-")))
+
+    assert (first.speakers, second.speakers) == ([["Bob"] * 4, [""] * 2], None)
+
+
 def test_the_last_column_of_litbank_may_be_empty(file):
     (document,) = read_documents(file(LITBANK))
 

@@ -216,6 +216,15 @@ def test_labelled_texts_are_read_from_named_columns(file, name, lines):
     ]
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_a_text_may_be_a_long_document(file, name):
+    separator = "," if name == "a.csv" else "\t"
+
+    (found,) = read_labelled(file(name, f"text{separator}label", f"{'a ' * 80_000}{separator}x"))
+
+    assert len(found.tokens) == 80_000
+
+
 def test_columns_of_labelled_texts_have_other_names_or_numbers(file):
     rows = ["1\tgood\ta b", "2\tbad\tc"]
     texts = [LabelledText(["a", "b"], "good"), LabelledText(["c"], "bad")]

@@ -1,3 +1,4 @@
+import itertools
 import os
 import signal
 import threading
@@ -43,23 +44,43 @@ def test_a_run_saves_on_a_signal_and_resumes_exactly(tmp_path, settings, run, si
         assert (workdir / "state" / f"step-{done:08d}" / "COMPLETE").exists()
 
 
-def test_an_evaluation_interrupted_by_a_signal_is_repeated(tmp_path, settings, text, monkeypatch):
-    calls = []
+@pytest.fixture
+def evaluations(monkeypatch):
+    """Replaces the evaluation; returns the numbers of the calls in which it gets a signal."""
+    interrupted, calls = [], itertools.count(1)
 
-    def send_signal_in_second_call(self, **kwargs):
-        calls.append(kwargs)
-        if len(calls) == 2:
+    def evaluate(self, **kwargs):
+        if next(calls) in interrupted:
             os.kill(os.getpid(), signal.SIGTERM)
-        return {"average": 9.0, "tokens": 80, "unknown": 0.0}
+        return {"average": 9.0, "tokens": self._num_targets, "unknown": self._unknown}
 
-    monkeypatch.setattr(Perplexity, "__call__", send_signal_in_second_call)
+    monkeypatch.setattr(Perplexity, "__call__", evaluate)
+    return interrupted
+
+
+def test_an_evaluation_interrupted_by_a_signal_is_repeated(tmp_path, settings, text, evaluations):
     settings = {**settings, "valid": text / "valid.txt", "steps": 1}
     config = PretrainConfig(**settings, workdir=tmp_path / "run", resume=True)
-    with pytest.raises(SystemExit):
-        pretrain(config)
+    evaluations += [2, 3]
+    for _ in evaluations:
+        with pytest.raises(SystemExit):
+            pretrain(config)
     record = pretrain(config)
     assert [one["step"] for one in record["perplexity"]] == [0, 1]
-    assert len(calls) == 3
+
+
+def test_with_another_held_out_text_the_best_weights_are_chosen_again(
+    tmp_path, settings, text, evaluations, caplog
+):
+    settings = {**settings, "steps": 1, "workdir": tmp_path / "run", "valid": text / "valid.txt"}
+    pretrain(PretrainConfig(**settings))
+    (tmp_path / "other.txt").write_text("the cat sat\n")
+    settings |= {"steps": 2, "valid": tmp_path / "other.txt", "resume": True}
+
+    record = pretrain(PretrainConfig(**settings))
+
+    assert {one["tokens"] for one in record["perplexity"]} == {4}
+    assert "The held-out text has changed" in caplog.text
 
 
 def test_a_save_is_written_after_save_minutes_at_any_step(tmp_path, settings):

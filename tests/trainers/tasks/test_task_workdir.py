@@ -85,6 +85,22 @@ def test_resume_refuses_a_changed_bilm_of_the_same_name(files, tmp_path, options
         train_task(again)
 
 
+def test_a_run_resumes_after_its_inputs_have_moved(files, tmp_path, options, weights):
+    vectors = tmp_path / "vectors.txt"
+    vectors.write_text("Bonn 0.5 1.5\nlives -1 2\n")
+    elmo = checkpoint.write(tmp_path / "elmo", options, weights)
+    sources = {"elmo": elmo, "word_vectors": vectors}
+    settings = {**SMALL, "cache_gb": 0, "workdir": tmp_path / "run", "resume": True}
+    train_task(TaskConfig("ner", files["ner"], files["ner"], epochs=1, **settings, **sources))
+    moved = {name: path.rename(tmp_path / f"moved_{name}") for name, path in sources.items()}
+
+    record = train_task(TaskConfig.resumed(tmp_path / "run", epochs=2, **moved))
+
+    assert len(record["epochs"]) == 2
+    with pytest.raises(ValueError, match=r"The biLM changed\."):
+        train_task(TaskConfig.resumed(tmp_path / "run", epochs=3, **moved | {"elmo": None}))
+
+
 def test_resuming_deletes_temporary_files_of_a_killed_run(run, workdir):
     left = [".model.keras.0123abcd.part", ".model.keras.0123abcd.keras", ".state.npz.89abcdef.part"]
     for name in left:
