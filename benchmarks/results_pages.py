@@ -346,6 +346,19 @@ def _german() -> str:
     return f"{text}\n\n{table(head, rows)}"
 
 
+def _task_trials() -> str:
+    """The scores of the half that chooses the epoch, with seed 0."""
+    rows = []
+    for name, study in STUDIES.items():
+        found = {row["variant"]: row for row in results_of(name) if row["share"] == 1}
+        for trial in study.trials:
+            chosen = [found.get(f"{variant}, {trial}") for variant in ("without", "with")]
+            scores = [f"{100 * one['chosen']:.1f}" if one else "" for one in chosen]
+            if any(scores):
+                rows.append([study.title, trial, *scores])
+    return table(["task", "setting", "without", "with small-en"], rows)
+
+
 def _trials() -> str:
     names = ("forward", "backward", "average")
     rows = []
@@ -371,6 +384,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed": _speed,
     "training": _training,
     "trials": _trials,
+    "task_trials": _task_trials,
     "german": _german,
 }
 

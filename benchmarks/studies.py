@@ -22,6 +22,8 @@ class Study(NamedTuple):
     ablations: settings of ELMo to compare, by name.
     ablation_share: of the training data, for the ablations.
     tuned: share of the training data for a biLM that is fine-tuned on the text, or None.
+    trials: other settings that were tried first, with seed 0, by name. Those that are not ELMo's
+        are also tried without it.
     """
 
     title: str
@@ -34,8 +36,10 @@ class Study(NamedTuple):
     ablations: Mapping[str, dict[str, Any]] = types.MappingProxyType({})
     ablation_share: float = 1.0
     tuned: float | None = None
+    trials: Mapping[str, dict[str, Any]] = types.MappingProxyType({})
 
 
+_OF_ELMO = {"elmo_dropout", "placement", "mix", "mix_l2"}
 # Seeds of the variants that are not in the main comparison.
 FEW_SEEDS = 3
 _INPUTS = {"word_vectors": "glove.txt", "lowercase": True, "elmo": "small-en"}
@@ -188,7 +192,7 @@ class Run(NamedTuple):
     @property
     def name(self) -> str:
         """The folder of the run below that of all runs."""
-        variant = self.variant.replace(" ", "_")
+        variant = self.variant.replace(",", "").replace(" ", "_")
         return f"{self.study}/{variant}_share_{self.share:g}_seed_{self.seed}"
 
 
@@ -196,6 +200,9 @@ def runs_of(name: str) -> Iterator[Run]:
     """The trainings of a study, the first seed of all first."""
     study = STUDIES[name]
     shares = {*study.shares, study.ablation_share if study.ablations else 1, study.tuned or 1}
+    for trial, changes in study.trials.items():
+        for variant in ("with",) if _OF_ELMO & changes.keys() else ("without", "with"):
+            yield Run(name, f"{variant}, {trial}", 1.0, 0)
     for seed in range(study.seeds):
         for variant in ("without", "with"):
             yield Run(name, variant, 1.0, seed)
@@ -219,11 +226,13 @@ def settings_of(run: Run, data: Path, tuned: Path) -> dict[str, Any]:
         tuned: the biLM of the variant "tuned".
     """
     study = STUDIES[run.study]
-    settings = {**study.settings, **study.ablations.get(run.variant, {})}
-    if run.variant == "without":
+    variant, _, trial = run.variant.partition(", ")
+    settings = {**study.settings, **study.ablations.get(variant, {})}
+    if variant == "without":
         settings |= {"elmo": None, "placement": "input", **study.without}
-    elif run.variant == "tuned":
+    elif variant == "tuned":
         settings["elmo"] = str(tuned)
+    settings |= study.trials.get(trial, {})
     for name in ("train", "dev"):
         files = [file for pattern in settings[name] for file in sorted(data.glob(pattern))]
         settings[name] = tuple(map(str, files))
