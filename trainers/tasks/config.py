@@ -53,6 +53,8 @@ _ONLY_FOR = {
     "batch_size": tuple(task for task in TASKS if task != "coref"),
 }
 _LEARNING_RATES = {"adam": 0.001, "adadelta": 1.0}
+# As published. The models of other tasks apply dropout to all token vectors.
+_ELMO_DROPOUT = {"squad": 0.5, "srl": 0.1, "coref": 0.5}
 
 _EXCLUSIVE = (("resume", "overwrite"), ("elmo", "vectors"))
 
@@ -139,12 +141,13 @@ class TaskConfig:
         help="L2 penalty on the trained mixing weights, at least 0; with 1 the weights stay almost "
         "equal",
     )
-    elmo_dropout: float = setting(
-        0.5,
+    elmo_dropout: float | None = setting(
+        None,
         metavar="RATE",
         least=0,
         below=1,
-        help="dropout rate of the ELMo vectors, from 0 to below 1",
+        usual="0.5 for squad and coref, 0.1 for srl, 0 for others",
+        help="dropout rate of the ELMo vectors, in addition to --dropout, from 0 to below 1",
     )
     layer_norm: bool = setting(False, help="normalize each layer over the batch before the mix")
     fine_tune: bool = setting(False, help="also train the biLM, which is slower")
@@ -320,6 +323,8 @@ class TaskConfig:
                 raise ValueError(f"`{name}` must name at least one file.")
         if self.model is None:
             object.__setattr__(self, "model", MODELS[self.task][0])
+        if self.elmo_dropout is None:
+            object.__setattr__(self, "elmo_dropout", _ELMO_DROPOUT.get(self.task, 0.0))
         if self.learning_rate is None:
             object.__setattr__(self, "learning_rate", _LEARNING_RATES[self.optimizer])
         check_choice(self.model, "model", MODELS[self.task])

@@ -7,6 +7,14 @@ def config(**settings):
     return TaskConfig(**{"task": "ner", "train": "a", "dev": ("b",), "workdir": "w", **settings})
 
 
+@pytest.mark.parametrize(("task", "rate"), [("ner", 0.0), ("srl", 0.1), ("squad", 0.5)])
+def test_the_default_dropout_of_elmo_depends_on_the_task(task, rate):
+    settings = {"train": ["a"], "dev": ["b"], "workdir": "run"}
+
+    assert TaskConfig(task, **settings).elmo_dropout == rate
+    assert TaskConfig(task, **settings, elmo_dropout=0.3).elmo_dropout == 0.3
+
+
 def test_files_become_tuples_and_each_task_has_a_default_model():
     one = config()
 
