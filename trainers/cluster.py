@@ -117,14 +117,13 @@ class Cluster:
     @tf.function(autograph=False)
     def _sum(self, value: tf.Tensor) -> Any:
         """The sum over all processes."""
+        replicas_per_worker = self.num_replicas // self.num_workers
 
         def add(value: tf.Tensor) -> tf.Tensor:
             context = tf.distribute.get_replica_context()
             is_first = context.replica_id_in_sync_group % replicas_per_worker == 0
             value = tf.where(is_first, value, tf.zeros_like(value))
             return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
-
-        replicas_per_worker = self.num_replicas // self.num_workers
 
         return self.strategy.run(add, args=(value,))
 

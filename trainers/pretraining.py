@@ -185,7 +185,7 @@ def _pretrain(
         if done >= num_steps:
             logging.info("%s is at step %d already: there is nothing left to train.", workdir, done)
             results.write()
-            if not results.is_evaluated(done):
+            if stop.received and not results.is_evaluated(done):
                 stop.end(stop.received)
         saved_at = time.monotonic()
         for step in range(done + 1, num_steps + 1):

@@ -146,7 +146,7 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
 
 
 def add_layers(parser: argparse.ArgumentParser, has_mix: bool = False) -> None:
-    """Adds the choice of layers; `has_mix` tells whether the model may be an exported one."""
+    """Adds the choice of layers, with `has_mix` also the learned mix of an exported model."""
     choices = ("all", "top", "average", "mix") if has_mix else ("all", "top", "average")
     text = "all layers (one vector per layer and token), the top layer, or the average of layers"
     if has_mix:

@@ -110,10 +110,15 @@ def test_sentences_without_a_predicate_are_kept_in_the_output(trained, tmp_path)
     assert scores["propositions"] == 3
 
 
-def test_columns_whose_first_token_is_a_number_are_read_as_columns(trained, tmp_path):
-    (tmp_path / "new.props").write_text(f"1987 -\n\n{SRL}")
+@pytest.mark.parametrize(
+    ("sentence", "number"), [("1987 -", 3), ("2 - (A0*)\nsleep sleep (V*)", 4)]
+)
+def test_columns_whose_first_token_is_a_number_are_read_as_columns(
+    trained, tmp_path, sentence, number
+):
+    (tmp_path / "new.props").write_text(f"{sentence}\n\n{SRL}")
 
-    assert evaluate_task(trained["srl"][0], [tmp_path / "new.props"])["propositions"] == 3
+    assert evaluate_task(trained["srl"][0], [tmp_path / "new.props"])["propositions"] == number
 
 
 def test_a_hyphen_can_be_a_predicate(trained, tmp_path):

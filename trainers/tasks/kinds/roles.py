@@ -90,8 +90,8 @@ class SemanticRoles(TaskKind):
 def _read(path: str, settings: Mapping[str, Any]) -> list[Proposition]:
     """Reads columns, or lines that begin with the index of a predicate."""
     fields = first_line(path).split()
-    is_column = fields[1:] == [NO_PREDICATE] or "*" in fields[-1:]
-    is_line = bool(fields) and fields[0].isdecimal() and not is_column
+    is_line = bool(fields) and fields[0].isdecimal() and "*" not in fields[-1]
+    is_line = is_line and fields[1:] != [NO_PREDICATE]  # a number in a sentence without predicates
     if settings["format"] is not None:
         is_line = settings["format"] == "text"
     return read_proposition_lines(path) if is_line else read_propositions(path, all_sentences=True)
