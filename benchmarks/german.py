@@ -18,7 +18,7 @@ from results import run_command, write_measurement
 
 _SHAPE = Path(__file__).parents[1] / "saved_models" / "small_en" / "options.json"
 _STARTS = {"random weights": ("--options", _SHAPE), "small-en": ("--from", "small-en")}
-_SETTINGS = ("--epochs", 10, "--ema", 0.999, "--precision", "mixed_bfloat16", "--resume")
+_SETTINGS = ("--epochs", 5, "--ema", 0.999, "--precision", "mixed_bfloat16", "--resume")
 _HELD_OUT = 20  # every 20th sentence is held out: one half chooses the weights
 _TEST = 5  # every 5th sentence of the treebank tests the probe
 

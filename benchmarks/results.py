@@ -7,8 +7,9 @@
     python benchmarks/results.py collect --runs RUNS
     python benchmarks/results.py pages
 
-`prepare` writes the files that are derived from the data. `train` trains what is missing in RUNS;
-repeat the command to resume. `collect` adds the scores to the JSON files in docs/measurements/.
+`prepare` writes the files that are derived from the data. `train` trains what is missing both in
+RUNS and in docs/measurements/; repeat the command to resume. `collect` adds the scores to the JSON
+files in docs/measurements/.
 `analyze` measures perplexity, probes, senses and neighbors, `speed` the time of `elmo-tf embed`.
 `pages` writes the tables of the pages from these files.
 
@@ -38,21 +39,13 @@ from elmo_tf.checkpoints.save import write_json
 from elmo_tf.files import atomic_file
 
 RESULT = "result.json"
-_WIKIGOLD_TRAIN = 1355  # sentences; the others are the development set
 
 
 def prepare(data: Path) -> None:
-    """Writes word vectors as text, WikiGold in two parts, and WikiText-2 as elmo_tf reads text."""
+    """Writes word vectors as text, and WikiText-2 as elmo_tf reads text."""
     vectors = json.loads((data / "glove/glove-50d-5k.json").read_text("utf-8"))
     lines = [" ".join([word, *map(str, vector)]) for word, vector in vectors.items()]
     (data / "glove.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    sentences = _blocks((data / "ner/wikigold/wikigold.conll.txt").read_text("utf-8"))
-    for name, part in (
-        ("train", sentences[:_WIKIGOLD_TRAIN]),
-        ("dev", sentences[_WIKIGOLD_TRAIN:]),
-    ):
-        (data / f"wikigold_{name}.conll").write_text("\n\n".join(part) + "\n", encoding="utf-8")
-
     text = (data / "lm/wikitext2/valid.txt").read_text("utf-8")
     (data / "wikitext2_sentences.txt").write_text(one_sentence_per_line(text), encoding="utf-8")
 
@@ -119,10 +112,11 @@ def train(data: Path, runs: Path, patterns: list[str]) -> None:
     from elmo_tf.trainers.tasks.config import TaskConfig
 
     for name in STUDIES:
+        collected = {Run.of(row) for row in results_of(name)}
         for run in runs_of(name):
             folder = runs / run.name
             is_wanted = any(fnmatch.fnmatch(run.name, pattern) for pattern in patterns)
-            if not is_wanted or (folder / RESULT).is_file():
+            if not is_wanted or run in collected or (folder / RESULT).is_file():
                 continue
             tuned = runs / name / "tuned_bilm"
             settings = settings_of(run, data, tuned)

@@ -170,15 +170,13 @@ _MIX_NAMES = {
     "without": "no ELMo",
     "top": "top layer (`--mix top`)",
     "lambda 1": "all, λ = 1 (`--mix-l2 1`)",
-    "lambda 0.001": "all, λ = 0.001",
-    "lambda 0": "all, λ = 0",
+    "lambda 0.001": "all, λ = 0.001 (default)",
 }
 
 
 def _ablated(study: str, variant: str) -> str:
     """The scores of a setting, which may be that of the main comparison."""
-    settings = STUDIES[study].settings
-    usual = (settings.get("placement", "input"), f"lambda {settings.get('mix_l2', 0.001):g}")
+    usual = (STUDIES[study].settings.get("placement", "input"), "lambda 0.001")
     name = "with" if variant in usual else variant
     return _spread(_scores(study, name, STUDIES[study].ablation_share))
 
@@ -352,11 +350,13 @@ def _task_trials() -> str:
     for name, study in STUDIES.items():
         found = {row["variant"]: row for row in results_of(name) if row["share"] == 1}
         for trial in study.trials:
-            chosen = [found.get(f"{variant}, {trial}") for variant in ("without", "with")]
-            scores = [f"{100 * one['chosen']:.1f}" if one else "" for one in chosen]
-            if any(scores):
-                rows.append([study.title, trial, *scores])
-    return table(["task", "setting", "without", "with small-en"], rows)
+            variant, _, setting = trial.partition(", ")
+            scores = [
+                f"{100 * found[one]['chosen']:.1f}" for one in (trial, variant) if one in found
+            ]
+            if len(scores) == 2:
+                rows.append([study.title, f"{variant} ELMo", setting, *scores])
+    return table(["task", "model", "setting", "score", "with the usual setting"], rows)
 
 
 def _trials() -> str:

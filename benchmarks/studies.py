@@ -22,8 +22,8 @@ class Study(NamedTuple):
     ablations: settings of ELMo to compare, by name.
     ablation_share: of the training data, for the ablations.
     tuned: share of the training data for a biLM that is fine-tuned on the text, or None.
-    trials: other settings that were tried first, with seed 0, by name. Those that are not ELMo's
-        are also tried without it.
+    trials: other settings that were tried first, with seed 0, by variant: "with" or "without" ELMo,
+        a comma, and a name.
     """
 
     title: str
@@ -39,28 +39,22 @@ class Study(NamedTuple):
     trials: Mapping[str, dict[str, Any]] = types.MappingProxyType({})
 
 
-_OF_ELMO = {"elmo_dropout", "placement", "mix", "mix_l2"}
 # Seeds of the variants that are not in the main comparison.
 FEW_SEEDS = 3
 _INPUTS = {"word_vectors": "glove.txt", "lowercase": True, "elmo": "small-en"}
-_MIXES = {"lambda 1": {"mix_l2": 1}, "lambda 0.001": {"mix_l2": 0.001}, "top": {"mix": "top"}}
+_MIXES = {"lambda 1": {"mix_l2": 1}, "top": {"mix": "top"}}
 _PLACEMENTS = {name: {"placement": name} for name in ("input", "both", "output")}
-_NER = {"task": "ner", **_INPUTS, "epochs": 100, "patience": 8}
 
 STUDIES = {
     "wnut17": Study(
         "names, WNUT17",
-        {**_NER, "train": ["ner/wnut17/train.conll"], "dev": ["ner/wnut17/dev.conll"]},
-        metrics=("f1",),
-        paper=21,
-    ),
-    "wikigold": Study(
-        "names, WikiGold",
         {
-            **_NER,
-            "train": ["wikigold_train.conll"],
-            "dev": ["wikigold_dev.conll"],
-            "scheme": "IOB1",
+            "task": "ner",
+            "train": ["ner/wnut17/train.conll"],
+            "dev": ["ner/wnut17/dev.conll"],
+            **_INPUTS,
+            "epochs": 100,
+            "patience": 8,
         },
         metrics=("f1",),
         paper=21,
@@ -76,6 +70,7 @@ STUDIES = {
             "patience": 3,
         },
         metrics=("accuracy",),
+        seeds=FEW_SEEDS,
     ),
     "sst": Study(
         "sentiment, SST-5",
@@ -118,7 +113,6 @@ STUDIES = {
             "dev": ["squad/dev.json"],
             **_INPUTS,
             "placement": "both",
-            "mix_l2": 0,
             "units": 60,
             "max_tokens": 400,
             "ema": 0.99,
@@ -150,8 +144,7 @@ STUDIES = {
         paper=17.2,
         seeds=FEW_SEEDS,
         shares=(0.01, 0.05, 0.25),
-        ablations={name: _PLACEMENTS[name] for name in ("both", "output")}
-        | {name: _MIXES[name] for name in ("lambda 1", "top")},
+        ablations={name: _PLACEMENTS[name] for name in ("both", "output")} | _MIXES,
         ablation_share=0.25,
     ),
     "litbank": Study(
@@ -200,9 +193,8 @@ def runs_of(name: str) -> Iterator[Run]:
     """The trainings of a study, the first seed of all first."""
     study = STUDIES[name]
     shares = {*study.shares, study.ablation_share if study.ablations else 1, study.tuned or 1}
-    for trial, changes in study.trials.items():
-        for variant in ("with",) if _OF_ELMO & changes.keys() else ("without", "with"):
-            yield Run(name, f"{variant}, {trial}", 1.0, 0)
+    for trial in study.trials:
+        yield Run(name, trial, 1.0, 0)
     for seed in range(study.seeds):
         for variant in ("without", "with"):
             yield Run(name, variant, 1.0, seed)
@@ -226,13 +218,13 @@ def settings_of(run: Run, data: Path, tuned: Path) -> dict[str, Any]:
         tuned: the biLM of the variant "tuned".
     """
     study = STUDIES[run.study]
-    variant, _, trial = run.variant.partition(", ")
+    variant = run.variant.partition(",")[0]
     settings = {**study.settings, **study.ablations.get(variant, {})}
     if variant == "without":
         settings |= {"elmo": None, "placement": "input", **study.without}
     elif variant == "tuned":
         settings["elmo"] = str(tuned)
-    settings |= study.trials.get(trial, {})
+    settings |= study.trials.get(run.variant, {})
     for name in ("train", "dev"):
         files = [file for pattern in settings[name] for file in sorted(data.glob(pattern))]
         settings[name] = tuple(map(str, files))
@@ -253,8 +245,10 @@ def measured(name: str) -> Any:
 
 
 def results_of(study: str) -> list[dict[str, Any]]:
-    """The collected results of a study."""
+    """The collected results of a study, if they were measured with its current settings."""
     try:
-        return measured(study)["runs"]
+        found = measured(study)
     except FileNotFoundError:
         return []
+    settings = json.loads(json.dumps(STUDIES[study].settings))
+    return found["runs"] if found["settings"] == settings else []
