@@ -125,8 +125,8 @@ def build_parser() -> argparse_flags.ArgumentParser:
         description="Pretrain, export, serve and query ELMo.",
         example="echo 'The bank of the river' | elmo-tf embed small-en - vectors.hdf5",
         epilog="Options of a subcommand: elmo-tf SUBCOMMAND --help. Results go to stdout, all "
-        "else to stderr. Exit status: 0 done; 2 wrong call, or an output exists; 3 differences "
-        "(diff); 1 other errors.",
+        "else to stderr. Exit status: 0 done; 1 error; 2 wrong call, or an output exists; 3 "
+        "differences (diff); 130 Ctrl-C; 143 SIGTERM.",
     )
     parser.add_argument("--version", action="version", version=f"elmo_tf {elmo_tf.__version__}")
     parser.set_defaults(command=None)

@@ -34,7 +34,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5, help="epochs (default: 5)")
     arguments = parser.parse_args()
     train, dev = (read_sentiment(file) for file in (arguments.train, arguments.dev))
-    model = new_classifier(train, Elmo.from_pretrained(arguments.elmo, num_mixes=2, l2=0.001))
+    model = new_classifier(
+        train, Elmo.from_pretrained(arguments.elmo, num_mixes=2, l2=0.001, dropout=0.0)
+    )
     model.compile(keras.optimizers.Adam(0.001, global_clipnorm=5.0))
     model.fit(
         tf.ragged.constant([tokens for tokens, _ in train]).to_tensor(""),

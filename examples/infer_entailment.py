@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5, help="epochs (default: 5)")
     arguments = parser.parse_args()
     train, dev = (read_pairs(file) for file in (arguments.train, arguments.dev))
-    model = new_model(train, Elmo.from_pretrained(arguments.elmo, l2=0.001))
+    model = new_model(train, Elmo.from_pretrained(arguments.elmo, l2=0.001, dropout=0.0))
     model.compile(keras.optimizers.Adam(0.0004, global_clipnorm=5.0))
     labels = tf.constant(model.label_ids(pair.label for pair in train))
     model.fit(as_tensors(train), labels, batch_size=32, epochs=arguments.epochs, verbose=2)

@@ -39,7 +39,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5, help="epochs (default: 5)")
     arguments = parser.parse_args()
     train, dev = (read_propositions(file) for file in (arguments.train, arguments.dev))
-    model = new_model(train, Elmo.from_pretrained(arguments.elmo, l2=0.001))
+    model = new_model(train, Elmo.from_pretrained(arguments.elmo, l2=0.001, dropout=0.1))
     model.compile(keras.optimizers.Adam(0.001, global_clipnorm=1.0))
     tags = tf.ragged.constant([model.label_ids(one.tags) for one in train]).to_tensor(-1)
     model.fit(as_tensors(train), tags, batch_size=64, epochs=arguments.epochs, verbose=2)

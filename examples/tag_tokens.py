@@ -46,7 +46,7 @@ def main() -> None:
         read_tagged(file, scheme=arguments.scheme) for file in (arguments.train, arguments.dev)
     )
     scheme = "BIO" if arguments.scheme else None  # the reader converts IOB1 to BIO
-    tagger = new_tagger(train, Elmo.from_pretrained(arguments.elmo), scheme)
+    tagger = new_tagger(train, Elmo.from_pretrained(arguments.elmo, dropout=0.0), scheme)
     tagger.compile(keras.optimizers.Adam(0.001, global_clipnorm=5.0))
     tagger.fit(*as_tensors(tagger, train), batch_size=32, epochs=arguments.epochs, verbose=2)
 

@@ -17,7 +17,7 @@ from elmo_tf.settings import (
 
 RECORD_FILE = "training.json"
 DEFAULT_EPOCHS = 10
-# The settings that a recipe decides: those of small-en ("default") and those of the paper.
+# The settings that a recipe decides.
 RECIPES = {
     "default": {
         "batch_size": 32,
@@ -55,8 +55,8 @@ def _by_recipe(name: str) -> str:
 class PretrainConfig:
     """The settings of a pretraining run. Each field declares its type, range and meaning.
 
-    A setting that is None has the default that its help names. The defaults are the settings that
-    trained the model `small-en`; `recipe="paper"` selects the published ones.
+    A setting that is None has the default that its help names. The defaults suit runs
+    of a few thousand steps or more on one machine; `recipe="paper"` selects the published settings.
 
     Raises:
         ValueError: a value is out of its range, or two settings exclude each other.
@@ -118,7 +118,8 @@ class PretrainConfig:
         group="optimization",
         choices=tuple(RECIPES),
         may_change=True,  # the settings that it decides are recorded
-        help="defaults of the settings below: those of small-en, or those of the paper",
+        help="defaults of the settings below: default suits one machine, paper has the published "
+        "values",
     )
     steps: int | None = setting(
         None,
@@ -213,7 +214,8 @@ class PretrainConfig:
     precision: str = setting(
         "float32",
         choices=("float32", "mixed_bfloat16"),
-        help="mixed_bfloat16 is faster on processors and GPUs with bfloat16 instructions",
+        help="precision of matrix products; mixed_bfloat16 is faster on processors and GPUs with "
+        "bfloat16 instructions",
     )
     seed: int = setting(
         0,

@@ -33,7 +33,8 @@ def add_command(add: Callable) -> None:
     add_flag(
         parser,
         "--raw-text",
-        "add the signature `text`, which splits off punctuation (needs tensorflow-text)",
+        "add the signature `text`, which splits off punctuation; the server must have the "
+        "operations of tensorflow-text",
     )
     parser.add_argument(
         "--warmup",
@@ -44,8 +45,7 @@ def add_command(add: Callable) -> None:
     parser.add_argument(
         "--cache-tokens",
         **at_least_0(0),
-        help="distinct tokens whose vectors the signatures keep in memory from request to request; "
-        "0 for none",
+        help="number of distinct tokens whose vectors are cached between requests; 0 for no cache",
     )
     add_overwrite(parser)
 

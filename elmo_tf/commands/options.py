@@ -117,7 +117,7 @@ def add_language_model(parser: Any) -> None:
     parser.add_argument(
         "checkpoint",
         metavar="CHECKPOINT",
-        help="checkpoint with a softmax, such as the work directory of elmo-tf train",
+        help="checkpoint with a softmax: small-en, or a work directory of elmo-tf train",
     )
 
 

@@ -43,7 +43,7 @@ def add_command(add: Callable) -> None:
         type=positive_float,
         default=60.0,
         metavar="SECONDS",
-        help="timeout per request",
+        help="timeout; for sentences from stdin, per request",
     )
     parser.add_argument(
         "--tls-ca", metavar="FILE", help="CA certificates of the server, in PEM format"
