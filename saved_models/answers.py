@@ -92,6 +92,8 @@ def rows(answer: Arrays, num_sentences: int, plan: OutputPlan) -> Iterator[Array
             array = answer[name][index, ...]
             if name in plan.with_tokens and lengths is not None:
                 array = array[: lengths[index]]
+            if name in _PADDING:
+                array = array[array != _PADDING[name]]
             row[name] = array.copy()  # a view would keep the complete response in memory
         yield row
 

@@ -5,6 +5,7 @@ and text stream, restores a save if the run is resumed, and runs the training lo
 the text into windows, `steps` trains on one window, `checkpointing` saves the state of the run.
 """
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -42,6 +43,7 @@ from elmo_tf.trainers.workdir import (
     begin_record,
     check_corpus,
     check_workdir,
+    claimed_workdir,
     prepare_workdir,
 )
 
@@ -68,7 +70,8 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
         The content of `training.json`. Workers other than the chief have no perplexities.
 
     Raises:
-        FileExistsError: `workdir` is in use, and neither `resume` nor `overwrite` is set.
+        FileExistsError: `workdir` is in use, and neither `resume` nor `overwrite` is set; or
+            another process trains in it.
         FileNotFoundError: a pattern matches no file, or the checkpoint to start from is missing.
         ValueError: the text is empty or shorter than one step, the vocabulary file is not a
             vocabulary, a run is resumed with other settings or text, TensorFlow cannot write to
@@ -166,20 +169,25 @@ def _pretrain(
         )
     windows = iter(training_windows(files, config.batch_size, config.unroll, config.seed))
 
-    # Start the run, or resume it from its last save.
-    record = {"step": 0, "perplexity": []}
-    if cluster.is_chief:
-        prepare_workdir(workdir, config, shape, vocabulary, lexicon)
-    state = RunState(workdir, train_step, windows, cluster)
-    done = record["step"] = state.restore() if config.resume else 0
-    if cluster.is_chief:
-        record = begin_record(workdir, config, shape, corpus, done)
-    results = _Results(workdir, train_step, record, cluster.is_chief, valid_files)
-    # Train.
-    eval_every = config.eval_every or math.ceil(num_steps / 10)
-    save_seconds = math.inf if config.save_minutes is None else 60 * config.save_minutes
-    logger = TrainingLogger(config, schedule, num_steps, done, cluster.is_chief)
-    with StopRequest() as stop, logger:
+    with contextlib.ExitStack() as stack:
+        # Start the run, or resume it from its last save.
+        record = {"step": 0, "perplexity": []}
+        if cluster.is_chief:
+            stack.enter_context(claimed_workdir(workdir))
+            check_workdir(workdir, config, shape, vocabulary)  # another run may have ended
+            prepare_workdir(workdir, config, shape, vocabulary, lexicon)
+        state = RunState(workdir, train_step, windows, cluster)
+        done = record["step"] = state.restore() if config.resume else 0
+        if cluster.is_chief:
+            record = begin_record(workdir, config, shape, corpus, done)
+        results = _Results(workdir, train_step, record, cluster.is_chief, valid_files)
+        # Train.
+        eval_every = config.eval_every or math.ceil(num_steps / 10)
+        save_seconds = math.inf if config.save_minutes is None else 60 * config.save_minutes
+        stop = stack.enter_context(StopRequest())
+        logger = stack.enter_context(
+            TrainingLogger(config, schedule, num_steps, done, cluster.is_chief)
+        )
         if done in (0, num_steps) or done % eval_every == 0:
             results.evaluate(done, logger, stop)  # unless it was evaluated before the resume
         if done >= num_steps:

@@ -1,5 +1,6 @@
 """The work directory of a run: checks, the record of the run, and its log."""
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
@@ -14,7 +15,7 @@ from elmo_tf.checkpoints.locations import (
 )
 from elmo_tf.checkpoints.save import write_json
 from elmo_tf.config import BiLMConfig
-from elmo_tf.files import atomic_file, refuse_pattern
+from elmo_tf.files import atomic_file, locked_directory, refuse_pattern
 from elmo_tf.settings import read_record
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
@@ -105,6 +106,16 @@ def refuse_used_workdir(workdir: Path, names: set[str], record: str, resume: boo
         f"{workdir} is not empty, and holds no run to resume: it holds "
         f"{', '.join(sorted(names)[:5])}. Choose another --workdir."
     )
+
+
+def claimed_workdir(workdir: Path) -> contextlib.AbstractContextManager[None]:
+    """Creates the directory and locks it within the block.
+
+    Raises:
+        FileExistsError: another process has locked it.
+    """
+    message = f"Another process trains in {workdir}. Wait for it, or choose another --workdir."
+    return locked_directory(workdir, message)
 
 
 def _was_stopped_before_first_save(

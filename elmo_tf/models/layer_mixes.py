@@ -5,7 +5,7 @@ from typing import Any
 
 import keras
 
-from elmo_tf.config_checks import check_int
+from elmo_tf.config_checks import check_int, check_rate
 from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
 
 
@@ -91,10 +91,8 @@ class LayerMixes(keras.layers.Layer, abc.ABC):
 
 def check_mixes(num_mixes: int, dropout: float, top_only: bool, average: bool) -> None:
     """Raises `ValueError` if arguments of `Elmo` or `VectorMix` are out of range."""
-    if num_mixes < 1:
-        raise ValueError(f"`num_mixes` must be at least 1. Received: {num_mixes}")
-    if not 0 <= dropout < 1:
-        raise ValueError(f"`dropout` must be at least 0 and below 1. Received: {dropout}")
+    check_int(num_mixes, "num_mixes", least=1)
+    check_rate(dropout, "dropout")
     if top_only and average:
         raise ValueError("Only one of `top_only` and `average` may be True.")
 

@@ -268,14 +268,15 @@ class Client:
 
     def _plan(self, signature: str, outputs: str | Sequence[str], deadline: Deadline) -> OutputPlan:
         """Fetches the signatures once; they are optional, since some servers return none."""
-        if self._signatures is None:
+        known = self._signatures  # another thread may reset it
+        if known is None:
             try:
-                self._signatures = _signatures_in(self._metadata(deadline))
+                known = _signatures_in(self._metadata(deadline))
             except ServerError as error:
                 if error.code() in _UNREACHABLE:
                     raise
-                self._signatures = {}
-        known = self._signatures
+                known = {}
+            self._signatures = known
         wanted = [outputs] if isinstance(outputs, str) else list(outputs)
         return output_plan(wanted, known[signature].outputs if signature in known else {})
 

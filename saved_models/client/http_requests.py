@@ -81,9 +81,10 @@ class HttpRequests:
                     raise error from caught
             try:
                 retries = retries.increment(method, url, response=response, error=failure)
-            except urllib3.exceptions.HTTPError:
+                pause = _pause(retries, response)
+            except urllib3.exceptions.HTTPError:  # no more retries, or a malformed Retry-After
                 raise error from failure
-            pause, left = _pause(retries, response), deadline.left()
+            left = deadline.left()
             if (left is not None and pause >= left) or cancelled.wait(pause):
                 raise error from failure
 

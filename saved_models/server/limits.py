@@ -73,12 +73,15 @@ class Limits:
             inputs: arrays by name.
 
         Returns:
-            Number of sentences times the tokens of the longest; 0 if the signature is not for text.
+            Number of sentences times the tokens of the longest; 0 if the inputs are not text.
 
         Raises:
             tf.errors.InvalidArgumentError: there are too many sentences or tokens.
         """
-        if not takes_sentences(signature):
+        is_text = any(
+            info.dtype == tf.string.as_datatype_enum for info in signature.inputs.values()
+        )
+        if not is_text and not takes_sentences(signature):
             return 0
         num_sentences = max((len(array) for array in inputs.values() if array.ndim), default=0)
         if num_sentences > self.max_sentences:

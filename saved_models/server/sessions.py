@@ -52,7 +52,7 @@ class LoadedVersion:
     ):
         self.number = number
         self._limits = _NO_LIMITS
-        # Without batching, at most as many parallel runs as in TF Serving.
+        # At most as many parallel runs as in TF Serving.
         self._free = threading.BoundedSemaphore(4 * num_cores())
         # On two cores, splitting short operations costs more than it saves: see `elmo_tf.threads`.
         config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
@@ -91,8 +91,7 @@ class LoadedVersion:
         """
         call = self._call(request, is_awaited)
         if self._batcher is None:
-            with self._free:
-                arrays = self._run(call.name, call.inputs, call.aliases)
+            arrays = self._run(call.name, call.inputs, call.aliases)
         else:
             arrays = self._batcher.run(call)
         response = predict_pb2.PredictResponse()
@@ -144,7 +143,8 @@ class LoadedVersion:
     ) -> list[np.ndarray]:
         signature = self.signatures[name]
         feeds = {signature.inputs[alias].name: array for alias, array in inputs.items()}
-        return self._session.run([signature.outputs[alias].name for alias in aliases], feeds)
+        with self._free:
+            return self._session.run([signature.outputs[alias].name for alias in aliases], feeds)
 
 
 def _inputs(

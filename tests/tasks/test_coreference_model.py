@@ -107,7 +107,7 @@ def antecedent_rows(outputs):
     return [row[real] for row, real in zip(scores, exists, strict=True)]
 
 
-@pytest.mark.parametrize(("genre", "number"), [("", 0), ("web", 2), ("blog", 0)])
+@pytest.mark.parametrize(("genre", "number"), [("", 0), (None, 0), ("web", 2), ("blog", 0)])
 def test_scores_match_the_reference_formulas(genre, number, model):
     sentences = some_document()
     speakers = some_speakers(sentences)

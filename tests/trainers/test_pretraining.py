@@ -9,6 +9,7 @@ from elmo_tf import BiLMConfig, Vocabulary, load_bilm
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.evaluation import perplexity
 from elmo_tf.trainers import PretrainConfig, pretrain
+from elmo_tf.trainers.workdir import claimed_workdir
 from runs import read_log
 
 
@@ -68,6 +69,16 @@ def test_a_work_directory_in_use_is_refused(tmp_path, settings):
     ):
         pretrain(PretrainConfig(**settings, workdir=workdir))
     assert [path.name for path in workdir.iterdir()] == ["notes.txt"]
+
+
+def test_two_runs_do_not_share_a_work_directory(tmp_path, settings):
+    workdir = tmp_path / "run"
+    with (
+        claimed_workdir(workdir),
+        pytest.raises(FileExistsError, match="Another process trains in"),
+    ):
+        pretrain(PretrainConfig(**settings, workdir=workdir))
+    assert list(workdir.iterdir()) == []
 
 
 @pytest.mark.parametrize(

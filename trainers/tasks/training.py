@@ -34,12 +34,12 @@ from elmo_tf.trainers.tasks.workdir import (
     LOG_FILE,
     MODEL_FILE,
     check_workdir,
-    claimed_workdir,
     prepare_workdir,
     read_state,
     save_model,
     save_state,
 )
+from elmo_tf.trainers.workdir import claimed_workdir
 
 # Of Adadelta, as in He et al. 2017. Clark and Gardner 2018 use 1e-8.
 _ADADELTA_EPSILON = 1e-6
@@ -89,12 +89,12 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         "bilm": _digest_of_source(source),
     }
     with claimed_workdir(workdir):
+        check_workdir(workdir, config)  # again: another run may have ended in the meantime
         state = read_state(workdir) if config.resume else None
         if state is not None:
             _check_same(workdir, state.record, record)
             if _is_finished(config, state.record):
                 return _finish(workdir, kind, {**state.record, "settings": record["settings"]})
-        prepare_workdir(workdir, keep_results=state is not None)
 
         texts, dev_texts = (
             [kind.texts(example) for example in part] for part in (examples.train, examples.dev)
@@ -115,6 +115,7 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
             train = kind.training_batches(model, examples.train, config, layers)
             dev = kind.batches(model, examples.dev, config.batch_size, layers)
             run = _Run(workdir, kind, model, average, train, dev, examples.dev)
+            prepare_workdir(workdir, keep_results=state is not None)
             if state is not None:
                 state.restore(model, average)
                 record.update(best=state.record["best"], epochs=state.record["epochs"])

@@ -1,6 +1,5 @@
 """The work directory of a task: checks, the best model, and the state to resume from."""
 
-import contextlib
 import json
 import os
 import re
@@ -12,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.files import atomic_file, locked_directory
+from elmo_tf.files import atomic_file
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.settings import changed_settings, read_record
 from elmo_tf.tasks import TaskModel  # also registers all layers of saved models
@@ -71,16 +70,6 @@ def _check_resumes(workdir: Path, config: TaskConfig) -> None:
             f"Cannot resume with other settings than those in {workdir / RECORD_FILE}: "
             f"{'; '.join(changed)}. Pass the same ones, or choose another --workdir."
         )
-
-
-def claimed_workdir(workdir: Path) -> contextlib.AbstractContextManager[None]:
-    """Creates the directory and locks it within the block.
-
-    Raises:
-        FileExistsError: another process has locked it.
-    """
-    message = f"Another process trains in {workdir}. Wait for it, or choose another --workdir."
-    return locked_directory(workdir, message)
 
 
 def prepare_workdir(workdir: Path, keep_results: bool) -> None:

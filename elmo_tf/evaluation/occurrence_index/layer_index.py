@@ -140,7 +140,8 @@ class LayerSearch:
         else:
             parameters = faiss.SearchParameters(sel=selector)
         similarities, numbers = index.search(query[None], count, params=parameters)
-        if numbers[0, -1] < 0 and is_inverted:  # the lists that were read hold too few
+        if numbers[0, -1] < 0 and is_inverted and parameters.nprobe < index.nlist:
+            # The lists that were read hold too few.
             parameters.nprobe = index.nlist
             similarities, numbers = index.search(query[None], count, params=parameters)
         is_found = numbers[0] >= 0

@@ -156,7 +156,8 @@ class CoreferenceModel(TaskModel):
         inputs = dict(inputs) if isinstance(inputs, dict) else {"tokens": inputs}
         speakers = inputs.get("speakers")
         inputs["speakers"] = speaker_table([] if speakers is None else speakers)
-        inputs["genre"] = tf.reshape(inputs.get("genre", ""), (-1,))
+        genre = inputs.get("genre")
+        inputs["genre"] = tf.reshape("" if genre is None else genre, (-1,))
         named = super().named_inputs(inputs)
         if speakers is None:
             named["speakers"] = tf.fill(tf.shape(named["tokens"]), "")

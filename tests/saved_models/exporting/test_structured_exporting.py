@@ -78,6 +78,20 @@ def test_served_predictions_equal_the_live_model(kind, exported):
                     _assert_equal(found[name], values)
 
 
+def test_streamed_documents_have_no_padding(exported):
+    model, folder = exported("documents")
+
+    with (
+        serve(folder, name="task", port=0, rest_port=None) as server,
+        Client(f"localhost:{server.port}", "task") as client,
+    ):
+        rows = list(client.stream(DOCUMENTS, outputs=()))
+
+    for row, document in zip(rows, DOCUMENTS, strict=True):
+        for name, values in model.predictions(document.split("\n")).items():
+            np.testing.assert_array_equal(row[name], values)
+
+
 @pytest.mark.parametrize(
     ("kind", "signature"),
     [pytest.param("answers", "pair", marks=pytest.mark.more), ("roles", "roles")],

@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.server.batch_rows import Call
+from elmo_tf.saved_models.server.batch_rows import Call, num_rows_of
 from elmo_tf.saved_models.server.batching import Batcher, Batching
 from elmo_tf.saved_models.server.metrics import Metrics
 from elmo_tf.saved_models.server.sessions import LoadedVersion
@@ -163,6 +164,17 @@ def test_calls_without_a_common_number_of_rows_are_not_batched(version, held, ca
     for call in calls:
         assert_as_single_call(version, call, batcher.run(call))
     batcher.close()
+
+
+def test_calls_whose_padding_could_not_be_removed_are_not_batched(version):
+    inputs = {"strings": np.array([b"a"], object)}
+    signature = meta_graph_pb2.SignatureDef()
+    signature.CopyFrom(version.signatures["serving_default"])
+    del signature.outputs["sequence_len"]
+    assert num_rows_of(Call("serving_default", signature, inputs, ["default"])) is None
+    for name in ("elmo", "word_emb"):
+        del signature.outputs[name]
+    assert num_rows_of(Call("serving_default", signature, inputs, ["default"])) == 1
 
 
 def test_a_batch_has_at_most_max_batch_size_sentences(held, call_of):

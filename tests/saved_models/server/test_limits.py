@@ -93,6 +93,17 @@ def test_more_than_max_tokens_are_refused(signatures, sentences):
         Limits(max_tokens=10).check_tokens(signatures["serving_default"], strings(*sentences))
 
 
+def test_text_is_limited_if_the_sentence_lengths_are_not_an_output(signatures):
+    classifier = meta_graph_pb2.SignatureDef()
+    classifier.CopyFrom(signatures["serving_default"])
+    del classifier.outputs["sequence_len"]
+    limits = Limits(max_sentences=2, max_tokens=4)
+    assert limits.check_tokens(classifier, strings("a b", "c")) == 4
+    for sentences, message in ((["a"] * 3, "has 3 sentences"), (["a b c", "d"], "at most 4")):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+            limits.check_tokens(classifier, strings(*sentences))
+
+
 def test_padding_counts_as_tokens(signatures):
     inputs = {
         "tokens": np.full((2, 6), b"a", object),

@@ -8,7 +8,7 @@ import pytest
 from elmo_tf.trainers.tasks.answering import evaluate_task
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.training import train_task
-from elmo_tf.trainers.tasks.workdir import claimed_workdir
+from elmo_tf.trainers.workdir import claimed_workdir
 from reference import checkpoint
 from task_files import NER, SMALL
 
@@ -135,6 +135,16 @@ def test_results_are_deleted_only_with_overwrite(run, workdir, tmp_path):
     with pytest.raises(FileExistsError, match=r"not the work directory of a task.* log\.jsonl"):
         run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
     assert (workdir / "log.jsonl").exists()
+
+
+def test_wrong_arguments_of_the_model_delete_nothing(run, tmp_path):
+    for name in ("task.json", "model.keras"):
+        (tmp_path / name).write_text("of a run before")
+
+    with pytest.raises(ValueError, match="`placement` must be one of input, none"):
+        run("coref", tmp_path, batch_size=32, placement="both", overwrite=True)
+
+    assert {path.name for path in tmp_path.iterdir()} == {"task.json", "model.keras"}
 
 
 def test_two_runs_do_not_share_a_work_directory(run, workdir):
