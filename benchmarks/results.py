@@ -102,7 +102,7 @@ def _joined_articles(articles: list[dict[str, Any]]) -> str:
 
 def _blocks(text: str) -> list[str]:
     """The parts of a text between empty lines."""
-    return [block for block in re.split(r"\n\s*\n", text.strip("\n"))]
+    return re.split(r"\n\s*\n", text.strip("\n"))
 
 
 def train(data: Path, runs: Path, patterns: list[str]) -> None:

@@ -295,11 +295,10 @@ def _neighbors() -> str:
 
 def _in_context(found: dict[str, Any]) -> str:
     """A token in bold, with 8 tokens on each side."""
-    tokens, position = found["sentence"].split(" "), found["position"]
-    first, end = max(0, position - 8), position + 9
-    words = [token.replace("|", "\\|") for token in tokens[first:end]]
-    words[position - first] = f"**{words[position - first]}**"
-    return " ".join(["…"] * (first > 0) + words + ["…"] * (end < len(tokens)))
+    from elmo_tf.evaluation.visible_text import in_context
+
+    tokens = found["sentence"].split(" ")
+    return in_context(tokens, found["position"], 8, "**{}**").replace("|", "\\|")
 
 
 def _speed() -> str:

@@ -158,23 +158,32 @@ def settings_as_json(config: Any) -> dict[str, Any]:
     return json.loads(json.dumps(dataclasses.asdict(config), default=os.fspath))
 
 
-def changed_settings(
-    config_class: Any, now: Mapping[str, Any], before: Mapping[str, Any]
-) -> list[str]:
-    """Describes the settings that changed although they must not when a run is resumed.
+def check_same_settings(
+    config_class: Any, now: Mapping[str, Any], before: Mapping[str, Any], path: Path
+) -> None:
+    """Checks that a run is resumed with the settings that must stay the same.
 
     Args:
         config_class: the settings dataclass.
         now: settings of the resumed run, see `settings_as_json`.
         before: recorded settings. Missing ones had their default.
+        path: the file of the recorded settings, for the message.
+
+    Raises:
+        ValueError: a setting has changed.
     """
     declared = settings_of(config_class)
     before = {field.name: field.default for field in dataclasses.fields(config_class)} | before
-    return [
+    changed = [
         f"{name} was {before[name]!r}, is {now[name]!r}"
         for name, declaration in declared.items()
         if not declaration.may_change and before[name] != now[name]
     ]
+    if changed:
+        raise ValueError(
+            f"Cannot resume with other settings than those in {path}: {'; '.join(changed)}. Pass "
+            "the same ones, or choose another --workdir."
+        )
 
 
 def resumed_settings(

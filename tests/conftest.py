@@ -142,24 +142,18 @@ def unverified_exports(monkeypatch):
     monkeypatch.setattr(task_exporting, "compare_signatures", lambda *arguments: None)
 
 
-@pytest.fixture(scope="module")
-def eager_module():
+def _eagerly():
     """Runs functions without tracing them, which is faster for a few calls."""
     import tensorflow as tf
 
+    before = tf.config.functions_run_eagerly()
     tf.config.run_functions_eagerly(True)
     yield
-    tf.config.run_functions_eagerly(False)
+    tf.config.run_functions_eagerly(before)
 
 
-@pytest.fixture
-def eager_functions():
-    """`eager_module` for one test."""
-    import tensorflow as tf
-
-    tf.config.run_functions_eagerly(True)
-    yield
-    tf.config.run_functions_eagerly(False)
+eager_module = pytest.fixture(_eagerly, scope="module", name="eager_module")
+eager_functions = pytest.fixture(_eagerly, name="eager_functions")
 
 
 @pytest.fixture

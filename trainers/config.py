@@ -7,7 +7,6 @@ from typing import Any
 
 from elmo_tf.config import PRESETS, BiLMConfig
 from elmo_tf.settings import (
-    changed_settings,
     check_settings,
     normalize_settings,
     resumed_settings,
@@ -337,18 +336,3 @@ class PretrainConfig:
     def as_json(self, shape: BiLMConfig) -> dict[str, Any]:
         """All settings with their defaults resolved, for `training.json`."""
         return {**settings_as_json(self), "options": shape.to_options()}
-
-    def check_resumes(self, shape: BiLMConfig, before: dict[str, Any], path: Path) -> None:
-        """Raises `ValueError` if settings changed that must stay the same when a run is resumed.
-
-        Args:
-            shape: the shape of the biLM.
-            before: the recorded settings of the run, see `as_json`.
-            path: the file that holds them, for the message.
-        """
-        changed = changed_settings(type(self), self.as_json(shape), before)
-        if changed:
-            raise ValueError(
-                f"Cannot resume with other settings than those in {path}: {'; '.join(changed)}. "
-                "Pass the same ones, or choose another workdir."
-            )

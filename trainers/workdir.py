@@ -16,7 +16,7 @@ from elmo_tf.checkpoints.locations import (
 from elmo_tf.checkpoints.save import write_json
 from elmo_tf.config import BiLMConfig
 from elmo_tf.files import atomic_file, locked_directory, refuse_pattern
-from elmo_tf.settings import read_record
+from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
@@ -55,12 +55,15 @@ def check_workdir(
     if not workdir.exists():
         return
     if config.overwrite:
-        _refuse_other_results(workdir)
+        names = {path.name for path in workdir.iterdir()}
+        found = names & set(_RESULTS) - {OPTIONS_FILE, VOCABULARY_FILE, LOG_FILE}
+        refuse_other_results(workdir, found, RECORD_FILE)
         return
     if config.resume:
         record = workdir / RECORD_FILE
         if last_save(workdir) is not None:
-            config.check_resumes(shape, read_record(record)["settings"], record)
+            before = read_record(record)["settings"]
+            check_same_settings(PretrainConfig, config.as_json(shape), before, record)
             if Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary:
                 raise ValueError(
                     f"Cannot resume with another vocabulary: {config.vocab} differs from "
@@ -76,15 +79,18 @@ def check_workdir(
         refuse_used_workdir(workdir, names, RECORD_FILE, config.resume)
 
 
-def _refuse_other_results(workdir: Path) -> None:
-    """Raises `FileExistsError` if `overwrite` would delete files that are not a run's."""
-    names = {path.name for path in workdir.iterdir()}
-    found = names & set(_RESULTS) - {OPTIONS_FILE, VOCABULARY_FILE, LOG_FILE}
-    if found and RECORD_FILE not in names:
+def refuse_other_results(workdir: Path, found: set[str], record: str) -> None:
+    """Raises `FileExistsError` if `overwrite` would delete files that are not a run's.
+
+    Args:
+        workdir: the directory.
+        found: the names of its files that would be deleted.
+        record: the name of the record of a run of this kind.
+    """
+    if found and record not in found:
         raise FileExistsError(
-            f"{workdir} is not the work directory of a training: it holds "
-            f"{', '.join(sorted(found))} but no {RECORD_FILE}. Nothing was deleted. Choose another "
-            "--workdir."
+            f"{workdir} is not the work directory of a run: it holds {', '.join(sorted(found))} "
+            f"but no {record}. Nothing was deleted. Choose another --workdir."
         )
 
 

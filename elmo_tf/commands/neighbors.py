@@ -264,11 +264,10 @@ def _markdown(content: Mapping[str, Any]) -> str:
 
 def _marked(found: Mapping[str, Any]) -> str:
     """A token in bold, with its context."""
-    tokens, position = found["sentence"].split(" "), found["position"]
-    first, end = max(0, position - _CONTEXT), position + 1 + _CONTEXT
-    words = [_visible(token) for token in tokens[first:end]]
-    words[position - first] = f"**{words[position - first]}**"
-    return " ".join(["…"] * (first > 0) + words + ["…"] * (end < len(tokens)))
+    from elmo_tf.evaluation.visible_text import in_context
+
+    tokens = found["sentence"].split(" ")
+    return _visible(in_context(tokens, found["position"], _CONTEXT, "**{}**"))
 
 
 def _origin(found: Mapping[str, Any]) -> str:

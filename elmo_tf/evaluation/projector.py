@@ -14,7 +14,7 @@ from absl import logging
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding import Embedder
-from elmo_tf.evaluation.visible_text import visible
+from elmo_tf.evaluation.visible_text import in_context, visible
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_directory, refuse_directory, refuse_pattern
 from elmo_tf.progress import progress
@@ -167,16 +167,14 @@ def _write_metadata(path: Path, occurrences: Sequence[TokenOccurrences]) -> None
         for number, tokens, positions, tags in occurrences:
             for place in positions:
                 tag = [tags[place]] if tags is not None else []
-                row = [tokens[place], _context(tokens, place), str(number), str(place), *tag]
+                row = [
+                    tokens[place],
+                    in_context(tokens, place, _CONTEXT, "[{}]"),
+                    str(number),
+                    str(place),
+                    *tag,
+                ]
                 print(*map(visible, row), sep="\t", file=file)
-
-
-def _context(tokens: Sequence[str], place: int) -> str:
-    """Returns a token in brackets, with the tokens around it."""
-    first, end = max(0, place - _CONTEXT), place + _CONTEXT + 1
-    before, after = tokens[first:place], tokens[place + 1 : end]
-    cut_before, cut_after = ["…"] * (first > 0), ["…"] * (end < len(tokens))
-    return " ".join([*cut_before, *before, f"[{tokens[place]}]", *after, *cut_after])
 
 
 def _write_tensors(

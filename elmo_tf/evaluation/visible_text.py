@@ -1,6 +1,7 @@
 """Text made readable for a line, a table or a plot."""
 
 import unicodedata
+from collections.abc import Sequence
 
 # Control characters, line and paragraph separators, and surrogates (invalid bytes).
 _INVISIBLE = {"Cc", "Zl", "Zp", "Cs"}
@@ -17,6 +18,16 @@ def visible(text: str) -> str:
         else character
         for character in text
     )
+
+
+def in_context(tokens: Sequence[str], position: int, width: int, mark: str) -> str:
+    """Marks a token, and joins it with up to `width` tokens on each side; "…" shows cuts.
+
+    `mark` is a format string, such as "[{}]".
+    """
+    first, end = max(0, position - width), position + width + 1
+    words = [*tokens[first:position], mark.format(tokens[position]), *tokens[position + 1 : end]]
+    return " ".join(["…"] * (first > 0) + words + ["…"] * (end < len(tokens)))
 
 
 def shortened(text: str, length: int) -> str:

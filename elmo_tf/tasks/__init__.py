@@ -1,4 +1,4 @@
-"""Task models on top of a biLM: tagging, semantic roles, classification, entailment."""
+"""Task models on top of a biLM: those of the ELMo paper, and tagging and classification."""
 
 from elmo_tf.tasks.bcn import BCN as BCN
 from elmo_tf.tasks.bidaf import BiDAF as BiDAF

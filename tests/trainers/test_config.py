@@ -4,6 +4,7 @@ import json
 import pytest
 
 from elmo_tf import BiLMConfig
+from elmo_tf.settings import check_same_settings
 from elmo_tf.trainers import PretrainConfig
 
 NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
@@ -92,16 +93,20 @@ def test_each_optimizer_has_a_default_learning_rate():
 def test_a_run_is_not_resumed_with_another_seed_optimizer_or_shape(tmp_path):
     tiny, small = BiLMConfig.preset("tiny"), BiLMConfig.preset("small")
     before = json.loads(json.dumps(PretrainConfig(**NEEDED, preset="tiny").as_json(tiny)))
+
+    def check(config, shape):
+        check_same_settings(PretrainConfig, config.as_json(shape), before, tmp_path)
+
     same = {"steps": 7, "save_every": 3, "eval_every": 2, "resume": True, "valid": "v.txt"}
     same |= {"save_minutes": 3, "tensorboard": True, "accumulate": 2, "num_sampled": 4}
-    PretrainConfig(**NEEDED, **same).check_resumes(tiny, before, tmp_path)
+    check(PretrainConfig(**NEEDED, **same), tiny)
     for change in ({"seed": 5}, {"batch_size": 3}, {"dropout": 0.5}, {"optimizer": "adagrad"}):
         config = PretrainConfig(**{**NEEDED, **change})
         (name,) = change
         with pytest.raises(ValueError, match=rf"Cannot resume with other settings.*{name} was"):
-            config.check_resumes(tiny, before, tmp_path)
+            check(config, tiny)
     with pytest.raises(ValueError, match=r"Cannot resume with other settings.*options was"):
-        PretrainConfig(**NEEDED).check_resumes(small, before, tmp_path)
+        check(PretrainConfig(**NEEDED), small)
 
 
 def recorded(workdir, **settings):

@@ -13,11 +13,11 @@ import tensorflow as tf
 
 from elmo_tf.files import atomic_file
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.settings import changed_settings, read_record
+from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.tasks import TaskModel  # also registers all layers of saved models
 from elmo_tf.trainers.averaging import WeightAverage
 from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
-from elmo_tf.trainers.workdir import refuse_used_workdir
+from elmo_tf.trainers.workdir import refuse_other_results, refuse_used_workdir
 
 MODEL_FILE = "model.keras"
 LOG_FILE = "log.jsonl"
@@ -39,14 +39,10 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
     names = {path.name for path in workdir.iterdir() if not _PART.fullmatch(path.name)}
     results = names & set(_RESULTS)
     if config.overwrite:
-        if results and RECORD_FILE not in names:  # such as the log of another kind of training
-            raise FileExistsError(
-                f"{workdir} is not the work directory of a task: it holds "
-                f"{', '.join(sorted(results))} but no {RECORD_FILE}. Nothing was deleted. Choose "
-                "another --workdir."
-            )
+        refuse_other_results(workdir, results, RECORD_FILE)
     elif config.resume and STATE_FILE in names:
-        _check_resumes(workdir, config)
+        before = read_state(workdir).record["settings"]
+        check_same_settings(TaskConfig, config.as_json(), before, workdir / RECORD_FILE)
     elif config.resume and names == results:
         _check_has_no_epoch(workdir)
     elif names:
@@ -60,15 +56,6 @@ def _check_has_no_epoch(workdir: Path) -> None:
         raise ValueError(
             f"Cannot resume in {workdir}: {STATE_FILE} is missing. Delete the results and start "
             "from the beginning (overwrite=True, --overwrite), or choose another --workdir."
-        )
-
-
-def _check_resumes(workdir: Path, config: TaskConfig) -> None:
-    changed = changed_settings(TaskConfig, config.as_json(), read_state(workdir).record["settings"])
-    if changed:
-        raise ValueError(
-            f"Cannot resume with other settings than those in {workdir / RECORD_FILE}: "
-            f"{'; '.join(changed)}. Pass the same ones, or choose another --workdir."
         )
 
 

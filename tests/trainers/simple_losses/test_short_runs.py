@@ -47,7 +47,7 @@ def test_overwrite_removes_the_previous_run_and_keeps_other_files(settings, run,
 
 def test_overwrite_refuses_a_directory_without_a_run_record(tmp_path, settings):
     (tmp_path / "best").mkdir()
-    message = "is not the work directory of a training: it holds best but no training.json"
+    message = "is not the work directory of a run: it holds best but no training.json"
     with pytest.raises(FileExistsError, match=message):
         pretrain(PretrainConfig(**settings, workdir=tmp_path, overwrite=True))
     assert (tmp_path / "best").exists()

@@ -132,7 +132,7 @@ def test_results_are_deleted_only_with_overwrite(run, workdir, tmp_path):
     assert len(record["epochs"]) == len((workdir / "log.jsonl").read_text().splitlines()) == 1
     assert (workdir / "tagged.conll").exists()
     (workdir / "task.json").unlink()
-    with pytest.raises(FileExistsError, match=r"not the work directory of a task.* log\.jsonl"):
+    with pytest.raises(FileExistsError, match=r"not the work directory of a run.* log\.jsonl"):
         run("ner", workdir, has_elmo=False, epochs=1, overwrite=True)
     assert (workdir / "log.jsonl").exists()
 
