@@ -16,6 +16,7 @@ _ROOT = Path(__file__).parents[1]
 PAGES = (
     "docs/results.md",
     "docs/appendix-trials.md",
+    "docs/tutorials/another_language.md",
     "saved_models/small_en/README.md",
 )
 _METRICS = {"f1": "F1", "em": "EM", "muc": "MUC", "b_cubed": "B³", "ceaf_e": "CEAF-φ4"}
@@ -337,7 +338,7 @@ def _german() -> str:
     text = (
         f"The text has {found['tokens']:,} tokens in {found['sentences']:,} sentences, the "
         f"vocabulary {found['words']:,} tokens; `tokenize` took {found['tokenize']:.0f} s. The "
-        f"most frequent tag of each token is right in {baseline:.1f} % of the cases. On two cores:"
+        f"most frequent tag of each token is right in {baseline:.1f} % of the cases. On one core:"
     )
     head = ["start", "minutes", "held-out perplexity", *(f"layer {n} (%)" for n in range(3))]
     return f"{text}\n\n{table(head, rows)}"
