@@ -403,7 +403,7 @@ def draw_pictures() -> None:
         scores = {name: _scores("srl", name, share) for name in ("with", "without")}
         if min(map(len, scores.values())) > 1:
             rows.append({"share": share, **{name: _moments(one) for name, one in scores.items()}})
-    if rows:
+    if len(rows) > 1:
         figure = draw_sample_efficiency({"metric": "f1", "summary": rows})
         save_figure(figure, str(images / "sample_efficiency.png"), overwrite=True)
     mixes = []

@@ -36,21 +36,23 @@ def num_rows_of(call: Call) -> int | None:
     """Returns the number of rows of a call, or `None` if it cannot share a batch.
 
     To share a batch, the first axis of all inputs and outputs must have an unknown size in the
-    signature and the same size >= 1 in the call. Padding that other calls cause can be removed only
-    if the signature returns the sentence lengths. Lengths beyond the call's own width would count
-    padding as tokens: such a call runs alone, and the model rejects it.
+    signature and the same size >= 1 in the call. If the width of an output depends on the content of
+    strings, padding that other calls cause can be removed only with the sentence lengths. Lengths
+    beyond the call's own width would count padding as tokens: such a call runs alone, and the model
+    rejects it.
     """
     infos = [*call.signature.inputs.values(), *call.signature.outputs.values()]
     if not all(_is_variable(info, 0) for info in infos):
-        return None
-    outputs = call.signature.outputs.values()
-    if not takes_sentences(call.signature) and any(_is_variable(info, 1) for info in outputs):
         return None
     sizes = {len(array) if array.ndim else 0 for array in call.inputs.values()}
     if len(sizes) > 1 or 0 in sizes:
         return None
     width = max((array.shape[1] for array in call.inputs.values() if array.ndim > 1), default=0)
     if LENGTHS in call.inputs and call.inputs[LENGTHS].max() > width:
+        return None
+    outputs = call.signature.outputs.values()
+    has_own_width = width == 0 and any(_is_variable(info, 1) for info in outputs)
+    if has_own_width and not takes_sentences(call.signature):
         return None
     return sizes.pop()
 
