@@ -36,10 +36,10 @@ def num_rows_of(call: Call) -> int | None:
     """Returns the number of rows of a call, or `None` if it cannot share a batch.
 
     To share a batch, the first axis of all inputs and outputs must have an unknown size in the
-    signature and the same size >= 1 in the call. If the width of an output depends on the content of
-    strings, padding that other calls cause can be removed only with the sentence lengths. Lengths
-    beyond the call's own width would count padding as tokens: such a call runs alone, and the model
-    rejects it.
+    signature and the same size >= 1 in the call. If the width of an output depends on the
+    content of strings, padding that other calls cause can be removed only with the sentence
+    lengths. Lengths beyond the call's own width would count padding as tokens: such a call runs
+    alone, and the model rejects it.
     """
     infos = [*call.signature.inputs.values(), *call.signature.outputs.values()]
     if not all(_is_variable(info, 0) for info in infos):
