@@ -35,8 +35,7 @@ from absl import logging
 from results_pages import write_pages
 from studies import MEASUREMENTS, STUDIES, Run, results_of, runs_of, settings_of
 
-from elmo_tf.checkpoints.save import write_json
-from elmo_tf.files import atomic_file
+from elmo_tf.files import atomic_file, write_json
 
 RESULT = "result.json"
 

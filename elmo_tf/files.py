@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import json
 import os
 import re
 import secrets
@@ -10,6 +11,7 @@ import shutil
 from collections.abc import Collection, Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 # Errors of a full disk, a quota and a file size limit.
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -29,7 +31,7 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
         removed and `path` is unchanged.
 
     Raises:
-        FileExistsError: `path` exists and `overwrite` is false, or `path` is a directory.
+        FileExistsError: `path` exists and `overwrite` is false, or it is not a regular file.
     """
     path = Path(path)
     refuse_file(path, overwrite)
@@ -45,6 +47,18 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
         part.unlink(missing_ok=True)
 
 
+def write_json(path: str | os.PathLike, content: Any, overwrite: bool = True) -> None:
+    """Writes a value as indented JSON; see `json_text` and `atomic_file`."""
+    with atomic_file(path, overwrite) as part:
+        part.write_text(json_text(content, indent=2) + "\n", encoding="utf-8")
+
+
+def json_text(content: Any, indent: int | None = None) -> str:
+    """A value as JSON. The surrogates that represent invalid bytes of a text are escaped."""
+    text = json.dumps(content, ensure_ascii=False, indent=indent)
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 @contextlib.contextmanager
 def atomic_directory(
     path: str | os.PathLike, overwrite: bool = False, known: Collection[str] = ()
@@ -52,7 +66,8 @@ def atomic_directory(
     """Context manager that fills a temporary directory and renames it to `path` on success.
 
     Args:
-        path: final path. Missing parent directories are created.
+        path: final path, or a link to a directory, whose target is written. Missing parent
+            directories are created.
         overwrite: whether an existing directory may be replaced, with all its contents.
         known: names or patterns of the files that are written here. A directory with any other
             file is never replaced.
@@ -66,6 +81,7 @@ def atomic_directory(
     """
     path = Path(path)
     refuse_directory(path, overwrite, known)
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     part = _beside(path, ".part")
     part.mkdir()
@@ -164,8 +180,9 @@ def refuse_directory(
 def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
     """Raises `FileExistsError` if a file must not be written; see `atomic_file`."""
     refuse_existing(path, overwrite)
-    if os.path.isdir(path):
-        raise FileExistsError(f"Cannot write the file {os.fspath(path)}: it is a directory.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        kind = "a directory" if os.path.isdir(path) else "not a regular file"
+        raise FileExistsError(f"Cannot write the file {os.fspath(path)}: it is {kind}.")
 
 
 def refuse_existing(path: str | os.PathLike, overwrite: bool, remedy: str = _REMEDY) -> None:

@@ -1,10 +1,11 @@
 import errno
+import json
 import os
 import stat
 
 import pytest
 
-from elmo_tf.files import atomic_directory, atomic_file, refuse_existing, refuse_pattern
+from elmo_tf.files import atomic_directory, atomic_file, refuse_file, refuse_pattern, write_json
 
 
 class InterruptedWriteError(Exception):
@@ -210,13 +211,48 @@ def test_a_failed_replacement_leaves_the_old_folder(tmp_path):
     assert os.listdir(tmp_path) == ["folder"]
 
 
+def test_a_link_to_a_directory_stays_and_its_target_is_replaced(tmp_path):
+    target, link = tmp_path / "disk" / "folder", tmp_path / "link"
+    target.mkdir(parents=True)
+    (target / "old.txt").touch()
+    link.symlink_to(target)
+
+    with atomic_directory(link, overwrite=True, known=["old.txt"]) as part:
+        assert part.parent == target.parent
+        (part / "new.txt").touch()
+
+    assert link.is_symlink()
+    assert os.listdir(target) == ["new.txt"]
+    assert os.listdir(target.parent) == ["folder"]
+
+
+def test_a_path_that_is_not_a_regular_file_is_never_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    with (
+        pytest.raises(FileExistsError, match="pipe: it is not a regular file"),
+        atomic_file(tmp_path / "pipe"),
+    ):
+        pass
+
+
+def test_json_keeps_invalid_bytes_of_a_path(tmp_path):
+    content = {"corpus": os.fsdecode(b"caf\xe9"), "language": "français"}
+
+    write_json(tmp_path / "record.json", content)
+
+    text = (tmp_path / "record.json").read_text("utf-8")
+    assert "français" in text
+    assert json.loads(text) == content
+
+
 def test_a_broken_link_counts_as_an_existing_path(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
 
     with pytest.raises(FileExistsError, match=r"link exists\. Choose"):
-        refuse_existing(tmp_path / "link", overwrite=False)
-    refuse_existing(tmp_path / "link", overwrite=True)
-    refuse_existing(tmp_path / "nowhere", overwrite=False)
+        refuse_file(tmp_path / "link", overwrite=False)
+    refuse_file(tmp_path / "link", overwrite=True)
+    refuse_file(tmp_path / "nowhere", overwrite=False)
 
 
 def test_a_directory_created_meanwhile_is_not_replaced(tmp_path):

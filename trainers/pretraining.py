@@ -17,9 +17,10 @@ from absl import logging
 
 from elmo_tf.checkpoints.load import load_config, load_lexicon
 from elmo_tf.checkpoints.locations import OPTIONS_FILE
-from elmo_tf.checkpoints.save import save_language_model, write_json
+from elmo_tf.checkpoints.save import save_language_model
 from elmo_tf.config import BiLMConfig
 from elmo_tf.evaluation.perplexity import Perplexity
+from elmo_tf.files import write_json
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.precision import dtype_policy, usable_precision
 from elmo_tf.text.corpus import CorpusCount, count_corpus, report_corpus, text_files

@@ -13,9 +13,8 @@ from elmo_tf.checkpoints.locations import (
     VOCABULARY_FILE,
     WEIGHTS_FILE,
 )
-from elmo_tf.checkpoints.save import write_json
 from elmo_tf.config import BiLMConfig
-from elmo_tf.files import atomic_file, locked_directory, refuse_pattern
+from elmo_tf.files import atomic_file, locked_directory, refuse_pattern, write_json
 from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
 from elmo_tf.text.vocabulary import Vocabulary

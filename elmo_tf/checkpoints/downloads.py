@@ -64,13 +64,16 @@ def unpack(archive: Path, folder: str | os.PathLike) -> None:
     """Unpacks a zip file into a directory.
 
     Raises:
+        FileNotFoundError: there is no such file.
         ValueError: the file is damaged.
     """
-    with zipfile.ZipFile(archive) as opened:
-        try:
+    try:
+        with zipfile.ZipFile(archive) as opened:
             opened.extractall(folder)
-        except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
-            raise ValueError(f"Cannot unpack {archive}: {error}") from None
+    except FileNotFoundError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
+        raise ValueError(f"Cannot unpack {archive}: {error}") from None
 
 
 def _check_kind(file: Path) -> None:

@@ -1,6 +1,5 @@
 """Saving of checkpoints, in the format of the original and the PyTorch implementation."""
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +30,7 @@ from elmo_tf.checkpoints.weight_files import (
     write_weights,
 )
 from elmo_tf.config_checks import check_choice
-from elmo_tf.files import atomic_file
+from elmo_tf.files import atomic_file, write_json
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.language_model import LanguageModel
@@ -162,9 +161,3 @@ def dump_token_embeddings(
             batch = tokens[start : start + batch_size]
             rows[start : start + len(batch)] = bilm.token_embeddings(list(batch))
         rows[:2] = bilm.boundary_embeddings()
-
-
-def write_json(path: str | os.PathLike, content: dict) -> None:
-    """Writes indented JSON, atomically."""
-    with atomic_file(path) as part:
-        part.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

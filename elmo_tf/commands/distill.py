@@ -51,14 +51,14 @@ def add_command(add: Callable) -> None:
 
 def _distill(arguments: Any) -> None:
     from elmo_tf.embedding.distillation import write_word_vectors
-    from elmo_tf.files import refuse_existing
+    from elmo_tf.files import refuse_file
 
     if arguments.vocab is not None and any(
         getattr(arguments, name) != default for name, default in arguments.corpus_defaults.items()
     ):
         options = ", ".join(f"--{name.replace('_', '-')}" for name in arguments.corpus_defaults)
         arguments.refuse_call(f"{options} are only for --corpus: layer 0 has no context")
-    refuse_existing(arguments.output, arguments.overwrite)
+    refuse_file(arguments.output, arguments.overwrite)
     how = _of_corpus if arguments.vocab is None else _of_vocabulary
     words, dim, vectors = how(arguments)
     write_word_vectors(arguments.output, words, vectors, dim)

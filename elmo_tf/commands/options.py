@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import sys
@@ -10,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from elmo_tf.files import json_text
 from elmo_tf.settings import Setting
 
 STDIN = "-"  # in place of a text file
@@ -179,12 +179,6 @@ def add_precision(parser: argparse.ArgumentParser) -> None:
 def print_json(content: Any, indent: int | None = None) -> None:
     """Prints one JSON value, see `json_text`."""
     print(json_text(content, indent))
-
-
-def json_text(content: Any, indent: int | None = None) -> str:
-    """A value as JSON. The surrogates that represent invalid bytes of a text are escaped."""
-    text = json.dumps(content, ensure_ascii=False, indent=indent)
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def at_least_1(default: int | None = None) -> dict[str, Any]:

@@ -109,9 +109,8 @@ def _add_weights(add: Callable) -> None:
 
 
 def _plot_weights(arguments: Any) -> None:
-    from elmo_tf.checkpoints.save import write_json
     from elmo_tf.evaluation.plots.mix_plot import draw_mixes, mixes_of
-    from elmo_tf.files import refuse_file
+    from elmo_tf.files import refuse_file, write_json
     from elmo_tf.trainers.tasks.workdir import load_model
 
     save = _saver(arguments)

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from elmo_tf.commands.options import add_overwrite, json_text, print_json
+from elmo_tf.commands.options import add_overwrite, print_json
 from elmo_tf.extras import require_extra
-from elmo_tf.files import atomic_file, refuse_file
+from elmo_tf.files import refuse_file, write_json
 
 
 def add_report_options(parser: argparse.ArgumentParser) -> None:
@@ -41,8 +41,7 @@ def report(arguments: Any, content: Mapping[str, Any], markdown: Callable[[], st
         markdown: returns the results as Markdown.
     """
     if arguments.json is not None:
-        with atomic_file(arguments.json, arguments.overwrite) as part:
-            part.write_bytes(json_text(content, indent=2).encode() + b"\n")
+        write_json(arguments.json, content, arguments.overwrite)
     if _format(arguments) == "json":
         print_json(content, indent=2)
     else:

@@ -29,12 +29,12 @@ def add_command(add: Callable) -> None:
 
 
 def _vocab(arguments: Any) -> None:
-    from elmo_tf.files import refuse_existing
+    from elmo_tf.files import refuse_file
     from elmo_tf.progress import progress_over
     from elmo_tf.text.corpus import read_sentences
     from elmo_tf.text.vocabulary import Vocabulary
 
-    refuse_existing(arguments.output, arguments.overwrite)
+    refuse_file(arguments.output, arguments.overwrite)
     sentences = read_sentences(text_sources(arguments.files))
     lines = (" ".join(tokens) for tokens in sentences)
     vocabulary = Vocabulary.build(

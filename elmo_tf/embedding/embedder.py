@@ -30,7 +30,7 @@ from elmo_tf.progress import progress
 from elmo_tf.text.batches import packed_batches, read_ahead
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
 from elmo_tf.text.sentences import encode
-from elmo_tf.text.tokenizers import Tokenizer, tokenizer_of
+from elmo_tf.text.tokenizers import Tokenizer, name_of, tokenizer_of
 from elmo_tf.threads import share_cores_for_embedding
 
 OUTPUTS = ("sentence", "token")
@@ -362,7 +362,7 @@ class Embedder:
         read = sentence_reader(input, format, token_column, self.tokenizer)
         input_format = f"{format or format_of(input)}, column {token_column}"
         if self.tokenizer is not None:
-            input_format += f", {self.tokenizer!r}"
+            input_format += f", {name_of(self.tokenizer)}"
         output_options = OutputOptions(**options)
         return FileJob(self, input, read, input_format, output, output_options, overwrite).run()
 

@@ -16,11 +16,11 @@ from elmo_tf import __version__
 from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import TOKENS, UNFINISHED, OutputOptions, VectorOutput
 from elmo_tf.files import (
-    atomic_file,
     locked_directory,
     naming_full_disk,
     put_in_place,
     sync_to_disk,
+    write_json,
 )
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.corpus import check_regular_file
@@ -180,8 +180,7 @@ class FileJob:
             sentences = progress_over(self._read(), None, "reading", "sentences")
             count = count_sentences(sentences, self._embedder.token_limit)
             content = {"settings": settings, "count": count._asdict()}
-            with atomic_file(self._job_file) as part:
-                part.write_text(json.dumps(content, indent=1), encoding="utf-8")
+            write_json(self._job_file, content)
         if data_warnings := count.data_warnings(self._embedder.token_limit):
             logging.warning("%s", data_warnings)
         return count

@@ -76,7 +76,10 @@ class OldVectors:
         except OSError as error:
             raise ValueError(f"Cannot open {os.fspath(path)} as HDF5: {error}") from None
         names = [name for name in self._file if name != SENTENCES]
-        self._has_numbers = all(map(str.isdecimal, names))
+        # A dataset that is named by its sentence has the number of its line.
+        self._has_numbers = all(map(str.isdecimal, names)) and not any(
+            "line" in self._file[name].attrs for name in names[:1]
+        )
         self._names = {name: name for name in names} if self._has_numbers else self._sentences()
         self._unread = set(self._names.values())
 

@@ -19,7 +19,7 @@ from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.outputs.parquet_output import ParquetOutput, parquet_row, parquet_schema
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.extras import require_extra
-from elmo_tf.files import atomic_file, locked_directory, refuse_directory
+from elmo_tf.files import locked_directory, refuse_directory, write_json
 from elmo_tf.pipelines.exported_embedder import load_embedder
 from elmo_tf.pipelines.shards import check_shards, count_of, totals, write_shard
 from elmo_tf.pipelines.text_parts import PART_BYTES, TextPart, parts_of, sentences_of
@@ -190,8 +190,7 @@ def _prepare(folder: Path, settings: dict[str, Any], overwrite: bool) -> None:
         refuse_directory(folder, overwrite, known=["part-*.parquet"])
     for shard in folder.glob("part-*.parquet"):
         shard.unlink()
-    with atomic_file(job_file) as part:
-        part.write_text(json.dumps(settings, indent=1), encoding="utf-8")
+    write_json(job_file, settings)
 
 
 @contextlib.contextmanager

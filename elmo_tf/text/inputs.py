@@ -234,7 +234,7 @@ def _from_lists(rows: list) -> tf.Tensor | np.ndarray:
         kind = "list of tokens" if most_are_lists else "sentence"
         raise TypeError(f"Item {index} is {rows[index]!r:.80}; every item must be a {kind}.")
     tokens = [token for row in rows for token in row]
-    if tokens and not isinstance(tokens[0], str | bytes):
+    if tokens and not any(isinstance(token, str | bytes) for token in tokens):
         try:
             return np.asarray(rows)
         except ValueError:

@@ -1,5 +1,6 @@
 """Raw text ─► sentences of tokens with character offsets."""
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -87,6 +88,13 @@ def tokenized(text: str, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, list | tuple) and not isinstance(value, Token)
+
+
+def name_of(tokenizer: Tokenizer) -> str:
+    """A name that is the same in every process, unlike the `repr` of a function."""
+    if inspect.isroutine(tokenizer):
+        return f"{tokenizer.__module__}.{tokenizer.__qualname__}"
+    return repr(tokenizer)
 
 
 def tokenizer_of(tokenizer: str | Tokenizer | None) -> Tokenizer | None:

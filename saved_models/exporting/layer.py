@@ -85,7 +85,7 @@ class ExportedElmo(keras.layers.Layer):
             outputs = model(inputs, training=bool(training and self.trainable))
         else:
             tokens, lengths = token_batch(inputs, lengths)
-            outputs = model.signatures["tokens"](tokens=tokens, sequence_len=lengths)
+            outputs = self._of_tokens()(tokens=tokens, sequence_len=lengths)
         vectors = outputs["elmo"]
         if self.trainable:
             for penalty in getattr(model, "regularization_losses", ()):
@@ -94,6 +94,12 @@ class ExportedElmo(keras.layers.Layer):
             vectors = tf.stop_gradient(vectors)
         vectors._keras_mask = tf.sequence_mask(outputs["sequence_len"], tf.shape(vectors)[1])
         return vectors
+
+    def _of_tokens(self) -> Any:
+        """The function of tokens. The signature may cache vectors, which have no gradients."""
+        model = self._untracked.model
+        signature = model.signatures["tokens"]
+        return getattr(model, "of_tokens", signature) if self.trainable else signature
 
     def compute_output_spec(self, inputs, lengths=None, training=False):
         num_tokens = inputs.shape[1] if len(inputs.shape) > 1 else None

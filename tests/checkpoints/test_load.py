@@ -199,6 +199,14 @@ def test_the_error_names_a_damaged_zip(tmp_path, checkpoint_directory, compressi
         load_bilm(path)
 
 
+def test_the_error_names_a_truncated_zip(tmp_path, checkpoint_directory):
+    path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
+    path.write_bytes(path.read_bytes()[:-100])
+
+    with pytest.raises(ValueError, match=r"elmo\.zip"):
+        load_bilm(path)
+
+
 def test_a_tuple_of_one_path_is_refused(checkpoint_directory):
     with pytest.raises(ValueError, match=r"A pair \(options, weights\) is required. Received"):
         load_bilm((checkpoint_directory,))

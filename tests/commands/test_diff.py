@@ -205,6 +205,16 @@ def test_files_with_sentences_as_keys_are_read(command, checkpoint_directory):
     assert (status, json.loads(out)["causes"]) == (0, [])
 
 
+def test_lines_that_are_numbers_are_not_numbers_of_sentences(command, checkpoint_directory):
+    Path("text.txt").write_text("7\n42\n")
+    embed = ("embed", checkpoint_directory, "text.txt", "old.hdf5", "--use-sentence-keys")
+    assert command(*embed)[0] == 0
+
+    status, out, _ = command("diff", "old.hdf5", checkpoint_directory, "text.txt")
+
+    assert (status, json.loads(out)["causes"]) == (0, [])
+
+
 def test_a_file_with_vectors_differs_from_an_empty_text(difference, arrays):
     Path("text.txt").write_text("")
 

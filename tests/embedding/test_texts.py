@@ -64,6 +64,24 @@ def test_any_function_can_be_the_tokenizer(bilm):
     np.testing.assert_allclose(text.vectors, wanted, atol=1e-6)
 
 
+def test_a_job_with_a_function_as_tokenizer_is_resumed_by_another_process(
+    bilm, tmp_path, monkeypatch
+):
+    def tokenizer():  # each call returns another object, as each process has
+        return lambda text: [[Token(text, 0, len(text))]]
+
+    (tmp_path / "text.txt").write_text("a\nb\n")
+    arguments = (tmp_path / "text.txt", tmp_path / "vectors.npz")
+    with monkeypatch.context() as patch:
+        patch.delattr("elmo_tf.embedding.file_jobs.put_in_place")
+        with pytest.raises(NameError):
+            Embedder(bilm, tokenizer=tokenizer()).embed_file(*arguments)
+
+    Embedder(bilm, tokenizer=tokenizer()).embed_file(*arguments)
+
+    assert len(read_vectors(tmp_path / "vectors.npz")) == 2
+
+
 def test_a_tokenizer_that_returns_strings_is_refused(bilm):
     with pytest.raises(TypeError, match="`tokenizer` must return"):
         next(Embedder(bilm, tokenizer=str.split).embed_texts(TEXTS))

@@ -193,6 +193,7 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
         ([["a"], 7], r"^Item 1 is 7; every item must be a list of tokens.$"),
         (["a b", ["c"], ["d"]], r"^Item 0 is 'a b'; every item must be a list of tokens.$"),
         ([["a", 7]], r"A token of item 0 of the batch is not a str: 7"),
+        ([[7, "a"]], r"A token of item 0 of the batch is not a str: 7"),
         ([["a", "b"], [None]], r"A token of item 1 of the batch is not a str: None"),
         ({"a": 1}, r"reads sentences \(str\), lists of tokens, or integer ids"),
     ],

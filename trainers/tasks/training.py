@@ -12,9 +12,8 @@ import keras
 import numpy as np
 from absl import logging
 
-from elmo_tf.checkpoints.save import write_json
 from elmo_tf.evaluation.stored_vectors import VectorSource
-from elmo_tf.files import atomic_file
+from elmo_tf.files import atomic_file, write_json
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.digests import model_digest
 from elmo_tf.progress import progress

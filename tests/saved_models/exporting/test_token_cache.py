@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.saved_models import export
+from elmo_tf.saved_models import export, load
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.token_cache import TokenCache
 from elmo_tf.saved_models.exporting.verify import verify
@@ -73,6 +73,23 @@ def test_known_tokens_are_not_encoded_again_up_to_the_capacity(bilm, monkeypatch
 
     assert encoded == [[b"a", b"b"], [b"c"], [b"d", b"e", b"f"], [b"d"]]
     assert cache.table.size() == 2 + 4  # with both boundaries
+
+
+def test_a_trainable_layer_does_not_use_the_cache(exported):
+    layer = load(exported, trainable=True)
+    tokens = tf.constant([["the", "cat"]])
+    layer(tokens)
+
+    def gradients(inputs):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(layer(inputs) ** 2)
+        return tape.gradient(loss, layer.trainable_weights)
+
+    of_sentences = gradients(tf.constant(["the cat"]))
+    for found, expected in zip(gradients(tokens), of_sentences, strict=True):
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(found), tf.convert_to_tensor(expected), atol=1e-6
+        )
 
 
 def test_calls_use_changed_weights(exported, bilm):
