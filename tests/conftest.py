@@ -102,7 +102,7 @@ def elmo(bilm):
     """An `Elmo` with unequal mixing weights. Shared by all tests: do not change it."""
     from elmo_tf import Elmo
 
-    elmo = Elmo(bilm)
+    elmo = Elmo(bilm, l2=0.3)
     elmo.build()
     elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
     elmo.mixes[0].scaling.assign(1.7)
@@ -131,6 +131,41 @@ def forward_bilm(forward_directory):
     from elmo_tf import load_bilm
 
     return load_bilm(forward_directory)
+
+
+@pytest.fixture(scope="session")
+def new_language_model():
+    """Adds a softmax over a small vocabulary to a biLM, with random weights."""
+    import numpy as np
+
+    from elmo_tf import Vocabulary
+    from elmo_tf.layers import SampledSoftmax
+    from elmo_tf.models.language_model import LanguageModel
+
+    vocabulary = Vocabulary.build(["the the cat cat sat on"])
+
+    def new(bilm):
+        model = LanguageModel(bilm, SampledSoftmax(len(vocabulary), 3), vocabulary)
+        rng = np.random.default_rng(0)
+        for weight in model.softmax.trainable_weights:
+            weight.assign(rng.normal(size=weight.shape))
+        return model
+
+    return new
+
+
+@pytest.fixture(scope="session")
+def language_model(bilm, new_language_model):
+    """Shared by all tests: do not change it."""
+    return new_language_model(bilm)
+
+
+@pytest.fixture(scope="session")
+def forward_model(forward_bilm, language_model):
+    """The forward direction of `language_model`. Shared by all tests: do not change it."""
+    from elmo_tf.models.language_model import LanguageModel
+
+    return LanguageModel(forward_bilm, language_model.softmax, language_model.vocabulary)
 
 
 @pytest.fixture

@@ -1,5 +1,10 @@
 """Requests to the models of tests/saved_models/conftest.py."""
 
+import re
+import socket
+
+import grpc
+import pytest
 import tensorflow as tf
 from tensorflow_serving.apis import get_model_status_pb2, predict_pb2
 
@@ -24,3 +29,16 @@ def states(catalogue, **spec):
     return [
         (one.version, name_of(one.state)) for one in catalogue.status(request).model_version_status
     ]
+
+
+def assert_refused(code, message, function, *args, **kwargs):
+    """Checks the code of an error, and searches for a pattern in its text."""
+    with pytest.raises(grpc.RpcError) as caught:
+        function(*args, **kwargs)
+    assert caught.value.code() == code
+    assert re.search(message, f"{code.name}: {caught.value.details()}")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

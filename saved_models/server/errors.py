@@ -45,6 +45,11 @@ def shortened(message: str) -> str:
     return content[:_MAX_MESSAGE].decode("utf-8", "ignore") + "...TRUNCATED"
 
 
+def printable(text: str) -> str:
+    """A text from a request for one line of a log: shortened, with control characters escaped."""
+    return shortened(text).encode("unicode_escape").decode()
+
+
 def braces(names: Iterable[str]) -> str:
     """Formats a set of names as TF Serving does."""
     return "{" + ",".join(sorted(names)) + "}"

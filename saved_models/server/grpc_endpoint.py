@@ -23,7 +23,7 @@ from tensorflow_serving.apis import (
 )
 
 from elmo_tf.saved_models.server.catalogue import Catalogue
-from elmo_tf.saved_models.server.errors import shortened, status_code
+from elmo_tf.saved_models.server.errors import printable, shortened, status_code
 from elmo_tf.saved_models.server.metrics import Metrics
 
 _PREDICTIONS = "tensorflow.serving.PredictionService"
@@ -153,7 +153,7 @@ class GrpcEndpoint:
                 "%s gRPC %s %s %s %.1f ms",
                 urllib.parse.unquote(context.peer()),
                 method,
-                shortened(model) or "-",
+                printable(model) or "-",
                 code.name,
                 1000 * seconds,
             )

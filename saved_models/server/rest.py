@@ -21,7 +21,7 @@ from absl import logging
 
 from elmo_tf.saved_models.server import page, rest_api
 from elmo_tf.saved_models.server.catalogue import Catalogue
-from elmo_tf.saved_models.server.errors import invalid, shortened
+from elmo_tf.saved_models.server.errors import invalid, printable, shortened
 from elmo_tf.saved_models.server.metrics import Metrics
 
 _MAX_CONNECTIONS = 1024  # one thread per connection
@@ -153,6 +153,7 @@ class _Handler(server.BaseHTTPRequestHandler):
             return
         self.server.set_running(self.connection, True)
         self._start_time = time.monotonic()
+        self.path = "-"  # until the request line is parsed
         super().handle_one_request()
         self.server.set_running(self.connection, False)
 
@@ -239,7 +240,7 @@ class _Handler(server.BaseHTTPRequestHandler):
                 "%s REST %s %s %d %.1f ms",
                 self.client_address[0],
                 self.command or "-",
-                shortened(getattr(self, "path", "-")),
+                printable(self.path),
                 code,
                 1000 * (time.monotonic() - self._start_time),
             )

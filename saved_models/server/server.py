@@ -122,10 +122,6 @@ class Server:
         self._cleanup = cleanup  # closes the models and removes the temporary export
         self._stopped = threading.Event()
 
-    def refresh(self) -> None:
-        """Checks for new versions now and returns when they are loaded."""
-        self._catalogue.refresh()
-
     def stop(self, grace: float = 30.0) -> None:
         """Rejects new requests, finishes the running ones, and releases the ports.
 

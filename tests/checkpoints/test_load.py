@@ -212,20 +212,6 @@ def test_a_tuple_of_one_path_is_refused(checkpoint_directory):
         load_bilm((checkpoint_directory,))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"n_highway": 1}, r"the model does not use `CNN_high_1/W_carry`"),
-        ({"dim": 11}, r"has \(12, 40\), the model expects \(12, 44\)"),
-    ],
-)
-def test_options_of_another_model_are_refused(copied, change, message):
-    (copied / "options.json").write_text(json.dumps(checkpoint.options(**change)))
-
-    with pytest.raises(ValueError, match=message):
-        load_bilm(copied)
-
-
 def test_a_vocabulary_without_token_embeddings_is_refused(checkpoint_directory):
     with pytest.raises(ValueError, match=r"`vocabulary` requires `token_embeddings`"):
         load_bilm(checkpoint_directory, vocabulary="vocab.txt")

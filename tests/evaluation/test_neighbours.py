@@ -24,11 +24,6 @@ PLACES = [
 
 
 @pytest.fixture(scope="module")
-def embedder(bilm):
-    return Embedder(bilm)
-
-
-@pytest.fixture(scope="module")
 def occurrences(embedder):
     return Occurrences(embedder, iter(SENTENCES), "bank")
 

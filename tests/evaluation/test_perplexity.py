@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.evaluation import Perplexity, perplexity
-from elmo_tf.models.language_model import LanguageModel
 from reference import bilm as reference
 from reference import softmax as reference_softmax
 
@@ -21,14 +20,9 @@ UNKNOWN = 2 / NUM_TARGETS  # "mat" and "한국어"
 
 
 @pytest.fixture(scope="module")
-def model(language_model):
-    return language_model
-
-
-@pytest.fixture(scope="module")
-def target_ids(model):
+def target_ids(language_model):
     """The ids of all targets, for each direction."""
-    ids = [model.vocabulary.ids(sentence) for sentence in SENTENCES]
+    ids = [language_model.vocabulary.ids(sentence) for sentence in SENTENCES]
     return (
         [i for sentence in ids for i in [*sentence, 1]],
         [i for sentence in ids for i in [*sentence[::-1], 0]],
@@ -43,14 +37,14 @@ def text(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def expected(model, target_ids, options, weights):
+def expected(language_model, target_ids, options, weights):
     """The values of the formulas: one batch row, with states carried between sentences."""
     vectors = [reference.token_vectors(sentence, options, weights) for sentence in SENTENCES]
     forward_inputs = np.concatenate([rows[:-1] for rows in vectors])
     backward_inputs = np.concatenate([rows[:0:-1] for rows in vectors])
     forward, _ = reference.layers_of_vectors(forward_inputs, options, weights)
     backward, _ = reference.layers_of_vectors(backward_inputs[::-1], options, weights)
-    kernel, bias = model.softmax.kernel.numpy(), model.softmax.bias.numpy()
+    kernel, bias = language_model.softmax.kernel.numpy(), language_model.softmax.bias.numpy()
     outputs = forward[-1, :, :6], backward[-1, ::-1, 6:]
     forward, backward = (
         reference_softmax.full_loss(output, ids, kernel, bias).mean()
@@ -66,14 +60,8 @@ def expected(model, target_ids, options, weights):
 
 
 @pytest.fixture(scope="module")
-def forward_model(model, forward_bilm):
-    """The forward half of `model`."""
-    return LanguageModel(forward_bilm, model.softmax, model.vocabulary)
-
-
-@pytest.fixture(scope="module")
-def measure(model, text):
-    return Perplexity(model, [text])
+def measure(language_model, text):
+    return Perplexity(language_model, [text])
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +82,12 @@ def test_a_forward_model_has_only_a_forward_perplexity(forward_model, text, meas
     assert result["tokens"] == NUM_TARGETS
 
 
-def test_the_lstm_state_is_carried_from_window_to_window(model, text, expected, monkeypatch):
+def test_the_lstm_state_is_carried_from_window_to_window(
+    language_model, text, expected, monkeypatch
+):
     monkeypatch.setattr(module, "_TOKENS_PER_WINDOW", 4)
 
-    assert perplexity(model, [text]) == pytest.approx(expected, rel=1e-5)
+    assert perplexity(language_model, [text]) == pytest.approx(expected, rel=1e-5)
 
 
 def test_each_measurement_resets_the_lstm_state(measure, measured):
@@ -123,7 +113,7 @@ def test_all_tokens_are_counted_with_several_batch_rows(
     assert result["tokens"] == NUM_TARGETS
 
 
-def test_a_long_text_is_read_in_several_batch_rows(model, tmp_path, monkeypatch, caplog):
+def test_a_long_text_is_read_in_several_batch_rows(language_model, tmp_path, monkeypatch, caplog):
     rows = []
     lm_windows = module.lm_windows
 
@@ -134,17 +124,17 @@ def test_a_long_text_is_read_in_several_batch_rows(model, tmp_path, monkeypatch,
     monkeypatch.setattr(module, "lm_windows", watched)
     (tmp_path / "long.txt").write_text("the cat sat on\n" * 990 + "a\n" * 25)  # 25 of 5,000
 
-    Perplexity(model, [tmp_path / "long.txt"])
+    Perplexity(language_model, [tmp_path / "long.txt"])
 
     assert rows == [(2, 320)]
     assert caplog.text == ""  # few targets are unknown
 
 
-def test_many_unknown_targets_give_a_warning(model, tmp_path, caplog):
+def test_many_unknown_targets_give_a_warning(language_model, tmp_path, caplog):
     # 40 targets; the token <UNK> counts as unknown.
     (tmp_path / "text.txt").write_text("한국어 <UNK> mat" + " cat" * 36)
 
-    measure = Perplexity(model, [tmp_path / "text.txt"])
+    measure = Perplexity(language_model, [tmp_path / "text.txt"])
 
     assert "7.5% of the targets are not in the vocabulary" in caplog.text
     assert measure(shown=False)["unknown"] == 3 / 40
@@ -158,11 +148,11 @@ def test_progress_is_shown_on_request(measure, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_a_text_without_tokens_is_an_error(model, tmp_path):
+def test_a_text_without_tokens_is_an_error(language_model, tmp_path):
     (tmp_path / "empty.txt").write_text("\n \n")
 
     with pytest.raises(ValueError, match=r"There is no token in .*empty\.txt"):
-        perplexity(model, [tmp_path / "empty.txt"])
+        perplexity(language_model, [tmp_path / "empty.txt"])
 
 
 def test_perplexity_is_infinite_on_overflow(bilm, new_language_model, text):

@@ -33,11 +33,6 @@ def follows_stop(count, seed):
 
 
 @pytest.fixture(scope="module")
-def embedder(bilm):
-    return Embedder(bilm)
-
-
-@pytest.fixture(scope="module")
 def wide_embedder():
     """An embedder of an untrained biLM whose vectors encode much of the context."""
     keras.utils.set_random_seed(0)

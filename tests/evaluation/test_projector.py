@@ -28,11 +28,6 @@ def text(tmp_path):
     return path
 
 
-@pytest.fixture(scope="module")
-def embedder(bilm):
-    return Embedder(bilm)
-
-
 @pytest.fixture
 def ask():
     """Requests a folder from TensorBoard's projector; returns the bytes of the response."""

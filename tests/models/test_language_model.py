@@ -15,15 +15,6 @@ SENTENCE = ["the", "cat", "sat", "on", "the", "mat", "한국어"]
 VOCABULARY = Vocabulary.build(["the the cat cat sat on"])
 
 
-@pytest.fixture(scope="module")
-def language_model(bilm):
-    model = LanguageModel(bilm, SampledSoftmax(len(VOCABULARY), 3), VOCABULARY)
-    rng = np.random.default_rng(0)
-    for weight in model.softmax.trainable_weights:
-        weight.assign(rng.normal(size=weight.shape))
-    return model
-
-
 def window_of(sentence, rows=1):
     """One window with a whole sentence in each row."""
     dataset = tf.data.Dataset.from_tensors(tf.constant(sentence)).repeat(rows)
@@ -33,7 +24,7 @@ def window_of(sentence, rows=1):
 def test_targets_are_ids_of_the_vocabulary(language_model):
     forward, backward = language_model.targets(window_of(SENTENCE)["targets"])
 
-    ids = VOCABULARY.ids(SENTENCE)
+    ids = language_model.vocabulary.ids(SENTENCE)
     assert forward.numpy().tolist() == [*ids, 1]
     assert backward.numpy().tolist() == [*ids[::-1], 0]
 
@@ -52,7 +43,7 @@ def test_the_probability_of_a_sentence_equals_the_formula(language_model, option
     np.testing.assert_allclose(outputs[1][0], layers[-1, :0:-1, 6:], atol=2e-6)
     losses = [softmax.full_loss(top[0], ids) for top, ids in zip(outputs, targets, strict=True)]
 
-    ids = VOCABULARY.ids(SENTENCE)
+    ids = language_model.vocabulary.ids(SENTENCE)
     kernel, bias = softmax.kernel.numpy(), softmax.bias.numpy()
     forward = reference_softmax.full_loss(layers[-1, :-1, :6], [*ids, 1], kernel, bias)
     backward = reference_softmax.full_loss(layers[-1, :0:-1, 6:], [*ids[::-1], 0], kernel, bias)
@@ -151,12 +142,13 @@ def test_a_new_model_has_layer_names_and_is_deterministic_for_a_seed():
         np.testing.assert_array_equal(weight, other)
 
 
-def test_a_forward_only_model_equals_the_forward_half(language_model, forward_bilm):
-    model = LanguageModel(forward_bilm, language_model.softmax, VOCABULARY)
+def test_a_forward_only_model_equals_the_forward_half(language_model, forward_model):
     window = window_of(SENTENCE, rows=2)
 
-    outputs, states = model.top_layer_outputs(window["inputs"], model.bilm.zero_states(2))
-    targets = model.targets(window["targets"])
+    outputs, states = forward_model.top_layer_outputs(
+        window["inputs"], forward_model.bilm.zero_states(2)
+    )
+    targets = forward_model.targets(window["targets"])
 
     both, both_states = language_model.top_layer_outputs(
         window["inputs"], language_model.bilm.zero_states(2)
@@ -166,4 +158,4 @@ def test_a_forward_only_model_equals_the_forward_half(language_model, forward_bi
     for new, old in zip(tf.nest.flatten(states), tf.nest.flatten(both_states[0]), strict=True):
         np.testing.assert_allclose(new, old, atol=1e-6)
     np.testing.assert_array_equal(targets[0], language_model.targets(window["targets"])[0])
-    tf.nest.assert_same_structure(states, model.bilm.zero_states(2))
+    tf.nest.assert_same_structure(states, forward_model.bilm.zero_states(2))

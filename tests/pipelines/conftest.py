@@ -2,6 +2,8 @@
 
 import pytest
 
+from elmo_tf.saved_models import export
+
 PREFIX = "copied://host"
 
 
@@ -9,7 +11,7 @@ PREFIX = "copied://host"
 def exported_elmo(tmp_path_factory, elmo):
     """A folder of two versions; version 1 is not a valid model."""
     directory = tmp_path_factory.mktemp("exported")
-    save_exported(elmo, directory / "2")
+    export(elmo, directory, version=2, check=False)
     (directory / "1").mkdir()
     (directory / "1" / "saved_model.pb").touch()
     return directory
@@ -18,19 +20,7 @@ def exported_elmo(tmp_path_factory, elmo):
 @pytest.fixture(scope="session")
 def exported_forward_bilm(tmp_path_factory, forward_bilm):
     """The folder of one version."""
-    directory = tmp_path_factory.mktemp("exported_forward") / "1"
-    save_exported(forward_bilm, directory)
-    return directory
-
-
-def save_exported(source, directory):
-    """Exports like `elmo_tf.saved_models.export`, without its check."""
-    import tensorflow as tf
-
-    from elmo_tf.saved_models.exporting.signatures import Exported
-
-    exported = Exported(source)
-    tf.saved_model.save(exported, str(directory), exported.signatures)
+    return export(forward_bilm, tmp_path_factory.mktemp("exported_forward"), check=False)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ Weights are named by the layers that hold them.
 import numpy as np
 
 from reference import cells
+from reference.task_models import dense, joined, softmax
 
 
 def bidaf(passage, question, outputs, weights, d=lambda x: x):
@@ -15,7 +16,7 @@ def bidaf(passage, question, outputs, weights, d=lambda x: x):
     the dropout.
     """
     c, q = (
-        _joined(d(_bigru(d(x), weights, "encoder")), output)
+        joined(d(_bigru(d(x), weights, "encoder")), output)
         for x, output in zip((passage, question), outputs, strict=True)
     )
 
@@ -23,18 +24,18 @@ def bidaf(passage, question, outputs, weights, d=lambda x: x):
     aligned = softmax(a) @ q
     summary = softmax(a.max(axis=1)) @ c
     g = np.concatenate([c, aligned, c * aligned, c * summary], axis=1)
-    v = np.maximum(_dense(g, weights, "projection"), 0)
+    v = np.maximum(dense(g, weights, "projection"), 0)
 
     r = d(_bigru(d(v), weights, "match_encoder"))
     a = trilinear(r, r, weights, "self_similarity")
     np.fill_diagonal(a, -np.inf)
     aligned = np.exp(a) / (np.exp(weights["null_score"]) + np.exp(a).sum(axis=1)[:, None]) @ r
     g = np.concatenate([aligned, r, aligned * r], axis=1)
-    z = d(v + np.maximum(_dense(g, weights, "self_projection"), 0))
+    z = d(v + np.maximum(dense(g, weights, "self_projection"), 0))
 
     m_1 = _bigru(z, weights, "start_encoder")
     m_2 = _bigru(np.concatenate([z, m_1], axis=1), weights, "end_encoder")
-    start, end = _dense(m_1, weights, "start_score"), _dense(m_2, weights, "end_score")
+    start, end = dense(m_1, weights, "start_score"), dense(m_2, weights, "end_score")
     return np.concatenate([start, end], axis=1).T
 
 
@@ -63,11 +64,6 @@ def best_span(scores, max_answer):
     return *best, 1 / sum(np.exp(total - sums[best]) for total in sums.values())
 
 
-def softmax(scores):
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
 def _bigru(tokens, weights, name):
     def direction(tokens, part):
         names = ("kernel", "bias", "recurrent_kernel", "recurrent_bias")
@@ -76,11 +72,3 @@ def _bigru(tokens, weights, name):
 
     backward = direction(tokens[::-1], "backward")[::-1]
     return np.concatenate([direction(tokens, "forward"), backward], axis=1)
-
-
-def _dense(vectors, weights, name):
-    return vectors @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
-
-
-def _joined(vectors, output):
-    return vectors if output is None else np.concatenate([vectors, output], axis=1)

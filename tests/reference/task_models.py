@@ -12,48 +12,48 @@ from reference import lstm
 def tagger(vectors, output, weights):
     """(token, feature) ─► (token, label): the emissions."""
     hidden = _bilstm(_bilstm(vectors, weights, "bilstm_0"), weights, "bilstm_1")
-    return _dense(_joined(hidden, output), weights, "emissions")
+    return dense(joined(hidden, output), weights, "emissions")
 
 
 def classifier(vectors, output, weights):
     """(token, feature) ─► (label,)."""
-    hidden = _joined(_bilstm(vectors, weights, "bilstm"), output)
-    return _dense(hidden.max(axis=0), weights, "scores")
+    hidden = joined(_bilstm(vectors, weights, "bilstm"), output)
+    return dense(hidden.max(axis=0), weights, "scores")
 
 
 def bcn(vectors, output, weights):
     """(token, feature) ─► (label,)."""
-    x = _bilstm(np.maximum(_dense(vectors, weights, "feed_forward"), 0), weights, "encoder")
-    context = _softmax(x @ x.T) @ x
+    x = _bilstm(np.maximum(dense(vectors, weights, "feed_forward"), 0), weights, "encoder")
+    context = softmax(x @ x.T) @ x
     integrated = _bilstm(
         np.concatenate([x, x - context, x * context], axis=-1), weights, "integrator"
     )
-    y = _joined(integrated, output)
-    attention = _softmax(_dense(y, weights, "attention_scores")[:, 0])
+    y = joined(integrated, output)
+    attention = softmax(dense(y, weights, "attention_scores")[:, 0])
     pooled = np.concatenate([y.max(axis=0), y.mean(axis=0), y.min(axis=0), attention @ y])
     for index in range(3):
         if f"norm_{index}/gamma" in weights:
             pooled = _normalised(pooled, weights, f"norm_{index}")
         # Four linear functions for each feature.
-        pooled = _dense(pooled, weights, f"maxout_{index}/pieces").reshape(-1, 4).max(axis=-1)
+        pooled = dense(pooled, weights, f"maxout_{index}/pieces").reshape(-1, 4).max(axis=-1)
     return pooled
 
 
 def esim(premise, hypothesis, outputs, weights):
     """Two of (token, feature) ─► (label,)."""
     a, b = (
-        _joined(_bilstm(vectors, weights, "encoder"), output)
+        joined(_bilstm(vectors, weights, "encoder"), output)
         for vectors, output in zip((premise, hypothesis), outputs, strict=True)
     )
     pooled = []
     for own, other in ((a, b), (b, a)):
-        aligned = _softmax(own @ other.T) @ other
+        aligned = softmax(own @ other.T) @ other
         local = np.concatenate([own, aligned, own - aligned, own * aligned], axis=-1)
-        local = np.maximum(_dense(local, weights, "projection"), 0)
+        local = np.maximum(dense(local, weights, "projection"), 0)
         composed = _bilstm(local, weights, "composition")
         pooled += [composed.mean(axis=0), composed.max(axis=0)]
-    hidden = np.tanh(_dense(np.concatenate(pooled), weights, "hidden"))
-    return _dense(hidden, weights, "scores")
+    hidden = np.tanh(dense(np.concatenate(pooled), weights, "hidden"))
+    return dense(hidden, weights, "scores")
 
 
 def _bilstm(vectors, weights, name):
@@ -69,7 +69,7 @@ def _bilstm(vectors, weights, name):
     return np.concatenate([direction(vectors, "forward"), backward], axis=-1)
 
 
-def _dense(vectors, weights, name):
+def dense(vectors, weights, name):
     return vectors @ weights[f"{name}/kernel"] + weights[f"{name}/bias"]
 
 
@@ -80,10 +80,10 @@ def _normalised(features, weights, name):
     return gamma * (features - mean) / np.sqrt(variance + 1e-3) + beta
 
 
-def _softmax(scores):
+def softmax(scores):
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def _joined(vectors, output):
+def joined(vectors, output):
     return vectors if output is None else np.concatenate([vectors, output], axis=-1)

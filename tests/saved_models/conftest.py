@@ -100,18 +100,6 @@ def server(model_directory):
 
 
 @pytest.fixture(scope="session")
-def elmo(bilm):
-    """An Elmo with trained mixing weights. Tests must not change it."""
-    from elmo_tf import Elmo
-
-    elmo = Elmo(bilm, l2=0.3)
-    elmo.build()
-    elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
-    elmo.mixes[0].scaling.assign(1.7)
-    return elmo
-
-
-@pytest.fixture(scope="session")
 def exported_bilm(tmp_path_factory, bilm):
     """The path of version 1 of a biLM without an Elmo."""
     from elmo_tf.saved_models import export

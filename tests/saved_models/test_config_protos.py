@@ -46,28 +46,6 @@ def test_batching_parameters_of_tf_serving_are_read(written):
     assert parameters.pad_variable_length_inputs
 
 
-def test_models_are_read_with_their_versions_and_labels(written):
-    config = read_models_config(
-        written(
-            "model_config_list { config { name: 'elmo' base_path: '/models/elmo'\n"
-            "model_platform: 'tensorflow' model_version_policy { specific { versions: [4, 7] } }\n"
-            "version_labels { key: 'stable' value: 4 } } }"
-        )
-    )
-
-    (model,) = config.model_config_list.config
-    assert (model.name, model.base_path) == ("elmo", "/models/elmo")
-    assert list(model.model_version_policy.specific.versions) == [4, 7]
-    assert dict(model.version_labels) == {"stable": 4}
-
-
-def test_the_metrics_path_is_read(written):
-    config = read_monitoring_config(written("prometheus_config { enable: true, path: '/a/b' }"))
-
-    assert config.prometheus_config.enable
-    assert config.prometheus_config.path == "/a/b"
-
-
 @pytest.mark.parametrize(
     ("read", "content", "reason"),
     [

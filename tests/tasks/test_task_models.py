@@ -11,7 +11,7 @@ import tensorflow as tf
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier, CRFTagger
 from elmo_tf.tasks.data.tag_schemes import spans_of
-from reference.bidaf import softmax
+from reference.task_models import softmax
 from task_models import KINDS, embeddings, new_model, padded, real_outputs, some_inputs
 
 SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat 서울"]

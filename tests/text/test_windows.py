@@ -124,23 +124,6 @@ def test_no_text_gives_no_windows():
     assert list(lm_windows(empty, NUM_ROWS, WINDOW, drop_remainder=False)) == []
 
 
-def test_a_saved_iterator_resumes_at_its_position(tmp_path):
-    def iterator():
-        return iter(lm_windows(dataset_of(sentences()), NUM_ROWS, WINDOW))
-
-    first = iterator()
-    for _ in range(3):
-        next(first)
-    path = tf.train.Checkpoint(iterator=first).save(str(tmp_path / "state"))
-    rest = [window["inputs"].numpy().tolist() for window in first]
-    second = iterator()
-    next(second)
-    tf.train.Checkpoint(iterator=second).restore(path)
-
-    assert [window["inputs"].numpy().tolist() for window in second] == rest
-    assert rest
-
-
 def test_targets_and_boundaries_are_mapped_to_vocabulary_ids():
     vocabulary = Vocabulary.build(["a a b"])
     targets = tf.constant([[" <S>", " </S>", "a"], ["b", "other", "<S>"]])

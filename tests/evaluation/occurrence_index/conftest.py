@@ -2,7 +2,6 @@
 
 import pytest
 
-from elmo_tf import Embedder
 from elmo_tf.evaluation import OccurrenceIndex, build_occurrence_index
 
 SENTENCES = [
@@ -31,11 +30,6 @@ def text_file(tmp_path_factory):
     lines = ["", *SENTENCES]  # empty lines are counted in line numbers
     path.write_text("\n".join(lines) + "\n", "utf-8", "surrogateescape")
     return path
-
-
-@pytest.fixture(scope="session")
-def embedder(bilm):
-    return Embedder(bilm)
 
 
 @pytest.fixture(scope="session")

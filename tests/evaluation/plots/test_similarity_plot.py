@@ -16,11 +16,6 @@ from elmo_tf.evaluation.plots import (
 pytestmark = pytest.mark.usefixtures("eager_module")
 
 
-@pytest.fixture(scope="module")
-def embedder(bilm):
-    return Embedder(bilm)
-
-
 @pytest.fixture
 def random_similarities():
     """Random similarities, made without a model."""

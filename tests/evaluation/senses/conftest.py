@@ -4,14 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elmo_tf import Embedder
 from elmo_tf.evaluation import SenseInventory
 from sense_files import write_corpus, write_inventory
-
-
-@pytest.fixture(scope="session")
-def embedder(bilm):
-    return Embedder(bilm)
 
 
 @pytest.fixture

@@ -12,18 +12,13 @@ from tensorflow_serving.apis import predict_pb2
 from elmo_tf.saved_models import serve
 from elmo_tf.saved_models.client.calls import Deadline
 from elmo_tf.saved_models.client.client import Client, ServerError
+from serving_requests import assert_refused
 
 
 @pytest.fixture(scope="module")
 def client(address):
     with Client(address) as client:
         yield client
-
-
-def assert_refused(code, message, function, *args, **kwargs):
-    with pytest.raises(ServerError, match=message) as caught:
-        function(*args, **kwargs)
-    assert caught.value.code() == code
 
 
 def test_strings_give_the_elmo_vectors(client):

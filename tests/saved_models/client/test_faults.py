@@ -10,20 +10,10 @@ import numpy as np
 import pytest
 
 from elmo_tf.saved_models.client.client import Client, ServerError
+from serving_requests import assert_refused, free_port
 
 ANSWER = json.dumps({"outputs": [[[1.0]]]}).encode()
 JSON = {"Content-Type": "application/json"}
-
-
-def assert_refused(code, message, function, *args, **kwargs):
-    with pytest.raises(ServerError, match=message) as caught:
-        function(*args, **kwargs)
-    assert caught.value.code() == code
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def failing(code, times, predict):

@@ -87,7 +87,8 @@ def test_errors_are_printed_in_one_line_with_status_1(command, arguments, messag
     assert message in line
 
 
-def test_an_unknown_version_ends_with_status_1(command, server):
-    status, _, err = command("query", f"localhost:{server.port}", "a", "--version", "9")
+@pytest.mark.parametrize("spec", [("--version", "9"), ("--model", "bert")])
+def test_an_unknown_version_or_model_ends_with_status_1(command, server, spec):
+    status, _, err = command("query", f"localhost:{server.port}", "a", *spec)
     assert status == 1
     assert "NOT_FOUND" in err

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from exported_models import asked_in_a_session, asked_in_python
 
 from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, Vocabulary, char_ids, load_bilm
 from elmo_tf.saved_models import export
@@ -31,28 +32,6 @@ INPUTS = {
     "char_ids": {"char_ids": char_ids(TOKENS, 14).numpy()},
 }
 signatures = pytest.mark.parametrize("name", INPUTS)
-
-
-def asked_in_python(path):
-    loaded = tf.saved_model.load(path)
-
-    def ask(name, **inputs):
-        outputs = loaded.signatures[name](**{k: tf.constant(v) for k, v in inputs.items()})
-        return {key: value.numpy() for key, value in outputs.items()}
-
-    return ask
-
-
-def asked_in_a_session(path):
-    session = tf.compat.v1.Session(graph=tf.Graph())
-    with session.graph.as_default():
-        found = tf.compat.v1.saved_model.load(session, ["serve"], path).signature_def
-
-    def ask(name, **inputs):
-        feeds = {found[name].inputs[key].name: value for key, value in inputs.items()}
-        return session.run({key: info.name for key, info in found[name].outputs.items()}, feeds)
-
-    return ask
 
 
 @pytest.fixture(scope="module")
@@ -174,19 +153,6 @@ def test_invalid_tokens_are_refused_with_a_reason(ask, tokens, sequence_len, mes
 def test_invalid_char_ids_are_refused_with_a_reason(ask, ids, message):
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         ask("char_ids", char_ids=ids.astype(np.int32))
-
-
-def test_each_weight_is_saved_once(elmo, bilm, exported_elmo):
-    reader = tf.train.load_checkpoint(f"{exported_elmo}/variables/variables")
-    shapes = reader.get_variable_to_shape_map()
-    saved = [shape for name, shape in shapes.items() if name.startswith("variables/")]
-
-    weights = [*bilm.weights, *elmo.mixes[0].weights]
-    assert sorted(saved) == sorted(list(weight.shape) for weight in weights)
-    assert set(shapes) - {name for name in shapes if name.startswith("variables/")} <= {
-        "_CHECKPOINTABLE_OBJECT_GRAPH",
-        "save_counter/.ATTRIBUTES/VARIABLE_VALUE",
-    }
 
 
 def test_the_mix_has_two_named_variables(exported_elmo, loaded):

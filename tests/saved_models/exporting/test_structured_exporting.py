@@ -114,19 +114,6 @@ def _assert_equal(found, expected):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_documents_of_a_batch_are_independent(exported):
-    _, folder = exported("documents")
-    served = tf.saved_model.load(str(folder / "1")).signatures["default"]
-
-    together = served(strings=tf.constant(DOCUMENTS))
-
-    for row, document in enumerate(DOCUMENTS):
-        alone = served(strings=tf.constant([document]))
-        for name, values in alone.items():
-            np.testing.assert_array_equal(together[name][row][: values.shape[1]], values[0])
-            assert (together[name][row][values.shape[1] :] == -1).numpy().all()
-
-
 @pytest.mark.parametrize(
     ("kind", "strings", "message"),
     [

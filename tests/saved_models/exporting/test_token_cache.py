@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from exported_models import asked_in_a_session, asked_in_python
 
 from elmo_tf.saved_models import export, load
 from elmo_tf.saved_models.exporting.signatures import Exported
@@ -24,30 +25,13 @@ def exported(bilm, tmp_path_factory):
     return export(bilm, tmp_path_factory.mktemp("exported"), cache_tokens=6, check=False)
 
 
-def ask_in_python(path):
-    ask = tf.saved_model.load(path).signatures["serving_default"]
-    return lambda strings: {
-        name: value.numpy() for name, value in ask(tf.constant(strings)).items()
-    }
-
-
-def ask_in_a_session(path):
-    session = tf.compat.v1.Session(graph=tf.Graph())
-    with session.graph.as_default():
-        signatures = tf.compat.v1.saved_model.load(session, ["serve"], path).signature_def
-    signature = signatures["serving_default"]
-    outputs = {name: info.name for name, info in signature.outputs.items()}
-    feed = signature.inputs["strings"].name
-    return lambda strings: session.run(outputs, {feed: np.array(strings, object)})
-
-
-@pytest.mark.parametrize("loaded", [ask_in_python, ask_in_a_session])
+@pytest.mark.parametrize("loaded", [asked_in_python, asked_in_a_session])
 def test_answers_equal_those_of_the_bilm(exported, bilm, loaded):
     ask = loaded(exported)
 
     for strings in REQUESTS:
         layers = bilm(strings)["layers"].numpy()
-        found = ask(strings)
+        found = ask("serving_default", strings=np.array(strings, object))
         np.testing.assert_allclose(found["word_emb"], layers[:, 0, :, :6], atol=1e-6)
         np.testing.assert_allclose(found["lstm_outputs2"], layers[:, 2], atol=1e-5)
 

@@ -128,16 +128,6 @@ def test_a_run_stopped_before_its_first_save_can_be_resumed(tmp_path, settings, 
     assert read_log(workdir) == run.log[:2]
 
 
-def test_resume_does_not_overwrite_a_checkpoint_without_a_run_record(tmp_path, settings, run):
-    workdir = tmp_path / "foreign"
-    workdir.mkdir()
-    for name in ("options.json", "weights.hdf5"):
-        shutil.copy(run.workdir / name, workdir)
-    with pytest.raises(FileExistsError, match="foreign is not empty, and holds no run to"):
-        pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
-    assert {path.name for path in workdir.iterdir()} == {"options.json", "weights.hdf5"}
-
-
 def test_a_work_directory_with_a_wildcard_in_its_name_is_refused(tmp_path, settings):
     with pytest.raises(ValueError, match=r"cannot write to .*run\[1\]: it treats \[ as a wildcard"):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "run[1]"))
