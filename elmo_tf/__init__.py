@@ -47,7 +47,6 @@ _REGISTERED = {
     "BiLSTM": "elmo_tf.tasks.bilstm",
     "BiLSTMClassifier": "elmo_tf.tasks.bilstm_classifier",
     "BiRNN": "elmo_tf.tasks.bilstm",
-    "BlockOrthogonal": "elmo_tf.layers.cell_rnn",
     "CRF": "elmo_tf.tasks.crf",
     "CRFTagger": "elmo_tf.tasks.crf_tagger",
     "CellRNN": "elmo_tf.layers.cell_rnn",

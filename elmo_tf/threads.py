@@ -1,5 +1,6 @@
 """Number of processor cores, and TensorFlow's threads per operation."""
 
+import contextlib
 import os
 
 import tensorflow as tf
@@ -17,59 +18,42 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def one_thread_per_operation() -> bool:
+def one_thread_per_operation() -> None:
     """Makes TensorFlow run each operation in one thread; operations still run in parallel.
 
     Short operations are slower when they are split over threads. The setting applies to the
-    complete process and must be made before TensorFlow is initialized. A number that the caller
+    complete process and has no effect once TensorFlow is initialized. A number that the caller
     chose, in TensorFlow or by `TF_NUM_INTRAOP_THREADS`, is kept.
-
-    Returns:
-        Whether the setting was changed.
     """
     threading = tf.config.threading
     if threading.get_intra_op_parallelism_threads() or os.getenv("TF_NUM_INTRAOP_THREADS"):
-        return False
-    try:
+        return
+    with contextlib.suppress(RuntimeError):
         threading.set_intra_op_parallelism_threads(1)
-    except RuntimeError:
-        return False
-    return True
 
 
-def limit_threads(num_threads: int) -> bool:
+def limit_threads(num_threads: int) -> None:
     """Limits TensorFlow to some threads, for several processes on one machine.
 
     Args:
         num_threads: int >= 1. Operations that run in parallel, each in one thread.
-
-    Returns:
-        See `one_thread_per_operation`.
     """
-    try:
+    with contextlib.suppress(RuntimeError):
         tf.config.threading.set_inter_op_parallelism_threads(num_threads)
-    except RuntimeError:
-        return False
-    return one_thread_per_operation()
+        one_thread_per_operation()
 
 
-def share_cores_for_embedding() -> bool:
-    """Calls `one_thread_per_operation` if the two directions of a biLM keep all cores busy.
-
-    Returns:
-        Whether the setting was changed.
-    """
-    return num_cores() <= 2 and one_thread_per_operation()
+def share_cores_for_embedding() -> None:
+    """Calls `one_thread_per_operation` if the two directions of a biLM keep all cores busy."""
+    if num_cores() <= 2:
+        one_thread_per_operation()
 
 
-def share_cores_for_training(dim: int) -> bool:
+def share_cores_for_training(dim: int) -> None:
     """Calls `one_thread_per_operation` if a biLM's operations are too short to be split.
 
     Args:
         dim: int. Width of the LSTM cell.
-
-    Returns:
-        Whether the setting was changed.
     """
-    small = _SMALL_DIM_OF_TWO_CORES if num_cores() <= 2 else _SMALL_DIM
-    return dim <= small and one_thread_per_operation()
+    if dim <= (_SMALL_DIM_OF_TWO_CORES if num_cores() <= 2 else _SMALL_DIM):
+        one_thread_per_operation()

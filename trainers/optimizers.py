@@ -5,8 +5,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from elmo_tf.layers.large_tables import filled
-
 
 def optimizer_named(
     name: str, learning_rate: Any, weight_decay: float = 0.0
@@ -77,7 +75,10 @@ class Adagrad(_RowOptimizer):
         if self.built:
             return
         super().build(variables)
-        initializer = filled(self.initial_accumulator_value)
+
+        def initializer(shape: Any, dtype: Any) -> tf.Tensor:  # needs no memory besides the table
+            return tf.fill(shape, tf.cast(self.initial_accumulator_value, dtype))
+
         self._accumulators = [
             self.add_variable_from_reference(variable, name="accumulator", initializer=initializer)
             for variable in variables

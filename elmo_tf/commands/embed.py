@@ -212,13 +212,10 @@ def _embed_with_beam(arguments: Any, options: Any) -> None:
         arguments.layers,
         arguments.precision,
         arguments.batch_tokens,
-        options.dtype,
-        options.compression,
-        options.forget_sentences,
         arguments.input_format,
         arguments.token_column,
         [f"--runner={arguments.runner}", *arguments.beam_option],
         arguments.overwrite,
-        options.pool,
+        **vars(options),
     )
     print_json(counts)

@@ -17,7 +17,8 @@ _WORDS_AT_ONCE = 1024
 def token_vectors(bilm: BiLM, words: Sequence[str]) -> Iterator[np.ndarray]:
     """Yields the vectors of words without context: layer 0, float32 (projection_dim,)."""
     for start in range(0, len(words), _WORDS_AT_ONCE):
-        yield from np.asarray(bilm.token_embeddings(list(words[start : start + _WORDS_AT_ONCE])))
+        vectors = bilm.token_embeddings(list(words[start : start + _WORDS_AT_ONCE]))
+        yield from np.asarray(vectors, np.float32)
 
 
 def mean_vectors(

@@ -20,6 +20,7 @@ from absl import logging
 from elmo_tf import __version__
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.embedder import Embedder
+from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.embedding.layer_files import LayerFiles, LayersShape, write_layers
 from elmo_tf.files import naming_full_disk, sync_to_disk
 from elmo_tf.progress import progress_over
@@ -90,10 +91,7 @@ class LayerCache:
             ValueError: `embedder` does not return all layers, or vectors are not finite.
             OSError: the disk is full, or the folder is not writable.
         """
-        if embedder.layers != "all":
-            raise ValueError(
-                f'`embedder` must return all layers (layers="all"). Received: {embedder.layers!r}'
-            )
+        check_all_layers(embedder)
         for sentence in sentences:
             if isinstance(sentence, str | bytes):
                 raise TypeError(f"A sentence must be a list of tokens. Received: {sentence!r}")

@@ -1,5 +1,7 @@
 """The layers of a biLM ─► the vectors of an `Embedder`: all layers, or one vector per token."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from elmo_tf.layers.scalar_mix import ScalarMix
@@ -38,3 +40,11 @@ class LayerChoice:
     def is_local(self) -> bool:
         """Whether each output value depends only on the layers at the same token and feature."""
         return self.mix is None or not self.mix.layer_norm
+
+
+def check_all_layers(embedder: Any, argument: str = "embedder") -> None:
+    """Raises `ValueError` unless an `Embedder` returns all layers."""
+    if embedder.layers != "all":
+        raise ValueError(
+            f'`{argument}` must return all layers (layers="all"). Received: {embedder.layers!r}'
+        )

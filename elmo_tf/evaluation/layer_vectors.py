@@ -2,16 +2,6 @@
 
 import numpy as np
 
-from elmo_tf.embedding import Embedder
-
-
-def check_all_layers(embedder: Embedder, argument: str = "embedder") -> None:
-    """Raises `ValueError` unless an `Embedder` returns all layers."""
-    if embedder.layers != "all":
-        raise ValueError(
-            f'`{argument}` must return all layers (layers="all"). Received: {embedder.layers!r}'
-        )
-
 
 def unit_vectors(vectors: np.ndarray) -> np.ndarray:
     """Normalizes vectors along the last axis to length 1, float32; zero vectors stay zero."""

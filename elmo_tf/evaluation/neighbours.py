@@ -6,7 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from elmo_tf.embedding import Embedder
-from elmo_tf.evaluation.layer_vectors import check_all_layers, unit_vectors
+from elmo_tf.embedding.layer_choice import check_all_layers
+from elmo_tf.evaluation.layer_vectors import unit_vectors
 
 
 class Neighbour(NamedTuple):

@@ -1,8 +1,10 @@
 """Scores of semantic roles, as srl-eval.pl of CoNLL-2005 counts them."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+
+from elmo_tf.tasks.data.tag_schemes import spans_of
 
 _VERB = "V"
 
@@ -71,24 +73,13 @@ def arguments(tags: Sequence[str]) -> list[Argument]:
     """
     found = []
     latest = {}  # the phrases of the latest argument of each type
-    for name, first, last in _phrases(tags):
+    for name, first, end in spans_of(tags, "IOB1"):
         type_ = name.removeprefix("C-")
         if type_ == name or type_ not in latest:
             latest[type_] = []
             found.append((type_, latest[type_]))
-        latest[type_].append((first, last))
+        latest[type_].append((first, end - 1))
     return [Argument(type_, tuple(phrases)) for type_, phrases in found]
-
-
-def _phrases(tags: Sequence[str]) -> Iterator[tuple[str, int, int]]:
-    """Type, first and last token of each phrase."""
-    begin, current = 0, ""  # "" outside phrases
-    for position, tag in enumerate((*tags, "O")):
-        prefix, _, name = tag.partition("-")
-        if prefix == "B" or name != current:
-            if current:
-                yield current, begin, position - 1
-            begin, current = position, name
 
 
 def _type_counts(propositions: Iterable[set[Argument]]) -> Counter[str]:

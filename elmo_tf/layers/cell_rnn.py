@@ -1,5 +1,8 @@
 """token vectors ─► CellRNN: a recurrence of one direction, with one of `CELLS`."""
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
@@ -7,34 +10,25 @@ from elmo_tf.config_checks import check_choice, check_int, check_rate
 from elmo_tf.layers.cells import CELLS
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
-class BlockOrthogonal(keras.initializers.Initializer):
-    """Initializes each block of columns of a matrix with orthonormal rows or columns.
+def block_orthogonal(num_blocks: int) -> Callable:
+    """An initializer that makes the rows or columns of each block of columns orthonormal.
 
     `keras.initializers.Orthogonal` makes the columns of the complete matrix orthonormal instead.
 
     Args:
         num_blocks: int >= 1. Number of blocks of equal width.
-        seed: int or None. Random seed.
 
     Source: Saxe et al. 2014; He et al. 2017, section 3.4.
     """
 
-    def __init__(self, num_blocks: int, seed: int | None = None):
-        self.num_blocks = num_blocks
-        self.seed = seed
-
-    def __call__(self, shape, dtype=None):
+    def draw(shape: Any, dtype: Any = None) -> Any:
         rows, columns = shape
-        generator = keras.random.SeedGenerator(self.seed)
-        block = keras.initializers.Orthogonal(seed=generator)
+        block = keras.initializers.Orthogonal(seed=keras.random.SeedGenerator())
         return ops.concatenate(
-            [block((rows, columns // self.num_blocks), dtype) for _ in range(self.num_blocks)],
-            axis=1,
+            [block((rows, columns // num_blocks), dtype) for _ in range(num_blocks)], axis=1
         )
 
-    def get_config(self):
-        return {"num_blocks": self.num_blocks, "seed": self.seed}
+    return draw
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -93,7 +87,7 @@ class CellRNN(keras.layers.Layer):
         if self.cell_name == "gru":  # as Clark and Gardner 2018
             of_x = of_a = keras.initializers.TruncatedNormal(stddev=0.05)
         else:
-            of_x, of_a = BlockOrthogonal(num_x), BlockOrthogonal(num_a)
+            of_x, of_a = block_orthogonal(num_x), block_orthogonal(num_a)
         self.kernel = self.add_weight(
             name="kernel", shape=(input_shape[-1], num_x * self.units), initializer=of_x
         )

@@ -38,10 +38,3 @@ def row_normal(stddev: float) -> Callable:
         return tf.function(lambda: initializer(shape, dtype=dtype), autograph=False)()
 
     return draw
-
-
-def filled(value: float) -> Callable:
-    """An initializer with a constant that needs no memory besides the table."""
-    import tensorflow as tf
-
-    return lambda shape, dtype=None: tf.fill(shape, tf.cast(value, dtype or "float32"))

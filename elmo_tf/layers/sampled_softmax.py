@@ -153,12 +153,8 @@ class SampledSoftmax(keras.layers.Layer):
     def _for_loss(self, tensor):
         return ops.cast(tensor, self._loss_dtype)
 
-    def compute_output_shape(self, inputs_shape, targets_shape=None):
-        return (inputs_shape[0],)
-
     def compute_output_spec(self, inputs, targets, seed=None):
-        shape = self.compute_output_shape(inputs.shape)
-        return keras.KerasTensor(shape, dtype=self._loss_dtype)
+        return keras.KerasTensor((inputs.shape[0],), dtype=self._loss_dtype)
 
     def get_config(self):
         return {

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.layer_mixes import LayerMixes, check_mixes
+from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, sentence_shape, token_batch
 
 
@@ -71,7 +71,6 @@ class Elmo(LayerMixes):
             raise ValueError(
                 "An Elmo returns vectors of tokens only: load `bilm` with keep_boundaries=False."
             )
-        check_mixes(num_mixes, dropout, top_only, average)
         self._untracked = _UntrackedBiLM.shared(bilm)
         self.trainable_bilm = trainable_bilm
         self._create_mixes(num_mixes, dropout, layer_norm, l2, top_only, average)

@@ -31,7 +31,15 @@ class LayerMixes(keras.layers.Layer, abc.ABC):
         top_only: bool,
         average: bool,
     ) -> None:
-        """Creates the mixes and the dropout; for the arguments see `Elmo`."""
+        """Creates the mixes and the dropout; for the arguments see `Elmo`.
+
+        Raises:
+            ValueError: an argument is out of range.
+        """
+        check_int(num_mixes, "num_mixes", least=1)
+        check_rate(dropout, "dropout")
+        if top_only and average:
+            raise ValueError("Only one of `top_only` and `average` may be True.")
         self.num_mixes = num_mixes
         self.layer_norm = layer_norm
         self.l2 = l2
@@ -89,14 +97,6 @@ class LayerMixes(keras.layers.Layer, abc.ABC):
         }
 
 
-def check_mixes(num_mixes: int, dropout: float, top_only: bool, average: bool) -> None:
-    """Raises `ValueError` if arguments of `Elmo` or `VectorMix` are out of range."""
-    check_int(num_mixes, "num_mixes", least=1)
-    check_rate(dropout, "dropout")
-    if top_only and average:
-        raise ValueError("Only one of `top_only` and `average` may be True.")
-
-
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class VectorMix(LayerMixes):
     """Mixes vectors that another model computed, in place of an `Elmo` in a task model.
@@ -130,7 +130,6 @@ class VectorMix(LayerMixes):
         super().__init__(**kwargs)
         check_int(num_layers, "num_layers", least=1)
         check_int(dim, "dim", least=1)
-        check_mixes(num_mixes, dropout, top_only, average)
         self._shape = (num_layers, dim)
         self._create_mixes(num_mixes, dropout, layer_norm, l2, top_only, average)
 

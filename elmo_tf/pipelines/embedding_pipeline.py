@@ -42,14 +42,11 @@ def run_embedding_pipeline(
     layers: str = "all",
     precision: str = "float32",
     batch_tokens: int = 4096,
-    dtype: str = "float32",
-    compression: str = "none",
-    forget_sentences: bool = False,
     format: str | None = None,
     token_column: int | None = None,
     pipeline_args: Sequence[str] = ("--runner=FnApiRunner",),
     overwrite: bool = False,
-    pool: str = "none",
+    **options: Any,
 ) -> dict[str, int]:
     """Embeds text files with Apache Beam, waits for the result, and checks it.
 
@@ -59,9 +56,9 @@ def run_embedding_pipeline(
     Args:
         model, layers, precision, batch_tokens: see `EmbeddingHandler`.
         pattern, output, format, token_column, overwrite: see `embed_files`.
-        dtype, compression, forget_sentences, pool: see `OutputOptions`.
         pipeline_args: command-line options of Beam. Defaults to a runner in this process that,
             unlike "DirectRunner", downloads no programs.
+        **options: see `OutputOptions`.
 
     Returns:
         The number of `sentences`, `tokens`, `empty` sentences (no tokens) and `invalid` sentences
@@ -76,10 +73,10 @@ def run_embedding_pipeline(
             do not have every sentence exactly once.
     """
     handler = EmbeddingHandler(model, layers, precision, batch_tokens)
-    options = OutputOptions(dtype, compression, forget_sentences, pool=pool)
+    output_options = OutputOptions(**options)
     settings = beam.options.pipeline_options.PipelineOptions(list(pipeline_args))
     pipeline = beam.Pipeline(options=settings)
-    embed_files(pipeline, pattern, output, handler, options, format, token_column, overwrite)
+    embed_files(pipeline, pattern, output, handler, output_options, format, token_column, overwrite)
     counts = _counts(pattern, format, token_column)
     pipeline.run().wait_until_finish()
     shards = matching_paths(f"{os.fspath(output).rstrip('/')}/part-*.parquet")

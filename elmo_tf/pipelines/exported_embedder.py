@@ -13,9 +13,12 @@ from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LAYERS
 from elmo_tf.saved_models.folders import newest_version
 from elmo_tf.saved_models.operations import register_operations
-from elmo_tf.text.batches import read_ahead, rounded_length, rounded_rows, sentence_batches
+from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
 from elmo_tf.text.sentences import encode
 
+# Maximum size of a padded batch, in multiples of `batch_tokens`. The LSTMs skip padding: it costs
+# only memory.
+_POSITIONS_PER_TOKEN = 4
 # Batches that are read ahead, so that sentences of similar length can share a batch.
 _BATCHES_AHEAD = 8
 
@@ -98,7 +101,8 @@ class ExportedEmbedder:
 
     def _embed_group(self, sentences: Sequence[Sequence[str | bytes]]) -> list[np.ndarray]:
         arrays: list[np.ndarray] = [np.zeros(0)] * len(sentences)
-        for places in sentence_batches(map(len, sentences), self._batch_tokens):
+        lengths = [len(sentence) + 2 for sentence in sentences]  # with boundaries
+        for places in length_batches(lengths, self._batch_tokens, _POSITIONS_PER_TOKEN):
             batch = [sentences[place] for place in places]
             vectors = self._batch_vectors(batch)  # (batch, …, token, feature)
             for place, tokens, array in zip(places, batch, vectors, strict=False):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from elmo_tf.models.layer_mixes import LayerMixes
@@ -206,9 +205,6 @@ class TaskModel(keras.Model, abc.ABC):
     def get_build_config(self):
         return None
 
-    def build_from_config(self, config):
-        pass
-
     def get_config(self):
         token_vectors = self.token_vectors.get_config()
         return {
@@ -320,7 +316,7 @@ class Classifier(LabelModel):
     def classify(self, inputs: Any) -> list[str]:
         """Predicts the label of each example; see the call for `inputs`."""
         labels = self.compiled_predictions(inputs)["label"].numpy()
-        return [label.decode("utf-8") for label in np.asarray(labels, object)]
+        return [label.decode("utf-8") for label in labels]
 
 
 def _feature(name: str, value: Any, spec: tf.TensorSpec) -> Any:

@@ -4,7 +4,7 @@ TensorFlow keeps memory for every shape that it has seen.
 """
 
 import bisect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 _Token = TypeVar("_Token", str, bytes)
@@ -13,9 +13,6 @@ _Token = TypeVar("_Token", str, bytes)
 _ROWS = 8
 # Maximum number of rows of a packed batch. More are not faster.
 _MOST_ROWS = 80
-# Maximum size of a padded batch of a biLM, in multiples of `batch_tokens`. The LSTMs skip padding,
-# so it costs only memory.
-_POSITIONS_PER_TOKEN = 4
 
 
 def length_batches(
@@ -45,17 +42,6 @@ def length_batches(
         tokens += length
     if batch:
         yield batch
-
-
-def sentence_batches(lengths: Iterable[int], batch_tokens: int) -> Iterator[list[int]]:
-    """`length_batches` for a biLM, which adds two boundaries per sentence and skips padding.
-
-    Args:
-        lengths: number of tokens of each sentence, without boundaries.
-        batch_tokens: int >= 1. Maximum tokens per batch, including boundaries.
-    """
-    lengths = [length + 2 for length in lengths]
-    yield from length_batches(lengths, batch_tokens, _POSITIONS_PER_TOKEN)
 
 
 def packed_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[list[int]]]:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 import elmo_tf
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding import Embedder
-from elmo_tf.evaluation.layer_vectors import check_all_layers, unit_vectors
+from elmo_tf.embedding.distillation import token_vectors
+from elmo_tf.embedding.layer_choice import check_all_layers
+from elmo_tf.evaluation.layer_vectors import unit_vectors
 from elmo_tf.evaluation.occurrence_index.corpus_store import StoredCorpus, write_corpus
 from elmo_tf.evaluation.occurrence_index.description import DESCRIPTION_FILE, FORMAT
 from elmo_tf.evaluation.occurrence_index.layer_index import LayerWriter, sample_size
@@ -23,7 +24,6 @@ from elmo_tf.progress import progress, progress_over
 TYPE_VECTORS = "types.f16"
 
 _TOKENS_PER_BLOCK = 8_192
-_TYPES_PER_BLOCK = 4_096
 
 
 def build_occurrence_index(
@@ -131,12 +131,7 @@ def _blocks(embedder: Embedder, sentences: Iterator[list[str]]) -> Iterator[np.n
 
 def _write_types(embedder: Embedder, types: Sequence[str], folder: Path) -> None:
     """Writes the biLM's context-independent vector of each type, float16."""
-    with (
-        open(folder / TYPE_VECTORS, "wb") as file,
-        progress(len(types), "encoding types", "types") as meter,
-    ):
-        for start in range(0, len(types), _TYPES_PER_BLOCK):
-            block = list(types[start : start + _TYPES_PER_BLOCK])
-            vectors = tf.cast(embedder.bilm.token_embeddings(block), tf.float32)
-            file.write(unit_vectors(vectors.numpy()).astype(np.float16).tobytes())
-            meter.update(len(block))
+    vectors = token_vectors(embedder.bilm, types)
+    with open(folder / TYPE_VECTORS, "wb") as file:
+        for vector in progress_over(vectors, len(types), "encoding types", "types"):
+            file.write(unit_vectors(vector).astype(np.float16).tobytes())

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding import Embedder
-from elmo_tf.evaluation.layer_vectors import check_all_layers, unit_vectors
+from elmo_tf.embedding.distillation import token_vectors
+from elmo_tf.embedding.layer_choice import check_all_layers
+from elmo_tf.evaluation.layer_vectors import unit_vectors
 from elmo_tf.evaluation.neighbours import Neighbour
 from elmo_tf.evaluation.occurrence_index.building import TYPE_VECTORS
 from elmo_tf.evaluation.occurrence_index.corpus_store import Source, StoredCorpus
@@ -201,7 +202,7 @@ class OccurrenceIndex:
         Returns:
             Types and cosine similarities, within 0.001, nearest first.
         """
-        vector = tf.cast(self._embedder.bilm.token_embeddings([word]), tf.float32).numpy()[0]
+        vector = next(token_vectors(self._embedder.bilm, [word]))
         return self._types.nearest_to(vector, top_n, without=word)
 
     @functools.cached_property

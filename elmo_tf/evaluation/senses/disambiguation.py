@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from elmo_tf.embedding import Embedder
-from elmo_tf.evaluation.layer_vectors import check_all_layers
+from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.evaluation.senses.inventory import SenseInventory
 from elmo_tf.evaluation.senses.scoring import (
     FIRST_SENSE,

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
 from elmo_tf.text.columns import Row, fields_of
-from elmo_tf.text.data_warnings import line_error
+from elmo_tf.text.data_warnings import line_error, warn_of_invalid_utf_8
 from elmo_tf.text.vocabulary import read_lines
 
 Mention = tuple[int, int]

@@ -9,10 +9,9 @@ from typing import NamedTuple
 from absl import logging
 
 from elmo_tf.config_checks import check_choice
-from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
 from elmo_tf.tasks.data.tag_schemes import Span, TagError, spans_of, tags_of
 from elmo_tf.text.columns import Row, column_sentences
-from elmo_tf.text.data_warnings import is_utf_8, line_error
+from elmo_tf.text.data_warnings import is_utf_8, line_error, warn_of_invalid_utf_8
 from elmo_tf.text.vocabulary import read_lines
 
 NO_PREDICATE = "-"

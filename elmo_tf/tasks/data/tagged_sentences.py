@@ -6,10 +6,9 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from elmo_tf.config_checks import check_choice, check_int
-from elmo_tf.tasks.data.encoding_warnings import warn_of_invalid_utf_8
 from elmo_tf.tasks.data.tag_schemes import SCHEMES, TagError, converted
 from elmo_tf.text.columns import TOKEN_COLUMNS, Row, column, column_sentences, last_column
-from elmo_tf.text.data_warnings import is_utf_8, line_error
+from elmo_tf.text.data_warnings import is_utf_8, line_error, warn_of_invalid_utf_8
 from elmo_tf.text.sentence_files import format_of
 
 TAGGED_FORMATS = ("conll", "conllu")

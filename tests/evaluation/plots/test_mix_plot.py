@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from elmo_tf import Elmo
-from elmo_tf.evaluation.plots import Mix, draw_mixes, mixes_of, save_figure
+from elmo_tf.evaluation.plots.mix_plot import Mix, draw_mixes, mixes_of
+from elmo_tf.evaluation.plots.style import save_figure
 
 MIXES = [
     Mix("ner, $in$", np.array([0.2, 0.7, 0.1]), 1.5),

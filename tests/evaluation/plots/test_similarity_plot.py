@@ -6,12 +6,12 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from elmo_tf import Embedder
-from elmo_tf.evaluation.plots import (
+from elmo_tf.evaluation.plots.similarity_plot import (
     TokenSimilarities,
     draw_similarities,
-    save_figure,
     token_similarities,
 )
+from elmo_tf.evaluation.plots.style import save_figure
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from elmo_tf.evaluation.plots import save_figure
-from elmo_tf.evaluation.plots.style import families, new_figure
+from elmo_tf.evaluation.plots.style import families, new_figure, save_figure
 
 # A private-use character, which common fonts do not have.
 WITHOUT_FONT = "\U0010fffd"

@@ -3,8 +3,13 @@ import json
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation.plots import TrainingRun, read_runs
-from elmo_tf.evaluation.plots.training_log import LOG_FILE, RECORD_FILE, smoothed
+from elmo_tf.evaluation.plots.training_log import (
+    LOG_FILE,
+    RECORD_FILE,
+    TrainingRun,
+    read_runs,
+    smoothed,
+)
 
 LINES = [
     {"step": 1, "loss": 4.5, "norm": 8.0, "forward": 5.0, "backward": 4.0},

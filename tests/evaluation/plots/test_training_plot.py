@@ -3,8 +3,9 @@ import warnings
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation.plots import TrainingRun, draw_training, save_figure
-from elmo_tf.evaluation.plots.training_plot import MAX_RUNS
+from elmo_tf.evaluation.plots.style import save_figure
+from elmo_tf.evaluation.plots.training_log import TrainingRun
+from elmo_tf.evaluation.plots.training_plot import MAX_RUNS, draw_training
 
 
 def run(name="run", num_steps=5, **values):

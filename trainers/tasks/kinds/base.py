@@ -120,7 +120,7 @@ class TaskKind(abc.ABC):
     ) -> Batches:
         """The batches of training examples; see `Batches` for the layers."""
         targets = [self.target(model, example) for example in examples]
-        return self._batches(model, examples, targets, config.batch_size, layers)
+        return self.batches(model, examples, config.batch_size, layers, targets)
 
     def batches(
         self,
@@ -128,11 +128,9 @@ class TaskKind(abc.ABC):
         examples: Sequence[Any],
         batch_size: int,
         layers: Layers | None = None,
+        targets: Sequence[Any] | None = None,
     ) -> Batches:
-        """Batches without targets."""
-        return self._batches(model, examples, None, batch_size, layers)
-
-    def _batches(self, model, examples, targets, batch_size, layers) -> Batches:
+        """The batches of examples, without targets by default."""
         texts = [self.texts(example) for example in examples]
         features = [self.features(example) for example in examples]
         return Batches(model, texts, targets, batch_size, layers, features)
