@@ -1,6 +1,4 @@
-import itertools
 import random
-import statistics
 
 import pytest
 
@@ -196,34 +194,19 @@ def test_entities_that_brackets_cannot_express_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("part", "documents", "tokens", "sentences", "mentions", "entities", "shapes"),
-    [
-        ("train", 80, 168_657, (7051, 19, 171), 23_127, (6189, 4490, 261), (22_742, 15_328, 3)),
-        ("dev", 10, 21_018, (697, 27, 152), 2842, (875, 636, 142), (2782, 1757, 0)),
-    ],
+    ("part", "documents", "sentences", "tokens", "entities", "mentions"),
+    [("train", 80, 7051, 168_657, 6189, 23_127), ("dev", 10, 697, 21_018, 875, 2842)],
 )
-def test_published_documents_are_read(
-    part, documents, tokens, sentences, mentions, entities, shapes
-):
+def test_published_documents_are_read(part, documents, sentences, tokens, entities, mentions):
     paths = sorted(shared("data", "coref", "litbank", part).glob("*.conll"))
 
     found = [document for path in paths for document in read_documents(path)]
 
     lengths = [len(sentence) for document in found for sentence in document.sentences]
     sizes = [len(entity) for document in found for entity in document.entities]
-    spans = [list(itertools.chain.from_iterable(document.entities)) for document in found]
-    assert (len(found), sum(lengths)) == (documents, tokens)
-    assert (len(lengths), statistics.median(lengths), max(lengths)) == sentences
-    assert sum(sizes) == mentions
-    assert (len(sizes), sizes.count(1), max(sizes)) == entities
+    assert (len(found), len(lengths), sum(lengths)) == (documents, sentences, tokens)
+    assert (len(sizes), sum(sizes)) == (entities, mentions)
     assert all(document.speakers is None for document in found)
-    widths = [last - first + 1 for document in spans for first, last in document]
-    crossing = sum(
-        first < other <= last < other_last
-        for document in spans
-        for (first, last), (other, other_last) in itertools.combinations(sorted(document), 2)
-    )
-    assert (sum(width <= 10 for width in widths), widths.count(1), crossing) == shapes
     for document in found:
         cells = coreference_column(document.entities, document.sentences)
         assert list(map(len, cells)) == list(map(len, document.sentences))

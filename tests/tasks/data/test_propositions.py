@@ -233,28 +233,21 @@ def test_a_bracket_opens_where_the_role_changes():
 
 
 @pytest.mark.parametrize(
-    ("name", "sentences", "propositions", "lengths", "arguments", "roles"),
+    ("name", "sentences", "propositions", "arguments", "roles"),
     [
-        ("train", "12,506 sentences, 1,968", 40_423, (159, 133), (81_251, 684, 1498, 154), 59),
-        ("dev", "1,963 sentences, 434", 4960, (75, 0), (9556, 84, 153, 20), 45),
+        ("train", "12,506 sentences, 1,968", 40_423, 81_251, 59),
+        ("dev", "1,963 sentences, 434", 4960, 9556, 45),
     ],
 )
-def test_published_propositions_are_read(
-    name, sentences, propositions, lengths, arguments, roles, caplog
-):
+def test_published_propositions_are_read(name, sentences, propositions, arguments, roles, caplog):
     with caplog.at_level("INFO", logger="absl"):
         found = read_propositions(shared("data", "srl", f"{name}.gold_conll"))
 
-    num_tokens = [len(proposition.tokens) for proposition in found]
     spans = [span for proposition in found for span in spans_of(proposition.tags, "BIO")]
     counts = collections.Counter(span.label for span in spans)
-    continued = sum(counts[role] for role in counts if role.startswith("C-") and role != "C-V")
-    referring = sum(counts[role] for role in counts if role.startswith("R-"))
     assert f"{sentences} of them without a predicate" in caplog.text
     assert len(found) == counts["V"] == propositions
-    assert (max(num_tokens), sum(number > 100 for number in num_tokens)) == lengths
-    without_verbs = len(spans) - counts["V"] - counts["C-V"]
-    assert (without_verbs, continued, referring, counts["C-V"]) == arguments
+    assert len(spans) - counts["V"] - counts["C-V"] == arguments
     assert len(counts) == roles
     sample = [proposition.tags for proposition in found[:500]]
     assert [bio_of_brackets(brackets_of_bio(tags)) for tags in sample] == sample

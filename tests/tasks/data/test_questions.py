@@ -1,7 +1,6 @@
 import json
 import random
 import re
-import statistics
 
 import pytest
 
@@ -203,29 +202,20 @@ def test_what_is_no_question_is_refused_with_its_place(file, content, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "passages", "questions", "answers", "misaligned", "tokens", "longest"),
+    ("name", "passages", "questions", "answers", "misaligned", "tokens"),
     [
-        ("train.json", 1199, 5820, 5820, 35, (169_467, 67_313), (419, 34, 37, 36)),
-        ("dev.json", 304, 1374, 4906, 37, (41_509, 15_462), (341, 28, 29, 22)),
+        ("train.json", 1199, 5820, 5820, 35, (169_467, 67_313)),
+        ("dev.json", 304, 1374, 4906, 37, (41_509, 15_462)),
     ],
 )
 def test_published_questions_are_read(
-    name, passages, questions, answers, misaligned, tokens, longest, caplog
+    name, passages, questions, answers, misaligned, tokens, caplog
 ):
     found = read_questions(shared("data", "squad") / name)
 
     by_passage = {question.passage: question for question in found}
     passage_lengths = [len(question.passage_tokens) for question in by_passage.values()]
     question_lengths = [len(question.question_tokens) for question in found]
-    spans = [question.answer_spans[0] for question in found]
-    answer_lengths = [last - first + 1 for first, last in spans]
     assert (len(by_passage), len(found)) == (passages, questions)
     assert (sum(passage_lengths), sum(question_lengths)) == tokens
-    assert statistics.median(question_lengths) == 11
-    assert (
-        max(passage_lengths),
-        max(question_lengths),
-        max(answer_lengths),
-        sum(length > 17 for length in answer_lengths),
-    ) == longest
     assert f"{misaligned:,} of {answers:,} answers begin or end within a token" in caplog.text
