@@ -58,6 +58,12 @@ STUDIES = {
         },
         metrics=("f1",),
         paper=21,
+        trials={
+            "without, dropout 0.3": {"dropout": 0.3},
+            "with, dropout 0.3": {"dropout": 0.3},
+            "with, dropout of ELMo 0.5": {"elmo_dropout": 0.5},
+            "with, placement both": {"placement": "both"},
+        },
     ),
     "ewt_pos": Study(
         "parts of speech, EWT",
@@ -88,6 +94,7 @@ STUDIES = {
         paper=6.8,
         without={"dropout": 0.3},
         tuned=1.0,
+        trials={"without, dropout 0.5": {"dropout": 0.5}, "with, dropout 0.3": {"dropout": 0.3}},
     ),
     "snli": Study(
         "entailment, part of SNLI",
@@ -104,6 +111,11 @@ STUDIES = {
         metrics=("accuracy",),
         paper=5.8,
         tuned=1.0,
+        trials={
+            "without, dropout 0.4": {"dropout": 0.4},
+            "with, dropout 0.4": {"dropout": 0.4},
+            "with, dropout of ELMo 0.5": {"elmo_dropout": 0.5},
+        },
     ),
     "squad": Study(
         "questions, SQuAD",
