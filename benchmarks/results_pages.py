@@ -19,7 +19,14 @@ PAGES = (
     "docs/tutorials/another_language.md",
     "saved_models/small_en/README.md",
 )
-_METRICS = {"f1": "F1", "em": "EM", "muc": "MUC", "b_cubed": "B³", "ceaf_e": "CEAF-φ4"}
+_METRICS = {
+    "f1": "F1",
+    "em": "EM",
+    "muc": "MUC",
+    "b_cubed": "B³",
+    "ceaf_e": "CEAF-φ4",
+    "without singletons": "average without entities of one mention",
+}
 _TEXTS = {
     "wikipedia": "Wikipedia, `valid`",
     "wikitext2": "WikiText-2, validation, as published",
@@ -70,7 +77,8 @@ def _cell(value: Any) -> str:
 def _scores(study: str, variant: str, share: float = 1.0, metric: str | None = None) -> list[float]:
     """The scores of a variant in percent, by seed."""
     metric = metric or STUDIES[study].metrics[0]
-    return [100 * row["scores"][metric] for row in _rows(study, variant, share)]
+    scores = [row["scores"][metric] for row in _rows(study, variant, share)]
+    return [100 * (one["average"] if isinstance(one, dict) else one) for one in scores]
 
 
 def _rows(study: str, variant: str, share: float = 1.0) -> list[dict[str, Any]]:
