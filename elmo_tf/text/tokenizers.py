@@ -92,7 +92,7 @@ def _is_list(value: Any) -> bool:
 
 def name_of(tokenizer: Tokenizer) -> str:
     """A name that is the same in every process, unlike the `repr` of a function."""
-    if inspect.isroutine(tokenizer):
+    if inspect.isfunction(tokenizer) or inspect.ismethod(tokenizer):
         return f"{tokenizer.__module__}.{tokenizer.__qualname__}"
     return repr(tokenizer)
 

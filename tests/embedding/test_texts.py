@@ -82,9 +82,14 @@ def test_a_job_with_a_function_as_tokenizer_is_resumed_by_another_process(
     assert len(read_vectors(tmp_path / "vectors.npz")) == 2
 
 
-def test_a_tokenizer_that_returns_strings_is_refused(bilm):
+def test_a_tokenizer_that_returns_strings_is_refused(bilm, tmp_path):
+    embedder = Embedder(bilm, tokenizer=str.split)
+    (tmp_path / "text.txt").write_text("a b")
+
     with pytest.raises(TypeError, match="`tokenizer` must return"):
-        next(Embedder(bilm, tokenizer=str.split).embed_texts(TEXTS))
+        next(embedder.embed_texts(TEXTS))
+    with pytest.raises(TypeError, match="`tokenizer` must return"):
+        embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.npz")
 
 
 def test_embed_texts_without_a_tokenizer_raises_an_error(bilm):
