@@ -7,10 +7,10 @@
     python benchmarks/results.py collect --runs RUNS
     python benchmarks/results.py pages
 
-`prepare` writes the files that are derived from the data. `train` trains what is missing both in
-RUNS and in docs/measurements/; repeat the command to resume. `collect` adds the scores to the JSON
-files in docs/measurements/.
-`analyze` measures perplexity, probes, senses and neighbors, `speed` the time of `elmo-tf embed`.
+`prepare` writes the files that are derived from the data. `train` runs the trainings that have a
+result neither in RUNS nor in docs/measurements/; if it is interrupted, repeat the command.
+`collect` adds the scores to the JSON files in docs/measurements/. `analyze` measures perplexity,
+probes, senses and neighbors, `speed` the time of `elmo-tf embed`.
 `pages` writes the tables of the pages from these files.
 
 The development set of a task is halved: one half chooses the best epoch, the scores are those of
@@ -38,6 +38,7 @@ from studies import MEASUREMENTS, STUDIES, Run, results_of, runs_of, settings_of
 from elmo_tf.files import atomic_file, write_json
 
 RESULT = "result.json"
+TUNING = ("--epochs", 3, "--learning-rate", 0.001, "--batch-size", 16, "--num-sampled", 4096)
 
 
 def prepare(data: Path) -> None:
@@ -202,18 +203,6 @@ def tune(name: str, settings: dict[str, Any], folder: Path) -> None:
         for when, source in (("before", model), ("after", folder))
     }
     write_json(folder / RESULT, {"study": name, **found})
-
-
-TUNING = (
-    "--epochs",
-    "3",
-    "--learning-rate",
-    "0.001",
-    "--batch-size",
-    "16",
-    "--num-sampled",
-    "4096",
-)
 
 
 def write_texts(settings: dict[str, Any], files: Sequence[str], output: Path) -> None:

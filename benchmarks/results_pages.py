@@ -62,7 +62,7 @@ def table(head: Sequence[str], rows: Rows) -> str:
     """A Markdown table; the columns of numbers are right-aligned."""
     rows = [[_cell(value) for value in row] for row in rows]
     aligned = [
-        "--:" if all(re.match(r"[\d*]|$", row[i]) for row in rows) else ":--"
+        "--:" if all(re.match(r"-?[\d*]|$", row[i]) for row in rows) else ":--"
         for i in range(len(head))
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in [list(head), aligned, *rows])
@@ -227,7 +227,7 @@ def _mix() -> str:
     found = measured("mix")
     rows = [[one["text"], one["licence"], f"{one['weight']:g}", one["tokens"]] for one in found]
     rows.append(["total", "", "", sum(one["tokens"] for one in found)])
-    return table(["text", "licence", "weight", "tokens"], rows)
+    return table(["text", "license", "weight", "tokens"], rows)
 
 
 def _perplexity() -> str:
@@ -356,7 +356,8 @@ def _task_trials() -> str:
     """The scores of the half that chooses the epoch, with seed 0."""
     rows = []
     for name, study in STUDIES.items():
-        found = {row["variant"]: row for row in results_of(name) if row["share"] == 1}
+        rows_of_seed = [row for row in results_of(name) if row["share"] == 1 and row["seed"] == 0]
+        found = {row["variant"]: row for row in rows_of_seed}
         for trial in study.trials:
             variant, _, setting = trial.partition(", ")
             scores = [

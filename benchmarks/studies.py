@@ -94,7 +94,12 @@ STUDIES = {
         paper=6.8,
         without={"dropout": 0.3},
         tuned=1.0,
-        trials={"without, dropout 0.5": {"dropout": 0.5}, "with, dropout 0.3": {"dropout": 0.3}},
+        trials={
+            "without, dropout 0.5": {"dropout": 0.5},
+            "with, dropout 0.3": {"dropout": 0.3},
+            "without, phrases of 10 tokens": {"phrases": 10},
+            "with, phrases of 10 tokens": {"phrases": 10},
+        },
     ),
     "snli": Study(
         "entailment, part of SNLI",
@@ -134,6 +139,7 @@ STUDIES = {
         metrics=("f1", "em"),
         paper=24.9,
         seeds=FEW_SEEDS,
+        without={"epochs": 30},
         ablations={name: _PLACEMENTS[name] for name in ("input", "output")} | _MIXES,
         ablation_share=0.25,
         tuned=0.25,

@@ -122,7 +122,7 @@ def build_parser() -> argparse_flags.ArgumentParser:
     """Returns the parser of the command and of all its subcommands."""
     parser = _Parser(
         prog="elmo-tf",
-        description="Pretrain, export, serve and query ELMo.",
+        description="Embed text with ELMo; pretrain, evaluate, export and serve models.",
         example="echo 'The bank of the river' | elmo-tf embed small-en - vectors.hdf5",
         epilog="Options of a subcommand: elmo-tf SUBCOMMAND --help. Results go to stdout, all "
         "else to stderr. Exit status: 0 done; 1 error; 2 wrong call, or an output exists; 3 "
@@ -154,7 +154,7 @@ def _adder(parser: argparse_flags.ArgumentParser, metavar: str, required: bool =
         sub = subparsers.add_parser(name, help=summary, description=description, example=example)
         if command is None:
             return _adder(sub, metavar)
-        sub.set_defaults(command=command)
+        sub.set_defaults(command=command, refuse_call=sub.error)
         sub.add_argument("--debug", action="store_true", help="show the traceback of an error")
         return sub
 

@@ -234,7 +234,12 @@ class BiLMConfig:
     @property
     def num_directions(self) -> int:
         """2, or 1 for a forward-only model."""
-        return 2 if self.bidirectional else 1
+        return len(self.directions)
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """("forward", "backward"), or ("forward",) for a forward-only model."""
+        return ("forward", "backward") if self.bidirectional else ("forward",)
 
     @property
     def output_dim(self) -> int:

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, TextIO, TypeVar
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
@@ -25,7 +25,7 @@ def progress(
         initial: units that are already done.
         shown: whether to write anything.
     """
-    if shown and sys.stderr.isatty():
+    if not shown or sys.stderr.isatty():
         return _Bar(
             total=total,
             desc=description,
@@ -33,8 +33,9 @@ def progress(
             unit_scale=True,
             initial=initial,
             dynamic_ncols=True,
+            disable=not shown,
         )
-    return _PlainLines(total, description, unit, initial, sys.stderr if shown else None)
+    return _PlainLines(total, description, unit, initial)
 
 
 def progress_over(
@@ -53,14 +54,11 @@ class _Bar(tqdm):
 
 
 class _PlainLines:
-    def __init__(
-        self, total: int | None, description: str, unit: str, initial: int, file: TextIO | None
-    ):
+    def __init__(self, total: int | None, description: str, unit: str, initial: int):
         self._total = total
         self._description = description
         self._unit = unit
         self._initial = initial
-        self._file = file
         self._done = self._written = initial
         self._note = ""
         self._start = self._last = time.monotonic()
@@ -79,8 +77,6 @@ class _PlainLines:
 
     def _write(self) -> None:
         self._last, self._written = time.monotonic(), self._done
-        if self._file is None:
-            return
         line = tqdm.format_meter(
             self._done,
             self._total,
@@ -95,7 +91,7 @@ class _PlainLines:
             + ", {rate_fmt}, {elapsed} elapsed"
             + (", {remaining} left{postfix}" if self._total else "{postfix}"),
         )
-        print(line, file=self._file, flush=True)
+        print(line, file=sys.stderr, flush=True)
 
     def __enter__(self) -> "_PlainLines":
         return self

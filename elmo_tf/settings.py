@@ -11,7 +11,7 @@ import json
 import math
 import os
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,8 @@ class Setting:
         """Description of the allowed values, such as "an integer of at least 1"."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
-        words = {int: "an integer", float: "a number"}.get(self.kind, "a string")
+        names = {bool: "true or false", int: "an integer", float: "a number"}
+        words = names.get(self.kind, "a string")
         bounds = [
             f"{name} {bound:g}"
             for name, bound in (
@@ -144,8 +145,6 @@ def check_settings(config: Any, exclusive: Iterable[tuple[str, str]]) -> None:
         declaration, value = declared[field.name], getattr(config, field.name)
         if value is None and field.default is None:
             continue
-        if declaration.kind is bool and not isinstance(value, bool):
-            raise ValueError(f"`{field.name}` must be true or false. Received: {value!r}")
         if not declaration.allows(value):
             raise ValueError(f"`{field.name}` must be {declaration.allowed}. Received: {value!r}")
     for first, second in exclusive:
@@ -277,12 +276,12 @@ def _add_option(group: Any, field: dataclasses.Field, declared: Setting, has_res
 
 
 def config_from_options(
-    parser: argparse.ArgumentParser, config_class: Any, given: Mapping[str, Any]
+    refuse_call: Callable[[str], Any], config_class: Any, given: Mapping[str, Any]
 ) -> Any:
     """Builds the configuration of a run. A resumed run needs only the settings that change.
 
     Args:
-        parser: the parser; it exits with status 2 if a required option is missing.
+        refuse_call: exits with status 2 and a message; called if a required option is missing.
         config_class: the settings dataclass, with a class method `resumed`.
         given: the parsed options; other names are ignored.
     """
@@ -299,5 +298,5 @@ def config_from_options(
         if field.default is dataclasses.MISSING and field.name not in settings
     )
     if missing:
-        parser.error(f"the following arguments are required: {missing}{reason}")
+        refuse_call(f"the following arguments are required: {missing}{reason}")
     return config_class(**settings)

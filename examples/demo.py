@@ -1,10 +1,10 @@
-"""Runs every part of elmo_tf in two minutes: embed, train, export, serve, find neighbors.
+"""Shows the main parts of elmo_tf in two minutes: embed, train, export, serve, find neighbors.
 
     python examples/demo.py --workdir demo
 
 The included English model embeds some sentences, is trained further on a corpus, exported, served
 and queried. The default corpus is the reference documentation that ships with Python. The exit
-status is 0 if every part works.
+status is 0 if every step succeeds.
 """
 
 import argparse
@@ -71,9 +71,6 @@ def main() -> int:
             steps=arguments.steps,
             batch_size=16,
             num_sampled=1024,
-            optimizer="adamw",
-            learning_rate=0.002,
-            schedule="cosine",
             warmup_steps=min(20, arguments.steps // 10),
             precision="mixed_bfloat16",
             overwrite=True,
@@ -93,7 +90,7 @@ def main() -> int:
     print_heading("Neighbors")
     text = [*read_sentences(train), *read_sentences(held_out)]
     show_neighbors(embedder, text, arguments.word or ambiguous_word(text))
-    print(f"\nAll parts work. The demo took {time.monotonic() - start:.0f} s.")
+    print(f"\nAll steps succeeded. The demo took {time.monotonic() - start:.0f} s.")
     return 0
 
 

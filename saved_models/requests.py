@@ -13,7 +13,7 @@ Sentence = str | bytes | Sequence[str | bytes]  # text, or a list of tokens
 
 def predict_request(
     spec: model_pb2.ModelSpec,
-    sentences: Iterable[Sentence],
+    sentences: Sequence[Sentence],
     outputs: Sequence[str] = (),
     signature: str | None = None,
 ) -> predict_pb2.PredictRequest:
@@ -21,15 +21,11 @@ def predict_request(
 
     Args:
         spec: the model and its version.
-        sentences: strings, which the model splits at whitespace, or lists of tokens.
+        sentences: from `checked_sentences`; the model splits strings at whitespace.
         outputs: names of the outputs; empty means all.
         signature: name of the signature. Defaults to `"serving_default"` for strings and `"tokens"`
             for lists of tokens.
-
-    Raises:
-        TypeError, ValueError: see `checked_sentences`.
     """
-    sentences = list(checked_sentences(sentences))
     default = default_signature(sentences)
     # An empty list has no type: the signature decides.
     are_tokens = (default if sentences else signature or default) == "tokens"

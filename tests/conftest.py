@@ -98,6 +98,15 @@ def bilm(checkpoint_directory):
 
 
 @pytest.fixture(scope="session")
+def word_bilm():
+    """Reads whole tokens: `a` is token 3, `b` is token 4. Shared by all tests: do not change it."""
+    from elmo_tf import BiLM, BiLMConfig, LSTMConfig, Vocabulary
+
+    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
+    return BiLM(config, vocabulary=Vocabulary.build(["a a b"]))
+
+
+@pytest.fixture(scope="session")
 def elmo(bilm):
     """An `Elmo` with unequal mixing weights. Shared by all tests: do not change it."""
     from elmo_tf import Elmo

@@ -6,6 +6,7 @@ import socket
 import grpc
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_status_pb2, predict_pb2
 
 SENTENCES = tf.make_tensor_proto(["a bb", "", "ccc"])
@@ -14,6 +15,16 @@ SENTENCES = tf.make_tensor_proto(["a bb", "", "ccc"])
 def model_spec(name="elmo", signature="", version=None):
     spec = {"name": name, "signature_name": signature}
     return spec if version is None else spec | {"version": version}
+
+
+def infos(**kinds):
+    """The description of tensors in a signature, by their types and shapes."""
+    return {
+        name: meta_graph_pb2.TensorInfo(
+            dtype=tf.as_dtype(dtype).as_datatype_enum, tensor_shape=tf.TensorShape(shape).as_proto()
+        )
+        for name, (dtype, shape) in kinds.items()
+    }
 
 
 def predict_request(inputs=None, outputs=(), **spec):

@@ -93,3 +93,15 @@ def real_outputs(kind, outputs, sentences):
 
 def padded(sentences):
     return tf.ragged.constant([sentence.split() for sentence in sentences]).to_tensor("")
+
+
+def recording(model_class):
+    """A subclass that records the inputs of its calls, and the list of these."""
+    recorded = []
+
+    class Recording(model_class):
+        def call(self, inputs, training=False):
+            recorded.append(inputs)
+            return super().call(inputs, training=training)
+
+    return Recording, recorded

@@ -85,12 +85,14 @@ def test_help_is_printed_within_a_second():
     assert "usage: elmo-tf" in result.stdout
 
 
-@pytest.mark.parametrize("arguments", ["", "plot", "task", *SUBCOMMANDS])
+@pytest.mark.parametrize(
+    "arguments", ["", "plot", "plot weights", "plot sample-efficiency", "task", *SUBCOMMANDS]
+)
 def test_help_begins_with_an_example_command(command, arguments):
     status, out, err = command(*arguments.split(), "--help")
     assert (status, err) == (0, "")
     first, second, third, *_ = out.splitlines()
-    assert "elmo-tf " in first
+    assert f"elmo-tf {arguments}" in first
     assert second == ""
     assert third.startswith("usage: elmo-tf")
 
@@ -284,9 +286,7 @@ def test_serve_prints_its_ports_and_exits_with_status_0(exported, end):
     )
     options = ("--port", "0", "--rest-port", "0", "--grace", "5")
     server = subprocess.Popen(
-        [sys.executable, "-c", code, "serve", exported, *options],
-        stdout=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-c", code, "serve", exported, *options], stdout=subprocess.PIPE, text=True
     )
     with server:
         ports = json.loads(server.stdout.readline())
@@ -426,10 +426,7 @@ def test_an_error_in_stdin_names_stdin_and_line(command, trained, stdin, name):
 
 def test_existing_outputs_are_replaced_only_with_overwrite(command, trained):
     Path("out").write_text("mine")
-    for arguments in (
-        ("vocab", "text.txt", "--output", "out"),
-        ("convert", trained, "out"),
-    ):
+    for arguments in (("vocab", "text.txt", "--output", "out"), ("convert", trained, "out")):
         status, _, err = command(*arguments)
         assert status == 2
         assert "out exists" in err

@@ -27,27 +27,15 @@ BACKEND_FREE = [
 
 
 @pytest.mark.parametrize(
-    ("name", "home"),
+    "name",
     [
-        ("BiLM", "elmo_tf.models"),
-        ("BiLMConfig", "elmo_tf.config"),
-        ("CharCNNConfig", "elmo_tf.config"),
-        ("Elmo", "elmo_tf.models"),
-        ("Embedder", "elmo_tf.embedding"),
-        ("LSTMConfig", "elmo_tf.config"),
-        ("Vocabulary", "elmo_tf.text"),
-        ("char_ids", "elmo_tf.text"),
-        ("load_bilm", "elmo_tf.checkpoints"),
-        ("load_language_model", "elmo_tf.checkpoints"),
-        ("save_bilm", "elmo_tf.checkpoints"),
+        *("BiLM", "BiLMConfig", "CharCNNConfig", "Elmo", "Embedder", "LSTMConfig", "Vocabulary"),
+        *("char_ids", "load_bilm", "load_language_model", "save_bilm"),
     ],
 )
-def test_public_names_are_exported_by_the_package(name, home):
+def test_public_names_are_exported_by_the_package(name):
     # `elmo_tf.text.char_ids` is a module and a function: the package exports the function.
-    found = getattr(elmo_tf, name)
-
-    assert found.__module__.startswith(home)
-    assert found.__name__ == name
+    assert getattr(elmo_tf, name).__name__ == name
     assert name in dir(elmo_tf)
 
 

@@ -30,25 +30,24 @@ class Cluster:
 
     Args:
         strategy: TensorFlow's distribution strategy.
-        num_workers: int >= 1. Number of processes. Defaults to 1.
         worker: int >= 0. Index of this process; 0 is the chief, which writes the shared files.
             Defaults to 0.
         addresses: the address of each process if there are several. Defaults to ().
 
     Attributes:
+        num_workers: int >= 1. Number of processes.
         num_replicas: int >= 1. Replicas of all workers together.
     """
 
     def __init__(
         self,
         strategy: tf.distribute.Strategy,
-        num_workers: int = 1,
         worker: int = 0,
         addresses: Sequence[str] = (),
     ):
         self.strategy = strategy
         self._addresses = addresses
-        self.num_workers = num_workers
+        self.num_workers = max(1, len(addresses))
         self.worker = worker
         self.num_replicas = strategy.num_replicas_in_sync
 
@@ -107,12 +106,9 @@ class Cluster:
         others = set(range(self.num_workers)) - {self.worker}
         lost = others & {int(number) for number in re.findall(r"/task:(\d+)", message)}
         names = [
-            f"worker {number} ({self._addresses[number]})"
-            if self._addresses
-            else f"worker {number}"
-            for number in sorted(lost or others)
+            f"worker {number} ({self._addresses[number]})" for number in sorted(lost or others)
         ]
-        return names[0].capitalize() if len(names) == 1 else f"One of {', '.join(names)}"
+        return f"W{names[0][1:]}" if len(names) == 1 else f"One of {', '.join(names)}"
 
     @tf.function(autograph=False)
     def _sum(self, value: tf.Tensor) -> Any:
@@ -150,11 +146,10 @@ def cluster_from_environment(batch_size: int, num_parts: int = 1) -> Cluster:
             times `num_parts`.
     """
     worker, addresses = _workers(os.environ.get("TF_CONFIG", ""))
-    num_workers = max(1, len(addresses))
-    if num_workers > 1:
-        logging.info("Worker %d of %d is waiting for the others.", worker, num_workers)
+    if addresses:
+        logging.info("Worker %d of %d is waiting for the others.", worker, len(addresses))
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
-        cluster = Cluster(strategy, num_workers, worker, addresses)
+        cluster = Cluster(strategy, worker, addresses)
     else:
         gpus, cpus = (tf.config.list_logical_devices(kind) for kind in ("GPU", "CPU"))
         devices = gpus or cpus
@@ -172,7 +167,7 @@ def cluster_from_environment(batch_size: int, num_parts: int = 1) -> Cluster:
         logging.info(
             "%d replicas in %d processes train on %d batch rows each.",
             cluster.num_replicas,
-            num_workers,
+            cluster.num_workers,
             batch_size // cluster.num_replicas,
         )
     return cluster

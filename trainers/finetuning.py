@@ -1,7 +1,9 @@
 """Initial weights of a run from a checkpoint, whose vocabulary may differ from that of the run."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from absl import logging
 
@@ -88,7 +90,7 @@ def check_workdir_hides_no_model(path: str, workdir: str) -> None:
 
     When the run is resumed, the directory would be found in place of the model.
     """
-    if path in MODEL_NAMES and Path(path) == Path(workdir):
+    if path in MODEL_NAMES and Path(path).absolute() == Path(workdir).absolute():
         raise ValueError(
             f"`workdir` must not be {path!r} here: a directory of that name hides the model "
             f"{path} to start from. Choose another."
@@ -103,10 +105,23 @@ def check_same_shape(shape: BiLMConfig, requested: BiLMConfig, path: str) -> Non
         requested: the shape of the preset or options.
         path: the checkpoint, for the message.
     """
-    ours, theirs = dataclasses.asdict(shape), dataclasses.asdict(requested)
-    changed = [f"`{k}` is {ours[k]}, not {theirs[k]}" for k in ours if ours[k] != theirs[k]]
+    ours, theirs = (_flat(dataclasses.asdict(one)) for one in (shape, requested))
+    names = sorted({*ours, *theirs})
+    values = [(name, ours.get(name), theirs.get(name)) for name in names]
+    changed = [f"`{name}` is {our}, not {their}" for name, our, their in values if our != their]
     if changed:
         raise ValueError(
             f"{path} has another shape than the preset or options: "
             f"{'; '.join(changed)}. Leave the preset and options out."
         )
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """The settings of all groups, by names such as `lstm.dim`."""
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat

@@ -20,6 +20,7 @@ from elmo_tf.checkpoints.locations import OPTIONS_FILE
 from elmo_tf.checkpoints.save import save_language_model
 from elmo_tf.config import BiLMConfig
 from elmo_tf.evaluation.perplexity import Perplexity
+from elmo_tf.extras import require_extra
 from elmo_tf.files import write_json
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.precision import dtype_policy, usable_precision
@@ -38,7 +39,7 @@ from elmo_tf.trainers.optimizers import optimizer_named
 from elmo_tf.trainers.schedules import learning_rate_schedule
 from elmo_tf.trainers.steps import TrainStep
 from elmo_tf.trainers.streams import training_windows
-from elmo_tf.trainers.training_logger import TrainingLogger, check_tensorboard
+from elmo_tf.trainers.training_logger import TrainingLogger
 from elmo_tf.trainers.workdir import (
     BEST_FOLDER,
     begin_record,
@@ -82,7 +83,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
         OSError: a file cannot be read or written.
     """
     if config.tensorboard:
-        check_tensorboard()
+        require_extra("tensorboard", "tensorboard", "Writing for TensorBoard")
     vocabulary = Vocabulary.load(config.vocab)
     files, valid_files = text_files(config.corpus), text_files(config.valid)
     # Before TensorFlow computes anything.

@@ -11,7 +11,6 @@ from typing import Any, TextIO
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
 from elmo_tf.trainers.config import PretrainConfig
 from elmo_tf.trainers.steps import TrainStep
@@ -119,7 +118,6 @@ class _Board:
     """Writes for TensorBoard: losses, norms and rates; and histograms of the weights."""
 
     def __init__(self, folder: Path, histograms_every: int | None):
-        check_tensorboard()
         self._writer = tf.summary.create_file_writer(str(folder))
         self._histograms_every = histograms_every
 
@@ -145,8 +143,3 @@ class _Board:
             for name in ("forward", "backward", "average"):
                 if name in result:
                     tf.summary.scalar(f"held_out_perplexity/{name}", result[name])
-
-
-def check_tensorboard() -> None:
-    """Raises `MissingExtraError` if TensorBoard is not installed; `tf.summary` needs it."""
-    require_extra("tensorboard", "tensorboard", "Writing for TensorBoard")

@@ -164,7 +164,7 @@ def prepare_workdir(
     config: PretrainConfig,
     shape: BiLMConfig,
     vocabulary: Vocabulary,
-    lexicon: Lexicon | None = None,
+    lexicon: Lexicon | None,
 ) -> None:
     """Creates the directory, deletes old results if `overwrite`, and writes the model's options.
 

@@ -67,8 +67,7 @@ def locate(path: Source) -> Iterator[tuple[Path, Path]]:
         if isinstance(local, tuple | list):
             yield tuple(local)
         else:
-            is_unpacked = isinstance(path, str | os.PathLike) and zipfile.is_zipfile(path)
-            yield _files_of(local, shown=path if is_unpacked else None)
+            yield _files_of(local, shown=path)
 
 
 def local_path(path: Source) -> Source:

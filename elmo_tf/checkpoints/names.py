@@ -88,8 +88,7 @@ def _char_cnn_rules(config: BiLMConfig) -> Iterator[WeightRule]:
 
 
 def _lstm_rules(config: BiLMConfig) -> Iterator[WeightRule]:
-    directions = ("forward", "backward")[: config.num_directions]
-    for number, direction in enumerate(directions):
+    for number, direction in enumerate(config.directions):
         for layer in range(config.lstm.num_layers):
             cell = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             variable = f"{direction}_lstm/lstm_{layer}/cell"

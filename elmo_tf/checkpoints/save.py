@@ -50,8 +50,8 @@ BILM_FILES = (
 def save_bilm(
     bilm: BiLM,
     directory: str | os.PathLike,
-    dtype: str = "float32",
     format: str = "hdf5",
+    dtype: str = "float32",
     card: bool = False,
 ) -> None:
     """Writes `options.json` and `weights.hdf5` (or `weights.safetensors`).
@@ -65,16 +65,16 @@ def save_bilm(
     Args:
         bilm: a `BiLM`.
         directory: created if missing.
-        dtype: "float32", or "float16" for files of half the size. `load_bilm` reads both; other
-            implementations may not read float16.
         format: "hdf5", which the original and AllenNLP read, or "safetensors", with the same
             names.
+        dtype: "float32", or "float16" for files of half the size. `load_bilm` reads both; other
+            implementations may not read float16.
         card: whether to write `README.md`, unless there is one, with the metadata that the Hugging
             Face Hub reads. The directory can then be uploaded as it is. Defaults to False.
 
     Raises:
         OSError: the files cannot be written.
-        ValueError: unknown `dtype` or `format`, or a weight is out of its range.
+        ValueError: unknown `format` or `dtype`, or a weight is out of its range.
         MissingExtraError: the package safetensors is not installed.
     """
     check_choice(dtype, "dtype", DTYPES)
@@ -97,13 +97,13 @@ def save_bilm(
 def save_softmax(
     softmax: SampledSoftmax,
     directory: str | os.PathLike,
-    dtype: str = "float32",
     format: str = "hdf5",
+    dtype: str = "float32",
 ) -> None:
     """Writes `softmax.hdf5`: `W`, even if it is also the embedding table, and `b`.
 
     With "float16", a `W` that is not shared is rounded and compressed, see `write_weights`.
-    `directory`, `dtype` and `format`: see `save_bilm`; use the same values.
+    `directory`, `format` and `dtype`: see `save_bilm`; use the same values.
     """
     path = Path(directory) / SOFTMAX_FILE
     compress = dtype == "float16" and not isinstance(softmax, TiedSoftmax)
@@ -113,15 +113,15 @@ def save_softmax(
 def save_language_model(
     model: LanguageModel,
     directory: str | os.PathLike,
-    dtype: str = "float32",
     format: str = "hdf5",
+    dtype: str = "float32",
 ) -> None:
     """Writes the biLM, softmax and vocabulary of a language model, for `load_language_model`.
 
-    `dtype` and `format`: see `save_bilm`.
+    `format` and `dtype`: see `save_bilm`.
     """
-    save_bilm(model.bilm, directory, dtype, format)
-    save_softmax(model.softmax, directory, dtype, format)
+    save_bilm(model.bilm, directory, format, dtype)
+    save_softmax(model.softmax, directory, format, dtype)
     model.vocabulary.save(Path(directory) / VOCABULARY_FILE)
 
 

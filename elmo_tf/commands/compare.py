@@ -31,7 +31,6 @@ def add_command(add: Callable) -> None:
         "elmo-tf compare small-en run --text text.txt --probe-train train.conllu "
         "--probe-test dev.conllu",
     )
-    parser.set_defaults(refuse_call=parser.error)
     parser.add_argument("models", nargs="+", metavar="MODEL", help=CHECKPOINT)
     parser.add_argument(
         "--text",

@@ -76,7 +76,7 @@ def _convert(arguments: Any) -> None:
         bilm = load_bilm(source)
         if arguments.warm_start:
             bilm.warm_start(read_sentences(text_files(arguments.warm_start)))
-        save_bilm(bilm, part, arguments.dtype, arguments.format, arguments.card)
+        save_bilm(bilm, part, arguments.format, arguments.dtype, arguments.card)
         _convert_softmax(source, bilm, Path(part), arguments)
     logging.info("Wrote %s.", arguments.target)
 
@@ -101,4 +101,4 @@ def _convert_softmax(source: Any, bilm: Any, target: Path, arguments: Any) -> No
         return
     else:
         softmax = load_softmax(source, len(vocabulary), bilm)
-    save_softmax(softmax, target, arguments.dtype, arguments.format)
+    save_softmax(softmax, target, arguments.format, arguments.dtype)

@@ -45,7 +45,7 @@ def add_command(add: Callable) -> None:
     add_precision(group)
     names = ("layers", "min_count", "max_size", "precision")
     defaults = {name: parser.get_default(name) for name in names}
-    parser.set_defaults(refuse_call=parser.error, corpus_defaults=defaults)
+    parser.set_defaults(corpus_defaults=defaults)
     add_overwrite(parser)
 
 

@@ -32,7 +32,6 @@ def add_command(add: Callable) -> None:
         "If the run is interrupted, repeat the command: it resumes where it stopped. Until OUTPUT "
         "is complete, the finished part is in OUTPUT.unfinished."
     )
-    parser.set_defaults(refuse_call=parser.error)
     add_model(parser)
     parser.add_argument(
         "input",
@@ -87,9 +86,9 @@ def _add_ray_options(group: Any) -> None:
     group.add_argument(
         "--cluster",
         metavar="ADDRESS",
-        help="run on a Ray cluster: auto (the cluster of this machine), local (this machine alone) "
-        "or ray://HOST:10001. INPUT is then a file pattern in quotation marks, OUTPUT a directory "
-        "of Parquet shards, and MODEL may be an exported model",
+        help="run on a Ray cluster: auto (the running cluster of this machine), local (a new one "
+        "on this machine) or ray://HOST:10001. INPUT is then a file pattern in quotation marks, "
+        "OUTPUT a directory of Parquet shards, and MODEL may be an exported model",
     )
     group.add_argument(
         "--workers", **at_least_1(), help="workers, each with its own model (default: one per core)"

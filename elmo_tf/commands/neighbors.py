@@ -33,7 +33,6 @@ def add_command(add: Callable) -> None:
         "find the nearest tokens of a corpus to a word in context",
         "elmo-tf neighbors field --index index --model small-en --corpus text.txt",
     )
-    parser.set_defaults(refuse_call=parser.error)
     parser.epilog = (
         "The first call builds the index from --model and --corpus; later calls need only --index."
     )

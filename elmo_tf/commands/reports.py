@@ -51,7 +51,8 @@ def report(arguments: Any, content: Mapping[str, Any], markdown: Callable[[], st
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
     """A Markdown table. The first column is text; the others are formatted numbers or None."""
     tabulate = require_extra("tabulate", "analysis", "A table in Markdown").tabulate
-    alignment = ["left"] + ["right"] * (len(headers) - 1)
+    # tabulate 0.9 refuses an alignment of no rows.
+    alignment = ["left"] + ["right"] * (len(headers) - 1) if rows else None
     return tabulate(
         rows, headers, "pipe", colalign=alignment, missingval="-", disable_numparse=True
     )

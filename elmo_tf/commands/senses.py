@@ -34,7 +34,6 @@ def add_command(add: Callable) -> None:
         "elmo-tf senses small-en --train semcor.data.xml --test semeval2007.data.xml "
         "--inventory senses.tsv",
     )
-    parser.set_defaults(refuse_call=parser.error)
     parser.epilog = (
         "A word gets the sense whose mean vector in the training text is nearest. A lemma that the "
         "training text lacks gets its first sense in the inventory."

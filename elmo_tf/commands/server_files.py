@@ -69,12 +69,15 @@ def _label(text: str) -> tuple[str, int]:
 def _server_files(arguments: Any) -> None:
     from elmo_tf.saved_models.deploy.server_files import write_server_files
 
+    labels = dict(arguments.label)
+    if len(labels) < len(arguments.label):
+        arguments.refuse_call("--label names a label twice")
     path = write_server_files(
         arguments.directory,
         arguments.name,
         arguments.overwrite,
         versions="all" if arguments.all_versions else arguments.versions,
-        labels=dict(arguments.label),
+        labels=labels,
         **{name: getattr(arguments, name) for name in _OPTIONS},
     )
     print(path)

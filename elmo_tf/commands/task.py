@@ -45,17 +45,18 @@ def add_command(add: Callable) -> None:
 def _add_train(add: Callable) -> None:
     parser = add(
         "train",
-        lambda arguments: _train(parser, arguments),
+        _train,
         "train a task model, and keep its best epoch on held-out examples",
         f"{_EXAMPLE} --elmo small-en",
     )
     add_settings(parser, TaskConfig)
 
 
-def _train(parser: Any, arguments: Any) -> None:
+def _train(arguments: Any) -> None:
     from elmo_tf.trainers.tasks.training import train_task
 
-    record = train_task(config_from_options(parser, TaskConfig, vars(arguments)))
+    config = config_from_options(arguments.refuse_call, TaskConfig, vars(arguments))
+    record = train_task(config)
     print_json({"workdir": arguments.workdir, **record["best"]})
 
 
@@ -157,7 +158,7 @@ def _export(arguments: Any) -> None:
 def _add_sweep(add: Callable) -> None:
     parser = add(
         "sweep",
-        lambda arguments: _sweep(parser, arguments),
+        _sweep,
         "train with and without ELMo, for several seeds and shares of the data",
         "elmo-tf task sweep --task ner --train train.conll --dev dev.conll --workdir sweep --elmo "
         "small-en --shares 0.1 1 --seeds 3 --json sweep.json",
@@ -182,13 +183,13 @@ def _add_sweep(add: Callable) -> None:
     add_report_options(parser)
 
 
-def _sweep(parser: Any, arguments: Any) -> None:
+def _sweep(arguments: Any) -> None:
     from elmo_tf.trainers.tasks.sweeping import sweep_task
 
     check_report_options(arguments)
     # --overwrite refers to the results file: finished trainings are kept.
     options = {**vars(arguments), "overwrite": False, "vectors": None}
-    config = config_from_options(parser, TaskConfig, options)
+    config = config_from_options(arguments.refuse_call, TaskConfig, options)
     named_vectors(arguments)  # fails now if one is missing
     found = sweep_task(config, arguments.shares, arguments.seeds, dict(arguments.vectors))
     report(arguments, found, lambda: _markdown(found))

@@ -12,7 +12,7 @@ def add_command(add: Callable) -> None:
     """Adds `elmo-tf train`."""
     parser = add(
         "train",
-        lambda arguments: _train(parser, arguments),
+        _train,
         "pretrain a biLM on text",
         "elmo-tf train --corpus text.txt --vocab vocab.txt --workdir run --preset tiny --steps 200 "
         "--batch-size 8",
@@ -20,11 +20,11 @@ def add_command(add: Callable) -> None:
     add_settings(parser, PretrainConfig)
 
 
-def _train(parser: Any, arguments: Any) -> None:
+def _train(arguments: Any) -> None:
     from elmo_tf.threads import share_cores_for_training
     from elmo_tf.trainers.pretraining import bilm_shape, pretrain
 
-    config = config_from_options(parser, PretrainConfig, vars(arguments))
+    config = config_from_options(arguments.refuse_call, PretrainConfig, vars(arguments))
     share_cores_for_training(bilm_shape(config, num_tokens=1).lstm.dim)
     record = pretrain(config)
     last = record["perplexity"][-1:]

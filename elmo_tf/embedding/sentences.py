@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from elmo_tf.text.inputs import refuse_sentences_as_tokens
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.sentences import decode, encode
 
 Sentence = str | Sequence[str]
 
@@ -23,10 +23,16 @@ def refuse_tables(sentences: Any) -> None:
 
 def token_bytes(number: int, sentence: Any) -> list[bytes]:
     """The tokens of a sentence as UTF-8; `number` identifies the sentence in error messages."""
-    if isinstance(sentence, bytes):
-        sentence = sentence.decode("utf-8", "surrogateescape")
-    if isinstance(sentence, str):
-        return [encode(token) for token in sentence.split()]
+    tokens = [encode(token) for token in tokens_of(number, sentence)]
+    if b"" in tokens:
+        raise ValueError(f"Sentence {number} contains an empty token: {sentence!r}.")
+    return tokens
+
+
+def tokens_of(number: int, sentence: Any) -> Sequence[str | bytes]:
+    """The tokens of a sentence, which are split unless they are a list."""
+    if isinstance(sentence, str | bytes):
+        return decode(sentence).split()
     if not isinstance(sentence, list | tuple | np.ndarray) or not all(
         isinstance(token, str | bytes) for token in sentence
     ):
@@ -34,7 +40,4 @@ def token_bytes(number: int, sentence: Any) -> list[bytes]:
             "A sentence must be a str or a list of tokens (str). "
             f"Sentence {number} is {sentence!r}."
         )
-    tokens = [encode(token) for token in sentence]
-    if b"" in tokens:
-        raise ValueError(f"Sentence {number} contains an empty token: {sentence!r}.")
-    return tokens
+    return sentence

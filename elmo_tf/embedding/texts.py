@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from elmo_tf.embedding.sentences import tokens_of
+from elmo_tf.text.sentences import decode
 from elmo_tf.text.tokenizers import Token, Tokenizer, tokenized
 
 
@@ -36,7 +38,9 @@ def embedded_texts(
         embed: yields the vectors of sentences, which are lists of tokens.
     """
     # A text without tokens is one sentence without tokens.
-    split, embedded = itertools.tee(_sentences(text, tokenizer) or [[]] for text in texts)
+    split, embedded = itertools.tee(
+        _sentences(number, text, tokenizer) or [[]] for number, text in enumerate(texts)
+    )
     arrays = embed(
         [token.text for token in sentence] for sentences in embedded for sentence in sentences
     )
@@ -50,11 +54,10 @@ def embedded_texts(
         )
 
 
-def _sentences(text: Any, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "surrogateescape")
-    if isinstance(text, str):
-        return tokenized(text, tokenizer)
+def _sentences(number: int, text: Any, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
+    if isinstance(text, str | bytes):
+        return tokenized(decode(text), tokenizer)
     # Offsets are those of the tokens joined by spaces.
-    starts = itertools.accumulate((len(token) + 1 for token in text), initial=0)
-    return [[Token(token, at, at + len(token)) for token, at in zip(text, starts, strict=False)]]
+    tokens = [decode(token) for token in tokens_of(number, text)]
+    starts = itertools.accumulate((len(token) + 1 for token in tokens), initial=0)
+    return [[Token(token, at, at + len(token)) for token, at in zip(tokens, starts, strict=False)]]

@@ -1,6 +1,6 @@
-"""Evaluation of biLMs: perplexity, probabilities of sentences and tokens, neighbours in context."""
+"""Evaluation of biLMs: perplexity, probabilities of sentences and tokens, neighbors in context."""
 
-from elmo_tf.evaluation.neighbours import Occurrences as Occurrences
+from elmo_tf.evaluation.neighbors import Occurrences as Occurrences
 from elmo_tf.evaluation.occurrence_index import Occurrence as Occurrence
 from elmo_tf.evaluation.occurrence_index import OccurrenceIndex as OccurrenceIndex
 from elmo_tf.evaluation.occurrence_index import build_occurrence_index as build_occurrence_index

@@ -89,7 +89,7 @@ class Perplexity:
         with np.errstate(over="ignore"):  # a model that has diverged: infinity
             average, *perplexities = np.exp([means.mean(), *means]).tolist()
         return {
-            **dict(zip(("forward", "backward"), perplexities, strict=False)),
+            **dict(zip(self._model.bilm.config.directions, perplexities, strict=True)),
             "average": average,
             "tokens": self._num_targets,
             "unknown": self._unknown,

@@ -114,7 +114,7 @@ class SentenceScorer:
             raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
         self._model = model
         self._batch_tokens = batch_tokens
-        self._directions = directions(model)
+        self._directions = model.bilm.config.directions
         window = tf.TensorSpec((2, None, None), tf.string)
         self._log_probs = tf.function(
             self._window_log_probs, input_signature=[window, window], autograph=False
@@ -164,11 +164,6 @@ class SentenceScorer:
         shape = tf.shape(mask, tf.int64)
         losses = window_losses(self._model, outputs, targets, mask)
         return tf.stack([tf.scatter_nd(places, -loss, shape) for loss in losses])
-
-
-def directions(model: LanguageModel) -> tuple[str, ...]:
-    """Returns the names of a model's directions, in the order of its outputs."""
-    return ("forward", "backward")[: model.bilm.config.num_directions]
 
 
 def sentence_tokens(sentence: Any, name: str) -> list[str]:

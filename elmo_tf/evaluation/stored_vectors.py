@@ -15,6 +15,7 @@ import numpy as np
 from elmo_tf.embedding.outputs.hdf5_output import SENTENCES
 from elmo_tf.extras import require_extra
 from elmo_tf.tasks.data.word_vectors import read_word_vectors
+from elmo_tf.text.sentences import encode
 
 
 class VectorSource(abc.ABC):
@@ -37,10 +38,13 @@ class VectorSource(abc.ABC):
     def __init__(self, path: str | os.PathLike):
         self.path = Path(path)
 
+    def files(self) -> list[Path]:
+        """The files that hold the vectors."""
+        return sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
+
     def settings(self) -> dict[str, Any]:
         """Identifies the vectors by a digest of the path, size and time of their files."""
-        files = sorted(self.path.iterdir()) if self.path.is_dir() else [self.path]
-        state = [(str(f.resolve()), f.stat().st_size, f.stat().st_mtime_ns) for f in files]
+        state = [(str(f.resolve()), f.stat().st_size, f.stat().st_mtime_ns) for f in self.files()]
         digest = hashlib.sha256(json.dumps(state).encode()).hexdigest()
         return {"model": digest, "precision": self.precision}
 
@@ -160,8 +164,8 @@ class ParquetVectorSource(SentenceVectorSource):
 
 
 def _key(text: str) -> str:
-    """A sentence with single spaces: files and queries may contain other whitespace."""
-    return " ".join(text.split())
+    """A sentence with single spaces, and with U+FFFD for invalid UTF-8, as in Parquet files."""
+    return encode(" ".join(text.split())).decode("utf-8", "replace")
 
 
 def open_vectors(path: str | os.PathLike) -> VectorSource:
@@ -178,6 +182,7 @@ def open_vectors(path: str | os.PathLike) -> VectorSource:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no file of vectors {path}.")
-    if path.suffix in (".hdf5", ".h5"):
+    suffix = path.suffix.lower()
+    if suffix in (".hdf5", ".h5"):
         return HDF5VectorSource(path)
-    return ParquetVectorSource(path) if path.suffix == ".parquet" else WordVectorSource(path)
+    return ParquetVectorSource(path) if suffix == ".parquet" else WordVectorSource(path)

@@ -7,7 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from elmo_tf.evaluation.full_softmax import tokens_per_chunk
-from elmo_tf.evaluation.scoring import Sentence, directions, sentence_tokens, sentence_window
+from elmo_tf.evaluation.scoring import Sentence, sentence_tokens, sentence_window
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -95,7 +95,7 @@ def _position_log_probs(
         part = slice(start, start + chunk)
         log_probs = [
             tf.nn.log_softmax(model.softmax.logits(tf.gather(top[0], indices[name][part])))
-            for name, top in zip(directions(model), outputs, strict=True)
+            for name, top in zip(model.bilm.config.directions, outputs, strict=True)
         ]
         yield from np.stack(log_probs, axis=1)  # (position, direction, vocabulary)
 
@@ -119,7 +119,7 @@ def _best(
     return [
         Substitute(
             model.vocabulary.tokens[index],
-            dict(zip(directions(model), log_probs[:, index].tolist(), strict=True)),
+            dict(zip(model.bilm.config.directions, log_probs[:, index].tolist(), strict=True)),
             score,
         )
         for index, score in zip(ids.numpy(), best.numpy().tolist(), strict=True)

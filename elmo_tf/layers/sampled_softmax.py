@@ -78,17 +78,10 @@ class SampledSoftmax(keras.layers.Layer):
             return self.full_loss(inputs, targets)
         if keras.config.backend() == "tensorflow":
             return self._distinct_loss(inputs, targets, seed)
-        seed = self._seed_generator if seed is None else seed
-        num_draws, size = self.num_sampled, self.vocabulary_size
-        sampled = _log_uniform(num_draws, size, seed)
-
-        def log_expected(ids):  # the log expected count of `ids` in the draws
-            return ops.log(num_draws * log_uniform_probability(ids, size))
-
-        return self.loss_against(inputs, targets, sampled, log_expected)
+        return self._repeated_loss(inputs, targets, seed)
 
     def _distinct_loss(self, inputs, targets, seed):
-        """`loss_against` a sample without replacement; needs no mask of the size of the logits."""
+        """Samples without replacement; needs no mask of the size of the logits."""
         from elmo_tf.layers import sampling_tf
 
         seed = self._seed_generator.next() if seed is None else seed
@@ -107,18 +100,15 @@ class SampledSoftmax(keras.layers.Layer):
         target_logits = self._target_logits(inputs, targets, log_expected)
         return sampling_tf.loss_of_target(log_partition, target_logits, targets, sampled)
 
-    def loss_against(self, inputs: Any, targets: Any, sampled: Any, log_expected: Any) -> Any:
-        """The loss against a given sample.
+    def _repeated_loss(self, inputs, targets, seed):
+        """Samples with replacement."""
+        seed = self._seed_generator if seed is None else seed
+        num_draws, size = self.num_sampled, self.vocabulary_size
+        sampled = _log_uniform(num_draws, size, seed)
 
-        Args:
-            inputs: float (token, feature).
-            targets: int (token,).
-            sampled: int (sample,).
-            log_expected: function from ids to `log E(v)`.
+        def log_expected(ids):  # the log expected count of `ids` in the draws
+            return ops.log(num_draws * log_uniform_probability(ids, size))
 
-        Returns:
-            float (token,).
-        """
         inputs = ops.cast(inputs, self.compute_dtype)
         target_logits = self._target_logits(inputs, targets, log_expected)
         sampled_logits = ops.matmul(inputs, ops.transpose(self._kernel_rows(sampled)))

@@ -25,7 +25,7 @@ from elmo_tf.text.sentence_files import (
     format_of,
     sentence_reader,
 )
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.sentences import decode, encode
 
 beam = require_extra("apache_beam", "beam", "An embedding pipeline")
 inference = require_extra("apache_beam.ml.inference.base", "beam", "An embedding pipeline")
@@ -177,12 +177,8 @@ def _row(
     embedded: tuple[_Place, inference.PredictionResult], options: OutputOptions
 ) -> dict[str, Any]:
     (path, number, text), result = embedded
-    sentence = Sentence(_as_read(text), list(map(_as_read, result.example)))
+    sentence = Sentence(decode(text), list(map(decode, result.example)))
     return {"file": path, **parquet_row(number, sentence, result.inference, options)}
-
-
-def _as_read(text: bytes) -> str:
-    return text.decode("utf-8", "surrogateescape")
 
 
 @contextlib.contextmanager

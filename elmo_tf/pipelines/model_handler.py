@@ -15,6 +15,7 @@ from elmo_tf.extras import require_extra
 from elmo_tf.pipelines.exported_embedder import ExportedEmbedder, checked_version, load_embedder
 from elmo_tf.pipelines.local_copies import is_remote, local_tree
 from elmo_tf.precision import PRECISIONS
+from elmo_tf.text.sentences import decode
 
 inference = require_extra("apache_beam.ml.inference.base", "beam", "An embedding pipeline")
 
@@ -153,6 +154,4 @@ def _readable(path: str) -> Any:
 
 
 def _tokens(sentence: Sentence) -> list[str | bytes]:
-    if isinstance(sentence, bytes):
-        sentence = sentence.decode("utf-8", "surrogateescape")
-    return sentence.split() if isinstance(sentence, str) else list(sentence)
+    return decode(sentence).split() if isinstance(sentence, str | bytes) else list(sentence)

@@ -87,21 +87,15 @@ def sentences_of(
         raise _changed(part)
 
 
-class _NamedBytes(io.BytesIO):
-    """Bytes of a file, with its name for error messages."""
-
-    def __init__(self, content: bytes, name: str):
-        super().__init__(content)
-        self.name = name
-
-
-def _bytes_of(part: TextPart) -> _NamedBytes:
+def _bytes_of(part: TextPart) -> io.BytesIO:
     with open(part.file, "rb") as file:
         file.seek(part.start)
         content = file.read(part.end - part.start)
     if len(content) < part.end - part.start:
         raise _changed(part)
-    return _NamedBytes(content, part.file)
+    stream = io.BytesIO(content)
+    stream.name = part.file  # for error messages
+    return stream
 
 
 def _changed(part: TextPart) -> ValueError:

@@ -70,6 +70,11 @@ def encode(string: str | bytes) -> bytes:
         return b"".join(map(_encode_character, string))
 
 
+def decode(text: str | bytes) -> str:
+    """Decodes UTF-8, keeping invalid bytes as lone surrogates; returns a `str` unchanged."""
+    return text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+
+
 def _encode_character(character: str) -> bytes:
     is_escaped_byte = "\udc80" <= character <= "\udcff"
     return character.encode("utf-8", "surrogateescape" if is_escaped_byte else "surrogatepass")

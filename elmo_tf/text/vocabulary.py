@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import tensorflow as tf
 
 from elmo_tf.files import atomic_file
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.string_tables import StringTable
 
 BOS_TOKEN = "<S>"
@@ -43,8 +43,7 @@ class Vocabulary:
 
     def __init__(self, tokens: Iterable[str]):
         self.tokens: tuple[str, ...] = tuple(map(_as_read, tokens))
-        _check(self.tokens)
-        self._ids = {token: index for index, token in enumerate(self.tokens)}
+        self._ids = _checked_ids(self.tokens)
         self._table = StringTable(self.tokens, default=UNKNOWN_ID)
 
     @classmethod
@@ -167,7 +166,7 @@ def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
     try:
         with _opened(source) as lines:
             for number, line in enumerate(lines, start=first):
-                line = line.decode("utf-8", "surrogateescape")
+                line = decode(line)
                 if number == 1:
                     # TensorFlow's reader drops carriage returns, also before a byte order mark.
                     line = re.sub("^\r*\ufeff", "", line)
@@ -195,7 +194,7 @@ def _refuse_lone_carriage_return(line: str, place: str) -> None:
 
 def is_compressed(path: str | os.PathLike) -> bool:
     """Whether a text file is compressed, by its name."""
-    return os.fspath(path).endswith(".gz")
+    return os.fspath(path).lower().endswith(".gz")
 
 
 def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:
@@ -212,7 +211,7 @@ def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:
 
 def _as_read(string: str) -> str:
     """Normalizes a string to the form in which `read_lines` reads its bytes."""
-    return string if string.isascii() else encode(string).decode("utf-8", "surrogateescape")
+    return string if string.isascii() else decode(encode(string))
 
 
 def _quoted(value: Any) -> str:
@@ -221,19 +220,21 @@ def _quoted(value: Any) -> str:
     return text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…"
 
 
-def _check(tokens: tuple[str, ...]) -> None:
+def _checked_ids(tokens: tuple[str, ...]) -> dict[str, int]:
     if tokens[:3] != SPECIAL_TOKENS:
         raise ValueError(
             f"A vocabulary must begin with the lines {', '.join(SPECIAL_TOKENS)}. "
             f"Received: {', '.join(map(_quoted, tokens[:3])) or 'nothing'}."
         )
-    lines: dict[str, int] = {}
-    for line, token in enumerate(tokens, start=1):
+    ids: dict[str, int] = {}
+    for index, token in enumerate(tokens):
+        line = index + 1
         if not token or token.split() != [token]:
             raise ValueError(f"Line {line} of the vocabulary is not one token: {_quoted(token)}.")
-        if token in lines:
+        if token in ids:
             raise ValueError(
-                f"Token {_quoted(token)} is in the vocabulary twice: lines {lines[token]} and "
+                f"Token {_quoted(token)} is in the vocabulary twice: lines {ids[token] + 1} and "
                 f"{line}."
             )
-        lines[token] = line
+        ids[token] = index
+    return ids

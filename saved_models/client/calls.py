@@ -49,7 +49,7 @@ def explained(
             f"Cannot reach a model server at {address}: {details}. Is it running, "
             f"and is this its {port_of} port?"
         )
-    elif code == grpc.StatusCode.DEADLINE_EXCEEDED:
+    elif code == grpc.StatusCode.DEADLINE_EXCEEDED and deadline.timeout is not None:
         details = (
             f"{address} did not answer within {deadline.timeout} s. Send fewer sentences "
             "per call, or increase the timeout."

@@ -27,7 +27,7 @@ from elmo_tf.saved_models.requests import (
 
 Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
 
-_IN_FLIGHT = 4  # requests of one prediction
+_IN_FLIGHT = 4  # requests at the same time
 # Errors that predictions would raise, too.
 _UNREACHABLE = (
     grpc.StatusCode.UNAVAILABLE,
@@ -158,7 +158,7 @@ class Client:
         sentences: Iterable[Sentence],
         outputs: str | Sequence[str] = ("elmo",),
         signature: str | None = None,
-        in_flight: int = 4,
+        in_flight: int = _IN_FLIGHT,
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yields the outputs of each sentence, in order.
 

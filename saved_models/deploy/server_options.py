@@ -73,7 +73,7 @@ class ServerOptions:
                     "A label must be letters, digits, -, _ and ., starting and ending with a "
                     f"letter or digit, not {label!r}."
                 )
-        if isinstance(self.versions, str) and self.versions != "all":
+        if isinstance(self.versions, str | int) and self.versions != "all":
             raise ValueError(f"`versions` must be 'all' or numbers, not {self.versions!r}.")
         try:
             ipaddress.ip_address(self.host)

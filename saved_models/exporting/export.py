@@ -18,6 +18,7 @@ from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.exporting.warmup import write_warmup
 from elmo_tf.saved_models.folders import VERSION_FILES, check_new_version
+from elmo_tf.saved_models.requests import checked_sentences
 from elmo_tf.text.vocabulary import Vocabulary
 
 
@@ -49,7 +50,8 @@ def export(
         precision, free_characters, tokenizer: see `Exported`.
         vocabulary: the training vocabulary of a character biLM, to be stored with the model. A
             biLM over words includes its own.
-        warmup: sentences that TF Serving embeds when it loads the model, before any request.
+        warmup: sentences that TF Serving embeds when it loads the model, before any request. At
+            most the first 32 are used.
         check: whether to compare the written model with the live model, which takes most of the
             time.
         cache_tokens: see `Exported`.
@@ -59,11 +61,12 @@ def export(
 
     Raises:
         FileExistsError: the version exists and `overwrite` is false.
-        TypeError: `bilm_or_elmo` is neither a `BiLM` nor an `Elmo`.
+        TypeError: `bilm_or_elmo` is neither a `BiLM` nor an `Elmo`, or `warmup` is one string.
         ValueError: the model cannot be exported, see `Exported`.
         RuntimeError: the written model differs from the live model.
         OSError: the files cannot be written.
     """
+    warmup = list(checked_sentences(warmup))
     if isinstance(bilm_or_elmo, Elmo):
         warn_of_layer_norm(bilm_or_elmo)
     with new_version(directory, version, overwrite) as (part, path):
@@ -80,7 +83,7 @@ def export(
             verify(part, exported)
         write_card(part, model_card(part, exported))
         if warmup:
-            write_warmup(part, list(warmup))
+            write_warmup(part, warmup)
     return os.fspath(path)
 
 

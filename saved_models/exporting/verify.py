@@ -123,7 +123,7 @@ def _compare(
     what: str,
     outputs: dict[str, Any],
     expected: dict[str, np.ndarray],
-    tolerance: float = TOLERANCES["float32"],
+    tolerance: float,
 ) -> None:
     if set(outputs) != set(expected):
         raise RuntimeError(

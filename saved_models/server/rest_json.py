@@ -177,6 +177,8 @@ def _jsonable(name: str, array: np.ndarray) -> Any:
         encode = _encode_base64 if name.endswith("_bytes") else _decode
         return np.vectorize(encode, otypes=[object])(array).tolist()
     if np.issubdtype(array.dtype, np.floating):
+        if array.ndim > 1:  # row by row, because numbers as text need 32 times the memory
+            return [_jsonable(name, row) for row in array]
         # Via text, so that float32 0.1 is written as 0.1 and not as 0.10000000149.
         return array.astype(str).astype(np.float64).tolist()
     return array.tolist()

@@ -95,7 +95,7 @@ def serve(
         catalogue.watch(poll_seconds)
     rest_note = "" if rest is None else f", REST and a web page on http://{url_host}:{rest.port}"
     names = ", ".join(catalogue.names)
-    logging.info("Serving %s: gRPC on %s:%d%s.", names, host, endpoint.port, rest_note)
+    logging.info("Serving %s: gRPC on %s:%d%s.", names, url_host, endpoint.port, rest_note)
     return server
 
 

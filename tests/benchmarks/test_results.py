@@ -22,10 +22,7 @@ FILES = {
 
 @pytest.mark.parametrize(
     ("name", "chosen", "reported"),
-    [
-        ("dev.conll", "a O\nb O\n\nd O\n", "c O\n\ne O\n"),
-        ("dev.txt", "(2 a)\n(0 c)\n", "(1 b)\n"),
-    ],
+    [("dev.conll", "a O\nb O\n\nd O\n", "c O\n\ne O\n"), ("dev.txt", "(2 a)\n(0 c)\n", "(1 b)\n")],
 )
 def test_development_sentences_are_split_alternately(tmp_path, name, chosen, reported):
     assert texts_of_halves(tmp_path, name) == [chosen, reported]

@@ -5,7 +5,9 @@ import threading
 
 import pytest
 
+from reference import manylangs as manylangs_reference
 from reference import tf1_training
+from torch_files import legacy_file
 
 
 @pytest.fixture
@@ -13,6 +15,15 @@ def trained(tmp_path):
     """A TensorFlow 1 training directory of a character-based biLM."""
     options = tf1_training.options()
     return tf1_training.write(tmp_path / "trained", options, tf1_training.weights(options))
+
+
+@pytest.fixture
+def manylangs(tmp_path):
+    """A checkpoint of ELMoForManyLangs with a lexicon, which a test may change."""
+    shape = manylangs_reference.SHAPE
+    weights = manylangs_reference.random_weights(shape)
+    manylangs_reference.write(tmp_path / "manylangs", shape, weights, legacy_file)
+    return tmp_path / "manylangs"
 
 
 @pytest.fixture

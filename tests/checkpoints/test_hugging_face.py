@@ -16,7 +16,6 @@ from elmo_tf import load_bilm, load_language_model, save_bilm
 from elmo_tf.checkpoints.load import load_config
 from elmo_tf.extras import MissingExtraError
 from reference import manylangs as reference
-from torch_files import legacy_file
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 REPOSITORY = "owner/elmo-xx"
@@ -105,14 +104,6 @@ def test_a_repository_is_loaded_and_cached(format, repository, bilm, monkeypatch
     check(f"hf://{REPOSITORY}", bilm)
 
 
-@pytest.fixture
-def manylangs(tmp_path):
-    """A checkpoint of ELMoForManyLangs."""
-    shape = reference.SHAPE
-    reference.write(tmp_path / "manylangs", shape, reference.random_weights(shape), legacy_file)
-    return tmp_path / "manylangs"
-
-
 @pytest.mark.parametrize("is_converted", [False, True])
 def test_a_repository_with_a_lexicon_is_loaded(is_converted, repository, manylangs):
     bilm = load_bilm(manylangs)
@@ -173,8 +164,7 @@ def test_the_error_for_missing_huggingface_hub_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
 
     with pytest.raises(
-        MissingExtraError,
-        match=r"hf://owner/elmo-xx needs huggingface_hub.*elmo_tf\[huggingface\]",
+        MissingExtraError, match=r"hf://owner/elmo-xx needs huggingface_hub.*elmo_tf\[huggingface\]"
     ):
         load_bilm(f"hf://{REPOSITORY}")
 

@@ -44,14 +44,6 @@ def case(request, tmp_path_factory):
     return folder, [reference.layers(tokens, shape, weights) for tokens in SENTENCES]
 
 
-@pytest.fixture
-def words(tmp_path):
-    """A checkpoint that a test may change."""
-    shape = reference.SHAPE
-    reference.write(tmp_path / "words", shape, reference.random_weights(shape), legacy_file)
-    return tmp_path / "words"
-
-
 def check(bilm, expected):
     layers = bilm(SENTENCES)["layers"].numpy()
     for tokens, found, wanted in zip(SENTENCES, layers, expected, strict=True):
@@ -149,12 +141,12 @@ def test_saved_and_pickled_models_keep_the_lexicon(case, tmp_path):
     assert embedder.token_limit == (10, "characters")
 
 
-def test_the_published_shape_is_recognized_by_its_file_name(words):
-    (words / "shape.json").unlink()
+def test_the_published_shape_is_recognized_by_its_file_name(manylangs):
+    (manylangs / "shape.json").unlink()
     config = {"config_path": "C:\\models\\cnn_50_100_512_4096_sample.json"}
-    (words / "config.json").write_text(json.dumps(config))
+    (manylangs / "config.json").write_text(json.dumps(config))
 
-    found = load_config(words)
+    found = load_config(manylangs)
 
     assert (found.lstm.dim, found.lstm.projection_dim, found.char_cnn.num_filters) == (
         4096,
@@ -182,41 +174,41 @@ def changed(part, **changes):
         ({"encoder": {}}, "'token_embedder' is missing"),
     ],
 )
-def test_unsupported_or_mismatched_shapes_raise_an_error(words, shape, message):
-    (words / "shape.json").write_text(json.dumps(shape))
+def test_unsupported_or_mismatched_shapes_raise_an_error(manylangs, shape, message):
+    (manylangs / "shape.json").write_text(json.dumps(shape))
 
     with pytest.raises(ValueError, match=message):
-        load_bilm(words)
+        load_bilm(manylangs)
 
 
 @pytest.mark.parametrize(
     "name",
     ["encoder.pkl", "token_embedder.pkl", "config.json", "char.dic", "word.dic", "shape.json"],
 )
-def test_the_error_names_a_missing_file(words, name):
-    (words / name).unlink()
+def test_the_error_names_a_missing_file(manylangs, name):
+    (manylangs / name).unlink()
 
     with pytest.raises(FileNotFoundError, match=name):
-        load_bilm(words)
+        load_bilm(manylangs)
 
 
 @pytest.mark.parametrize(
     ("name", "count"), [("char", len(reference.CHARACTERS)), ("word", len(reference.WORDS))]
 )
-def test_a_dictionary_of_another_model_is_refused(words, name, count):
-    with open(words / f"{name}.dic", "a") as file:
+def test_a_dictionary_of_another_model_is_refused(manylangs, name, count):
+    with open(manylangs / f"{name}.dic", "a") as file:
         file.write(f"\u0416\t{count}\n")
 
     message = (
         rf"{name}\.dic has {count + 1} entries, .*token_embedder\.pkl has {count} rows: .*another"
     )
     with pytest.raises(ValueError, match=message):
-        load_bilm(words)
+        load_bilm(manylangs)
 
 
-def test_token_embeddings_require_a_converted_checkpoint(words):
-    with pytest.raises(ValueError, match=r"`token_embeddings` is not supported .* Convert .*words"):
-        load_bilm(words, token_embeddings="any.hdf5")
+def test_token_embeddings_require_a_converted_checkpoint(manylangs):
+    with pytest.raises(ValueError, match=r"`token_embeddings` is not supported .* Convert .*langs"):
+        load_bilm(manylangs, token_embeddings="any.hdf5")
 
 
 @pytest.mark.slow
@@ -236,31 +228,31 @@ def test_a_model_of_the_published_shape_loads_within_10_seconds(tmp_path):
     np.testing.assert_allclose(vectors, expected, atol=1e-4)
 
 
-def test_a_missing_lexicon_raises_an_error(words):
-    config = load_config(words)
+def test_a_missing_lexicon_raises_an_error(manylangs):
+    config = load_config(manylangs)
 
     with pytest.raises(ValueError, match="`lexicon` is required"):
         elmo_tf.BiLM(config)
 
 
 @pytest.fixture
-def archive(website, monkeypatch, tmp_path, words):
+def archive(website, monkeypatch, tmp_path, manylangs):
     """Serves a checkpoint under a published file name; returns its cache folder."""
     folder, address = website
     monkeypatch.setattr(named_models, "_MANYLANGS_ADDRESS", address)
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "home"))
     with zipfile.ZipFile(folder / "142.zip", "w") as packed:
-        for file in words.iterdir():
+        for file in manylangs.iterdir():
             packed.write(file, file.name)
     return tmp_path / "home" / "elmo_tf" / "manylangs-de"
 
 
-def test_a_named_model_is_downloaded_and_unpacked_once(archive, words, website):
+def test_a_named_model_is_downloaded_and_unpacked_once(archive, manylangs, website):
     first = load_bilm("manylangs-de")
     (website[0] / "142.zip").unlink()
 
     assert model_digest(load_bilm("manylangs-de")) == model_digest(first)
-    assert {file.name for file in archive.iterdir()} == {file.name for file in words.iterdir()}
+    assert {file.name for file in archive.iterdir()} == {file.name for file in manylangs.iterdir()}
 
 
 @pytest.mark.parametrize("is_later", [False, True])

@@ -25,7 +25,7 @@ def folder(bilm, tmp_path_factory):
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_both_formats_hold_the_same_arrays(dtype, bilm, tmp_path):
     for name in ("hdf5", "safetensors"):
-        save_bilm(bilm, tmp_path / name, dtype, format=name)
+        save_bilm(bilm, tmp_path / name, name, dtype)
 
     found = load_file(tmp_path / "safetensors" / "weights.safetensors")
     wanted = checkpoint.read_hdf5(tmp_path / "hdf5" / "weights.hdf5")

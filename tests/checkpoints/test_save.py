@@ -7,21 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import (
-    BiLM,
-    BiLMConfig,
-    CharCNNConfig,
-    LSTMConfig,
-    Vocabulary,
-    load_bilm,
-    save_bilm,
-)
+from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
 from elmo_tf.checkpoints.load import load_language_model, load_softmax
-from elmo_tf.checkpoints.save import (
-    dump_token_embeddings,
-    save_language_model,
-    save_softmax,
-)
+from elmo_tf.checkpoints.save import dump_token_embeddings, save_language_model, save_softmax
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from reference import checkpoint
@@ -116,12 +104,8 @@ def test_the_initial_state_of_a_warm_start_is_saved(tmp_path, fresh_bilm, bilm):
     np.testing.assert_array_equal(loaded(SENTENCES)["layers"], expected)
 
 
-def test_a_token_bilm_is_saved_with_its_embeddings_and_vocabulary(tmp_path):
-    vocabulary = Vocabulary.build(["a a b"])
-    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
-    bilm = BiLM(config, vocabulary=vocabulary)
-
-    save_bilm(bilm, tmp_path)
+def test_a_token_bilm_is_saved_with_its_embeddings_and_vocabulary(tmp_path, word_bilm):
+    save_bilm(word_bilm, tmp_path)
 
     assert sorted(os.listdir(tmp_path)) == [
         "options.json",
@@ -130,8 +114,8 @@ def test_a_token_bilm_is_saved_with_its_embeddings_and_vocabulary(tmp_path):
         "weights.hdf5",
     ]
     loaded = load_bilm(tmp_path)
-    assert loaded.vocabulary == vocabulary
-    np.testing.assert_array_equal(loaded(["a b c"])["layers"], bilm(["a b c"])["layers"])
+    assert loaded.vocabulary == word_bilm.vocabulary
+    np.testing.assert_array_equal(loaded(["a b c"])["layers"], word_bilm(["a b c"])["layers"])
 
 
 def test_dumped_token_embeddings_replace_the_char_cnn(tmp_path, checkpoint_directory, bilm):
@@ -157,26 +141,6 @@ def test_dumped_token_embeddings_replace_the_char_cnn(tmp_path, checkpoint_direc
     )
 
 
-def test_a_saved_softmax_loads_unchanged(tmp_path, checkpoint_directory):
-    softmax = SampledSoftmax(11, 4)
-    softmax.build((None, 6))
-    softmax.bias.assign(tf.range(11.0))
-    save_bilm(load_bilm(checkpoint_directory), tmp_path)
-
-    save_softmax(softmax, tmp_path)
-    loaded = load_softmax(tmp_path, 11, num_sampled=3)
-
-    found = checkpoint.read_hdf5(tmp_path / "softmax.hdf5")
-    np.testing.assert_array_equal(found["W"], softmax.kernel)
-    np.testing.assert_array_equal(found["b"], np.arange(11.0))
-    np.testing.assert_array_equal(loaded.kernel, softmax.kernel)
-    assert loaded.num_sampled == 3
-    with pytest.raises(
-        ValueError, match=r"Cannot load `W` .* has \(11, 6\), the model .*\(12, 6\)"
-    ):
-        load_softmax(tmp_path, 12)
-
-
 def test_a_softmax_in_float16_is_small_and_precise(tmp_path):
     softmax = SampledSoftmax(3000)
     softmax.build((None, 64))
@@ -185,7 +149,7 @@ def test_a_softmax_in_float16_is_small_and_precise(tmp_path):
     rows[0, :4] = [0, 65504, -1.9999, 1e-7]
     softmax.kernel.assign(rows)
 
-    save_softmax(softmax, tmp_path, "float16")
+    save_softmax(softmax, tmp_path, dtype="float16")
 
     found = checkpoint.read_hdf5(tmp_path / "softmax.hdf5")["W"]
     assert (tmp_path / "softmax.hdf5").stat().st_size < 0.9 * 2 * rows.size
@@ -225,6 +189,9 @@ def test_a_saved_language_model_loads_unchanged(tmp_path, config):
     assert len(loaded.weights) == len(model.weights)
     written = checkpoint.read_hdf5(tmp_path / "softmax.hdf5")
     np.testing.assert_array_equal(written["W"], model.softmax.kernel)
+    np.testing.assert_array_equal(written["b"], model.softmax.bias)
+    with pytest.raises(ValueError, match=r"Cannot load `W` .* has \(6, 4\), the model .*\(7, 4\)"):
+        load_softmax(tmp_path, 7)
 
     save_language_model(model, tmp_path, format="safetensors")
     assert set(os.listdir(tmp_path)) == {
@@ -243,6 +210,7 @@ def test_a_tied_softmax_without_a_bilm_loads_as_an_untied_softmax(tmp_path):
     softmax = load_softmax(tmp_path, 6, num_sampled=2)
 
     assert type(softmax) is SampledSoftmax
+    assert softmax.num_sampled == 2
     np.testing.assert_array_equal(softmax.kernel, model.softmax.kernel)
 
 

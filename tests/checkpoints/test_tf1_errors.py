@@ -18,17 +18,18 @@ def change(folder, tensors=(), drop=()):
     tf1_training.save(folder / PREFIX, kept)
 
 
-def test_options_must_be_next_to_the_checkpoint(trained):
-    (trained / "options.json").unlink()
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("options.json", r"no options.json in .*next to model.ckpt-8"),
+        ("model.ckpt-8.index", r"no model.ckpt-8.index in .*`checkpoint` names"),
+        ("model.ckpt-8.data-00000-of-00001", r"no model.ckpt-8.data-00000-of-00001 in"),
+    ],
+)
+def test_the_error_names_a_missing_file(trained, name, message):
+    (trained / name).unlink()
 
-    with pytest.raises(FileNotFoundError, match=r"no options.json in .*next to model.ckpt-8"):
-        load_bilm(trained)
-
-
-def test_the_checkpoint_named_in_the_checkpoint_file_must_exist(trained):
-    (trained / f"{PREFIX}.index").unlink()
-
-    with pytest.raises(FileNotFoundError, match=r"no model.ckpt-8.index in .*`checkpoint` names"):
+    with pytest.raises(FileNotFoundError, match=message):
         load_bilm(trained)
 
 
@@ -38,13 +39,6 @@ def test_several_checkpoints_without_a_checkpoint_file_are_refused(trained):
     (trained / "checkpoint").unlink()
 
     with pytest.raises(ValueError, match=r"contains 2 checkpoints .*-16, model.ckpt-8. Pass a pre"):
-        load_bilm(trained)
-
-
-def test_the_error_names_a_missing_data_file(trained):
-    (trained / f"{PREFIX}.data-00000-of-00001").unlink()
-
-    with pytest.raises(FileNotFoundError, match=r"There is no model.ckpt-8.data-00000-of-00001 in"):
         load_bilm(trained)
 
 

@@ -15,36 +15,16 @@ from reference.checkpoint import read_hdf5
 LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat ."]
 
 
-@pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text("\n".join(LINES) + "\n")
-
-
-def test_convert_writes_the_same_weights(command, checkpoint_directory):
-    status, _, _ = command("convert", checkpoint_directory, "converted")
-    assert status == 0
-    assert {path.name for path in Path("converted").iterdir()} == {"options.json", "weights.hdf5"}
-    pair = ("converted/options.json", "converted/weights.hdf5")
-    assert command("convert", *pair, "again")[0] == 0
+@pytest.mark.parametrize(
+    ("extra", "file"), [((), "weights.hdf5"), (("--format", "safetensors"), "weights.safetensors")]
+)
+def test_convert_writes_the_same_weights(command, checkpoint_directory, extra, file):
+    assert command("convert", checkpoint_directory, "new", *extra)[0] == 0
+    assert {path.name for path in Path("new").iterdir()} == {"options.json", file}
+    assert command("convert", "new/options.json", f"new/{file}", "again")[0] == 0
     expected = load_bilm(checkpoint_directory).get_weights()
     for array, wanted in zip(load_bilm("again").get_weights(), expected, strict=True):
         np.testing.assert_array_equal(array, wanted)
-
-
-def test_convert_writes_safetensors_on_demand(command, checkpoint_directory):
-    assert command("convert", checkpoint_directory, "new", "--format", "safetensors")[0] == 0
-    assert {path.name for path in Path("new").iterdir()} == {"options.json", "weights.safetensors"}
-    assert command("convert", "new", "again")[0] == 0
-    expected = load_bilm(checkpoint_directory).get_weights()
-    for array, wanted in zip(load_bilm("again").get_weights(), expected, strict=True):
-        np.testing.assert_array_equal(array, wanted)
-
-
-def test_convert_writes_float16_on_demand(command, checkpoint_directory):
-    assert command("convert", checkpoint_directory, "half", "--dtype", "float16")[0] == 0
-    arrays = read_hdf5("half/weights.hdf5")
-    assert {array.dtype for array in arrays.values()} == {np.dtype("float16")}
 
 
 def test_convert_saves_the_state_of_a_warm_start(command, checkpoint_directory):
@@ -64,6 +44,8 @@ def test_convert_keeps_softmax_and_vocabulary(command, bilm):
     save_language_model(LanguageModel(bilm, softmax, vocabulary), "run")
     shutil.make_archive("run", "zip", "run")
     assert command("convert", "run.zip", "half", "--dtype", "float16")[0] == 0
+    arrays = read_hdf5("half/weights.hdf5").values()
+    assert {array.dtype for array in arrays} == {np.dtype("float16")}
     found = load_language_model("half")
     assert found.vocabulary.tokens == vocabulary.tokens
     kernel = softmax.kernel.numpy()

@@ -17,12 +17,6 @@ pytestmark = pytest.mark.usefixtures("eager_module")
 LINES = ["The cat sat .", "A dog saw the cat !", "the dog sat .", "", "dogs", "a b c d e f g h i j"]
 
 
-@pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text("\n".join(LINES) + "\n")
-
-
 @pytest.fixture
 def difference(command, checkpoint_directory):
     """Writes arrays as an old file; returns the exit status and the report of the command."""

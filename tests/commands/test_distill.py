@@ -15,9 +15,7 @@ LINES = ["the cat sat .", "a dog saw the cat !", "the dog sat .", "서울"]
 
 
 @pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text("\n".join(LINES) + "\n")
+def files(in_temporary_folder):
     Path("words.txt").write_text("<S>\n</S>\n<UNK>\nthe\n서울\nnever\n")
 
 

@@ -22,12 +22,6 @@ pytestmark = pytest.mark.usefixtures("eager_module")
 LINES = ["the cat sat .", "a dog saw the cat !", "", "this and / or that"] * 8
 
 
-@pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text("\n".join(LINES) + "\n")
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")

@@ -6,11 +6,11 @@ import pytest
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
+LINES = ["the cat sat", "the dog"]
+
 
 @pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text("the cat sat\nthe dog\n")
+def files(in_temporary_folder, tmp_path):
     (tmp_path / "text.conllu").write_text("1\tthe\t_\tDET\n2\tcat\t_\tNOUN\n")
 
 

@@ -6,29 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from elmo_tf import BiLM, BiLMConfig, save_bilm
-
 pytestmark = pytest.mark.usefixtures("eager_module")
 
 LINES = ["the bank raised | its rates", "they sat on the bank", "a bank lent", "the play was good"]
 
 
 @pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("text.txt").write_text("\n".join(LINES) + "\n")
+def files(in_temporary_folder):
     Path("glove.txt").write_text("bank 1 0\nmoney 0.8 0.6\nriver 0 1\n")
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("model")
-    save_bilm(BiLM(BiLMConfig.preset("tiny")), folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory, model):
+def built(tmp_path_factory, checkpoint_directory):
     """A folder with a text and its index."""
     from elmo_tf import Embedder
     from elmo_tf.evaluation import build_occurrence_index
@@ -36,7 +25,8 @@ def built(tmp_path_factory, model):
     folder = tmp_path_factory.mktemp("built")
     (folder / "text.txt").write_text("\n".join(LINES) + "\n")
     build_occurrence_index(
-        Embedder(model), [folder / "text.txt"], folder / "index", model=str(model)
+        *(Embedder(checkpoint_directory), [folder / "text.txt"], folder / "index"),
+        model=str(checkpoint_directory),
     )
     return folder
 
@@ -47,15 +37,15 @@ def _query(command, *arguments):
     return json.loads(out)
 
 
-def test_the_first_call_builds_the_index_and_later_calls_reuse_it(command, model):
-    build = ("--index", "index", "--model", model, "--corpus", "*.txt", "--max-tokens", "8")
-    first = _query(command, *build)
+def test_the_first_call_builds_the_index_and_later_calls_reuse_it(command, checkpoint_directory):
+    build = ("--index", "index", "--model", checkpoint_directory, "--corpus", "*.txt")
+    first = _query(command, *build, "--max-tokens", "8")
     Path("text.txt").unlink()
     second = _query(command, "bank", "--index", "index")
 
     assert first["words"] == []
     assert first["index"] == second["index"]
-    assert first["index"]["model"] == str(model)
+    assert first["index"]["model"] == str(checkpoint_directory)
     assert (first["index"]["sentences"], first["index"]["tokens"]) == (3, 9)
     assert second["words"][0]["count"] == 1
 
@@ -75,10 +65,7 @@ def test_neighbors_are_printed_with_sentence_file_and_line(command, built):
     assert {one["sentence"] for one in nearest} == set(LINES[:2])
     for one in nearest:
         assert one["token"] == one["sentence"].split()[one["position"]] == "bank"
-        assert (one["file"], LINES[one["line"] - 1]) == (
-            str(built / "text.txt"),
-            one["sentence"],
-        )
+        assert (one["file"], LINES[one["line"] - 1]) == (str(built / "text.txt"), one["sentence"])
     assert nearest[0]["similarity"] >= nearest[1]["similarity"]
 
 
@@ -98,8 +85,10 @@ def test_types_and_static_neighbors_are_printed_for_several_words(command, built
     assert bank["occurrences"] == []
 
 
-def test_neighbors_in_vector_files_are_printed_beside_those_of_the_bilm(command, built, model):
-    command("embed", model, built / "text.txt", "same.hdf5")
+def test_neighbors_in_vector_files_are_printed_beside_those_of_the_bilm(
+    command, built, checkpoint_directory
+):
+    command("embed", checkpoint_directory, built / "text.txt", "same.hdf5")
     found = _query(
         command,
         *("bank", "--index", built / "index", "--vectors", "same=same.hdf5", "--top", "2"),
@@ -108,9 +97,7 @@ def test_neighbors_in_vector_files_are_printed_beside_those_of_the_bilm(command,
 
     for occurrence in found["words"][0]["occurrences"]:
         neighbors = occurrence["neighbors"]
-        assert list(neighbors) == [
-            *("1", "2", "same, layer 0", "same, layer 1", "same, layer 2"),
-        ]
+        assert list(neighbors) == [*("1", "2", "same, layer 0", "same, layer 1", "same, layer 2")]
         for layer in ("1", "2"):
             places, expected = (
                 [(one["sentence"], one["position"]) for one in neighbors[name]]
@@ -119,8 +106,8 @@ def test_neighbors_in_vector_files_are_printed_beside_those_of_the_bilm(command,
             assert places == expected
 
 
-def test_layer_0_option_keeps_the_layers_of_vector_files(command, model, built):
-    command("embed", model, built / "text.txt", "same.hdf5")
+def test_layer_0_option_keeps_the_layers_of_vector_files(command, checkpoint_directory, built):
+    command("embed", checkpoint_directory, built / "text.txt", "same.hdf5")
     found = _query(
         command,
         *("bank", "--index", built / "index", "--vectors", "same=same.hdf5", "--layer", "0"),

@@ -8,11 +8,6 @@ import pytest
 pytestmark = pytest.mark.usefixtures("eager_module")
 
 
-@pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
 @pytest.fixture
 def run(tmp_path):
     folder = tmp_path / "run"
@@ -21,12 +16,6 @@ def run(tmp_path):
     (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (folder / "training.json").write_text('{"settings": {"batch_size": 2, "unroll": 3}}')
     return folder
-
-
-@pytest.mark.parametrize("kind", ["weights", "sample-efficiency"])
-def test_help_begins_with_an_example_command(command, kind):
-    status, out, _ = command("plot", kind, "--help")
-    assert (status, out.startswith(f"elmo-tf plot {kind} ")) == (0, True)
 
 
 def test_training_is_drawn(command, run, tmp_path):

@@ -27,8 +27,7 @@ def write(path, tagged):
 
 
 @pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def files(in_temporary_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     write("train.conll", sentences(40, 1))
     write("test.conll", [*sentences(10, 2), TaggedSentence(["a", "mouse"], ["D", "new"])])
@@ -36,7 +35,7 @@ def in_temporary_folder(tmp_path, monkeypatch):
 
 def test_json_output_holds_results_and_settings_of_the_probe(command, checkpoint_directory):
     status, out, err = command(
-        *("probe", checkpoint_directory, "--train", "train.conll", "--test", "test.conll"),
+        *("probe", checkpoint_directory, "--train", "train.conll", "--test", "test.conll")
     )
 
     assert status == 0, err

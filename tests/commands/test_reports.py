@@ -69,6 +69,7 @@ def test_table_keeps_formatted_numbers_and_marks_missing_values():
         ["0", "50.0"],
         ["1", "-"],
     ]
+    assert len(markdown_table(["a", "b"], []).splitlines()) == 2
 
 
 @pytest.mark.parametrize(

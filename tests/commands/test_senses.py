@@ -20,8 +20,7 @@ METHODS = [
 
 
 @pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def files(in_temporary_folder):
     savings = [SAVINGS[0], "rates", "rose"]
     write_corpus(Path("train.data.xml"), [RIVERSIDE, savings, savings], texts=[2, 1])
     write_corpus(Path("one.data.xml"), [RIVERSIDE, SAVINGS])

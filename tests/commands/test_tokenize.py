@@ -8,8 +8,7 @@ pytest.importorskip("spacy")
 
 
 @pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def files(in_temporary_folder):
     Path("raw.txt").write_text("Das Haus ist alt. Wer wohnt dort?\n\nNiemand, z.B. im\tWinter!\n")
 
 

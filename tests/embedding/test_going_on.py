@@ -114,12 +114,18 @@ def test_an_interrupted_job_resumes_and_gives_the_same_vectors(
 
 
 @formats
-def test_a_job_interrupted_before_the_final_move_can_be_resumed(embedder, text, tmp_path, suffix):
+@pytest.mark.parametrize(
+    ("name", "choices"), [("put_in_place", {}), ("FileJob._remove_folder", {"overwrite": True})]
+)
+def test_a_job_interrupted_at_its_end_can_be_repeated(
+    embedder, text, tmp_path, suffix, name, choices
+):
+    """The interrupt is before it moves its output, or after that, before it removes its folder."""
     output = tmp_path / f"vectors{suffix}"
-    with interrupted_at("file_jobs.put_in_place"):
+    with interrupted_at(f"file_jobs.{name}"):
         embedder.embed_file(text, output)
 
-    embedder.embed_file(text, output)
+    embedder.embed_file(text, output, **choices)
 
     check_vectors(output, embedder, text)
 
@@ -206,18 +212,6 @@ def test_a_job_restarts_if_its_unfinished_folder_has_no_job_file(embedder, text,
     embedder.embed_file(text, tmp_path / "vectors.npz")
 
     assert len(read_vectors(tmp_path / "vectors.npz")) == 300
-
-
-@formats
-def test_output_is_written_again_after_a_kill_during_cleanup(embedder, text, tmp_path, suffix):
-    """The first job is interrupted after it moves the output, before it removes its folder."""
-    output = tmp_path / f"vectors{suffix}"
-    with interrupted_at("file_jobs.FileJob._remove_folder"):
-        embedder.embed_file(text, output)
-
-    embedder.embed_file(text, output, overwrite=True)
-
-    check_vectors(output, embedder, text)
 
 
 def test_a_job_interrupted_between_the_two_npy_files_can_be_resumed(embedder, text, tmp_path):

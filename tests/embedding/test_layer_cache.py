@@ -1,6 +1,5 @@
 import errno
 import fcntl
-import logging
 import os
 import threading
 import time
@@ -341,9 +340,3 @@ def test_without_a_home_folder_the_cache_needs_a_path_or_zero_bytes(
         LayerCache()
     for cache in (LayerCache(max_bytes=0), LayerCache(tmp_path)):
         assert len(read(cache, embedder)) == 4
-
-
-@pytest.fixture(autouse=True)
-def warnings_of_absl(caplog):
-    with caplog.at_level(logging.WARNING, logger="absl"):
-        yield

@@ -26,6 +26,12 @@ def expected(bilm):
     return list(Embedder(bilm).embed(TOKENS))
 
 
+@pytest.mark.parametrize("text", [float("nan"), [1, 2]])
+def test_a_text_must_be_a_string_or_a_list_of_tokens(embedder, text):
+    with pytest.raises(TypeError, match=r"A sentence must be a str or a list .* Sentence 1 is"):
+        list(embedder.embed_texts(["A cat.", text]))
+
+
 def test_a_text_has_the_vectors_of_its_sentences(embedder, expected):
     first, empty, last = embedder.embed_texts(TEXTS)
 

@@ -50,13 +50,19 @@ def test_scores_equal_the_formula(scores, language_model, options, weights):
         assert score.log_probs["backward"] == pytest.approx(backward.sum(), rel=1e-5)
 
 
-def test_perplexity_of_one_sentence_matches_its_score(language_model, scorer, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "directions"),
+    [("language_model", ["forward", "backward"]), ("forward_model", ["forward"])],
+)
+def test_perplexity_of_one_sentence_matches_its_score(kind, directions, request, tmp_path):
+    model = request.getfixturevalue(kind)
     (tmp_path / "text.txt").write_text(LONG)
-    (score,) = scorer([LONG])
+    (score,) = sentence_scores(model, [LONG])
 
-    measured = perplexity(language_model, [tmp_path / "text.txt"], shown=False)
+    measured = perplexity(model, [tmp_path / "text.txt"], shown=False)
 
     assert measured["tokens"] == score.num_targets
+    assert list(score.log_probs) == directions
     for direction, log_prob in score.log_probs.items():
         mean = log_prob / score.num_targets
         assert measured[direction] == pytest.approx(np.exp(-mean), rel=1e-5)
@@ -114,17 +120,6 @@ def test_an_endless_input_is_read_lazily(language_model, scores):
         assert_same(score, scores[0])
 
     assert len(taken) < 20 + 16 * 8
-
-
-def test_a_forward_model_has_only_forward_scores(forward_model, tmp_path):
-    (tmp_path / "text.txt").write_text(LONG)
-    (score,) = sentence_scores(forward_model, [LONG])
-
-    measured = perplexity(forward_model, [tmp_path / "text.txt"], shown=False)
-
-    assert set(score.log_probs) == {"forward"}
-    mean = score.log_probs["forward"] / score.num_targets
-    assert measured["forward"] == pytest.approx(np.exp(-mean), rel=1e-5)
 
 
 def test_a_single_string_is_an_error(scorer):

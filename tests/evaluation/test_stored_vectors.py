@@ -26,10 +26,10 @@ def in_temporary_folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("layers", ["all", "top"])
-@pytest.mark.parametrize("suffix", [".hdf5", ".parquet"])
+@pytest.mark.parametrize("suffix", [".HDF5", ".parquet"])
 def test_sentences_are_found_in_any_order(bilm, suffix, layers):
-    rows = "a\u00a0b\tX\nc\tX\n\n" + "".join(f"{token}\tX\n" for token in LINES[0].split())
-    Path("text.conll").write_text(rows, "utf-8")
+    rows = "a\u00a0b\tX\nc\udcff\tX\n\n" + "".join(f"{token}\tX\n" for token in LINES[0].split())
+    Path("text.conll").write_text(rows, "utf-8", "surrogateescape")
     Path("text.txt").write_text("\n" + "\n".join(LINES) + "\n")
     embedder = Embedder(bilm, layers=layers)
     for name in ("text.conll", "text.txt"):
@@ -41,8 +41,8 @@ def test_sentences_are_found_in_any_order(bilm, suffix, layers):
         np.testing.assert_allclose(found, wanted.reshape(found.shape), atol=1e-6)
     num_layers = 3 if layers == "all" else 1
     assert (text.num_layers, text.dim) == (num_layers, embedder.dim)
-    # A token may contain whitespace other than spaces.
-    (odd,) = columns.embed([["a\u00a0b", "c"]])
+    # A token may contain whitespace other than spaces, and invalid UTF-8.
+    (odd,) = columns.embed([["a\u00a0b", "c\udcff"]])
     assert odd.shape == (num_layers, 2, embedder.dim)
 
 

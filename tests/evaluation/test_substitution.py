@@ -41,9 +41,7 @@ def test_several_positions_need_one_model_call(language_model, monkeypatch):
     calls = []
     outputs = language_model.top_layer_outputs
     monkeypatch.setattr(
-        language_model,
-        "top_layer_outputs",
-        lambda *args: calls.append(args) or outputs(*args),
+        language_model, "top_layer_outputs", lambda *args: calls.append(args) or outputs(*args)
     )
 
     together = substitutes(language_model, TOKENS, [5, 0, 0])

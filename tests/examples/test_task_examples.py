@@ -13,14 +13,12 @@ pytestmark = pytest.mark.more
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = {
-    "tag_tokens": "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n",
-    "classify_sentences": "(1 (2 a) (0 (2 bad) (2 film)))\n(3 (2 a) (4 (3 good) (2 film)))\n",
+    "tag_tokens": TASK_FILES["ner"][1],
+    "classify_sentences": TASK_FILES["sst"][1],
     "answer_questions": TASK_FILES["squad"][1],
     "label_roles": TASK_FILES["srl"][1],
     "resolve_coreference": 2 * TASK_FILES["coref"][1],  # words that occur twice
-    "infer_entailment": '{"sentence1": "A man sleeps", "sentence2": "A man rests", '
-    '"gold_label": "entailment"}\n'
-    '{"sentence1": "A man sleeps", "sentence2": "A man runs", "gold_label": "contradiction"}\n',
+    "infer_entailment": TASK_FILES["snli"][1],
 }
 
 

@@ -60,19 +60,6 @@ def test_rows_of_zeros_are_masked():
     np.testing.assert_array_equal(mask, [[False, True], [True, False]])
 
 
-def test_a_saved_model_loads_and_gives_the_same(keras_round_trip):
-    inputs = keras.Input((None, 11), dtype="int32")
-    model = keras.Model(inputs, layer_of("tanh")(inputs))
-    ids = random_ids((2, 3, 11))
-
-    loaded = keras_round_trip(model)
-
-    np.testing.assert_array_equal(loaded(ids), model(ids))
-    config = loaded.layers[-1].get_config()
-    assert config["filters"] == [[1, 2], [2, 4], [3, 7]]
-    assert (config["embedding_dim"], config["activation"]) == (5, "tanh")
-
-
 def test_initial_weights_are_distributed_as_in_the_original():
     relu, tanh = CharCNN(((3, 900),), 16), CharCNN(((3, 900),), 16, "tanh")
     for layer in (relu, tanh):

@@ -55,16 +55,6 @@ def test_a_mask_passes_unchanged():
     np.testing.assert_array_equal(keras.src.backend.get_keras_mask(outputs), [[True, False]])
 
 
-def test_a_saved_model_loads_and_gives_the_same(keras_round_trip):
-    inputs = keras.Input((None, 5))
-    model = keras.Model(inputs, layer_of(3)(inputs))
-
-    loaded = keras_round_trip(model)
-
-    np.testing.assert_array_equal(loaded(random_inputs((2, 3, 5))), model(random_inputs((2, 3, 5))))
-    assert loaded.layers[-1].get_config()["num_layers"] == 3
-
-
 def test_a_negative_number_of_layers_is_refused():
     with pytest.raises(ValueError, match=r"`num_layers` must be at least 0. Received: -1"):
         HighwayStack(-1)

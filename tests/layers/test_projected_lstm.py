@@ -187,10 +187,7 @@ def test_keras_bidirectional_wraps_the_layer():
     outputs = wrapper(random_tokens(), mask=MASK)
 
     expected = tf.concat(
-        [
-            forward(random_tokens(), mask=MASK),
-            backward(random_tokens(), mask=MASK)[:, ::-1],
-        ],
+        [forward(random_tokens(), mask=MASK), backward(random_tokens(), mask=MASK)[:, ::-1]],
         axis=-1,
     )
     np.testing.assert_allclose(outputs, expected, atol=1e-6)

@@ -72,18 +72,6 @@ def test_the_l2_penalty_applies_only_to_the_layer_weights():
     assert layer_of().losses == []
 
 
-@pytest.mark.parametrize("layer_norm", [False, True])
-def test_a_saved_model_loads_and_gives_the_same(layer_norm, keras_round_trip):
-    inputs = keras.Input(SHAPE[1:])
-    model = keras.Model(inputs, layer_of(l2=0.3, layer_norm=layer_norm)(inputs))
-
-    loaded = keras_round_trip(model)
-
-    np.testing.assert_array_equal(loaded(random_layers()), model(random_layers()))
-    config = loaded.layers[-1].get_config()
-    assert (config["l2"], config["layer_norm"]) == (0.3, layer_norm)
-
-
 def test_a_negative_penalty_is_refused():
     with pytest.raises(ValueError, match=r"`l2` must be at least 0. Received: -0.1"):
         ScalarMix(l2=-0.1)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, Elmo, LSTMConfig, Vocabulary, char_ids
+from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, Elmo, LSTMConfig, char_ids
 
 SENTENCES = ["the cat sat", "a", "한국어 😀"]
 TOKENS = [sentence.split() for sentence in SENTENCES]
@@ -38,13 +38,6 @@ KINDS = {
 @pytest.fixture(scope="module")
 def outputs(bilm):
     return bilm(SENTENCES)
-
-
-def vocabulary_bilm(**kwargs):
-    """A biLM that reads whole tokens: `a` is token 3, `b` is token 4."""
-    vocabulary = Vocabulary.build(["a a b"])
-    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
-    return BiLM(config, vocabulary=vocabulary, **kwargs)
 
 
 def character_bilm(filters):
@@ -146,24 +139,22 @@ def test_zeros_after_the_characters_of_a_token_are_padding(num_chars):
     np.testing.assert_array_equal(actual["mask"], bilm(tokens)["mask"])
 
 
-def test_strings_are_mapped_to_token_ids_by_the_vocabulary(keras_round_trip):
-    bilm = vocabulary_bilm()
-
-    of_strings = bilm(["a b unknown", "b"])
-    of_ids = bilm(np.array([[4, 5, 3], [5, 0, 0]]))
+def test_strings_are_mapped_to_token_ids_by_the_vocabulary(word_bilm, keras_round_trip):
+    of_strings = word_bilm(["a b unknown", "b"])
+    of_ids = word_bilm(np.array([[4, 5, 3], [5, 0, 0]]))
 
     np.testing.assert_array_equal(of_strings["layers"], of_ids["layers"])
     np.testing.assert_array_equal(of_strings["mask"], of_ids["mask"])
-    table = bilm.token_encoder.embedding.numpy()
+    table = word_bilm.token_encoder.embedding.numpy()
     vectors = of_ids["layers"][0, 0]
     np.testing.assert_allclose(vectors, np.tile(table[[3, 4, 2]], 2), atol=1e-6)
-    np.testing.assert_allclose(bilm.boundary_embeddings(), table[:2], atol=1e-6)
+    np.testing.assert_allclose(word_bilm.boundary_embeddings(), table[:2], atol=1e-6)
     np.testing.assert_allclose(
-        bilm.token_embeddings([["b", ""]])[0], [table[4], np.zeros(4)], atol=1e-6
+        word_bilm.token_embeddings([["b", ""]])[0], [table[4], np.zeros(4)], atol=1e-6
     )
-    loaded = keras_round_trip(bilm)
-    np.testing.assert_array_equal(loaded(["a b c"])["layers"], bilm(["a b c"])["layers"])
-    assert loaded.vocabulary == bilm.vocabulary
+    loaded = keras_round_trip(word_bilm)
+    np.testing.assert_array_equal(loaded(["a b c"])["layers"], word_bilm(["a b c"])["layers"])
+    assert loaded.vocabulary == word_bilm.vocabulary
 
 
 def test_token_ids_need_no_vocabulary_but_strings_do():
@@ -274,10 +265,7 @@ def test_empty_lengths_are_accepted_for_an_empty_batch(bilm):
 def test_a_graph_refuses_invalid_lengths_when_it_runs(bilm):
     of_tokens = tf.function(
         bilm,
-        input_signature=[
-            tf.TensorSpec((None, None), tf.string),
-            tf.TensorSpec((None,), tf.int32),
-        ],
+        input_signature=[tf.TensorSpec((None, None), tf.string), tf.TensorSpec((None,), tf.int32)],
     )
 
     for lengths in ([3], [2], [-1]):
@@ -293,9 +281,9 @@ def test_a_graph_refuses_invalid_lengths_when_it_runs(bilm):
         (np.ones((1, 1, MAX_CHARS), int), r"without a character CNN reads strings, or token ids"),
     ],
 )
-def test_token_ids_must_fit_the_table(inputs, message):
+def test_token_ids_must_fit_the_table(word_bilm, inputs, message):
     with pytest.raises(ValueError, match=message):
-        vocabulary_bilm()(inputs)
+        word_bilm(inputs)
 
 
 @pytest.mark.parametrize("num_chars", [MAX_CHARS + 1, 2])

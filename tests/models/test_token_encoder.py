@@ -7,8 +7,6 @@ from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder, cut_chara
 from reference import char_ids as reference_char_ids
 from reference import token_encoder as reference
 
-FILTERS = [[1, 2], [2, 4], [3, 7]]
-
 
 def test_equals_the_formula(bilm, options, weights):
     tokens = ["the", "", "x" * 40, "한국"]
@@ -18,23 +16,6 @@ def test_equals_the_formula(bilm, options, weights):
     for token, vector in zip(tokens, vectors, strict=True):
         row = reference_char_ids.char_ids(token.encode(), 14)
         np.testing.assert_allclose(vector, reference.encode(row, options, weights), atol=2e-6)
-
-
-@pytest.mark.parametrize("projection_dim", [13, 6])
-def test_a_saved_model_loads_and_gives_the_same(projection_dim, keras_round_trip):
-    inputs = keras.Input((None, 14), dtype="int32")
-    encoder = TokenEncoder(
-        FILTERS, 5, num_highway=2, activation="tanh", projection_dim=projection_dim
-    )
-    model = keras.Model(inputs, encoder(inputs))
-    ids = char_ids([["the", "cat"], ["", "한국어"]], 14)
-
-    loaded = keras_round_trip(model)
-
-    assert model.output_shape == (None, None, projection_dim)
-    assert (encoder.projection is None) == (projection_dim == 13)
-    np.testing.assert_array_equal(loaded(ids), model(ids))
-    assert TokenEncoder.from_config(encoder.get_config()).get_config() == encoder.get_config()
 
 
 def test_the_projection_is_initialized_as_in_the_original():

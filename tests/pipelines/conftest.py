@@ -50,10 +50,7 @@ def remote():
             return FileMetadata(path, super().size(path.removeprefix(PREFIX)), 0.0)
 
         def open(
-            self,
-            path,
-            mime_type="application/octet-stream",
-            compression_type=CompressionTypes.AUTO,
+            self, path, mime_type="application/octet-stream", compression_type=CompressionTypes.AUTO
         ):
             return super().open(path.removeprefix(PREFIX), mime_type, compression_type)
 

@@ -167,10 +167,7 @@ def test_an_output_path_with_pattern_characters_is_refused(add, tmp_path):
     ("kwargs", "message"),
     [
         ({"options": OutputOptions(compression="lzf")}, r"Parquet has no compression 'lzf'"),
-        (
-            {"options": OutputOptions(use_sentence_keys=True)},
-            r"Parquet does not support",
-        ),
+        ({"options": OutputOptions(use_sentence_keys=True)}, r"Parquet does not support"),
         ({"token_column": 2}, r"`token_column` requires a CoNLL file; .*a\.txt is text"),
         ({"format": "csv"}, r"`format` must be one of text.*Received: 'csv'"),
     ],

@@ -90,10 +90,7 @@ def test_metrics_have_a_namespace_and_processes_can_share_a_model(checkpoint_dir
         ({"layers": "bottom"}, r"`layers` must be one of all.*Received: 'bottom'"),
         ({"precision": "float8"}, r"`precision` must be one of float32.*Received: 'float8'"),
         ({"batch_tokens": 0}, r"`batch_tokens` must be an integer of at least 1"),
-        (
-            {"precision": "bfloat16"},
-            r"is an exported model, whose precision .*bfloat16",
-        ),
+        ({"precision": "bfloat16"}, r"is an exported model, whose precision .*bfloat16"),
     ],
 )
 def test_arguments_are_checked_before_a_run(exported_elmo, kwargs, message):

@@ -68,10 +68,7 @@ def save(prefix, tensors):
     names = sorted(tensors)
     values = [tf.convert_to_tensor(tensors[name]) for name in names]
     tf.raw_ops.SaveV2(
-        prefix=str(prefix),
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=values,
+        prefix=str(prefix), tensor_names=names, shape_and_slices=[""] * len(names), tensors=values
     )
 
 

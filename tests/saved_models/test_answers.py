@@ -2,35 +2,22 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.answers import joined, output_plan, rows
+from serving_requests import infos
 
-
-def info(dtype, shape):
-    return meta_graph_pb2.TensorInfo(
-        dtype=tf.as_dtype(dtype).as_datatype_enum,
-        tensor_shape=tf.TensorShape(shape).as_proto(),
-    )
-
-
-INFOS = {
-    "elmo": info("float32", [None, None, 4]),
-    "default": info("float32", [None, 4]),
-    "tokens": info("string", [None, None]),
-    "odd": info("float32", None),
-    "sequence_len": info("int32", [None]),
-}
+INFOS = infos(
+    elmo=("float32", [None, None, 4]),
+    default=("float32", [None, 4]),
+    tokens=("string", [None, None]),
+    odd=("float32", None),
+    sequence_len=("int32", [None]),
+)
 
 
 def test_other_axes_are_not_mistaken_for_the_token_axis():
-    infos = {
-        **INFOS,
-        "chars": info("int32", [None, None]),
-        "pairs": info("float32", [None, None, None]),
-    }
-    assert output_plan((), infos).with_tokens == {"elmo", "tokens"}
+    others = infos(chars=("int32", [None, None]), pairs=("float32", [None, None, None]))
+    assert output_plan((), INFOS | others).with_tokens == {"elmo", "tokens"}
 
 
 @pytest.mark.parametrize(
@@ -50,8 +37,8 @@ def test_lengths_are_requested_for_outputs_with_a_token_axis(wanted, asked):
 
 
 def test_lengths_are_not_requested_if_the_signature_lacks_them():
-    infos = {name: info for name, info in INFOS.items() if name != "sequence_len"}
-    assert output_plan(["elmo"], infos).requested == ["elmo"]
+    others = {name: info for name, info in INFOS.items() if name != "sequence_len"}
+    assert output_plan(["elmo"], others).requested == ["elmo"]
     assert output_plan(["elmo"], {}).requested == ["elmo"]
 
 

@@ -8,7 +8,7 @@ import tensorflow as tf
 from elmo_tf import Elmo
 from elmo_tf.tasks import CoreferenceModel
 from reference import coreference as reference
-from task_models import WORDS, embeddings, padded, reference_weights, with_random_weights
+from task_models import WORDS, embeddings, padded, recording, reference_weights, with_random_weights
 
 SETTINGS = {
     "units": 5,
@@ -309,14 +309,8 @@ def test_saving_and_loading_keeps_settings_and_outputs(model, keras_round_trip):
 
 
 def test_inputs_of_all_shapes_are_traced_once():
-    traced = []
-
-    class Traced(CoreferenceModel):
-        def call(self, inputs, training=False):
-            traced.append(inputs)
-            return super().call(inputs, training=training)
-
-    model = Traced(embeddings(), **SETTINGS)
+    model_class, traced = recording(CoreferenceModel)
+    model = model_class(embeddings(), **SETTINGS)
     traced.clear()  # ignore the call that created the weights
 
     for lengths in ((3,), (4, 2), (), (1, 7)):

@@ -1,4 +1,3 @@
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -144,18 +143,6 @@ def test_bfloat16_scores_are_summed_in_float32():
     wanted = reference.log_likelihood(exact, (0,) * 6, *weights)
     assert likelihood.dtype == tf.float32
     np.testing.assert_allclose(likelihood, wanted, rtol=1e-5)
-
-
-def test_a_model_with_a_crf_can_be_saved_and_loaded(keras_round_trip):
-    constraints = random_constraints(np.random.default_rng(5))
-    inputs = keras.Input((None, NUM_TAGS))
-    model = keras.Model(inputs, CRF(NUM_TAGS, constraints)(inputs))
-    emissions = random_emissions(np.random.default_rng(6))
-
-    loaded = keras_round_trip(model)
-
-    assert loaded.layers[-1].constraints == constraints
-    np.testing.assert_array_equal(loaded(emissions), model(emissions))
 
 
 def test_an_inconsistent_number_of_tags_is_refused():

@@ -127,19 +127,6 @@ def test_character_embeddings_match_the_char_cnn():
     assert not vectors[1, 1:].any()
 
 
-@pytest.mark.parametrize(
-    "layer", [WordEmbedding(["Katze", "die"], 3), CharacterEmbedding(((2, 3),), 4, "tanh", 9)]
-)
-def test_a_functional_model_with_embeddings_can_be_saved_and_loaded(layer, keras_round_trip):
-    inputs = keras.Input((None,), dtype="string")
-    model = keras.Model(inputs, keras.layers.Dense(2)(layer(inputs)))
-
-    loaded = keras_round_trip(model)
-
-    assert model.output_shape == (None, None, 2)
-    np.testing.assert_array_equal(loaded(TOKENS), model(TOKENS))
-
-
 def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match="`words` is empty"):
         WordEmbedding([], 3)

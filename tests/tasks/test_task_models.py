@@ -12,7 +12,7 @@ from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier, CRFTagger
 from elmo_tf.tasks.data.tag_schemes import spans_of
 from reference.task_models import softmax
-from task_models import KINDS, embeddings, new_model, padded, real_outputs, some_inputs
+from task_models import KINDS, embeddings, new_model, padded, real_outputs, recording, some_inputs
 
 SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat 서울"]
 WITH_TOKENS = [0, 1, 3]  # indices of sentences
@@ -48,7 +48,7 @@ def truth(kind):
 
 
 @every_kind
-def test_outputs_do_not_depend_on_padding_or_neighbours(kind, shared_model):
+def test_outputs_do_not_depend_on_padding_or_neighbors(kind, shared_model):
     model = shared_model(kind)
     together = real_outputs(kind, model(some_inputs(kind, SENTENCES)), SENTENCES)
 
@@ -122,12 +122,7 @@ def test_precomputed_layers_give_the_same_outputs(kind, bilm, shared_model):
 
 @pytest.mark.parametrize(
     ("placement", "at_input", "at_output"),
-    [
-        ("input", True, False),
-        ("output", False, True),
-        ("both", True, True),
-        ("none", False, False),
-    ],
+    [("input", True, False), ("output", False, True), ("both", True, True), ("none", False, False)],
 )
 def test_placement_determines_where_elmo_is_concatenated(placement, at_input, at_output, bilm):
     model, tokens = new_model("classifier", bilm, placement), padded(SENTENCES)
@@ -257,14 +252,8 @@ def test_train_step_is_traced_once():
 
 
 def test_inputs_of_all_shapes_are_traced_once():
-    traced = []
-
-    class Traced(BiLSTMClassifier):
-        def call(self, inputs, training=False):
-            traced.append(inputs)
-            return super().call(inputs, training=training)
-
-    model = Traced(["bad", "good"], embeddings(), units=6)
+    model_class, traced = recording(BiLSTMClassifier)
+    model = model_class(["bad", "good"], embeddings(), units=6)
     traced.clear()  # ignore the call that created the weights
 
     several = (["the cat sat"], ["ein", "the mat on the mat"], ["", "cat", "mat"])

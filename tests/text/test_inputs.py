@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.text.inputs import (
-    checked_inputs,
-    is_token,
-    refuse_sentences_as_tokens,
-    row_lengths,
-)
+from elmo_tf.text.inputs import checked_inputs, is_token, refuse_sentences_as_tokens, row_lengths
 
 
 @pytest.mark.parametrize(

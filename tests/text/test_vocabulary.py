@@ -33,10 +33,10 @@ def test_special_tokens_in_the_text_are_not_duplicated():
 
 def test_lines_and_files_may_be_mixed(tmp_path):
     (tmp_path / "plain.txt").write_text("a b\nb c\n", encoding="utf-8")
-    with gzip.open(tmp_path / "packed.txt.gz", "wt", encoding="utf-8") as file:
+    with gzip.open(tmp_path / "packed.txt.GZ", "wt", encoding="utf-8") as file:
         file.write("c c\nd\n")
 
-    mixed = Vocabulary.build([tmp_path / "plain.txt", "c a", tmp_path / "packed.txt.gz"])
+    mixed = Vocabulary.build([tmp_path / "plain.txt", "c a", tmp_path / "packed.txt.GZ"])
 
     assert mixed == Vocabulary.build(["a b b c", "c a", "c c d"])
 
@@ -228,11 +228,7 @@ def test_the_error_describes_an_invalid_vocabulary_file(tmp_path, tokens, messag
 
 @pytest.mark.parametrize(
     "tokens",
-    [
-        ["x" * 2_000_000],
-        [*SPECIAL, "x" * 2_000_000, "x" * 2_000_000],
-        [*SPECIAL, "x " * 1_000_000],
-    ],
+    [["x" * 2_000_000], [*SPECIAL, "x" * 2_000_000, "x" * 2_000_000], [*SPECIAL, "x " * 1_000_000]],
 )
 def test_error_messages_quote_only_the_beginning_of_a_long_line(tokens):
     with pytest.raises(ValueError, match="vocabulary") as error:

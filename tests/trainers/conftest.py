@@ -9,7 +9,7 @@ import pytest
 from elmo_tf import Vocabulary
 from runs import run_of
 
-SUBJECTS = ("the cat", "a dog", "my neighbour", "the old river")
+SUBJECTS = ("the cat", "a dog", "my neighbor", "the old river")
 VERBS = ("sees", "likes", "follows")
 OPTIONS = {
     "lstm": {

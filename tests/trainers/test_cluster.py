@@ -150,10 +150,7 @@ def test_workers_that_see_different_last_saves_fail_to_resume(tmp_path, determin
             {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}},
             "task index in TF_CONFIG is not in its cluster",
         ),
-        (
-            {"cluster": {"worker": ["a:1"], "ps": ["b:2"]}, "task": {"type": "ps", "index": 0}},
-            None,
-        ),
+        ({"cluster": {"worker": ["a:1"], "ps": ["b:2"]}, "task": {"type": "ps", "index": 0}}, None),
         (
             {
                 "cluster": {"chief": ["a:1"], "worker": ["b:2"], "ps": ["c:3"]},

@@ -24,7 +24,7 @@ _BATCH_SIZE = 64
 
 def evaluate_task(
     workdir: str | os.PathLike,
-    files: Sequence[str],
+    files: str | os.PathLike | Sequence[str | os.PathLike],
     output: str | os.PathLike | None = None,
     overwrite: bool = False,
     vectors: str | os.PathLike | None = None,
@@ -36,7 +36,7 @@ def evaluate_task(
 
     Args:
         workdir: the work directory of `train_task`.
-        files: labelled files, in the format of the training files.
+        files: one or several labelled files, in the format of the training files.
         output: the file to write the predictions to, see `predict_task`; None keeps none. Defaults
             to None.
         overwrite: whether to replace an existing output file. Defaults to False.
@@ -58,6 +58,7 @@ def evaluate_task(
     model, record = load_model(workdir)
     settings = {**record["settings"], "phrases": None}  # phrases are for training only
     kind = KINDS[settings["task"]]
+    files = [files] if isinstance(files, str | os.PathLike) else files
     examples = kind.read(files, settings, known=kind.file_labels(model.labels))
     predicted = _predicted(kind, model, examples, settings, vectors)
     with _output_file(output, overwrite) as path:

@@ -111,7 +111,7 @@ class TaskConfig:
         group="ELMo",
         metavar="CHECKPOINT",
         may_change=True,  # the contents of this and the next must not
-        usual="a model without ELMo",
+        usual="a model without ELMo; required for sweep",
         help="directory, zip, URL or name of a checkpoint, such as small-en",
     )
     vectors: str | None = setting(

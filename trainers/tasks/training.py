@@ -3,8 +3,9 @@
 import hashlib
 import json
 import math
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -84,7 +85,7 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         "settings": config.as_json(),
         "labels": examples.labels,
         "examples": {"train": len(examples.train), "dev": len(examples.dev)},
-        "data": _digest(examples, config.word_vectors),
+        "data": _digest([examples.train, examples.dev], filter(None, [config.word_vectors])),
         "bilm": _digest_of_source(source),
     }
     with claimed_workdir(workdir):
@@ -285,13 +286,13 @@ def _write_logs(workdir: Path, record: Mapping[str, Any]) -> None:
 def _digest_of_source(source: BiLM | VectorSource | None) -> str | None:
     if source is None:
         return None
-    return model_digest(source) if isinstance(source, BiLM) else source.settings()["model"]
+    return model_digest(source) if isinstance(source, BiLM) else _digest([], source.files())
 
 
-def _digest(examples: _Examples, word_vectors: str | None) -> str:
-    """A digest of the examples and of the file of word vectors."""
-    digest = hashlib.sha256(json.dumps([examples.train, examples.dev]).encode())
-    if word_vectors is not None:
-        with open(word_vectors, "rb") as file:
+def _digest(content: Any, files: Iterable[str | os.PathLike]) -> str:
+    """A digest of JSON values and of the contents of files."""
+    digest = hashlib.sha256(json.dumps(content).encode())
+    for name in files:
+        with open(name, "rb") as file:
             digest.update(hashlib.file_digest(file, "sha256").digest())
     return digest.hexdigest()

@@ -9,7 +9,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from elmo_tf.files import atomic_file
 from elmo_tf.models.elmo import Elmo
@@ -150,11 +149,6 @@ def _state(model: TaskModel, average: WeightAverage) -> list[keras.Variable]:
     """The variables that training changes: weights, dropout seeds, optimizer and averages."""
     frozen = set()
     if isinstance(model.elmo, Elmo) and not model.elmo.trainable_bilm:
-        frozen = {_identity(variable) for variable in model.elmo.bilm.weights}
-    variables = [variable for variable in model.variables if _identity(variable) not in frozen]
+        frozen = {variable.value.ref() for variable in model.elmo.bilm.weights}
+    variables = [variable for variable in model.variables if variable.value.ref() not in frozen]
     return [*variables, *model.optimizer.variables, *average.variables]
-
-
-def _identity(variable: keras.Variable) -> Any:
-    """A key that is the same for two Keras variables over the same values."""
-    return variable.value.ref() if isinstance(variable.value, tf.Variable) else id(variable.value)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from elmo_tf.files import atomic_file, sync_to_disk
+from elmo_tf.files import sync_to_disk, write_json
 
 _RECORD = "commit.json"
 
@@ -57,8 +57,7 @@ class GrowingFiles:
             file.flush()
             os.fsync(file.fileno())
             record[path.name] = file.seek(0, os.SEEK_END)
-        with atomic_file(self._record) as part:
-            part.write_text(json.dumps(record), encoding="utf-8")
+        write_json(self._record, record)
         sync_to_disk(self._record.parent)  # the new names
         self.note = note
 

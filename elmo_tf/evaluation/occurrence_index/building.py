@@ -1,6 +1,5 @@
 """Builds the directory of an occurrence index from a biLM and text files."""
 
-import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +17,7 @@ from elmo_tf.evaluation.occurrence_index.corpus_store import StoredCorpus, write
 from elmo_tf.evaluation.occurrence_index.description import DESCRIPTION_FILE, FORMAT
 from elmo_tf.evaluation.occurrence_index.layer_index import LayerWriter, sample_size
 from elmo_tf.extras import require_extra
-from elmo_tf.files import atomic_directory
+from elmo_tf.files import atomic_directory, write_json
 from elmo_tf.progress import progress, progress_over
 
 TYPE_VECTORS = "types.f16"
@@ -74,7 +73,7 @@ def build_occurrence_index(
             "layers": parts,
             "bytes": {file.name: file.stat().st_size for file in sorted(folder.iterdir())},
         }
-        (folder / DESCRIPTION_FILE).write_text(json.dumps(description, indent=1) + "\n", "utf-8")
+        write_json(folder / DESCRIPTION_FILE, description)
 
 
 def _write_layers(embedder: Embedder, corpus: StoredCorpus, folder: Path) -> dict[str, Any]:

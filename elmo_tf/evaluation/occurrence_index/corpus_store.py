@@ -16,7 +16,7 @@ from absl import logging
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS
 from elmo_tf.text.data_warnings import data_warnings, is_utf_8
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.vocabulary import read_lines
 
 TEXT, ROWS, TYPES, TOKENS = "sentences.txt", "sentences.i64", "types.txt", "tokens.i32"
@@ -99,7 +99,7 @@ class StoredCorpus:
         self._rows = np.memmap(folder / ROWS, np.int64, "r").reshape(-1, 4)
         self._ids = np.memmap(folder / TOKENS, np.int32, "r")
         self._starts = np.array(self._rows[:, _FIRST_TOKEN])
-        lines = (folder / TYPES).read_bytes().decode("utf-8", "surrogateescape").split("\n")
+        lines = decode((folder / TYPES).read_bytes()).split("\n")
         self.types = tuple(lines[:-1])
         self._type_ids = {token: number for number, token in enumerate(self.types)}
 
@@ -116,8 +116,7 @@ class StoredCorpus:
     def tokens(self, sentence: int) -> list[str]:
         """Returns the tokens of a sentence."""
         start, end = self._rows[sentence : sentence + 2, _FIRST_BYTE]
-        text = self._text[start : end - 1].tobytes().decode("utf-8", "surrogateescape")
-        return text.split(" ")
+        return decode(self._text[start : end - 1].tobytes()).split(" ")
 
     def source(self, sentence: int) -> Source:
         """Returns the first appearance of a sentence."""

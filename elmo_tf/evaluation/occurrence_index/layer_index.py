@@ -20,7 +20,7 @@ _MAX_CENTRES = 4_096
 _SAMPLE_PER_CENTRE = 40
 _ITERATIONS = 10
 # Centres whose lists are read. On 250,000 tokens of 384 numbers, the 20 candidates included each of
-# the 5 nearest neighbours with a probability of 99.8 %; with 16 centres, of 99.0 %.
+# the 5 nearest neighbors with a probability of 99.8 %; with 16 centres, of 99.0 %.
 _CENTRES_READ = 64
 # Bytes of one file of vectors, which is in memory while it is written.
 _PART_BYTES = 2**28

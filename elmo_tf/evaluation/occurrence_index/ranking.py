@@ -7,16 +7,16 @@ import numpy as np
 
 from elmo_tf.embedding import Embedder
 from elmo_tf.evaluation.layer_vectors import unit_vectors
-from elmo_tf.evaluation.neighbours import Neighbour
+from elmo_tf.evaluation.neighbors import Neighbor
 from elmo_tf.evaluation.occurrence_index.corpus_store import StoredCorpus
 from elmo_tf.evaluation.occurrence_index.layer_index import LayerSearch
 
-_CANDIDATES_PER_NEIGHBOUR = 4
+_CANDIDATES_PER_NEIGHBOR = 4
 _MIN_CANDIDATES = 20
 
 
 class Query(NamedTuple):
-    """A search for the neighbours of one vector; `only` and `without` as in `LayerSearch`."""
+    """A search for the neighbors of one vector; `only` and `without` as in `LayerSearch`."""
 
     tokens: list[str]  # the query's sentence, which is excluded from the results
     layer: int
@@ -34,14 +34,14 @@ class Search:
         self._embedder = embedder
         self._embedded: dict[int, np.ndarray] = {}  # by sentence: (layer, token, feature)
 
-    def nearest(self, queries: Sequence[Query], top_n: int) -> list[list[Neighbour]]:
+    def nearest(self, queries: Sequence[Query], top_n: int) -> list[list[Neighbor]]:
         """Returns the nearest tokens of each query, at most one per sentence, best first."""
-        count = max(_MIN_CANDIDATES, _CANDIDATES_PER_NEIGHBOUR * top_n)
+        count = max(_MIN_CANDIDATES, _CANDIDATES_PER_NEIGHBOR * top_n)
         # One call embeds the sentences of all queries faster than one call per query.
         self._embed(place[0] for query in queries for place in self._candidates(query, count))
         return [self._nearest(query, top_n, count) for query in queries]
 
-    def _nearest(self, query: Query, top_n: int, count: int) -> list[Neighbour]:
+    def _nearest(self, query: Query, top_n: int, count: int) -> list[Neighbor]:
         while True:
             places = self._candidates(query, count)
             self._embed(sentence for sentence, _ in places)
@@ -58,11 +58,11 @@ class Search:
         numbers = search.nearest(query.vector, count, query.only, query.without)
         return self._corpus.places(numbers)
 
-    def _ranked(self, query: Query, places: Iterable[tuple[int, int]]) -> list[Neighbour]:
-        best: dict[int, Neighbour] = {}
+    def _ranked(self, query: Query, places: Iterable[tuple[int, int]]) -> list[Neighbor]:
+        best: dict[int, Neighbor] = {}
         for sentence, position in places:
             vector = unit_vectors(self._embedded[sentence][query.layer, position])
-            found = Neighbour(sentence, position, float(vector @ query.vector))
+            found = Neighbor(sentence, position, float(vector @ query.vector))
             if sentence not in best or found.similarity > best[sentence].similarity:
                 best[sentence] = found
         others = [one for one in best.values() if self._corpus.tokens(one.sentence) != query.tokens]

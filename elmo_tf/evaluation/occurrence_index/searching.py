@@ -1,4 +1,4 @@
-"""Searches an occurrence index for the nearest neighbours of tokens in context."""
+"""Searches an occurrence index for the nearest neighbors of tokens in context."""
 
 import difflib
 import functools
@@ -14,7 +14,7 @@ from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.distillation import token_vectors
 from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.evaluation.layer_vectors import unit_vectors
-from elmo_tf.evaluation.neighbours import Neighbour
+from elmo_tf.evaluation.neighbors import Neighbor
 from elmo_tf.evaluation.occurrence_index.building import TYPE_VECTORS
 from elmo_tf.evaluation.occurrence_index.corpus_store import Source, StoredCorpus
 from elmo_tf.evaluation.occurrence_index.description import read_description
@@ -44,7 +44,7 @@ class Occurrence(NamedTuple):
 
 
 class OccurrenceIndex:
-    """Nearest neighbours of tokens in context, over all tokens of a text.
+    """Nearest neighbors of tokens in context, over all tokens of a text.
 
     Args:
         directory: the index, see `build_occurrence_index`.
@@ -157,7 +157,7 @@ class OccurrenceIndex:
         layers: Iterable[int] | None = None,
         top_n: int = 5,
         words: str = "any",
-    ) -> list[dict[int, list[Neighbour]]]:
+    ) -> list[dict[int, list[Neighbor]]]:
         """Finds the nearest tokens in other sentences.
 
         Candidates come from the stored vectors. Their sentences are embedded again, so that the
@@ -166,11 +166,11 @@ class OccurrenceIndex:
         Args:
             occurrences: the queries; their sentences need not be in the text.
             layers: the layers whose vectors are compared; None for all but layer 0.
-            top_n: int >= 1. Number of neighbours per occurrence and layer.
+            top_n: int >= 1. Number of neighbors per occurrence and layer.
             words: "any"; "same" for occurrences of the same word only; "other" for other words.
 
         Returns:
-            For each occurrence and layer, the neighbours, nearest first; `sentence` is a number for
+            For each occurrence and layer, the neighbors, nearest first; `sentence` is a number for
             `tokens` and `source`.
 
         Raises:

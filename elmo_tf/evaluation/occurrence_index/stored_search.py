@@ -1,4 +1,4 @@
-"""Nearest neighbours by vectors of a file, over the text of an occurrence index."""
+"""Nearest neighbors by vectors of a file, over the text of an occurrence index."""
 
 import heapq
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from elmo_tf.evaluation.layer_vectors import unit_vectors
-from elmo_tf.evaluation.neighbours import Neighbour
+from elmo_tf.evaluation.neighbors import Neighbor
 from elmo_tf.evaluation.occurrence_index.searching import Occurrence, OccurrenceIndex
 from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.progress import progress_over
@@ -27,7 +27,7 @@ def nearest_by_vectors(
     occurrences: Sequence[Occurrence],
     top_n: int = 5,
     words: str = "any",
-) -> list[dict[int, list[Neighbour]]]:
+) -> list[dict[int, list[Neighbor]]]:
     """Finds the nearest tokens in other sentences, by the vectors of another model.
 
     Compares with every token of the text, so it reads the whole file once.
@@ -61,7 +61,7 @@ def nearest_by_vectors(
                 _compare(query, number, tokens, vectors, top_n, words)
     return [
         {
-            layer: [Neighbour(*place, similarity) for similarity, *place in sorted(heap)[::-1]]
+            layer: [Neighbor(*place, similarity) for similarity, *place in sorted(heap)[::-1]]
             for layer, heap in enumerate(query.best)
         }
         for query in queries

@@ -43,7 +43,7 @@ def new_figure(width: float, height: float, layout: str = "constrained") -> "Fig
         layout: matplotlib's name: "constrained", or "compressed" for panels of a fixed aspect
             ratio.
     """
-    return _matplotlib("figure").Figure(figsize=(width, height), layout=layout)
+    return matplotlib_module("figure").Figure(figsize=(width, height), layout=layout)
 
 
 def add_grid(axes: "Axes") -> None:
@@ -108,7 +108,7 @@ def families(texts: Iterable[str]) -> list[str]:
     matplotlib's own font comes first, then installed fonts. Characters that no font has are drawn
     as boxes (in SVG the reader's fonts are used) and reported by a warning.
     """
-    fonts = _matplotlib("font_manager")
+    fonts = matplotlib_module("font_manager")
     found = [_FONT]
     missing = _missing(fonts.findfont(_FONT), set("".join(texts)))
     for entry in sorted(fonts.fontManager.ttflist, key=_plainest_first) if missing else ():
@@ -134,13 +134,14 @@ def _plainest_first(entry: Any) -> tuple:
 
 def _missing(font_file: str, characters: set[str]) -> set[str]:
     try:
-        font = _matplotlib("ft2font").FT2Font(font_file)
+        font = matplotlib_module("ft2font").FT2Font(font_file)
     except (OSError, RuntimeError):
         return characters  # matplotlib's list of fonts may be outdated
     return {character for character in characters if not font.get_char_index(ord(character))}
 
 
-def _matplotlib(module: str) -> Any:
+def matplotlib_module(module: str) -> Any:
+    """Imports a module of matplotlib, which is optional."""
     return require_extra(f"matplotlib.{module}", "plot", "A picture")
 
 

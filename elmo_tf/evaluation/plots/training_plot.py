@@ -9,7 +9,6 @@ from elmo_tf.config_checks import check_int
 from elmo_tf.evaluation.plots import style
 from elmo_tf.evaluation.plots.training_log import DIRECTIONS, TrainingRun, smoothed
 from elmo_tf.evaluation.visible_text import shortened, visible
-from elmo_tf.extras import require_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -130,7 +129,7 @@ def _perplexities(axes: "Axes", run: TrainingRun, by: str, line_style: Callable)
 
 def _label_logarithms(axes: "Axes", low: float, high: float) -> None:
     """Labels 1, 2 and 5 times the powers of 10, and more numbers on a short axis."""
-    ticker = require_extra("matplotlib.ticker", "plot", "A picture")
+    ticker = style.matplotlib_module("ticker")
     axes.set_ylim(low, high)
     digits = (1, 2, 5) if high / low > 8 else (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9)
     axes.yaxis.set_major_locator(ticker.LogLocator(subs=digits, numticks=20))
@@ -173,7 +172,7 @@ def _name(run: TrainingRun) -> str:
 
 
 def _number_formatter() -> Any:
-    ticker = require_extra("matplotlib.ticker", "plot", "A picture")
+    ticker = style.matplotlib_module("ticker")
     return ticker.FuncFormatter(
         lambda value, _: f"{value:,.6g}" if value < 1e6 else f"{value / 1e6:,.6g} M"
     )
@@ -181,7 +180,7 @@ def _number_formatter() -> Any:
 
 def _add_legend(figure: "Figure", runs: Sequence[TrainingRun]) -> None:
     """Adds the directions of one run, or the names of several runs and the dashes' meaning."""
-    line = require_extra("matplotlib.lines", "plot", "A picture").Line2D
+    line = style.matplotlib_module("lines").Line2D
     shown = [name for name in DIRECTIONS if any(name in _losses(run) for run in runs)]
     if len(runs) == 1:
         line_style = _line_style(runs, 0)

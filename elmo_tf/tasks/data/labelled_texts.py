@@ -169,7 +169,7 @@ def read_pairs(
     for line, row in rows(path, _PAIR_FIELDS[: 3 if is_labelled else 2]):
         label = NO_GOLD_LABEL
         if is_labelled:
-            label = row["gold_label"]
+            label = " ".join(row["gold_label"].split())
             if label == NO_GOLD_LABEL:
                 num_undecided += 1
                 continue

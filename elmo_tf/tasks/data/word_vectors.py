@@ -14,6 +14,7 @@ from absl import logging
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.progress import progress_over
+from elmo_tf.text.sentences import decode
 from elmo_tf.text.vocabulary import is_compressed, read_lines
 
 _ROWS = 65_536  # scaled at a time
@@ -118,7 +119,7 @@ def read_word_vectors(path: str | os.PathLike) -> WordVectors:
         OSError: the file cannot be read.
     """
     name = os.fspath(path)
-    is_binary = name.removesuffix(".gz").endswith(".bin")
+    is_binary = name.lower().removesuffix(".gz").endswith(".bin")
     expected, dim, lines = (_binary_rows if is_binary else _text_rows)(path)
     rows: dict[str, int] = {}
     numbers, count, repeated = bytearray(), 0, []
@@ -197,7 +198,7 @@ def _binary_rows(path: str | os.PathLike) -> _Rows:
                 if chunk is None:
                     return
                 data, start = data[start:] + chunk, 0
-            token = data[start:space].lstrip(b"\n").decode("utf-8", "surrogateescape")
+            token = decode(data[start:space].lstrip(b"\n"))
             yield f"vector {number}", token, np.frombuffer(data, "<f4", dim, space + 1)
             start = space + 1 + 4 * dim
 

@@ -3,7 +3,7 @@
 import { element, showPrediction } from "./elements.js";
 import { predictOne, split } from "./server.js";
 
-const HUE_STEP = 137.5; // degrees, the golden angle: neighbouring numbers get different colours
+const HUE_STEP = 137.5; // degrees, the golden angle: neighboring numbers get different colours
 
 export const mentions = {
   title: "Coreference",

@@ -4,7 +4,7 @@ import { answers } from "./answers.js";
 import { byId, element } from "./elements.js";
 import { labels, pairLabels } from "./labels.js";
 import { mentions } from "./mentions.js";
-import { neighbours } from "./neighbours.js";
+import { neighbors } from "./neighbors.js";
 import { roles } from "./roles.js";
 import { ask, signaturesOf, split } from "./server.js";
 import { tags } from "./tags.js";
@@ -16,7 +16,7 @@ import { tags } from "./tags.js";
 //   choice: the name of a selected token in the URL, or undefined;
 //   examples: {name: {field: text, choice: number from 1}};
 //   show(request): shows the results and returns the position of the selected token.
-const KINDS = [roles, answers, mentions, pairLabels, labels, tags, neighbours];
+const KINDS = [roles, answers, mentions, pairLabels, labels, tags, neighbors];
 
 let running = new AbortController(); // of the request in flight
 let kind = null; // of the selected model
@@ -101,8 +101,8 @@ function showKind(found) {
       return element("button", { type: "button", onclick }, name);
     },
   ));
-  byId("prediction").hidden = kind === neighbours;
-  byId("similarity").hidden = kind !== neighbours;
+  byId("prediction").hidden = kind === neighbors;
+  byId("similarity").hidden = kind !== neighbors;
   byId("results").hidden = true;
 }
 

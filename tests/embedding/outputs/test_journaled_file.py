@@ -79,10 +79,7 @@ def test_the_first_write_error_is_raised_by_checked_and_commit(path, monkeypatch
         with full_disk(monkeypatch):
             file.write(b"second")
             file.truncate(3)
-        with (
-            pytest.raises(OSError, match="No space left: 1"),
-            file.checked(),
-        ):
+        with pytest.raises(OSError, match="No space left: 1"), file.checked():
             raise ValueError("what came of it")
         with pytest.raises(OSError, match="No space left: 1"):
             file.commit({"step": 2})

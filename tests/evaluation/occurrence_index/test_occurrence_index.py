@@ -38,7 +38,7 @@ def test_nearest_occurrences_are_exact_by_cosine(index, cosines, sentence, posit
     [found] = index.nearest([Occurrence(tokens, position)], top_n=4, words=words)
 
     assert list(found) == [1, 2]
-    for layer, neighbours in found.items():
+    for layer, neighbors in found.items():
         best = {}
         for (number, place), cosine in cosines(tokens, position, layer).items():
             is_same = lines[number].split()[place] == tokens[position]
@@ -46,10 +46,10 @@ def test_nearest_occurrences_are_exact_by_cosine(index, cosines, sentence, posit
             if allowed and lines[number] != sentence:
                 best[number] = max(best.get(number, (-1, 0)), (cosine, place))
         expected = sorted(((c, n, p) for n, (c, p) in best.items()), reverse=True)[:4]
-        assert [(one.sentence, one.position) for one in neighbours] == [
+        assert [(one.sentence, one.position) for one in neighbors] == [
             (number, place) for _, number, place in expected
         ]
-        similarities = [one.similarity for one in neighbours]
+        similarities = [one.similarity for one in neighbors]
         np.testing.assert_allclose(similarities, [c for c, _, _ in expected], atol=1e-5)
 
 
@@ -61,8 +61,8 @@ def test_results_keep_the_order_of_occurrences_and_layers(index, lines):
     for occurrence, found in zip(occurrences, together, strict=True):
         assert list(found) == [2, 1]
         [alone] = index.nearest([occurrence], top_n=2)
-        for layer, neighbours in found.items():
-            assert [one[:2] for one in neighbours] == [one[:2] for one in alone[layer]]
+        for layer, neighbors in found.items():
+            assert [one[:2] for one in neighbors] == [one[:2] for one in alone[layer]]
 
 
 def test_more_candidates_are_read_if_most_are_in_one_sentence(tmp_path, embedder, monkeypatch):
@@ -123,9 +123,9 @@ def test_a_moved_index_works_with_a_given_embedder(folder, index, embedder, tmp_
 
     (expected,) = index.nearest([occurrence])
     assert list(found) == list(expected)
-    for layer, neighbours in found.items():
+    for layer, neighbors in found.items():
         # Rounding depends on the tokens that were encoded together.
-        np.testing.assert_allclose(neighbours, expected[layer], atol=1e-5)
+        np.testing.assert_allclose(neighbors, expected[layer], atol=1e-5)
 
 
 def test_error_for_an_unknown_word_lists_similar_words(index):

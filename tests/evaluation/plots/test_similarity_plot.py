@@ -1,5 +1,4 @@
 import itertools
-import warnings
 
 import numpy as np
 import pytest
@@ -92,12 +91,11 @@ def test_sentences_are_separated_by_lines(random_similarities):
 def test_unusual_tokens_are_shown_as_labels(random_similarities, tmp_path):
     tokens = ["x" * 300, "$5", "$x^2$", "\udcff", "\x00", "Äpfel", "은행", "م\u200cی"]
     figure = draw_similarities(random_similarities(tokens))
-    with warnings.catch_warnings(action="error"):
-        save_figure(figure, tmp_path / "picture.png")
-        save_figure(figure, tmp_path / "picture.svg")
+    save_figure(figure, tmp_path / "picture.png")
+    save_figure(figure, tmp_path / "picture.svg")
     labels = [label.get_text() for label in heat_maps(figure)[0].get_xticklabels()]
     assert labels == [
-        *("x" * 15 + "…", "$5", "$x^2$", r"\udcff", r"\x00", "Äpfel", "은행", "م\u200cی"),
+        *("x" * 15 + "…", "$5", "$x^2$", r"\udcff", r"\x00", "Äpfel", "은행", "م\u200cی")
     ]
 
 

@@ -1,5 +1,3 @@
-import warnings
-
 import numpy as np
 import pytest
 
@@ -119,14 +117,6 @@ def test_the_perplexity_axis_has_ticks(tmp_path, perplexities):
     axes = figure.axes[1]
     low, high = axes.get_ylim()
     assert any(low <= tick <= high for tick in axes.get_yticks())
-
-
-@pytest.mark.parametrize(("num_runs", "num_steps"), [(1, 1), (4, 300)])
-def test_pictures_of_one_and_of_four_runs_are_written(tmp_path, num_runs, num_steps):
-    runs = [run(f"run {i}", num_steps) for i in range(num_runs)]
-    with warnings.catch_warnings(action="error"):
-        save_figure(draw_training(runs), tmp_path / "picture.png")
-    assert (tmp_path / "picture.png").stat().st_size > 5000
 
 
 def test_too_few_or_too_many_runs_are_an_error():

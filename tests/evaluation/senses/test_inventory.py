@@ -46,10 +46,7 @@ def test_empty_lines_are_skipped_and_gz_files_are_decompressed(tmp_path):
         ("cat\tn\tcat%1\ndog\tn\n", r"line 2: expected a lemma, a part of"),
         ("cat n cat%1:05:00::\n", r"senses\.tsv, line 1: expected a lemma, a part of"),
         ("cat\t\tcat%1:05:00::\n", r"line 1: expected a lemma, a part of"),
-        (
-            "cat\tx\tcat%1\n",
-            r"part of speech must be one of n, v, a, r\. Received: 'x'",
-        ),
+        ("cat\tx\tcat%1\n", r"part of speech must be one of n, v, a, r\. Received: 'x'"),
         ("\n", r"senses\.tsv has no sense\."),
     ],
 )

@@ -3,10 +3,7 @@ import pytest
 
 from elmo_tf import Embedder
 from elmo_tf.evaluation.senses.sense_corpus import Occurrence, SenseSentence
-from elmo_tf.evaluation.senses.sense_vectors import (
-    mean_sense_vectors,
-    occurrence_vectors,
-)
+from elmo_tf.evaluation.senses.sense_vectors import mean_sense_vectors, occurrence_vectors
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 

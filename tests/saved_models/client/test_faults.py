@@ -79,8 +79,7 @@ def test_other_errors_are_not_retried(grpc_server, lengths):
 
 
 @pytest.mark.parametrize(
-    ("status", "code"),
-    [(401, "UNAUTHENTICATED"), (418, "UNKNOWN"), (500, "INTERNAL")],
+    ("status", "code"), [(401, "UNAUTHENTICATED"), (418, "UNKNOWN"), (500, "INTERNAL")]
 )
 def test_an_http_error_has_the_matching_grpc_code(http_server, status, code):
     answer = failing_http(status, 1)
@@ -166,6 +165,13 @@ def test_a_server_that_takes_too_long_is_an_error(scheme):
     ):
         message = r"did not answer within 0\.1 s\. Send fewer sentences"
         assert_refused(grpc.StatusCode.DEADLINE_EXCEEDED, message, client.predict, ["a"])
+
+
+def test_without_a_timeout_the_message_of_a_proxy_remains(http_server):
+    port = http_server(lambda method, path, headers, body: (504, JSON, b'{"error": "proxy: late"}'))
+    with Client(f"http://127.0.0.1:{port}", timeout=None, retries=0) as client:
+        code = grpc.StatusCode.DEADLINE_EXCEEDED
+        assert_refused(code, "proxy: late", client.predict, ["a"])
 
 
 @pytest.mark.parametrize("scheme", ["", "http://"])

@@ -3,19 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.client.rest_tensors import answer_arrays
-
-
-def infos(**kinds):
-    return {
-        name: meta_graph_pb2.TensorInfo(
-            dtype=tf.as_dtype(dtype).as_datatype_enum,
-            tensor_shape=tf.TensorShape(shape).as_proto(),
-        )
-        for name, (dtype, shape) in kinds.items()
-    }
+from serving_requests import infos
 
 
 @pytest.mark.parametrize(("value", "shape"), [([], (0, 0, 4)), ([[], []], (2, 0, 4))])
@@ -27,11 +17,7 @@ def test_axes_after_an_empty_axis_come_from_the_signature(value, shape):
 
 @pytest.mark.parametrize(
     ("wanted", "known", "name"),
-    [
-        ([], infos(y=("float32", [None])), "y"),
-        (["y"], {}, "y"),
-        ([], {}, "outputs"),
-    ],
+    [([], infos(y=("float32", [None])), "y"), (["y"], {}, "y"), ([], {}, "outputs")],
 )
 def test_a_single_output_without_a_name_is_read(wanted, known, name):
     (pair,) = answer_arrays({"outputs": [1.5, 2.0]}, wanted, known).items()

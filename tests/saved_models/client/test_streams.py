@@ -167,6 +167,16 @@ def test_the_event_loop_runs_while_an_answer_is_awaited(grpc_server, lengths):
         assert asyncio.run(ask(client))["elmo"].shape == (1, 1, 1)
 
 
+async def cancelled_call(client, asked):
+    """Asks a server, and cancels the call when the server has been asked."""
+    task = asyncio.create_task(client.predict_async(["a"]))
+    while not asked.is_set():
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 def test_cancelling_a_task_cancels_its_request(grpc_server, lengths):
     asked, cancelled = threading.Event(), threading.Event()
 
@@ -176,17 +186,9 @@ def test_cancelling_a_task_cancels_its_request(grpc_server, lengths):
         cancelled.wait(10)
         return lengths(request)
 
-    async def ask(client):
-        task = asyncio.create_task(client.predict_async(["a"]))
-        while not asked.is_set():
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
     with Client(f"127.0.0.1:{grpc_server(predict)}") as client:
         start = time.monotonic()
-        asyncio.run(ask(client))
+        asyncio.run(cancelled_call(client, asked))
         assert cancelled.wait(5)
     assert time.monotonic() - start < 5
 
@@ -202,15 +204,7 @@ def test_a_cancelled_rest_request_is_not_retried(http_server):
         asked.set()
         return 503, {"Retry-After": "1"}, b"{}"
 
-    async def ask(client):
-        task = asyncio.create_task(client.predict_async(["a"]))
-        while not asked.is_set():
-            await asyncio.sleep(0.01)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
     with Client(f"http://127.0.0.1:{http_server(answer)}") as client:
-        asyncio.run(ask(client))
+        asyncio.run(cancelled_call(client, asked))
         time.sleep(1.2)
     assert len(calls) == 1

@@ -253,6 +253,7 @@ def test_files_are_replaced_only_with_overwrite(directory):
         ({"labels": {"a/b": 1}}, "A label must be letters, .*not 'a/b'"),
         ({"versions": [2, 4], "labels": {"a": 5}}, r"is no version 4, 5\. Found: 1, 2\."),
         ({"versions": "2"}, "`versions` must be 'all' or numbers, not '2'"),
+        ({"versions": 2}, "`versions` must be 'all' or numbers, not 2"),
         ({"host": "localhost"}, "`host` must be an address of this machine, .*not 'localhost'"),
         ({"latest": 0}, "`latest` must be at least 1, not 0"),
         ({"latest": 2, "labels": {"a": 1}}, "`latest` excludes `versions` and `labels`"),
@@ -297,6 +298,7 @@ def test_the_command_replaces_files_only_with_overwrite(directory, command):
     [
         (("--label", "stable"), "must be LABEL=VERSION, such as stable=1, not 'stable'"),
         (("--label", "stable=x"), "must be an integer of at least 0, not 'x'"),
+        (("--label", "a=1", "--label", "a=2"), "--label names a label twice"),
         (("--latest", 2, "--all-versions"), "not allowed with"),
     ],
 )

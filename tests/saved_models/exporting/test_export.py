@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from exported_models import asked_in_a_session, asked_in_python
 
-from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, Vocabulary, char_ids, load_bilm
+from elmo_tf import Elmo, char_ids, load_bilm
 from elmo_tf.saved_models import export
 from elmo_tf.saved_models.exporting import export as exporting
 from elmo_tf.saved_models.exporting.verify import verify
@@ -63,19 +63,12 @@ def live(bilm):
 
 
 @pytest.fixture(scope="module")
-def vocabulary_bilm():
-    """A biLM with token embeddings: `a` is token 3, `b` is token 4."""
-    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
-    return BiLM(config, vocabulary=Vocabulary.build(["a a b"]))
-
-
-@pytest.fixture(scope="module")
-def exported_over_another(tmp_path_factory, vocabulary_bilm):
-    """Version 0 of `vocabulary_bilm`, which replaced an older one."""
+def exported_over_another(tmp_path_factory, word_bilm):
+    """Version 0 of `word_bilm`, which replaced an older one."""
     directory = tmp_path_factory.mktemp("words")
     (directory / "0").mkdir()
     (directory / "0" / "assets.extra").touch()
-    return export(vocabulary_bilm, directory, version=0, overwrite=True, check=False)
+    return export(word_bilm, directory, version=0, overwrite=True, check=False)
 
 
 def graph_variables(path):
@@ -190,10 +183,10 @@ def test_a_bilm_without_elmo_is_mixed_evenly(bilm, exported_bilm):
 
 
 def test_a_bilm_with_token_embeddings_is_exported_with_its_vocabulary(
-    vocabulary_bilm, exported_over_another
+    word_bilm, exported_over_another
 ):
     sentences = np.array(["a b unknown", "", "b"], object)
-    layers = vocabulary_bilm(sentences)["layers"]
+    layers = word_bilm(sentences)["layers"]
 
     for ask in (asked_in_python(exported_over_another), asked_in_a_session(exported_over_another)):
         outputs = ask("serving_default", strings=sentences)

@@ -12,13 +12,7 @@ import tensorflow as tf
 
 from elmo_tf import BiLMConfig, Elmo, Vocabulary, char_ids
 from elmo_tf.checkpoints.save import save_bilm
-from elmo_tf.saved_models import (
-    Client,
-    PunctuationSplitter,
-    export,
-    serve,
-    write_server_files,
-)
+from elmo_tf.saved_models import Client, PunctuationSplitter, export, serve, write_server_files
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.exporting.warmup import read_warmup

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from elmo_inputs import set_mix
 
 from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, char_ids
 from elmo_tf.saved_models.exporting.signatures import Exported
@@ -11,21 +12,11 @@ from reference import scalar_mix as reference
 SENTENCES = ["the cat sat", "", "one two three four"]
 LENGTHS = np.array([3, 0, 4])
 MASK = np.arange(4) < LENGTHS[:, np.newaxis]
-MIX = [0.4, -1.1, 0.9], 1.7  # that of the fixture `elmo`
 
 
 @pytest.fixture(scope="module")
 def exported(elmo):
     return Exported(elmo)
-
-
-def with_mix(elmo):
-    """Sets the mixing weights of an Elmo."""
-    elmo.build()
-    weights = elmo.mixes[0].layer_weights
-    weights.assign(MIX[0][: weights.shape[0]])
-    elmo.mixes[0].scaling.assign(MIX[1])
-    return elmo
 
 
 def test_training_mode_has_no_dropout(exported):
@@ -35,7 +26,8 @@ def test_training_mode_has_no_dropout(exported):
 
 
 def test_later_changes_do_not_affect_an_exported_top_only_elmo(bilm):
-    elmo = with_mix(Elmo(bilm, top_only=True))
+    elmo = Elmo(bilm, top_only=True)
+    set_mix(elmo)
     exported = Exported(elmo)
     elmo.mixes[0].scaling.assign(0.0)
 
@@ -61,13 +53,14 @@ def test_an_exported_average_elmo_has_fixed_mixing_weights(bilm):
 
 
 def test_layer_norm_equals_the_reference(bilm):
-    exported = Exported(with_mix(Elmo(bilm, layer_norm=True)))
+    elmo = Elmo(bilm, layer_norm=True)
+    mix = set_mix(elmo)
 
-    elmo = exported(tf.constant(SENTENCES))["elmo"]
+    vectors = Exported(elmo)(tf.constant(SENTENCES))["elmo"]
 
     layers = bilm(SENTENCES)["layers"].numpy().astype(np.float64)
-    expected = reference.scalar_mix(reference.normalised(layers, MASK), *MIX)
-    np.testing.assert_allclose(elmo, expected, atol=1e-4)
+    expected = reference.scalar_mix(reference.normalised(layers, MASK), *mix)
+    np.testing.assert_allclose(vectors, expected, atol=1e-4)
 
 
 def test_an_elmo_that_was_never_called_can_be_exported(bilm):

@@ -1,4 +1,6 @@
-import contextlib
+"""Exported task models of every kind, queried over gRPC and REST."""
+
+import functools
 import re
 from pathlib import Path
 
@@ -10,62 +12,163 @@ import tensorflow as tf
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.saved_models.exporting import task_exporting as module
 from elmo_tf.saved_models.exporting.task_signatures import ExportedTask
-from elmo_tf.tasks import BiLSTMClassifier
-from task_models import new_model, padded, some_inputs
+from elmo_tf.tasks import BiDAF, BiLSTMClassifier, CoreferenceModel, SRLTagger
+from task_models import embeddings, new_model, padded, some_inputs
 
-SENTENCES = ["the cat sat on the mat", "ein", "", "Zürich cat"]
+PASSAGES = ["the cat sat on the mat .", "Zürich"]
+QUESTIONS = ["where did the cat sit ?", "which city"]
+SENTENCES = ["the cat sat on the mat", "Zürich", "", "ein cat"]
+PREDICATES = [2, 0]
+PAIR = some_inputs("esim", SENTENCES)
+DOCUMENTS = ["the cat sat on the mat\nit saw the mat", "Zürich", "ein\n\nthe cat sat"]
 
 
-@pytest.fixture(scope="module")
-def models(bilm):
-    return {"tagger": new_model("tagger", bilm, "both", units=(5,)), "esim": new_model("esim")}
-
-
-@pytest.fixture(scope="module")
-def exported(models, tmp_path_factory):
-    """Folders of exported models. Tests must not change them."""
-    folders = {}
-    for kind, model in models.items():
-        folders[kind] = tmp_path_factory.mktemp(kind)
-        export_task(model, folders[kind], check=False)
-    return folders
+# BiDAF is traced slowly.
+KINDS = [pytest.param("answers", marks=pytest.mark.more), "roles", "documents", "tags", "pairs"]
 
 
 @pytest.fixture(scope="module")
-def servers(exported):
-    with contextlib.ExitStack() as stack:
-        yield {
-            kind: stack.enter_context(serve(folder, "task", port=0, rest_port=0))
-            for kind, folder in exported.items()
-        }
+def exported(bilm, tmp_path_factory):
+    """Returns the model of a kind, and its exported folder. Tests must not change them."""
+    roles = ["O", "B-V", "I-V", "B-A0", "I-A0"]
+    new = {
+        "answers": lambda: BiDAF(embeddings(), units=4),
+        "roles": lambda: SRLTagger(roles, embeddings(), units=4, num_layers=2, predicate_dim=3),
+        "documents": lambda: CoreferenceModel(
+            embeddings(), units=4, hidden_units=5, feature_dim=2, mention_loss=1.0
+        ),
+        "tags": lambda: new_model("tagger", bilm, "both", units=(5,)),
+        "pairs": lambda: new_model("esim"),
+    }
+
+    @functools.cache
+    def export(kind):
+        model, folder = new[kind](), tmp_path_factory.mktemp(kind)
+        export_task(model, folder, check=kind == "documents")
+        return model, folder
+
+    return export
 
 
-def strings(kind):
-    """The input strings for an exported model of a kind."""
-    inputs = some_inputs(kind, SENTENCES)
-    return SENTENCES if kind != "esim" else ["\t".join(pair) for pair in zip(*inputs, strict=True)]
+STRINGS = {
+    "answers": list(map("\t".join, zip(PASSAGES, QUESTIONS, strict=True))),
+    "roles": [f"{index} {text}" for index, text in zip(PREDICATES, SENTENCES[:2], strict=True)],
+    "documents": DOCUMENTS,
+    "tags": SENTENCES,
+    "pairs": list(map("\t".join, zip(*PAIR, strict=True))),
+}
+SEPARATELY = {
+    "answers": {"passage": PASSAGES, "question": QUESTIONS},
+    "roles": {"strings": SENTENCES[:2], "predicate": PREDICATES},
+    "pairs": dict(zip(("premise", "hypothesis"), PAIR, strict=True)),
+}
 
 
-@pytest.mark.parametrize("kind", ["tagger", "esim"])
-def test_served_predictions_equal_the_live_model(kind, models, servers):
-    expected = models[kind].predictions(some_inputs(kind, SENTENCES))
-    server = servers[kind]
+def predictions(kind, model):
+    """The predictions of the live model."""
+    if kind == "answers":
+        return model.predictions((PASSAGES, QUESTIONS))
+    if kind == "roles":
+        return model.predictions((SENTENCES[:2], PREDICATES))
+    if kind in ("tags", "pairs"):
+        return model.predictions(SENTENCES if kind == "tags" else PAIR)
+    found = [model.predictions(document.split("\n")) for document in DOCUMENTS]
+    return {name: tf.ragged.stack([one[name] for one in found]).to_tensor(-1) for name in found[0]}
 
-    for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
-        with Client(address, "task") as client:
-            found = client.predict(strings(kind), outputs=())
-        assert set(found) == set(expected)
-        for name, values in expected.items():
-            if values.dtype == tf.string:
-                assert _texts(found[name]) == _texts(values.numpy())
-            else:
-                np.testing.assert_allclose(found[name], values, atol=1e-5)
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_served_predictions_equal_the_live_model(kind, exported):
+    model, folder = exported(kind)
+    expected = predictions(kind, model)
+
+    with serve(folder, name="task", port=0, rest_port=0) as server:
+        for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
+            with Client(address, "task", batch_size=2) as client:
+                found = client.predict(STRINGS[kind], outputs=())
+                assert set(found) == set(expected)
+                for name, values in expected.items():
+                    _assert_equal(found[name], values)
+
+
+def test_streamed_documents_have_no_padding(exported):
+    model, folder = exported("documents")
+
+    with (
+        serve(folder, name="task", port=0, rest_port=None) as server,
+        Client(f"localhost:{server.port}", "task") as client,
+    ):
+        rows = list(client.stream(DOCUMENTS, outputs=()))
+
+    for row, document in zip(rows, DOCUMENTS, strict=True):
+        for name, values in model.predictions(document.split("\n")).items():
+            np.testing.assert_array_equal(row[name], values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "signature"),
+    [
+        pytest.param("answers", "pair", marks=pytest.mark.more),
+        ("roles", "roles"),
+        ("pairs", "pair"),
+    ],
+)
+def test_parts_of_an_example_can_be_passed_separately(kind, signature, exported):
+    model, folder = exported(kind)
+    served = tf.saved_model.load(str(folder / "1")).signatures[signature]
+
+    found = served(**{name: tf.constant(values) for name, values in SEPARATELY[kind].items()})
+
+    for name, values in predictions(kind, model).items():
+        _assert_equal(found[name].numpy(), values)
+
+
+def _assert_equal(found, expected):
+    if expected.dtype == tf.string:
+        np.testing.assert_array_equal(found, expected)
+    else:
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "strings", "message"),
+    [
+        ("roles", "the cat sat", "the index of a token, from 0, and a sentence"),
+        ("roles", "9 the cat sat", "predicate"),
+        ("pairs", "no tab", "premise and a hypothesis with one tab"),
+        ("pairs", "one\ttab\ttoo many", "premise and a hypothesis with one tab"),
+        pytest.param(
+            *("answers", "a passage without a question", "passage and a question with one tab"),
+            marks=pytest.mark.more,
+        ),
+    ],
+)
+def test_invalid_strings_are_refused(kind, strings, message, exported):
+    _, folder = exported(kind)
+    served = tf.saved_model.load(str(folder / "1")).signatures["default"]
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        served(strings=tf.constant([strings]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        pytest.param("answers", "passage and a question", marks=pytest.mark.more),
+        ("roles", "index of the predicate"),
+        ("documents", "a document with one sentence per line"),
+        ("pairs", "a premise and a hypothesis, with a tab between them"),
+    ],
+)
+def test_the_model_card_describes_the_strings(kind, text, exported):
+    _, folder = exported(kind)
+
+    assert text in (folder / "1" / "assets.extra" / "README.md").read_text()
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("kind", ["tagger", "esim"])
-def test_the_written_model_equals_the_live_one(models, tmp_path, kind):
-    export_task(models[kind], tmp_path, check=True)
+@pytest.mark.parametrize("kind", ["tags", "pairs"])
+def test_the_written_model_equals_the_live_one(exported, tmp_path, kind):
+    export_task(exported(kind)[0], tmp_path, check=True)
 
 
 def test_a_custom_embedding_may_have_a_lookup_table(tmp_path):
@@ -82,15 +185,20 @@ def test_a_custom_embedding_may_have_a_lookup_table(tmp_path):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_streamed_tags_have_no_padding(models, servers):
-    with Client(f"localhost:{servers['tagger'].port}", "task") as client:
+def test_streamed_tags_have_no_padding(exported):
+    model, folder = exported("tags")
+
+    with (
+        serve(folder, name="task", port=0, rest_port=None) as server,
+        Client(f"localhost:{server.port}", "task") as client,
+    ):
         rows = list(client.stream([sentence.split() for sentence in SENTENCES], "tags"))
 
-    assert [_texts(row["tags"]) for row in rows] == models["tagger"].tag(SENTENCES)
+    assert [[tag.decode() for tag in row["tags"]] for row in rows] == model.tag(SENTENCES)
 
 
-def test_tokens_beyond_the_lengths_are_ignored(models, eager_functions):
-    signature = ExportedTask(models["tagger"]).signatures["tokens"]
+def test_tokens_beyond_the_lengths_are_ignored(exported, eager_functions):
+    signature = ExportedTask(exported("tags")[0]).signatures["tokens"]
     tokens, lengths = padded(SENTENCES), tf.constant([6, 1, 0, 2])
     junk = tf.where(tokens == "", "junk", tokens)
 
@@ -100,41 +208,23 @@ def test_tokens_beyond_the_lengths_are_ignored(models, eager_functions):
         np.testing.assert_array_equal(found[name], values)
 
 
-def test_two_texts_are_passed_in_one_string_or_separately(exported):
-    loaded = tf.saved_model.load(str(exported["esim"] / "1"))
-    premises, hypotheses = some_inputs("esim", SENTENCES)
-
-    apart = loaded.signatures["pair"](
-        premise=tf.constant(premises), hypothesis=tf.constant(hypotheses)
-    )
-    together = loaded.signatures["default"](tf.constant(strings("esim")))
-
-    for name, values in together.items():
-        np.testing.assert_array_equal(apart[name], values)
-    for wrong in ("no tab", "one\ttab\ttoo many"):
-        with pytest.raises(
-            tf.errors.InvalidArgumentError, match="premise and a hypothesis with one tab"
-        ):
-            loaded.signatures["default"](tf.constant([wrong]))
-
-
 def test_labels_and_a_card_are_beside_the_model(exported):
-    labels = (exported["tagger"] / "1" / "assets" / "labels.txt").read_text()
-    card = (exported["esim"] / "1" / "assets.extra" / "README.md").read_text()
-    card_of_tagger = (exported["tagger"] / "1" / "assets.extra" / "README.md").read_text()
+    of_tags, of_pairs = (exported(kind)[1] / "1" for kind in ("tags", "pairs"))
+    card = (of_pairs / "assets.extra" / "README.md").read_text()
 
-    assert labels == "O\nB-X\nI-X\n"
+    assert (of_tags / "assets" / "labels.txt").read_text() == "O\nB-X\nI-X\n"
     assert "| labels | no, maybe, yes |" in card
-    assert "at the input and the output" in card_of_tagger
     assert re.search(r"`probabilities` \| float32 \(\?, 3\)", card)
-    assert "a premise and a hypothesis, with a tab between them" in card
+    card_of_tags = (of_tags / "assets.extra" / "README.md").read_text()
+    assert "at the input and the output" in card_of_tags
 
 
-def test_an_existing_version_and_invalid_arguments_are_refused(models, exported, tmp_path):
+def test_an_existing_version_and_invalid_arguments_are_refused(exported, tmp_path):
+    model, folder = exported("pairs")
     with pytest.raises(FileExistsError, match=r"1 exists\. Add `--version 2` or `--overwrite`"):
-        export_task(models["esim"], exported["esim"])
+        export_task(model, folder)
     with pytest.raises(ValueError, match="`version` must be an integer of at least 0"):
-        export_task(models["esim"], tmp_path, version=-1)
+        export_task(model, tmp_path, version=-1)
     with pytest.raises(TypeError, match="A task model can be exported"):
         export_task("ner", tmp_path)
 
@@ -153,13 +243,3 @@ def test_an_export_that_differs_from_the_live_model_is_discarded(tmp_path, monke
         export_task(new_model("classifier"), tmp_path)
 
     assert list(Path(tmp_path).iterdir()) == []
-
-
-def _texts(array):
-    return [
-        _texts(one) if isinstance(one, np.ndarray | list) else _text(one) for one in list(array)
-    ]
-
-
-def _text(value):
-    return value.decode() if isinstance(value, bytes) else str(value)

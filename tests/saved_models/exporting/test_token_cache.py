@@ -11,13 +11,7 @@ from elmo_tf.saved_models.exporting.token_cache import TokenCache
 from elmo_tf.saved_models.exporting.verify import verify
 
 # Known and new tokens, an empty sentence, and more tokens than the cache has room for.
-REQUESTS = (
-    ["the cat sat", "", "the dog"],
-    ["the cat"],
-    [""],
-    ["a b c d e f g h the"],
-    ["h g the"],
-)
+REQUESTS = (["the cat sat", "", "the dog"], ["the cat"], [""], ["a b c d e f g h the"], ["h g the"])
 
 
 @pytest.fixture(scope="module")

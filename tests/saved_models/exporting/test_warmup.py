@@ -43,6 +43,12 @@ def num_sentences(request):
     return shape
 
 
+def test_warmup_is_a_list_of_sentences(bilm, tmp_path):
+    with pytest.raises(TypeError, match="Expected a list of sentences, but got one string"):
+        export(bilm, tmp_path, warmup="The bank")
+    assert not list(tmp_path.iterdir())
+
+
 def test_no_file_is_written_without_sentences(exported_bilm):
     assert read_warmup(exported_bilm) == []
     assert not list(Path(exported_bilm).rglob("tf_serving_warmup_requests"))

@@ -32,21 +32,13 @@ def test_only_the_outputs_in_the_filter_are_sent(catalogue):
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        (
-            {"name": "bert"},
-            tf.errors.NotFoundError,
-            "Servable not found for request: Latest(bert)",
-        ),
+        ({"name": "bert"}, tf.errors.NotFoundError, "Servable not found for request: Latest(bert)"),
         (
             {"version": {"value": 5}},
             tf.errors.NotFoundError,
             "Servable not found for request: Specific(elmo, 5)",
         ),
-        (
-            {"name": ""},
-            tf.errors.InvalidArgumentError,
-            "ModelSpec has no name specified.",
-        ),
+        ({"name": ""}, tf.errors.InvalidArgumentError, "ModelSpec has no name specified."),
         (
             {"signature": "images"},
             tf.errors.FailedPreconditionError,

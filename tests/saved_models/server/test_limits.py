@@ -74,13 +74,7 @@ def strings(*sentences):
 
 @pytest.mark.parametrize(
     ("sentences", "num_tokens"),
-    [
-        ([], 0),
-        (["", " "], 0),
-        (["a b", "c"], 4),
-        (["a\u3000b\x1cc\x85d"], 4),
-        (["a"] * 10, 10),
-    ],
+    [([], 0), (["", " "], 0), (["a b", "c"], 4), (["a\u3000b\x1cc\x85d"], 4), (["a"] * 10, 10)],
 )
 def test_tokens_of_strings_are_counted_with_padding(signatures, sentences, num_tokens):
     limits = Limits(max_tokens=10)
@@ -105,10 +99,7 @@ def test_text_is_limited_if_the_sentence_lengths_are_not_an_output(signatures):
 
 
 def test_padding_counts_as_tokens(signatures):
-    inputs = {
-        "tokens": np.full((2, 6), b"a", object),
-        "sequence_len": np.array([1, 1], np.int32),
-    }
+    inputs = {"tokens": np.full((2, 6), b"a", object), "sequence_len": np.array([1, 1], np.int32)}
     assert Limits(max_tokens=12).check_tokens(signatures["tokens"], inputs) == 12
     with pytest.raises(tf.errors.InvalidArgumentError, match="2 sentences, the longest with 6"):
         Limits(max_tokens=11).check_tokens(signatures["tokens"], inputs)

@@ -70,11 +70,7 @@ def run_or_skip(command, **kwargs):
 
 @pytest.mark.parametrize("transport", ["grpc", "http"])
 @pytest.mark.parametrize(
-    "strings",
-    [
-        "sentences",
-        "numpy.array([sentence.encode() for sentence in sentences])",
-    ],
+    "strings", ["sentences", "numpy.array([sentence.encode() for sentence in sentences])"]
 )
 def test_ovmsclient_gets_all_outputs(ovmsclient, expected, transport, strings):
     outputs = ovmsclient(transport, f"predict({{'strings': {strings}}}, 'elmo', 3)")

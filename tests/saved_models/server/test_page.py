@@ -1,4 +1,3 @@
-import http.client
 import json
 import re
 from importlib import resources
@@ -6,19 +5,9 @@ from importlib import resources
 import pytest
 
 from elmo_tf.saved_models.server import page
+from rest_requests import get
 
 FILES = resources.files("elmo_tf.saved_models.server").joinpath("page")
-
-
-def get(server, path):
-    """Returns the status, the headers and the text of an answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
-    try:
-        connection.request("GET", path)
-        response = connection.getresponse()
-        return response.status, response.headers, response.read().decode()
-    finally:
-        connection.close()
 
 
 def references(name):

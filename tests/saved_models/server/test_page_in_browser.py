@@ -26,11 +26,11 @@ def elmo_server(exported_bilm):
 @pytest.fixture
 def page(tab, elmo_server):
     """The page of `elmo_server`. After the test, it must have no errors."""
-    yield NeighboursPage(tab, elmo_server.rest_port)
+    yield NeighborsPage(tab, elmo_server.rest_port)
     assert_no_errors(tab, elmo_server.rest_port)
 
 
-class NeighboursPage(Page):
+class NeighborsPage(Page):
     """The page of a biLM."""
 
     maps = "document.querySelectorAll('.map')"
@@ -52,11 +52,11 @@ class NeighboursPage(Page):
         rows = f"[...map.querySelectorAll('tbody tr')].map((row) => {cells})"
         return np.array(self.tab.evaluate(f"[...{self.maps}].map((map) => {rows})"))
 
-    def neighbours(self):
+    def neighbors(self):
         """Returns (token, its number, similarity) of each layer, nearest first."""
         text = "(selector) => item.querySelector(selector).textContent"
         item = f"['bdi', 'small', '.number'].map({text})"
-        lists = "[...document.querySelectorAll('#neighbours ol')]"
+        lists = "[...document.querySelectorAll('#neighbors ol')]"
         items = f"[...list.children].map((item) => {item})"
         return self.tab.evaluate(f"{lists}.map((list) => {items})")
 
@@ -90,7 +90,7 @@ def test_the_page_opens_with_an_example_and_its_ambiguous_word(page):
     page.open()
     assert "bank" in page.tokens("first")
     assert page.texts("#first-tokens [aria-pressed=true] bdi") == ["bank"]
-    assert len(page.neighbours()) == len(page.layers()) == 4
+    assert len(page.neighbors()) == len(page.layers()) == 4
     assert page.texts("#model option") == ["elmo"]
 
 
@@ -113,7 +113,7 @@ def test_the_cells_show_the_cosines_of_the_servers_vectors(page):
 
 
 @pytest.mark.parametrize("way", ["click", "Enter"])
-def test_a_selected_token_shows_its_neighbours_in_the_second_sentence(page, way):
+def test_a_selected_token_shows_its_neighbors_in_the_second_sentence(page, way):
     page.open(first=FIRST, second=SECOND, token=1)
     position = FIRST.split().index("on")
     if way == "click":
@@ -128,7 +128,7 @@ def test_a_selected_token_shows_its_neighbours_in_the_second_sentence(page, way)
         row = cosines(first, second)[position]
         nearest = np.argsort(-row.round(9), kind="stable")[:5]
         wanted.append([[SECOND.split()[i], str(i + 1), shown(row[i])] for i in nearest])
-    assert page.neighbours() == wanted
+    assert page.neighbors() == wanted
 
 
 def test_hovering_over_a_cell_shows_its_pair_in_every_layer(page):
@@ -185,7 +185,7 @@ def test_an_empty_sentence_is_reported(page):
     page.compare(FIRST, "")
     assert page.message() is None
     assert page.tokens() == FIRST.split()
-    assert page.texts("#neighbours") == ["The second sentence is empty."]
+    assert page.texts("#neighbors") == ["The second sentence is empty."]
 
 
 def test_long_sentences_scroll_and_too_long_ones_are_refused(page):
@@ -234,7 +234,7 @@ def test_one_of_several_models_is_selected(tab, exported_bilm, model_directory, 
     folders = {"bilm": Path(exported_bilm).parent, "lengths": model_directory}
     config = models_config(tmp_path, folders)
     with serve(models_config=config, port=0, rest_port=0) as server:
-        page = NeighboursPage(tab, server.rest_port)
+        page = NeighborsPage(tab, server.rest_port)
         page.open(first=FIRST, second=SECOND, token=3)
         assert page.texts("#model option") == ["bilm", "lengths"]
         assert len(page.layers()) == 4
@@ -250,7 +250,7 @@ def test_one_of_several_models_is_selected(tab, exported_bilm, model_directory, 
 
 def test_fewer_layers_are_shown_and_a_stopped_server_is_reported(tab, model_directory):
     with serve(model_directory, name="a model/1", port=0, rest_port=0) as server:
-        page = NeighboursPage(tab, server.rest_port)
+        page = NeighborsPage(tab, server.rest_port)
         page.open(first=FIRST, second=SECOND)
         assert page.layers() == ["word_emb", "elmo"]
         assert page.texts("#model option") == ["a model/1"]

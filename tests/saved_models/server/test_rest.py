@@ -1,5 +1,4 @@
 import base64
-import http.client
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from elmo_tf.saved_models.server import rest_json
 from elmo_tf.saved_models.server.catalogue import Catalogue
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.server import serve
-from rest_requests import ask, assert_refused, predict
+from rest_requests import ask, assert_refused, get, predict
 
 TOKENS = {"tokens": [["a", "bb"], ["ccc", ""]], "sequence_len": [2, 1]}
 
@@ -257,12 +256,8 @@ def test_metrics_count_requests(model_directory):
     with serve(model_directory, port=0, rest_port=0, metrics_path="/metrics") as server:
         predict(server, {"inputs": ["a b"]})
         predict(server, {"inputs": ["a b"]}, "/v1/models/some-other-name")
-        connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
-        connection.request("GET", "/metrics")
-        response = connection.getresponse()
-        text = response.read().decode()
-        connection.close()
-    assert response.headers["Content-Type"].startswith("text/plain")
+        _, headers, text = get(server, "/metrics")
+    assert headers["Content-Type"].startswith("text/plain")
     count = ":tensorflow:serving:request_count"
     assert f'{count}{{model_name="elmo",status="OK"}} 1.0' in text
     # Unknown names must not use memory.

@@ -173,7 +173,7 @@ def test_a_directory_or_a_configuration_is_required(model_directory):
 def test_requests_in_parallel_get_their_own_answers(model_directory, batching):
     def ask_and_check(thread):
         with Client(f"127.0.0.1:{server.port}") as client:
-            for number in range(50):
+            for number in range(15):
                 sentences = ["x" * (thread + 1) + " " + "y" * (number + 1)] * (1 + number % 3)
                 answer = client.predict(sentences, "word_emb")["word_emb"]
                 assert answer[:, :, 0].tolist() == [[thread + 1, number + 1]] * len(sentences)

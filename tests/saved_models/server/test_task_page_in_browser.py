@@ -30,10 +30,7 @@ def tags(strings):
     """Capitalized tokens are names."""
     tokens = tf.strings.split(strings)
     names = tf.where(tf.strings.regex_full_match(tokens.values, "[A-Z].*"), "B-NAME", "O")
-    return {
-        "tags": tokens.with_values(names).to_tensor(""),
-        "sequence_len": tokens.row_lengths(),
-    }
+    return {"tags": tokens.with_values(names).to_tensor(""), "sequence_len": tokens.row_lengths()}
 
 
 def roles(strings, predicate):
@@ -318,7 +315,7 @@ def test_all_exported_task_models_are_recognized(tab, tmp_path):
 def test_selecting_another_model_changes_the_form_and_keeps_texts(page):
     page.open(model="tags", sentence=SENTENCE)
     page.select("bilm")
-    assert page.texts("h1") == ["Tokens and their neighbours"]
+    assert page.texts("h1") == ["Tokens and their neighbors"]
     assert page.texts("#maps h3 code") == ["word_emb", "elmo"]
     assert not page.tab.evaluate("document.querySelector('#prediction').checkVisibility()")
     page.select("roles")

@@ -127,10 +127,7 @@ def test_invalid_utf_8_is_kept_and_counted(file, caplog):
             columns("-", "(2", "(3|(2", "2)"),
             r"line 3: a bracket is not closed in its document\. Open: `\(2` \(line 3\), `\(3` \(l",
         ),
-        (
-            columns("(2") + columns("2)"),
-            r"line 2: a bracket is not closed in its document",
-        ),
+        (columns("(2") + columns("2)"), r"line 2: a bracket is not closed in its document"),
     ],
 )
 def test_damaged_documents_are_refused_with_their_line(file, content, message):

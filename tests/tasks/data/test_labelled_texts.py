@@ -1,5 +1,4 @@
 import collections
-import gzip
 import json
 
 import pytest
@@ -19,15 +18,9 @@ PAIR = {"sentence1": "A man sleeps .", "sentence2": "He rests", "gold_label": "e
 
 
 @pytest.fixture
-def file(tmp_path):
-    def write(name, *lines):
-        path = tmp_path / name
-        opener = gzip.open if name.endswith(".gz") else open
-        with opener(path, "wt", encoding="utf-8") as opened:
-            opened.writelines(f"{line}\n" for line in lines)
-        return path
-
-    return write
+def file(file):
+    """Writes lines into a file of a name."""
+    return lambda name, *lines: file("".join(f"{line}\n" for line in lines), name)
 
 
 def test_a_tree_has_all_its_phrases_the_whole_first(file):
@@ -150,8 +143,8 @@ def test_pairs_are_read_from_columns(file):
     path = file(
         "pairs.tsv.gz",
         "id\tsentence1\tsentence2\tgold_label",
-        '1\tA "quoted man\tNobody\tcontradiction',
-        "2\tA\tB\t-",
+        '1\tA "quoted man\tNobody\tcontradiction ',
+        "2\tA\tB\t - ",
     )
 
     assert read_pairs(path) == [LabelledPair(["A", '"quoted', "man"], ["Nobody"], "contradiction")]
@@ -237,10 +230,9 @@ def test_columns_of_labelled_texts_have_other_names_or_numbers(file):
 
 def test_a_header_that_is_read_as_an_example_is_warned_of(file, caplog):
     rows = ["good,a", "bad,b", "good,c", "bad,d"]
-    with caplog.at_level("WARNING", logger="absl"):
-        read_labelled(file("a.csv", *rows), 2, 1)
-        assert not caplog.text
-        read_labelled(file("b.csv", "label,text", *rows), 2, 1)
+    read_labelled(file("a.csv", *rows), 2, 1)
+    assert not caplog.text
+    read_labelled(file("b.csv", "label,text", *rows), 2, 1)
     assert "b.csv, line 1: no other example has the label 'label'." in caplog.text
 
 

@@ -16,15 +16,13 @@ QUESTION = {
 
 
 @pytest.fixture
-def file(tmp_path):
+def file(file):
     """Writes a file of questions: bytes, text, or what becomes JSON."""
 
     def write(content):
         if not isinstance(content, str | bytes):
             content = json.dumps(content, ensure_ascii=False)
-        path = tmp_path / "questions.json"
-        path.write_bytes(content.encode() if isinstance(content, str) else content)
-        return path
+        return file(content, "questions.json")
 
     return write
 
@@ -171,10 +169,7 @@ def test_invalid_utf_8_is_kept_and_counted(file, caplog):
         (squad(QUESTION, QUESTION), r", qas\[1\]: the id 'q1' occurs twice"),
         (squad({"id": "q1"}), r", question 'q1': the string `question` is missing"),
         (squad({**QUESTION, "question": ""}), r", question 'q1': `question` has no token: ''"),
-        (
-            squad({**QUESTION, "answers": None}),
-            r", question 'q1': the list `answers` is missing",
-        ),
+        (squad({**QUESTION, "answers": None}), r", question 'q1': the list `answers` is missing"),
         (
             squad({**QUESTION, "answers": ["a"]}),
             r", question 'q1', answers\[0\]: not a JSON object: 'a'",

@@ -74,11 +74,7 @@ def test_several_files_follow_each_other(file):
         ("some plain text\nof two lines here\n", {}, r"line 2: 4 columns, but line 1 has 3"),
         ("EU NNP ORG\n\nEU NNP\n", {}, r"line 3: 2 columns, but line 1 has 3, so the last"),
         ("", {}, r"data has no sentences"),
-        (
-            "1\ta\ta\t_\n",
-            {"format": "conllu"},
-            r"line 1: column 4 is unspecified .* 'a' has no",
-        ),
+        ("1\ta\ta\t_\n", {"format": "conllu"}, r"line 1: column 4 is unspecified .* 'a' has no"),
         ("1\ta\t_\n", {"format": "conllu"}, r"line 1: no column 4 with a tag"),
         ("EU ORG\n", {"format": "conllu"}, r"line 1: a line of CoNLL-U must begin .*input-format"),
         ("EU ORG\n", {"format": "text"}, r"`format` must be one of conll, conllu. .*'text'"),

@@ -10,15 +10,9 @@ LINES = ["the 0.5 -1 2e-1", "cat 1 2 3", ". . . 4 5 6", "größe 0 0 1"]
 
 
 @pytest.fixture
-def written(tmp_path):
+def written(file):
     """Writes lines into a file."""
-
-    def write(*lines, end="\n", name="vectors.txt"):
-        path = tmp_path / name
-        path.write_bytes("".join(line + end for line in lines).encode())
-        return path
-
-    return write
+    return lambda *lines, end="\n": file("".join(line + end for line in lines), "vectors.txt")
 
 
 def test_glove_begins_at_once_and_tokens_may_hold_spaces(written):
@@ -41,7 +35,7 @@ def test_word2vec_has_a_binary_format(tmp_path, monkeypatch, chunk, end):
         token.encode() + b" " + row.tobytes() + end
         for token, row in zip(tokens, numbers, strict=True)
     )
-    path, packed = tmp_path / "vectors.bin", tmp_path / "vectors.bin.gz"
+    path, packed = tmp_path / "vectors.bin", tmp_path / "vectors.BIN.GZ"
     path.write_bytes(b"4 3\n" + rows)
     packed.write_bytes(gzip.compress(path.read_bytes()))
 

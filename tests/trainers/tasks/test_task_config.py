@@ -41,10 +41,7 @@ def test_files_become_tuples_and_each_task_has_a_default_model():
         ({"resume": True, "overwrite": True}, "`resume` and `overwrite` exclude each other"),
         ({"fine_tune": True}, "`fine_tune` needs `elmo`"),
         ({"freeze_words": True}, "`freeze_words` needs `word_vectors`"),
-        (
-            {"fine_tune": True, "elmo": "x", "placement": "none"},
-            "`fine_tune` needs a `placement`",
-        ),
+        ({"fine_tune": True, "elmo": "x", "placement": "none"}, "`fine_tune` needs a `placement`"),
         (
             {"task": "pos", "scheme": "IOB1"},
             "`scheme` is only for --task ner. Received: 'IOB1' for pos",

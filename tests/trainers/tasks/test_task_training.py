@@ -79,6 +79,14 @@ def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="text", overwrite=True) == 12
 
 
+@pytest.mark.parametrize("task", ["classify", "srl", "squad", "coref"])
+def test_files_with_other_columns_refuse_a_token_column(task, tmp_path):
+    (tmp_path / "in.tsv").write_text("label\ttext\ngood\ta film\n")
+
+    with pytest.raises(ValueError, match=r"`token_column` (is|are) not for "):
+        KINDS[task].read_inputs(str(tmp_path / "in.tsv"), {**BY_NAME, "token_column": 2}, [])
+
+
 @pytest.mark.parametrize(
     ("content", "texts"),
     [
@@ -148,10 +156,9 @@ def test_the_loss_selects_the_best_epoch_while_the_score_is_zero(files, tmp_path
     (tmp_path / "dev.conll").write_text("lives O\nin O\n")  # without spans
     settings = {**SMALL, "learning_rate": 0.003, "patience": 1, "epochs": 2}
 
-    with caplog.at_level("WARNING", logger="absl"):
-        record = train_task(
-            TaskConfig("ner", files["ner"], tmp_path / "dev.conll", tmp_path / "run", **settings)
-        )
+    record = train_task(
+        TaskConfig("ner", files["ner"], tmp_path / "dev.conll", tmp_path / "run", **settings)
+    )
 
     assert "Best F1 is 0; train for more epochs." in caplog.text
     assert [epoch["dev"]["f1"] for epoch in record["epochs"]] == [0, 0]
@@ -189,7 +196,7 @@ def test_loss_decides_only_at_a_score_of_zero(score, loss, best_score, best_loss
 def test_every_task_can_train_evaluate_and_predict(task, settings, run, files, tmp_path):
     record = run(task, tmp_path / "run", epochs=1, **settings)
 
-    scores = evaluate_task(tmp_path / "run", [files[task]])
+    scores = evaluate_task(tmp_path / "run", files[task])
     assert scores == record["best"]["dev"]
     text = "a good film\na bad film\n"
     if task == "snli":

@@ -26,6 +26,8 @@ class Classification(TaskKind):
 
     def read_inputs(self, path, settings, known):
         if is_table(path) and settings["format"] is None:
+            if settings["token_column"] is not None:
+                raise ValueError("`token_column` is not for tables of texts and labels.")
             return read_labelled(path, *_columns(settings), is_labelled=False)
         return sentences_of(path, settings)
 

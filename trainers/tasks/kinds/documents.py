@@ -25,6 +25,8 @@ class Coreference(TaskKind):
         return read_documents(path)
 
     def read_inputs(self, path, settings, known):
+        if settings["token_column"] is not None:
+            raise ValueError("`token_column` is not for documents.")
         is_text = not first_line(path).startswith("#begin")
         if settings["format"] is not None:
             is_text = settings["format"] == "text"

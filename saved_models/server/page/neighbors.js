@@ -6,10 +6,10 @@ import { split } from "./server.js";
 import { embed, similarities } from "./vectors.js";
 
 const MAX_TOKENS = 100;
-const NUM_NEIGHBOURS = 5;
+const NUM_NEIGHBORS = 5;
 
-export const neighbours = {
-  title: "Tokens and their neighbours",
+export const neighbors = {
+  title: "Tokens and their neighbors",
   signature: "tokens",
   inputs: ["tokens", "sequence_len"],
   outputs: [],
@@ -76,19 +76,19 @@ function choose(position) {
   for (const [index, button] of byId("first-tokens").querySelectorAll("button").entries()) {
     button.ariaPressed = String(index === chosen);
   }
-  byId("neighbours").replaceChildren(
+  byId("neighbors").replaceChildren(
     ...(shown.second.length
-      ? shown.layers.map(neighbourList)
+      ? shown.layers.map(neighborList)
       : [element("p", { className: "hint" }, "The second sentence is empty.")]),
   );
   shown.keep(position);
 }
 
-function neighbourList(layer) {
+function neighborList(layer) {
   const [row] = similarities([layer.first[chosen]], layer.second);
   const ranked = row.map((similarity, position) => ({ similarity, position }));
   ranked.sort((a, b) => b.similarity - a.similarity); // stable
-  const items = ranked.slice(0, NUM_NEIGHBOURS).map(({ similarity, position }) =>
+  const items = ranked.slice(0, NUM_NEIGHBORS).map(({ similarity, position }) =>
     element("li", {},
       element("span", { className: "token" },
         tokenElement(shown.second[position]), element("small", {}, `${position + 1}`)),

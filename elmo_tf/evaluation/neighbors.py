@@ -1,4 +1,4 @@
-"""Nearest neighbours among the occurrences of one word, layer by layer."""
+"""Nearest neighbors among the occurrences of one word, layer by layer."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.evaluation.layer_vectors import unit_vectors
 
 
-class Neighbour(NamedTuple):
+class Neighbor(NamedTuple):
     """A token's sentence and position, and its cosine similarity to the query."""
 
     sentence: int
@@ -56,10 +56,10 @@ class Occurrences:
         first = min(range(len(rows)), key=lambda row: rows[row].min())
         return first, int(rows[first].argmin())
 
-    def nearest(self, occurrence: int, layer: int, top_n: int = 5) -> list[Neighbour]:
+    def nearest(self, occurrence: int, layer: int, top_n: int = 5) -> list[Neighbor]:
         """Returns the nearest occurrences in other sentences, by cosine similarity in `layer`."""
         vectors = self._vectors[layer]
         similarities = vectors @ vectors[occurrence]  # (occurrence,)
         here = self.places[occurrence][0]
         order = [i for i in np.argsort(-similarities, kind="stable") if self.places[i][0] != here]
-        return [Neighbour(*self.places[i], float(similarities[i])) for i in order[:top_n]]
+        return [Neighbor(*self.places[i], float(similarities[i])) for i in order[:top_n]]
