@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from studies import STUDIES, Study, measured, results_of
+from studies import STUDIES, Run, Study, measured, results_of
 
 _ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -356,8 +356,8 @@ def _task_trials() -> str:
     """The scores of the half that chooses the epoch, with seed 0."""
     rows = []
     for name, study in STUDIES.items():
-        rows_of_seed = [row for row in results_of(name) if row["share"] == 1 and row["seed"] == 0]
-        found = {row["variant"]: row for row in rows_of_seed}
+        results = ((Run.of(row), row) for row in results_of(name))
+        found = {run.variant: row for run, row in results if (run.share, run.seed) == (1, 0)}
         for trial in study.trials:
             variant, _, setting = trial.partition(", ")
             scores = [
