@@ -85,18 +85,6 @@ def test_help_is_printed_within_a_second():
     assert "usage: elmo-tf" in result.stdout
 
 
-@pytest.mark.parametrize(
-    "arguments", ["", "plot", "plot weights", "plot sample-efficiency", "task", *SUBCOMMANDS]
-)
-def test_help_begins_with_an_example_command(command, arguments):
-    status, out, err = command(*arguments.split(), "--help")
-    assert (status, err) == (0, "")
-    first, second, third, *_ = out.splitlines()
-    assert f"elmo-tf {arguments}" in first
-    assert second == ""
-    assert third.startswith("usage: elmo-tf")
-
-
 @pytest.mark.more
 def test_the_example_commands_run_in_sequence(command, monkeypatch):
     """The commands that end by themselves; the first one creates its text."""
@@ -235,20 +223,6 @@ def test_token_scores_add_up_to_the_sentence_score(command, trained):
     assert empty["tokens"] == 1
 
 
-def test_score_marks_unknown_words_and_prints_the_sum_without_them(command, trained):
-    Path("one.txt").write_text("the zyx cat\n")
-    status, out, _ = command("score", trained, "one.txt", "--per-token")
-    assert status == 0
-    sentence = json.loads(out)
-    words = sentence["words"]
-    assert [word["token"] for word in words if word.get("unknown")] == ["zyx"]
-    assert sentence["unknown_tokens"] == 1
-    for direction in ("forward", "backward"):
-        known = sum(word.get(direction, 0) for word in words if "unknown" not in word)
-        assert sentence["known"][direction] == pytest.approx(known, rel=1e-6)
-        assert sentence["known"][direction] > sentence[direction]
-
-
 def test_score_escapes_invalid_bytes(command, trained):
     Path("bytes.txt").write_bytes(b"the \xff cat\n")
     status, out, _ = command("score", trained, "bytes.txt", "--per-token")
@@ -346,9 +320,15 @@ def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments
         (("convert", "no", "target"), "There is no checkpoint no."),
         (("export", "no", "models"), "There is no checkpoint no."),
         (("embed", "no", "text.txt", "out.hdf5"), "There is no checkpoint no."),
+        (("embed", "no", "text.txt", "out.csv", "--plan"), "must end in .hdf5, .h5, .parquet"),
+        (("plot", "training", "no", "--output", "a.png"), "There is no training log no."),
+        (
+            ("export-projector", "no", "text.txt", "logs", "--words", "mouse"),
+            "text.txt has none of mouse.",
+        ),
         (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
         (("server-files", "no"), "There is no exported model in no"),
-        pytest.param(("query", "localhost:1", "a"), "UNAVAILABLE", marks=pytest.mark.more),
+        (("query", "localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE"),
     ],
 )
 def test_errors_exit_with_status_1_and_one_line(command, arguments, message):

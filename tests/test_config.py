@@ -1,4 +1,3 @@
-import dataclasses
 import json
 
 import pytest
@@ -100,13 +99,6 @@ def test_default_options_may_be_given_explicitly():
     assert BiLMConfig.from_options(options).to_options() == PUBLISHED
 
 
-@pytest.mark.parametrize(("bidirectional", "directions", "width"), [(True, 2, 10), (False, 1, 5)])
-def test_output_dim_is_the_sum_of_all_directions(bidirectional, directions, width):
-    config = BiLMConfig(lstm=LSTMConfig(dim=7, projection_dim=5), bidirectional=bidirectional)
-
-    assert (config.num_directions, config.output_dim) == (directions, width)
-
-
 @pytest.mark.parametrize("count", [261, 262])
 def test_character_counts_261_and_262_are_equivalent(count):
     options = changed("char_cnn.n_characters", count)
@@ -135,14 +127,6 @@ def test_missing_options_get_the_defaults_of_the_original_code():
 
     assert config.lstm == LSTMConfig(8, 4, 1, None, None, False)
     assert config.char_cnn == CharCNNConfig(((1, 2),), 3, num_highway=0)
-
-
-def test_configurations_are_frozen_and_hashable():
-    config = BiLMConfig.preset("tiny")
-
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config.num_tokens = 3
-    assert {config: 1}[BiLMConfig.from_options(config.to_options())] == 1
 
 
 def test_widths_are_derived_from_the_filters():

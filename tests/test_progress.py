@@ -1,7 +1,7 @@
 import pytest
 
 from elmo_tf import progress as module
-from elmo_tf.progress import progress, progress_over
+from elmo_tf.progress import progress
 
 
 @pytest.fixture
@@ -28,24 +28,6 @@ def test_lines_are_printed_at_intervals_and_at_the_end(clock, capsys):
     assert "00:12 left" in lines[0]
 
 
-def test_the_last_units_are_reported_when_the_work_ends(capsys):
-    with progress(3, "reading", "tokens") as meter:
-        meter.update(2)
-
-    captured = capsys.readouterr()
-    assert captured.err.startswith("reading: 2.00/3.00 (67%), ")
-    assert captured.err.count("\n") == 1
-    assert captured.out == ""
-
-
-def test_progress_without_units_prints_no_output(capsys):
-    with progress(0, "reading", "tokens"):
-        pass
-    progress(5, "reading", "tokens").close()
-
-    assert capsys.readouterr().err == ""
-
-
 def test_an_unknown_total_is_not_printed(capsys):
     with progress(None, "reading", "tokens") as meter:
         meter.update(2)
@@ -64,28 +46,6 @@ def test_initial_units_count_for_the_total_but_not_for_the_rate(clock, capsys):
     line = capsys.readouterr().err
     assert line.startswith("training: 80.0/100 (80%), 2.00 steps/s, ")
     assert "00:10 left" in line
-
-
-def test_a_note_is_printed_at_the_end_of_the_line(capsys):
-    with progress(2, "training", "steps") as meter:
-        meter.note("loss 1.5")
-        meter.update(1)
-
-    assert capsys.readouterr().err.rstrip().endswith("loss 1.5")
-
-
-def test_hidden_progress_prints_no_output(clock, capsys):
-    with progress(2, "training", "steps", shown=False) as meter:
-        clock(60.0)
-        meter.update(1)
-
-    assert capsys.readouterr().err == ""
-
-
-def test_items_are_counted_during_iteration(capsys):
-    assert list(progress_over("abc", 3, "reading", "letters")) == ["a", "b", "c"]
-
-    assert capsys.readouterr().err.startswith("reading: 3.00/3.00 (100%), ")
 
 
 def test_a_terminal_shows_a_progress_bar(capsys, monkeypatch):

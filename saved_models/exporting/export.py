@@ -18,7 +18,7 @@ from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.exporting.warmup import write_warmup
 from elmo_tf.saved_models.folders import VERSION_FILES, check_new_version
-from elmo_tf.saved_models.requests import checked_sentences
+from elmo_tf.saved_models.requests import Sentence, checked_sentences
 from elmo_tf.text.vocabulary import Vocabulary
 
 
@@ -31,7 +31,7 @@ def export(
     free_characters: bool = False,
     tokenizer: Any = None,
     vocabulary: Vocabulary | None = None,
-    warmup: Sequence[str] = (),
+    warmup: Sequence[Sentence] = (),
     check: bool = True,
     cache_tokens: int = 0,
 ) -> str:

@@ -10,7 +10,8 @@ from pathlib import Path
 import tensorflow as tf
 from tensorflow_serving.apis import model_pb2, predict_pb2, prediction_log_pb2
 
-from elmo_tf.saved_models.requests import predict_request
+from elmo_tf.saved_models.requests import Sentence, predict_request
+from elmo_tf.text.sentences import decode
 
 # Relative to the folder of a version; TF Serving's path.
 WARMUP_FILE = Path("assets.extra", "tf_serving_warmup_requests")
@@ -18,18 +19,22 @@ _BATCH_SIZES = (1, 8, 32)  # sentences per request: TensorFlow prepares kernels 
 MOST_SENTENCES = _BATCH_SIZES[-1]  # further sentences are not used
 
 
-def write_warmup(version: str | os.PathLike, sentences: Sequence[str]) -> None:
+def write_warmup(version: str | os.PathLike, sentences: Sequence[Sentence]) -> None:
     """Writes requests of several sizes, with sentences and with tokens, to an exported model.
 
     Args:
         version: the folder of the version, which contains `assets.extra`.
-        sentences: at least one; they are repeated if there are too few.
+        sentences: at least one, from `checked_sentences`; they are repeated if there are too few.
     """
+    texts = [
+        sentence if isinstance(sentence, str | bytes) else " ".join(map(decode, sentence))
+        for sentence in sentences
+    ]
     path = Path(version) / WARMUP_FILE
     with tf.io.TFRecordWriter(os.fspath(path)) as writer:
         for size in _BATCH_SIZES:
-            strings = [sentences[number % len(sentences)] for number in range(size)]
-            for batch in (strings, [sentence.split() for sentence in strings]):
+            strings = [texts[number % len(texts)] for number in range(size)]
+            for batch in (strings, [text.split() for text in strings]):
                 request = predict_request(model_pb2.ModelSpec(), batch)
                 log = prediction_log_pb2.PredictLog(request=request)
                 record = prediction_log_pb2.PredictionLog(predict_log=log)

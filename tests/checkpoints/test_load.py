@@ -37,10 +37,6 @@ def check(bilm, layers):
     np.testing.assert_array_equal(bilm(SENTENCES)["layers"], layers)
 
 
-def test_a_directory_path_may_be_a_string(checkpoint_directory, layers):
-    check(load_bilm(str(checkpoint_directory)), layers)
-
-
 @pytest.mark.parametrize(
     "names",
     [
@@ -79,12 +75,6 @@ def test_macos_metadata_in_a_zip_is_ignored(tmp_path, checkpoint_directory, laye
     files |= {f"elmo/._{name}": b"" for name in ("options.json", "weights.hdf5")}
 
     check(load_bilm(zip_of(tmp_path / "elmo.zip", files)), layers)
-
-
-def test_arguments_are_passed_to_the_bilm(checkpoint_directory):
-    bilm = load_bilm(checkpoint_directory, stateful=True, keep_boundaries=True, name="mine")
-
-    assert (bilm.stateful, bilm.keep_boundaries, bilm.name) == (True, True, "mine")
 
 
 def test_a_zip_from_a_url_is_downloaded_once(website, checkpoint_directory, layers, capsys):

@@ -6,7 +6,7 @@ import pytest
 
 from elmo_tf import load_bilm
 from elmo_tf.checkpoints import named_models
-from elmo_tf.checkpoints.load import has_softmax, load_config, load_language_model, load_vocabulary
+from elmo_tf.checkpoints.load import has_softmax, load_language_model, load_vocabulary
 
 SENTENCES = ["the cat sat", "", "한국어"]
 MEDIUM = "elmo_2x2048_256_2048cnn_1xhighway"
@@ -61,20 +61,6 @@ def test_the_offline_error_names_the_files_and_their_target_folder(monkeypatch, 
 
     with pytest.raises(OSError, match=wanted):
         load_bilm("medium")
-
-
-def test_manually_copied_files_are_loaded_from_the_cache(
-    monkeypatch, cache, checkpoint_directory, bilm
-):
-    monkeypatch.setattr(named_models, "_ADDRESS", "http://127.0.0.1:9/elmo")
-    (cache / "medium").mkdir(parents=True)
-    for file in ("options.json", "weights.hdf5"):
-        shutil.copy(checkpoint_directory / file, cache / "medium" / f"{MEDIUM}_{file}")
-
-    assert load_config("medium") == bilm.config
-    np.testing.assert_array_equal(
-        load_bilm("medium")(SENTENCES)["layers"], bilm(SENTENCES)["layers"]
-    )
 
 
 def test_weights_with_an_invalid_checksum_are_refused_but_not_deleted(published, cache):

@@ -38,15 +38,6 @@ def test_both_formats_hold_the_same_arrays(dtype, bilm, tmp_path):
         np.testing.assert_array_equal(array, other)
 
 
-def test_a_directory_a_pair_and_a_zip_file_are_loaded(folder, bilm, tmp_path):
-    zip_file = shutil.make_archive(tmp_path / "model", "zip", folder)
-    expected = bilm.get_weights()
-
-    for source in (folder, (folder / "options.json", folder / "weights.safetensors"), zip_file):
-        for array, wanted in zip(load_bilm(source).get_weights(), expected, strict=True):
-            np.testing.assert_array_equal(array, wanted)
-
-
 def test_the_newest_weights_are_loaded_if_both_formats_exist(folder, bilm, tmp_path):
     """An interrupted save leaves files of both formats."""
     for number, format in enumerate(("hdf5", "safetensors", "hdf5")):

@@ -1,7 +1,5 @@
 import json
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -243,34 +241,3 @@ def test_a_missing_softmax_raises_an_error(checkpoint_directory):
         FileNotFoundError, match=r"There is no softmax.hdf5 in .*written by training"
     ):
         load_softmax(checkpoint_directory, 11)
-
-
-# A file size limit simulates a full disk: writing beyond it fails. This runs in a subprocess,
-# because HDF5 may crash afterwards.
-FULL_DISK = """
-import resource, signal, sys
-from elmo_tf import load_bilm, save_bilm
-bilm = load_bilm(sys.argv[1])
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-try:
-    save_bilm(bilm, sys.argv[2])
-except OSError as error:
-    print("refused:", error)
-"""
-
-
-@pytest.mark.more
-def test_a_failed_save_on_a_full_disk_leaves_no_files(tmp_path, checkpoint_directory):
-    target = tmp_path / "target"
-
-    done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(checkpoint_directory), str(target)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-    assert "refused:" in done.stdout, done.stderr
-    assert os.listdir(target) == []

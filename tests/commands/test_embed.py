@@ -124,25 +124,6 @@ def test_plan_option_prints_estimates_and_writes_no_output(command, model):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("text.txt", "v.npy", "--compression", "gzip"), "An .npy array has no compression"),
-        (("text.txt", "v.hdf5", "--token-column", "2"), "`token_column` requires a CoNLL file"),
-        (("nowhere.txt", "v.hdf5"), "nowhere.txt"),
-        (("text.txt", "-"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),
-        (("text.txt", "v.csv", "--plan"), "must end in .hdf5, .h5, .parquet, .npz, .npy"),
-    ],
-)
-def test_errors_are_printed_without_a_traceback(command, model, arguments, message):
-    status, out, err = command("embed", model, *arguments)
-
-    assert (status, out) == (1, "")
-    assert message in err
-    assert "Traceback" not in err
-    assert os.listdir() == ["text.txt"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
         (("--beam-option=--x",), "name its runner (--runner)"),
         (("--runner", "FnApiRunner", "--plan"), "--plan is for one machine"),
         (("--cluster", "auto", "--tokenize", "en"), "--tokenize is for one machine"),
@@ -159,16 +140,6 @@ def test_options_that_exclude_each_other_print_the_usage(command, model, argumen
     assert (status, out) == (2, "")
     assert message in err
     assert err.startswith("usage: elmo-tf embed")
-
-
-def test_an_existing_output_is_not_replaced(command, model):
-    Path("v.hdf5").write_text("mine")
-
-    status, _, err = command("embed", model, "text.txt", "v.hdf5")
-
-    assert status == 2
-    assert "v.hdf5 exists. Choose another path or add --overwrite (overwrite=True)." in err
-    assert Path("v.hdf5").read_text() == "mine"
 
 
 def test_a_pipeline_writes_shards_with_the_same_vectors(command, model):

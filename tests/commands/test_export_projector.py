@@ -37,19 +37,3 @@ def test_selected_words_are_exported_with_their_tags(command, checkpoint_directo
         "token\tcontext\tsentence\tposition\ttag",
         "cat\tthe [cat]\t0\t1\tNOUN",
     ]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("no", "text.txt", "logs"), "There is no checkpoint no."),
-        (("no", "text.txt", "logs", "--words", "mouse"), "text.txt has none of mouse."),
-        (("no", "text.txt", "logs", "--tag-column", "2"), "text.txt is text by its name."),
-    ],
-)
-def test_errors_exit_with_status_1_and_one_line(command, tmp_path, arguments, message):
-    status, out, err = command("export-projector", *arguments)
-    assert (status, out) == (1, "")
-    (line,) = err.splitlines()
-    assert message in line
-    assert not (tmp_path / "logs").exists()

@@ -54,24 +54,6 @@ def test_a_picture_is_replaced_only_with_overwrite(command, run, tmp_path):
     assert command("plot", "training", "run", "--output", "out.png", "--overwrite")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("training", "no", "--output", "a.png"), "There is no training log no."),
-        (("training", "run", "--output", "a.gif"), "must end in one of .png, .svg, .pdf."),
-        (("similarity", "a", "", "--model", "no", "--output", "a.png"), "Sentence 2 has no tokens"),
-        (("similarity", "a", "--model", "no", "--output", "a.png"), "There is no checkpoint no."),
-    ],
-)
-def test_errors_exit_with_status_1_and_one_line(command, run, tmp_path, arguments, message):
-    status, out, err = command("plot", *arguments)
-    assert (status, out) == (1, "")
-    (line,) = err.splitlines()
-    assert line.startswith("elmo-tf: ")
-    assert message in line
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-
-
 @pytest.mark.parametrize("arguments", [(), ("training", "run"), ("similarity", "a", "--dpi", "0")])
 def test_usage_errors_exit_with_status_2_and_print_the_usage(command, arguments):
     status, out, err = command("plot", *arguments)

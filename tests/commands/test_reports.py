@@ -6,8 +6,6 @@ import pytest
 from elmo_tf.commands.reports import (
     add_report_options,
     check_report_options,
-    markdown_table,
-    percent,
     report,
     short_names,
 )
@@ -58,18 +56,6 @@ def test_json_file_is_replaced_only_with_overwrite(print_report, tmp_path):
     assert path.read_text() == "earlier results"
     print_report("--json", path, "--overwrite")
     assert json.loads(path.read_text("utf-8")) == CONTENT
-
-
-def test_table_keeps_formatted_numbers_and_marks_missing_values():
-    table = markdown_table(["layer", "known"], [["0", percent(0.5)], ["1", percent(None)]])
-
-    assert [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()] == [
-        ["layer", "known"],
-        [":--------", "--------:"],
-        ["0", "50.0"],
-        ["1", "-"],
-    ]
-    assert len(markdown_table(["a", "b"], []).splitlines()) == 2
 
 
 @pytest.mark.parametrize(

@@ -133,25 +133,6 @@ def test_an_unknown_output_suffix_raises_an_error_that_lists_valid_ones(embedder
     assert os.listdir(text.parent) == ["text.txt"]
 
 
-def test_conll_columns_are_read(embedder, tmp_path):
-    columns = tmp_path / "text.conll"
-    columns.write_text("-DOCSTART- O\n\nthe O\ncat B-ANIMAL\n\n# O\nhash O\n")
-
-    embedder.embed_file(columns, tmp_path / "vectors.npz")
-    embedder.embed_file(columns, tmp_path / "tags.npz", token_column=2)
-    embedder.embed_file(columns, tmp_path / "lines.npz", format="text")
-
-    for name, sentences in (
-        ("vectors.npz", [["the", "cat"], ["#", "hash"]]),
-        ("tags.npz", [["O", "B-ANIMAL"], ["O", "O"]]),
-        ("lines.npz", [line.split() for line in columns.read_text().splitlines()]),
-    ):
-        arrays = read_vectors(tmp_path / name)
-        assert len(arrays) == len(sentences)
-        for number, expected in enumerate(embedder.embed(sentences)):
-            np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
-
-
 def test_suspicious_lines_are_counted_and_logged(embedder, text, tmp_path, caplog):
     with open(text, "ab") as file:
         file.write(b"\n" + b"x" * 10_000 + b" y\n")

@@ -10,8 +10,7 @@ import resource
 import numpy as np
 import pytest
 
-from elmo_tf import BiLM, BiLMConfig, Embedder
-from elmo_tf.embedding.token_table import TokenTable
+from elmo_tf import Embedder
 from vector_files import read_vectors
 
 FORMATS = (".hdf5", ".parquet", ".npz", ".npy")
@@ -264,17 +263,3 @@ def test_a_folder_with_unrelated_files_is_kept(embedder, text, tmp_path):
     with pytest.raises(FileExistsError, match=r"files that are not unfinished work: thesis\.tex"):
         embedder.embed_file(text, tmp_path / "vectors.hdf5")
     assert (folder / "thesis.tex").exists()
-
-
-def test_token_vectors_do_not_depend_on_the_encoding_batch(optimized_graphs):
-    bilm = BiLM(BiLMConfig.preset("small"))
-    tokens = [f"{'w' * (number % 9)}{number}".encode() for number in range(300)]
-
-    together = TokenTable(bilm, 1000)
-    rows = together.rows([tokens])[0]
-    apart = TokenTable(bilm, 1000)
-    for start, end in ((0, 1), (1, 8), (8, 25), (25, 300)):
-        own = apart.rows([tokens[start:end]])[0]
-        expected = together.vectors(rows[start:end])
-        # Equal bits need AVX-512: other processors round by the number of tokens.
-        np.testing.assert_allclose(apart.vectors(own), expected, atol=1e-6)

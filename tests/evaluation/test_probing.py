@@ -81,13 +81,6 @@ def test_results_do_not_depend_on_the_cache(embedder, tmp_path):
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 2
 
 
-def test_classifiers_without_convergence_are_reported(embedder, caplog):
-    found = probe(embedder, follows_stop(100, 1), TEST, max_iterations=1)
-
-    assert not any(one.converged for one in found.layers)
-    assert "on the layers 0, 1, 2 did not converge within 1 iterations" in caplog.text
-
-
 def test_large_training_data_are_sampled_by_sentence_with_the_seed(embedder, caplog):
     train = [TaggedSentence([f"w{i}", "x", "y"], ["A", "B", "C"]) for i in range(40)]
     # Of the sampled tokens, only those of the first half have their training tag.

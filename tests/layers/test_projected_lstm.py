@@ -89,14 +89,6 @@ def test_a_sequence_equals_the_formula(shape, mask, loop, monkeypatch):
     close(outputs, expected(layer, random_tokens(), state, mask))
 
 
-def test_outputs_and_cells_are_clipped():
-    layer = layer_of(SHAPES["projection and clips"], return_state=True)
-    outputs, _, c = layer(random_tokens())
-
-    assert np.abs(outputs).max() == pytest.approx(0.2)
-    assert np.abs(c).max() == pytest.approx(0.5)
-
-
 @shapes
 @pytest.mark.parametrize(
     ("mask", "backwards"), [(None, False), (MASK, True)], ids=["forwards", "masked, backwards"]
@@ -252,17 +244,6 @@ def test_masked_outputs_may_repeat_the_last_one_as_in_keras():
     real = layer_of(shape)(random_tokens(), mask=MASK)[1]
     np.testing.assert_allclose(outputs[:3], real[:3], atol=1e-6)
     np.testing.assert_allclose(outputs[3:], np.repeat(real[2:3], 4, axis=0), atol=1e-6)
-
-
-def test_mixed_bfloat16_outputs_are_close_to_float32():
-    shape = SHAPES["projection and clips"]
-    exact = layer_of(shape)
-    rough = layer_of(shape, dtype="mixed_bfloat16")
-
-    outputs = rough(random_tokens(), training=True)
-
-    assert outputs.dtype == tf.bfloat16
-    np.testing.assert_allclose(tf.cast(outputs, tf.float32), exact(random_tokens()), atol=0.03)
 
 
 @pytest.mark.parametrize("kind", [ProjectedLSTM, ProjectedLSTMCell])

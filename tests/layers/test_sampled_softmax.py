@@ -173,18 +173,6 @@ def test_the_loss_in_mixed_precision_is_float32_and_close(dtype, num_sampled):
     )
 
 
-@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16"])
-def test_only_the_rows_of_sampled_tokens_get_gradients(dtype):
-    layer = layer_of(4, dtype=dtype)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_mean(layer(*batch(), seed=[3, 4]))
-
-    gradient = tape.gradient(loss, layer.kernel.value)
-
-    assert isinstance(gradient, tf.IndexedSlices)
-    assert gradient.dtype == tf.float32
-
-
 def tied_layer_of(num_sampled, **kwargs):
     embedding = TokenEmbedding(VOCABULARY_SIZE, FEATURES)
     layer = TiedSoftmax(embedding, num_sampled, **kwargs)

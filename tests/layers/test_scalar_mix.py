@@ -65,13 +65,6 @@ def test_layer_norm_of_padding_only_is_zero():
     np.testing.assert_array_equal(mixed, np.zeros((2, 5, 4)))
 
 
-def test_the_l2_penalty_applies_only_to_the_layer_weights():
-    layer = layer_of(l2=0.3)
-
-    assert sum(layer.losses).numpy() == pytest.approx(0.3 * (WEIGHTS**2).sum())
-    assert layer_of().losses == []
-
-
 def test_a_negative_penalty_is_refused():
     with pytest.raises(ValueError, match=r"`l2` must be at least 0. Received: -0.1"):
         ScalarMix(l2=-0.1)

@@ -2,9 +2,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from elmo_inputs import MASK, SENTENCES, TOKENS, WIDTH, set_mix
+from elmo_inputs import MASK, SENTENCES, set_mix
 
-from elmo_tf import Elmo, char_ids
+from elmo_tf import Elmo
 from reference import scalar_mix as reference
 
 
@@ -56,21 +56,6 @@ def test_mixes_are_independent(bilm, layers):
         np.testing.assert_array_equal(mask_of(mixed), MASK)
 
 
-def test_mixing_weights_are_readable(bilm):
-    elmo = Elmo(bilm)
-    np.testing.assert_allclose(elmo.mixing_weights().weights, [1 / 3] * 3, rtol=1e-6)
-    assert elmo.mixing_weights().scale == 1
-    weights, gamma = set_mix(elmo)
-
-    mixing = elmo.mixing_weights()
-
-    np.testing.assert_allclose(mixing.weights, np.exp(weights) / np.exp(weights).sum(), rtol=1e-6)
-    assert mixing.scale == pytest.approx(gamma)
-    assert Elmo(bilm, top_only=True).mixing_weights().weights.tolist() == [1]
-    first, second = Elmo(bilm, num_mixes=2).mixing_weights()
-    assert first.weights.shape == second.weights.shape == (3,)
-
-
 def test_top_only_is_the_scaled_top_layer(bilm, layers):
     elmo = Elmo(bilm, top_only=True)
     set_mix(elmo)
@@ -87,37 +72,6 @@ def test_only_the_scale_of_an_average_is_trained(bilm, layers):
     assert [weight.path for weight in elmo.trainable_weights] == [elmo.mixes[0].scaling.path]
     with pytest.raises(ValueError, match="Only one of `top_only` and `average`"):
         Elmo(bilm, average=True, top_only=True)
-
-
-@pytest.mark.parametrize("kind", [{}, {"num_mixes": 2}, {"layer_norm": True}, {"top_only": True}])
-def test_precomputed_layers_give_the_same(bilm, kind):
-    elmo = Elmo(bilm, **kind)
-    set_mix(elmo)
-    outputs = bilm(SENTENCES)
-
-    computed, expected = elmo.of_layers(outputs["layers"], outputs["mask"]), elmo(SENTENCES)
-
-    for one, other in zip(tf.nest.flatten(computed), tf.nest.flatten(expected), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-6)
-        np.testing.assert_array_equal(mask_of(one), MASK)
-
-
-def test_all_kinds_of_input_agree(bilm):
-    elmo = Elmo(bilm)
-    expected = elmo(SENTENCES)
-
-    ids = char_ids(TOKENS, 14)
-    for inputs in (tf.constant(SENTENCES), TOKENS, ids, ids.numpy(), TOKENS.numpy().tolist()):
-        np.testing.assert_allclose(elmo(inputs), expected, atol=1e-6)
-    junk = tf.where(TOKENS == "", "junk", TOKENS)
-    np.testing.assert_allclose(elmo(junk, lengths=[3, 1, 0, 5]), expected, atol=1e-6)
-
-
-def test_vectors_of_a_forward_only_bilm_have_half_the_width(forward_bilm):
-    elmo = Elmo(forward_bilm)
-
-    assert elmo(SENTENCES).shape == (4, 5, WIDTH // 2)
-    assert elmo(keras.Input((None,), dtype="string")).shape == (None, None, WIDTH // 2)
 
 
 def test_dropout_is_applied_only_in_training(bilm):
@@ -138,18 +92,6 @@ def test_the_l2_penalty_applies_to_the_weights_of_every_mix(bilm):
 
     assert sum(elmo.losses).numpy() == pytest.approx(0.1 * sum((w**2).sum() for w in mixes))
     assert Elmo(bilm).losses == []
-
-
-def test_weights_of_a_trainable_bilm_get_gradients(fresh_bilm):
-    bilm = fresh_bilm()
-    elmo = Elmo(bilm, trainable_bilm=True, dropout=0.0)
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(elmo(SENTENCES, training=True) ** 2)
-
-    gradients = tape.gradient(loss, elmo.trainable_weights)
-
-    assert len(elmo.trainable_weights) == 2 + len(bilm.trainable_weights)
-    assert all(gradient is not None for gradient in gradients)
 
 
 def test_from_pretrained_creates_a_layer_from_a_checkpoint(checkpoint_directory, bilm):

@@ -15,13 +15,3 @@ def test_each_distinct_string_of_a_batch_has_one_row():
     np.testing.assert_array_equal(rows, char_ids(["the", "cat", ""], 14))
     assert index.numpy().tolist() == [[3, 4, 3], [4, 5, 5]]
     assert lengths.numpy().tolist() == [3, 1]
-
-
-def test_the_boundaries_are_the_first_rows():
-    rows = CHARACTER_ROWS.with_boundaries(char_ids(["a"], 14))
-
-    # Three characters and a window of padding of the widest filter, rounded up.
-    expected = [[259, 257, 260], [259, 258, 260], [259, 98, 260]]
-    assert rows.shape == (3, 8)
-    np.testing.assert_array_equal(rows[:, :3], expected)
-    assert (rows[:, 3:].numpy() == 261).all()

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from development_data import shared
-from elmo_tf import Elmo, Embedder, Vocabulary, load_bilm, load_language_model
-from elmo_tf.checkpoints.load import load_vocabulary
+from elmo_tf import Embedder, Vocabulary, load_bilm, load_language_model
 from elmo_tf.checkpoints.named_models import find_named_model
 from elmo_tf.evaluation import Occurrences, probe, sentence_scores, substitutes
 from elmo_tf.saved_models import Client, serve
@@ -71,12 +70,6 @@ def test_the_layers_equal_the_reference(folder, small_en):
         np.testing.assert_allclose(found, wanted[:, 1:-1], atol=2e-5)
 
 
-def test_the_vocabulary_is_included(folder):
-    vocabulary = load_vocabulary("small-en")
-    assert vocabulary == Vocabulary.load(folder / "vocab.txt")
-    assert len(vocabulary) >= 50_000
-
-
 @pytest.mark.parametrize("layer", [1, 2])
 def test_contextual_layers_distinguish_the_senses_of_bank(embedder, layer):
     text = [sentence.split() for sentence in (*MONEY, *RIVER)]
@@ -84,13 +77,6 @@ def test_contextual_layers_distinguish_the_senses_of_bank(embedder, layer):
     for occurrence in range(len(text)):
         (near,) = occurrences.nearest(occurrence, layer, top_n=1)
         assert (near.sentence < len(MONEY)) == (occurrence < len(MONEY))
-
-
-def test_a_keras_layer_is_loaded_by_the_name_of_the_model(small_en):
-    layer = Elmo.from_pretrained("small-en", dropout=0.0)
-    vectors = layer([MONEY[0]])
-    wanted = small_en([MONEY[0]])["layers"].numpy().mean(axis=1)
-    np.testing.assert_allclose(vectors, wanted, atol=1e-5)
 
 
 @pytest.mark.more

@@ -57,15 +57,6 @@ def test_dropout_is_applied_at_the_same_places_as_in_the_reference(model, monkey
     check_scores(model(TEXTS, training=True), expected_scores(model, d=lambda x: x * 0.5))
 
 
-def test_dropout_has_one_mask_for_all_tokens_of_a_text():
-    model = new_model("bidaf", dropout=0.5)
-
-    dropped = model.dropout(tf.ones((2, 4, 30)), training=True).numpy() == 0
-
-    assert (dropped.any(axis=1) == dropped.all(axis=1)).all()
-    assert 0 < dropped.mean() < 1
-
-
 def test_attention_with_a_null_score_never_overflows():
     scores = tf.constant([[500.0, 499.0], [-500.0, -501.0]])
     null_score = tf.constant(-1.0)

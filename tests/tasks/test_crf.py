@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.tasks.crf import CRF
-from elmo_tf.tasks.data.tag_schemes import TagConstraints, constraints_of, scheme_tags, spans_of
+from elmo_tf.tasks.data.tag_schemes import TagConstraints, constraints_of
 from reference import crf as reference
 
 NUM_TAGS = 3
@@ -66,21 +66,6 @@ def test_best_tags_and_marginals_match_enumeration_of_allowed_sequences(seed, is
         np.testing.assert_allclose(marginals[row, :length], wanted, rtol=1e-5, atol=1e-5)
     assert not tags[~MASK].any()
     assert not marginals.numpy()[~MASK].any()
-
-
-@pytest.mark.parametrize("scheme", ["BIO", "BIOUL"])
-def test_forbidden_tag_sequences_are_never_predicted(scheme):
-    rng = np.random.default_rng(0)
-    labels = scheme_tags(["PER", "LOC"], scheme)
-    crf, _ = random_crf(rng, constraints_of(labels, scheme), len(labels))
-    lengths = np.repeat(np.arange(1, 13), 20)
-    mask = np.arange(12) < lengths[:, None]
-    emissions = (rng.normal(size=(*mask.shape, len(labels))) * 100).astype(np.float32)
-
-    tags = crf(emissions, mask=mask).numpy()
-
-    for row, length in zip(tags, lengths, strict=True):
-        spans_of([labels[tag] for tag in row[:length]], scheme)  # raises an error if forbidden
 
 
 def test_no_token_is_padding_without_a_mask():

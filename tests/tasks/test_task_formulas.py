@@ -4,7 +4,6 @@ import keras
 import numpy as np
 import pytest
 
-from elmo_tf.tasks import Maxout
 from reference import task_models as reference
 from task_models import new_model, padded, reference_weights, some_inputs, with_random_weights
 
@@ -62,17 +61,3 @@ def test_each_dropout_is_active_only_in_training(kind, num_dropouts):
         assert np.abs(in_training[0] - scores).max() > 1e-3
         assert np.abs(in_training[0] - in_training[1]).max() > 1e-3
         np.testing.assert_array_equal(model(inputs), scores)
-
-
-def test_maxout_is_the_maximum_of_its_pieces():
-    layer, vectors = Maxout(2, num_pieces=3), np.random.default_rng(0).normal(size=(4, 5, 3))
-
-    outputs = layer(vectors.astype(np.float32)).numpy()
-
-    kernel, bias = layer.get_weights()
-    pieces = (vectors @ kernel + bias).reshape(4, 5, 2, 3)
-    np.testing.assert_allclose(outputs, pieces.max(axis=-1), atol=1e-6)
-    assert layer.compute_output_shape((None, 3)) == (None, 2)
-    for wrong in ({"units": 0}, {"units": 1, "num_pieces": 0}):
-        with pytest.raises(ValueError, match="must be an integer of at least 1"):
-            Maxout(**wrong)

@@ -6,7 +6,6 @@ import random
 
 import pytest
 import tensorflow as tf
-from absl import logging
 
 from elmo_tf.text import corpus
 from elmo_tf.text.corpus import (
@@ -237,52 +236,17 @@ def test_suspicious_lines_are_counted(tmp_path, kind):
     assert odd == {**dict.fromkeys(SUSPICIOUS_LINES, 0), kind: 2}
 
 
-COUNT = CorpusCount(sentences=3_210, tokens=40_000, types=5_432, unknown=1_000, longest=876)
-
-
-@pytest.fixture
-def logged(monkeypatch):
-    """The logged messages as pairs of level and line."""
-    lines = []
-    monkeypatch.setattr(
-        logging, "log", lambda level, text, *values: lines.append((level, text % values))
-    )
-    return lines
-
-
-def test_a_report_logs_the_corpus_size_in_one_line(logged):
-    report_corpus(COUNT)
-
-    assert logged == [
-        (
-            logging.INFO,
-            "Corpus: 3,210 sentences, 40,000 tokens, 5,432 types, 2.50% of tokens unknown, "
-            "longest sentence 876 tokens.",
-        )
-    ]
-
-
 @pytest.mark.parametrize(
-    ("odd", "level", "line"),
-    [
-        (
-            {"invalid_lines": 3, "nul_lines": 2_000},
-            logging.WARNING,
-            "Suspicious lines: 3 with invalid UTF-8 (read byte for byte; another encoding?), "
-            "2,000 with NUL bytes (UTF-16?).",
-        ),
-        (
-            {"cut_lines": 1, "empty_lines": 4},
-            logging.WARNING,
-            "Suspicious lines: 1 of more than 10,000 tokens (split), 4 empty (skipped).",
-        ),
-        ({"crlf_lines": 5}, logging.INFO, "Suspicious lines: 5 ending in CRLF (read as LF)."),
-    ],
+    ("odd", "level"),
+    [({}, None), ({"invalid_lines": 3}, "WARNING"), ({"crlf_lines": 3}, "INFO")],
 )
-def test_a_report_lists_suspicious_lines(logged, odd, level, line):
-    report_corpus(COUNT._replace(**odd))
+def test_a_report_lists_suspicious_lines(caplog, odd, level):
+    count = CorpusCount(sentences=3_210, tokens=40_000, types=5_432, unknown=1_000, longest=876)
+    with caplog.at_level("INFO"):
+        report_corpus(count._replace(**odd))
 
-    assert logged[1:] == [(level, line)]
+    assert "3,210 sentences, 40,000 tokens" in caplog.messages[0]
+    assert [record.levelname for record in caplog.records[1:]] == ([level] if odd else [])
 
 
 def test_patterns_match_each_file_once_and_in_order(tmp_path):

@@ -84,17 +84,6 @@ def test_a_graph_tensor_of_unknown_rank_is_accepted():
     assert in_graph(tf.zeros((2, 1))).shape == (2, 1)
 
 
-def test_a_graph_refuses_a_column_of_sentences_when_it_runs():
-    check = tf.function(
-        lambda tokens: checked_inputs(tokens, None)[0],
-        input_signature=[tf.TensorSpec((None, 1), tf.string)],
-    )
-
-    assert check(tf.constant([["a"], ["b"]])).shape == (2, 1)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Pass sentences as strings of shape"):
-        check(tf.constant(SENTENCES))
-
-
 @pytest.mark.parametrize("lengths", [[2, 2, 2], []])
 def test_a_graph_refuses_lengths_with_a_different_number_of_rows(lengths):
     check = tf.function(

@@ -7,28 +7,14 @@ import shutil
 import pytest
 
 from elmo_tf import Vocabulary
+from reference.checkpoint import options
 from runs import run_of
 
 SUBJECTS = ("the cat", "a dog", "my neighbor", "the old river")
 VERBS = ("sees", "likes", "follows")
-OPTIONS = {
-    "lstm": {
-        "dim": 13,
-        "projection_dim": 7,
-        "n_layers": 2,
-        "cell_clip": 3.0,
-        "proj_clip": 3.0,
-        "use_skip_connections": True,
-    },
-    "char_cnn": {
-        "activation": "relu",
-        "embedding": {"dim": 4},
-        "filters": [[1, 3], [2, 5]],
-        "n_highway": 1,
-        "max_characters_per_token": 12,
-        "n_characters": 262,
-    },
-}
+OPTIONS = options(
+    filters=((1, 3), (2, 5)), n_highway=1, dim=13, projection_dim=7, cell_clip=3.0, proj_clip=3.0
+)
 
 
 def sentences(count, seed):

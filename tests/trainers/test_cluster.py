@@ -179,11 +179,3 @@ def test_a_batch_size_not_divisible_by_the_replicas_raises_an_error(monkeypatch)
     assert cluster_from_environment(6).num_replicas == 3
     with pytest.raises(ValueError, match=r"replicas, 3 times `accumulate`, 4\. Received: 6"):
         cluster_from_environment(6, num_parts=4)
-
-
-@pytest.mark.more
-def test_a_batch_size_not_divisible_by_the_devices_ends_the_run(tmp_path, deterministic):
-    run = launching.start(deterministic, tmp_path / "run", num_devices=3)
-    _, errors = run.communicate(timeout=120)
-    assert run.returncode != 0
-    assert UNEVEN in errors

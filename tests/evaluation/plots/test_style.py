@@ -38,16 +38,6 @@ def test_other_formats_are_refused(figure, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_picture_is_replaced_only_with_overwrite(figure, tmp_path):
-    path = tmp_path / "picture.svg"
-    path.write_text("mine")
-    with pytest.raises(FileExistsError, match=r"exists\. Choose another path or add --overwrite"):
-        save_figure(figure, path)
-    assert path.read_text() == "mine"
-    save_figure(figure, path, overwrite=True)
-    assert "<svg" in path.read_text()
-
-
 def test_the_default_font_covers_european_scripts(caplog):
     assert families(["Größe", "šaty", "ёлка", "λόγος"]) == ["DejaVu Sans"]
     assert caplog.text == ""

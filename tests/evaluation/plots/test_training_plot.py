@@ -45,25 +45,6 @@ def test_axes_are_labeled_with_quantity_and_unit():
     assert ends(figure.axes[3]) == [[[1, 3], [5, 3]]]
 
 
-@pytest.mark.parametrize(
-    ("by", "label", "first", "last"),
-    [("tokens", "tokens read", 6, 30), ("time", "hours of training", 1, 5)],
-)
-def test_the_x_axis_can_show_tokens_or_hours(by, label, first, last):
-    figure = draw_training([run(seconds=np.full(5, 3600.0))], by)
-    assert label in figure.axes[-1].get_xlabel()
-    (start, _), (end, _) = ends(figure.axes[0])[0]
-    assert (start, end) == (first, last)
-
-
-def test_smoothed_lines_are_drawn_over_the_steps():
-    axes = draw_training([run()], window=3).axes[0]
-    each, means = axes.lines[:2]
-    assert each.get_ydata().tolist() == [8, 7, 6, 5, 4]
-    assert means.get_ydata().tolist() == [7.5, 7, 6, 5, 4.5]
-    assert "means of 3 steps" in axes.get_title(loc="left")
-
-
 def test_axis_limits_include_all_runs():
     """The limits do not depend on the order of the runs."""
     few, many = (

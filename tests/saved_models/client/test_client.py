@@ -6,11 +6,8 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-import tensorflow as tf
-from tensorflow_serving.apis import predict_pb2
 
 from elmo_tf.saved_models import serve
-from elmo_tf.saved_models.client.calls import Deadline
 from elmo_tf.saved_models.client.client import Client, ServerError
 from serving_requests import assert_refused
 
@@ -86,26 +83,10 @@ def test_a_version_can_be_requested(address):
         assert list(client.status()) == [1]
 
 
-def test_one_string_is_not_a_list_of_sentences(client):
-    with pytest.raises(TypeError, match="Expected a list of sentences, but got one string: 'a b'"):
-        client.predict("a b")
-
-
-def test_mixed_strings_and_lists_of_tokens_are_an_error(client):
-    message = r"either strings or lists of tokens, but sentence 1 is \['b'\] and has another type"
-    with pytest.raises(TypeError, match=message):
-        client.predict(["a", ["b"]])
-
-
 @pytest.mark.parametrize(("sentences", "position"), [([5], 0), ([["a"], ["b", 5]], 1)])
 def test_sentences_of_other_types_are_an_error(client, sentences, position):
     with pytest.raises(TypeError, match=rf"Expected sentence {position} to be .*it holds 5\."):
         client.predict(sentences)
-
-
-def test_an_empty_token_before_a_real_one_is_an_error(client):
-    with pytest.raises(ValueError, match="Sentence 1 has an empty token before a real one"):
-        client.predict([["a"], ["", "b"]])
 
 
 def test_an_unknown_model_is_not_found(address):
@@ -177,27 +158,6 @@ def test_sentences_are_split_into_requests_and_joined_in_order(address, limits):
             for name in outputs:
                 np.testing.assert_array_equal(joined[name], whole[name])
                 assert joined[name].dtype == whole[name].dtype
-
-
-def test_outputs_keep_their_types(address, server):
-    """This signature does not take sentences, so the test uses private methods."""
-    request = predict_pb2.PredictRequest()
-    request.model_spec.name = "elmo"
-    request.model_spec.signature_name = "other_types"
-    request.inputs["number"].CopyFrom(tf.make_tensor_proto(0.5))
-    request.inputs["flags"].CopyFrom(tf.make_tensor_proto([True, False]))
-    with Client(address) as client:
-        infos = client._plan("other_types", (), Deadline(60)).infos
-        call = client._transport.predict(request, infos, Deadline(60))
-        answer = call.result()
-    assert {name: (array.dtype, array.tolist()) for name, array in answer.items()} == {
-        "scalar": (np.float32, 50.0),
-        "half": (np.float16, [0.5, 0.5]),
-        "large": (np.int64, [2**40, 2**40]),
-        "flags": (np.bool_, [False, True]),
-        "text": (object, "Jürgen".encode()),
-        "some_bytes": (object, [b"\xff"]),
-    }
 
 
 def test_threads_share_a_client(client):

@@ -71,22 +71,6 @@ def test_a_signature_can_be_selected_and_text_is_printed_as_text(command, server
     assert json.loads(out) == {"tokens": [["größer", "ja"]], "sequence_len": [2]}
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("ftp://localhost:1", "a"), "The address must be host:port"),
-        (("grpcs://localhost:1", "a", "--tls-ca", "no.pem"), "no.pem"),
-        (("localhost:1", "a", "--tls-ca", __file__), "Certificates need an address with TLS"),
-        (("http://localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE: Cannot reach a model"),
-    ],
-)
-def test_errors_are_printed_in_one_line_with_status_1(command, arguments, message):
-    status, out, err = command("query", *arguments)
-    assert (status, out) == (1, "")
-    (line,) = err.splitlines()
-    assert message in line
-
-
 @pytest.mark.parametrize("spec", [("--version", "9"), ("--model", "bert")])
 def test_an_unknown_version_or_model_ends_with_status_1(command, server, spec):
     status, _, err = command("query", f"localhost:{server.port}", "a", *spec)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -268,14 +267,6 @@ def test_layer_norm_causes_a_warning(bilm, exported_bilm, caplog, layer_norm, nu
         export(Elmo(bilm, layer_norm=layer_norm), Path(exported_bilm).parent)
 
     assert caplog.text.count("depend on the other sentences of the batch") == num_warnings
-
-
-def test_keras_loads_the_model_as_a_tfsm_layer(exported_elmo, live):
-    layer = keras.layers.TFSMLayer(exported_elmo, call_endpoint="serving_default")
-
-    outputs = layer(tf.constant(SENTENCES))
-
-    np.testing.assert_allclose(outputs["elmo"], live["elmo"], atol=1e-5)
 
 
 def test_a_path_with_wildcards_is_refused(bilm, tmp_path):

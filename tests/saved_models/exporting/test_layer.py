@@ -219,13 +219,6 @@ def test_char_ids_are_refused(layer):
         layer(keras.Input((5,), dtype="int32"))
 
 
-def test_invalid_strings_are_refused_as_by_the_bilm(layer):
-    with pytest.raises(TypeError, match=r"batch of sentences is required, not a single string"):
-        layer("one sentence")
-    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
-        layer([["", "a"]])
-
-
 def test_two_layers_in_one_model_survive_saving(small, keras_round_trip):
     inputs = keras.Input((None,), dtype="string")
     hidden = [keras.layers.LSTM(3)(load(small)(inputs)) for _ in range(2)]

@@ -41,15 +41,6 @@ def saved_model_cli(*arguments):
     return result.stdout
 
 
-def test_saved_model_cli_shows_the_signatures(exported_bilm):
-    shown = saved_model_cli("show", "--dir", exported_bilm, "--all")
-
-    for name in ("default", "serving_default", "tokens", "char_ids"):
-        assert f"signature_def['{name}']:" in shown
-    assert "inputs['sequence_len'] tensor_info:\n        dtype: DT_INT32" in shown
-    assert "outputs['lstm_outputs2'] tensor_info:\n        dtype: DT_FLOAT" in shown
-
-
 def test_saved_model_cli_runs_a_signature(exported_bilm, tmp_path, ids, expected):
     np.save(tmp_path / "ids.npy", ids)
 

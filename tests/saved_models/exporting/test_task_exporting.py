@@ -2,7 +2,6 @@
 
 import functools
 import re
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models import Client, export_task, serve
-from elmo_tf.saved_models.exporting import task_exporting as module
 from elmo_tf.saved_models.exporting.task_signatures import ExportedTask
 from elmo_tf.tasks import BiDAF, BiLSTMClassifier, CoreferenceModel, SRLTagger
 from task_models import embeddings, new_model, padded, some_inputs
@@ -150,21 +148,6 @@ def test_invalid_strings_are_refused(kind, strings, message, exported):
         served(strings=tf.constant([strings]))
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [
-        pytest.param("answers", "passage and a question", marks=pytest.mark.more),
-        ("roles", "index of the predicate"),
-        ("documents", "a document with one sentence per line"),
-        ("pairs", "a premise and a hypothesis, with a tab between them"),
-    ],
-)
-def test_the_model_card_describes_the_strings(kind, text, exported):
-    _, folder = exported(kind)
-
-    assert text in (folder / "1" / "assets.extra" / "README.md").read_text()
-
-
 @pytest.mark.more
 @pytest.mark.parametrize("kind", ["tags", "pairs"])
 def test_the_written_model_equals_the_live_one(exported, tmp_path, kind):
@@ -227,19 +210,3 @@ def test_an_existing_version_and_invalid_arguments_are_refused(exported, tmp_pat
         export_task(model, tmp_path, version=-1)
     with pytest.raises(TypeError, match="A task model can be exported"):
         export_task("ner", tmp_path)
-
-
-def test_an_export_that_differs_from_the_live_model_is_discarded(tmp_path, monkeypatch):
-    write = module.write_saved_model
-
-    def changed_between(exported, *paths):
-        write(exported, *paths)
-        bias = exported.variables[-1]  # of the labels' scores: each gets another change
-        bias.assign_add(tf.range(bias.shape[0], dtype=bias.dtype))
-
-    monkeypatch.setattr(module, "write_saved_model", changed_between)
-
-    with pytest.raises(RuntimeError, match="The exported model is wrong"):
-        export_task(new_model("classifier"), tmp_path)
-
-    assert list(Path(tmp_path).iterdir()) == []

@@ -10,7 +10,7 @@ import tensorflow as tf
 from tensorflow_serving.apis import prediction_log_pb2, prediction_service_pb2_grpc
 
 from elmo_tf.saved_models import export, serve
-from elmo_tf.saved_models.exporting.warmup import WARMUP_FILE, read_warmup
+from elmo_tf.saved_models.exporting.warmup import WARMUP_FILE, read_warmup, write_warmup
 
 SENTENCES = ["the cat sat", "한국어 \udcff", ""]
 
@@ -41,6 +41,12 @@ def test_served_warm_up_requests_equal_the_live_model(warm, bilm):
 def num_sentences(request):
     (shape,) = {value.tensor_shape.dim[0].size for value in request.inputs.values()}
     return shape
+
+
+def test_sentences_may_be_lists_of_tokens(warm, tmp_path):
+    (tmp_path / WARMUP_FILE).parent.mkdir()
+    write_warmup(tmp_path, [sentence.split() for sentence in SENTENCES])
+    assert read_warmup(tmp_path) == read_warmup(warm)
 
 
 def test_warmup_is_a_list_of_sentences(bilm, tmp_path):

@@ -89,17 +89,6 @@ def test_the_version_with_the_highest_number_is_the_newest(tmp_path, loader):
     assert states(model) == {10: "AVAILABLE", 9: "START", 2: "START"}
 
 
-def test_a_new_version_replaces_the_old_one(tmp_path, loader):
-    put(tmp_path, 1)
-    model = model_of(tmp_path, loader)
-    put(tmp_path, 2)
-    assert number_of(model) == 1
-    model.refresh()
-    assert number_of(model) == 2
-    assert loader.open_numbers() == [2]
-    assert states(model) == {2: "AVAILABLE", 1: "END"}
-
-
 def test_an_old_version_is_unloaded_after_its_last_request(tmp_path, loader):
     put(tmp_path, 1)
     model = model_of(tmp_path, loader)

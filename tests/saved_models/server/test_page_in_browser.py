@@ -217,19 +217,6 @@ def test_an_invalid_token_in_the_url_selects_another_token(page, token):
     assert page.texts("#first-tokens [aria-pressed=true] bdi") == ["bank"]
 
 
-def test_the_servers_error_is_shown(page):
-    page.open()
-    page.tab.evaluate("document.querySelector('#first').value = '\\ud800'")
-    page.tab.click("document.querySelector('#compare')")
-    page.wait()
-    assert page.message().startswith(
-        "The server rejected the request: A string of tokens is not Unicode"
-    )
-    page.compare(FIRST, SECOND)
-    assert page.message() is None
-    assert page.tokens() == FIRST.split()
-
-
 def test_one_of_several_models_is_selected(tab, exported_bilm, model_directory, tmp_path):
     folders = {"bilm": Path(exported_bilm).parent, "lengths": model_directory}
     config = models_config(tmp_path, folders)

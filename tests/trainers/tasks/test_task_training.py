@@ -151,21 +151,6 @@ def test_training_stops_early_without_improvement(run, tmp_path):
     assert len(record["epochs"]) == record["best"]["epoch"] + 1 < 9
 
 
-@pytest.mark.usefixtures("eager_functions")
-def test_the_loss_selects_the_best_epoch_while_the_score_is_zero(files, tmp_path, caplog):
-    (tmp_path / "dev.conll").write_text("lives O\nin O\n")  # without spans
-    settings = {**SMALL, "learning_rate": 0.003, "patience": 1, "epochs": 2}
-
-    record = train_task(
-        TaskConfig("ner", files["ner"], tmp_path / "dev.conll", tmp_path / "run", **settings)
-    )
-
-    assert "Best F1 is 0; train for more epochs." in caplog.text
-    assert [epoch["dev"]["f1"] for epoch in record["epochs"]] == [0, 0]
-    assert losses(record) == sorted(losses(record), reverse=True)
-    assert record["best"]["epoch"] == 2
-
-
 @pytest.mark.parametrize(
     ("score", "loss", "best_score", "best_loss", "is_better"),
     [

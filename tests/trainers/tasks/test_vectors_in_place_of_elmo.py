@@ -6,8 +6,6 @@ import h5py
 import numpy as np
 import pytest
 
-from elmo_tf import Elmo
-from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.saved_models.exporting.task_exporting import export_task
 from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.config import TaskConfig
@@ -88,17 +86,3 @@ def test_a_model_trained_on_vectors_cannot_be_exported(trained, tmp_path):
 def test_elmo_and_vectors_exclude_each_other(trained):
     with pytest.raises(ValueError, match="`elmo` and `vectors` exclude each other"):
         TaskConfig("ner", "a", "b", "c", elmo="small-en", vectors=trained[0].vectors)
-
-
-def test_vector_mix_outputs_equal_those_of_elmo(bilm):
-    elmo = Elmo(bilm, num_mixes=2)
-    mix = VectorMix(elmo.num_layers, elmo.dim, num_mixes=2)
-    for layer in (elmo, mix):
-        layer.build()
-    mix.mixes[1].set_weights([np.array([0.3, -2, 1], np.float32), np.float32(1.5)])
-    elmo.mixes[1].set_weights(mix.mixes[1].get_weights())
-    layers = np.random.default_rng(0).normal(size=(2, 3, 5, elmo.dim)).astype(np.float32)
-    mask = np.array([[True] * 5, [True] * 2 + [False] * 3])
-
-    for ours, theirs in zip(mix.of_layers(layers, mask), elmo.of_layers(layers, mask), strict=True):
-        np.testing.assert_array_equal(ours, theirs)
