@@ -33,8 +33,8 @@ def atomic_file(path: str | os.PathLike, overwrite: bool = True) -> Iterator[Pat
     Raises:
         FileExistsError: `path` exists and `overwrite` is false, or it is not a regular file.
     """
-    path = Path(path)
     refuse_file(path, overwrite)
+    path = Path(os.path.realpath(path))  # replaces the target of a link, not the link
     path.parent.mkdir(parents=True, exist_ok=True)
     part = _beside(path, ".part")
     part.touch(exist_ok=False)

@@ -328,7 +328,7 @@ def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments
         ),
         (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
         (("server-files", "no"), "There is no exported model in no"),
-        (("query", "localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE"),
+        (("query", "http://localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE"),
     ],
 )
 def test_errors_exit_with_status_1_and_one_line(command, arguments, message):

@@ -211,6 +211,18 @@ def test_a_failed_replacement_leaves_the_old_folder(tmp_path):
     assert os.listdir(tmp_path) == ["folder"]
 
 
+def test_a_link_to_a_file_stays_and_its_target_is_replaced(tmp_path):
+    target, link = tmp_path / "disk" / "file.txt", tmp_path / "link"
+    link.symlink_to(target)
+
+    for content in ("first", "second"):
+        with atomic_file(link) as part:
+            assert part.parent == target.parent
+            part.write_text(content)
+        assert link.is_symlink()
+        assert target.read_text() == content
+
+
 def test_a_link_to_a_directory_stays_and_its_target_is_replaced(tmp_path):
     target, link = tmp_path / "disk" / "folder", tmp_path / "link"
     target.mkdir(parents=True)

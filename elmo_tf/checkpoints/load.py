@@ -150,18 +150,14 @@ def _is_manylangs_pair(weights_file: Path) -> bool:
     return weights_file.name == ENCODER_FILE
 
 
-def load_softmax(
-    directory: str | os.PathLike, vocabulary_size: int, bilm: BiLM | None = None, **kwargs
-) -> SampledSoftmax:
+def load_softmax(directory: str | os.PathLike, vocabulary_size: int, bilm: BiLM) -> SampledSoftmax:
     """Loads the softmax of a checkpoint directory written by training.
 
     Args:
         directory: a checkpoint directory, a name on the Hugging Face Hub, or a TensorFlow 1
             directory, see `load_bilm`.
         vocabulary_size: int. Size of the vocabulary.
-        bilm: the biLM of the same directory, for a softmax that shares its embedding table. Without
-            it, the softmax gets a separate table.
-        **kwargs: further arguments of `SampledSoftmax`.
+        bilm: the biLM of the same directory, for a softmax that shares its embedding table.
 
     Raises:
         FileNotFoundError: there is no `softmax.hdf5`.
@@ -171,14 +167,11 @@ def load_softmax(
     directory = local_path(directory)
     original = find_tf1_checkpoint(directory)
     if original is not None:
-        return load_tf1_softmax(original, vocabulary_size, bilm, **kwargs)
+        return load_tf1_softmax(original, bilm, vocabulary_size)
     config = BiLMConfig.from_options(one_of(Path(directory), ("*options.json",)))
     path = _softmax_file(directory)
-    is_tied = bilm is not None and config.tie_softmax
-    if is_tied:
-        softmax = TiedSoftmax(bilm.token_encoder, **kwargs)
-    else:
-        softmax = SampledSoftmax(vocabulary_size, **kwargs)
+    is_tied = config.tie_softmax
+    softmax = TiedSoftmax(bilm.token_encoder) if is_tied else SampledSoftmax(vocabulary_size)
     softmax.build((None, config.lstm.projection_dim))
     embedding = softmax.kernel.numpy() if is_tied else None
     read_weights(path, softmax_rules(), softmax_variables(softmax))

@@ -116,28 +116,25 @@ def load_tf1_bilm(
 
 
 def load_tf1_softmax(
-    checkpoint: TF1Checkpoint,
-    vocabulary_size: int | None = None,
-    bilm: BiLM | None = None,
-    **kwargs,
+    checkpoint: TF1Checkpoint, bilm: BiLM, vocabulary_size: int | None = None
 ) -> SampledSoftmax:
     """Loads the softmax of a training run.
 
     Args:
         checkpoint: see `find_tf1_checkpoint`.
+        bilm: see `load_softmax`.
         vocabulary_size: int or None. Size of the vocabulary; None takes it from the checkpoint.
-        bilm, **kwargs: see `load_softmax`.
 
     Raises:
         ValueError: a file is damaged or has the wrong shape.
     """
     config = tf1_config(checkpoint)
-    if bilm is not None and config.tie_softmax:
-        softmax = TiedSoftmax(bilm.token_encoder, **kwargs)
+    if config.tie_softmax:
+        softmax = TiedSoftmax(bilm.token_encoder)
     else:
         # If the bias is missing, `_read_weights` raises an error.
         in_file = _shapes(_open(checkpoint.prefix)).get(_SOFTMAX_BIAS, (1,))[0]
-        softmax = SampledSoftmax(vocabulary_size or in_file, **kwargs)
+        softmax = SampledSoftmax(vocabulary_size or in_file)
     softmax.build((None, config.lstm.projection_dim))
     others = {rule.dataset for rule in tf1_rules(config)}
     rules = tf1_softmax_rules(config)

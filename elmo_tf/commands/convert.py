@@ -93,7 +93,7 @@ def _convert_softmax(source: Any, bilm: Any, target: Path, arguments: Any) -> No
     if vocabulary is not None:
         vocabulary.save(target / VOCABULARY_FILE)
     if original is not None:
-        softmax = load_tf1_softmax(original, bilm=bilm)
+        softmax = load_tf1_softmax(original, bilm)
     elif not has_softmax(source):
         return
     elif vocabulary is None:

@@ -118,6 +118,3 @@ class BCN(Classifier):
         attended = ops.sum(weights[..., None] * vectors, axis=1)
         parts = [pool(vectors, mask) for pool in (masked_max, masked_mean, masked_min)]
         return ops.concatenate([*parts, attended], axis=-1)
-
-    def get_config(self):
-        return {**super().get_config(), **self.settings}

@@ -77,8 +77,7 @@ class BiDAF(TaskModel):
         super().__init__(embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
         check_int(max_answer, "max_answer", least=1)
-        self.units = units
-        self.dropout_rate = dropout
+        self.settings = {"units": units, "dropout": dropout, "max_answer": max_answer}
         self.max_answer = max_answer
         dtype = self.dtype_policy
         self.dropout = keras.layers.SpatialDropout1D(dropout, dtype=dtype, name="dropout")
@@ -209,14 +208,6 @@ class BiDAF(TaskModel):
         found = self.compiled_predictions(inputs)
         starts, ends = (found[name].numpy().tolist() for name in ("answer_start", "answer_end"))
         return list(zip(starts, ends, strict=True))
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "dropout": self.dropout_rate,
-            "max_answer": self.max_answer,
-        }
 
 
 def best_spans(

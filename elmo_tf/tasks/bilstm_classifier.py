@@ -48,8 +48,7 @@ class BiLSTMClassifier(Classifier):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
         dtype = self.dtype_policy
-        self.units = units
-        self.dropout_rate = dropout
+        self.settings = {"units": units, "dropout": dropout}
         self.input_dropout = keras.layers.SpatialDropout1D(
             dropout, dtype=dtype, name="input_dropout"
         )
@@ -66,6 +65,3 @@ class BiLSTMClassifier(Classifier):
             hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
         pooled = masked_max(hidden, vectors["mask"])  # (batch, feature)
         return self.scores(self.output_dropout(pooled, training=training))
-
-    def get_config(self):
-        return {**super().get_config(), "units": self.units, "dropout": self.dropout_rate}

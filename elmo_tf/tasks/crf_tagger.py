@@ -139,9 +139,7 @@ class CRFTagger(Tagger):
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
-        self.units = tuple(units)
-        self.dropout_rate = dropout
-        self.scheme = scheme
+        self.settings = {"units": list(units), "dropout": dropout, "scheme": scheme}
         dtype = self.dtype_policy
         self.lstms = [
             BiLSTM(each, dtype=dtype, name=f"bilstm_{index}") for index, each in enumerate(units)
@@ -173,11 +171,3 @@ class CRFTagger(Tagger):
 
     def sequence_weights(self):
         return self.crf.allowed_weights()
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": list(self.units),
-            "dropout": self.dropout_rate,
-            "scheme": self.scheme,
-        }

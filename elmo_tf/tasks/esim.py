@@ -61,8 +61,7 @@ class ESIM(Classifier):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
         dtype = self.dtype_policy
-        self.units = units
-        self.dropout_rate = dropout
+        self.settings = {"units": units, "dropout": dropout}
         self.input_dropout = keras.layers.SpatialDropout1D(
             dropout, dtype=dtype, name="input_dropout"
         )
@@ -110,6 +109,3 @@ class ESIM(Classifier):
         hidden = self.composition_dropout(hidden, training=training)
         hidden = self.composition(hidden, mask=mask, training=training)
         return ops.concatenate([masked_mean(hidden, mask), masked_max(hidden, mask)], axis=-1)
-
-    def get_config(self):
-        return {**super().get_config(), "units": self.units, "dropout": self.dropout_rate}

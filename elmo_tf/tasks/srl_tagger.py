@@ -76,10 +76,12 @@ class SRLTagger(Tagger):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
         check_int(num_layers, "num_layers", least=1)
         check_int(predicate_dim, "predicate_dim", least=1)
-        self.units = units
-        self.num_layers = num_layers
-        self.dropout_rate = dropout
-        self.predicate_dim = predicate_dim
+        self.settings = {
+            "units": units,
+            "num_layers": num_layers,
+            "dropout": dropout,
+            "predicate_dim": predicate_dim,
+        }
         self.constraints = constraints_of(self.labels, "BIO")
         check_constraints(self.constraints, len(self.labels))
         dtype = self.dtype_policy
@@ -131,15 +133,6 @@ class SRLTagger(Tagger):
         # Scores and `log p` rank sequences alike: they differ by a constant for each token.
         weights = zero_weights(len(self.labels), self.compute_dtype)
         return constrained(weights, self.constraints)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "num_layers": self.num_layers,
-            "dropout": self.dropout_rate,
-            "predicate_dim": self.predicate_dim,
-        }
 
 
 def _small_normal() -> keras.initializers.Initializer:

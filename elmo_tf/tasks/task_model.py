@@ -21,8 +21,8 @@ class TaskModel(keras.Model, abc.ABC):
 
     A task model has its own loss, so call `compile(optimizer)` without a loss before `fit`.
     Subclasses set `texts`, the names of their texts, and `features`, the shapes and dtypes of their
-    other inputs by name; create their layers in the constructor and end it with
-    `_create_weights()`.
+    other inputs by name. Their constructors set `settings`, their own arguments, create the layers
+    and end with `_create_weights()`.
 
     Args:
         embeddings, elmo, placement: see `TokenVectors`.
@@ -51,6 +51,7 @@ class TaskModel(keras.Model, abc.ABC):
         **kwargs,
     ):
         super().__init__(**kwargs)
+        self.settings: dict[str, Any] = {}
         self.token_vectors = TokenVectors(
             embeddings, elmo, placement, dtype=self.dtype_policy, name="token_vectors"
         )
@@ -209,6 +210,7 @@ class TaskModel(keras.Model, abc.ABC):
         token_vectors = self.token_vectors.get_config()
         return {
             **super().get_config(),
+            **self.settings,
             **{name: token_vectors[name] for name in ("embeddings", "elmo", "placement")},
         }
 

@@ -1,6 +1,5 @@
 """Raw text ─► sentences of tokens with character offsets."""
 
-import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -91,10 +90,8 @@ def _is_list(value: Any) -> bool:
 
 
 def name_of(tokenizer: Tokenizer) -> str:
-    """A name that is the same in every process, unlike the `repr` of a function."""
-    if inspect.isfunction(tokenizer) or inspect.ismethod(tokenizer):
-        return f"{tokenizer.__module__}.{tokenizer.__qualname__}"
-    return repr(tokenizer)
+    """The `repr` without addresses: the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(tokenizer))
 
 
 def tokenizer_of(tokenizer: str | Tokenizer | None) -> Tokenizer | None:

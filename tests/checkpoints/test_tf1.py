@@ -105,14 +105,6 @@ def test_a_language_model_is_loaded_with_softmax_and_vocabulary(tmp_path, change
     assert isinstance(model.softmax, TiedSoftmax) is ("share_embedding_softmax" in changes)
 
 
-def test_a_shared_embedding_table_is_copied_if_no_bilm_is_passed(tmp_path):
-    options = tf1_training.options(char_cnn=False, share_embedding_softmax=True)
-    weights = tf1_training.weights(options)
-    softmax = load_softmax(tf1_training.write(tmp_path / "trained", options, weights), len(TOKENS))
-
-    np.testing.assert_array_equal(softmax.kernel, weights["embedding"])
-
-
 def test_a_language_model_requires_a_vocabulary(trained):
     (trained / "vocab.txt").unlink()
 

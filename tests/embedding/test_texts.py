@@ -70,11 +70,16 @@ def test_any_function_can_be_the_tokenizer(bilm):
     np.testing.assert_allclose(text.vectors, wanted, atol=1e-6)
 
 
-def test_a_job_with_a_function_as_tokenizer_is_resumed_by_another_process(
-    bilm, tmp_path, monkeypatch
+@pytest.mark.parametrize("kind", ["function", "object"])
+def test_a_job_with_its_own_tokenizer_is_resumed_by_another_process(
+    bilm, tmp_path, monkeypatch, kind
 ):
+    class Lines:
+        def __call__(self, text):
+            return [[Token(text, 0, len(text))]]
+
     def tokenizer():  # each call returns another object, as each process has
-        return lambda text: [[Token(text, 0, len(text))]]
+        return Lines() if kind == "object" else lambda text: Lines()(text)
 
     (tmp_path / "text.txt").write_text("a\nb\n")
     arguments = (tmp_path / "text.txt", tmp_path / "vectors.npz")

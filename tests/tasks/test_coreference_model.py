@@ -17,7 +17,7 @@ SETTINGS = {
     "max_width": 4,
     "span_ratio": 0.8,
     "max_antecedents": 7,
-    "genres": ("news", "web"),
+    "genres": ["news", "web"],
 }
 LENGTHS = (6, 1, 0, 11, 3, 9, 2, 14)  # 36 of 46 spans are kept: several blocks of antecedents
 
@@ -88,7 +88,7 @@ def expected(model, sentences, speakers=None, genre=0):
     found = reference.antecedent_scores(
         *(kept, [g[span] for span in kept], of_kept, names),
         genre if model.genres else None,
-        model.max_antecedents,
+        model.settings["max_antecedents"],
         weights,
     )
     return Expected(scores, kept, of_kept, found)
@@ -302,8 +302,7 @@ def test_saving_and_loading_keeps_settings_and_outputs(model, keras_round_trip):
 
     loaded = keras_round_trip(model)
 
-    for name, value in SETTINGS.items():
-        assert getattr(loaded, name) == value
+    assert SETTINGS.items() <= loaded.get_config().items()
     for name, values in loaded(inputs).items():
         np.testing.assert_array_equal(values, model(inputs)[name])
 

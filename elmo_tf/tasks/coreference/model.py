@@ -119,14 +119,20 @@ class CoreferenceModel(TaskModel):
         if not is_number(mention_loss) or mention_loss < 0:
             raise ValueError(f"`mention_loss` must be a number >= 0. Received: {mention_loss!r}")
         check_genres(genres)
-        self.units = units
-        self.dropout_rate = dropout
-        self.lexical_dropout_rate = lexical_dropout
-        self.hidden_units = hidden_units
-        self.feature_dim = feature_dim
+        self.settings = {
+            "units": units,
+            "dropout": dropout,
+            "lexical_dropout": lexical_dropout,
+            "hidden_units": hidden_units,
+            "feature_dim": feature_dim,
+            "max_width": max_width,
+            "span_ratio": span_ratio,
+            "max_antecedents": max_antecedents,
+            "mention_loss": mention_loss,
+            "genres": list(genres),
+        }
         self.max_width = max_width
         self.span_ratio = span_ratio
-        self.max_antecedents = max_antecedents
         self.mention_loss = mention_loss
         self.genres = tuple(genres)
         dtype = self.dtype_policy
@@ -263,18 +269,3 @@ class CoreferenceModel(TaskModel):
         for first, last, entity in rows:
             entities.setdefault(entity, []).append((first, last))
         return list(entities.values())
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "dropout": self.dropout_rate,
-            "lexical_dropout": self.lexical_dropout_rate,
-            "hidden_units": self.hidden_units,
-            "feature_dim": self.feature_dim,
-            "max_width": self.max_width,
-            "span_ratio": self.span_ratio,
-            "max_antecedents": self.max_antecedents,
-            "mention_loss": self.mention_loss,
-            "genres": list(self.genres),
-        }
