@@ -189,9 +189,7 @@ def test_a_saved_language_model_loads_unchanged(tmp_path, config):
     np.testing.assert_array_equal(written["W"], model.softmax.kernel)
     np.testing.assert_array_equal(written["b"], model.softmax.bias)
     if not config.tie_softmax:
-        with pytest.raises(
-            ValueError, match=r"Cannot load `W` .* has \(6, .*, the model .*\(7, 4\)"
-        ):
+        with pytest.raises(ValueError, match=r"Cannot load `W` .*, the model .*\(7, 4\)"):
             load_softmax(tmp_path, 7, loaded.bilm)
 
     save_language_model(model, tmp_path, format="safetensors")

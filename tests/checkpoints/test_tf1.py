@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from elmo_tf import load_bilm
-from elmo_tf.checkpoints.load import load_language_model, load_softmax
+from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
 from reference import tf1_training
