@@ -25,7 +25,7 @@ _METRICS = {
     "muc": "MUC",
     "b_cubed": "B³",
     "ceaf_e": "CEAF-φ4",
-    "without singletons": "average without entities of one mention",
+    "without singletons": "average without singletons",
 }
 _TEXTS = {
     "wikipedia": "Wikipedia, `valid`",
@@ -93,6 +93,16 @@ def _spread(scores: Sequence[float], digits: int = 1) -> str:
     return f"{statistics.fmean(scores):.{digits}f}{deviation}"
 
 
+def _compared(
+    without: Sequence[float], with_elmo: Sequence[float], digits: int = 1
+) -> Iterator[str]:
+    """Both scores, the higher one in bold."""
+    best = max((without, with_elmo), key=lambda scores: statistics.fmean(scores or [0]))
+    for scores in (without, with_elmo):
+        text = _spread(scores, digits)
+        yield f"**{text}**" if scores and scores is best else text
+
+
 def _reduction(without: Sequence[float], with_elmo: Sequence[float]) -> str:
     """The relative error reduction."""
     if not without or not with_elmo:
@@ -118,15 +128,14 @@ def _tasks() -> str:
                 [
                     study.title if is_first else "",
                     _METRICS.get(metric, metric),
-                    _spread(without, digits),
-                    f"**{_spread(with_elmo, digits)}**" if with_elmo else "",
+                    *_compared(without, with_elmo, digits),
                     _reduction(without, with_elmo),
                     f"{study.paper:g} %" if is_first and study.paper else "",
                     len(with_elmo) if is_first else "",
                 ]
             )
     head = ["task", "metric", "without", "with small-en", "relative error reduction"]
-    return table([*head, "in the paper", "seeds"], rows)
+    return table([*head, "error reduction in the paper", "seeds"], rows)
 
 
 def _times() -> str:
@@ -156,13 +165,12 @@ def _shares() -> str:
     rows = []
     for share in [*STUDIES["srl"].shares, 1.0]:
         without, with_elmo = (_scores("srl", variant, share) for variant in ("without", "with"))
-        best = f"**{_spread(with_elmo)}**" if with_elmo else ""
-        cells = [_spread(without), best, _reduction(without, with_elmo)]
+        cells = [*_compared(without, with_elmo), _reduction(without, with_elmo)]
         rows.append([f"{100 * share:g} %", *cells])
     return table(["share", "without", "with small-en", "relative error reduction"], rows)
 
 
-_ABLATED = ("squad", "srl")
+_ABLATED = {"srl": "roles"}
 # Of the paper: its Tables 2 and 3.
 _PAPER_PLACEMENTS = {
     "input": (85.1, 88.9, 84.7),
@@ -195,7 +203,7 @@ def _placements() -> str:
         [f"`{name}`", *(_ablated(study, name) for study in _ABLATED), *paper]
         for name, paper in _PAPER_PLACEMENTS.items()
     ]
-    return table(["`--placement`", "SQuAD", "roles", *_PAPER_COLUMNS], rows)
+    return table(["`--placement`", *_ABLATED.values(), *_PAPER_COLUMNS], rows)
 
 
 _PAPER_COLUMNS = ("paper: SQuAD", "paper: SNLI", "paper: roles")
@@ -206,7 +214,7 @@ def _mixes() -> str:
     for name, title in _MIX_NAMES.items():
         scores = [_ablated(study, name) for study in _ABLATED]
         rows.append([title, *scores, *_PAPER_MIXES.get(name, ("", "", ""))])
-    return table(["layers", "SQuAD", "roles", *_PAPER_COLUMNS], rows)
+    return table(["layers", *_ABLATED.values(), *_PAPER_COLUMNS], rows)
 
 
 def _tuning() -> str:

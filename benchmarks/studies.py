@@ -47,7 +47,7 @@ _PLACEMENTS = {name: {"placement": name} for name in ("input", "both", "output")
 
 STUDIES = {
     "wnut17": Study(
-        "names, WNUT17",
+        "named entities, WNUT17",
         {
             "task": "ner",
             "train": ["ner/wnut17/train.conll"],
@@ -126,7 +126,7 @@ STUDIES = {
         },
     ),
     "squad": Study(
-        "questions, SQuAD",
+        "question answering, SQuAD",
         {
             "task": "squad",
             "train": ["squad/train.json"],
@@ -148,7 +148,7 @@ STUDIES = {
         tuned=0.25,
     ),
     "srl": Study(
-        "semantic roles, English Web Treebank",
+        "semantic roles, EWT",
         {
             "task": "srl",
             "train": ["srl/train.gold_conll"],
