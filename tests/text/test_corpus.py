@@ -242,7 +242,7 @@ def test_suspicious_lines_are_counted(tmp_path, kind):
 )
 def test_a_report_lists_suspicious_lines(caplog, odd, level):
     count = CorpusCount(sentences=3_210, tokens=40_000, types=5_432, unknown=1_000, longest=876)
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", logger="absl"):
         report_corpus(count._replace(**odd))
 
     assert "3,210 sentences, 40,000 tokens" in caplog.messages[0]
