@@ -33,6 +33,7 @@ from typing import Any
 
 from absl import logging
 from results_pages import write_pages
+from results_pictures import draw_pictures
 from studies import MEASUREMENTS, STUDIES, Run, results_of, runs_of, settings_of
 
 from elmo_tf.files import atomic_file, write_json
@@ -319,7 +320,7 @@ def main() -> None:
         "speed": lambda arguments: measure_speed(arguments.data, arguments.model),
         "collect": lambda arguments: collect(arguments.runs),
         "analyze": lambda arguments: analyze(arguments.data, arguments.model),
-        "pages": lambda arguments: write_pages(),
+        "pages": lambda arguments: (write_pages(), draw_pictures()),
     }
     parser.add_argument("step", choices=steps)
     parser.add_argument("--data", type=Path, default=Path(), help="folder of the data")

@@ -1,4 +1,4 @@
-"""docs/measurements/*.json ─► the tables and pictures of the pages that report them.
+"""docs/measurements/*.json ─► the tables of the pages that report them.
 
 A page has a block for each table, between `<!-- NAME -->` and `<!-- end of NAME -->`.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from studies import STUDIES, Run, Study, measured, results_of
+from studies import STUDIES, Run, Study, measured, results_of, rows_of, scores_of
 
 _ROOT = Path(__file__).parents[1]
 PAGES = (
@@ -41,11 +41,10 @@ Rows = Iterable[Sequence[Any]]
 
 
 def write_pages() -> None:
-    """Replaces the blocks of all pages, and draws the pictures."""
+    """Replaces the blocks of all pages."""
     for name in PAGES:
         page = _ROOT / name
         page.write_text(filled(page.read_text("utf-8")), encoding="utf-8")
-    draw_pictures()
 
 
 def filled(text: str) -> str:
@@ -74,18 +73,6 @@ def _cell(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _scores(study: str, variant: str, share: float = 1.0, metric: str | None = None) -> list[float]:
-    """The scores of a variant in percent, by seed."""
-    metric = metric or STUDIES[study].metrics[0]
-    scores = [row["scores"][metric] for row in _rows(study, variant, share)]
-    return [100 * (one["average"] if isinstance(one, dict) else one) for one in scores]
-
-
-def _rows(study: str, variant: str, share: float = 1.0) -> list[dict[str, Any]]:
-    rows = results_of(study)
-    return [row for row in rows if row["variant"] == variant and row["share"] == share]
-
-
 def _spread(scores: Sequence[float], digits: int = 1) -> str:
     if not scores:
         return ""
@@ -112,7 +99,7 @@ def _reduction(without: Sequence[float], with_elmo: Sequence[float]) -> str:
 
 
 def _measured_studies() -> Iterator[tuple[str, Study]]:
-    return ((name, study) for name, study in STUDIES.items() if _rows(name, "with"))
+    return ((name, study) for name, study in STUDIES.items() if rows_of(name, "with"))
 
 
 def _tasks() -> str:
@@ -121,7 +108,7 @@ def _tasks() -> str:
         for metric in study.metrics:
             is_first = metric == study.metrics[0]
             without, with_elmo = (
-                _scores(name, variant, metric=metric) for variant in ("without", "with")
+                scores_of(name, variant, metric=metric) for variant in ("without", "with")
             )
             digits = 2 if name == "ewt_pos" else 1
             rows.append(
@@ -143,7 +130,7 @@ def _times() -> str:
     for name, study in _measured_studies():
         cells: list[Any] = [study.title]
         for variant in ("without", "with"):
-            runs = _rows(name, variant)
+            runs = rows_of(name, variant)
             cells += [_range(row[field] for row in runs) for field in ("epoch", "seconds")]
         rows.append(cells)
     head = ["best epoch without", "seconds per epoch without"]
@@ -164,7 +151,7 @@ def _range(values: Iterable[float], digits: int = 0) -> str:
 def _shares() -> str:
     rows = []
     for share in [*STUDIES["srl"].shares, 1.0]:
-        without, with_elmo = (_scores("srl", variant, share) for variant in ("without", "with"))
+        without, with_elmo = (scores_of("srl", variant, share) for variant in ("without", "with"))
         cells = [*_compared(without, with_elmo), _reduction(without, with_elmo)]
         rows.append([f"{100 * share:g} %", *cells])
     return table(["share", "without", "with small-en", "relative error reduction"], rows)
@@ -195,7 +182,7 @@ def _ablated(study: str, variant: str) -> str:
     """The scores of a setting, which may be that of the main comparison."""
     usual = (STUDIES[study].settings.get("placement", "input"), "lambda 0.001")
     name = "with" if variant in usual else variant
-    return _spread(_scores(study, name, STUDIES[study].ablation_share))
+    return _spread(scores_of(study, name, STUDIES[study].ablation_share))
 
 
 def _placements() -> str:
@@ -222,7 +209,7 @@ def _tuning() -> str:
     for name, found in measured("tuning").items():
         study = STUDIES[name]
         before, after = (found[when]["average"] for when in ("before", "after"))
-        scores = [_scores(name, variant, study.tuned) for variant in ("without", "with", "tuned")]
+        scores = [scores_of(name, variant, study.tuned) for variant in ("without", "with", "tuned")]
         rows.append(
             [study.title, f"{100 * study.tuned:g} %", f"{before:.1f}", f"{after:.1f}"]
             + [_spread(found[: len(scores[2])]) for found in scores]
@@ -404,39 +391,3 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "task_trials": _task_trials,
     "german": _german,
 }
-
-
-def draw_pictures() -> None:
-    """Draws the sample efficiency on semantic roles, and the mixing weights of all tasks."""
-    import numpy as np
-
-    from elmo_tf.evaluation.plots.mix_plot import Mix, draw_mixes
-    from elmo_tf.evaluation.plots.sample_efficiency_plot import draw_sample_efficiency
-    from elmo_tf.evaluation.plots.style import save_figure
-
-    images = _ROOT / "docs" / "images"
-    rows = []
-    for share in [*STUDIES["srl"].shares, 1.0]:
-        scores = {name: _scores("srl", name, share) for name in ("with", "without")}
-        if min(map(len, scores.values())) > 1:
-            rows.append({"share": share, **{name: _moments(one) for name, one in scores.items()}})
-    if len(rows) > 1:
-        figure = draw_sample_efficiency({"metric": "f1", "summary": rows})
-        save_figure(figure, str(images / "sample_efficiency.png"), overwrite=True)
-    mixes = []
-    for name, study in STUDIES.items():
-        rows = _rows(name, "with")
-        for place, mix in zip(_places(study), rows[0]["mixes"] if rows else [], strict=False):
-            mixes.append(Mix(study.title + place, np.array(mix["shares"]), mix["scale"]))
-    if mixes:
-        save_figure(draw_mixes(mixes), str(images / "mixes.png"), overwrite=True)
-
-
-def _moments(scores: Sequence[float]) -> dict[str, float]:
-    mean, deviation = statistics.fmean(scores), statistics.stdev(scores)
-    return {"mean": mean / 100, "deviation": deviation / 100}
-
-
-def _places(study: Any) -> Sequence[str]:
-    both = study.settings.get("placement") == "both"
-    return (" (input)", " (output)") if both else ("",)

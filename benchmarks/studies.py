@@ -187,7 +187,10 @@ STUDIES = {
     ),
 }
 # An epoch of a small share has few steps.
-EPOCHS = {"srl": {0.01: (60, 60), 0.05: (30, 30), 0.25: (12, 12)}}
+EPOCHS = {
+    "squad": {0.25: (40, 8)},
+    "srl": {0.01: (60, 60), 0.05: (30, 30), 0.25: (12, 12)},
+}
 
 
 class Run(NamedTuple):
@@ -273,3 +276,18 @@ def results_of(study: str) -> list[dict[str, Any]]:
         return []
     settings = json.loads(json.dumps(STUDIES[study].settings))
     return found["runs"] if found["settings"] == settings else []
+
+
+def scores_of(
+    study: str, variant: str, share: float = 1.0, metric: str | None = None
+) -> list[float]:
+    """The scores of a variant in percent, by seed."""
+    metric = metric or STUDIES[study].metrics[0]
+    scores = [row["scores"][metric] for row in rows_of(study, variant, share)]
+    return [100 * (one["average"] if isinstance(one, dict) else one) for one in scores]
+
+
+def rows_of(study: str, variant: str, share: float = 1.0) -> list[dict[str, Any]]:
+    """The collected results of a variant, by seed."""
+    rows = results_of(study)
+    return [row for row in rows if row["variant"] == variant and row["share"] == share]

@@ -78,7 +78,6 @@ class BiDAF(TaskModel):
         check_rate(dropout, "dropout")
         check_int(max_answer, "max_answer", least=1)
         self.settings = {"units": units, "dropout": dropout, "max_answer": max_answer}
-        self.max_answer = max_answer
         dtype = self.dtype_policy
         self.dropout = keras.layers.SpatialDropout1D(dropout, dtype=dtype, name="dropout")
         self.encoder, self.match_encoder, self.start_encoder, self.end_encoder = (
@@ -188,7 +187,9 @@ class BiDAF(TaskModel):
         """
         inputs = self.named_inputs(inputs)
         tokens = inputs["passage"]
-        start, end, probability = best_spans(self(inputs), is_token(tokens), self.max_answer)
+        start, end, probability = best_spans(
+            self(inputs), is_token(tokens), self.settings["max_answer"]
+        )
         return {
             "answer_start": start,
             "answer_end": end,

@@ -1,5 +1,6 @@
 """Raw text ─► sentences of tokens with character offsets."""
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -90,7 +91,9 @@ def _is_list(value: Any) -> bool:
 
 
 def name_of(tokenizer: Tokenizer) -> str:
-    """The `repr` without addresses: the same in every process."""
+    """A name that is the same in every process, unlike a `repr` with an address."""
+    if inspect.isfunction(tokenizer) or inspect.ismethod(tokenizer):
+        return f"{tokenizer.__module__}.{tokenizer.__qualname__}"
     return re.sub(r" at 0x[0-9a-f]+", "", repr(tokenizer))
 
 

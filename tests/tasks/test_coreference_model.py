@@ -79,15 +79,15 @@ def expected(model, sentences, speakers=None, genre=0):
     lengths = [len(sentence.split()) for sentence in sentences]
     x = [row[:length] for row, length in zip(vectors, lengths, strict=True)]
     x_star, x = reference.encoded(x, weights), np.concatenate(x)
-    spans = reference.candidates(lengths, model.max_width)
+    spans = reference.candidates(lengths, model.settings["max_width"])
     g = {span: reference.span_vector(span, x, x_star, weights) for span in spans}
     scores = {span: reference.mention_score(g[span], weights) for span in spans}
-    kept = reference.kept_spans(scores, int(model.span_ratio * len(x)))
+    kept = reference.kept_spans(scores, int(model.settings["span_ratio"] * len(x)))
     names = [name for row in speakers for name in row] if speakers else [""] * len(x)
     of_kept = [scores[span] for span in kept]
     found = reference.antecedent_scores(
         *(kept, [g[span] for span in kept], of_kept, names),
-        genre if model.genres else None,
+        genre if model.settings["genres"] else None,
         model.settings["max_antecedents"],
         weights,
     )
@@ -144,7 +144,9 @@ def test_scores_without_genres_and_speakers_match_the_reference_formulas():
 @pytest.mark.parametrize("which", ["model", "mention_model"])
 def test_loss_matches_the_reference_formulas(which, wanted, request):
     model, sentences = request.getfixturevalue(which), some_document()
-    gold = some_gold([*wanted.mention_scores, (8, 8 + model.max_width)])  # the last is too wide
+    gold = some_gold(
+        [*wanted.mention_scores, (8, 8 + model.settings["max_width"])]
+    )  # the last is too wide
     y = np.pad(as_targets(gold), ((0, 2), (0, 0)), constant_values=-1)
 
     loss = model.per_example_loss(y, model(sentences), sentences)
@@ -152,7 +154,9 @@ def test_loss_matches_the_reference_formulas(which, wanted, request):
     likelihood = reference.loss(wanted.antecedent_scores, wanted.kept, gold)
     of_mentions = reference.mention_loss(wanted.mention_scores, gold)
     assert loss.shape == (1,)
-    np.testing.assert_allclose(loss[0], likelihood + model.mention_loss * of_mentions, rtol=1e-5)
+    np.testing.assert_allclose(
+        loss[0], likelihood + model.settings["mention_loss"] * of_mentions, rtol=1e-5
+    )
 
 
 def test_loss_accepts_no_mentions_and_mentions_of_several_entities(model):
@@ -172,12 +176,12 @@ def test_loss_accepts_no_mentions_and_mentions_of_several_entities(model):
 @pytest.mark.parametrize("which", ["model", "mention_model"])
 def test_predicted_entities_match_the_reference_formulas(which, wanted, request):
     model, sentences = request.getfixturevalue(which), some_document()
-    scores = wanted.span_scores if model.mention_loss else None
+    scores = wanted.span_scores if model.settings["mention_loss"] else None
     entities = reference.entities(wanted.antecedent_scores, wanted.kept, scores)
 
     assert model.entities(sentences) == entities
     assert sum(len(entity) > 1 for entity in entities) > 1
-    assert any(len(entity) == 1 for entity in entities) == bool(model.mention_loss)
+    assert any(len(entity) == 1 for entity in entities) == bool(model.settings["mention_loss"])
     assert sum(map(len, entities)) < len(wanted.kept)
     found = model.predictions(sentences)
     mentions = sorted((*span, n) for n, entity in enumerate(entities) for span in entity)

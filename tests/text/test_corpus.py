@@ -237,16 +237,27 @@ def test_suspicious_lines_are_counted(tmp_path, kind):
 
 
 @pytest.mark.parametrize(
-    ("odd", "level"),
-    [({}, None), ({"invalid_lines": 3}, "WARNING"), ({"crlf_lines": 3}, "INFO")],
+    ("odd", "warnings"),
+    [
+        ({}, []),
+        (
+            {"invalid_lines": 3, "nul_lines": 2_000},
+            [("WARNING", "3 with invalid UTF-8 ", "2,000 with")],
+        ),
+        ({"cut_lines": 1, "empty_lines": 4}, [("WARNING", "1 of more than 10,000 ", "4 empty ")]),
+        ({"crlf_lines": 5}, [("INFO", "5 ending in CRLF")]),
+    ],
 )
-def test_a_report_lists_suspicious_lines(caplog, odd, level):
+def test_a_report_lists_suspicious_lines(caplog, odd, warnings):
     count = CorpusCount(sentences=3_210, tokens=40_000, types=5_432, unknown=1_000, longest=876)
     with caplog.at_level("INFO", logger="absl"):
         report_corpus(count._replace(**odd))
 
     assert "3,210 sentences, 40,000 tokens" in caplog.messages[0]
-    assert [record.levelname for record in caplog.records[1:]] == ([level] if odd else [])
+    assert len(caplog.records) == 1 + len(warnings)
+    for record, (level, *parts) in zip(caplog.records[1:], warnings, strict=True):
+        assert record.levelname == level
+        assert all(part in record.getMessage() for part in parts)
 
 
 def test_patterns_match_each_file_once_and_in_order(tmp_path):

@@ -131,10 +131,6 @@ class CoreferenceModel(TaskModel):
             "mention_loss": mention_loss,
             "genres": list(genres),
         }
-        self.max_width = max_width
-        self.span_ratio = span_ratio
-        self.mention_loss = mention_loss
-        self.genres = tuple(genres)
         dtype = self.dtype_policy
         self.lexical_dropout = keras.layers.Dropout(
             lexical_dropout, dtype=dtype, name="lexical_dropout"
@@ -151,7 +147,7 @@ class CoreferenceModel(TaskModel):
         )
         self.antecedent_scores = AntecedentScores(
             *(max_antecedents, hidden_units, feature_dim),
-            num_genres=len(self.genres) + 1 if self.genres else 0,
+            num_genres=len(genres) + 1 if genres else 0,
             dropout=dropout,
             dtype=dtype,
             name="antecedent_scores",
@@ -176,23 +172,23 @@ class CoreferenceModel(TaskModel):
         scores, heads, widths = self.span_scores(x, encoded, training=training)
         scores = tf.cast(scores, tf.float32)
         sentences = tf.cast(tf.where(mask)[:, 0], tf.int32)
-        is_candidate = candidates(sentences, self.max_width)
+        is_candidate = candidates(sentences, self.settings["max_width"])
         num_tokens = tf.shape(scores)[0]
-        num_spans = tf.cast(self.span_ratio * tf.cast(num_tokens, tf.float32), tf.int32)
+        num_spans = tf.cast(self.settings["span_ratio"] * tf.cast(num_tokens, tf.float32), tf.int32)
         cells = kept_spans(tf.stop_gradient(scores), is_candidate, num_spans)
         span_scores = tf.gather(tf.reshape(scores, [-1]), cells)
-        first = cells // self.max_width
+        first = cells // self.settings["max_width"]
         antecedent_scores = self.antecedent_scores(
             span_vectors(x, encoded, heads, widths, cells),
             tf.gather(speaker_ids(tf.boolean_mask(inputs["speakers"], mask)), first),
-            genre_id(inputs["genre"], self.genres),
+            genre_id(inputs["genre"], self.settings["genres"]),
             training=training,
         )
         antecedents = antecedents_of(tf.range(tf.size(cells)), tf.shape(antecedent_scores)[1])
         return {
             "mention_scores": scores,
             "candidates": is_candidate,
-            "spans": tf.stack([first, first + cells % self.max_width], axis=-1),
+            "spans": tf.stack([first, first + cells % self.settings["max_width"]], axis=-1),
             "span_scores": span_scores,
             "antecedents": antecedents,
             "antecedent_scores": link_scores(antecedent_scores, span_scores, antecedents),
@@ -218,18 +214,18 @@ class CoreferenceModel(TaskModel):
             float32 (1,).
         """
         scores = outputs["mention_scores"]
-        entities = entity_grid(y, tf.shape(scores)[0], self.max_width)
+        entities = entity_grid(y, tf.shape(scores)[0], self.settings["max_width"])
         first, last = tf.unstack(outputs["spans"], axis=1)
         loss = antecedent_loss(
             outputs["antecedent_scores"],
             outputs["antecedents"],
             tf.gather_nd(entities, tf.stack([first, last - first], axis=-1)),
         )
-        if self.mention_loss:
+        if self.settings["mention_loss"]:
             is_mention = tf.cast(entities >= 0, scores.dtype)
             losses = tf.nn.sigmoid_cross_entropy_with_logits(is_mention, scores)
             losses = tf.where(outputs["candidates"], losses, 0.0)
-            loss += self.mention_loss * tf.reduce_sum(losses)
+            loss += self.settings["mention_loss"] * tf.reduce_sum(losses)
         return loss[None]
 
     def predictions(self, inputs):
@@ -242,7 +238,7 @@ class CoreferenceModel(TaskModel):
         """
         outputs = self(inputs)
         is_mention = outputs["span_scores"] > 0
-        if not self.mention_loss:
+        if not self.settings["mention_loss"]:
             is_mention = tf.zeros_like(is_mention)
         entities = entities_of(outputs["antecedent_scores"], is_mention)
         has_entity = entities >= 0
