@@ -1,7 +1,6 @@
 """Progress on stderr: a bar on a terminal, a plain line every 10 seconds elsewhere."""
 
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -11,6 +10,11 @@ Item = TypeVar("Item")
 
 # Seconds between two plain lines.
 PLAIN_INTERVAL = 10.0
+_KNOWN_TOTAL = (
+    "{desc}: {n_fmt}/{total_fmt} ({percentage:.0f}%), {rate_noinv_fmt}, {elapsed} elapsed, "
+    "{remaining} left{postfix}"
+)
+_UNKNOWN_TOTAL = "{desc}: {n_fmt}, {rate_noinv_fmt}, {elapsed} elapsed{postfix}"
 
 
 def progress(
@@ -25,17 +29,16 @@ def progress(
         initial: units that are already done.
         shown: whether to write anything.
     """
-    if not shown or sys.stderr.isatty():
-        return _Bar(
-            total=total,
-            desc=description,
-            unit=f" {unit}",
-            unit_scale=True,
-            initial=initial,
-            dynamic_ncols=True,
-            disable=not shown,
-        )
-    return _PlainLines(total, description, unit, initial)
+    meter = _Meter if not shown or sys.stderr.isatty() else _PlainMeter
+    return meter(
+        total=total,
+        desc=description,
+        unit=f" {unit}",
+        unit_scale=total is None or total >= 1000,
+        initial=initial,
+        dynamic_ncols=True,
+        disable=not shown,
+    )
 
 
 def progress_over(
@@ -48,53 +51,29 @@ def progress_over(
             meter.update(1)
 
 
-class _Bar(tqdm):
+class _Meter(tqdm):
     def note(self, text: str) -> None:
         self.set_postfix_str(text, refresh=False)
 
 
-class _PlainLines:
-    def __init__(self, total: int | None, description: str, unit: str, initial: int):
-        self._total = total
-        self._description = description
-        self._unit = unit
-        self._initial = initial
-        self._done = self._written = initial
-        self._note = ""
-        self._start = self._last = time.monotonic()
+class _PlainMeter(_Meter):
+    monitor_interval = 0  # no thread
 
-    def update(self, count: int) -> None:
-        self._done += count
-        if time.monotonic() - self._last >= PLAIN_INTERVAL:
-            self._write()
+    def __init__(self, total: int | None, **kwargs):
+        super().__init__(
+            total=total,
+            bar_format=_KNOWN_TOTAL if total else _UNKNOWN_TOTAL,
+            delay=PLAIN_INTERVAL,
+            mininterval=PLAIN_INTERVAL,
+            miniters=1,
+            smoothing=0,  # the average rate
+            **kwargs,
+        )
 
-    def note(self, text: str) -> None:
-        self._note = text
+    def display(self, *arguments: object) -> None:
+        print(" ".join(str(self).split()), file=self.fp, flush=True)  # tqdm pads the rate
 
     def close(self) -> None:
-        if self._done > self._written:
-            self._write()
-
-    def _write(self) -> None:
-        self._last, self._written = time.monotonic(), self._done
-        line = tqdm.format_meter(
-            self._done,
-            self._total,
-            self._last - self._start,
-            prefix=self._description,
-            unit=f" {self._unit}",
-            unit_scale=True,
-            initial=self._initial,
-            postfix=self._note,
-            bar_format="{desc}: {n_fmt}"
-            + ("/{total_fmt} ({percentage:.0f}%)" if self._total else "")
-            + ", {rate_fmt}, {elapsed} elapsed"
-            + (", {remaining} left{postfix}" if self._total else "{postfix}"),
-        )
-        print(line, file=sys.stderr, flush=True)
-
-    def __enter__(self) -> "_PlainLines":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
+        if not self.disable and self.n > self.last_print_n:
+            self.display()
+        self.disable = True

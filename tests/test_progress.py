@@ -8,7 +8,7 @@ from elmo_tf.progress import progress
 def clock(monkeypatch):
     """Advances the time: `clock(seconds)`."""
     now = [100.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
     return lambda seconds: now.__setitem__(0, now[0] + seconds)
 
 
@@ -23,7 +23,7 @@ def test_lines_are_printed_at_intervals_and_at_the_end(clock, capsys):
         "reading: 200/400 (50%)",
         "reading: 400/400 (100%)",
     ]
-    assert "16.7 tokens/s" in lines[0]
+    assert "16.67 tokens/s" in lines[0]
     assert "00:12 elapsed" in lines[0]
     assert "00:12 left" in lines[0]
 
@@ -44,7 +44,7 @@ def test_initial_units_count_for_the_total_but_not_for_the_rate(clock, capsys):
         meter.update(20)
 
     line = capsys.readouterr().err
-    assert line.startswith("training: 80.0/100 (80%), 2.00 steps/s, ")
+    assert line.startswith("training: 80/100 (80%), 2.00 steps/s, ")
     assert "00:10 left" in line
 
 
@@ -58,5 +58,5 @@ def test_a_terminal_shows_a_progress_bar(capsys, monkeypatch):
     bar = capsys.readouterr().err
     assert "\r" in bar
     assert "training: 100%" in bar
-    assert "4.00/4.00" in bar
+    assert "4/4" in bar
     assert "loss 1.5" in bar

@@ -23,21 +23,20 @@ def refuse_tables(sentences: Any) -> None:
 
 def token_bytes(number: int, sentence: Any) -> list[bytes]:
     """The tokens of a sentence as UTF-8; `number` identifies the sentence in error messages."""
-    tokens = [encode(token) for token in tokens_of(number, sentence)]
+    tokens = [encode(token) for token in tokens_of(f"Sentence {number}", sentence)]
     if b"" in tokens:
         raise ValueError(f"Sentence {number} contains an empty token: {sentence!r}.")
     return tokens
 
 
-def tokens_of(number: int, sentence: Any) -> Sequence[str | bytes]:
-    """The tokens of a sentence, which are split unless they are a list."""
+def tokens_of(name: str, sentence: Any) -> Sequence[str | bytes]:
+    """The tokens of a sentence, which is split unless it is a list; errors call it `name`."""
     if isinstance(sentence, str | bytes):
         return decode(sentence).split()
     if not isinstance(sentence, list | tuple | np.ndarray) or not all(
         isinstance(token, str | bytes) for token in sentence
     ):
         raise TypeError(
-            "A sentence must be a str or a list of tokens (str). "
-            f"Sentence {number} is {sentence!r}."
+            f"A sentence must be a str or a list of tokens (str). {name} is {sentence!r}."
         )
     return sentence

@@ -58,6 +58,6 @@ def _sentences(number: int, text: Any, tokenizer: Tokenizer) -> Sequence[Sequenc
     if isinstance(text, str | bytes):
         return tokenized(decode(text), tokenizer)
     # Offsets are those of the tokens joined by spaces.
-    tokens = [decode(token) for token in tokens_of(number, text)]
+    tokens = [decode(token) for token in tokens_of(f"Sentence {number}", text)]
     starts = itertools.accumulate((len(token) + 1 for token in tokens), initial=0)
     return [[Token(token, at, at + len(token)) for token, at in zip(tokens, starts, strict=False)]]

@@ -6,10 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from elmo_tf.embedding.sentences import tokens_of
 from elmo_tf.evaluation.full_softmax import window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.vocabulary import UNKNOWN_ID
 from elmo_tf.text.windows import BOS, EOS
 
@@ -167,22 +168,15 @@ class SentenceScorer:
 
 
 def sentence_tokens(sentence: Any, name: str) -> list[str]:
-    """Returns the tokens of a `str` or a list of tokens; error messages call it `name`."""
-    if isinstance(sentence, str):
-        return sentence.split()
-    if not isinstance(sentence, list | tuple | np.ndarray) or not all(
-        isinstance(token, str) for token in sentence
-    ):
-        raise TypeError(
-            f"A sentence must be a str or a list of tokens (str). {name} is {sentence!r}."
-        )
-    for token in sentence:
+    """Returns the tokens of a sentence without whitespace; error messages call it `name`."""
+    tokens = [decode(token) for token in tokens_of(name, sentence)]
+    for token in tokens:
         if token.split() != [token]:
             raise ValueError(
                 f"A token must not be empty or contain whitespace. {name} contains {token!r}. "
                 "To have a sentence split, pass it as one str."
             )
-    return list(sentence)
+    return tokens
 
 
 def sentence_window(

@@ -142,7 +142,7 @@ def test_many_unknown_targets_give_a_warning(language_model, tmp_path, caplog):
 
 def test_progress_is_shown_on_request(measure, capsys):
     measure(shown=True)
-    assert f"evaluating: {NUM_TARGETS}.0/{NUM_TARGETS}.0 (100%)" in capsys.readouterr().err
+    assert f"evaluating: {NUM_TARGETS}/{NUM_TARGETS} (100%)" in capsys.readouterr().err
 
     measure(shown=False)
     assert capsys.readouterr().err == ""

@@ -3,8 +3,6 @@
 `simple_losses` tests more ways to stop a run, all in this process.
 """
 
-import signal
-
 import pytest
 
 import launching
@@ -27,20 +25,3 @@ def test_a_killed_process_resumes_from_its_last_save(tmp_path, settings, run):
     process.communicate()
     pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert read_log(workdir)[11:60] == run.log[11:60]
-
-
-@pytest.mark.more
-@pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, -signal.SIGINT)]
-)
-def test_a_process_saves_on_a_signal_and_resumes_exactly(tmp_path, settings, run, number, status):
-    workdir = tmp_path / "run"
-    process = launching.start(settings, workdir, save_every=100_000, steps=100_000, valid=())
-    launching.wait_for_steps(workdir, 5, process)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == status, errors
-    done = len(read_log(workdir))
-    assert (workdir / "state" / f"step-{done:08d}" / "COMPLETE").exists()
-    pretrain(PretrainConfig(**{**settings, "steps": max(60, done)}, workdir=workdir, resume=True))
-    assert read_log(workdir)[:60] == run.log
