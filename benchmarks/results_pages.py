@@ -354,13 +354,14 @@ def _task_trials() -> str:
         results = ((Run.of(row), row) for row in results_of(name))
         found = {run.variant: row for run, row in results if (run.share, run.seed) == (1, 0)}
         for trial in study.trials:
-            variant, _, setting = trial.partition(", ")
+            variant, _, settings = trial.partition(", ")
+            unchanged, _, _ = trial.rpartition(", ")
             scores = [
-                f"{100 * found[one]['chosen']:.1f}" for one in (trial, variant) if one in found
+                f"{100 * found[one]['chosen']:.1f}" for one in (trial, unchanged) if one in found
             ]
             if len(scores) == 2:
-                rows.append([study.title, f"{variant} ELMo", setting, *scores])
-    return table(["task", "model", "setting", "score", "with the usual setting"], rows)
+                rows.append([study.title, f"{variant} ELMo", settings, *scores])
+    return table(["task", "model", "setting", "score", "without the last setting"], rows)
 
 
 def _trials() -> str:

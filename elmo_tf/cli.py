@@ -97,12 +97,23 @@ class _HelpFormatter(argparse.HelpFormatter):
         return f"{action.help} (default: %(default)s)"
 
 
+class _Store(argparse.Action):
+    """Stores a value; a repeated option with a list of values has all of them."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        stored = getattr(namespace, self.dest, self.default)
+        if isinstance(values, list) and stored is not self.default:
+            values = [*stored, *values]
+        setattr(namespace, self.dest, values)
+
+
 class _Parser(argparse_flags.ArgumentParser):
     """A parser whose help begins with an example, and that rejects unknown arguments itself."""
 
     def __init__(self, *args: Any, example: str = "", **kwargs: Any):
         super().__init__(*args, inherited_absl_flags=None, formatter_class=_HelpFormatter, **kwargs)
         self._example = example
+        self.register("action", None, _Store)
         for action in self._actions:
             if "--helpfull" in action.option_strings:  # absl's; it shows nothing more
                 action.help = argparse.SUPPRESS

@@ -273,6 +273,12 @@ def test_serve_prints_its_ports_and_exits_with_status_0(exported, end):
             server.kill()
 
 
+def test_a_repeated_option_has_the_values_of_all():
+    options = ("--train", "a", "b", "--train", "c", "--shares", "0.5", "--shares", "1")
+    arguments = cli._parse(["elmo-tf", "task", "sweep", *options, "--elmo", "x", "--elmo", "y"])
+    assert (arguments.train, arguments.shares, arguments.elmo) == (["a", "b", "c"], [0.5, 1.0], "y")
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

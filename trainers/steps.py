@@ -17,7 +17,8 @@ from elmo_tf.trainers.optimizers import clip_by_global_norm
 _DROPOUT, _NEGATIVES = range(2)
 # A gradient whose norm exceeds the usual norm by this factor is replaced by zero.
 _OUTLIER = 10
-_NORM_SMOOTHING = 0.01  # weight of a new step in the usual norm
+_MEASURED_STEPS = 100  # before the first limit: norms rise at the beginning of a run
+_NORM_SMOOTHING = 0.01  # weight of a later step in the usual norm
 
 
 class TrainStep:
@@ -29,7 +30,8 @@ class TrainStep:
     windows (truncated backpropagation through time).
 
     Unlike in the original, a gradient whose norm is more than 10 times the usual norm (a moving
-    average) is replaced by zero: exploding gradients can ruin a run, even if they are clipped.
+    geometric mean) is replaced by zero: exploding gradients can ruin a run, even if they are
+    clipped. This begins with step 101.
 
     Create it, and its model, within the scope of the cluster's strategy.
 
@@ -119,7 +121,8 @@ class TrainStep:
             seed = _fold_in(seed, replica)
         gradients, losses = self._gradients(inputs, targets, seed)
         gradients, losses, signal = self._reduced(gradients, losses, signal)
-        max_norm = tf.where(self.step == 0, math.inf, _OUTLIER * self.usual_norm)
+        is_measured = self.step >= _MEASURED_STEPS
+        max_norm = tf.where(is_measured, _OUTLIER * self.usual_norm, math.inf)
         gradients, norm = clip_by_global_norm(gradients, self.clip_norm, max_norm)
         self.optimizer.apply(gradients, self.trainable)
         self.average.update(self.step)
@@ -130,11 +133,10 @@ class TrainStep:
         return results | dict(zip(("forward", "backward"), tf.unstack(losses), strict=False))
 
     def _update_usual_norm(self, norm: tf.Tensor) -> None:
-        """Updates the moving average; an outlier raises it by at most 1 %."""
-        usual = self.usual_norm
-        new = tf.where(norm < 2 * usual, norm, 2 * usual)
-        average = usual + _NORM_SMOOTHING * (new - usual)
-        usual.assign(tf.where(self.step == 0, norm, average))
+        """Updates the geometric mean, on which a single outlier has little effect."""
+        weight = tf.maximum(_NORM_SMOOTHING, 1 / (tf.cast(self.step, tf.float32) + 1))
+        norm, usual = tf.maximum(norm, 1e-6), self.usual_norm
+        usual.assign(tf.where(self.step == 0, norm, usual * (norm / usual) ** weight))
 
     def _reduced(self, gradients: list, losses: tf.Tensor, signal: tf.Tensor) -> tuple:
         """Over all replicas: summed gradients, mean losses, and the largest signal."""

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-# Below any score, and finite, so that a row without tokens has no NaN.
-MASKED_SCORE = -1e9
+# Below any score, and finite in float16 too, so that a row without tokens has no NaN.
+MASKED_SCORE = -3e4
 
 
 def masked_softmax(scores: Any, mask: Any, null_score: Any = None) -> Any:
@@ -29,9 +29,12 @@ def masked_softmax(scores: Any, mask: Any, null_score: Any = None) -> Any:
     if null_score is not None:  # the score of one more token
         null_scores = ops.broadcast_to(null_score, (*ops.shape(scores)[:-1], 1))
         return ops.softmax(ops.concatenate([scores, null_scores], axis=-1))[..., :-1]
-    # Keras' softmax warns about an axis of size 1.
-    weights = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
-    return ops.where(mask, weights, ops.zeros_like(weights))
+    # `initial` allows an empty batch.
+    highest = ops.max(scores, axis=-1, keepdims=True, initial=MASKED_SCORE)
+    weights = ops.exp(scores - ops.stop_gradient(highest))
+    weights = ops.where(mask, weights, ops.zeros_like(weights))
+    total = ops.sum(weights, axis=-1, keepdims=True)
+    return weights / ops.where(total > 0, total, ops.ones_like(total))
 
 
 def soft_alignment(vectors: Any, others: Any, others_mask: Any) -> Any:

@@ -128,6 +128,8 @@ class CRF(keras.layers.Layer):
         return keras.KerasTensor(emissions.shape[:-1], dtype="int32")
 
     def _weights(self) -> CRFWeights:
+        if not self.built:
+            self.build((None, None, self.num_tags))
         weights = (self.start, self.transitions, self.end)
         return CRFWeights(*(_wide(ops.convert_to_tensor(weight)) for weight in weights))
 

@@ -28,7 +28,7 @@ class Tagger(LabelModel):
 
     Call arguments:
         inputs, training: see `TaskModel`. In `fit`, `y` is int (batch, token), indices into
-            `labels`, and -1 for padding.
+            `labels`, and -1 for padding; or ragged.
 
     Returns:
         float (batch, token, label): the emissions, see `CRF`.
@@ -40,7 +40,7 @@ class Tagger(LabelModel):
 
     def _checked_tags(self, y: Any, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:
         """`y` as int32 (batch, token), checked in the graph against the tokens and the labels."""
-        tags = label_indices(y)
+        tags = label_indices(y.to_tensor(NO_TAG) if isinstance(y, tf.RaggedTensor) else y)
         width, num_tokens = tf.shape(tags)[1], tf.shape(emissions)[1]
         message = "`y` and the padded tokens must have the same width. Received"
         tags = checked(tags, width == num_tokens, message, width, num_tokens)
@@ -112,12 +112,7 @@ class CRFTagger(Tagger):
             as for parts of speech) allows every sequence. See `tasks.data.tag_schemes`. Defaults to
             None.
 
-    Call arguments:
-        inputs, training: see `TaskModel`. In `fit`, `y` is int (batch, token), indices into
-            `labels`, and -1 for padding.
-
-    Returns:
-        float (batch, token, label): the emissions of the CRF.
+    Call arguments, Returns: see `Tagger`.
 
     Raises:
         ValueError: an argument is out of its range, a label is not a tag of the scheme, or see
@@ -139,6 +134,8 @@ class CRFTagger(Tagger):
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
+        if not isinstance(units, tuple | list) or not units:
+            raise ValueError(f"`units` must have one width per biLSTM. Received: {units!r}")
         self.settings = {"units": list(units), "dropout": dropout, "scheme": scheme}
         dtype = self.dtype_policy
         self.lstms = [
@@ -150,6 +147,7 @@ class CRFTagger(Tagger):
         self.emissions = keras.layers.Dense(len(self.labels), dtype=dtype, name="emissions")
         constraints = None if scheme is None else constraints_of(self.labels, scheme)
         self.crf = CRF(len(self.labels), constraints, dtype=dtype, name="crf")
+        self.crf.build((None, None, len(self.labels)))
         self._create_weights()
 
     def call(self, inputs, training=False):
@@ -159,11 +157,7 @@ class CRFTagger(Tagger):
             hidden = lstm(dropout(hidden, training=training), mask=mask, training=training)
         if "output" in vectors:
             hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
-        emissions = self.emissions(self.dropouts[-1](hidden, training=training))
-        if not self.crf.built:
-            self.crf.build(emissions.shape)
-            self.crf.built = True
-        return emissions
+        return self.emissions(self.dropouts[-1](hidden, training=training))
 
     def per_example_loss(self, y, outputs, inputs=None):
         tags = self._checked_tags(y, outputs, inputs)

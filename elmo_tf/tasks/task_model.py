@@ -186,6 +186,12 @@ class TaskModel(keras.Model, abc.ABC):
         self(inputs)
         self.build(None)  # locks the model: no weights can be added
 
+    def fit(self, *args, class_weight=None, **kwargs):
+        # Keras takes the weight of the class `argmax(y[i])` if an example has several targets.
+        if class_weight is not None and not isinstance(self, Classifier):
+            raise ValueError("`class_weight` needs a model with one label per example.")
+        return super().fit(*args, class_weight=class_weight, **kwargs)
+
     def make_train_function(self, force=False):
         # If the optimizer is built in the first step, the step is traced twice.
         if self.optimizer is not None and not self.optimizer.built:
@@ -258,6 +264,8 @@ class LabelModel(TaskModel):
         **kwargs,
     ):
         super().__init__(embeddings, elmo, placement, **kwargs)
+        if isinstance(labels, str):
+            raise TypeError(f"`labels` must be a list of strings. Received: {labels!r}")
         self.labels = tuple(labels)
         if not self.labels:
             raise ValueError("`labels` is empty. Pass at least one label.")

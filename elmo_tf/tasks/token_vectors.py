@@ -51,6 +51,8 @@ class TokenVectors(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         check_choice(placement, "placement", PLACEMENTS)
+        if isinstance(embeddings, keras.layers.Layer):
+            raise TypeError(f"`embeddings` must be a list of layers. Received: {embeddings!r}")
         self.embeddings = list(embeddings)
         self.elmo = elmo if placement != "none" else None
         self.placement = placement

@@ -11,10 +11,11 @@ from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.saved_models.exporting.signatures import SENTENCES, SEQUENCE_LEN, TOKENS
 from elmo_tf.tasks import CoreferenceModel, SRLTagger, TaskModel
 from elmo_tf.text.inputs import checked, is_token, row_lengths
+from elmo_tf.text.sentences import split_tokens
 
 PAIR_SEPARATOR = "\t"
 MENTION_OUTPUTS = ("mention_start", "mention_end", "entity")
-_INDEX_AND_SENTENCE = r"(?s)\s*(\d{1,9})\s+(.*)"
+_INDEX = r"\d{1,9}"
 
 
 class ExportedTask(tf.train.Checkpoint):
@@ -110,13 +111,13 @@ def _split_texts(strings: tf.Tensor, names: Sequence[str]) -> tuple[tf.Tensor, .
 
 
 def _split_predicates(strings: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Splits "2 My cats love hats ." into the sentence and 2."""
-    are_complete = tf.reduce_all(tf.strings.regex_full_match(strings, _INDEX_AND_SENTENCE))
+    """Splits "2 My cats love hats ." into the tokens of the sentence and 2."""
+    tokens = split_tokens(strings)
+    indices = tokens[:, :1].to_tensor("", shape=(None, 1))[:, 0]
+    are_complete = tf.reduce_all(tf.strings.regex_full_match(indices, _INDEX))
     message = "Each string must be the index of a token, from 0, and a sentence, not"
-    strings = checked(strings, are_complete, message, strings)
-    predicates = tf.strings.regex_replace(strings, _INDEX_AND_SENTENCE, r"\1")
-    sentences = tf.strings.regex_replace(strings, _INDEX_AND_SENTENCE, r"\2")
-    return sentences, tf.strings.to_number(predicates, tf.int32)
+    indices = checked(indices, are_complete, message, strings)
+    return tokens[:, 1:].to_tensor(""), tf.strings.to_number(indices, tf.int32)
 
 
 def _of_documents(model: CoreferenceModel, documents: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -390,6 +390,8 @@ def test_invalid_inputs_are_refused(model):
         model({"tokens": sentences, "speakers": np.ones((2, 5), np.int32)})
     with pytest.raises(ValueError, match=r"The input genre must be string of shape \(1,\)"):
         model({"tokens": sentences, "genre": ["news", "web"]})
+    with pytest.raises(TypeError, match=r"cannot be called on a keras\.Input"):
+        model(keras.Input((None,), dtype="string"))
     with pytest.raises(ValueError, match="The inputs must have the keys tokens"):
         model({"words": sentences})
     with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):

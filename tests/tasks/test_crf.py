@@ -68,6 +68,14 @@ def test_best_tags_and_marginals_match_enumeration_of_allowed_sequences(seed, is
     assert not marginals.numpy()[~MASK].any()
 
 
+def test_the_likelihood_can_be_computed_before_a_call():
+    emissions = random_emissions(np.random.default_rng(0))
+    crf = CRF(NUM_TAGS)
+    likelihoods = crf.log_likelihood(emissions, np.zeros(MASK.shape, np.int32), MASK)
+    assert np.all(likelihoods <= 0)
+    assert len(crf.weights) == 3
+
+
 def test_no_token_is_padding_without_a_mask():
     rng = np.random.default_rng(1)
     crf, _ = random_crf(rng)

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import Elmo
-from elmo_tf.tasks import BiLSTMClassifier, CRFTagger
+from elmo_tf.tasks import BiLSTMClassifier, CRFTagger, WordEmbedding
 from elmo_tf.tasks.data.tag_schemes import spans_of
 from reference.task_models import softmax
 from task_models import KINDS, embeddings, new_model, padded, real_outputs, recording, some_inputs
@@ -291,6 +291,31 @@ def test_sample_weights_are_applied_to_the_loss():
         model.compute_loss(y=y, y_pred=outputs, sample_weight=np.ones((4, 2)))
 
 
+def test_class_weights_are_only_for_models_with_one_label_per_example():
+    model = new_model("tagger")
+    model.compile("sgd")
+    with pytest.raises(ValueError, match="`class_weight` needs a model with one label per example"):
+        model.fit(padded(SENTENCES), truth("tagger"), class_weight={0: 0.5, 1: 1, 2: 1})
+
+
+def test_targets_of_tokens_may_be_ragged(shared_model):
+    tagger, y = shared_model("tagger"), truth("tagger")
+    outputs, ragged = tagger(SENTENCES), tf.RaggedTensor.from_tensor(y, padding=-1)
+    np.testing.assert_array_equal(
+        tagger.per_example_loss(ragged, outputs, SENTENCES), tagger.per_example_loss(y, outputs)
+    )
+
+
+@every_kind
+def test_float16_has_a_finite_loss_for_empty_texts(kind):
+    model = new_model(kind, dtype="mixed_float16")
+    passages, y = SENTENCES, truth(kind)
+    if kind == "bidaf":
+        passages, y = passages[:2], y[:2]  # an answer needs a passage
+    losses = model.per_example_loss(y, model(some_inputs(kind, passages)))
+    assert np.isfinite(losses).all()
+
+
 def test_predicted_tags_follow_the_tag_scheme(shared_model):
     found = shared_model("tagger").predictions(SENTENCES)
 
@@ -311,6 +336,13 @@ def test_label_ids_are_indices_into_the_labels():
 def test_invalid_arguments_are_refused(bilm):
     with pytest.raises(ValueError, match="`labels` is empty"):
         new_model("classifier", labels=[])
+    with pytest.raises(TypeError, match="`labels` must be a list of strings"):
+        new_model("classifier", labels="ab")
+    with pytest.raises(TypeError, match="`embeddings` must be a list of layers"):
+        BiLSTMClassifier(["a"], WordEmbedding(["the"], 3))
+    for units in (5, ()):
+        with pytest.raises(ValueError, match="`units` must have one width per biLSTM"):
+            new_model("tagger", units=units)
     with pytest.raises(ValueError, match="`labels` has duplicates: a, b, a"):
         new_model("classifier", labels=["a", "b", "a"])
     with pytest.raises(ValueError, match=r"A label is not valid UTF-8: 'caf\\udce9'"):

@@ -349,6 +349,8 @@ class TaskConfig:
         return cls(**resumed_settings(cls, Path(workdir, RECORD_FILE), changes, _EXCLUSIVE))
 
     def _check_together(self) -> None:
+        if self.task == "coref" and self.placement in ("output", "both"):
+            raise ValueError(f"`placement` must be input or none for coref, not {self.placement}.")
         if self.fine_tune and self.elmo is None:
             raise ValueError("`fine_tune` needs `elmo`: without it there is no biLM to train.")
         has_source = self.elmo is not None or self.vectors is not None

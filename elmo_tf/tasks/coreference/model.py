@@ -156,6 +156,11 @@ class CoreferenceModel(TaskModel):
 
     def named_inputs(self, inputs):
         inputs = dict(inputs) if isinstance(inputs, dict) else {"tokens": inputs}
+        if isinstance(inputs.get("tokens"), keras.KerasTensor):
+            raise TypeError(
+                "A CoreferenceModel cannot be called on a keras.Input: its batch is one document. "
+                "Call it in a subclass of keras.Model."
+            )
         speakers = inputs.get("speakers")
         inputs["speakers"] = speaker_table([] if speakers is None else speakers)
         genre = inputs.get("genre")

@@ -189,7 +189,7 @@ def _guessed_layout(path: str | os.PathLike, rows: Sequence[Row]) -> Layout:
         rows[0].line,
         f"the {len(rows[0].fields)} columns of the first sentence fit none of the layouts "
         f"{', '.join(LAYOUTS)}: {_shown(rows[0])}. Each predicate needs a column of roles in "
-        "brackets. Specify the layout.",
+        "brackets. Without roles, write a line per predicate: its index, from 0, and the tokens.",
     )
 
 

@@ -50,7 +50,7 @@ def exported(bilm, tmp_path_factory):
 
 STRINGS = {
     "answers": list(map("\t".join, zip(PASSAGES, QUESTIONS, strict=True))),
-    "roles": [f"{index} {text}" for index, text in zip(PREDICATES, SENTENCES[:2], strict=True)],
+    "roles": [f"{PREDICATES[0]} {SENTENCES[0]}", f"{PREDICATES[1]}\u00a0{SENTENCES[1]}"],
     "documents": DOCUMENTS,
     "tags": SENTENCES,
     "pairs": list(map("\t".join, zip(*PAIR, strict=True))),

@@ -36,6 +36,10 @@ def test_files_become_tuples_and_each_task_has_a_default_model():
         ({"word_dim": -1}, "`word_dim` must be an integer of at least 0"),
         ({"dropout": 1}, "`dropout` must be a number of at least 0 and below 1. Received: 1"),
         ({"placement": "both"}, "`placement` both needs `elmo`"),
+        (
+            {"task": "coref", "elmo": "x", "placement": "output"},
+            "`placement` must be input or none for coref, not output",
+        ),
         ({"characters": False, "word_dim": 0}, "The model has no input: pass `word_dim`"),
         ({"share": 1.5}, "`share` must be a number above 0 and of at most 1. Received: 1.5"),
         ({"resume": True, "overwrite": True}, "`resume` and `overwrite` exclude each other"),
