@@ -81,5 +81,5 @@ def test_the_installed_wheel_runs_the_demo_in_another_folder(wheel, tmp_path):
         env=environment,
     )
     assert result.returncode == 0, result.stderr
-    assert "All parts work" in result.stdout
+    assert "All steps succeeded" in result.stdout
     assert (tmp_path / "demo" / "exported" / "1" / "saved_model.pb").is_file()
