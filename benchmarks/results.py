@@ -305,7 +305,7 @@ def collect(runs: Path) -> None:
         if known:
             ordered = [known[run] for run in sorted(known)]
             write_measurement(name, {"settings": study.settings, "runs": ordered})
-            logging.info("%s: %d new results, %d in total.", name, len(rows), len(known))
+            logging.info("%s: %d results of %s, %d in total.", name, len(rows), runs, len(known))
     found = [json.loads(file.read_text()) for file in sorted(runs.glob(f"*/tuned_bilm/{RESULT}"))]
     if found:
         write_measurement("tuning", {row["study"]: row for row in found})
