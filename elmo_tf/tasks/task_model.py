@@ -42,6 +42,7 @@ class TaskModel(keras.Model, abc.ABC):
     texts: ClassVar[tuple[str, ...]] = ("tokens",)
     features: ClassVar[dict[str, tf.TensorSpec]] = {}
     labels: tuple[str, ...] = ()
+    has_one_label: ClassVar[bool] = False  # per example, an index into `labels`
 
     def __init__(
         self,
@@ -188,7 +189,7 @@ class TaskModel(keras.Model, abc.ABC):
 
     def fit(self, *args, class_weight=None, **kwargs):
         # Keras takes the weight of the class `argmax(y[i])` if an example has several targets.
-        if class_weight is not None and not isinstance(self, Classifier):
+        if class_weight is not None and not self.has_one_label:
             raise ValueError("`class_weight` needs a model with one label per example.")
         return super().fit(*args, class_weight=class_weight, **kwargs)
 
@@ -301,6 +302,8 @@ class Classifier(LabelModel):
     Returns:
         float (batch, label): scores before the softmax.
     """
+
+    has_one_label = True
 
     def per_example_loss(self, y, outputs, inputs=None):
         y = label_indices(y)
