@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from elmo_tf.layers.cells import Cell
+from elmo_tf.layers.custom_gradient_tf import custom_gradient
 from elmo_tf.layers.recurrence_tf import at_least_32_bits, flat, scan, stacked
 from elmo_tf.layers.recurrence_training_tf import shifted, transposed
 
@@ -37,8 +38,7 @@ def cell_recurrence(
         bias: float (state blocks · units,) or None.
         mask: bool (token, batch, 1) or None. Masked tokens do not change the state.
         dropout_mask: float (batch, units) or None. Recurrent dropout.
-        training: whether a gradient will be computed. TensorFlow keeps graphs with a custom
-            gradient until the process ends.
+        training: whether a gradient will be computed.
 
     Returns:
         `h` after each token, float (token, batch, units), with arbitrary values at masked tokens.
@@ -54,7 +54,7 @@ def cell_recurrence(
     if not training:
         return stacked(_forward(cell, *unpacked(*arguments), mask, dropout_mask)[0][0])
 
-    @tf.custom_gradient
+    @custom_gradient
     def run(*arguments):
         states, activations = _forward(cell, *unpacked(*arguments), mask, dropout_mask)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from elmo_tf.layers.custom_gradient_tf import custom_gradient
 from elmo_tf.layers.recurrence_tf import (
     FORGET_BIAS,
     Weights,
@@ -41,7 +42,7 @@ def recurrence_for_training(
     clips = cell_clip, proj_clip
     has_projection = weights.projection_kernel is not None
 
-    @tf.custom_gradient
+    @custom_gradient
     def run(inputs, h0, c0, *arrays):
         cell = Weights(*arrays, *([] if has_projection else [None]))
         (h, *kept), (last_h, last_c) = _forward(inputs, h0, c0, mask, cell, clips)

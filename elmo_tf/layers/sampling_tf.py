@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from elmo_tf.layers.custom_gradient_tf import custom_gradient
 from elmo_tf.layers.log_uniform import draws_for_distinct
 
 # Factor on the average number of draws, so that the draws nearly always suffice.
@@ -68,7 +69,7 @@ def loss_of_target(
     return tf.where(hit, difference, tf.nn.softplus(difference))
 
 
-@tf.custom_gradient
+@custom_gradient
 def log_partition(
     inputs: tf.Tensor, rows: tf.Tensor, bias: tf.Tensor
 ) -> tuple[tf.Tensor, Callable]:

@@ -6,6 +6,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from elmo_tf.layers.custom_gradient_tf import release_reductions
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.text.inputs import as_tensor, checked_inputs, is_token, sentence_shape, token_batch
@@ -141,6 +142,8 @@ class Elmo(LayerMixes):
         return outputs
 
     def call(self, inputs, lengths=None, training=False):
+        if not tf.executing_eagerly():
+            release_reductions()
         outputs = self.bilm(inputs, lengths=lengths, training=training and self.trainable_bilm)
         return self.of_layers(outputs["layers"], outputs["mask"], training)
 

@@ -1,7 +1,9 @@
 """An `Elmo` within Keras models: training, masks, saving, exports, several devices."""
 
+import gc
 import subprocess
 import sys
+import weakref
 
 import keras
 import numpy as np
@@ -51,6 +53,34 @@ def test_a_task_model_trains_and_loads_without_the_checkpoint(
     assert len(loaded.trainable_weights) == len(model.trainable_weights)
     for old, new in zip(bilm.weights, loaded_elmo.bilm.weights, strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_the_graph_of_a_training_is_freed_at_the_next_one(fresh_bilm, trainable):
+    bilm, graphs = fresh_bilm(), []
+
+    class Graph(keras.layers.Layer):
+        supports_masking = True
+
+        def call(self, vectors):
+            graphs.append(weakref.ref(tf.compat.v1.get_default_graph()))
+            return vectors
+
+    def train():
+        elmo = Elmo(bilm, trainable_bilm=trainable)
+        lstm = keras.layers.LSTM(2)
+        model = keras.Sequential([keras.Input((), dtype="string"), elmo, Graph(), lstm])
+        model.compile("sgd", "mse")
+        model.train_on_batch(tf.constant(SENTENCES), tf.ones((4, 2)))
+
+    train()
+    first = len(graphs)
+    train()
+
+    keras.utils.clear_session()
+    gc.collect()
+    assert first
+    assert [graph() for graph in graphs[:first]] == [None] * first
 
 
 @pytest.mark.parametrize("built", [False, True])
