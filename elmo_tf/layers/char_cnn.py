@@ -7,13 +7,14 @@ from keras import ops
 
 from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig
 from elmo_tf.config_checks import check_int
+from elmo_tf.layers.tracked_parts import TrackedParts
 
 # From this number of filters on, the implementation of `char_cnn_tf` is faster.
 _MANY_FILTERS = 512
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class CharCNN(keras.layers.Layer):
+class CharCNN(TrackedParts, keras.layers.Layer):
     """Computes a token's vector from its characters.
 
     For each filter `(width, count)`: `f(max_p (sum_k e_{p+k} · W_k) + b)`, where `e` are character

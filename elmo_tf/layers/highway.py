@@ -3,9 +3,11 @@
 import keras
 from keras import ops
 
+from elmo_tf.layers.tracked_parts import TrackedParts
+
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class HighwayStack(keras.layers.Layer):
+class HighwayStack(TrackedParts, keras.layers.Layer):
     """A stack of highway layers.
 
     `g = sigmoid(x · W_carry + b_carry)`,

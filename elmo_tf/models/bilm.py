@@ -8,6 +8,7 @@ import tensorflow as tf
 from keras import ops
 
 from elmo_tf.config import BiLMConfig
+from elmo_tf.layers.tracked_parts import TrackedParts
 from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
@@ -25,7 +26,7 @@ from elmo_tf.text.vocabulary import Vocabulary
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class BiLM(keras.Model):
+class BiLM(TrackedParts, keras.Model):
     """A bidirectional language model that returns all its layers as contextual vectors.
 
     Layer 0 is the token vector, repeated for each direction: `[x; x]`. Layer `j` is
@@ -261,6 +262,9 @@ class BiLM(keras.Model):
             [ops.flip(layer, axis=1) for layer in layers] for layers in directions[1:]
         ]
         return directions, states
+
+    # Keras would trace a call of floats for `tf.saved_model.save`.
+    _default_save_signature = None
 
     @property
     def lookup_table(self) -> tf.lookup.StaticHashTable | None:

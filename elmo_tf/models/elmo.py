@@ -73,6 +73,7 @@ class Elmo(LayerMixes):
                 "An Elmo returns vectors of tokens only: load `bilm` with keep_boundaries=False."
             )
         self._untracked = _UntrackedBiLM.shared(bilm)
+        self._track_trackable(bilm, "bilm")  # for TensorFlow's checkpoints and SavedModels
         self.trainable_bilm = trainable_bilm
         self._create_mixes(num_mixes, dropout, layer_norm, l2, top_only, average)
         # Layer names must be unique within a model.

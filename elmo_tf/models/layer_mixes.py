@@ -7,9 +7,10 @@ import keras
 
 from elmo_tf.config_checks import check_int, check_rate
 from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
+from elmo_tf.layers.tracked_parts import TrackedParts
 
 
-class LayerMixes(keras.layers.Layer, abc.ABC):
+class LayerMixes(TrackedParts, keras.layers.Layer, abc.ABC):
     """The base class of layers that mix the layers of a model with learned mixing weights."""
 
     @property

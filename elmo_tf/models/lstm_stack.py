@@ -7,10 +7,11 @@ import keras
 
 from elmo_tf.config import LSTMConfig
 from elmo_tf.layers.projected_lstm import ProjectedLSTM
+from elmo_tf.layers.tracked_parts import TrackedParts
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class LSTMStack(keras.layers.Layer):
+class LSTMStack(TrackedParts, keras.layers.Layer):
     """Stacked projected LSTMs with skip connections, which read the tokens in the given order.
 
     With `use_skip_connections`, the input of each layer from the second on is added to its output,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from elmo_tf.layers.tracked_parts import TrackedParts
 from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.data_warnings import is_utf_8
@@ -16,7 +17,7 @@ from elmo_tf.text.inputs import checked, checked_inputs, token_batch
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
 
 
-class TaskModel(keras.Model, abc.ABC):
+class TaskModel(TrackedParts, keras.Model, abc.ABC):
     """The base class of Keras models that read one or more texts.
 
     A task model has its own loss, so call `compile(optimizer)` without a loss before `fit`.
@@ -42,6 +43,7 @@ class TaskModel(keras.Model, abc.ABC):
     texts: ClassVar[tuple[str, ...]] = ("tokens",)
     features: ClassVar[dict[str, tf.TensorSpec]] = {}
     labels: tuple[str, ...] = ()
+    _default_save_signature = None  # its inputs are strings
     has_one_label: ClassVar[bool] = False  # per example, an index into `labels`
 
     def __init__(

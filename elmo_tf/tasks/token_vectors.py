@@ -8,12 +8,13 @@ from keras import ops
 
 from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice
+from elmo_tf.layers.tracked_parts import TrackedParts
 from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.text.inputs import is_token
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
-class TokenVectors(keras.layers.Layer):
+class TokenVectors(TrackedParts, keras.layers.Layer):
     """Concatenates the embeddings of a token with its ELMo vector.
 
     Args:

@@ -55,7 +55,8 @@ class ExportedElmo(keras.layers.Layer):
         super().__init__(trainable=trainable, **kwargs)
         self.model_path = os.fspath(path)
         model = _load(_version_folder(Path(path)))
-        self._untracked = SimpleNamespace(model=model)  # only the weights below are tracked
+        self._untracked = SimpleNamespace(model=model)  # Keras tracks only the weights below
+        self._track_trackable(model, "model")  # for TensorFlow's checkpoints and SavedModels
         trained = {variable.ref() for variable in model.trainable_variables}
         for variable in model.variables:
             self._track_variable(_wrap(variable, variable.ref() in trained))

@@ -225,3 +225,22 @@ def test_two_layers_in_one_model_survive_saving(small, keras_round_trip):
     model = keras.Model(inputs, keras.layers.Concatenate()(hidden))
 
     np.testing.assert_array_equal(keras_round_trip(model)(PADDED), model(PADDED))
+
+
+def test_tensorflow_saves_and_restores_a_model_with_a_layer(small, tmp_path):
+    def new():
+        return keras.Sequential([keras.Input((), dtype="string"), load(small, trainable=True)])
+
+    written, read = new(), new()
+    for weight in written.weights:
+        weight.assign(weight + 1)
+    sentences = tf.constant(SENTENCES)
+    expected = written(sentences)
+
+    path = tf.train.Checkpoint(model=written).save(tmp_path / "state")
+    tf.train.Checkpoint(model=read).restore(path).assert_consumed()
+    np.testing.assert_array_equal(read(sentences), expected)
+
+    tf.saved_model.save(written, tmp_path / "saved")
+    loaded = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
+    np.testing.assert_allclose(*loaded(sentences).values(), expected, atol=1e-6)

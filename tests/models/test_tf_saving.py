@@ -1,0 +1,87 @@
+"""TensorFlow's checkpoints and SavedModels of Keras models and modules that hold a biLM."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from elmo_inputs import SENTENCES
+
+from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, Elmo, LSTMConfig
+from elmo_tf.config import LexiconConfig
+from elmo_tf.text.lexicon import Lexicon
+from task_models import KINDS, new_model, with_random_weights
+
+
+def sentence_model(bilm, **kwargs):
+    inputs = keras.Input((), dtype="string")
+    return keras.Model(inputs, keras.layers.Dense(2)(Elmo(bilm, **kwargs)(inputs)))
+
+
+@pytest.mark.parametrize("written_as", [False, True], ids=["frozen", "trained"])
+@pytest.mark.parametrize("read_as", [False, True], ids=["frozen", "trained"])
+def test_a_checkpoint_has_the_weights_of_a_frozen_or_trained_bilm(
+    fresh_bilm, tmp_path, written_as, read_as
+):
+    written, read = (
+        sentence_model(fresh_bilm(), trainable_bilm=trained) for trained in (written_as, read_as)
+    )
+    for weight in written.weights:
+        weight.assign(weight + 0.1)
+    path = tf.train.Checkpoint(model=written).save(tmp_path / "state")
+
+    tf.train.Checkpoint(model=read).restore(path).assert_consumed()
+
+    sentences = tf.constant(SENTENCES)
+    np.testing.assert_array_equal(read(sentences), written(sentences))
+
+
+@pytest.mark.parametrize("trainable", [False, True])
+def test_a_saved_keras_model_returns_the_same_vectors(bilm, tmp_path, trainable):
+    model = sentence_model(bilm, trainable_bilm=trainable)
+    expected = model(tf.constant(SENTENCES))
+
+    tf.saved_model.save(model, tmp_path / "model")
+
+    loaded = tf.saved_model.load(tmp_path / "model")
+    (output,) = loaded.signatures["serving_default"](tf.constant(SENTENCES)).values()
+    np.testing.assert_allclose(output, expected, atol=1e-6)
+
+
+def lexicon_bilm():
+    specials = ["<oov>", "<bos>", "<eos>", "<pad>"]
+    lexicon = Lexicon([*specials, "<bow>", "<eow>", "a", "b"], [*specials, "a", "b"])
+    sizes = LexiconConfig(lexicon.num_characters, lexicon.num_words, word_dim=3)
+    cnn = CharCNNConfig(embedding_dim=2, filters=((1, 3),), num_highway=1, lexicon=sizes)
+    return BiLM(BiLMConfig(cnn, LSTMConfig(dim=7, projection_dim=4)), lexicon=lexicon)
+
+
+@pytest.mark.parametrize("kind", ["characters", "tokens", "lexicon"])
+def test_a_saved_module_has_the_tables_of_its_bilm(bilm, word_bilm, tmp_path, kind):
+    bilm = {"characters": bilm, "tokens": word_bilm, "lexicon": lexicon_bilm()}[kind]
+
+    class Module(tf.Module):
+        def __init__(self, *args):
+            super().__init__()
+            self.bilm = bilm
+
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)])
+        def __call__(self, sentences):
+            return self.bilm(sentences)["layers"]
+
+    sentences = tf.constant(["a b a", "b", ""])
+    tf.saved_model.save(Module(), tmp_path / "module")
+
+    loaded = tf.saved_model.load(tmp_path / "module")
+    np.testing.assert_allclose(loaded(sentences), bilm(sentences)["layers"], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_has_all_weights_of_a_task_model(bilm, tmp_path, kind):
+    written, read = with_random_weights(new_model(kind, bilm)), new_model(kind, bilm)
+    path = tf.train.Checkpoint(model=written).save(tmp_path / "state")
+
+    tf.train.Checkpoint(model=read).restore(path).assert_consumed()
+
+    for old, new in zip(written.weights, read.weights, strict=True):
+        if "seed_generator" not in old.path:
+            np.testing.assert_array_equal(old, new, err_msg=old.path)
