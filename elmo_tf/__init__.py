@@ -59,6 +59,7 @@ _REGISTERED = {
     "HighwayStack": "elmo_tf.layers.highway",
     "LSTMStack": "elmo_tf.models.lstm_stack",
     "Maxout": "elmo_tf.tasks.maxout",
+    "MeanOverTokens": "elmo_tf.layers.mean_over_tokens",
     "ProjectedLSTM": "elmo_tf.layers.projected_lstm",
     "ProjectedLSTMCell": "elmo_tf.layers.projected_lstm",
     "SRLTagger": "elmo_tf.tasks.srl_tagger",

@@ -26,9 +26,3 @@ def masked_max(vectors: Any, mask: Any) -> Any:
 def masked_min(vectors: Any, mask: Any) -> Any:
     """The minimum of each feature over the tokens; see `masked_max`."""
     return -masked_max(-vectors, mask)
-
-
-def masked_mean(vectors: Any, mask: Any) -> Any:
-    """The mean of each feature over the tokens; see `masked_max`."""
-    real = ops.cast(mask, vectors.dtype)[..., None]
-    return ops.sum(vectors * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1)

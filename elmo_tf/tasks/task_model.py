@@ -363,6 +363,4 @@ def _tokens(inputs: Any) -> tf.Tensor:
             "The inputs of a task model must be strings: sentences or tokens. "
             f"Received: {tf.as_dtype(inputs.dtype).name} of shape {tuple(inputs.shape)}."
         )
-    tokens = token_batch(inputs, None)[0]
-    # At least one column: some operations fail without any.
-    return tf.pad(tokens, [[0, 0], [0, tf.maximum(1 - tf.shape(tokens)[1], 0)]], constant_values="")
+    return token_batch(inputs, None)[0]

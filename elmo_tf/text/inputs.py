@@ -49,7 +49,8 @@ def as_tensor(inputs: Any) -> Any:
             char), or token ids (batch, token), as a tensor, an array or nested lists.
 
     Returns:
-        A string tensor (batch,) or (batch, token), or an int32 tensor of rank 2 or 3.
+        A string tensor (batch,) or (batch, token), or an int32 tensor of rank 2 or 3, with at
+        least one token position.
 
     Raises:
         TypeError: a single string, a mixture of types, or an unsupported type.
@@ -68,41 +69,47 @@ def as_tensor(inputs: Any) -> Any:
         inputs = _from_lists(list(inputs))
     elif isinstance(inputs, np.ndarray) and inputs.dtype.kind in "OUST":
         inputs = _from_lists(inputs.tolist())
-    return _check_rank(_check_dtype(inputs))
+    inputs = _check_rank(_check_dtype(inputs))
+    return inputs if inputs.shape.rank == 1 else with_a_token(inputs)
 
 
 def refuse_sentences_as_tokens(strings: Any) -> Any:
-    """Checks that an array of shape (batch, 1) contains tokens and not sentences.
+    """Checks that an array of shape (batch, token) contains tokens and not sentences.
+
+    A token may contain whitespace, as in "10 000", but only sentences contain it in a column of its
+    own, (batch, 1), or in more than half of all strings.
 
     Args:
-        strings: any inputs. Only arrays, tensors and data frames of static shape (batch, 1) are
-            checked, not lists of lists.
+        strings: any inputs. Arrays, tensors and data frames are checked, lists of lists are not.
 
     Returns:
         `strings`; in a graph, with the check attached.
 
     Raises:
-        ValueError: a string contains whitespace (in a graph, `tf.errors.InvalidArgumentError`
-            when it runs).
+        ValueError: the strings are sentences (in a graph, `tf.errors.InvalidArgumentError` when it
+            runs).
     """
     if isinstance(strings, tf.Tensor):
-        if strings.dtype != tf.string or strings.shape.rank != 2 or strings.shape[1] != 1:
+        if strings.dtype != tf.string or strings.shape.rank != 2:
             return strings
-        column = strings[:, 0]
+        table = strings
     elif isinstance(strings, keras.KerasTensor | tf.RaggedTensor):
         return strings
     else:
-        shape = getattr(strings, "shape", ())
-        if len(shape) != 2 or shape[1] != 1:
+        if len(getattr(strings, "shape", ())) != 2:
             return strings
-        items = np.asarray(strings)[:, 0].tolist()
-        column = string_tensor([item if isinstance(item, str | bytes) else "" for item in items])
-    found = has_whitespace(column)
+        rows = np.asarray(strings)
+        items = [item if isinstance(item, str | bytes) else "" for item in rows.ravel().tolist()]
+        table = tf.reshape(string_tensor(items), rows.shape)
+    found = has_whitespace(table)
+    num_found = tf.math.count_nonzero(found, dtype=tf.int32)
+    num_tokens = tf.math.count_nonzero(is_token(table), dtype=tf.int32)
+    limit = tf.where(tf.shape(table)[1] == 1, 0, num_tokens // 2)
     return checked(
         strings,
-        tf.logical_not(tf.reduce_any(found)),
-        "Pass sentences as strings of shape (batch,), for example `array[:, 0]`. In shape "
-        "(batch, 1) each string is one token, and a token contains whitespace in row",
+        num_found <= limit,
+        "Pass sentences as strings of shape (batch,), for example `array[:, 0]`. In shape (batch, "
+        "token) each string is one token, and a token contains whitespace in row",
         tf.where(found)[:1, 0],
     )
 
@@ -134,14 +141,28 @@ def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None = None) -> tuple[tf
         lengths: int32 (batch,) or None. Number of real tokens per row; None counts them.
 
     Returns:
-        tokens: string (batch, token), padded with `""`.
+        tokens: string (batch, token), padded with `""` to at least one token.
         lengths: int32 (batch,).
     """
     tokens = inputs
     if inputs.shape.rank == 1:
         tokens = split_tokens(inputs).to_tensor("")
         tokens.set_shape((inputs.shape[0], None))
+    tokens = with_a_token(tokens)
     return tokens, count_tokens(is_token(tokens)) if lengths is None else lengths
+
+
+def with_a_token(inputs: tf.Tensor) -> tf.Tensor:
+    """Pads (batch, token, …) to at least one token: layers of Keras fail without a time step."""
+    num_tokens = inputs.shape[1]
+    if num_tokens:
+        return inputs
+    padding = [[0, 0]] * inputs.shape.rank
+    padding[1] = [0, tf.maximum(1 - tf.shape(inputs)[1], 0)]
+    padded = tf.pad(inputs, padding, constant_values="" if inputs.dtype == tf.string else 0)
+    return tf.ensure_shape(
+        padded, (inputs.shape[0], None if num_tokens is None else 1, *inputs.shape[2:])
+    )
 
 
 def count_tokens(real: tf.Tensor) -> tf.Tensor:

@@ -12,7 +12,7 @@ from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.precision import PRECISIONS
 from elmo_tf.saved_models.exporting.token_cache import TokenCache
-from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch
+from elmo_tf.text.inputs import checked_inputs, is_token, row_lengths, token_batch, with_a_token
 
 SENTENCES = tf.TensorSpec((None,), tf.string, name="strings")
 TOKENS = tf.TensorSpec((None, None), tf.string, name="tokens")
@@ -182,8 +182,9 @@ class Exported(tf.train.Checkpoint):
         def of_text(strings):
             tokens, starts, ends = self._untracked.tokenizer.split_with_offsets(strings)
             lengths = tf.cast(tokens.row_lengths(), tf.int32)
-            padded = tokens.to_tensor("")
+            padded = with_a_token(tokens.to_tensor(""))
             offsets = {"starts": starts.to_tensor(), "ends": ends.to_tensor()}
+            offsets = {name: with_a_token(offset) for name, offset in offsets.items()}
             outputs = self.signatures["tokens"](padded, lengths)
             return {**outputs, "tokens": padded, **offsets}
 

@@ -84,21 +84,22 @@ def test_an_empty_sentence_may_be_padded_with_any_tokens(bilm):
 @pytest.mark.parametrize(
     ("inputs", "shape"),
     [
-        ([], (0, 0)),
-        (tf.zeros((0,), tf.string), (0, 0)),
+        ([], (0, 1)),
+        (tf.zeros((0,), tf.string), (0, 1)),
         (tf.zeros((0, 3), tf.string), (0, 3)),
         (tf.zeros((0, 3, MAX_CHARS), tf.int32), (0, 3)),
-        ([""], (1, 0)),
-        (["", " \t"], (2, 0)),
-        ([[]], (1, 0)),
-        ([[], []], (2, 0)),
+        ([""], (1, 1)),
+        (["", " \t"], (2, 1)),
+        ([[]], (1, 1)),
+        ([[], []], (2, 1)),
         ([[""], [""]], (2, 1)),
-        (tf.zeros((2, 0), tf.string), (2, 0)),
+        (tf.zeros((2, 0), tf.string), (2, 1)),
+        (tf.zeros((2, 0, MAX_CHARS), tf.int32), (2, 1)),
         (tf.zeros((2, 3, MAX_CHARS), tf.int32), (2, 3)),
     ],
     ids=str,
 )
-def test_empty_batches_and_sentences_give_empty_outputs(bilm, inputs, shape):
+def test_batches_without_tokens_have_a_masked_token(bilm, inputs, shape):
     outputs = bilm(inputs)
 
     assert outputs["layers"].shape == (shape[0], 3, shape[1], 12)
@@ -259,7 +260,7 @@ def test_lengths_must_be_integers(bilm, lengths, dtype):
 
 
 def test_empty_lengths_are_accepted_for_an_empty_batch(bilm):
-    assert bilm([], lengths=[])["mask"].shape == (0, 0)
+    assert bilm([], lengths=[])["mask"].shape == (0, 1)
 
 
 def test_a_graph_refuses_invalid_lengths_when_it_runs(bilm):

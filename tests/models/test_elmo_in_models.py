@@ -12,6 +12,7 @@ import tensorflow as tf
 from elmo_inputs import MASK, SENTENCES, TOKENS, WIDTH, set_mix
 
 from elmo_tf import Elmo, char_ids
+from elmo_tf.layers import MeanOverTokens
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +54,26 @@ def test_a_task_model_trains_and_loads_without_the_checkpoint(
     assert len(loaded.trainable_weights) == len(model.trainable_weights)
     for old, new in zip(bilm.weights, loaded_elmo.bilm.weights, strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("input", ["sentences", "tokens", "ragged", "char ids"])
+def test_batches_of_blank_texts_train_without_nan(bilm, input):
+    blank = {
+        "sentences": tf.constant(["", " "]),
+        "tokens": tf.zeros((2, 0), tf.string),
+        "ragged": tf.RaggedTensor.from_row_lengths(tf.zeros((0,), tf.string), [0, 0]),
+        "char ids": tf.zeros((2, 0, 14), tf.int32),
+    }[input]
+    elmo = Elmo(bilm, dropout=0.0)
+    vectors = elmo(inputs := keras.Input(blank.shape[1:], dtype=blank.dtype.name))
+    read = keras.layers.Bidirectional(keras.layers.LSTM(2, return_sequences=True))(vectors)
+    model = keras.Model(inputs, keras.layers.Dense(1)(MeanOverTokens()(read)))
+    model.compile("adam", "mse")
+
+    for _ in range(2):
+        model.train_on_batch(blank, tf.ones((2, 1)))
+
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
 @pytest.mark.parametrize("trainable", [False, True])

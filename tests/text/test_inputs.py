@@ -45,8 +45,13 @@ SENTENCES = [["The cat sat"], ["Fine"], ["두\u3000단어"]]
         np.array([[None], *SENTENCES], object),
         tf.constant(SENTENCES),
         tf.constant([["a"], ["\u3000"]]),
+        tf.constant([["The cat sat", "It sat"], ["A dog", "Fine"]]),
+        np.array([["The cat sat", "It sat"], ["A dog", "Fine"]]),
     ],
-    ids=["array", "objects", "bytes", "a missing value", "tensor", "white space alone"],
+    ids=[
+        *("array", "objects", "bytes", "a missing value", "tensor", "white space alone"),
+        *("two columns", "an array of two columns"),
+    ],
 )
 def test_a_column_of_sentences_is_refused(column):
     message = r"Pass sentences as strings of shape \(batch,\).*whitespace in row: \[[01]\]"
@@ -76,6 +81,16 @@ def test_tokens_are_not_mistaken_for_a_column_of_sentences(inputs):
 
 def test_a_column_with_lengths_is_accepted_as_tokens():
     checked_inputs(np.array([["10 000"]]), [1])
+
+
+def test_a_graph_checks_a_batch_whose_number_of_tokens_is_unknown():
+    spec = tf.TensorSpec((None, None), tf.string)
+    in_graph = tf.function(lambda x: checked_inputs(x, None)[0], input_signature=[spec])
+
+    assert in_graph(tf.constant([["10 000", "euros"]])).shape == (1, 2)
+    for sentences in ([["a good film"]], [["a good film", "so so"], ["a bad one", ""]]):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"Pass sentences as strings of"):
+            in_graph(tf.constant(sentences))
 
 
 def test_a_graph_tensor_of_unknown_rank_is_accepted():

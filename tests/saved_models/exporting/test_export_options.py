@@ -117,6 +117,9 @@ def test_raw_text_is_split_into_words_and_punctuation(loaded, bilm):
         cut = [text[a:b].decode() for a, b in zip(starts, ends, strict=True)][: len(row)]
         assert cut == row
 
+    blank = loaded.signatures["text"](tf.constant([" "]))
+    assert {blank[name].shape[1] for name in ("elmo", "tokens", "starts", "ends")} == {1}
+
 
 def test_a_tokenizer_without_split_with_offsets_is_refused(bilm, tmp_path):
     with pytest.raises(TypeError, match=r"a method split_with_offsets.*Received: 'regex'"):
