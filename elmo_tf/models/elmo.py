@@ -1,6 +1,8 @@
 """BiLM ─► Elmo: the input layer of task models."""
 
 import copy
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -155,10 +157,14 @@ class Elmo(LayerMixes):
 
     def compute_output_spec(self, inputs, lengths=None, training=False):
         # Without this method, Keras traces `call` to find the shape of each symbolic output.
-        shape = (*sentence_shape(inputs), self.dim)
+        shape = (*sentence_shape(inputs.shape), self.dim)
         dtype = self.dtype_policy.compute_dtype
         outputs = [keras.KerasTensor(shape, dtype) for _ in self.mixes]
         return outputs if self.num_mixes > 1 else outputs[0]
+
+    def compute_output_shape(self, input_shape):
+        shape = (*sentence_shape(input_shape), self.dim)
+        return [shape] * self.num_mixes if self.num_mixes > 1 else shape
 
     def compute_mask(self, inputs, previous_mask=None):
         # `call` attaches the mask to its outputs, and `__call__` to symbolic outputs.
@@ -181,15 +187,18 @@ class Elmo(LayerMixes):
         bilm["shared_object_id"] = id(self.bilm)
         return {
             **super().get_config(),
-            "bilm": bilm,
+            "bilm": _LiveConfig(bilm, self._untracked),
             "trainable_bilm": self.trainable_bilm,
         }
 
     @classmethod
     def from_config(cls, config):
-        config = dict(config)
-        config["bilm"] = keras.saving.deserialize_keras_object(config["bilm"])
-        return cls(**config)
+        bilm = config["bilm"]
+        if isinstance(bilm, _LiveConfig):
+            bilm = bilm.source.clone(bilm, config["name"])
+        else:
+            bilm = keras.saving.deserialize_keras_object(bilm)
+        return cls(**{**config, "bilm": bilm})
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -212,7 +221,7 @@ class TokenMask(keras.layers.Layer):
         return tf.sequence_mask(lengths, tf.shape(inputs)[1])
 
     def compute_output_spec(self, inputs, lengths=None):
-        return keras.KerasTensor(sentence_shape(inputs), dtype="bool")
+        return keras.KerasTensor(sentence_shape(inputs.shape), dtype="bool")
 
 
 class _UntrackedBiLM:
@@ -229,6 +238,8 @@ class _UntrackedBiLM:
         self.frozen_weights = [copy.copy(variable) for variable in bilm.weights]
         for alias in self.frozen_weights:
             alias._trainable = False
+        self._last_clone: Callable[[], BiLM | None] = lambda: None
+        self._clone_names: set[str] = set()  # of the layers that have the last clone
 
     @classmethod
     def shared(cls, bilm: BiLM) -> "_UntrackedBiLM":
@@ -236,3 +247,24 @@ class _UntrackedBiLM:
         if not hasattr(bilm, "_untracked"):
             bilm._untracked = cls(bilm)
         return bilm._untracked
+
+    def clone(self, config: dict[str, Any], name: str) -> BiLM:
+        """Returns a new biLM for the clone of the layer `name`, or the last one made for others.
+
+        So in a clone of a model, as in the model, several layers share a biLM. Cloning the same
+        layer again gives it another biLM.
+        """
+        bilm = self._last_clone()
+        if bilm is None or name in self._clone_names:
+            bilm = keras.saving.deserialize_keras_object(config)
+            self._last_clone, self._clone_names = weakref.ref(bilm), set()
+        self._clone_names.add(name)
+        return bilm
+
+
+class _LiveConfig(dict):
+    """The configuration of a biLM, with its `_UntrackedBiLM` until it is written to a file."""
+
+    def __init__(self, config: dict[str, Any], source: _UntrackedBiLM):
+        super().__init__(config)
+        self.source = source

@@ -1,5 +1,6 @@
 """Conversion and checks of a biLM's inputs: sentences, tokens, char ids or token ids."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -114,9 +115,9 @@ def refuse_sentences_as_tokens(strings: Any) -> Any:
     )
 
 
-def sentence_shape(inputs: Any) -> tuple[int | None, int | None]:
-    """Returns the static shape (batch, token) of the inputs of a biLM."""
-    return inputs.shape[0], inputs.shape[1] if len(inputs.shape) > 1 else None
+def sentence_shape(input_shape: Sequence[int | None]) -> tuple[int | None, int | None]:
+    """Returns the static shape (batch, token) of inputs of a biLM from their shape."""
+    return input_shape[0], input_shape[1] if len(input_shape) > 1 else None
 
 
 def is_token(inputs: tf.Tensor) -> tf.Tensor:

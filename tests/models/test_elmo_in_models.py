@@ -56,6 +56,34 @@ def test_a_task_model_trains_and_loads_without_the_checkpoint(
         np.testing.assert_array_equal(old, new)
 
 
+def test_clones_of_a_model_share_one_new_bilm(bilm):
+    inputs = keras.Input((None,), dtype="string")
+    vectors = [Elmo(bilm, dropout=0.0, name=name)(inputs) for name in ("first", "second")]
+    model = keras.Model(inputs, keras.layers.Concatenate()(vectors))
+
+    clones = [keras.models.clone_model(model) for _ in range(2)]
+
+    bilms = [clone.get_layer(name).bilm for clone in clones for name in ("first", "second")]
+    assert bilms[0] is bilms[1]
+    assert bilms[2] is bilms[3]
+    assert len({id(each) for each in (bilm, *bilms)}) == 3
+    clones[0].set_weights(model.get_weights())
+    np.testing.assert_allclose(clones[0](TOKENS), model(TOKENS), atol=1e-6)
+
+
+@pytest.mark.parametrize("num_sentences", [2, None])
+def test_documents_are_read_sentence_by_sentence(bilm, num_sentences):
+    elmo = Elmo(bilm)
+    inputs = keras.Input((num_sentences, None), dtype="string")
+    model = keras.Model(inputs, keras.layers.TimeDistributed(elmo)(inputs))
+    documents = tf.stack([TOKENS[:2], TOKENS[2:]])  # (document, sentence, token)
+
+    vectors = model(documents)
+
+    assert model.output_shape == (None, num_sentences, None, WIDTH)
+    np.testing.assert_allclose(tf.reshape(vectors, (4, 5, WIDTH)), elmo(TOKENS), atol=1e-6)
+
+
 @pytest.mark.parametrize("input", ["sentences", "tokens", "ragged", "char ids"])
 def test_batches_of_blank_texts_train_without_nan(bilm, input):
     blank = {
