@@ -20,8 +20,8 @@ CONFIG_FILE = "config.json"
 ENCODER_FILE = "encoder.pkl"
 TOKEN_EMBEDDER_FILE = "token_embedder.pkl"
 
-_CHARACTER_TABLE = "token_embedder/char_emb_layer.embedding.weight"
-_WORD_TABLE = "token_embedder/word_emb_layer.embedding.weight"
+_CHARACTER_TABLE = f"{TOKEN_EMBEDDER_FILE}/char_emb_layer.embedding.weight"
+_WORD_TABLE = f"{TOKEN_EMBEDDER_FILE}/word_emb_layer.embedding.weight"
 
 # config.json names a file with the sizes of the model. No published archive contains this file, but
 # all published models have the same sizes, under either name.
@@ -106,8 +106,7 @@ def read_manylangs_weights(
         path = folder / file
         if not path.is_file():
             raise FileNotFoundError(f"There is no {file} in {folder}.")
-        part = file.removesuffix(".pkl")
-        arrays.update({f"{part}/{key}": value for key, value in read_state_dict(path).items()})
+        arrays.update({f"{file}/{key}": value for key, value in read_state_dict(path).items()})
     _check_dictionaries(folder, config.char_cnn.lexicon, arrays)
     fill_variables(folder, _rules(config), variables, set(arrays), arrays.pop)
 
@@ -198,7 +197,7 @@ def _rules(config: BiLMConfig) -> list[WeightRule]:
 
 
 def _token_embedder_rules(config: CharCNNConfig) -> Iterator[WeightRule]:
-    source, target = "token_embedder", "token_encoder"
+    source, target = TOKEN_EMBEDDER_FILE, "token_encoder"
     if config.lexicon.num_words:
         yield WeightRule(_WORD_TABLE, (f"{target}/word_embedding/embedding",))
     yield WeightRule(_CHARACTER_TABLE, (f"{target}/char_cnn/char_embedding",))
@@ -221,7 +220,7 @@ def _token_embedder_rules(config: CharCNNConfig) -> Iterator[WeightRule]:
 def _encoder_rules(config: LSTMConfig) -> Iterator[WeightRule]:
     for direction in ("forward", "backward"):
         for layer in range(config.num_layers):
-            name = f"encoder/{direction}_layer_{layer}"
+            name = f"{ENCODER_FILE}/{direction}_layer_{layer}"
             cell = f"{direction}_lstm/lstm_{layer}/cell"
             for source, kernel in (("input", "kernel"), ("state", "recurrent_kernel")):
                 yield _rule(

@@ -40,8 +40,8 @@ def read_weights(
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file is damaged, or an array is missing, unknown or has the wrong shape; or
-            a variable is not in the table.
+        ValueError: the file is damaged, or an array is missing, unknown, has the wrong shape, or
+            has NaN or infinite values; or a variable is not in the table.
         MissingExtraError: the package safetensors is not installed.
     """
     if not os.path.isfile(path):
@@ -165,7 +165,7 @@ def _rounded(numbers: np.ndarray) -> np.ndarray:
 
 def _converted(array: np.ndarray, dtype: str) -> np.ndarray:
     with np.errstate(over="ignore", under="ignore"):
-        return np.asarray(array, np.float32).astype(dtype)
+        return np.asarray(array, np.float32).astype(dtype, copy=False)
 
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
@@ -274,5 +274,13 @@ def _convert(
     if array.dtype.kind != "f":
         raise ValueError(
             f"`{rule.dataset}` in {os.fspath(path)} must contain floats. Received: {array.dtype}"
+        )
+    array = _converted(array, "float32")
+    if not np.isfinite(array).all():
+        count = array.size - np.count_nonzero(np.isfinite(array))
+        raise ValueError(
+            f"`{rule.dataset}` in {os.fspath(path)} has NaN or infinite values: {count:,} of "
+            f"{array.size:,}. The training diverged, or the file is damaged. Use an earlier "
+            "checkpoint, or copy the file again."
         )
     return dict(zip(rule.variables, rule.from_file(array), strict=True))

@@ -168,8 +168,8 @@ def changed(part, **changes):
         (changed("token_embedder", name="lstm"), "only 'cnn' is supported, not 'lstm'"),
         (changed("token_embedder", char_dim=0), "only models that read characters"),
         (changed("encoder", projection_dim=10), "with `projection_dim` below `dim`"),
-        (changed("encoder", dim=11), r"Cannot load `encoder/forward_layer_0.*\(40, 6\).*\(44, 6\)"),
-        (changed("token_embedder", word_dim=0), "does not use `token_embedder/word_emb_layer"),
+        (changed("encoder", dim=11), r"`encoder.pkl/forward_layer_0.*\(40, 6\).*\(44, 6\)"),
+        (changed("token_embedder", word_dim=0), "does not use `token_embedder.pkl/word_emb_layer"),
         (changed("encoder", dim="10"), r"shape\.json: `lstm\.dim` must be an integer.*'10'"),
         ({"encoder": {}}, "'token_embedder' is missing"),
     ],
@@ -203,6 +203,19 @@ def test_a_dictionary_of_another_model_is_refused(manylangs, name, count):
         rf"{name}\.dic has {count + 1} entries, .*token_embedder\.pkl has {count} rows: .*another"
     )
     with pytest.raises(ValueError, match=message):
+        load_bilm(manylangs)
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("encoder", "backward_layer_1.state_linearity.bias"), ("token_embedder", "projection.weight")],
+)
+def test_the_error_names_the_file_and_tensor_with_nan_values(manylangs, file, name):
+    state = reference.random_weights(reference.SHAPE)[file]
+    state[name].flat[3] = np.nan
+    legacy_file(manylangs / f"{file}.pkl", state)
+
+    with pytest.raises(ValueError, match=rf"`{file}\.pkl/{name}` in .*manylangs has NaN or"):
         load_bilm(manylangs)
 
 
