@@ -9,7 +9,9 @@ from typing import Any
 
 import keras
 import numpy as np
+from absl import logging
 
+from elmo_tf.checkpoints.downloads import cache_folder
 from elmo_tf.checkpoints.names import WeightRule
 from elmo_tf.checkpoints.torch_pickle import read_state_dict
 from elmo_tf.checkpoints.weight_files import fill_variables
@@ -56,7 +58,8 @@ def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
     """Reads the configuration of a checkpoint's biLM.
 
     The sizes of the model are in a second file. `config.json` gives its path at training time; the
-    file of that name beside `config.json` is read.
+    file of that name beside `config.json` is read. If it is missing and has the name of the
+    published configuration, the published values are used, with a warning.
 
     Raises:
         FileNotFoundError: a file is missing.
@@ -73,6 +76,13 @@ def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
         shape = _read_json(file)
     elif name in _PUBLISHED_NAMES:
         shape = _PUBLISHED_SHAPE
+        if folder != cache_folder(folder.name):  # a named model is published
+            logging.warning(
+                "%s is missing: the values of the published models are assumed. If the model has "
+                "others, such as another activation or other clips, its vectors are wrong: copy %s "
+                "from the machine where it was trained to the directory of %s.",
+                *(file, name, CONFIG_FILE),
+            )
     else:
         raise FileNotFoundError(
             f"{folder} lacks {name}, the file with the shape of the model that {CONFIG_FILE} "

@@ -141,12 +141,34 @@ def test_saved_and_pickled_models_keep_the_lexicon(case, tmp_path):
     assert embedder.token_limit == (10, "characters")
 
 
-def test_the_published_shape_is_recognized_by_its_file_name(manylangs):
+@pytest.fixture
+def without_shape(manylangs):
+    """A checkpoint that names the configuration of the published models, without the file."""
     (manylangs / "shape.json").unlink()
     config = {"config_path": "C:\\models\\cnn_50_100_512_4096_sample.json"}
     (manylangs / "config.json").write_text(json.dumps(config))
+    return manylangs
 
-    found = load_config(manylangs)
+
+def test_a_warning_names_the_missing_file_whose_published_values_are_assumed(without_shape, caplog):
+    load_config(without_shape)
+
+    path = without_shape / "cnn_50_100_512_4096_sample.json"
+    assert f"{path} is missing: the values of the published models are assumed." in caplog.text
+    assert "copy cnn_50_100_512_4096_sample.json" in caplog.text
+
+
+def test_there_is_no_warning_for_named_models_and_existing_files(without_shape, archive, caplog):
+    load_config("manylangs-de")
+    path = without_shape / "cnn_50_100_512_4096_sample.json"
+    path.write_text(json.dumps(reference.SHAPE))
+    load_config(without_shape)
+
+    assert caplog.text == ""
+
+
+def test_the_published_shape_is_recognized_by_its_file_name(without_shape):
+    found = load_config(without_shape)
 
     assert (found.lstm.dim, found.lstm.projection_dim, found.char_cnn.num_filters) == (
         4096,
