@@ -44,11 +44,15 @@ def read_weights(
             has NaN or infinite values; or a variable is not in the table.
         MissingExtraError: the package safetensors is not installed.
     """
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
-    is_safetensors = os.fspath(path).endswith(".safetensors")
-    with (_safetensors_arrays if is_safetensors else _hdf5_arrays)(path) as (names, read):
-        fill_variables(path, rules, variables, names - set(ignore), read)
+    with _arrays_in(path) as (names, read):
+        others = set(ignore) - {rule.dataset for rule in rules}
+        fill_variables(path, rules, variables, names - others, read)
+
+
+def array_names(path: str | os.PathLike) -> set[str]:
+    """Returns the names of the arrays in a file. Errors: see `read_weights`."""
+    with _arrays_in(path) as (names, _):
+        return names
 
 
 def fill_variables(
@@ -182,9 +186,17 @@ def softmax_variables(softmax: SampledSoftmax) -> dict[str, keras.Variable]:
 _Arrays = tuple[set[str], Callable[[str], np.ndarray]]
 
 
+def _arrays_in(path: str | os.PathLike) -> contextlib.AbstractContextManager[_Arrays]:
+    """Yields the names of the arrays in a file, and a function that reads one."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
+    is_safetensors = os.fspath(path).endswith(".safetensors")
+    return (_safetensors_arrays if is_safetensors else _hdf5_arrays)(path)
+
+
 @contextlib.contextmanager
 def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
-    """Yields the names of the arrays in an HDF5 file, and a function that reads one."""
+    """`_arrays_in` an HDF5 file."""
     try:
         opened = h5py.File(path, "r")
     except OSError as error:
@@ -205,7 +217,7 @@ def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
 
 @contextlib.contextmanager
 def _safetensors_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
-    """`_hdf5_arrays` of a safetensors file."""
+    """`_arrays_in` a safetensors file."""
     safetensors = _safetensors()
     try:
         opened = safetensors.safe_open(path, "numpy")

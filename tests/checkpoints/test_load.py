@@ -4,8 +4,9 @@ import zipfile
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from elmo_tf import Vocabulary, load_bilm
+from elmo_tf import Vocabulary, load_bilm, save_bilm
 from reference import checkpoint
 
 SENTENCES = ["the cat sat", "", "한국어"]
@@ -206,10 +207,59 @@ def test_token_embeddings_must_have_a_row_for_each_token(tmp_path, checkpoint_di
         )
 
 
+@pytest.fixture(params=["hdf5", "safetensors"])
+def with_table(request, tmp_path, options, weights):
+    """A checkpoint whose weight file also has the token table, as bilm-tf writes it."""
+    lstms = {name: array for name, array in weights.items() if name.startswith("RNN")}
+    table = np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)
+    changed = {"lstm": options["lstm"], "n_tokens_vocab": 5}
+    checkpoint.write(tmp_path / "words", changed, {**lstms, "embedding": table})
+    if request.param == "safetensors":
+        (tmp_path / "words" / "weights.hdf5").unlink()
+        save_file({**lstms, "embedding": table}, tmp_path / "words" / "weights.safetensors")
+    return tmp_path / "words", table
+
+
+def test_the_token_table_may_be_in_the_weight_file(with_table, tmp_path):
+    folder, table = with_table
+    Vocabulary.build(["a a b"]).save(folder / "vocab.txt")
+
+    bilm = load_bilm(folder)
+    save_bilm(bilm, tmp_path / "converted")
+
+    np.testing.assert_array_equal(bilm.token_embeddings(["b", "?"]), table[[4, 2]])
+    np.testing.assert_array_equal(bilm(["a b"])["layers"][0, 0, :, :6], table[3:])
+    converted = load_bilm(tmp_path / "converted")
+    np.testing.assert_array_equal(converted(["a b"])["layers"], bilm(["a b"])["layers"])
+
+
+@pytest.mark.parametrize("with_table", ["hdf5"], indirect=True)
+def test_token_ids_are_read_without_a_vocabulary(with_table):
+    folder, table = with_table
+
+    bilm = load_bilm(folder)
+
+    np.testing.assert_array_equal(bilm(np.array([[4, 5]]))["layers"][0, 0, :, :6], table[3:])
+    with pytest.raises(ValueError, match=r"to read strings: add vocab.txt to the checkpoint"):
+        bilm(["a b"])
+
+
+@pytest.mark.parametrize("with_table", ["hdf5"], indirect=True)
+def test_a_token_embedding_file_takes_precedence_over_the_weight_file(with_table):
+    folder, table = with_table
+    Vocabulary.build(["a a b"]).save(folder / "vocab.txt")
+    checkpoint.write_hdf5(folder / "token_embeddings.hdf5", {"embedding": table + 1})
+
+    np.testing.assert_array_equal(load_bilm(folder).token_embeddings(["b"]), table[[4]] + 1)
+
+
 def test_options_without_a_char_cnn_require_token_embeddings(copied, options):
     changed = {"lstm": options["lstm"], "n_tokens_vocab": 5}
     (copied / "options.json").write_text(json.dumps(changed))
     Vocabulary.build(["a b"]).save(copied / "vocab.txt")
 
-    with pytest.raises(FileNotFoundError, match=r"There is no token_embeddings.hdf5 in"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"There is no token_embeddings.hdf5 in .*, or the array `embedding` in weights.hdf5",
+    ):
         load_bilm(copied)
