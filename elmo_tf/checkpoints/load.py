@@ -88,6 +88,7 @@ def load_bilm(
 
     Raises:
         FileNotFoundError: `path`, or a file in it, does not exist.
+        BlockingIOError: another process writes the weights.
         ValueError: a file is damaged, or does not match the others. The message names it.
 
     Source: the published checkpoints of Peters et al. 2018 and of Che et al. 2018.

@@ -40,6 +40,7 @@ def read_weights(
 
     Raises:
         FileNotFoundError: the file does not exist.
+        BlockingIOError: another process writes the file.
         ValueError: the file is damaged, or an array is missing, unknown, has the wrong shape, or
             has NaN or infinite values; or a variable is not in the table.
         MissingExtraError: the package safetensors is not installed.
@@ -82,6 +83,26 @@ def fill_variables(
         raise ValueError(f"{os.fspath(path)} has no values for the variables {', '.join(unset)}.")
     for name, value in values.items():
         variables[name].assign(value)
+
+
+def open_hdf5(path: str | os.PathLike) -> h5py.File:
+    """Opens an HDF5 file for reading. All readers of HDF5 files use this function.
+
+    Raises:
+        BlockingIOError: another process writes the file.
+        ValueError: the file is damaged or of another format.
+    """
+    try:
+        return h5py.File(path, "r")
+    except BlockingIOError:
+        raise BlockingIOError(
+            f"{os.fspath(path)} is open for writing in another process. Wait until it is closed."
+        ) from None
+    except OSError as error:
+        raise ValueError(
+            f"Cannot open {os.fspath(path)} as HDF5: {error}. It is not an HDF5 file, or the copy "
+            "is incomplete."
+        ) from None
 
 
 def write_weights(
@@ -197,14 +218,7 @@ def _arrays_in(path: str | os.PathLike) -> contextlib.AbstractContextManager[_Ar
 @contextlib.contextmanager
 def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
     """`_arrays_in` an HDF5 file."""
-    try:
-        opened = h5py.File(path, "r")
-    except OSError as error:
-        raise ValueError(
-            f"Cannot open {os.fspath(path)} as HDF5: {error}. It is not an HDF5 file, or the copy "
-            "is incomplete."
-        ) from None
-    with opened as file:
+    with open_hdf5(path) as file:
 
         def read(dataset: str) -> np.ndarray:
             try:

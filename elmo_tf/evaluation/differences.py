@@ -10,6 +10,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from elmo_tf.checkpoints.weight_files import open_hdf5
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.outputs.hdf5_output import SENTENCES
 from elmo_tf.evaluation.difference_causes import (
@@ -65,16 +66,14 @@ class OldVectors:
 
     Raises:
         FileNotFoundError: there is no such file.
+        BlockingIOError: another process writes it.
         ValueError: it is not HDF5.
     """
 
     def __init__(self, path: str | os.PathLike):
         if not os.path.exists(path):
             raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
-        try:
-            self._file = h5py.File(path, "r")
-        except OSError as error:
-            raise ValueError(f"Cannot open {os.fspath(path)} as HDF5: {error}") from None
+        self._file = open_hdf5(path)
         names = [name for name in self._file if name != SENTENCES]
         # A dataset that is named by its sentence has the number of its line.
         self._has_numbers = all(map(str.isdecimal, names)) and not any(

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
+from elmo_tf.checkpoints.weight_files import open_hdf5
 from elmo_tf.embedding.outputs.hdf5_output import SENTENCES
 from elmo_tf.extras import require_extra
 from elmo_tf.tasks.data.word_vectors import read_word_vectors
@@ -83,6 +83,8 @@ class SentenceVectorSource(VectorSource):
         super().__init__(path)
         try:
             self._rows = {_key(text): row for text, row in self._sentences()}
+        except BlockingIOError:
+            raise
         except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
             raise ValueError(f"Cannot read sentences and vectors in {self.path}: {error}") from None
         if not self._rows:
@@ -128,7 +130,7 @@ class HDF5VectorSource(SentenceVectorSource):
     """An HDF5 file with `sentence_to_index`, as of `elmo-tf embed` and AllenNLP."""
 
     def _sentences(self) -> Iterable[tuple[str, Any]]:
-        self.file = h5py.File(self.path, "r")
+        self.file = open_hdf5(self.path)
         if SENTENCES not in self.file:
             raise ValueError(f"the dataset `{SENTENCES}`, from sentences to datasets, is missing.")
         return json.loads(self.file[SENTENCES][0]).items()
@@ -177,6 +179,7 @@ def open_vectors(path: str | os.PathLike) -> VectorSource:
 
     Raises:
         FileNotFoundError: there is no such file.
+        BlockingIOError: another process writes the file.
         ValueError: the file has another content.
     """
     path = Path(path)

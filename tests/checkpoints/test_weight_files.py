@@ -110,6 +110,17 @@ def test_the_error_names_a_truncated_file(tmp_path, target, weights, keep):
     check_refused(target, path, r"Cannot open .*weights\.hdf5 as HDF5.*the copy")
 
 
+def test_a_file_that_another_process_writes_is_not_called_damaged(
+    tmp_path, target, weights, locked
+):
+    path = written(tmp_path, weights)
+    message = r"weights\.hdf5 is open for writing in another process\. Wait until"
+
+    with locked(path):
+        check_refused(target, path, message, BlockingIOError)
+    read_weights(path, *target)
+
+
 def test_the_error_names_a_damaged_dataset(tmp_path, target, weights):
     path = tmp_path / "weights.hdf5"
     with h5py.File(path, "w") as file:

@@ -233,6 +233,16 @@ def test_a_table_is_printed_on_demand(command, checkpoint_directory, arrays):
     assert "- float16" in out
 
 
+def test_a_file_that_another_process_writes_is_an_error(command, checkpoint_directory, locked):
+    h5py.File("old.hdf5", "w").close()
+
+    with locked("old.hdf5"):
+        status, out, err = command("diff", "old.hdf5", checkpoint_directory, "text.txt")
+
+    assert (status, out) == (1, "")
+    assert "old.hdf5 is open for writing in another process. Wait until" in err
+
+
 def test_missing_and_invalid_vector_files_are_errors(command, checkpoint_directory):
     for old, message in (("gone.hdf5", "There is no file gone.hdf5"), ("text.txt", "as HDF5")):
         status, _, err = command("diff", old, checkpoint_directory, "text.txt")
