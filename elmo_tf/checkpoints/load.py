@@ -21,6 +21,7 @@ from elmo_tf.checkpoints.locations import (
 )
 from elmo_tf.checkpoints.manylangs import (
     ENCODER_FILE,
+    TOKEN_EMBEDDER_FILE,
     read_manylangs_config,
     read_manylangs_weights,
 )
@@ -59,12 +60,14 @@ def load_bilm(
         path: one of
 
             - a directory with one `*options.json` and one `*weights.hdf5`, `*weights.safetensors`
-              or `model.hdf5`, or a zip file of it
+              or `model.hdf5`, or one HDF5 or safetensors file with another name
             - a directory of ELMoForManyLangs (`config.json`, `encoder.pkl`, `token_embedder.pkl`,
-              `char.dic`, `word.dic`), or a zip file of it; the .pkl files are read without PyTorch
-              and nothing in them is executed
+              `char.dic`, `word.dic`); the .pkl files are read without PyTorch and nothing in them
+              is executed
+            - a directory with one subdirectory of these kinds, or an archive (`.zip`, `.tar.gz`,
+              `.tgz`) of any of them
             - a pair `(options, weights)`
-            - an http(s) URL of a zip file, or a pair of URLs, which are cached in Keras's cache
+            - an http(s) URL of an archive, or a pair of URLs, which are cached in Keras's cache
             - `hf://owner/name` or `hf://owner/name@revision`, a repository with such files on the
               Hugging Face Hub, which is cached by its library
             - a TensorFlow 1 training directory or checkpoint prefix, see `find_tf1_checkpoint`
@@ -175,7 +178,7 @@ def _read_config(options_file: Path, weights_file: Path) -> BiLMConfig:
 
 
 def _is_manylangs_pair(weights_file: Path) -> bool:
-    return weights_file.name == ENCODER_FILE
+    return weights_file.name in (ENCODER_FILE, TOKEN_EMBEDDER_FILE)
 
 
 def load_softmax(directory: str | os.PathLike, vocabulary_size: int, bilm: BiLM) -> SampledSoftmax:
@@ -196,8 +199,8 @@ def load_softmax(directory: str | os.PathLike, vocabulary_size: int, bilm: BiLM)
     original = find_tf1_checkpoint(directory)
     if original is not None:
         return load_tf1_softmax(original, bilm, vocabulary_size)
-    config = BiLMConfig.from_options(one_of(Path(directory), ("*options.json",)))
     path = _softmax_file(directory)
+    config = BiLMConfig.from_options(one_of(Path(directory), ("*options.json",)))
     is_tied = config.tie_softmax
     softmax = TiedSoftmax(bilm.token_encoder) if is_tied else SampledSoftmax(vocabulary_size)
     softmax.build((None, config.lstm.projection_dim))

@@ -51,7 +51,9 @@ _PUBLISHED_SHAPE = {
 
 def is_manylangs(folder: str | os.PathLike) -> bool:
     """Whether a directory holds a checkpoint of ELMoForManyLangs, or a part of it."""
-    return any(Path(folder, file).is_file() for file in (ENCODER_FILE, TOKEN_EMBEDDER_FILE))
+    # A converted checkpoint has dictionaries, but no config.json.
+    parts = ((ENCODER_FILE,), (TOKEN_EMBEDDER_FILE,), (CONFIG_FILE, CHARACTERS_FILE))
+    return any(all(Path(folder, file).is_file() for file in files) for files in parts)
 
 
 def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
@@ -118,7 +120,7 @@ def read_manylangs_weights(
             raise FileNotFoundError(f"There is no {file} in {folder}.")
         arrays.update({f"{file}/{key}": value for key, value in read_state_dict(path).items()})
     _check_dictionaries(folder, config.char_cnn.lexicon, arrays)
-    fill_variables(folder, _rules(config), variables, set(arrays), arrays.pop)
+    fill_variables(folder, _rules(config), variables, set(arrays), arrays.pop, CONFIG_FILE)
 
 
 def _check_dictionaries(

@@ -62,6 +62,7 @@ def fill_variables(
     variables: dict[str, keras.Variable],
     found: set[str],
     read: Callable[[str], np.ndarray],
+    options: str = "options.json",
 ) -> None:
     """Loads variables from any file of named arrays. If that fails, no variable is changed.
 
@@ -69,15 +70,16 @@ def fill_variables(
         path, rules, variables: see `read_weights`; the path is for error messages.
         found: names of the arrays in the file; the table must contain all of them.
         read: returns an array by its name.
+        options: name of the file with the shape of the model, for error messages.
 
     Raises:
         ValueError: see `read_weights`.
     """
     rules = [rule for rule in rules if rule.dataset in found or not rule.is_optional]
-    _check_names(path, found, {rule.dataset for rule in rules})
+    _check_names(path, found, {rule.dataset for rule in rules}, options)
     values: dict[str, np.ndarray] = {}
     for rule in rules:
-        values.update(_convert(path, rule, read(rule.dataset), variables))
+        values.update(_convert(path, rule, read(rule.dataset), variables, options))
     unset = sorted(n for n, v in variables.items() if v.trainable and n not in values)
     if unset:
         raise ValueError(f"{os.fspath(path)} has no values for the variables {', '.join(unset)}.")
@@ -269,7 +271,7 @@ def _dataset_names(file: h5py.File) -> set[str]:
     return names
 
 
-def _check_names(path: str | os.PathLike, found: set[str], wanted: set[str]) -> None:
+def _check_names(path: str | os.PathLike, found: set[str], wanted: set[str], options: str) -> None:
     missing, unknown = sorted(wanted - found), sorted(found - wanted)
     problems = []
     if missing:
@@ -278,8 +280,8 @@ def _check_names(path: str | os.PathLike, found: set[str], wanted: set[str]) -> 
         problems.append(f"the model does not use {', '.join(f'`{name}`' for name in unknown)}")
     if problems:
         raise ValueError(
-            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this "
-            "options.json written for these weights?"
+            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this {options} "
+            "written for these weights?"
         )
 
 
@@ -288,6 +290,7 @@ def _convert(
     rule: WeightRule,
     array: np.ndarray,
     variables: dict[str, keras.Variable],
+    options: str,
 ) -> dict[str, np.ndarray]:
     # The inverse conversion of the variables yields the expected shape.
     expected = rule.to_file([np.empty(variables[name].shape, np.int8) for name in rule.variables])
@@ -295,7 +298,7 @@ def _convert(
         raise ValueError(
             f"Cannot load `{rule.dataset}` into {', '.join(f'`{n}`' for n in rule.variables)}: "
             f"{os.fspath(path)} has {array.shape}, the model expects {expected.shape}. "
-            "Was this options.json written for these weights?"
+            f"Was this {options} written for these weights?"
         )
     if array.dtype.kind != "f":
         raise ValueError(

@@ -1,5 +1,6 @@
 import json
 import shutil
+import tarfile
 import zipfile
 
 import numpy as np
@@ -68,6 +69,86 @@ def test_a_zip_of_the_files_or_of_their_folder_is_loaded(
     path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory, prefix))
 
     check(load_bilm(path), layers)
+
+
+def test_a_directory_with_one_checkpoint_in_a_subfolder_is_loaded(tmp_path, copied, layers):
+    shutil.move(copied, tmp_path / "unpacked" / "uniref50")
+    (tmp_path / "unpacked" / "README").touch()
+    shutil.copytree(tmp_path / "unpacked" / "uniref50", tmp_path / "unpacked" / ".new.part")
+
+    check(load_bilm(tmp_path / "unpacked"), layers)
+
+
+def test_several_checkpoints_in_a_directory_are_refused(tmp_path, checkpoint_directory):
+    for name in ("one", "two"):
+        shutil.copytree(checkpoint_directory, tmp_path / "both" / name)
+
+    with pytest.raises(ValueError, match=r"both holds several checkpoints: one, two\. Pass the"):
+        load_bilm(tmp_path / "both")
+
+
+def test_the_outer_one_of_nested_checkpoints_in_a_zip_is_loaded(tmp_path, copied, layers):
+    """A work directory of training, with a second checkpoint in `best`."""
+    files = files_of(copied, "run/")
+    files |= {f"{name.replace('run/', 'run/best/')}": b"" for name in files}
+
+    check(load_bilm(zip_of(tmp_path / "run.zip", files)), layers)
+
+
+@pytest.mark.parametrize("name", ["elmo.tar.gz", "elmo.tgz", "download"])
+def test_tar_archives_are_loaded(tmp_path, checkpoint_directory, layers, name):
+    with tarfile.open(tmp_path / name, "w:gz") as archive:
+        archive.add(checkpoint_directory, "elmo")
+
+    check(load_bilm(tmp_path / name), layers)
+
+
+def test_a_tar_archive_from_a_url_is_loaded(website, checkpoint_directory, layers):
+    folder, address = website
+    with tarfile.open(folder / "elmo.tar.gz", "w:gz") as archive:
+        archive.add(checkpoint_directory, ".")
+
+    check(load_bilm(f"{address}/elmo.tar.gz"), layers)
+
+
+@pytest.mark.parametrize("keep", [0, 0.5])
+def test_the_error_names_a_truncated_tar_archive(tmp_path, checkpoint_directory, keep):
+    path = tmp_path / "elmo.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(checkpoint_directory, "elmo")
+    path.write_bytes(path.read_bytes()[: int(keep * path.stat().st_size)])
+
+    with pytest.raises(
+        ValueError, match=r"Cannot unpack .*elmo\.tar\.gz: .* damaged or incomplete"
+    ):
+        load_bilm(path)
+
+
+def test_a_tar_archive_cannot_write_outside_its_folder(tmp_path, checkpoint_directory):
+    with tarfile.open(tmp_path / "elmo.tar.gz", "w:gz") as archive:
+        archive.add(checkpoint_directory, "elmo")
+        archive.add(checkpoint_directory / "options.json", "../../outside.json")
+
+    with pytest.raises(ValueError, match=r"Cannot unpack .*elmo\.tar\.gz: .*outside"):
+        load_bilm(tmp_path / "elmo.tar.gz")
+
+
+@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
+def test_weights_with_any_name_are_found_if_no_other_file_can_be_the_weights(
+    copied, weights, layers, suffix
+):
+    (copied / "weights.hdf5").unlink()
+    if suffix == "hdf5":
+        checkpoint.write_hdf5(copied / "elmo_ru.hdf5", weights)
+    else:
+        save_file(weights, copied / "elmo_ru.safetensors")
+    for name in ("token_embeddings.hdf5", "softmax.hdf5", "softmax.safetensors"):
+        (copied / name).touch()
+
+    check(load_bilm(copied), layers)
+    (copied / "other.hdf5").touch()
+    with pytest.raises(ValueError, match=r"must contain one .*, not 2: elmo_ru.*, other\.hdf5"):
+        load_bilm(copied)
 
 
 def test_macos_metadata_in_a_zip_is_ignored(tmp_path, checkpoint_directory, layers):
@@ -160,9 +241,9 @@ def test_truncated_zips_and_single_files_are_refused(tmp_path, checkpoint_direct
     path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
     path.write_bytes(path.read_bytes()[:-200])  # truncated
 
-    with pytest.raises(ValueError, match=r"elmo.zip is not a checkpoint: pass a directory or zip"):
+    with pytest.raises(ValueError, match=r"Cannot unpack .*elmo.zip: .* damaged or incomplete"):
         load_bilm(path)
-    with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint"):
+    with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint: pass a directory"):
         load_bilm(checkpoint_directory / "weights.hdf5")
 
 

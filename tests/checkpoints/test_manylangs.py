@@ -13,7 +13,7 @@ import tensorflow as tf
 import elmo_tf
 from elmo_tf import Embedder, load_bilm, save_bilm
 from elmo_tf.checkpoints import named_models
-from elmo_tf.checkpoints.load import load_config
+from elmo_tf.checkpoints.load import load_config, load_softmax
 from elmo_tf.checkpoints.manylangs import _PUBLISHED_SHAPE
 from elmo_tf.models.digests import model_digest
 from elmo_tf.saved_models.exporting.export import export
@@ -190,8 +190,11 @@ def changed(part, **changes):
         (changed("token_embedder", name="lstm"), "only 'cnn' is supported, not 'lstm'"),
         (changed("token_embedder", char_dim=0), "only models that read characters"),
         (changed("encoder", projection_dim=10), "with `projection_dim` below `dim`"),
-        (changed("encoder", dim=11), r"`encoder.pkl/forward_layer_0.*\(40, 6\).*\(44, 6\)"),
-        (changed("token_embedder", word_dim=0), "does not use `token_embedder.pkl/word_emb_layer"),
+        (changed("encoder", dim=11), r"`encoder.pkl/forward_layer_0.*\(40, 6\).*this config.json"),
+        (
+            changed("token_embedder", word_dim=0),
+            r"does not use `token_embedder.pkl/word_emb_layer.* this config\.json",
+        ),
         (changed("encoder", dim="10"), r"shape\.json: `lstm\.dim` must be an integer.*'10'"),
         ({"encoder": {}}, "'token_embedder' is missing"),
     ],
@@ -210,8 +213,33 @@ def test_unsupported_or_mismatched_shapes_raise_an_error(manylangs, shape, messa
 def test_the_error_names_a_missing_file(manylangs, name):
     (manylangs / name).unlink()
 
-    with pytest.raises(FileNotFoundError, match=name):
+    with pytest.raises(FileNotFoundError, match=name) as caught:
         load_bilm(manylangs)
+
+    assert "options.json" not in str(caught.value)
+
+
+def test_a_directory_without_both_pickles_is_recognized_by_its_other_files(manylangs):
+    for name in ("encoder.pkl", "token_embedder.pkl"):
+        (manylangs / name).unlink()
+
+    with pytest.raises(FileNotFoundError, match=r"There is no token_embedder\.pkl in .*manylangs"):
+        load_bilm(manylangs)
+
+
+def test_a_checkpoint_in_a_subfolder_is_loaded(manylangs):
+    assert load_config(manylangs.parent) == load_config(manylangs)
+
+
+def test_a_pair_of_config_and_any_pickle_is_a_checkpoint(manylangs):
+    pair = (manylangs / "config.json", manylangs / "token_embedder.pkl")
+
+    assert load_config(pair) == load_config(manylangs)
+
+
+def test_a_softmax_is_missing_in_every_checkpoint(manylangs):
+    with pytest.raises(FileNotFoundError, match=r"There is no softmax\.hdf5 in .*manylangs"):
+        load_softmax(manylangs, 7, None)
 
 
 @pytest.mark.parametrize(
