@@ -143,22 +143,48 @@ class ParquetVectorSource(SentenceVectorSource):
     """A folder of Parquet shards, see `parquet_schema`."""
 
     def _sentences(self) -> Iterable[tuple[str, Any]]:
-        parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
-        paths = sorted(self.path.glob("*.parquet")) if self.path.is_dir() else [self.path]
-        self._files = [parquet.ParquetFile(path) for path in paths]
-        for number, file in enumerate(self._files):
-            if missing := {"tokens", "shape", "vectors"} - set(file.schema_arrow.names):
-                raise ValueError(f"there is no column {', '.join(sorted(missing))}.")
-            for group in range(file.num_row_groups):
-                table = file.read_row_group(group, ["tokens"])
-                for place, tokens in enumerate(table.column("tokens").to_pylist()):
-                    yield " ".join(tokens), (number, group, place)
+        self._shards = ParquetRows(self.path)
+        return ((" ".join(tokens), place) for tokens, place in self._shards.places("tokens"))
 
     def _read(self, row: Any) -> np.ndarray:
-        number, group, place = row
+        return self._shards.read(row)
+
+
+class ParquetRows:
+    """The rows of Parquet shards, see `parquet_schema`.
+
+    Args:
+        path: a folder of shards, or one shard.
+
+    Raises:
+        OSError, ValueError: the file has another content.
+        MissingExtraError: the package pyarrow is not installed.
+    """
+
+    def __init__(self, path: Path):
+        parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
+        paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        self._files = [parquet.ParquetFile(path) for path in paths]
+
+    def places(self, column: str) -> Iterator[tuple[Any, tuple[int, int, int]]]:
+        """Yields the value of a column and the place of each row.
+
+        Raises:
+            ValueError: a column is missing.
+        """
+        for number, file in enumerate(self._files):
+            if missing := {column, "shape", "vectors"} - set(file.schema_arrow.names):
+                raise ValueError(f"there is no column {', '.join(sorted(missing))}.")
+            for group in range(file.num_row_groups):
+                values = file.read_row_group(group, [column]).column(column).to_pylist()
+                yield from ((value, (number, group, row)) for row, value in enumerate(values))
+
+    def read(self, place: tuple[int, int, int]) -> np.ndarray:
+        """The vectors of the row at a place."""
+        number, group, row = place
         table = self._group(number, group)
-        shape = table.column("shape")[place].as_py()
-        return table.column("vectors")[place].values.to_numpy().reshape(shape)
+        shape = table.column("shape")[row].as_py()
+        return table.column("vectors")[row].values.to_numpy().reshape(shape)
 
     @functools.lru_cache(maxsize=2)  # noqa: B019 - a source lives as long as its process
     def _group(self, number: int, group: int) -> Any:
