@@ -201,6 +201,20 @@ eager_functions = pytest.fixture(_eagerly, name="eager_functions")
 
 
 @pytest.fixture
+def locked():
+    """A context manager that locks a file as HDF5 does while it writes the file."""
+    import fcntl
+
+    @contextlib.contextmanager
+    def lock(path):
+        with open(path, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    return lock
+
+
+@pytest.fixture
 def keras_round_trip(tmp_path):
     """Saves a model as `.keras` and loads it."""
     import keras

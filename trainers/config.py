@@ -102,8 +102,8 @@ class PretrainConfig:
         option="--from",
         may_change=True,
         usual="random initialization",
-        help="checkpoint whose shape and weights to start from: directory, zip, URL or name, such "
-        "as small-en; tokens in both vocabularies keep their softmax weights",
+        help="checkpoint whose shape and weights to start from: directory, archive, URL or name, "
+        "such as small-en; tokens in both vocabularies keep their softmax weights",
     )
     word_input: bool = setting(
         False, may_change=True, help="read tokens from an embedding table instead of characters"

@@ -15,17 +15,24 @@ from typing import Any
 import keras
 from absl import logging
 
-from elmo_tf.checkpoints.load import load_config, load_lexicon
+from elmo_tf.checkpoints.load import load_config
 from elmo_tf.checkpoints.locations import OPTIONS_FILE
 from elmo_tf.checkpoints.save import save_language_model
-from elmo_tf.config import BiLMConfig
+from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.extras import require_extra
 from elmo_tf.files import write_json
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.precision import dtype_policy, usable_precision
-from elmo_tf.text.corpus import CorpusCount, count_corpus, report_corpus, text_files
-from elmo_tf.text.vocabulary import Vocabulary
+from elmo_tf.text.corpus import (
+    CorpusCount,
+    count_corpus,
+    read_sentences,
+    report_corpus,
+    text_files,
+)
+from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
+from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_tf.trainers.checkpointing import RunState, last_save
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, RECORD_FILE, PretrainConfig
@@ -57,9 +64,9 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
     """Trains a biLM and writes a checkpoint directory.
 
     `config.workdir` gets `options.json`, `weights.hdf5`, `vocab.txt` and `softmax.hdf5` at every
-    save; `best/` with the same files at the lowest held-out perplexity; `training.json` with the
-    settings, the corpus size and all perplexities; `log.jsonl` with one object per step; and
-    `state/`, from which `resume` continues.
+    save, also `char.dic` and `word.dic` if the options have a lexicon; `best/` with the same files
+    at the lowest held-out perplexity; `training.json` with the settings, the corpus size and all
+    perplexities; `log.jsonl` with one object per step; and `state/`, from which `resume` continues.
 
     Trains on all replicas that TF_CONFIG and the devices of this machine provide, see
     `cluster_from_environment`. Ctrl-C and SIGTERM save before they end the run with
@@ -133,7 +140,9 @@ def _pretrain(
             check_same_shape(shape, config.bilm_config(len(vocabulary)), config.start_from)
         if not _resumes(config):
             initial_weights = InitialWeights(config.start_from)
-    lexicon = initial_weights.lexicon if initial_weights else load_lexicon(shape, workdir)
+    lexicon = initial_weights.lexicon if initial_weights else None
+    if lexicon is None and shape.char_cnn is not None and shape.char_cnn.lexicon is not None:
+        lexicon, shape = _new_lexicon(config, shape, vocabulary, files)
     if cluster.is_chief:
         check_workdir(workdir, config, shape, vocabulary)
     count = count_corpus(files, vocabulary)
@@ -298,6 +307,27 @@ class _Results:
 
 def _resumes(config: PretrainConfig) -> bool:
     return config.resume and last_save(Path(config.workdir)) is not None
+
+
+def _new_lexicon(
+    config: PretrainConfig, shape: BiLMConfig, vocabulary: Vocabulary, files: list[Path]
+) -> tuple[Lexicon, BiLMConfig]:
+    """The lexicon of a run, and the shape of its biLM with the sizes of the lexicon.
+
+    It is that of the work directory, if there is one, or else built from the text and vocabulary.
+    """
+    char_cnn = shape.char_cnn
+    has_words = char_cnn.lexicon.num_words > 0
+    is_given = Path(config.workdir, CHARACTERS_FILE).exists() and not config.overwrite
+    if is_given or _resumes(config):
+        lexicon = Lexicon.load(config.workdir, has_words)
+    else:
+        words = vocabulary.tokens[len(SPECIAL_TOKENS) :] if has_words else None
+        lexicon = Lexicon.build(read_sentences(files), words, char_cnn.max_chars)
+        logging.info("Built a %r from the training text.", lexicon)
+    sizes = LexiconConfig(lexicon.num_characters, lexicon.num_words, char_cnn.lexicon.word_dim)
+    char_cnn = dataclasses.replace(char_cnn, lexicon=sizes)
+    return lexicon, dataclasses.replace(shape, char_cnn=char_cnn)
 
 
 def _check_corpus_size(count: CorpusCount, batch_size: int, unroll: int) -> None:

@@ -45,8 +45,8 @@ def check_workdir(
     """Checks that a run can start or resume in the directory.
 
     Raises:
-        FileExistsError: the directory holds more than the vocabulary of this run, or `overwrite`
-            would delete files of something else.
+        FileExistsError: the directory holds more than the vocabulary and the lexicon of this run,
+            or `overwrite` would delete files of something else.
         ValueError: the run in the directory has other settings or another vocabulary, or TensorFlow
             cannot write there.
     """
@@ -72,8 +72,11 @@ def check_workdir(
         if _was_stopped_before_first_save(workdir, shape, vocabulary):
             return
     names = {path.name for path in workdir.iterdir()}
-    if names - {VOCABULARY_FILE} or (
-        names and Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary
+    inputs = {VOCABULARY_FILE}
+    if shape.char_cnn is not None and shape.char_cnn.lexicon is not None:
+        inputs |= {CHARACTERS_FILE, WORDS_FILE}
+    if names - inputs or (
+        VOCABULARY_FILE in names and Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary
     ):
         refuse_used_workdir(workdir, names, RECORD_FILE, config.resume)
 

@@ -1,9 +1,11 @@
 """Downloads of files into Keras's cache."""
 
 import contextlib
+import gzip
 import json
 import os
 import sys
+import tarfile
 import tempfile
 import zipfile
 import zlib
@@ -12,6 +14,12 @@ from urllib.parse import urlsplit
 
 import h5py
 import keras
+
+_TAR_SUFFIXES = (".tar.gz", ".tgz")
+# First bytes of files.
+_ZIP, _GZIP = b"PK", b"\x1f\x8b"
+# Errors of damaged archives.
+_DAMAGE = (zipfile.BadZipFile, zlib.error, tarfile.ReadError, gzip.BadGzipFile, EOFError)
 
 
 def cache_folder(name: str) -> Path:
@@ -60,20 +68,43 @@ def cached_file(address: str, folder: Path) -> Path:
     return file
 
 
+def is_archive(path: Path) -> bool:
+    """Whether a file is an archive that `unpack` reads, by its name or first bytes."""
+    return path.name.lower().endswith((".zip", *_TAR_SUFFIXES)) or _start(path) in (_ZIP, _GZIP)
+
+
 def unpack(archive: Path, folder: str | os.PathLike) -> None:
-    """Unpacks a zip file into a directory.
+    """Unpacks a zip file or a compressed tar file into a directory.
 
     Raises:
         FileNotFoundError: there is no such file.
-        ValueError: the file is damaged.
+        ValueError: the file is damaged, or a member of a tar file would be outside the directory.
     """
     try:
-        with zipfile.ZipFile(archive) as opened:
-            opened.extractall(folder)
+        if _is_tar(archive):
+            with tarfile.open(archive, "r:gz") as opened:
+                opened.extractall(folder, filter="data")
+        else:
+            with zipfile.ZipFile(archive) as opened:
+                opened.extractall(folder)
     except FileNotFoundError:
         raise
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as error:
+    except _DAMAGE as error:
+        raise ValueError(
+            f"Cannot unpack {archive}: {error}. The file is damaged or incomplete: copy or "
+            "download it again."
+        ) from None
+    except (tarfile.TarError, OSError, RuntimeError) as error:  # RuntimeError: of an encrypted zip
         raise ValueError(f"Cannot unpack {archive}: {error}") from None
+
+
+def _is_tar(path: Path) -> bool:
+    return path.name.lower().endswith(_TAR_SUFFIXES) or _start(path) == _GZIP
+
+
+def _start(path: Path) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(len(_ZIP))
 
 
 def _check_kind(file: Path) -> None:
@@ -87,3 +118,5 @@ def _check_kind(file: Path) -> None:
         raise ValueError("the response is not HDF5")
     elif file.suffix == ".zip" and not zipfile.is_zipfile(file):
         raise ValueError("the response is not a zip file")
+    elif file.name.lower().endswith(_TAR_SUFFIXES) and _start(file) != _GZIP:
+        raise ValueError("the response is not a compressed tar file")

@@ -21,6 +21,7 @@ from elmo_tf.checkpoints.locations import (
 )
 from elmo_tf.checkpoints.manylangs import (
     ENCODER_FILE,
+    TOKEN_EMBEDDER_FILE,
     read_manylangs_config,
     read_manylangs_weights,
 )
@@ -32,7 +33,12 @@ from elmo_tf.checkpoints.tf1 import (
     load_tf1_softmax,
     tf1_config,
 )
-from elmo_tf.checkpoints.weight_files import read_weights, softmax_variables, variables_by_path
+from elmo_tf.checkpoints.weight_files import (
+    array_names,
+    read_weights,
+    softmax_variables,
+    variables_by_path,
+)
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
@@ -54,12 +60,14 @@ def load_bilm(
         path: one of
 
             - a directory with one `*options.json` and one `*weights.hdf5`, `*weights.safetensors`
-              or `model.hdf5`, or a zip file of it
+              or `model.hdf5`, or one HDF5 or safetensors file with another name
             - a directory of ELMoForManyLangs (`config.json`, `encoder.pkl`, `token_embedder.pkl`,
-              `char.dic`, `word.dic`), or a zip file of it; the .pkl files are read without PyTorch
-              and nothing in them is executed
+              `char.dic`, `word.dic`); the .pkl files are read without PyTorch and nothing in them
+              is executed
+            - a directory with one subdirectory of these kinds, or an archive (`.zip`, `.tar.gz`,
+              `.tgz`) of any of them
             - a pair `(options, weights)`
-            - an http(s) URL of a zip file, or a pair of URLs, which are cached in Keras's cache
+            - an http(s) URL of an archive, or a pair of URLs, which are cached in Keras's cache
             - `hf://owner/name` or `hf://owner/name@revision`, a repository with such files on the
               Hugging Face Hub, which is cached by its library
             - a TensorFlow 1 training directory or checkpoint prefix, see `find_tf1_checkpoint`
@@ -71,9 +79,11 @@ def load_bilm(
         stateful: see `BiLM`.
         token_embeddings: an HDF5 or safetensors file with the array `embedding`, one row per token
             of `vocabulary`. It replaces the character CNN. Defaults to `token_embeddings.hdf5` (or
-            `.safetensors`) in the directory if its options have no `char_cnn`.
+            `.safetensors`) in the directory if its options have no `char_cnn`, or else to the file
+            of the weights, where the original's `dump_weights` writes this array.
         vocabulary: the vocabulary file of `token_embeddings`. Defaults to `vocab.txt` in the
-            directory.
+            directory. Optional if the array is in the file of the weights: without a vocabulary,
+            the biLM reads token ids only.
         **kwargs: further arguments of `BiLM`.
 
     Returns:
@@ -81,6 +91,7 @@ def load_bilm(
 
     Raises:
         FileNotFoundError: `path`, or a file in it, does not exist.
+        BlockingIOError: another process writes the weights.
         ValueError: a file is damaged, or does not match the others. The message names it.
 
     Source: the published checkpoints of Peters et al. 2018 and of Che et al. 2018.
@@ -94,32 +105,52 @@ def load_bilm(
         if _is_manylangs_pair(weights_file):
             _refuse_token_embeddings(token_embeddings, path)
         config = _read_config(options_file, weights_file)
+        others: set[str] = set()  # further arrays that the files may contain
         if config.char_cnn is None or token_embeddings is not None:
+            others = {rule.dataset for rule in (*weight_rules(config), *token_embedding_rules())}
             folder = options_file.parent
-            reason = "a biLM without a character CNN needs it"
-            vocabulary = vocabulary or required_file(folder, VOCABULARY_FILE, reason)
-            vocabulary = Vocabulary.load(vocabulary)
-            token_embeddings = token_embeddings or required_file(folder, EMBEDDINGS_FILE, reason)
-            ignore = {rule.dataset for rule in weight_rules(config)}
-            config = dataclasses.replace(config, char_cnn=None, num_tokens=len(vocabulary))
-            kwargs["vocabulary"] = vocabulary
-            ignore -= {rule.dataset for rule in weight_rules(config)}
+            table_file = token_embeddings or _token_table_file(folder, weights_file)
+            words = _token_table_words(vocabulary, folder, table_file == weights_file)
+            num_tokens = config.num_tokens if words is None else len(words)
+            config = dataclasses.replace(config, char_cnn=None, num_tokens=num_tokens)
+            kwargs["vocabulary"] = words
         elif vocabulary is not None:
             raise ValueError("`vocabulary` requires `token_embeddings`.")
-        else:
-            ignore = set()
         lexicon = load_lexicon(config, options_file.parent)
         bilm = BiLM(config, lexicon=lexicon, stateful=stateful, **kwargs)
         variables = variables_by_path(bilm)
         if config.char_cnn is None:
             embedding = {k: v for k, v in variables.items() if k.startswith("token_embedding/")}
-            read_weights(token_embeddings, token_embedding_rules(), embedding)
+            read_weights(table_file, token_embedding_rules(), embedding, others)
             variables = {k: v for k, v in variables.items() if k not in embedding}
         if _is_manylangs_pair(weights_file):
             read_manylangs_weights(weights_file.parent, config, variables)
         else:
-            read_weights(weights_file, weight_rules(config), variables, ignore)
+            read_weights(weights_file, weight_rules(config), variables, others)
     return bilm
+
+
+def _token_table_file(folder: Path, weights_file: Path) -> Path:
+    """The file with the token table of a biLM without a character CNN."""
+    (rule,) = token_embedding_rules()
+    found = any(file.is_file() for file in in_all_formats(folder / EMBEDDINGS_FILE))
+    if not found and rule.dataset in array_names(weights_file):
+        return weights_file
+    reason = (
+        f"a biLM without a character CNN needs it, or the array `{rule.dataset}` in "
+        f"{weights_file.name}"
+    )
+    return required_file(folder, EMBEDDINGS_FILE, reason)
+
+
+def _token_table_words(
+    path: str | os.PathLike | None, folder: Path, is_optional: bool
+) -> Vocabulary | None:
+    """The vocabulary of a token table."""
+    if path is None and is_optional and not (folder / VOCABULARY_FILE).is_file():
+        return None
+    reason = "a biLM without a character CNN needs it"
+    return Vocabulary.load(path or required_file(folder, VOCABULARY_FILE, reason))
 
 
 def _refuse_token_embeddings(token_embeddings: Any, checkpoint: Any) -> None:
@@ -147,7 +178,7 @@ def _read_config(options_file: Path, weights_file: Path) -> BiLMConfig:
 
 
 def _is_manylangs_pair(weights_file: Path) -> bool:
-    return weights_file.name == ENCODER_FILE
+    return weights_file.name in (ENCODER_FILE, TOKEN_EMBEDDER_FILE)
 
 
 def load_softmax(directory: str | os.PathLike, vocabulary_size: int, bilm: BiLM) -> SampledSoftmax:
@@ -168,8 +199,8 @@ def load_softmax(directory: str | os.PathLike, vocabulary_size: int, bilm: BiLM)
     original = find_tf1_checkpoint(directory)
     if original is not None:
         return load_tf1_softmax(original, bilm, vocabulary_size)
-    config = BiLMConfig.from_options(one_of(Path(directory), ("*options.json",)))
     path = _softmax_file(directory)
+    config = BiLMConfig.from_options(one_of(Path(directory), ("*options.json",)))
     is_tied = config.tie_softmax
     softmax = TiedSoftmax(bilm.token_encoder) if is_tied else SampledSoftmax(vocabulary_size)
     softmax.build((None, config.lstm.projection_dim))

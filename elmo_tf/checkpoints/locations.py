@@ -1,20 +1,25 @@
-"""Where a checkpoint's files are: directories, pairs, zip files, URLs and names ─► local paths."""
+"""Where a checkpoint's files are: directories, pairs, archives, URLs and names ─► local paths."""
 
 import contextlib
 import hashlib
 import os
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from elmo_tf.checkpoints.downloads import cache_folder, cached_file, unpack
+from elmo_tf.checkpoints.downloads import cache_folder, cached_file, is_archive, unpack
 from elmo_tf.checkpoints.hugging_face import hub_folder, is_hub_name
-from elmo_tf.checkpoints.manylangs import CONFIG_FILE, ENCODER_FILE, is_manylangs
+from elmo_tf.checkpoints.manylangs import (
+    CONFIG_FILE,
+    ENCODER_FILE,
+    TOKEN_EMBEDDER_FILE,
+    is_manylangs,
+)
 from elmo_tf.checkpoints.named_models import find_named_model, name_hint
 from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
 from elmo_tf.checkpoints.weight_files import FORMATS, WEIGHT_PATTERNS
+from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 
 Source = str | os.PathLike | tuple[str | os.PathLike, str | os.PathLike]
 
@@ -24,6 +29,10 @@ WEIGHTS_FILE = "weights.hdf5"
 EMBEDDINGS_FILE = "token_embeddings.hdf5"
 SOFTMAX_FILE = "softmax.hdf5"
 VOCABULARY_FILE = "vocab.txt"
+
+_OPTIONS = ("*options.json",)
+# Names of files, without suffix, that are never the weights.
+_OTHER_ARRAYS = (Path(EMBEDDINGS_FILE).stem, Path(SOFTMAX_FILE).stem)
 
 
 @contextlib.contextmanager
@@ -44,20 +53,18 @@ def local_checkpoint(path: Source) -> Iterator[Source]:
     named = find_named_model(path)
     path = _existing(_fetched(path)) if named is None else named.fetch()
     if path.is_dir():
-        yield path
+        yield _home(path, path.iterdir(), path)
         return
-    if not zipfile.is_zipfile(path):
+    if not is_archive(path):
         raise ValueError(
-            f"{path} is not a checkpoint: pass a directory or zip file with options.json and "
-            "weights.hdf5 or weights.safetensors, or of ELMoForManyLangs; or a pair (options, "
-            "weights)."
+            f"{path} is not a checkpoint: pass a directory or an archive (.zip, .tar.gz) with "
+            f"{OPTIONS_FILE} and {WEIGHTS_FILE} or weights.safetensors, or with the files of an "
+            f"ELMoForManyLangs model ({CONFIG_FILE}, {ENCODER_FILE}, {TOKEN_EMBEDDER_FILE}, "
+            f"{CHARACTERS_FILE}, {WORDS_FILE}); or a pair (options, weights)."
         )
     with tempfile.TemporaryDirectory() as folder:
         unpack(path, folder)
-        # The files may be in a directory of the zip file.
-        known = (*Path(folder).rglob("*options.json"), *Path(folder).rglob(ENCODER_FILE))
-        homes = {file.parent for file in known if not _is_hidden(file)}
-        yield homes.pop() if len(homes) == 1 else Path(folder)
+        yield _home(Path(folder), Path(folder).rglob("*"), path)
 
 
 @contextlib.contextmanager
@@ -78,16 +85,24 @@ def local_path(path: Source) -> Source:
     return hub_folder(path) if is_hub_name(path) else path
 
 
+def is_checkpoint_directory(folder: Path) -> bool:
+    """Whether a directory, or one of its subdirectories, holds a checkpoint."""
+    return _holds_checkpoint(folder) or any(_homes(folder.iterdir()))
+
+
 def one_of(folder: Path, patterns: Sequence[str], shown: Source | None = None) -> Path:
     """Returns the one file that matches; the message of an error names `shown` or the folder."""
-    found = _matches(folder, patterns)
+    return _only(_matches(folder, patterns), patterns, shown or folder)
+
+
+def _only(found: Sequence[Path], patterns: Sequence[str], shown: Source) -> Path:
     if len(found) == 1:
         return found[0]
     wanted = " or ".join(patterns)
     if not found:
-        raise FileNotFoundError(f"There is no {wanted} in {shown or folder}.")
+        raise FileNotFoundError(f"There is no {wanted} in {shown}.")
     raise ValueError(
-        f"{shown or folder} must contain one {wanted}, not {len(found)}: "
+        f"{shown} must contain one {wanted}, not {len(found)}: "
         f"{', '.join(file.name for file in found)}. Pass the pair (options, weights)."
     )
 
@@ -124,15 +139,41 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _files_of(folder: Path, shown: Source | None = None) -> tuple[Path, Path]:
-    """The options and the weights."""
+def _home(folder: Path, others: Iterable[Path], shown: Path) -> Path:
+    """The directory of the checkpoint's files: `folder`, or the outermost of `others` with one."""
+    if _holds_checkpoint(folder):
+        return folder
+    homes = sorted(_homes(others), key=lambda home: (len(home.parts), home))
+    homes = [home for home in homes if len(home.parts) == len(homes[0].parts)]
+    if len(homes) > 1:
+        names = ", ".join(str(home.relative_to(folder)) for home in homes)
+        raise ValueError(
+            f"{shown} holds several checkpoints: {names}. Pass the directory of one of them."
+        )
+    return homes[0] if homes else folder
+
+
+def _homes(folders: Iterable[Path]) -> Iterator[Path]:
+    return (one for one in folders if not _is_hidden(one) and _holds_checkpoint(one))
+
+
+def _holds_checkpoint(folder: Path) -> bool:
+    """Whether a path is a directory with the files of a checkpoint, or a part of them."""
+    return folder.is_dir() and (bool(_matches(folder, _OPTIONS)) or is_manylangs(folder))
+
+
+def _files_of(folder: Path, shown: Source) -> tuple[Path, Path]:
+    """The options and the weights; the message of an error names `shown`."""
     if is_manylangs(folder):
         return folder / CONFIG_FILE, folder / ENCODER_FILE
-    options = one_of(folder, ("*options.json",), shown)
+    options = one_of(folder, _OPTIONS, shown)
     by_format = [[name for name in WEIGHT_PATTERNS if name.endswith(end)] for end in FORMATS]
     found = [patterns for patterns in by_format if _matches(folder, patterns)]
     if not found:
-        return options, one_of(folder, WEIGHT_PATTERNS, shown)
+        # A file with any other name, unless several could be the weights.
+        files = _matches(folder, [f"*.{end}" for end in FORMATS])
+        files = [file for file in files if file.stem not in _OTHER_ARRAYS]
+        return options, _only(files, WEIGHT_PATTERNS, shown)
     return options, _newest(one_of(folder, patterns, shown) for patterns in found)
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import keras
 import numpy as np
+from absl import logging
 
+from elmo_tf.checkpoints.downloads import cache_folder
 from elmo_tf.checkpoints.names import WeightRule
 from elmo_tf.checkpoints.torch_pickle import read_state_dict
 from elmo_tf.checkpoints.weight_files import fill_variables
@@ -20,8 +22,8 @@ CONFIG_FILE = "config.json"
 ENCODER_FILE = "encoder.pkl"
 TOKEN_EMBEDDER_FILE = "token_embedder.pkl"
 
-_CHARACTER_TABLE = "token_embedder/char_emb_layer.embedding.weight"
-_WORD_TABLE = "token_embedder/word_emb_layer.embedding.weight"
+_CHARACTER_TABLE = f"{TOKEN_EMBEDDER_FILE}/char_emb_layer.embedding.weight"
+_WORD_TABLE = f"{TOKEN_EMBEDDER_FILE}/word_emb_layer.embedding.weight"
 
 # config.json names a file with the sizes of the model. No published archive contains this file, but
 # all published models have the same sizes, under either name.
@@ -49,14 +51,17 @@ _PUBLISHED_SHAPE = {
 
 def is_manylangs(folder: str | os.PathLike) -> bool:
     """Whether a directory holds a checkpoint of ELMoForManyLangs, or a part of it."""
-    return any(Path(folder, file).is_file() for file in (ENCODER_FILE, TOKEN_EMBEDDER_FILE))
+    # A converted checkpoint has dictionaries, but no config.json.
+    parts = ((ENCODER_FILE,), (TOKEN_EMBEDDER_FILE,), (CONFIG_FILE, CHARACTERS_FILE))
+    return any(all(Path(folder, file).is_file() for file in files) for files in parts)
 
 
 def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
     """Reads the configuration of a checkpoint's biLM.
 
     The sizes of the model are in a second file. `config.json` gives its path at training time; the
-    file of that name beside `config.json` is read.
+    file of that name beside `config.json` is read. If it is missing and has the name of the
+    published configuration, the published values are used, with a warning.
 
     Raises:
         FileNotFoundError: a file is missing.
@@ -73,6 +78,13 @@ def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
         shape = _read_json(file)
     elif name in _PUBLISHED_NAMES:
         shape = _PUBLISHED_SHAPE
+        if folder != cache_folder(folder.name):  # a named model is published
+            logging.warning(
+                "%s is missing: the values of the published models are assumed. If the model has "
+                "others, such as another activation or other clips, its vectors are wrong: copy %s "
+                "from the machine where it was trained to the directory of %s.",
+                *(file, name, CONFIG_FILE),
+            )
     else:
         raise FileNotFoundError(
             f"{folder} lacks {name}, the file with the shape of the model that {CONFIG_FILE} "
@@ -106,10 +118,9 @@ def read_manylangs_weights(
         path = folder / file
         if not path.is_file():
             raise FileNotFoundError(f"There is no {file} in {folder}.")
-        part = file.removesuffix(".pkl")
-        arrays.update({f"{part}/{key}": value for key, value in read_state_dict(path).items()})
+        arrays.update({f"{file}/{key}": value for key, value in read_state_dict(path).items()})
     _check_dictionaries(folder, config.char_cnn.lexicon, arrays)
-    fill_variables(folder, _rules(config), variables, set(arrays), arrays.pop)
+    fill_variables(folder, _rules(config), variables, set(arrays), arrays.pop, CONFIG_FILE)
 
 
 def _check_dictionaries(
@@ -198,7 +209,7 @@ def _rules(config: BiLMConfig) -> list[WeightRule]:
 
 
 def _token_embedder_rules(config: CharCNNConfig) -> Iterator[WeightRule]:
-    source, target = "token_embedder", "token_encoder"
+    source, target = TOKEN_EMBEDDER_FILE, "token_encoder"
     if config.lexicon.num_words:
         yield WeightRule(_WORD_TABLE, (f"{target}/word_embedding/embedding",))
     yield WeightRule(_CHARACTER_TABLE, (f"{target}/char_cnn/char_embedding",))
@@ -221,7 +232,7 @@ def _token_embedder_rules(config: CharCNNConfig) -> Iterator[WeightRule]:
 def _encoder_rules(config: LSTMConfig) -> Iterator[WeightRule]:
     for direction in ("forward", "backward"):
         for layer in range(config.num_layers):
-            name = f"encoder/{direction}_layer_{layer}"
+            name = f"{ENCODER_FILE}/{direction}_layer_{layer}"
             cell = f"{direction}_lstm/lstm_{layer}/cell"
             for source, kernel in (("input", "kernel"), ("state", "recurrent_kernel")):
                 yield _rule(

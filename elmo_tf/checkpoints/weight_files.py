@@ -40,15 +40,20 @@ def read_weights(
 
     Raises:
         FileNotFoundError: the file does not exist.
-        ValueError: the file is damaged, or an array is missing, unknown or has the wrong shape; or
-            a variable is not in the table.
+        BlockingIOError: another process writes the file.
+        ValueError: the file is damaged, or an array is missing, unknown, has the wrong shape, or
+            has NaN or infinite values; or a variable is not in the table.
         MissingExtraError: the package safetensors is not installed.
     """
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
-    is_safetensors = os.fspath(path).endswith(".safetensors")
-    with (_safetensors_arrays if is_safetensors else _hdf5_arrays)(path) as (names, read):
-        fill_variables(path, rules, variables, names - set(ignore), read)
+    with _arrays_in(path) as (names, read):
+        others = set(ignore) - {rule.dataset for rule in rules}
+        fill_variables(path, rules, variables, names - others, read)
+
+
+def array_names(path: str | os.PathLike) -> set[str]:
+    """Returns the names of the arrays in a file. Errors: see `read_weights`."""
+    with _arrays_in(path) as (names, _):
+        return names
 
 
 def fill_variables(
@@ -57,6 +62,7 @@ def fill_variables(
     variables: dict[str, keras.Variable],
     found: set[str],
     read: Callable[[str], np.ndarray],
+    options: str = "options.json",
 ) -> None:
     """Loads variables from any file of named arrays. If that fails, no variable is changed.
 
@@ -64,20 +70,41 @@ def fill_variables(
         path, rules, variables: see `read_weights`; the path is for error messages.
         found: names of the arrays in the file; the table must contain all of them.
         read: returns an array by its name.
+        options: name of the file with the shape of the model, for error messages.
 
     Raises:
         ValueError: see `read_weights`.
     """
     rules = [rule for rule in rules if rule.dataset in found or not rule.is_optional]
-    _check_names(path, found, {rule.dataset for rule in rules})
+    _check_names(path, found, {rule.dataset for rule in rules}, options)
     values: dict[str, np.ndarray] = {}
     for rule in rules:
-        values.update(_convert(path, rule, read(rule.dataset), variables))
+        values.update(_convert(path, rule, read(rule.dataset), variables, options))
     unset = sorted(n for n, v in variables.items() if v.trainable and n not in values)
     if unset:
         raise ValueError(f"{os.fspath(path)} has no values for the variables {', '.join(unset)}.")
     for name, value in values.items():
         variables[name].assign(value)
+
+
+def open_hdf5(path: str | os.PathLike) -> h5py.File:
+    """Opens an HDF5 file for reading. All readers of HDF5 files use this function.
+
+    Raises:
+        BlockingIOError: another process writes the file.
+        ValueError: the file is damaged or of another format.
+    """
+    try:
+        return h5py.File(path, "r")
+    except BlockingIOError:
+        raise BlockingIOError(
+            f"{os.fspath(path)} is open for writing in another process. Wait until it is closed."
+        ) from None
+    except OSError as error:
+        raise ValueError(
+            f"Cannot open {os.fspath(path)} as HDF5: {error}. It is not an HDF5 file, or the copy "
+            "is incomplete."
+        ) from None
 
 
 def write_weights(
@@ -165,7 +192,7 @@ def _rounded(numbers: np.ndarray) -> np.ndarray:
 
 def _converted(array: np.ndarray, dtype: str) -> np.ndarray:
     with np.errstate(over="ignore", under="ignore"):
-        return np.asarray(array, np.float32).astype(dtype)
+        return np.asarray(array, np.float32).astype(dtype, copy=False)
 
 
 def variables_by_path(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
@@ -182,17 +209,18 @@ def softmax_variables(softmax: SampledSoftmax) -> dict[str, keras.Variable]:
 _Arrays = tuple[set[str], Callable[[str], np.ndarray]]
 
 
+def _arrays_in(path: str | os.PathLike) -> contextlib.AbstractContextManager[_Arrays]:
+    """Yields the names of the arrays in a file, and a function that reads one."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
+    is_safetensors = os.fspath(path).endswith(".safetensors")
+    return (_safetensors_arrays if is_safetensors else _hdf5_arrays)(path)
+
+
 @contextlib.contextmanager
 def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
-    """Yields the names of the arrays in an HDF5 file, and a function that reads one."""
-    try:
-        opened = h5py.File(path, "r")
-    except OSError as error:
-        raise ValueError(
-            f"Cannot open {os.fspath(path)} as HDF5: {error}. It is not an HDF5 file, or the copy "
-            "is incomplete."
-        ) from None
-    with opened as file:
+    """`_arrays_in` an HDF5 file."""
+    with open_hdf5(path) as file:
 
         def read(dataset: str) -> np.ndarray:
             try:
@@ -205,7 +233,7 @@ def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
 
 @contextlib.contextmanager
 def _safetensors_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
-    """`_hdf5_arrays` of a safetensors file."""
+    """`_arrays_in` a safetensors file."""
     safetensors = _safetensors()
     try:
         opened = safetensors.safe_open(path, "numpy")
@@ -243,7 +271,7 @@ def _dataset_names(file: h5py.File) -> set[str]:
     return names
 
 
-def _check_names(path: str | os.PathLike, found: set[str], wanted: set[str]) -> None:
+def _check_names(path: str | os.PathLike, found: set[str], wanted: set[str], options: str) -> None:
     missing, unknown = sorted(wanted - found), sorted(found - wanted)
     problems = []
     if missing:
@@ -252,8 +280,8 @@ def _check_names(path: str | os.PathLike, found: set[str], wanted: set[str]) -> 
         problems.append(f"the model does not use {', '.join(f'`{name}`' for name in unknown)}")
     if problems:
         raise ValueError(
-            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this "
-            "options.json written for these weights?"
+            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this {options} "
+            "written for these weights?"
         )
 
 
@@ -262,6 +290,7 @@ def _convert(
     rule: WeightRule,
     array: np.ndarray,
     variables: dict[str, keras.Variable],
+    options: str,
 ) -> dict[str, np.ndarray]:
     # The inverse conversion of the variables yields the expected shape.
     expected = rule.to_file([np.empty(variables[name].shape, np.int8) for name in rule.variables])
@@ -269,10 +298,18 @@ def _convert(
         raise ValueError(
             f"Cannot load `{rule.dataset}` into {', '.join(f'`{n}`' for n in rule.variables)}: "
             f"{os.fspath(path)} has {array.shape}, the model expects {expected.shape}. "
-            "Was this options.json written for these weights?"
+            f"Was this {options} written for these weights?"
         )
     if array.dtype.kind != "f":
         raise ValueError(
             f"`{rule.dataset}` in {os.fspath(path)} must contain floats. Received: {array.dtype}"
+        )
+    array = _converted(array, "float32")
+    if not np.isfinite(array).all():
+        count = array.size - np.count_nonzero(np.isfinite(array))
+        raise ValueError(
+            f"`{rule.dataset}` in {os.fspath(path)} has NaN or infinite values: {count:,} of "
+            f"{array.size:,}. The training diverged, or the file is damaged. Use an earlier "
+            "checkpoint, or copy the file again."
         )
     return dict(zip(rule.variables, rule.from_file(array), strict=True))

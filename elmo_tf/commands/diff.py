@@ -25,9 +25,9 @@ def add_command(add: Callable) -> None:
     parser.epilog = "Exit status: 0 if all vectors are equal within the tolerance, 3 if not."
     parser.add_argument(
         "old",
-        metavar="OLD.hdf5",
-        help="vectors, one dataset per sentence, named 0, 1, … or by the sentence, as by elmo-tf "
-        "embed and AllenNLP",
+        metavar="OLD",
+        help="vectors, as written by elmo-tf embed (.hdf5, .npz, .npy, .parquet), or HDF5 with one "
+        "dataset per sentence, as of AllenNLP and ELMoForManyLangs",
     )
     add_model(parser)
     parser.add_argument("text", metavar="TEXT", help="the text, one tokenized sentence per line")
@@ -45,7 +45,8 @@ def add_command(add: Callable) -> None:
 def _diff(arguments: Any) -> int | None:
     check_report_options(arguments)
     from elmo_tf.checkpoints.load import load_bilm
-    from elmo_tf.evaluation.differences import OldVectors, compare_vectors
+    from elmo_tf.evaluation.differences import compare_vectors
+    from elmo_tf.evaluation.old_vectors import OldVectors
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.threads import share_cores_for_embedding
 

@@ -15,9 +15,9 @@ from elmo_tf.settings import Setting
 STDIN = "-"  # in place of a text file
 # A literal, because the modules with the names of the models are slow to import.
 CHECKPOINT = (
-    "directory, zip, URL or name of a checkpoint; names: small-en (included); original, small, "
-    "medium, 5.5B, manylangs-de and other languages (downloaded); hf://OWNER/NAME (Hugging Face "
-    "Hub)"
+    "directory, archive (.zip, .tar.gz), URL or name of a checkpoint; names: small-en (included); "
+    "original, small, medium, 5.5B, manylangs-de and other languages (downloaded); "
+    "hf://OWNER/NAME (Hugging Face Hub)"
 )
 
 

@@ -3,21 +3,19 @@
 import dataclasses
 import itertools
 import math
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import h5py
 import numpy as np
 
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.outputs.hdf5_output import SENTENCES
 from elmo_tf.evaluation.difference_causes import (
     ComparedSentence,
     Explanation,
     explain,
     layer_name,
 )
+from elmo_tf.evaluation.old_vectors import OldVectors
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.progress import progress_over
 
@@ -55,58 +53,6 @@ class LayerDifference:
             "cosine": self.cosines / self.num_tokens if self.num_tokens else None,
         }
         return {k: v if v is not None and math.isfinite(v) else None for k, v in found.items()}
-
-
-class OldVectors:
-    """An HDF5 file with one dataset per sentence, named by its number from 0, or by the sentence.
-
-    Args:
-        path: the file, as written by `elmo-tf embed` or AllenNLP.
-
-    Raises:
-        FileNotFoundError: there is no such file.
-        ValueError: it is not HDF5.
-    """
-
-    def __init__(self, path: str | os.PathLike):
-        if not os.path.exists(path):
-            raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
-        try:
-            self._file = h5py.File(path, "r")
-        except OSError as error:
-            raise ValueError(f"Cannot open {os.fspath(path)} as HDF5: {error}") from None
-        names = [name for name in self._file if name != SENTENCES]
-        # A dataset that is named by its sentence has the number of its line.
-        self._has_numbers = all(map(str.isdecimal, names)) and not any(
-            "line" in self._file[name].attrs for name in names[:1]
-        )
-        self._names = {name: name for name in names} if self._has_numbers else self._sentences()
-        self._unread = set(self._names.values())
-
-    def _sentences(self) -> dict[str, str]:
-        """The names of all datasets, by their sentences."""
-        names = []
-        self._file.visit(names.append)
-        return {" ".join(name.split()): name for name in names}
-
-    def read(self, number: int, tokens: Sequence[str]) -> np.ndarray | None:
-        """The vectors of a sentence, float32 (layer, token, feature), or None.
-
-        A single layer has one axis less, and a vector of a sentence is read as one token.
-        """
-        key = str(number) if self._has_numbers else " ".join(tokens)
-        name = self._names.get(key, self._names.get(f"line {number}"))
-        dataset = None if name is None else self._file[name]
-        if not isinstance(dataset, h5py.Dataset) or dataset.ndim not in (1, 2, 3):
-            return None
-        self._unread.discard(name)
-        array = np.asarray(dataset[()], np.float32)
-        return array[(None,) * (3 - array.ndim)]
-
-    @property
-    def num_unread(self) -> int:
-        """Number of datasets that were not read."""
-        return sum(isinstance(self._file[name], h5py.Dataset) for name in self._unread)
 
 
 def compare_vectors(

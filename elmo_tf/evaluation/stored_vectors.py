@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
+from elmo_tf.checkpoints.weight_files import open_hdf5
 from elmo_tf.embedding.outputs.hdf5_output import SENTENCES
 from elmo_tf.extras import require_extra
 from elmo_tf.tasks.data.word_vectors import read_word_vectors
@@ -83,6 +83,8 @@ class SentenceVectorSource(VectorSource):
         super().__init__(path)
         try:
             self._rows = {_key(text): row for text, row in self._sentences()}
+        except BlockingIOError:
+            raise
         except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
             raise ValueError(f"Cannot read sentences and vectors in {self.path}: {error}") from None
         if not self._rows:
@@ -128,7 +130,7 @@ class HDF5VectorSource(SentenceVectorSource):
     """An HDF5 file with `sentence_to_index`, as of `elmo-tf embed` and AllenNLP."""
 
     def _sentences(self) -> Iterable[tuple[str, Any]]:
-        self.file = h5py.File(self.path, "r")
+        self.file = open_hdf5(self.path)
         if SENTENCES not in self.file:
             raise ValueError(f"the dataset `{SENTENCES}`, from sentences to datasets, is missing.")
         return json.loads(self.file[SENTENCES][0]).items()
@@ -141,22 +143,48 @@ class ParquetVectorSource(SentenceVectorSource):
     """A folder of Parquet shards, see `parquet_schema`."""
 
     def _sentences(self) -> Iterable[tuple[str, Any]]:
-        parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
-        paths = sorted(self.path.glob("*.parquet")) if self.path.is_dir() else [self.path]
-        self._files = [parquet.ParquetFile(path) for path in paths]
-        for number, file in enumerate(self._files):
-            if missing := {"tokens", "shape", "vectors"} - set(file.schema_arrow.names):
-                raise ValueError(f"there is no column {', '.join(sorted(missing))}.")
-            for group in range(file.num_row_groups):
-                table = file.read_row_group(group, ["tokens"])
-                for place, tokens in enumerate(table.column("tokens").to_pylist()):
-                    yield " ".join(tokens), (number, group, place)
+        self._shards = ParquetRows(self.path)
+        return ((" ".join(tokens), place) for tokens, place in self._shards.places("tokens"))
 
     def _read(self, row: Any) -> np.ndarray:
-        number, group, place = row
+        return self._shards.read(row)
+
+
+class ParquetRows:
+    """The rows of Parquet shards, see `parquet_schema`.
+
+    Args:
+        path: a folder of shards, or one shard.
+
+    Raises:
+        OSError, ValueError: the file has another content.
+        MissingExtraError: the package pyarrow is not installed.
+    """
+
+    def __init__(self, path: Path):
+        parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
+        paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+        self._files = [parquet.ParquetFile(path) for path in paths]
+
+    def places(self, column: str) -> Iterator[tuple[Any, tuple[int, int, int]]]:
+        """Yields the value of a column and the place of each row.
+
+        Raises:
+            ValueError: a column is missing.
+        """
+        for number, file in enumerate(self._files):
+            if missing := {column, "shape", "vectors"} - set(file.schema_arrow.names):
+                raise ValueError(f"there is no column {', '.join(sorted(missing))}.")
+            for group in range(file.num_row_groups):
+                values = file.read_row_group(group, [column]).column(column).to_pylist()
+                yield from ((value, (number, group, row)) for row, value in enumerate(values))
+
+    def read(self, place: tuple[int, int, int]) -> np.ndarray:
+        """The vectors of the row at a place."""
+        number, group, row = place
         table = self._group(number, group)
-        shape = table.column("shape")[place].as_py()
-        return table.column("vectors")[place].values.to_numpy().reshape(shape)
+        shape = table.column("shape")[row].as_py()
+        return table.column("vectors")[row].values.to_numpy().reshape(shape)
 
     @functools.lru_cache(maxsize=2)  # noqa: B019 - a source lives as long as its process
     def _group(self, number: int, group: int) -> Any:
@@ -177,6 +205,7 @@ def open_vectors(path: str | os.PathLike) -> VectorSource:
 
     Raises:
         FileNotFoundError: there is no such file.
+        BlockingIOError: another process writes the file.
         ValueError: the file has another content.
     """
     path = Path(path)

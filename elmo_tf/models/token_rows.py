@@ -97,8 +97,9 @@ class TokenRows:
         """Converts strings (token,) to int32 (token,). Zeros for `""`."""
         if self._vocabulary is None:
             raise ValueError(
-                "This biLM has no character CNN and needs a vocabulary to read strings: pass "
-                "`vocabulary=`, or token ids instead of strings."
+                "This biLM has no character CNN and needs a vocabulary to read strings: add "
+                "vocab.txt to the checkpoint directory, or pass `vocabulary=`, or token ids "
+                "instead of strings."
             )
         ids = tf.cast(self._vocabulary.lookup(tokens), tf.int32) + 1
         return tf.where(is_token(tokens), ids, 0)

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,8 @@ _WORD_SPECIALS = ("<oov>", "<bos>", "<eos>", "<pad>")
 _CHARACTER_SPECIALS = (*_WORD_SPECIALS, "<bow>", "<eow>")
 _IDEOGRAPHIC_SPACE = "\u3000"
 _UNKNOWN_CHARACTER = 0xFFFD
+# Invalid bytes of a text, see `read_lines`.
+_SURROGATES = frozenset(map(chr, range(0xDC80, 0xDD00)))
 
 
 class Lexicon(Spelling):
@@ -65,6 +67,32 @@ class Lexicon(Spelling):
             self.num_words = len(word_ids)
             self._table = StringTable(self.words, default=word_ids["<oov>"] - 1)
             self.num_columns = 1
+
+    @classmethod
+    def build(
+        cls, sentences: Iterable[Iterable[str]], words: Iterable[str] | None, max_chars: int
+    ) -> "Lexicon":
+        """Builds a lexicon for a new biLM.
+
+        Args:
+            sentences: tokens of a text, all of whose characters are included.
+            words: words, whose characters are included too, or None for characters alone. Words
+                with invalid UTF-8 are left out.
+            max_chars: int. `max_chars` of the biLM, to which words are truncated.
+
+        Returns:
+            The lexicon: the special entries, then the characters by code point, and the words in
+            their order.
+        """
+        characters: set[str] = set()
+        for tokens in sentences:
+            characters.update(*tokens)
+        if words is not None:
+            words = tuple(words)
+            characters.update(*words)
+            cut = (word[: max_chars - 2] for word in words if not _SURROGATES & {*word})
+            words = tuple(dict.fromkeys((*_WORD_SPECIALS, *cut)))
+        return cls((*_CHARACTER_SPECIALS, *sorted(characters - _SURROGATES)), words)
 
     @classmethod
     def load(cls, folder: str | os.PathLike, has_words: bool = True) -> "Lexicon":

@@ -9,8 +9,7 @@ from pathlib import Path
 from absl import logging
 
 from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
-from elmo_tf.checkpoints.locations import Source
-from elmo_tf.checkpoints.manylangs import is_manylangs
+from elmo_tf.checkpoints.locations import Source, is_checkpoint_directory
 from elmo_tf.checkpoints.named_models import find_named_model, name_hint
 from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
 from elmo_tf.saved_models.exporting.export import export
@@ -49,8 +48,7 @@ def _is_checkpoint(path: Source) -> bool:
         return True
     folder = Path(path)
     if folder.is_dir():
-        is_checkpoint = any(folder.glob("*options.json")) or is_manylangs(folder)
-        return is_checkpoint and not versions_in(folder)
+        return is_checkpoint_directory(folder) and not versions_in(folder)
     if folder.is_file() or find_tf1_checkpoint(path) is not None:
         return True
     raise FileNotFoundError(f"Cannot serve {path}: no such folder or checkpoint.{name_hint(path)}")

@@ -1,11 +1,13 @@
 import json
 import shutil
+import tarfile
 import zipfile
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
-from elmo_tf import Vocabulary, load_bilm
+from elmo_tf import Vocabulary, load_bilm, save_bilm
 from reference import checkpoint
 
 SENTENCES = ["the cat sat", "", "한국어"]
@@ -67,6 +69,86 @@ def test_a_zip_of_the_files_or_of_their_folder_is_loaded(
     path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory, prefix))
 
     check(load_bilm(path), layers)
+
+
+def test_a_directory_with_one_checkpoint_in_a_subfolder_is_loaded(tmp_path, copied, layers):
+    shutil.move(copied, tmp_path / "unpacked" / "uniref50")
+    (tmp_path / "unpacked" / "README").touch()
+    shutil.copytree(tmp_path / "unpacked" / "uniref50", tmp_path / "unpacked" / ".new.part")
+
+    check(load_bilm(tmp_path / "unpacked"), layers)
+
+
+def test_several_checkpoints_in_a_directory_are_refused(tmp_path, checkpoint_directory):
+    for name in ("one", "two"):
+        shutil.copytree(checkpoint_directory, tmp_path / "both" / name)
+
+    with pytest.raises(ValueError, match=r"both holds several checkpoints: one, two\. Pass the"):
+        load_bilm(tmp_path / "both")
+
+
+def test_the_outer_one_of_nested_checkpoints_in_a_zip_is_loaded(tmp_path, copied, layers):
+    """A work directory of training, with a second checkpoint in `best`."""
+    files = files_of(copied, "run/")
+    files |= {f"{name.replace('run/', 'run/best/')}": b"" for name in files}
+
+    check(load_bilm(zip_of(tmp_path / "run.zip", files)), layers)
+
+
+@pytest.mark.parametrize("name", ["elmo.tar.gz", "elmo.tgz", "download"])
+def test_tar_archives_are_loaded(tmp_path, checkpoint_directory, layers, name):
+    with tarfile.open(tmp_path / name, "w:gz") as archive:
+        archive.add(checkpoint_directory, "elmo")
+
+    check(load_bilm(tmp_path / name), layers)
+
+
+def test_a_tar_archive_from_a_url_is_loaded(website, checkpoint_directory, layers):
+    folder, address = website
+    with tarfile.open(folder / "elmo.tar.gz", "w:gz") as archive:
+        archive.add(checkpoint_directory, ".")
+
+    check(load_bilm(f"{address}/elmo.tar.gz"), layers)
+
+
+@pytest.mark.parametrize("keep", [0, 0.5])
+def test_the_error_names_a_truncated_tar_archive(tmp_path, checkpoint_directory, keep):
+    path = tmp_path / "elmo.tar.gz"
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(checkpoint_directory, "elmo")
+    path.write_bytes(path.read_bytes()[: int(keep * path.stat().st_size)])
+
+    with pytest.raises(
+        ValueError, match=r"Cannot unpack .*elmo\.tar\.gz: .* damaged or incomplete"
+    ):
+        load_bilm(path)
+
+
+def test_a_tar_archive_cannot_write_outside_its_folder(tmp_path, checkpoint_directory):
+    with tarfile.open(tmp_path / "elmo.tar.gz", "w:gz") as archive:
+        archive.add(checkpoint_directory, "elmo")
+        archive.add(checkpoint_directory / "options.json", "../../outside.json")
+
+    with pytest.raises(ValueError, match=r"Cannot unpack .*elmo\.tar\.gz: .*outside"):
+        load_bilm(tmp_path / "elmo.tar.gz")
+
+
+@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
+def test_weights_with_any_name_are_found_if_no_other_file_can_be_the_weights(
+    copied, weights, layers, suffix
+):
+    (copied / "weights.hdf5").unlink()
+    if suffix == "hdf5":
+        checkpoint.write_hdf5(copied / "elmo_ru.hdf5", weights)
+    else:
+        save_file(weights, copied / "elmo_ru.safetensors")
+    for name in ("token_embeddings.hdf5", "softmax.hdf5", "softmax.safetensors"):
+        (copied / name).touch()
+
+    check(load_bilm(copied), layers)
+    (copied / "other.hdf5").touch()
+    with pytest.raises(ValueError, match=r"must contain one .*, not 2: elmo_ru.*, other\.hdf5"):
+        load_bilm(copied)
 
 
 def test_macos_metadata_in_a_zip_is_ignored(tmp_path, checkpoint_directory, layers):
@@ -159,9 +241,9 @@ def test_truncated_zips_and_single_files_are_refused(tmp_path, checkpoint_direct
     path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
     path.write_bytes(path.read_bytes()[:-200])  # truncated
 
-    with pytest.raises(ValueError, match=r"elmo.zip is not a checkpoint: pass a directory or zip"):
+    with pytest.raises(ValueError, match=r"Cannot unpack .*elmo.zip: .* damaged or incomplete"):
         load_bilm(path)
-    with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint"):
+    with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint: pass a directory"):
         load_bilm(checkpoint_directory / "weights.hdf5")
 
 
@@ -206,10 +288,59 @@ def test_token_embeddings_must_have_a_row_for_each_token(tmp_path, checkpoint_di
         )
 
 
+@pytest.fixture(params=["hdf5", "safetensors"])
+def with_table(request, tmp_path, options, weights):
+    """A checkpoint whose weight file also has the token table, as bilm-tf writes it."""
+    lstms = {name: array for name, array in weights.items() if name.startswith("RNN")}
+    table = np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)
+    changed = {"lstm": options["lstm"], "n_tokens_vocab": 5}
+    checkpoint.write(tmp_path / "words", changed, {**lstms, "embedding": table})
+    if request.param == "safetensors":
+        (tmp_path / "words" / "weights.hdf5").unlink()
+        save_file({**lstms, "embedding": table}, tmp_path / "words" / "weights.safetensors")
+    return tmp_path / "words", table
+
+
+def test_the_token_table_may_be_in_the_weight_file(with_table, tmp_path):
+    folder, table = with_table
+    Vocabulary.build(["a a b"]).save(folder / "vocab.txt")
+
+    bilm = load_bilm(folder)
+    save_bilm(bilm, tmp_path / "converted")
+
+    np.testing.assert_array_equal(bilm.token_embeddings(["b", "?"]), table[[4, 2]])
+    np.testing.assert_array_equal(bilm(["a b"])["layers"][0, 0, :, :6], table[3:])
+    converted = load_bilm(tmp_path / "converted")
+    np.testing.assert_array_equal(converted(["a b"])["layers"], bilm(["a b"])["layers"])
+
+
+@pytest.mark.parametrize("with_table", ["hdf5"], indirect=True)
+def test_token_ids_are_read_without_a_vocabulary(with_table):
+    folder, table = with_table
+
+    bilm = load_bilm(folder)
+
+    np.testing.assert_array_equal(bilm(np.array([[4, 5]]))["layers"][0, 0, :, :6], table[3:])
+    with pytest.raises(ValueError, match=r"to read strings: add vocab.txt to the checkpoint"):
+        bilm(["a b"])
+
+
+@pytest.mark.parametrize("with_table", ["hdf5"], indirect=True)
+def test_a_token_embedding_file_takes_precedence_over_the_weight_file(with_table):
+    folder, table = with_table
+    Vocabulary.build(["a a b"]).save(folder / "vocab.txt")
+    checkpoint.write_hdf5(folder / "token_embeddings.hdf5", {"embedding": table + 1})
+
+    np.testing.assert_array_equal(load_bilm(folder).token_embeddings(["b"]), table[[4]] + 1)
+
+
 def test_options_without_a_char_cnn_require_token_embeddings(copied, options):
     changed = {"lstm": options["lstm"], "n_tokens_vocab": 5}
     (copied / "options.json").write_text(json.dumps(changed))
     Vocabulary.build(["a b"]).save(copied / "vocab.txt")
 
-    with pytest.raises(FileNotFoundError, match=r"There is no token_embeddings.hdf5 in"):
+    with pytest.raises(
+        FileNotFoundError,
+        match=r"There is no token_embeddings.hdf5 in .*, or the array `embedding` in weights.hdf5",
+    ):
         load_bilm(copied)

@@ -13,7 +13,7 @@ import tensorflow as tf
 import elmo_tf
 from elmo_tf import Embedder, load_bilm, save_bilm
 from elmo_tf.checkpoints import named_models
-from elmo_tf.checkpoints.load import load_config
+from elmo_tf.checkpoints.load import load_config, load_softmax
 from elmo_tf.checkpoints.manylangs import _PUBLISHED_SHAPE
 from elmo_tf.models.digests import model_digest
 from elmo_tf.saved_models.exporting.export import export
@@ -141,12 +141,34 @@ def test_saved_and_pickled_models_keep_the_lexicon(case, tmp_path):
     assert embedder.token_limit == (10, "characters")
 
 
-def test_the_published_shape_is_recognized_by_its_file_name(manylangs):
+@pytest.fixture
+def without_shape(manylangs):
+    """A checkpoint that names the configuration of the published models, without the file."""
     (manylangs / "shape.json").unlink()
     config = {"config_path": "C:\\models\\cnn_50_100_512_4096_sample.json"}
     (manylangs / "config.json").write_text(json.dumps(config))
+    return manylangs
 
-    found = load_config(manylangs)
+
+def test_a_warning_names_the_missing_file_whose_published_values_are_assumed(without_shape, caplog):
+    load_config(without_shape)
+
+    path = without_shape / "cnn_50_100_512_4096_sample.json"
+    assert f"{path} is missing: the values of the published models are assumed." in caplog.text
+    assert "copy cnn_50_100_512_4096_sample.json" in caplog.text
+
+
+def test_there_is_no_warning_for_named_models_and_existing_files(without_shape, archive, caplog):
+    load_config("manylangs-de")
+    path = without_shape / "cnn_50_100_512_4096_sample.json"
+    path.write_text(json.dumps(reference.SHAPE))
+    load_config(without_shape)
+
+    assert caplog.text == ""
+
+
+def test_the_published_shape_is_recognized_by_its_file_name(without_shape):
+    found = load_config(without_shape)
 
     assert (found.lstm.dim, found.lstm.projection_dim, found.char_cnn.num_filters) == (
         4096,
@@ -168,8 +190,11 @@ def changed(part, **changes):
         (changed("token_embedder", name="lstm"), "only 'cnn' is supported, not 'lstm'"),
         (changed("token_embedder", char_dim=0), "only models that read characters"),
         (changed("encoder", projection_dim=10), "with `projection_dim` below `dim`"),
-        (changed("encoder", dim=11), r"Cannot load `encoder/forward_layer_0.*\(40, 6\).*\(44, 6\)"),
-        (changed("token_embedder", word_dim=0), "does not use `token_embedder/word_emb_layer"),
+        (changed("encoder", dim=11), r"`encoder.pkl/forward_layer_0.*\(40, 6\).*this config.json"),
+        (
+            changed("token_embedder", word_dim=0),
+            r"does not use `token_embedder.pkl/word_emb_layer.* this config\.json",
+        ),
         (changed("encoder", dim="10"), r"shape\.json: `lstm\.dim` must be an integer.*'10'"),
         ({"encoder": {}}, "'token_embedder' is missing"),
     ],
@@ -188,8 +213,33 @@ def test_unsupported_or_mismatched_shapes_raise_an_error(manylangs, shape, messa
 def test_the_error_names_a_missing_file(manylangs, name):
     (manylangs / name).unlink()
 
-    with pytest.raises(FileNotFoundError, match=name):
+    with pytest.raises(FileNotFoundError, match=name) as caught:
         load_bilm(manylangs)
+
+    assert "options.json" not in str(caught.value)
+
+
+def test_a_directory_without_both_pickles_is_recognized_by_its_other_files(manylangs):
+    for name in ("encoder.pkl", "token_embedder.pkl"):
+        (manylangs / name).unlink()
+
+    with pytest.raises(FileNotFoundError, match=r"There is no token_embedder\.pkl in .*manylangs"):
+        load_bilm(manylangs)
+
+
+def test_a_checkpoint_in_a_subfolder_is_loaded(manylangs):
+    assert load_config(manylangs.parent) == load_config(manylangs)
+
+
+def test_a_pair_of_config_and_any_pickle_is_a_checkpoint(manylangs):
+    pair = (manylangs / "config.json", manylangs / "token_embedder.pkl")
+
+    assert load_config(pair) == load_config(manylangs)
+
+
+def test_a_softmax_is_missing_in_every_checkpoint(manylangs):
+    with pytest.raises(FileNotFoundError, match=r"There is no softmax\.hdf5 in .*manylangs"):
+        load_softmax(manylangs, 7, None)
 
 
 @pytest.mark.parametrize(
@@ -203,6 +253,19 @@ def test_a_dictionary_of_another_model_is_refused(manylangs, name, count):
         rf"{name}\.dic has {count + 1} entries, .*token_embedder\.pkl has {count} rows: .*another"
     )
     with pytest.raises(ValueError, match=message):
+        load_bilm(manylangs)
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("encoder", "backward_layer_1.state_linearity.bias"), ("token_embedder", "projection.weight")],
+)
+def test_the_error_names_the_file_and_tensor_with_nan_values(manylangs, file, name):
+    state = reference.random_weights(reference.SHAPE)[file]
+    state[name].flat[3] = np.nan
+    legacy_file(manylangs / f"{file}.pkl", state)
+
+    with pytest.raises(ValueError, match=rf"`{file}\.pkl/{name}` in .*manylangs has NaN or"):
         load_bilm(manylangs)
 
 

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 from elmo_tf import BiLM, load_bilm, save_bilm
 from elmo_tf.extras import MissingExtraError
@@ -61,6 +61,19 @@ def test_the_error_for_missing_safetensors_names_the_extra(folder, bilm, tmp_pat
         load_bilm(folder)
     with pytest.raises(MissingExtraError, match=message):
         save_bilm(bilm, tmp_path, format="safetensors")
+
+
+def test_the_error_names_an_array_with_nan_values(folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "broken")
+    path = tmp_path / "broken" / "weights.safetensors"
+    arrays = load_file(path)
+    arrays["char_embed"] *= np.nan
+    save_file(arrays, path)
+
+    with pytest.raises(
+        ValueError, match=r"`char_embed` in .*safetensors has NaN.*: 1,305 of 1,305"
+    ):
+        load_bilm(tmp_path / "broken")
 
 
 def test_the_error_names_truncated_and_invalid_files(folder, tmp_path):

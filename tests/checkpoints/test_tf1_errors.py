@@ -81,6 +81,14 @@ def test_the_error_names_a_missing_softmax_variable(trained, name):
         load_language_model(trained)
 
 
+def test_the_error_names_a_variable_with_nan_values(trained):
+    change(trained, {"lm/softmax/b": np.full(len(TOKENS), np.nan, np.float32)})
+
+    load_bilm(trained)
+    with pytest.raises(ValueError, match=r"`lm/softmax/b` in .*ckpt-8 has NaN or inf.*: 7 of 7"):
+        load_language_model(trained)
+
+
 def test_a_vocabulary_of_another_size_is_refused(trained):
     Vocabulary(TOKENS[:-1]).save(trained / "vocab.txt")
 

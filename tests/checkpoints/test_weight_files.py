@@ -71,6 +71,18 @@ def test_a_dataset_must_contain_floats(tmp_path, target, weights):
     )
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
+def test_the_error_names_an_array_with_nan_or_infinite_values(tmp_path, target, weights, value):
+    array = weights[PATH].astype(np.float64)
+    array[3, 5] = value  # 1e39 is infinite in float32
+
+    check_refused(
+        target,
+        written(tmp_path, {**weights, PATH: array}),
+        rf"`{PATH}` in .*weights\.hdf5 has NaN or infinite.*: 1 of 480\. .* an earlier checkpoint",
+    )
+
+
 def test_float64_and_float16_are_read_as_float32(tmp_path, target, weights):
     rules, variables = target
     arrays = {name: array.astype(np.float64) for name, array in weights.items()}
@@ -96,6 +108,17 @@ def test_the_error_names_a_truncated_file(tmp_path, target, weights, keep):
     path.write_bytes(content[: int(keep if keep > 1 else keep * len(content))])
 
     check_refused(target, path, r"Cannot open .*weights\.hdf5 as HDF5.*the copy")
+
+
+def test_a_file_that_another_process_writes_is_not_called_damaged(
+    tmp_path, target, weights, locked
+):
+    path = written(tmp_path, weights)
+    message = r"weights\.hdf5 is open for writing in another process\. Wait until"
+
+    with locked(path):
+        check_refused(target, path, message, BlockingIOError)
+    read_weights(path, *target)
 
 
 def test_the_error_names_a_damaged_dataset(tmp_path, target, weights):

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import h5py
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import tensorflow as tf
 
@@ -199,6 +201,45 @@ def test_files_with_sentences_as_keys_are_read(command, checkpoint_directory):
     assert (status, json.loads(out)["causes"]) == (0, [])
 
 
+@pytest.mark.parametrize("layers", ["all", "top"])
+@pytest.mark.parametrize("suffix", ["npz", "npy", "parquet"])
+def test_all_formats_of_embed_are_read(command, checkpoint_directory, bilm, suffix, layers):
+    old = f"old.{suffix}"
+    Embedder(bilm, layers=layers).embed_file("text.txt", old)
+
+    status, out, _ = command("diff", old, checkpoint_directory, "text.txt")
+
+    found = json.loads(out)
+    assert (status, found["causes"]) == ((0, []) if layers == "all" else (3, [TOP]))
+    assert found["layers"][-1]["largest"] < 1e-5
+    Path("text.txt").write_text("\n".join(LINES[:2]))
+    _, out, _ = command("diff", old, checkpoint_directory, "text.txt")
+    assert "another text: the file has 4 more sentences" in json.loads(out)["causes"]
+
+
+@pytest.mark.parametrize("suffix", ["npz", "npy", "parquet"])
+def test_sentence_means_of_all_formats_are_recognized(command, checkpoint_directory, bilm, suffix):
+    Embedder(bilm).embed_file("text.txt", f"old.{suffix}", pool="mean", dtype="float16")
+
+    _, out, _ = command("diff", f"old.{suffix}", checkpoint_directory, "text.txt")
+
+    assert json.loads(out)["causes"] == [MEANS, FLOAT16]
+
+
+def test_keys_of_elmoformanylangs_are_read(command, checkpoint_directory, bilm):
+    lines = ["A dog saw the cat !", "and/or a. .", "dogs", "a $period$ b", "dogs", "U.S.A / 7"]
+    Path("text.txt").write_text("\n".join(lines) + "\n")
+    with h5py.File("old.hdf5", "w") as file:
+        for line, array in zip(lines, Embedder(bilm).embed(lines), strict=True):
+            key = "\t".join(line.split()).replace(".", "$period$").replace("/", "$backslash$")
+            if key not in file:
+                file[key] = array
+
+    status, out, _ = command("diff", "old.hdf5", checkpoint_directory, "text.txt")
+
+    assert (status, json.loads(out)["causes"]) == (0, [])
+
+
 def test_lines_that_are_numbers_are_not_numbers_of_sentences(command, checkpoint_directory):
     Path("text.txt").write_text("7\n42\n")
     embed = ("embed", checkpoint_directory, "text.txt", "old.hdf5", "--use-sentence-keys")
@@ -233,7 +274,27 @@ def test_a_table_is_printed_on_demand(command, checkpoint_directory, arrays):
     assert "- float16" in out
 
 
-def test_missing_and_invalid_vector_files_are_errors(command, checkpoint_directory):
-    for old, message in (("gone.hdf5", "There is no file gone.hdf5"), ("text.txt", "as HDF5")):
+def test_a_file_that_another_process_writes_is_an_error(command, checkpoint_directory, locked):
+    h5py.File("old.hdf5", "w").close()
+
+    with locked("old.hdf5"):
+        status, out, err = command("diff", "old.hdf5", checkpoint_directory, "text.txt")
+
+    assert (status, out) == (1, "")
+    assert "old.hdf5 is open for writing in another process. Wait until" in err
+
+
+def test_missing_and_invalid_vector_files_are_errors(command, checkpoint_directory, bilm):
+    for name in ("cut.npz", "cut.npy"):
+        Embedder(bilm).embed_file("text.txt", name)
+        Path(name).write_bytes(Path(name).read_bytes()[:50])
+    pq.write_table(pa.table({"words": [["a"]]}), "other.parquet")
+    for old, message in (
+        ("gone.hdf5", "There is no file gone.hdf5"),
+        ("text.txt", "Cannot open text.txt as HDF5"),
+        ("cut.npz", "Cannot read vectors in cut.npz: "),
+        ("cut.npy", "Cannot read vectors in cut.npy: "),
+        ("other.parquet", "other.parquet: there is no column line, shape, vectors."),
+    ):
         status, _, err = command("diff", old, checkpoint_directory, "text.txt")
         assert (status, message in err) == (1, True)

@@ -109,6 +109,16 @@ def test_invalid_files_are_reported_by_name(bilm):
         open_vectors("other.parquet")
 
 
+def test_a_file_that_another_process_writes_is_reported_by_name(bilm, locked):
+    Embedder(bilm).embed_file("text.txt", "vectors.hdf5")
+
+    with (
+        locked("vectors.hdf5"),
+        pytest.raises(BlockingIOError, match=r"^vectors\.hdf5 is open for writing in another"),
+    ):
+        open_vectors("vectors.hdf5")
+
+
 def test_a_file_cannot_have_the_name_of_a_model(command, checkpoint_directory):
     Path("words.txt").write_text("the 1 2\n")
     name = checkpoint_directory.name

@@ -73,6 +73,21 @@ def test_a_saved_lexicon_loads_unchanged(lexicon, tmp_path):
     assert Lexicon(reference.CHARACTERS).digest() != lexicon.digest()
 
 
+def test_a_lexicon_is_built_from_sentences_and_words(tmp_path):
+    sentences = [["b", "ab\U0001f600"], [], ["a\udcff", "한\ufeff", "<bos>"]]
+    words = ["abcdefgh", "abcdefgi", "한", "<pad>", "c\udcff"]
+
+    lexicon = Lexicon.build(sentences, words, max_chars=8)
+
+    lexicon.save(tmp_path)
+    assert Lexicon.load(tmp_path).digest() == lexicon.digest()
+    specials = ("<oov>", "<bos>", "<eos>", "<pad>")
+    assert lexicon.words == (*specials, "abcdef", "한")
+    characters = sorted(set("<bos>abcdefghi한\U0001f600\ufeff<pad>"))
+    assert lexicon.entries == (*specials, "<bow>", "<eow>", *characters)
+    assert Lexicon.build(sentences, None, max_chars=8).words is None
+
+
 def test_an_id_without_a_character_is_the_ideographic_space(tmp_path):
     entries = ["a", "", *reference.CHARACTERS[-6:]]
     lines = [f"{entry}\t{number}" if entry else str(number) for number, entry in enumerate(entries)]

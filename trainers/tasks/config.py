@@ -112,7 +112,7 @@ class TaskConfig:
         metavar="CHECKPOINT",
         may_change=True,  # the contents of this and the next must not
         usual="a model without ELMo; required for sweep",
-        help="directory, zip, URL or name of a checkpoint, such as small-en",
+        help="directory, archive, URL or name of a checkpoint, such as small-en",
     )
     vectors: str | None = setting(
         None,

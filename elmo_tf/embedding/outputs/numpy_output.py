@@ -24,7 +24,7 @@ _MEMBER_FIELDS = (
 # compression enlarges them.
 _LARGE = 2**30
 # Added to the name of the array for the file of sentence offsets.
-_OFFSETS = ".offsets.npy"
+OFFSETS = ".offsets.npy"
 
 
 class NpzOutput(VectorOutput):
@@ -86,7 +86,7 @@ class NpyOutput(VectorOutput):
 
     name = "An .npy array"
     compressions = ()
-    suffixes = (_OFFSETS,)
+    suffixes = (OFFSETS,)
 
     def __init__(self, folder: str | os.PathLike, options: OutputOptions):
         super().__init__(folder, options)
@@ -125,7 +125,7 @@ class NpyOutput(VectorOutput):
             file.write(header)
         self._growing.close()
         vectors_path, offsets_path = self._growing.paths
-        return [(None if self._is_pooled else offsets_path, _OFFSETS), (vectors_path, "")]
+        return [(None if self._is_pooled else offsets_path, OFFSETS), (vectors_path, "")]
 
     def close(self) -> None:
         self._growing.close()

@@ -1,3 +1,4 @@
+import shutil
 import tempfile
 
 import numpy as np
@@ -44,7 +45,7 @@ def test_an_unreadable_checkpoint_leaves_no_temporary_files(temporary, tmp_path)
     assert list(temporary.glob("elmo_tf-*")) == []
 
 
-def test_a_pair_of_files_and_a_tf1_prefix_are_checkpoints(
+def test_a_pair_of_files_a_tf1_prefix_and_a_parent_folder_are_checkpoints(
     tmp_path, checkpoint_directory, monkeypatch
 ):
     exported = []
@@ -52,10 +53,11 @@ def test_a_pair_of_files_and_a_tf1_prefix_are_checkpoints(
     options = tf1_training.options()
     trained = tf1_training.write(tmp_path / "run", options, tf1_training.weights(options))
     pair = checkpoint_directory / "options.json", checkpoint_directory / "weights.hdf5"
-    for source in (pair, trained / tf1_training.PREFIX):
+    shutil.copytree(checkpoint_directory, tmp_path / "unpacked" / "elmo")
+    for source in (pair, trained / tf1_training.PREFIX, tmp_path / "unpacked"):
         with checkpoints.exported_models(source):
             pass
-    assert len(exported) == 2
+    assert len(exported) == 3
 
 
 def test_a_url_is_treated_as_a_checkpoint(monkeypatch, tmp_path):
