@@ -110,8 +110,8 @@ def _add_predict(add: Callable) -> None:
         "output",
         metavar="OUTPUT",
         help="columns of tokens and tags (sst, classify: tab-separated labels and texts; "
-        "snli: JSON lines; squad: JSON of ids and answers; srl: columns of CoNLL-2005; coref: "
-        "columns with entities in brackets)",
+        "snli: JSON lines; squad: JSON of ids and answers; srl: props of CoNLL-2005, and the "
+        "tokens in OUTPUT.words; coref: columns with entities in brackets)",
     )
     add_input_columns(parser)
     _add_vectors(parser)

@@ -20,6 +20,7 @@ from elmo_tf.trainers.tasks.kinds import KINDS, TaskKind
 from elmo_tf.trainers.tasks.workdir import load_model
 
 _BATCH_SIZE = 64
+_WORDS_SUFFIX = ".words"  # of the file with the tokens, if the predictions lack them
 
 
 def evaluate_task(
@@ -60,9 +61,10 @@ def evaluate_task(
     kind = KINDS[settings["task"]]
     files = [files] if isinstance(files, str | os.PathLike) else files
     examples = kind.read(files, settings, known=kind.file_labels(model.labels))
+    if output is not None:
+        _refuse_words_file(kind, examples, output, overwrite)
     predicted = _predicted(kind, model, examples, settings, vectors)
-    with _output_file(output, overwrite) as path:
-        _write(path, kind.lines(examples, predicted))
+    with _output_files(kind, examples, predicted, output, overwrite) as path:
         read = kind.read_predictions(path, examples)
     gold = [kind.gold(example) for example in examples]
     return kind.scores(gold, predicted if read is None else read)
@@ -82,9 +84,10 @@ def predict_task(
     For "ner" and "pos", the output has one token and its tag per line, with an empty line after
     each sentence; for "sst" and "classify", a label, a tab and the text per line; for "snli", JSON
     lines with `sentence1`, `sentence2` and `label`; for "squad", a JSON object from ids to answers;
-    for "srl", a token, its roleset (or the token itself) if it is a predicate, and one column of
-    brackets per predicate, as in CoNLL-2005; for "coref", document, part, number of the token,
-    token, and the brackets of entities.
+    for "srl", the props format of CoNLL-2005: for a predicate its lemma (or the token itself), for
+    other tokens `-`, and one column of brackets per predicate, with the tokens in a second file,
+    `output` + `.words`; for "coref", document, part, number of the token, token, and the brackets
+    of entities.
 
     Args:
         workdir: the work directory of `train_task`.
@@ -101,7 +104,7 @@ def predict_task(
         vectors: see `evaluate_task`.
 
     Returns:
-        The number of examples.
+        The number of examples; for "srl" that of propositions.
 
     Raises:
         FileExistsError: `output` exists, and `overwrite` is False.
@@ -118,10 +121,10 @@ def predict_task(
         token_column = token_column or settings["token_column"]
     settings = {**settings, "format": format, "token_column": token_column}
     examples = kind.read_inputs(os.fspath(input), settings, kind.file_labels(model.labels))
+    _refuse_words_file(kind, examples, output, overwrite)
     predicted = _predicted(kind, model, examples, settings, vectors)
-    with atomic_file(output, overwrite) as part:
-        _write(part, kind.lines(examples, predicted))
-    return len(examples)
+    with _output_files(kind, examples, predicted, output, overwrite):
+        return kind.count(examples)
 
 
 def _predicted(
@@ -150,15 +153,33 @@ def _predicted(
         return predict_batches(kind, model, batches, examples, shown=True)
 
 
+def _refuse_words_file(
+    kind: TaskKind, examples: Sequence[Any], output: str | os.PathLike, overwrite: bool
+) -> None:
+    if kind.word_lines(examples) is not None:
+        refuse_file(os.fspath(output) + _WORDS_SUFFIX, overwrite)
+
+
 @contextlib.contextmanager
-def _output_file(path: str | os.PathLike | None, overwrite: bool) -> Iterator[Path]:
-    """A file to write: `path`, or a temporary one."""
-    if path is not None:
-        with atomic_file(path, overwrite) as part:
-            yield part
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            yield Path(folder, "predictions")
+def _output_files(
+    kind: TaskKind,
+    examples: Sequence[Any],
+    predicted: Sequence[Any],
+    output: str | os.PathLike | None,
+    overwrite: bool,
+) -> Iterator[Path]:
+    """Writes predictions to `output`, or to a temporary file; yields the path to read them from."""
+    with contextlib.ExitStack() as stack:
+        if output is None:
+            part = Path(stack.enter_context(tempfile.TemporaryDirectory()), "predictions")
+        else:
+            part = stack.enter_context(atomic_file(output, overwrite))
+            words = kind.word_lines(examples)
+            if words is not None:
+                path = os.fspath(output) + _WORDS_SUFFIX
+                _write(stack.enter_context(atomic_file(path, overwrite)), words)
+        _write(part, kind.lines(examples, predicted))
+        yield part
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

@@ -145,10 +145,18 @@ class TaskKind(abc.ABC):
         """The scores of predictions, see `elmo_tf.evaluation`."""
         return label_scores(gold, predicted)
 
+    def count(self, examples: Sequence[Any]) -> int:
+        """The number of examples that have predictions."""
+        return len(examples)
+
     def lines(self, examples: Sequence[Any], predicted: Sequence[Any]) -> Iterator[str]:
         """The lines of an output file: predictions and their texts."""
         for example, label in zip(examples, predicted, strict=True):
             yield f"{label}\t{' '.join(example.tokens)}"
+
+    def word_lines(self, examples: Sequence[Any]) -> Iterator[str] | None:
+        """The lines of a second output file, with the tokens; None if the task has no such file."""
+        return None
 
     def read_predictions(self, path: Path, examples: Sequence[Any]) -> list[Any] | None:
         """Reads the predictions for examples from an output file; None if it lacks some."""
