@@ -241,6 +241,50 @@ def test_documents_are_predicted_from_text(trained, tmp_path):
     ]
 
 
+def test_files_of_text_are_predicted_as_different_documents(trained, files, tmp_path):
+    (tmp_path / "a.txt").write_text("Anna saw Bonn .\n\nRain\n")
+    (tmp_path / "b.txt").write_text("She likes it .\n")
+    inputs = [tmp_path / "a.txt", files["coref"], tmp_path / "b.txt"]
+
+    number = predict_task(trained["coref"][0], inputs, tmp_path / "out.conll")
+
+    documents = read_documents(tmp_path / "out.conll")
+    gold = [document.name for document in read_documents(files["coref"])]
+    names = [document.name for document in documents]
+    assert names == ["document_0", "document_1", *gold, "document_2"]
+    assert len(documents) == number
+    with pytest.raises(ValueError, match=r"Document 'nw/cats', part '000', is in several files"):
+        predict_task(trained["coref"][0], [files["coref"]] * 2, tmp_path / "new.conll")
+
+
+def test_answers_of_several_files_are_one_json_object(trained, files, tmp_path):
+    (tmp_path / "more.json").write_text(json.dumps(SQUAD).replace('"id": "', '"id": "more_'))
+    inputs = [files["squad"], tmp_path / "more.json"]
+
+    assert predict_task(trained["squad"][0], inputs, tmp_path / "out.json") == 6
+
+    answers = json.loads((tmp_path / "out.json").read_text())
+    names = ["where", "who", "longer"]
+    assert list(answers) == [*names, *(f"more_{name}" for name in names)]
+    with pytest.raises(ValueError, match=r"Question 'where' is in several files of "):
+        predict_task(trained["squad"][0], inputs[:1] * 2, tmp_path / "new.json")
+
+
+def test_roles_of_several_files_are_joined_with_their_words(trained, tmp_path):
+    (tmp_path / "a.txt").write_text("1 Cats love hats\n")
+    (tmp_path / "b.props").write_text(SRL)
+
+    inputs = [tmp_path / "a.txt", tmp_path / "b.props"]
+    assert predict_task(trained["srl"][0], inputs, tmp_path / "out.props") == 4
+
+    words, props = (
+        (tmp_path / name).read_text().split("\n\n") for name in ("out.props.words", "out.props")
+    )
+    assert words[0].split() == ["Cats", "love", "hats"]
+    assert [len(part.splitlines()) for part in props] == [3, 4, 2, 2, 0]
+    assert [len(part.splitlines()) for part in words] == [3, 4, 2, 2, 0]
+
+
 def test_a_document_window_contains_only_mentions_inside_the_window(files):
     document = read_documents(files["coref"])[0]
 
