@@ -94,12 +94,13 @@ def _add_predict(add: Callable) -> None:
     parser = add(
         "predict",
         _predict,
-        "write the labels that a task model predicts for a file",
+        "write the labels that a task model predicts for one or several files",
         "elmo-tf task predict ner text.txt predicted.conll",
     )
     _add_workdir(parser)
     parser.add_argument(
-        "input",
+        "inputs",
+        nargs="+",
         metavar="INPUT",
         help="one tokenized sentence per line, or a file of the task, whose labels are ignored"
         " (classify: .tsv, .csv or text; snli: JSON lines, .tsv or .csv; squad: JSON; srl: columns,"
@@ -109,9 +110,10 @@ def _add_predict(add: Callable) -> None:
     parser.add_argument(
         "output",
         metavar="OUTPUT",
-        help="columns of tokens and tags (sst, classify: tab-separated labels and texts; "
-        "snli: JSON lines; squad: JSON of ids and answers; srl: columns of CoNLL-2005; coref: "
-        "columns with entities in brackets)",
+        help="the predictions for all inputs, in their order: columns of tokens and tags (sst, "
+        "classify: tab-separated labels and texts; snli: JSON lines; squad: JSON of ids and "
+        "answers; srl: props of CoNLL-2005, and the tokens in OUTPUT.words; coref: columns with "
+        "entities in brackets)",
     )
     add_input_columns(parser)
     _add_vectors(parser)
@@ -123,7 +125,7 @@ def _predict(arguments: Any) -> None:
 
     number = predict_task(
         arguments.workdir,
-        arguments.input,
+        arguments.inputs,
         arguments.output,
         arguments.input_format,
         arguments.token_column,

@@ -1,6 +1,9 @@
 """The component `elmo` of spaCy pipelines: contextual vectors in `doc.tensor`."""
 
+import io
 import os
+import tempfile
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +27,7 @@ class ElmoComponent:
     Each sentence of a document is read separately if its sentences are known (by `sentencizer`, a
     parser or `senter` earlier in the pipeline), else the whole document. Whitespace tokens have
     zeros. `doc.vector` is the mean over the other tokens, and `similarity` compares these vectors.
+    Call `restore_vectors` for documents that were serialized.
 
     Args:
         nlp: the pipeline.
@@ -74,9 +78,7 @@ class ElmoComponent:
         arrays = self.embedder.embed([[token.text for token in tokens] for tokens in sentences])
         for doc in docs:
             doc.tensor = np.zeros((len(doc), self.embedder.dim), np.float32)
-            doc.user_hooks |= {"vector": _mean_vector, "similarity": _similarity}
-            doc.user_span_hooks |= {"vector": _mean_vector, "similarity": _similarity}
-            doc.user_token_hooks |= {"vector": _token_vector, "similarity": _similarity}
+            restore_vectors(doc)
         for tokens, array in zip(sentences, arrays, strict=True):
             if tokens:
                 tokens[0].doc.tensor[[token.i for token in tokens]] = array
@@ -90,6 +92,28 @@ class ElmoComponent:
         self._model = load_bilm(Path(path))
         self._embedder = None
         return self
+
+    def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
+        """Returns the model as a zip file of the files of `to_disk`."""
+        content = io.BytesIO()
+        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(content, "w") as archive:
+            self.to_disk(folder)
+            for file in sorted(Path(folder).iterdir()):
+                archive.write(file, file.name)
+        return content.getvalue()
+
+    def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
+        """Reads the model from bytes, in place of the one that the settings name.
+
+        Raises:
+            ValueError: the bytes are damaged, or not those of `to_bytes`.
+        """
+        if not zipfile.is_zipfile(io.BytesIO(data)):
+            raise ValueError("The bytes of the model are damaged, or not those of `to_bytes`.")
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "model.zip")
+            file.write_bytes(data)
+            return self.from_disk(file)
 
 
 @_language.Language.factory(
@@ -107,6 +131,34 @@ def create_elmo(
 ) -> ElmoComponent:
     """Creates the component for `nlp.add_pipe("elmo")`; arguments: see `ElmoComponent`."""
     return ElmoComponent(nlp, name, model, layers, precision, batch_tokens)
+
+
+def restore_vectors(doc: Any) -> Any:
+    """Makes the vectors of a document, its spans and its tokens those in `doc.tensor`.
+
+    The component calls this function. Call it again after `Doc.from_bytes`, `Doc.from_docs` and
+    `nlp.pipe(n_process=2)`: spaCy keeps `doc.tensor` there, but not the hooks that make `vector`
+    and `similarity` use it.
+
+    Args:
+        doc: a document with the `doc.tensor` that the component has set.
+
+    Returns:
+        The same document.
+
+    Raises:
+        ValueError: `doc.tensor` has not one row for each token, as after `DocBin`, which does not
+            store it.
+    """
+    if doc.tensor.ndim != 2 or len(doc.tensor) != len(doc):
+        raise ValueError(
+            f"`doc.tensor` must have one row for each of {len(doc)} tokens. Its shape is "
+            f"{doc.tensor.shape}. Was the document read from a DocBin, which does not store it?"
+        )
+    doc.user_hooks |= {"vector": _mean_vector, "similarity": _similarity}
+    doc.user_span_hooks |= {"vector": _mean_vector, "similarity": _similarity}
+    doc.user_token_hooks |= {"vector": _token_vector, "similarity": _similarity}
+    return doc
 
 
 def _mean_vector(part: Any) -> np.ndarray:

@@ -166,10 +166,13 @@ class _Handler(server.BaseHTTPRequestHandler):
             headers = {"Content-Type": prometheus_client.CONTENT_TYPE_LATEST}
             self._send_file(self.server.metrics.as_text(), headers)
         else:
-            self._call_api()
+            self._call_api("GET")
+
+    def do_HEAD(self) -> None:
+        self.do_GET()  # `_send` leaves out the body
 
     def do_POST(self) -> None:
-        self._call_api()
+        self._call_api("POST")
 
     def _send_file(self, content: bytes, headers: dict[str, str]) -> None:
         # The body of the request is not read, see `_body`.
@@ -177,12 +180,12 @@ class _Handler(server.BaseHTTPRequestHandler):
         self.close_connection |= any(self.headers.get(name, "0") != "0" for name in names)
         self._send(HTTPStatus.OK, content, headers)
 
-    def _call_api(self) -> None:
+    def _call_api(self, method: str) -> None:
         try:
             content = rest_api.answer(
                 self.server.catalogue,
                 self.server.metrics,
-                self.command,
+                method,
                 _path_of(self.path),
                 self._body(),
             )

@@ -1,8 +1,13 @@
+import multiprocessing
+import pickle
+
 import numpy as np
 import pytest
 import spacy
+from spacy.tokens import Doc, DocBin
 
 from elmo_tf import Embedder
+from elmo_tf.integrations.spacy import restore_vectors
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -94,6 +99,106 @@ def test_a_pipeline_is_saved_with_its_model(pipeline, tmp_path):
     assert "[components.elmo]" in config
     assert (tmp_path / "saved" / "elmo" / "weights.hdf5").is_file()
     np.testing.assert_allclose(loaded(TEXT).tensor, pipeline(TEXT).tensor, atol=1e-6)
+
+
+def test_bytes_of_a_pipeline_contain_its_model(pipeline, forward_directory):
+    other = spacy.blank("en")
+    other.add_pipe("sentencizer")
+    component = other.add_pipe("elmo", config={"model": str(forward_directory)})
+    assert component.embedder.dim < pipeline.get_pipe("elmo").embedder.dim
+
+    other.from_bytes(pipeline.to_bytes())
+
+    np.testing.assert_allclose(other(TEXT).tensor, pipeline(TEXT).tensor, atol=1e-6)
+
+
+def test_damaged_bytes_of_the_model_are_refused(pipeline):
+    component = spacy.blank("en").add_pipe("elmo", config={"model": "small-en"})
+
+    with pytest.raises(ValueError, match="bytes of the model are damaged"):
+        component.from_bytes(pipeline.get_pipe("elmo").to_bytes()[:1000])
+
+
+@pytest.fixture(scope="module")
+def pipeline_with_static_vectors(checkpoint_directory):
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("elmo", config={"model": str(checkpoint_directory)})
+    for number, word in enumerate(["cat", "dog"]):
+        nlp.vocab.set_vector(word, np.full(3, number + 1, np.float32))
+    return nlp
+
+
+REPEATED = "The cat sat. A dog saw the cat!"
+
+
+def assert_same_vectors(doc, expected):
+    """Two tokens `cat` differ by their context, and the first has a static vector."""
+    for found, wanted in ((doc, expected), (doc[:3], expected[:3]), (doc[1], expected[1])):
+        np.testing.assert_allclose(found.vector, wanted.vector, atol=1e-6)
+    for parts in ((doc[1], doc[8]), (doc[:3], doc[4:9]), (doc, doc[4:])):
+        first, second = parts
+        cosine = first.vector @ second.vector
+        cosine /= np.linalg.norm(first.vector) * np.linalg.norm(second.vector)
+        assert first.similarity(second) == pytest.approx(cosine)
+    assert doc[1].similarity(doc[8]) < 0.9999
+
+
+def test_vectors_of_serialized_documents_are_restored(pipeline_with_static_vectors):
+    nlp = pipeline_with_static_vectors
+    doc = nlp(REPEATED)
+
+    with pytest.warns(UserWarning, match="W109.*Re-add any required user hooks"):
+        data = doc.to_bytes()
+    loaded = Doc(nlp.vocab).from_bytes(data)
+    assert loaded[1].similarity(loaded[8]) == 1  # spaCy does not serialize hooks
+
+    assert restore_vectors(loaded) is loaded
+    assert_same_vectors(loaded, doc)
+    assert_same_vectors(restore_vectors(Doc.from_docs([doc])), doc)
+    assert_same_vectors(pickle.loads(pickle.dumps(doc)), doc)
+    assert_same_vectors(doc.copy(), doc)
+
+
+def test_an_empty_document_is_restored(pipeline):
+    with pytest.warns(UserWarning, match="W109"):
+        data = pipeline("").to_bytes()
+
+    doc = restore_vectors(Doc(pipeline.vocab).from_bytes(data))
+
+    assert doc.vector.shape == (pipeline.get_pipe("elmo").embedder.dim,)
+
+
+def test_documents_of_a_doc_bin_have_vectors_only_with_their_user_data(
+    pipeline_with_static_vectors,
+):
+    nlp = pipeline_with_static_vectors
+    doc = nlp(REPEATED)
+    (without,) = DocBin(docs=[doc]).get_docs(nlp.vocab)
+    doc.user_data["tensor"] = doc.tensor
+    data = DocBin(docs=[doc], store_user_data=True).to_bytes()
+    (loaded,) = DocBin().from_bytes(data).get_docs(nlp.vocab)
+
+    with pytest.raises(
+        ValueError, match=r"`doc.tensor` must have one row for each of 10 tokens.*DocBin"
+    ):
+        restore_vectors(without)
+    loaded.tensor = loaded.user_data["tensor"]
+    assert_same_vectors(restore_vectors(loaded), doc)
+
+
+@pytest.mark.more
+def test_vectors_of_several_processes_are_restored(pipeline_with_static_vectors, monkeypatch):
+    nlp = pipeline_with_static_vectors
+    texts = [REPEATED, "", TEXT, "The cat"]
+    # TensorFlow, which this process has used, does not work after a fork.
+    monkeypatch.setattr(spacy.language, "mp", multiprocessing.get_context("spawn"))
+
+    docs = list(map(restore_vectors, nlp.pipe(texts, n_process=2, batch_size=2)))
+
+    assert_same_vectors(docs[0], nlp(REPEATED))
+    for doc, text in zip(docs, texts, strict=True):
+        np.testing.assert_allclose(doc.vector, nlp(text).vector, atol=1e-6)
 
 
 def test_pipeline_analysis_reports_the_assigned_doc_tensor(pipeline):

@@ -20,6 +20,7 @@ from elmo_tf.trainers.tasks.kinds import KINDS, TaskKind
 from elmo_tf.trainers.tasks.workdir import load_model
 
 _BATCH_SIZE = 64
+_WORDS_SUFFIX = ".words"  # of the file with the tokens, if the predictions lack them
 
 
 def evaluate_task(
@@ -58,11 +59,12 @@ def evaluate_task(
     model, record = load_model(workdir)
     settings = {**record["settings"], "phrases": None}  # phrases are for training only
     kind = KINDS[settings["task"]]
-    files = [files] if isinstance(files, str | os.PathLike) else files
+    files = [os.fspath(file) for file in _as_list(files)]
     examples = kind.read(files, settings, known=kind.file_labels(model.labels))
+    if output is not None:
+        _refuse_words_file(kind, examples, output, overwrite)
     predicted = _predicted(kind, model, examples, settings, vectors)
-    with _output_file(output, overwrite) as path:
-        _write(path, kind.lines(examples, predicted))
+    with _output_files(kind, examples, predicted, output, overwrite) as path:
         read = kind.read_predictions(path, examples)
     gold = [kind.gold(example) for example in examples]
     return kind.scores(gold, predicted if read is None else read)
@@ -70,58 +72,70 @@ def evaluate_task(
 
 def predict_task(
     workdir: str | os.PathLike,
-    input: str | os.PathLike,
+    input: str | os.PathLike | Sequence[str | os.PathLike],
     output: str | os.PathLike,
     format: str | None = None,
     token_column: int | None = None,
     overwrite: bool = False,
     vectors: str | os.PathLike | None = None,
 ) -> int:
-    """Writes the predictions of the best model of a work directory for a file.
+    """Writes the predictions of the best model of a work directory for one or several files.
 
     For "ner" and "pos", the output has one token and its tag per line, with an empty line after
     each sentence; for "sst" and "classify", a label, a tab and the text per line; for "snli", JSON
     lines with `sentence1`, `sentence2` and `label`; for "squad", a JSON object from ids to answers;
-    for "srl", a token, its roleset (or the token itself) if it is a predicate, and one column of
-    brackets per predicate, as in CoNLL-2005; for "coref", document, part, number of the token,
-    token, and the brackets of entities.
+    for "srl", the props format of CoNLL-2005: for a predicate its lemma (or the token itself), for
+    other tokens `-`, and one column of brackets per predicate, with the tokens in a second file,
+    `output` + `.words`; for "coref", document, part, number of the token, token, and the brackets
+    of entities.
 
     Args:
         workdir: the work directory of `train_task`.
-        input: text (one tokenized sentence per line) or CoNLL columns; for "sst" also trees, for
+        input: a file, or several, whose predictions are written to one output in their order:
+            text (one tokenized sentence per line) or CoNLL columns; for "sst" also trees, for
             "classify" also `.tsv` and `.csv`, see `read_labelled`; for "snli" see `read_pairs`,
             for "squad" `read_questions`; for "srl" columns, see `read_propositions`, or lines, see
             `read_proposition_lines`; for "coref" columns, see `read_documents`, or text with an
-            empty line between documents. Labels in it are ignored.
+            empty line between documents. Labels are ignored.
         output: the file to write.
-        format: "text", "conll" or "conllu". None chooses the format by the name of the input.
+        format: "text", "conll" or "conllu". None chooses the format by the name of each input.
         token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
             For columns, `format` and `token_column` default to those of the training files.
         overwrite: whether to replace an existing output file. Defaults to False.
         vectors: see `evaluate_task`.
 
     Returns:
-        The number of examples.
+        The number of examples; for "srl" that of propositions.
 
     Raises:
         FileExistsError: `output` exists, and `overwrite` is False.
-        FileNotFoundError: the model or the input is missing.
-        ValueError: the input is wrong (the message names the line), or is read as text but looks
-            like columns.
+        FileNotFoundError: the model or an input is missing.
+        ValueError: an input is wrong (the message names the line), or is read as text but looks
+            like columns; or a question or document is in several inputs.
     """
     refuse_file(output, overwrite)
     model, record = load_model(workdir)
     settings = record["settings"]
     kind = KINDS[settings["task"]]
-    if (format or format_of(input)) != "text":
-        format = format or settings["format"]
-        token_column = token_column or settings["token_column"]
-    settings = {**settings, "format": format, "token_column": token_column}
-    examples = kind.read_inputs(os.fspath(input), settings, kind.file_labels(model.labels))
+    known = kind.file_labels(model.labels)
+    files = [os.fspath(file) for file in _as_list(input)]
+    parts = []
+    for file in files:
+        columns = {"format": format, "token_column": token_column}
+        if (format or format_of(file)) != "text":
+            columns = {name: value or settings[name] for name, value in columns.items()}
+        parts.append(kind.read_inputs(file, {**settings, **columns}, known))
+    examples = kind.join_inputs(parts, files)
+    _refuse_words_file(kind, examples, output, overwrite)
     predicted = _predicted(kind, model, examples, settings, vectors)
-    with atomic_file(output, overwrite) as part:
-        _write(part, kind.lines(examples, predicted))
-    return len(examples)
+    with _output_files(kind, examples, predicted, output, overwrite):
+        return kind.count(examples)
+
+
+def _as_list(
+    files: str | os.PathLike | Sequence[str | os.PathLike],
+) -> Sequence[str | os.PathLike]:
+    return [files] if isinstance(files, str | os.PathLike) else files
 
 
 def _predicted(
@@ -150,15 +164,33 @@ def _predicted(
         return predict_batches(kind, model, batches, examples, shown=True)
 
 
+def _refuse_words_file(
+    kind: TaskKind, examples: Sequence[Any], output: str | os.PathLike, overwrite: bool
+) -> None:
+    if kind.word_lines(examples) is not None:
+        refuse_file(os.fspath(output) + _WORDS_SUFFIX, overwrite)
+
+
 @contextlib.contextmanager
-def _output_file(path: str | os.PathLike | None, overwrite: bool) -> Iterator[Path]:
-    """A file to write: `path`, or a temporary one."""
-    if path is not None:
-        with atomic_file(path, overwrite) as part:
-            yield part
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            yield Path(folder, "predictions")
+def _output_files(
+    kind: TaskKind,
+    examples: Sequence[Any],
+    predicted: Sequence[Any],
+    output: str | os.PathLike | None,
+    overwrite: bool,
+) -> Iterator[Path]:
+    """Writes predictions to `output`, or to a temporary file; yields the path to read them from."""
+    with contextlib.ExitStack() as stack:
+        if output is None:
+            part = Path(stack.enter_context(tempfile.TemporaryDirectory()), "predictions")
+        else:
+            part = stack.enter_context(atomic_file(output, overwrite))
+            words = kind.word_lines(examples)
+            if words is not None:
+                path = os.fspath(output) + _WORDS_SUFFIX
+                _write(stack.enter_context(atomic_file(path, overwrite)), words)
+        _write(part, kind.lines(examples, predicted))
+        yield part
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:

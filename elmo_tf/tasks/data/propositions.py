@@ -31,12 +31,14 @@ class Proposition(NamedTuple):
     tags: one BIO tag per token. The predicate itself has the role `V`: in nearly all data the
         token at `predicate`, and further tokens of phrasal verbs. Empty if the file has none.
     roleset: such as `kill.01`; a lemma in CoNLL-2005; empty if the file has none.
+    lemma: of the predicate, such as `kill`; empty if the file has none.
     """
 
     tokens: list[str]
     predicate: int | None
     tags: list[str]
     roleset: str
+    lemma: str = ""
 
 
 class Layout(NamedTuple):
@@ -47,18 +49,21 @@ class Layout(NamedTuple):
     roles: column of the first predicate's roles. The columns of the others follow, in order of
         their tokens.
     num_after: number of columns after those of the roles.
+    lemma: column of the lemma of a predicate, or None.
     """
 
     token: int
     roleset: int
     roles: int
     num_after: int = 0
+    lemma: int | None = None
 
 
 LAYOUTS = {
-    "conll2005": Layout(token=1, roleset=2, roles=3),
-    "conll2012": Layout(token=4, roleset=8, roles=12, num_after=1),  # the last: coreference
-    "propbank": Layout(token=4, roleset=8, roles=9),
+    "conll2005": Layout(token=1, roleset=2, roles=3, lemma=2),
+    # The last column has coreference.
+    "conll2012": Layout(token=4, roleset=8, roles=12, num_after=1, lemma=7),
+    "propbank": Layout(token=4, roleset=8, roles=9, lemma=7),
 }
 
 
@@ -234,10 +239,12 @@ def _sentence_propositions(
         except TagError as error:
             line = rows[error.position].line
             raise line_error(path, line, f"column {number}: {error}") from None
-        roleset = rows[predicate].fields[layout.roleset - 1]
-        # Few distinct tags are repeated often: interning saves memory.
-        tags = [sys.intern(tag) for tag in tags]
-        propositions.append(Proposition(tokens, predicate, tags, sys.intern(roleset)))
+        fields = rows[predicate].fields
+        lemma = fields[layout.lemma - 1] if layout.lemma else NO_PREDICATE
+        # Few distinct strings are repeated often: interning saves memory.
+        names = [fields[layout.roleset - 1], "" if lemma == NO_PREDICATE else lemma]
+        tags, names = ([sys.intern(text) for text in texts] for texts in (tags, names))
+        propositions.append(Proposition(tokens, predicate, tags, *names))
     return propositions
 
 

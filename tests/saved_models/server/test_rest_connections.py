@@ -52,6 +52,29 @@ def test_the_body_of_a_request_for_a_file_is_not_read_as_a_request(server):
         assert response.headers["Connection"] == "close"
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/page.js", "/models.json", "/monitoring/prometheus/metrics", "/none"),
+        *("/v1/models/elmo", "/v1/models/elmo/versions/2/metadata", "/v1/models/none"),
+    ],
+)
+def test_head_is_answered_as_get_without_a_body_on_a_kept_connection(server, path):
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    answers = []
+    for method in ("HEAD", "GET", "HEAD"):
+        if answers:
+            assert connection.sock is not None
+        connection.request(method, path)
+        response = connection.getresponse()
+        headers = {name: value for name, value in response.getheaders() if name != "Date"}
+        answers.append((response.status, headers))
+        size = len(response.read())
+        assert size == (0 if method == "HEAD" else int(headers["Content-Length"]))
+    connection.close()
+    assert answers[0] == answers[1] == answers[2]
+
+
 def test_stopping_closes_idle_connections(model_directory):
     server = serve(model_directory, port=0, rest_port=0)
     connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)

@@ -59,8 +59,8 @@ def test_each_layout_has_a_proposition_per_predicate(file, name, is_named):
 
     has_rolesets = name != "conll2005"
     assert propositions == [
-        Proposition(TOKENS, 2, LOVE, "love.01" if has_rolesets else "love"),
-        Proposition(TOKENS, 4, WAKE, "wake.02" if has_rolesets else "wake"),
+        Proposition(TOKENS, 2, LOVE, "love.01" if has_rolesets else "love", "love"),
+        Proposition(TOKENS, 4, WAKE, "wake.02" if has_rolesets else "wake", "wake"),
     ]
     assert propositions[0].tokens is propositions[1].tokens
 
@@ -71,6 +71,14 @@ def test_other_columns_can_be_given(file):
     (proposition,) = read_propositions(path, Layout(token=4, roleset=3, roles=5))
 
     assert proposition == Proposition(["I", "He"], 0, ["O", "B-A0"], "run")
+
+
+def test_a_hyphen_in_the_column_of_lemmas_is_no_lemma(file):
+    (proposition,) = read_propositions(
+        file(PROPBANK.replace("love\tlove.01\t(V*)\t*", "-\tlove.01\t(V*)\t*"))
+    )[:1]
+
+    assert (proposition.roleset, proposition.lemma) == ("love.01", "")
 
 
 def test_a_first_sentence_with_as_many_tokens_as_columns_is_no_trap(file):
@@ -96,7 +104,7 @@ def test_sentences_without_a_predicate_are_examples_on_request(file):
         file("Rain -\n! -\n\nCats - (A0*)\nsleep sleep (V*)\n"), all_sentences=True
     )
 
-    assert first == (["Rain", "!"], None, [], "")
+    assert first == (["Rain", "!"], None, [], "", "")
     assert second.tokens == ["Cats", "sleep"]
 
 

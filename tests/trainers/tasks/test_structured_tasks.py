@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 from elmo_tf.tasks.data.coreference import read_documents
-from elmo_tf.tasks.data.propositions import read_propositions
 from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.examples import Batches
@@ -91,23 +90,115 @@ def test_roles_are_predicted_for_lines_with_a_predicate_index(trained, tmp_path)
     assert predict_task(trained["srl"][0], tmp_path / "in.txt", tmp_path / "out.props") == 2
 
     rows = [line.split("\t") for line in (tmp_path / "out.props").read_text().splitlines()]
-    assert [row[:2] for row in rows if row != [""]] == [
-        *(["Cats", "-"], ["love", "love"], ["hats", "-"]),
-        *(["Sleep", "Sleep"], ["!", "-"]),
-    ]
+    assert [len(row) for row in rows] == [2, 2, 2, 1, 2, 2, 1]
+    assert [row[0] for row in rows] == ["-", "love", "-", "", "Sleep", "-", ""]
+    assert (tmp_path / "out.props.words").read_text() == "Cats\nlove\nhats\n\nSleep\n!\n\n"
 
 
-def test_sentences_without_a_predicate_are_kept_in_the_output(trained, tmp_path):
+def test_sentences_without_a_predicate_are_kept_in_the_output_and_not_counted(trained, tmp_path):
     (tmp_path / "gold.props").write_text(SRL)
 
     scores = evaluate_task(trained["srl"][0], [tmp_path / "gold.props"], tmp_path / "out.props")
+    number = predict_task(trained["srl"][0], tmp_path / "gold.props", tmp_path / "again.props")
 
-    gold, written = (
-        [line.split()[:2] for line in (tmp_path / name).read_text().strip().splitlines()]
-        for name in ("gold.props", "out.props")
+    rows = [line.split()[:2] for line in SRL.strip().splitlines()]
+    for name in ("out.props", "again.props"):
+        columns = [
+            (tmp_path / file).read_text().strip().splitlines() for file in (f"{name}.words", name)
+        ]
+        written = [[*words.split(), *row.split()[:1]] for words, row in zip(*columns, strict=True)]
+        assert written == rows
+    assert number == scores["propositions"] == 3
+
+
+def test_the_file_of_words_is_not_overwritten_silently(trained, tmp_path):
+    (tmp_path / "in.txt").write_text("1 Cats love hats\n")
+    (tmp_path / "out.props.words").write_text("mine")
+    paths = trained["srl"][0], tmp_path / "in.txt", tmp_path / "out.props"
+
+    with pytest.raises(FileExistsError, match=r"out\.props\.words"):
+        predict_task(*paths)
+    assert not (tmp_path / "out.props").exists()
+    assert (tmp_path / "out.props.words").read_text() == "mine"
+    predict_task(*paths, overwrite=True)
+    assert (tmp_path / "out.props.words").read_text() == "Cats\nlove\nhats\n\n"
+
+
+# In the columns of PropBank: number, token, lemma, roleset and roles.
+PROPBANK = """
+0 My - - (ARG0* (ARG0*
+1 cats - - *) *)
+2 love love love.01 (V*) *
+3 to - - (ARG1* *
+4 wake wake wake_up.02 * (V*)
+5 me - - * (ARG1*)
+6 up - - *) (C-V*)
+
+0 Yes - -
+
+0 It - - (ARG1*)
+1 was - - *
+2 said say say.01 (V*)
+3 that - - (C-ARG1*)
+4 today - - (ARGM-TMP*)
+"""
+
+
+def read_props(text):
+    """The propositions of each sentence: by position and verb, the phrases of each argument."""
+    for sentence in text.strip("\n").split("\n\n"):
+        verbs, *columns = zip(*(line.split() for line in sentence.splitlines()), strict=True)
+        places = [(place, verb) for place, verb in enumerate(verbs) if verb != "-"]
+        yield {place: phrases(fields) for place, fields in zip(places, columns, strict=True)}
+
+
+def phrases(fields):
+    """The arguments of a column of brackets: the role and the phrases of each."""
+    found = []
+    for position, field in enumerate(fields):
+        if field.startswith("("):
+            role, begin = field[1 : field.index("*")], position
+        if field.endswith(")"):
+            name = role.removeprefix("C-")
+            heads = [one for one in found if one[0] == name]
+            if role != name and heads:
+                heads[-1][1].append((begin, position))
+            else:
+                found.append((name, [(begin, position)]))
+    return found
+
+
+def test_scores_equal_those_of_the_scorer_of_conll_2005_on_the_written_file(tmp_path):
+    """The rules: equal role and phrases, by verb and position, without V."""
+    columns = [line.split() for line in PROPBANK.strip().splitlines()]
+    (tmp_path / "gold.conll").write_text(
+        "\n".join(
+            "\t".join(["a", "0", *row[:2], "NN", "*", *row[2:]]) if row else "" for row in columns
+        )
     )
-    assert written == gold
-    assert scores["propositions"] == 3
+    gold = "\n".join(" ".join([row[2], *row[4:]]) if row else "" for row in columns)
+    kind = KINDS["srl"]
+    examples = kind.read([str(tmp_path / "gold.conll")], {"format": None}, None)
+    predicted = [list(example.tags) for example in examples]
+    predicted[0][:2] = ["B-ARG0", "O"]  # a wrong end
+    predicted[1][5:] = ["O", "B-ARG1"]  # a wrong place, and no C-V
+    predicted[3][3:] = ["B-C-ARG1", "I-C-ARG1"]  # a wrong end of a continuation
+
+    written = "\n".join(kind.lines(examples, predicted))
+
+    pairs = []
+    for ours, theirs in zip(read_props(gold), read_props(written), strict=True):
+        assert ours.keys() == theirs.keys()
+        pairs += [(ours[place], theirs[place]) for place in ours]
+    ours, theirs = (
+        [[one for one in prop if one[0] != "V"] for prop in side]
+        for side in zip(*pairs, strict=True)
+    )
+    correct = sum(one in prop for prop, others in zip(ours, theirs, strict=True) for one in others)
+    scores = kind.scores([kind.gold(example) for example in examples], predicted)
+    assert (correct, sum(map(len, theirs)), sum(map(len, ours))) == (2, 5, 6)
+    assert scores["precision"] == correct / 5
+    assert scores["recall"] == correct / 6
 
 
 @pytest.mark.parametrize(
@@ -126,8 +217,8 @@ def test_a_hyphen_can_be_a_predicate(trained, tmp_path):
 
     predict_task(trained["srl"][0], tmp_path / "in.txt", tmp_path / "out.props")
 
-    (proposition,) = read_propositions(tmp_path / "out.props", "conll2005")
-    assert (proposition.predicate, proposition.roleset) == (1, "[-]")
+    rows = [line.split("\t") for line in (tmp_path / "out.props").read_text().splitlines()]
+    assert [row[0] for row in rows] == ["-", "[-]", "-", ""]
 
 
 def test_unknown_roles_count_as_missed(trained, tmp_path):
@@ -148,6 +239,50 @@ def test_documents_are_predicted_from_text(trained, tmp_path):
         [["Anna", "saw", "Bonn", "."], ["She", "likes", "it", "."]],
         [["Rain"]],
     ]
+
+
+def test_files_of_text_are_predicted_as_different_documents(trained, files, tmp_path):
+    (tmp_path / "a.txt").write_text("Anna saw Bonn .\n\nRain\n")
+    (tmp_path / "b.txt").write_text("She likes it .\n")
+    inputs = [tmp_path / "a.txt", files["coref"], tmp_path / "b.txt"]
+
+    number = predict_task(trained["coref"][0], inputs, tmp_path / "out.conll")
+
+    documents = read_documents(tmp_path / "out.conll")
+    gold = [document.name for document in read_documents(files["coref"])]
+    names = [document.name for document in documents]
+    assert names == ["document_0", "document_1", *gold, "document_2"]
+    assert len(documents) == number
+    with pytest.raises(ValueError, match=r"Document 'nw/cats', part '000', is in several files"):
+        predict_task(trained["coref"][0], [files["coref"]] * 2, tmp_path / "new.conll")
+
+
+def test_answers_of_several_files_are_one_json_object(trained, files, tmp_path):
+    (tmp_path / "more.json").write_text(json.dumps(SQUAD).replace('"id": "', '"id": "more_'))
+    inputs = [files["squad"], tmp_path / "more.json"]
+
+    assert predict_task(trained["squad"][0], inputs, tmp_path / "out.json") == 6
+
+    answers = json.loads((tmp_path / "out.json").read_text())
+    names = ["where", "who", "longer"]
+    assert list(answers) == [*names, *(f"more_{name}" for name in names)]
+    with pytest.raises(ValueError, match=r"Question 'where' is in several files of "):
+        predict_task(trained["squad"][0], inputs[:1] * 2, tmp_path / "new.json")
+
+
+def test_roles_of_several_files_are_joined_with_their_words(trained, tmp_path):
+    (tmp_path / "a.txt").write_text("1 Cats love hats\n")
+    (tmp_path / "b.props").write_text(SRL)
+
+    inputs = [tmp_path / "a.txt", tmp_path / "b.props"]
+    assert predict_task(trained["srl"][0], inputs, tmp_path / "out.props") == 4
+
+    words, props = (
+        (tmp_path / name).read_text().split("\n\n") for name in ("out.props.words", "out.props")
+    )
+    assert words[0].split() == ["Cats", "love", "hats"]
+    assert [len(part.splitlines()) for part in props] == [3, 4, 2, 2, 0]
+    assert [len(part.splitlines()) for part in words] == [3, 4, 2, 2, 0]
 
 
 def test_a_document_window_contains_only_mentions_inside_the_window(files):

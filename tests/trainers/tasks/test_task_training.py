@@ -136,6 +136,29 @@ def test_the_commands_evaluate_the_best_epoch_and_predict_tags(ner, files, tmp_p
     assert output.read_text().startswith("Anna\t")
 
 
+@pytest.mark.usefixtures("eager_functions")
+def test_several_files_are_predicted_into_one_output_in_their_order(ner, tmp_path, command):
+    (tmp_path / "a.txt").write_text("Anna Berg sings\n")
+    (tmp_path / "b.conll").write_text("in O\nBonn B-LOC\n\nAnna B-PER\n")
+    (tmp_path / "c.txt").write_text("Bonn\n")
+    inputs = [tmp_path / name for name in ("a.txt", "b.conll", "c.txt")]
+    output = tmp_path / "out.conll"
+
+    status, out, err = command("task", "predict", ner[0], *inputs, output)
+
+    assert (status, json.loads(out)) == (0, {"output": str(output), "examples": 4}), err
+    separate = [tmp_path / f"{path.name}.out" for path in inputs]
+    assert [predict_task(ner[0], *paths) for paths in zip(inputs, separate, strict=True)] == [
+        1,
+        2,
+        1,
+    ]
+    assert output.read_text() == "".join(path.read_text() for path in separate)
+    assert predict_task(ner[0], inputs, output, overwrite=True) == 4
+    with pytest.raises(FileNotFoundError, match=r"none\.txt"):
+        predict_task(ner[0], [inputs[0], tmp_path / "none.txt"], tmp_path / "new.conll")
+
+
 def test_a_larger_share_contains_all_examples_of_a_smaller_share():
     drawn = [set(_sample(range(100), share, seed=3)) for share in (0.1, 0.25, 1)]
 

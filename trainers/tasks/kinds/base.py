@@ -2,8 +2,10 @@
 
 import abc
 import inspect
+import itertools
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -72,6 +74,14 @@ class TaskKind(abc.ABC):
                 file, see `sentence_reader`.
             known: labels that a labelled file may hold, to recognize such a file.
         """
+
+    def join_inputs(self, parts: Sequence[list[Any]], files: Sequence[str]) -> list[Any]:
+        """The examples of several files to predict, for one output file.
+
+        Raises:
+            ValueError: one output file cannot contain the predictions for all of them.
+        """
+        return list(itertools.chain.from_iterable(parts))
 
     def for_training(self, examples: list[Any], settings: Mapping[str, Any]) -> list[Any]:
         """The examples to train on. Logs the number of those left out."""
@@ -145,10 +155,18 @@ class TaskKind(abc.ABC):
         """The scores of predictions, see `elmo_tf.evaluation`."""
         return label_scores(gold, predicted)
 
+    def count(self, examples: Sequence[Any]) -> int:
+        """The number of examples that have predictions."""
+        return len(examples)
+
     def lines(self, examples: Sequence[Any], predicted: Sequence[Any]) -> Iterator[str]:
         """The lines of an output file: predictions and their texts."""
         for example, label in zip(examples, predicted, strict=True):
             yield f"{label}\t{' '.join(example.tokens)}"
+
+    def word_lines(self, examples: Sequence[Any]) -> Iterator[str] | None:
+        """The lines of a second output file, with the tokens; None if the task has no such file."""
+        return None
 
     def read_predictions(self, path: Path, examples: Sequence[Any]) -> list[Any] | None:
         """Reads the predictions for examples from an output file; None if it lacks some."""
@@ -201,6 +219,13 @@ def _parsed_options(options: Sequence[str]) -> dict[str, Any]:
         except ValueError:
             parsed[name] = value
     return parsed
+
+
+def refuse_repeated(names: Iterable[str], files: Sequence[str]) -> None:
+    """Raises a `ValueError` if a name of an example occurs more than once in several files."""
+    for name, count in Counter(names).most_common(1):
+        if count > 1 and len(files) > 1:
+            raise ValueError(f"{name} is in several files of {', '.join(files)}.")
 
 
 def first_line(path: str) -> str:

@@ -12,7 +12,9 @@ from elmo_tf.tasks.data.coreference import Document, coreference_column, read_do
 from elmo_tf.text.batches import rounded_length
 from elmo_tf.text.sentences import encode
 from elmo_tf.trainers.tasks.examples import Batch, Batches, padded_strings
-from elmo_tf.trainers.tasks.kinds.base import TaskKind, first_line, sentences_of
+from elmo_tf.trainers.tasks.kinds.base import TaskKind, first_line, refuse_repeated, sentences_of
+
+_PART = "000"  # of documents without parts
 
 
 class Coreference(TaskKind):
@@ -31,6 +33,16 @@ class Coreference(TaskKind):
         if settings["format"] is not None:
             is_text = settings["format"] == "text"
         return _text_documents(path, settings) if is_text else read_documents(path)
+
+    def join_inputs(self, parts, files):
+        numbers = itertools.count()
+        documents = [
+            document if document.name else document._replace(name=f"document_{next(numbers)}")
+            for document in super().join_inputs(parts, files)
+        ]
+        names = (f"Document {one.name!r}, part {one.part or _PART!r}," for one in documents)
+        refuse_repeated(names, files)
+        return documents
 
     def texts(self, example):
         return tuple(example.sentences)
@@ -52,7 +64,7 @@ class Coreference(TaskKind):
 
     def lines(self, examples, predicted):
         for document, entities in zip(examples, predicted, strict=True):
-            yield f"#begin document ({document.name}); part {document.part or '000'}"
+            yield f"#begin document ({document.name}); part {document.part or _PART}"
             columns = coreference_column(entities, document.sentences)
             for tokens, cells in zip(document.sentences, columns, strict=True):
                 for number, (token, cell) in enumerate(zip(tokens, cells, strict=True)):
@@ -123,13 +135,13 @@ def part_of_document(document: Document, start: int, end: int) -> Document:
 
 
 def _text_documents(path: str, settings: dict[str, Any]) -> list[Document]:
-    """Documents with one sentence per line, and an empty line between documents."""
+    """Documents without names: one sentence per line, an empty line between documents."""
     documents: list[Document] = []
     sentences = sentences_of(path, {**settings, "format": "text"})
     for has_tokens, group in itertools.groupby(sentences, key=lambda one: bool(one.tokens)):
         if has_tokens:
             lines = [sentence.tokens for sentence in group]
-            documents.append(Document(f"document_{len(documents)}", "", lines, None, []))
+            documents.append(Document("", "", lines, None, []))
     if not documents:
         raise ValueError(f"{path} has no documents.")
     return documents

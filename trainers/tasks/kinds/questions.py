@@ -1,7 +1,6 @@
 """Question answering: the answer to a question is a part of a passage."""
 
 import json
-from collections import Counter
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +9,7 @@ from elmo_tf.evaluation.answer_scores import answer_scores
 from elmo_tf.tasks import BiDAF
 from elmo_tf.tasks.data.questions import Question, read_questions
 from elmo_tf.text.vocabulary import read_lines
-from elmo_tf.trainers.tasks.kinds.base import TaskKind
+from elmo_tf.trainers.tasks.kinds.base import TaskKind, refuse_repeated
 
 
 class QuestionAnswering(TaskKind):
@@ -20,11 +19,7 @@ class QuestionAnswering(TaskKind):
     metric = "f1"
 
     def read(self, files, settings, known):
-        questions = super().read(files, settings, known)
-        (most, count), *_ = Counter(question.id for question in questions).most_common(1)
-        if count > 1:
-            raise ValueError(f"Question {most!r} is in several files of {', '.join(files)}.")
-        return questions
+        return self.join_inputs([self._read(file, settings, known) for file in files], files)
 
     def _read(self, path, settings, known):
         questions = read_questions(path)
@@ -37,6 +32,11 @@ class QuestionAnswering(TaskKind):
         if settings["format"] is not None or settings["token_column"] is not None:
             raise ValueError("`format` and `token_column` are not for files of questions.")
         return read_questions(path)
+
+    def join_inputs(self, parts, files):
+        questions = super().join_inputs(parts, files)
+        refuse_repeated((f"Question {question.id!r}" for question in questions), files)
+        return questions
 
     def for_training(self, examples, settings):
         limit = settings["max_tokens"]

@@ -8,6 +8,7 @@ from elmo_tf.evaluation.role_scores import role_scores
 from elmo_tf.tasks import SRLTagger
 from elmo_tf.tasks.data.propositions import (
     NO_PREDICATE,
+    Layout,
     Proposition,
     brackets_of_bio,
     read_proposition_lines,
@@ -17,6 +18,8 @@ from elmo_tf.tasks.data.tag_schemes import scheme_tags, span_types
 from elmo_tf.trainers.tasks.kinds.base import TaskKind, first_line
 
 _MAX_TOKENS = 100  # He et al. 2017
+# The props files of CoNLL-2005: verbs and roles. The words are in other files.
+_PROPS = Layout(token=1, roleset=1, roles=2)
 
 
 class SemanticRoles(TaskKind):
@@ -67,6 +70,9 @@ class SemanticRoles(TaskKind):
         pairs = [pair for pair in zip(gold, predicted, strict=True) if pair[0] is not None]
         return role_scores([tags for tags, _ in pairs], [tags for _, tags in pairs])
 
+    def count(self, examples):
+        return sum(example.predicate is not None for example in examples)
+
     def lines(self, examples, predicted):
         pairs = zip(examples, predicted, strict=True)
         # Propositions of a sentence share their list of tokens.
@@ -75,15 +81,20 @@ class SemanticRoles(TaskKind):
             tokens = pairs_of_sentence[0][0].tokens
             propositions = [pair for pair in pairs_of_sentence if pair[0].predicate is not None]
             propositions.sort(key=lambda pair: pair[0].predicate)
-            rolesets = [NO_PREDICATE] * len(tokens)
+            verbs = [NO_PREDICATE] * len(tokens)
             for one, _ in propositions:
-                rolesets[one.predicate] = _name(one)
+                verbs[one.predicate] = _verb(one)
             columns = [brackets_of_bio(tags) for _, tags in propositions]
-            yield from map("\t".join, zip(tokens, rolesets, *columns, strict=True))
+            yield from map("\t".join, zip(verbs, *columns, strict=True))
+            yield ""
+
+    def word_lines(self, examples):
+        for _, group in itertools.groupby(examples, key=lambda example: id(example.tokens)):
+            yield from next(group).tokens
             yield ""
 
     def read_predictions(self, path, examples):
-        found = read_propositions(path, "conll2005", all_sentences=True)
+        found = read_propositions(path, _PROPS, all_sentences=True)
         return [proposition.tags for proposition in found]
 
 
@@ -97,7 +108,7 @@ def _read(path: str, settings: Mapping[str, Any]) -> list[Proposition]:
     return read_proposition_lines(path) if is_line else read_propositions(path, all_sentences=True)
 
 
-def _name(proposition: Proposition) -> str:
-    """The roleset, or else the predicate's token; "[-]" for "-", which marks other tokens."""
-    name = proposition.roleset or proposition.tokens[proposition.predicate]
-    return "[-]" if name == NO_PREDICATE else name
+def _verb(proposition: Proposition) -> str:
+    """The lemma, or else the predicate's token; "[-]" for "-", which marks other tokens."""
+    verb = proposition.lemma or proposition.tokens[proposition.predicate]
+    return "[-]" if verb == NO_PREDICATE else verb
