@@ -6,9 +6,8 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 from tensorflow_serving.apis import model_pb2, predict_pb2
 
+from elmo_tf.text.sentence_lists import Sentence, sentence_items
 from elmo_tf.text.sentences import encode
-
-Sentence = str | bytes | Sequence[str | bytes]  # text, or a list of tokens
 
 
 def predict_request(
@@ -40,17 +39,15 @@ def checked_sentences(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
     """Yields strings unchanged, and lists of tokens without padding.
 
     Args:
-        sentences: any iterable, may be infinite.
+        sentences: see `sentence_items`; may be infinite.
 
     Raises:
-        TypeError: `sentences` is a single string, mixes strings and lists of tokens, or contains
-            other types.
-        ValueError: an empty token precedes a real one.
+        TypeError: see `sentence_items`; or `sentences` mixes strings and lists of tokens, or
+            contains other types.
+        ValueError: see `sentence_items`; or an empty token precedes a real one.
     """
-    if isinstance(sentences, str | bytes):
-        raise TypeError(f"Expected a list of sentences, but got one string: {sentences!r:.60}.")
     are_strings = None
-    for position, sentence in enumerate(sentences):
+    for position, sentence in enumerate(sentence_items(sentences)):
         is_string = isinstance(sentence, str | bytes)
         if are_strings not in (None, is_string):
             raise TypeError(

@@ -41,6 +41,12 @@ def local_checkpoint(path: Source) -> Iterator[Source]:
 
     A TensorFlow 1 checkpoint is unchanged. Arguments and errors: see `load_bilm`.
     """
+    if not isinstance(path, str | os.PathLike | tuple | list):
+        raise TypeError(
+            'Pass a checkpoint: a name such as "small-en", a path, a URL or a pair (options, '
+            "weights). "
+            f"Received: {path!r:.60} (of type {type(path).__name__})"
+        )
     path = local_path(path)
     if isinstance(path, tuple | list):
         if len(path) != 2:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from elmo_tf.config import LAYERS
 from elmo_tf.files import json_text
 from elmo_tf.settings import Setting
 
@@ -147,11 +148,26 @@ def add_overwrite(parser: argparse.ArgumentParser) -> None:
 
 def add_layers(parser: argparse.ArgumentParser, has_mix: bool = False) -> None:
     """Adds the choice of layers, with `has_mix` also the learned mix of an exported model."""
-    choices = ("all", "top", "average", "mix") if has_mix else ("all", "top", "average")
-    text = "all layers (one vector per layer and token), the top layer, or the average of layers"
+    text = (
+        "all layers (one vector per layer and token); their concat, average or sum; the top layer; "
+        "or one layer by number, from 0"
+    )
     if has_mix:
-        text += "; mix: the learned mix of an exported model (with --cluster or --runner)"
-    add_choice(parser, "--layers", choices, text)
+        text += "; or the learned mix of an exported model (with --cluster or --runner)"
+    names = [name for name in LAYERS if has_mix or name != "mix"]
+
+    def layers(value: str) -> str | int:
+        if not value.isdecimal() and value not in names:
+            raise argparse.ArgumentTypeError(f"use {', '.join(names)} or a number, not {value!r}")
+        return int(value) if value.isdecimal() else value
+
+    parser.add_argument(
+        "--layers",
+        type=layers,
+        default="all",
+        metavar="|".join([*names, "N"]),
+        help=f"{text} (default: all)",
+    )
 
 
 def add_batch_tokens(parser: argparse.ArgumentParser) -> None:

@@ -6,19 +6,19 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from absl import logging
 
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.file_jobs import FileJob
 from elmo_tf.embedding.fork_check import is_forked, refuse_fork
-from elmo_tf.embedding.layer_choice import LAYERS, LayerChoice
-from elmo_tf.embedding.long_sentences import WindowReader
+from elmo_tf.embedding.layer_choice import LayerChoice, check_layers
+from elmo_tf.embedding.long_sentences import MAX_WINDOW, MIN_WINDOW, WindowReader
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tokens
-from elmo_tf.embedding.sentences import Sentence, refuse_tables, token_bytes
 from elmo_tf.embedding.sources import bilm_and_mix, bilm_of_state, layer_state, mix_of_state
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.embedding.token_table import TokenTable
@@ -29,7 +29,8 @@ from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import packed_batches, read_ahead
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.sentence_lists import Sentence, sentence_items, token_bytes
+from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.tokenizers import Tokenizer, name_of, tokenizer_of
 from elmo_tf.threads import share_cores_for_embedding
 
@@ -39,8 +40,6 @@ OUTPUTS = ("sentence", "token")
 # group of a stream is smaller, so that the first results come early.
 _FIRST_BATCHES_AHEAD, _BATCHES_AHEAD = 4, 8
 _BATCHES_AT_ONCE = 2
-# Tokens per window of a sentence that is longer than a window and than a batch.
-_WINDOW = 512
 
 
 class Embedder:
@@ -52,16 +51,18 @@ class Embedder:
 
     Args:
         bilm_or_path: a `BiLM`, an `Elmo` (for its learned mix), or an argument of `load_bilm`.
-        layers: the vectors of a sentence of T tokens. "all": all layers, (L + 1, T, dim). "top":
-            the last layer, "average": the mean of all layers, "mix": the mix of the `Elmo` (for a
-            biLM, an untrained mix, which is the mean); each (T, dim). Defaults to "all".
+        layers: the vectors of a sentence of T tokens. "all": all layers, (L + 1, T, dim). "concat":
+            all layers side by side, (T, (L + 1) · dim). "top": the last layer; a number: that
+            layer, from 0; "average" and "sum": the mean and the sum of all layers; "mix": the mix
+            of the `Elmo` (for a biLM, an untrained mix, which is the mean); each (T, dim). Defaults
+            to "all".
         precision: "float32", or "bfloat16" for bfloat16 matrix products with float32 sums; the
             performance guide gives the error. On processors without such instructions, "bfloat16"
             falls back to "float32" with a warning. A float32 `BiLM` is copied for "bfloat16".
             Defaults to "float32".
-        batch_tokens: int >= 1. Tokens per batch, sentence boundaries included. Sentences longer
-            than this and than 512 tokens are read in windows with carried state; the vectors are
-            the same. Defaults to 4096.
+        batch_tokens: int >= 1. Tokens per batch, sentence boundaries included. Sentences of more
+            than 512 tokens are read in windows with carried state, several sentences side by side;
+            the vectors are the same. Defaults to 4096.
         vocabulary: a `Vocabulary` or an iterable of tokens to encode now and keep in memory, or
             None. The vectors do not depend on it, unless the biLM is trained further: its token
             vectors are then out of date.
@@ -83,14 +84,14 @@ class Embedder:
     def __init__(
         self,
         bilm_or_path: Any,
-        layers: str = "all",
+        layers: str | int = "all",
         precision: str = "float32",
         batch_tokens: int = 4096,
         vocabulary: Iterable[str] | None = None,
         cache_tokens: int = 50_000,
         tokenizer: str | Tokenizer | None = None,
     ):
-        check_choice(layers, "layers", LAYERS)
+        check_layers(layers)
         check_choice(precision, "precision", PRECISIONS)
         check_int(batch_tokens, "batch_tokens", least=1)
         check_int(cache_tokens, "cache_tokens", least=0)
@@ -101,6 +102,7 @@ class Embedder:
         self.precision = usable_precision(precision)
         self.batch_tokens = batch_tokens
         self.bilm, mix = bilm_and_mix(bilm_or_path, layers, self.precision)
+        check_layers(layers, self.num_layers)
         # Callers may train their own biLM between two calls, unless they pass a vocabulary.
         is_callers = self.bilm is getattr(bilm_or_path, "bilm", bilm_or_path)
         self._keeps_table = vocabulary is not None or not is_callers
@@ -110,15 +112,20 @@ class Embedder:
         self, mix: ScalarMix | None, vocabulary: Iterable[str | bytes], cache_tokens: int
     ) -> None:
         self._choice = LayerChoice(self.layers, mix)
-        self._read_windows = WindowReader(self.bilm, self._choice, _WINDOW)
+        self._read_windows = WindowReader(self.bilm, self._choice, self.batch_tokens)
         self._table = TokenTable(self.bilm, cache_tokens, map(encode, vocabulary))
         self._lock = threading.Lock()  # rows of the table are valid until its next request
         self._lstm_lock = threading.Lock()  # two batches at once would need twice the memory
+        self._has_warned = False
 
     @property
     def dim(self) -> int:
-        """Width of a vector: 2 · projection_dim, or projection_dim of a forward language model."""
-        return self.bilm.config.output_dim
+        """Width of a vector.
+
+        2 · projection_dim, or projection_dim of a forward language model; L + 1 times that for the
+        layers "concat".
+        """
+        return self._choice.width(self.bilm.config.output_dim, self.num_layers)
 
     @property
     def num_layers(self) -> int:
@@ -147,9 +154,8 @@ class Embedder:
             its array.
         """
         check_choice(output, "output", OUTPUTS)
-        refuse_tables(sentences)
         is_single = isinstance(sentences, str | bytes)
-        batch = [sentences] if is_single else list(sentences)
+        batch = [sentences] if is_single else list(sentence_items(sentences))
         shown = sys.stderr.isatty() if show_progress_bar is None else show_progress_bar
         arrays = []
         with progress(len(batch), "embedding", "sentences", shown=shown) as meter:
@@ -175,7 +181,8 @@ class Embedder:
 
         Args:
             sentences: each a `str`, split as by `str.split()` or by the `tokenizer`, or a list of
-                tokens. Can be a column of a data frame, such as `df["text"]`.
+                tokens. In any iterable: a list, a generator, an array, a column of a data frame
+                (pandas, pyarrow), a string tensor, a ragged tensor, a `tf.data.Dataset` of strings.
 
         Yields:
             float32, see `layers` of the constructor. T is 0 for a sentence without tokens.
@@ -185,12 +192,7 @@ class Embedder:
                 text.
             ValueError: a token is empty, or `sentences` is an array (batch, 1) of sentences.
         """
-        if isinstance(sentences, str | bytes):
-            raise TypeError(
-                f"`sentences` must be several sentences, not one string: {sentences!r}. Put it in "
-                "a list."
-            )
-        refuse_tables(sentences)
+        sentences = sentence_items(sentences)
         if self.tokenizer is not None:
             return (text.vectors for text in self.embed_texts(sentences))
         # A list is embedded in large groups; a stream yields results earlier.
@@ -206,12 +208,10 @@ class Embedder:
             See `EmbeddedText`.
 
         Raises:
-            TypeError: `texts` is a single string, or see `embed`.
+            TypeError: see `embed`.
             ValueError: the `Embedder` has no tokenizer.
         """
-        if isinstance(texts, str | bytes):
-            raise TypeError(f"`texts` must be several texts, not one string: {texts!r}.")
-        refuse_tables(texts)
+        texts = sentence_items(texts, "texts")
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
         first_group = int(isinstance(texts, list | tuple))
@@ -220,6 +220,7 @@ class Embedder:
 
     def _embed(self, sentences: Iterable[Sentence], first_group: int) -> Iterator[np.ndarray]:
         for arrays in self.embed_groups(sentences, first_group):
+            self._warn_of_tokens(self._table.new_tokens)
             while arrays:
                 yield arrays.popleft()
 
@@ -253,21 +254,33 @@ class Embedder:
         """Embeds sentences in batches; returns the arrays in input order."""
         tokens = self._table.rows(sentences)
         arrays: list[Any] = [None] * len(sentences)
+        numbers = sorted(range(len(tokens)), key=lambda number: -len(tokens[number]))
+        num_long = 0
+        if self._choice.is_local:
+            num_long = sum(len(sentence) > MAX_WINDOW for sentence in tokens)
+            self._embed_long(numbers[:num_long], tokens, arrays)
+        short = sorted(numbers[num_long:])
 
         def embed(rows: Sequence[Sequence[int]]) -> None:
-            longest = rows[0][0]
-            # A sentence longer than a batch is the only one in its batch.
-            if len(tokens[longest]) > max(_WINDOW, self.batch_tokens) and self._choice.is_local:
-                index = with_boundaries(tokens[longest])
-                arrays[longest] = self._read_windows(self._table.vectors(index))
-            else:
-                self._embed_rows(rows, tokens, arrays)
+            rows = [[short[index] for index in row] for row in rows]
+            self._embed_rows(rows, tokens, arrays)
 
-        batches = packed_batches([len(sentence) for sentence in sentences], self.batch_tokens)
+        batches = packed_batches([len(tokens[number]) for number in short], self.batch_tokens)
         # While a batch is computed, the vectors of another one are copied.
         with concurrent.futures.ThreadPoolExecutor(_BATCHES_AT_ONCE) as pool:
             collections.deque(pool.map(embed, batches), maxlen=0)
-        return arrays
+        return [self._choice.arranged(array) for array in arrays]
+
+    def _embed_long(
+        self, numbers: Sequence[int], tokens: Sequence[np.ndarray], arrays: list[Any]
+    ) -> None:
+        """Embeds long sentences side by side; for the arguments see `_embed_rows`."""
+        most = max(self.batch_tokens // MIN_WINDOW, 1)
+        for first in range(0, len(numbers), most):
+            part = numbers[first : first + most]
+            vectors = [self._table.vectors(with_boundaries(tokens[number])) for number in part]
+            for number, array in zip(part, self._read_windows(vectors), strict=True):
+                arrays[number] = array
 
     def _embed_rows(
         self, rows: Sequence[Sequence[int]], tokens: Sequence[np.ndarray], arrays: list[Any]
@@ -299,26 +312,46 @@ class Embedder:
         for number, (row, span) in places.items():
             arrays[number] = np.ascontiguousarray(vectors[row, ..., span, :])
 
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec((None, None, None), tf.float32),
-            tf.TensorSpec((2, None), tf.float32),
-            tf.TensorSpec((None, None), tf.bool),
-            tf.TensorSpec((None, None), tf.bool),
-        ],
-        autograph=False,
-    )
-    def _packed_vectors(
-        self, vectors: tf.Tensor, boundaries: tf.Tensor, starts: tf.Tensor, ends: tf.Tensor
-    ) -> tf.Tensor:
-        """Runs the LSTMs: (row, token, projection_dim) → (row, …, token, feature)."""
+    @functools.cached_property
+    def _packed_vectors(self) -> Callable[..., tf.Tensor]:
+        """The graph of the LSTMs: (row, token, projection_dim) → (row, …, token, feature)."""
         width, dtype = self.bilm.config.lstm.projection_dim, self.bilm.compute_dtype
-        vectors = tf.cast(tf.ensure_shape(vectors, (None, None, width)), dtype)
-        boundaries = tf.cast(tf.ensure_shape(boundaries, (2, width)), dtype)
-        layers = self.bilm.layers_of_packed(vectors, boundaries, starts, ends)
-        # Sentences follow each other without gaps, so padding follows the last end of a row.
-        mask = tf.cumsum(tf.cast(ends, tf.int32), axis=1, reverse=True) > 0
-        return self._choice(tf.cast(layers, tf.float32), mask)
+
+        def packed_vectors(vectors, boundaries, starts, ends):
+            layers = self.bilm.layers_of_packed(
+                tf.cast(vectors, dtype), tf.cast(boundaries, dtype), starts, ends
+            )
+            # Sentences follow each other without gaps, so padding follows the last end of a row.
+            mask = tf.cumsum(tf.cast(ends, tf.int32), axis=1, reverse=True) > 0
+            return self._choice(tf.cast(layers, tf.float32), mask)
+
+        # Not a decorated method: TensorFlow warns of those that many objects trace.
+        return tf.function(packed_vectors, autograph=False).get_concrete_function(
+            tf.TensorSpec((None, None, width), tf.float32),
+            tf.TensorSpec((2, width), tf.float32),
+            *[tf.TensorSpec((None, None), tf.bool)] * 2,
+        )
+
+    def _warn_of_tokens(self, tokens: Sequence[bytes]) -> None:
+        """Warns once of truncated or unknown tokens, whose vectors may be those of other tokens."""
+        if self._has_warned:
+            return
+        limit, vocabulary = self.token_limit, self.bilm.vocabulary
+        if limit is not None:
+            unusual = [token for token in tokens if limit.is_longer(token)]
+            problem = f"longer than {limit}, of which only the first {limit} are read"
+        elif vocabulary is not None:
+            unusual = [token for token in tokens if decode(token) not in vocabulary]
+            problem = "not in the vocabulary of the model, and read as <UNK>"
+        else:
+            return
+        if unusual:
+            self._has_warned = True
+            logging.warning(
+                "%d of the first %d distinct tokens are %s, such as %.80r. Further ones are not "
+                "reported.",
+                *(len(unusual), len(tokens), problem, decode(unusual[0])),
+            )
 
     def embed_file(
         self,

@@ -13,7 +13,7 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.precision import PRECISIONS
 
 
-def bilm_and_mix(source: Any, layers: str, precision: str) -> tuple[BiLM, ScalarMix | None]:
+def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, ScalarMix | None]:
     """Returns the biLM in the given precision and, for the layers "mix", the mix.
 
     Args:

@@ -2,8 +2,9 @@
 
 import collections
 import concurrent.futures
+import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -39,6 +40,7 @@ class TokenTable:
         self._rows: dict[bytes, int] = {}
         self._vectors = np.zeros((_FIRST_SIZE, bilm.config.lstm.projection_dim), np.float32)
         self.pinned = dict.fromkeys(pinned)
+        self.new_tokens: list[bytes] = []  # that the last request encoded
         self.forget()
 
     def forget(self) -> None:
@@ -56,6 +58,7 @@ class TokenTable:
             self._rows = dict(itertools.islice(self._rows.items(), len(self.pinned)))
             missing = [token for token in wanted if token not in self._rows]
         self._add(missing)
+        self.new_tokens = missing
         rows = self._rows
         return [np.array([rows[token] for token in tokens], np.int32) for tokens in sentences]
 
@@ -90,6 +93,12 @@ class TokenTable:
         vectors = self._encode_rows(tf.constant(padded, tf.string))
         return vectors[: NUM_SPECIAL_ROWS + len(tokens)].numpy()
 
-    @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)], autograph=False)
-    def _encode_rows(self, tokens: tf.Tensor) -> tf.Tensor:
-        return tf.cast(self._bilm.encode_rows(tokens), tf.float32)
+    @functools.cached_property
+    def _encode_rows(self) -> Callable[[tf.Tensor], tf.Tensor]:
+        """The graph that encodes tokens: string (token,) → (3 + token, projection_dim)."""
+
+        def encode(tokens):
+            return tf.cast(self._bilm.encode_rows(tokens), tf.float32)
+
+        spec = tf.TensorSpec((None,), tf.string)
+        return tf.function(encode, autograph=False).get_concrete_function(spec)

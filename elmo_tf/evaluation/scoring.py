@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.embedding.sentences import tokens_of
 from elmo_tf.evaluation.full_softmax import window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
+from elmo_tf.text.sentence_lists import sentence_items, tokens_of
 from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.vocabulary import UNKNOWN_ID
 from elmo_tf.text.windows import BOS, EOS
@@ -117,17 +117,13 @@ class SentenceScorer:
         self._batch_tokens = batch_tokens
         self._directions = model.bilm.config.directions
         window = tf.TensorSpec((2, None, None), tf.string)
+        # Not the function itself: TensorFlow warns of methods that many objects trace.
         self._log_probs = tf.function(
-            self._window_log_probs, input_signature=[window, window], autograph=False
-        )
+            self._window_log_probs, autograph=False
+        ).get_concrete_function(window, window)
 
     def __call__(self, sentences: Iterable[Sentence]) -> Iterator[SentenceScore]:
-        if isinstance(sentences, str | bytes):
-            raise TypeError(
-                f"`sentences` must be several sentences, not one string: {sentences!r}. Pass a "
-                "list."
-            )
-        return self._scores(sentences)
+        return self._scores(sentence_items(sentences))
 
     def _scores(self, sentences: Iterable[Sentence]) -> Iterator[SentenceScore]:
         token_lists = (

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from elmo_tf.config_checks import check_choice
+from elmo_tf.config import LAYERS
 from elmo_tf.embedding.embedder import Embedder
-from elmo_tf.embedding.layer_choice import LAYERS
+from elmo_tf.embedding.layer_choice import check_layers
 from elmo_tf.extras import require_extra
 
 _base = require_extra("sklearn.base", "sklearn", "ElmoVectorizer")
@@ -25,8 +25,7 @@ class ElmoVectorizer(
 
     Args:
         model: an argument of `load_bilm`, such as a name or directory. Defaults to "small-en".
-        layers: "average", the mean of all layers; "top"; or "all", all layers side by side.
-            Defaults to "average".
+        layers: see `Embedder`; not "mix". "all" is the same as "concat". Defaults to "average".
         precision, batch_tokens, tokenizer: see `Embedder`.
         normalize: bool. Whether to scale each vector to length 1. Defaults to False.
 
@@ -41,7 +40,7 @@ class ElmoVectorizer(
         self,
         model: Any = "small-en",
         *,
-        layers: str = "average",
+        layers: str | int = "average",
         precision: str = "float32",
         batch_tokens: int = 4096,
         tokenizer: Any = None,
@@ -57,7 +56,12 @@ class ElmoVectorizer(
     def fit(self, X: Iterable[str], y: Any = None) -> "ElmoVectorizer":
         """Loads the model. The texts are not read."""
         _check_texts(X)
-        check_choice(self.layers, "layers", [name for name in LAYERS if name != "mix"])
+        if isinstance(self.model, Embedder):
+            raise TypeError(
+                "`model` must be an argument of load_bilm, such as a name or a directory, or a "
+                "BiLM: pass `embedder.bilm`. Received: an Embedder"
+            )
+        check_layers(self.layers, allowed=[name for name in LAYERS if name != "mix"])
         self.embedder_ = Embedder(
             self.model,
             layers=self.layers,
@@ -94,3 +98,8 @@ class ElmoVectorizer(
 def _check_texts(texts: Any) -> None:
     if isinstance(texts, str | bytes):
         raise ValueError("Iterable over raw text documents expected, string object received.")
+    if hasattr(texts, "columns"):
+        raise TypeError(
+            'ElmoVectorizer reads one column of texts, not a table: df["text"], and in a '
+            'ColumnTransformer "text" instead of ["text"].'
+        )

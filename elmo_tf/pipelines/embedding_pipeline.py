@@ -39,7 +39,7 @@ def run_embedding_pipeline(
     model: Any,
     pattern: str,
     output: str | os.PathLike,
-    layers: str = "all",
+    layers: str | int = "all",
     precision: str = "float32",
     batch_tokens: int = 4096,
     format: str | None = None,

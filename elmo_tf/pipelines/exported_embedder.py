@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.config_checks import check_choice
 from elmo_tf.embedding.embedder import Embedder
-from elmo_tf.embedding.layer_choice import LAYERS
+from elmo_tf.embedding.layer_choice import LayerChoice, check_layers
 from elmo_tf.saved_models.folders import newest_version
 from elmo_tf.saved_models.operations import register_operations
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
@@ -24,7 +23,7 @@ _BATCHES_AHEAD = 8
 
 
 def load_embedder(
-    model: Any, layers: str = "all", precision: str = "float32", batch_tokens: int = 4096
+    model: Any, layers: str | int = "all", precision: str = "float32", batch_tokens: int = 4096
 ) -> "Embedder | ExportedEmbedder":
     """Loads a checkpoint or an exported model, to embed sentences.
 
@@ -72,8 +71,8 @@ class ExportedEmbedder:
         ValueError: the SavedModel is not an exported biLM or Elmo, or `layers` is unknown.
     """
 
-    def __init__(self, version: Path, layers: str = "all", batch_tokens: int = 4096):
-        check_choice(layers, "layers", LAYERS)
+    def __init__(self, version: Path, layers: str | int = "all", batch_tokens: int = 4096):
+        check_layers(layers)
         register_operations(version)
         self._model = tf.saved_model.load(os.fspath(version))
         signature = getattr(self._model, "signatures", {}).get("tokens")
@@ -86,7 +85,8 @@ class ExportedEmbedder:
             )
         self._signature = signature
         self._num_lstm_layers = sum(name.startswith("lstm_outputs") for name in outputs)
-        self._layers = layers
+        check_layers(layers, self._num_lstm_layers + 1)
+        self._choice = LayerChoice(layers)
         self._batch_tokens = batch_tokens
 
     def embed(self, sentences: Iterable[Sequence[str | bytes]]) -> Iterator[np.ndarray]:
@@ -106,7 +106,8 @@ class ExportedEmbedder:
             batch = [sentences[place] for place in places]
             vectors = self._batch_vectors(batch)  # (batch, …, token, feature)
             for place, tokens, array in zip(places, batch, vectors, strict=False):
-                arrays[place] = np.ascontiguousarray(array[..., : len(tokens), :])
+                array = self._choice.arranged(array[..., : len(tokens), :])
+                arrays[place] = np.ascontiguousarray(array)
         return arrays
 
     def _batch_vectors(self, batch: Sequence[Sequence[str | bytes]]) -> np.ndarray:
@@ -117,13 +118,11 @@ class ExportedEmbedder:
             tokens[row, : len(sentence)] = list(map(encode, sentence))
             lengths[row] = len(sentence)
         outputs = self._signature(tokens=tf.constant(tokens), sequence_len=tf.constant(lengths))
-        if self._layers == "mix":
+        if self._choice.layers == "mix":
             return outputs["elmo"].numpy()
-        if self._layers == "top":
-            return outputs[f"lstm_outputs{self._num_lstm_layers}"].numpy()
         numbers = range(1, self._num_lstm_layers + 1)
         layers = [outputs[f"lstm_outputs{number}"].numpy() for number in numbers]
         words = outputs["word_emb"].numpy()
         words = np.tile(words, layers[0].shape[-1] // words.shape[-1])  # once per direction
         stacked = np.stack([words, *layers], axis=1)  # (batch, layer, token, feature)
-        return stacked.mean(axis=1) if self._layers == "average" else stacked
+        return np.asarray(self._choice(stacked, None))

@@ -10,7 +10,7 @@ import numpy as np
 from elmo_tf.checkpoints.hugging_face import is_hub_name
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.embedder import Embedder
-from elmo_tf.embedding.layer_choice import LAYERS
+from elmo_tf.embedding.layer_choice import check_layers
 from elmo_tf.extras import require_extra
 from elmo_tf.pipelines.exported_embedder import ExportedEmbedder, checked_version, load_embedder
 from elmo_tf.pipelines.local_copies import is_remote, local_tree
@@ -52,7 +52,7 @@ class EmbeddingHandler(inference.ModelHandler[Sentence, inference.PredictionResu
             versions for the newest). Each worker process loads it, so it must be readable there: in
             the image, on a shared disk, or on a filesystem of Beam (`gs://`, `s3://`, `hdfs://`),
             from which each process makes a temporary copy.
-        layers: "all", "top", "average" or "mix", see `Embedder`. Defaults to "all".
+        layers: see `Embedder`. Defaults to "all".
         precision: "float32" or "bfloat16", see `Embedder`. Must be "float32" for an exported model.
             Defaults to "float32".
         batch_tokens: int >= 1, see `Embedder`. Beam batches have eight times as many tokens.
@@ -68,13 +68,13 @@ class EmbeddingHandler(inference.ModelHandler[Sentence, inference.PredictionResu
     def __init__(
         self,
         model: Any,
-        layers: str = "all",
+        layers: str | int = "all",
         precision: str = "float32",
         batch_tokens: int = 4096,
         large_model: bool = False,
     ):
         super().__init__(large_model=large_model)
-        check_choice(layers, "layers", LAYERS)
+        check_layers(layers)
         check_choice(precision, "precision", PRECISIONS)
         check_int(batch_tokens, "batch_tokens", least=1)
         is_pair = isinstance(model, tuple | list)

@@ -16,6 +16,7 @@ from absl import logging
 
 from elmo_tf import __version__
 from elmo_tf.config_checks import check_int
+from elmo_tf.embedding.layer_choice import check_layers
 from elmo_tf.embedding.outputs.parquet_output import ParquetOutput, parquet_row, parquet_schema
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.extras import require_extra
@@ -37,7 +38,7 @@ def embed_with_ray(
     model: Any,
     pattern: str | os.PathLike,
     output: str | os.PathLike,
-    layers: str = "all",
+    layers: str | int = "all",
     precision: str = "float32",
     batch_tokens: int = 4096,
     options: OutputOptions | None = None,
@@ -87,6 +88,7 @@ def embed_with_ray(
     """
     ray = require_extra("ray", "ray", "A job on a cluster")
     require_extra("ray.data", "ray", "A job on a cluster")
+    check_layers(layers)
     check_int(cores_per_worker, "cores_per_worker", least=1)
     check_int(part_bytes, "part_bytes", least=1)
     if num_workers is not None:
@@ -264,7 +266,7 @@ class _ShardWriter:
         self,
         num_cpus: int,
         model: Any,
-        layers: str,
+        layers: str | int,
         precision: str,
         batch_tokens: int,
         options: OutputOptions,

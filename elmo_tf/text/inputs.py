@@ -1,6 +1,6 @@
 """Conversion and checks of a biLM's inputs: sentences, tokens, char ids or token ids."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
@@ -62,6 +62,7 @@ def as_tensor(inputs: Any) -> Any:
             "A batch of sentences is required, not a single string: put it in a list. "
             f"Received: {inputs!r}"
         )
+    refuse_table(inputs, "inputs")
     if isinstance(inputs, keras.KerasTensor):
         return _check_rank(_check_symbolic_dtype(inputs))
     if isinstance(inputs, tf.RaggedTensor):
@@ -70,8 +71,21 @@ def as_tensor(inputs: Any) -> Any:
         inputs = _from_lists(list(inputs))
     elif isinstance(inputs, np.ndarray) and inputs.dtype.kind in "OUST":
         inputs = _from_lists(inputs.tolist())
+    elif hasattr(inputs, "to_pylist"):  # a column of pyarrow
+        inputs = _from_lists(inputs.to_pylist())
+    elif not isinstance(inputs, np.ndarray) and hasattr(inputs, "tolist"):  # of pandas
+        inputs = _from_lists(inputs.tolist())
     inputs = _check_rank(_check_dtype(inputs))
     return inputs if inputs.shape.rank == 1 else with_a_token(inputs)
+
+
+def refuse_table(sentences: Any, name: str) -> None:
+    """Raises `TypeError` for a table, whose iteration yields column names."""
+    if isinstance(sentences, Mapping) or hasattr(sentences, "columns"):
+        raise TypeError(
+            f'`{name}` must be sentences, not a table. Pass one column, for example df["text"]. '
+            f"Received: {type(sentences).__name__}"
+        )
 
 
 def refuse_sentences_as_tokens(strings: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from elmo_tf.config_checks import check_choice
 from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
 from elmo_tf.text.data_warnings import data_warnings, is_utf_8
-from elmo_tf.text.sentences import encode
+from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
 from elmo_tf.text.vocabulary import TextSource, read_lines
 
@@ -119,6 +119,10 @@ class TokenLimit(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.length} {self.unit}"
+
+    def is_longer(self, token: bytes) -> bool:
+        """Whether a token is longer."""
+        return len(token if self.unit == "bytes" else decode(token)) > self.length
 
     def is_exceeded(self, sentence: "Sentence") -> bool:
         """Whether a sentence has a longer token."""

@@ -18,12 +18,12 @@ from elmo_tf.saved_models.client.addresses import open_transport
 from elmo_tf.saved_models.client.calls import Call, Calls, Deadline, ServerError
 from elmo_tf.saved_models.client.options import MAX_RETRIES, TransportOptions
 from elmo_tf.saved_models.requests import (
-    Sentence,
     checked_sentences,
     default_signature,
     predict_request,
     sentence_batches,
 )
+from elmo_tf.text.sentence_lists import Sentence
 
 Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
 
@@ -110,9 +110,10 @@ class Client:
             padded to the longest sentence.
 
         Raises:
-            TypeError: `sentences` is a single string, mixes strings and lists of tokens, or
-                contains other types.
-            ValueError: an empty token precedes a real one, or the client is closed.
+            TypeError: `sentences` is a single string or a table, mixes strings and lists of tokens,
+                or contains other types.
+            ValueError: an empty token precedes a real one, an array (batch, token) holds sentences,
+                or the client is closed.
             ServerError: the server is unreachable, or has rejected a request.
         """
         return self._predict(sentences, outputs, signature, Calls())

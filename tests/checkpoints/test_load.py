@@ -39,6 +39,12 @@ def check(bilm, layers):
     np.testing.assert_array_equal(bilm(SENTENCES)["layers"], layers)
 
 
+@pytest.mark.parametrize("path", [None, 7])
+def test_a_checkpoint_must_be_a_path_or_a_name(path):
+    with pytest.raises(TypeError, match=rf'Pass a checkpoint: a name such as "small-en".*{path}'):
+        load_bilm(path)
+
+
 @pytest.mark.parametrize(
     "names",
     [

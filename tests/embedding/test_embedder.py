@@ -102,6 +102,43 @@ def test_top_is_the_last_layer_and_the_mix_of_a_bilm_is_the_average(embedder, em
             np.testing.assert_allclose(got, expected.mean(axis=0), atol=1e-6)
 
 
+@pytest.mark.usefixtures("eager_functions")
+@pytest.mark.parametrize("batch_tokens", [16, 4096])
+def test_one_layer_a_sum_or_a_concatenation_can_be_chosen(
+    bilm, embedder, monkeypatch, batch_tokens
+):
+    monkeypatch.setattr(module, "MAX_WINDOW", 8)  # the last sentence is read in windows
+    sentences = ["the cat sat", [], "a " * 9]
+    expected = {
+        0: lambda layers: layers[0],
+        2: lambda layers: layers[2],
+        "sum": lambda layers: layers.sum(axis=0),
+        "concat": lambda layers: np.concatenate(layers, axis=-1),
+    }
+    for choice, combined in expected.items():
+        chosen = Embedder(bilm, layers=choice, batch_tokens=batch_tokens)
+        for got, layers in zip(chosen.embed(sentences), embedder.embed(sentences), strict=True):
+            np.testing.assert_allclose(got, combined(layers), atol=1e-5)
+        assert chosen.encode(sentences).shape == (3, chosen.dim)
+        assert chosen.encode([]).shape == (0, chosen.dim)
+    assert chosen.dim == NUM_LAYERS * WIDTH
+
+
+def test_truncated_and_unknown_tokens_are_reported_once(bilm, word_bilm, caplog):
+    embedder = Embedder(bilm)
+    embedder.encode(["a b", "a"])
+    assert not caplog.records
+    embedder.encode(["a " + "x" * 13, "서울서울 " + "x" * 12])
+    embedder.encode(["y" * 20])
+    Embedder(word_bilm).encode(["a b", "unbekannt b"])
+
+    truncated, unknown = (record.getMessage() for record in caplog.records)
+    assert truncated.startswith("1 of the first 4 distinct tokens are longer than 12 bytes")
+    assert "'xxxxxxxxxxxxx'" in truncated
+    assert unknown.startswith("1 of the first 3 distinct tokens are not in the vocabulary")
+    assert "'unbekannt'" in unknown
+
+
 def test_mix_uses_the_current_weights_of_the_elmo(bilm, elmo, embedder):
     mixing = Embedder(elmo, layers="mix")
     layers = next(iter(embedder.embed(["the cat sat"])))
@@ -251,8 +288,13 @@ def test_an_empty_token_is_refused_with_the_number_of_its_sentence(embedder):
     ("arguments", "message"),
     [
         (
+            {"layers": 3},
+            r"`layers` must be at most 2: the model has the layers 0 to 2. Received: 3",
+        ),
+        ({"layers": -1}, r"`layers` must be an integer of at least 0. Received: -1"),
+        (
             {"layers": "bottom"},
-            r"`layers` must be one of all, top, average, mix. Received: 'bottom'",
+            r"`layers` must be one of all, concat, average, sum, top, mix. Received: 'bottom'",
         ),
         ({"precision": "float8"}, r"`precision` must be one of float32.*Received: 'float8'"),
         ({"batch_tokens": 0}, r"`batch_tokens` must be an integer of at least 1. Received: 0"),
@@ -306,16 +348,16 @@ def test_several_threads_may_use_one_embedder(bilm, embedder_of):
             np.testing.assert_allclose(one, other, atol=1e-5)
 
 
-def test_later_calls_do_not_retrace(bilm):
-    embedder = Embedder(bilm)
-    embedder.encode("the cat")
-    traces = embedder._packed_vectors.experimental_get_tracing_count()
-    of_tokens = embedder._table._encode_rows.experimental_get_tracing_count()
-    for sentence in ("a longer sentence than that", "서울", ""):
-        embedder.encode(sentence)
+def test_graphs_are_traced_once_and_without_warnings_for_many_embedders(bilm, caplog):
+    for _ in range(6):
+        embedder = Embedder(bilm, batch_tokens=16)
+        embedder.encode("the cat")
+        graphs = embedder._packed_vectors, embedder._table._encode_rows
+        for sentence in ("a longer sentence than that", "서울", "", "a " * 600):
+            embedder.encode(sentence)
+        assert (embedder._packed_vectors, embedder._table._encode_rows) == graphs
 
-    assert embedder._packed_vectors.experimental_get_tracing_count() == traces
-    assert embedder._table._encode_rows.experimental_get_tracing_count() == of_tokens
+    assert not [record for record in caplog.records if "retracing" in record.getMessage()]
 
 
 @pytest.mark.usefixtures("eager_functions")

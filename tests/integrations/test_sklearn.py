@@ -109,11 +109,15 @@ def test_data_frames_single_texts_and_invalid_layers_are_refused(fitted):
     frame = pandas.DataFrame({"text": TEXTS})
 
     assert fitted.transform(frame["text"]).shape[0] == len(TEXTS)
-    with pytest.raises(TypeError, match="not a table"):
+    with pytest.raises(TypeError, match=r'not a table.*"text" instead of \["text"\]'):
         fitted.transform(frame)
+    with pytest.raises(TypeError, match=r"pass `embedder.bilm`. Received: an Embedder"):
+        clone(fitted).set_params(model=fitted.embedder_).fit(TEXTS)
     with pytest.raises(ValueError, match="string object received"):
         fitted.transform("the cat")
-    with pytest.raises(ValueError, match=r"`layers` must be one of all, top, average"):
+    with pytest.raises(
+        ValueError, match=r"`layers` must be one of all, concat, average, sum, top\. Received"
+    ):
         clone(fitted).set_params(layers="mix").fit(TEXTS)
 
 

@@ -4,6 +4,7 @@ import functools
 
 import keras
 import numpy as np
+import pandas
 import pytest
 import tensorflow as tf
 
@@ -187,7 +188,8 @@ def test_token_ids_need_no_vocabulary_but_strings_do():
         ([["a", 7]], r"A token of item 0 of the batch is not a str: 7"),
         ([[7, "a"]], r"A token of item 0 of the batch is not a str: 7"),
         ([["a", "b"], [None]], r"A token of item 1 of the batch is not a str: None"),
-        ({"a": 1}, r"reads sentences \(str\), lists of tokens, or integer ids"),
+        ({"a": 1}, r"`inputs` must be sentences, not a table.*Received: dict"),
+        (pandas.DataFrame({"a": ["b"]}), r"`inputs` must be sentences, not a table"),
     ],
 )
 def test_inputs_that_are_not_text_are_refused(bilm, inputs, message):

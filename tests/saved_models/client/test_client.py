@@ -5,6 +5,7 @@ from pathlib import Path
 
 import grpc
 import numpy as np
+import pandas
 import pytest
 
 from elmo_tf.saved_models import serve
@@ -87,6 +88,15 @@ def test_a_version_can_be_requested(address):
 def test_sentences_of_other_types_are_an_error(client, sentences, position):
     with pytest.raises(TypeError, match=rf"Expected sentence {position} to be .*it holds 5\."):
         client.predict(sentences)
+
+
+@pytest.mark.parametrize(
+    "table", [{"text": ["a b"]}, pandas.DataFrame({"text": ["a b"]}), np.array([["a b"], ["c"]])]
+)
+def test_tables_and_columns_of_sentences_are_refused(client, table):
+    for call in (client.predict, lambda sentences: next(client.stream(sentences))):
+        with pytest.raises((TypeError, ValueError), match=r"not a table|Pass sentences as strings"):
+            call(table)
 
 
 def test_an_unknown_model_is_not_found(address):
