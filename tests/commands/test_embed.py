@@ -41,6 +41,26 @@ def test_output_equals_the_vectors_of_the_embedder(command, model):
     assert index == {line: str(number) for number, line in enumerate(LINES)}
 
 
+@pytest.mark.parametrize(("option", "layers"), [("1", 1), ("sum", "sum"), ("concat", "concat")])
+def test_one_layer_a_sum_or_a_concatenation_is_written(command, model, option, layers):
+    status, _, err = command("embed", model, "text.txt", "v.npy", "--layers", option)
+
+    assert status == 0, err
+    expected = np.concatenate(list(Embedder(model, layers=layers).embed(LINES)))
+    np.testing.assert_allclose(np.load("v.npy"), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("option", "status", "message"),
+    [("bottom", 2, "use all, concat, average"), ("7", 1, "the model has the layers 0 to 2")],
+)
+def test_an_unknown_layer_is_refused(command, model, option, status, message):
+    found, _, err = command("embed", model, "text.txt", "v.npy", "--layers", option)
+
+    assert found == status
+    assert message in err
+
+
 def test_a_dash_reads_stdin(command, model, stdin):
     stdin("\n".join(LINES).encode())
 
