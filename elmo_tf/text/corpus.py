@@ -13,7 +13,13 @@ from absl import logging
 from elmo_tf.progress import progress
 from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentences import split_tokens
-from elmo_tf.text.vocabulary import UNKNOWN_ID, TextSource, Vocabulary, is_compressed, read_lines
+from elmo_tf.text.vocabulary import (
+    UNKNOWN_ID,
+    TextSource,
+    Vocabulary,
+    is_compressed,
+    sentence_lines,
+)
 
 # Longer sentences are split. The cost of cutting windows grows with the square of their length.
 MAX_SENTENCE_TOKENS = 10_000
@@ -76,10 +82,10 @@ def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
     Memory is needed for a single line.
 
     Raises:
-        ValueError: see `read_lines`.
+        ValueError: see `sentence_lines`.
     """
     for file in files:
-        for line in read_lines(file):
+        for line in sentence_lines(file):
             tokens = line.split()
             for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                 yield tokens[start : start + MAX_SENTENCE_TOKENS]
@@ -166,7 +172,7 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
     """Counts sentences, tokens and suspicious lines, at about 4 million tokens per second.
 
     Raises:
-        ValueError: the files contain no token; or see `check_regular_file` and `read_lines`.
+        ValueError: the files contain no token; or see `check_regular_file` and `sentence_lines`.
     """
     for file in files:
         check_regular_file(file)
@@ -175,7 +181,7 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
     sentences = longest = 0
     with progress(None, "counting the corpus", "sentences") as meter:
         for file in files:
-            for line in read_lines(file):
+            for line in sentence_lines(file):
                 tokens = line.split()
                 types.update(tokens)
                 suspicious.update(_line_warnings(line, tokens))

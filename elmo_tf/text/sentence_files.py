@@ -12,7 +12,7 @@ from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
 from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
-from elmo_tf.text.vocabulary import TextSource, read_lines
+from elmo_tf.text.vocabulary import TextSource, sentence_lines
 
 FORMATS = ("text", "conll", "conllu")
 _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
@@ -60,7 +60,7 @@ def sentence_reader(
 
     Raises:
         ValueError: an unknown format, `token_column` for text, or `tokenizer` for columns. While
-            reading: the column is missing in a line; or see `column_sentences` and `read_lines`.
+            reading: the column is missing in a line; or see `column_sentences`, `sentence_lines`.
     """
     format = format or format_of(path)
     check_choice(format, "format", FORMATS)
@@ -77,19 +77,19 @@ def sentence_reader(
 
 
 def text_sentences(source: TextSource, first: int = 0) -> Iterator[Sentence]:
-    """Yields a sentence per line; see `read_lines`.
+    """Yields a sentence per line; see `sentence_lines`.
 
     Args:
         source: the text, or a part of it.
         first: number of the first line, from 0, for the messages of errors.
     """
-    for line in read_lines(source, first + 1):
+    for line in sentence_lines(source, first + 1):
         tokens = line.split()
         yield Sentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
 
 
 def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[Sentence]:
-    for number, line in enumerate(read_lines(path)):
+    for number, line in enumerate(sentence_lines(path)):
         line = line.rstrip("\r\n")
         for tokens in tokenized(line, tokenizer):
             yield Sentence(

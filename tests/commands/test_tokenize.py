@@ -31,3 +31,11 @@ def test_an_unknown_language_is_an_error(command):
     assert status == 1
     assert "spaCy has no tokenizer for the language 'qq'" in err
     assert not Path("text.txt").exists()
+
+
+def test_fasta_is_an_error(command):
+    Path("raw.txt").write_text(">P1\nMKT\n")
+    status, _, err = command("tokenize", "raw.txt", "--language", "en", "--output", "text.txt")
+    assert status == 1
+    assert "raw.txt, line 1: FASTA is not supported" in err
+    assert not Path("text.txt").exists()

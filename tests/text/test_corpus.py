@@ -315,6 +315,36 @@ def test_the_error_names_a_damaged_gzip_file(files, damage):
         list(read_sentences(files))
 
 
+@pytest.mark.parametrize("text", [b">sp|P1 x\nMKT\n", b"\n \n>\nMKT", MARK + b">x\nMKT"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_text_whose_first_line_begins_like_fasta_is_an_error(tmp_path, text, name):
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    vocabulary = Vocabulary.build(["a"])
+
+    message = r"a\.txt.*, line \d: FASTA is not supported.*one sequence per line.* a space before"
+    with pytest.raises(ValueError, match=message):
+        list(read_sentences([file]))
+    with pytest.raises(ValueError, match=message):
+        count_corpus([file], vocabulary)
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.build([file])
+
+
+@pytest.mark.parametrize("name", ["a.fa", "a.fasta", "B.FAA", "a.fna", "a.fa.gz"])
+def test_a_file_with_the_name_of_fasta_is_an_error(tmp_path, name):
+    (tmp_path / name).write_bytes(gzip.compress(b"MKT") if name.endswith(".gz") else b"MKT")
+
+    with pytest.raises(ValueError, match=rf"{name}: FASTA is not supported.*rename the file"):
+        list(read_sentences([tmp_path / name]))
+
+
+def test_text_with_a_later_or_indented_greater_than_sign_is_read(tmp_path):
+    (tmp_path / "a.txt").write_text(" > I said\n> he said\n")
+
+    assert list(read_sentences([tmp_path / "a.txt"])) == [[">", "I", "said"], [">", "he", "said"]]
+
+
 def test_a_pipe_is_refused_before_it_is_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
 

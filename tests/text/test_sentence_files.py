@@ -3,6 +3,7 @@ import gzip
 import pytest
 
 from elmo_tf.text.sentence_files import TokenLimit, count_sentences, format_of, sentence_reader
+from elmo_tf.text.tokenizers import Token
 
 UNIVERSAL = """# sent_id = 1
 # text = du bon
@@ -96,6 +97,18 @@ def test_the_error_names_a_conllu_line_without_a_number(file):
 
     with pytest.raises(ValueError, match=r"a\.conllu, line 3: a line of CoNLL-U .* 'plain text'"):
         tokens_of(path)
+
+
+def characters(text):
+    return [[Token(text.strip(), 0, len(text.strip()))]] if text.strip() else []
+
+
+@pytest.mark.parametrize("tokenizer", [None, characters])
+def test_fasta_is_refused_as_text_but_not_as_columns(file, tokenizer):
+    with pytest.raises(ValueError, match=r"a\.txt, line 1: FASTA is not supported"):
+        tokens_of(file("a.txt", ">P1\nMKT\n"), None, None, tokenizer)
+
+    assert tokens_of(file("a.conll", "> SYM\nI PRON\n")) == [[">", "I"]]
 
 
 @pytest.mark.parametrize(

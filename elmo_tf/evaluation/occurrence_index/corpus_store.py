@@ -17,7 +17,7 @@ from elmo_tf.progress import progress
 from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS
 from elmo_tf.text.data_warnings import data_warnings, is_utf_8
 from elmo_tf.text.sentences import decode, encode
-from elmo_tf.text.vocabulary import read_lines
+from elmo_tf.text.vocabulary import sentence_lines
 
 TEXT, ROWS, TYPES, TOKENS = "sentences.txt", "sentences.i64", "types.txt", "tokens.i32"
 
@@ -140,7 +140,7 @@ def _sentences(files: Sequence[str | os.PathLike]) -> Iterator[tuple[int, int, l
     empty = invalid = cut = 0
     try:
         for file, path in enumerate(files):
-            for number, line in enumerate(read_lines(path), start=1):
+            for number, line in enumerate(sentence_lines(path), start=1):
                 tokens = line.split()
                 empty += not tokens
                 invalid += not is_utf_8(line)
