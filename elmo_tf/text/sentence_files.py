@@ -73,7 +73,8 @@ def sentence_reader(
     if tokenizer is not None:
         raise ValueError(f"`tokenizer` requires text; the tokens of {os.fspath(path)} are given.")
     number = token_column or TOKEN_COLUMNS[format]
-    return lambda: _conll_sentences(path, format, number)
+    warns = iter([True])  # once, even if the file is read repeatedly
+    return lambda: _conll_sentences(path, format, number, next(warns, False))
 
 
 def text_sentences(source: TextSource, first: int = 0) -> Iterator[Sentence]:
@@ -100,8 +101,10 @@ def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Itera
             )
 
 
-def _conll_sentences(path: str | os.PathLike, format: str, token_column: int) -> Iterator[Sentence]:
-    for rows in column_sentences(path, format):
+def _conll_sentences(
+    path: str | os.PathLike, format: str, token_column: int, warns: bool
+) -> Iterator[Sentence]:
+    for rows in column_sentences(path, format, warns):
         tokens = column(path, rows, token_column, "token")
         yield Sentence(" ".join(tokens), tokens)
 

@@ -85,6 +85,24 @@ def test_conllu_comments_multiword_ranges_and_empty_nodes_are_skipped(file):
     assert [sentence.text for sentence in sentence_reader(path)()] == ["de le 1 000", "#"]
 
 
+RESTARTS = "1\tthe\n2\tcat\n# text = a dog\n1-2\tadog\n1\ta\n2\tdog\n0.1\tx\n1\tsat\n\n1\tno\n"
+
+
+def test_a_conllu_sentence_begins_where_the_ids_restart_without_an_empty_line(file, caplog):
+    read = sentence_reader(file("a.conllu", RESTARTS))
+
+    for _ in range(2):  # a job reads its input several times
+        sentences = [sentence.tokens for sentence in read()]
+        assert sentences == [["the", "cat"], ["a", "dog"], ["sat"], ["no"]]
+    (message,) = caplog.messages
+    assert "a.conllu: sentences without an empty line before them" in message
+    assert message.endswith(": 2.")
+
+
+def test_numbers_in_columns_that_are_not_conllu_do_not_divide_sentences(file):
+    assert tokens_of(file("a.conll", "1 NUM\nto ADP\n1 NUM\n")) == [["1", "to", "1"]]
+
+
 def test_the_error_names_a_line_without_the_token_column(file):
     path = file("a.conll", "EU NNP\n\nalone\n")
 
