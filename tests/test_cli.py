@@ -377,6 +377,17 @@ def test_fasta_is_refused_by_all_commands(command, trained, arguments):
     assert {path.name for path in Path().iterdir()} == {"text.txt", "proteins.txt"}
 
 
+@pytest.mark.parametrize("arguments", TEXT_READERS)
+def test_suspicious_lines_are_reported_by_all_commands(command, trained, caplog, arguments):
+    lines = b"caf\xe9", b"\xff\xfea\0", b"<S> the dog", "the\u00a0cat sat".encode()
+    Path("odd.txt").write_bytes(b"\n".join(lines) + b"\n" + b"the cat\n" * 100)
+    arguments = [part.format(run=trained, text="odd.txt") for part in arguments]
+    command(*arguments, *(("--steps", "1", "--batch-size", "2") if arguments[0] == "train" else ()))
+    (report,) = [line for line in caplog.messages if line.startswith("Suspicious lines: ")]
+    for kind in ("2 with invalid UTF-8", "1 with NUL bytes", "1 with a token <S>", "U+00A0"):
+        assert kind in report
+
+
 def test_a_position_outside_the_sentence_exits_with_status_1(command, trained):
     status, out, err = command(
         "substitutes", trained, "the cat", "--position", "0", "--position", "5"

@@ -3,13 +3,14 @@
 Empty lines are kept as empty sentences, unlike in a training corpus, where they are skipped.
 """
 
+import collections
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
-from elmo_tf.text.data_warnings import data_warnings, is_utf_8
+from elmo_tf.text.data_warnings import LINE_KINDS, data_warnings, line_kinds, suspicions
 from elmo_tf.text.sentences import encode
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
 from elmo_tf.text.vocabulary import TextSource, sentence_lines
@@ -145,7 +146,7 @@ class SentenceCount(NamedTuple):
     tokens: number of tokens, without boundaries.
     longest: number of tokens of the longest sentence.
     empty, blank: sentences without characters, and with whitespace only.
-    invalid: sentences with invalid UTF-8.
+    invalid, nul, boundary, space: see `LINE_KINDS`.
     cut: sentences with a token that is truncated.
     """
 
@@ -156,13 +157,16 @@ class SentenceCount(NamedTuple):
     blank: int = 0
     invalid: int = 0
     cut: int = 0
+    nul: int = 0
+    boundary: int = 0
+    space: int = 0
 
     def data_warnings(self, limit: TokenLimit | None) -> str:
         """The suspicious sentences as a line of text; empty if there are none."""
         return data_warnings(
             (self.empty, "empty (no vectors)"),
             (self.blank, "of whitespace only (no vectors)"),
-            (self.invalid, "with invalid UTF-8 (read byte for byte; another encoding?)"),
+            *line_kinds({kind: getattr(self, kind) for kind in LINE_KINDS}),
             (self.cut, f"with a token of more than {limit} (truncated)"),
         )
 
@@ -176,13 +180,19 @@ def count_sentences(
         sentences: the sentences; they are not kept in memory.
         limit: the length to which tokens are truncated, or None.
     """
-    number = tokens = longest = empty = blank = invalid = cut = 0
+    number = num_tokens = longest = empty = blank = cut = 0
+    suspicious: collections.Counter[str] = collections.Counter()
     for sentence in sentences:
         number += 1
-        tokens += len(sentence.tokens)
-        longest = max(longest, len(sentence.tokens))
-        blank += sentence.is_blank
-        empty += not sentence.tokens and not sentence.is_blank
-        invalid += not is_utf_8(sentence.text)
+        tokens = sentence.tokens
+        length = len(tokens)
+        num_tokens += length
+        if length > longest:
+            longest = length
+        elif not length:
+            blank += sentence.is_blank
+            empty += not sentence.is_blank
+        for kind in suspicions(sentence.text, tokens):
+            suspicious[kind] += 1
         cut += limit is not None and limit.is_exceeded(sentence)
-    return SentenceCount(number, tokens, longest, empty, blank, invalid, cut)
+    return SentenceCount(number, num_tokens, longest, empty, blank, cut=cut, **suspicious)

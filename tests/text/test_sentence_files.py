@@ -154,6 +154,9 @@ def test_sentences_and_suspicious_lines_are_counted(file):
         "blank": 1,
         "invalid": 1,
         "cut": 3,
+        "nul": 0,
+        "boundary": 0,
+        "space": 0,
     }
     assert count_sentences(sentence_reader(path)()).cut == 0
     assert count.data_warnings(TokenLimit(4, "bytes")) == (
@@ -161,3 +164,13 @@ def test_sentences_and_suspicious_lines_are_counted(file):
         "UTF-8 (read byte for byte; another encoding?), 3 with a token of more than 4 bytes "
         "(truncated)."
     )
+
+
+def test_spaces_inside_the_tokens_of_columns_are_not_suspicious(file):
+    columns = file("a.conll", "10\u00a0000\tO\n<S>\tO\na\0\tO\n")
+    text = file("a.txt", "10\u00a0000\n<S>\na\0\n")
+
+    count = count_sentences(sentence_reader(columns)())
+    assert (count.nul, count.boundary, count.space) == (1, 1, 0)
+    count = count_sentences(sentence_reader(text)())
+    assert (count.nul, count.boundary, count.space) == (1, 1, 1)
