@@ -346,25 +346,46 @@ def test_errors_exit_with_status_1_and_one_line(command, arguments, message):
     assert {path.name for path in Path().iterdir()} == {"text.txt"}
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("vocab", "mac.txt", "--output", "v.txt"),
-        ("train", "--corpus", "mac.txt", "--vocab", "{run}/vocab.txt", "--workdir", "r"),
-        ("evaluate", "{run}", "mac.txt"),
-        ("score", "{run}", "mac.txt"),
-        ("embed", "{run}", "mac.txt", "v.hdf5"),
-        ("neighbors", "cat", "--index", "i", "--model", "{run}", "--corpus", "mac.txt"),
-    ],
-)
+TEXT_READERS = [
+    ("vocab", "{text}", "--output", "v.txt"),
+    ("train", "--corpus", "{text}", "--vocab", "{run}/vocab.txt", "--workdir", "r"),
+    ("evaluate", "{run}", "{text}"),
+    ("score", "{run}", "{text}"),
+    ("embed", "{run}", "{text}", "v.hdf5"),
+    ("neighbors", "cat", "--index", "i", "--model", "{run}", "--corpus", "{text}"),
+]
+
+
+@pytest.mark.parametrize("arguments", TEXT_READERS)
 def test_a_carriage_return_between_two_tokens_is_refused_by_all_commands(
     command, trained, arguments
 ):
     Path("mac.txt").write_bytes(b"the cat\n" + b"a dog\rthe cat\r")
-    status, out, err = command(*(argument.format(run=trained) for argument in arguments))
+    status, out, err = command(*(part.format(run=trained, text="mac.txt") for part in arguments))
     assert (status, out) == (1, "")
     assert "mac.txt, line 2: a carriage return between two tokens." in err
     assert {path.name for path in Path().iterdir()} == {"text.txt", "mac.txt"}
+
+
+@pytest.mark.parametrize("arguments", TEXT_READERS)
+def test_fasta_is_refused_by_all_commands(command, trained, arguments):
+    Path("proteins.txt").write_text(">P01308 insulin\nMALWMRLLPL\nLALLALWGPD\n")
+    arguments = [part.format(run=trained, text="proteins.txt") for part in arguments]
+    status, out, err = command(*arguments)
+    assert (status, out) == (1, "")
+    assert "proteins.txt, line 1: FASTA is not supported" in err
+    assert {path.name for path in Path().iterdir()} == {"text.txt", "proteins.txt"}
+
+
+@pytest.mark.parametrize("arguments", TEXT_READERS)
+def test_suspicious_lines_are_reported_by_all_commands(command, trained, caplog, arguments):
+    lines = b"caf\xe9", b"\xff\xfea\0", b"<S> the dog", "the\u00a0cat sat".encode()
+    Path("odd.txt").write_bytes(b"\n".join(lines) + b"\n" + b"the cat\n" * 100)
+    arguments = [part.format(run=trained, text="odd.txt") for part in arguments]
+    command(*arguments, *(("--steps", "1", "--batch-size", "2") if arguments[0] == "train" else ()))
+    (report,) = [line for line in caplog.messages if line.startswith("Suspicious lines: ")]
+    for kind in ("2 with invalid UTF-8", "1 with NUL bytes", "1 with a token <S>", "U+00A0"):
+        assert kind in report
 
 
 def test_a_position_outside_the_sentence_exits_with_status_1(command, trained):

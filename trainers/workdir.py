@@ -148,7 +148,8 @@ def check_corpus(workdir: Path, config: PretrainConfig, corpus: dict[str, Any]) 
     """
     if config.resume and last_save(workdir) is not None:
         before = read_record(workdir / RECORD_FILE)["corpus"]
-        if before != corpus:
+        # An older version recorded fewer numbers.
+        if before != {name: corpus.get(name) for name in before}:
             raise ValueError(
                 f"The corpus changed: {_corpus_change(before, corpus)}. Pass the text with which "
                 f"the run in {workdir} was trained, or choose another --workdir."

@@ -89,12 +89,12 @@ def _of_corpus(arguments: Any) -> tuple[list[str], int, Iterable[Any]]:
     from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.distillation import mean_vectors
     from elmo_tf.progress import progress_over
-    from elmo_tf.text.corpus import read_sentences, text_files
+    from elmo_tf.text.corpus import read_sentences, reported_lines, text_files
     from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
     files = text_files(arguments.corpus)
     vocabulary = Vocabulary.build(
-        progress_over(map(" ".join, read_sentences(files)), None, "counting", "sentences"),
+        progress_over(reported_lines(files), None, "counting", "lines"),
         arguments.min_count,
         None if arguments.max_size is None else arguments.max_size + len(SPECIAL_TOKENS),
     )

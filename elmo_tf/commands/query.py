@@ -52,7 +52,7 @@ def add_command(add: Callable) -> None:
 
 def _query(arguments: Any) -> None:
     from elmo_tf.saved_models.client.client import Client
-    from elmo_tf.text.vocabulary import read_lines
+    from elmo_tf.text.vocabulary import sentence_lines
 
     outputs = arguments.output or ("elmo",)
     reads_stdin = arguments.sentences in ([], ["-"])
@@ -71,7 +71,7 @@ def _query(arguments: Any) -> None:
             print_json(_jsonable(answer))
             return
         in_flight = {"in_flight": 1} if is_typed else {}
-        lines = (line.rstrip("\r\n") for line in read_lines(sys.stdin.buffer))
+        lines = (line.rstrip("\r\n") for line in sentence_lines(sys.stdin.buffer))
         for answer in client.stream(lines, outputs, arguments.signature, **in_flight):
             print_json(_jsonable(answer))
             sys.stdout.flush()

@@ -37,11 +37,11 @@ def _score(arguments: Any) -> None:
     from elmo_tf.checkpoints.load import load_language_model
     from elmo_tf.evaluation.scoring import sentence_scores
     from elmo_tf.progress import progress
-    from elmo_tf.text.vocabulary import read_lines
+    from elmo_tf.text.corpus import reported_lines
 
     sources = text_sources(arguments.files)
     model = load_language_model(arguments.checkpoint)
-    lines = (line for source in sources for line in read_lines(source))
+    lines = reported_lines(sources)
     # On a terminal the printed results show the progress.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
         for score in sentence_scores(model, lines, arguments.batch_tokens):

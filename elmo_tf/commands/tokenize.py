@@ -32,13 +32,13 @@ def add_command(add: Callable) -> None:
 def _tokenize(arguments: Any) -> None:
     from elmo_tf.files import atomic_file, refuse_file
     from elmo_tf.progress import progress_over
+    from elmo_tf.text.corpus import reported_lines
     from elmo_tf.text.sentences import encode
     from elmo_tf.text.tokenizers import SpacyTokenizer
-    from elmo_tf.text.vocabulary import read_lines
 
     refuse_file(arguments.output, arguments.overwrite)
     tokenizer = SpacyTokenizer(arguments.language)
-    lines = (line for source in text_sources(arguments.files) for line in read_lines(source))
+    lines = reported_lines(text_sources(arguments.files))
     num_sentences = num_tokens = 0
     with atomic_file(arguments.output, arguments.overwrite) as part, open(part, "wb") as file:
         for line in progress_over(lines, None, "tokenizing", "lines"):

@@ -31,14 +31,13 @@ def add_command(add: Callable) -> None:
 def _vocab(arguments: Any) -> None:
     from elmo_tf.files import refuse_file
     from elmo_tf.progress import progress_over
-    from elmo_tf.text.corpus import read_sentences
+    from elmo_tf.text.corpus import reported_lines
     from elmo_tf.text.vocabulary import Vocabulary
 
     refuse_file(arguments.output, arguments.overwrite)
-    sentences = read_sentences(text_sources(arguments.files))
-    lines = (" ".join(tokens) for tokens in sentences)
+    lines = reported_lines(text_sources(arguments.files))
     vocabulary = Vocabulary.build(
-        progress_over(lines, None, "counting", "sentences"),
+        progress_over(lines, None, "counting", "lines"),
         min_count=arguments.min_count,
         max_size=arguments.max_size,
     )

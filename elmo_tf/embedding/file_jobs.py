@@ -178,7 +178,8 @@ class FileJob:
         else:
             settings = self._settings  # before counting, in case the input changes meanwhile
             sentences = progress_over(self._read(), None, "reading", "sentences")
-            count = count_sentences(sentences, self._embedder.token_limit)
+            limits = self._embedder.token_limit, self._embedder.bilm.vocabulary
+            count = count_sentences(sentences, *limits)
             content = {"settings": settings, "count": count._asdict()}
             write_json(self._job_file, content)
         if data_warnings := count.data_warnings(self._embedder.token_limit):

@@ -55,7 +55,7 @@ def plan(
     embedder = Embedder(model, layers, precision, batch_tokens)
     sample: list[Sentence] = []
     sentences = _sampled(progress_over(read(), None, "reading", "sentences"), sample)
-    count = count_sentences(sentences, embedder.token_limit)
+    count = count_sentences(sentences, embedder.token_limit, embedder.bilm.vocabulary)
     tokens_per_second = {embedder.precision: _tokens_per_second(embedder, sample)}
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # in KiB on Linux
     bytes_per_token = _bytes_per_token(embedder, sample[:_NUM_WRITTEN], kind, options)

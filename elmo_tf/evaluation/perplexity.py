@@ -11,7 +11,7 @@ from absl import logging
 from elmo_tf.evaluation.full_softmax import window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
-from elmo_tf.text.corpus import count_corpus, sentence_dataset
+from elmo_tf.text.corpus import count_corpus, report_lines, sentence_dataset
 from elmo_tf.text.prefetch import prefetch
 from elmo_tf.text.windows import lm_windows
 
@@ -62,6 +62,7 @@ class Perplexity:
     def __init__(self, model: LanguageModel, files: Sequence[str | os.PathLike]):
         self._model = model
         count = count_corpus(files, model.vocabulary)
+        report_lines(count)
         self._num_targets = count.targets
         self._unknown = count.unknown / count.targets
         if self._unknown > _MAX_UNKNOWN:

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from absl import logging
+
 from elmo_tf.text.vocabulary import read_lines
 
 # Token columns, counted from 1.
@@ -21,16 +23,20 @@ class Row(NamedTuple):
     fields: list[str]
 
 
-def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]]:
+def column_sentences(
+    path: str | os.PathLike, format: str, warns: bool = True
+) -> Iterator[list[Row]]:
     """Reads the rows of each sentence.
 
     Lines are split at tabs, or at whitespace if they have no tab. An empty line or a document
-    marker ends a sentence.
+    marker ends a sentence, in "conllu" also a word number 1.
 
     Args:
         path: the file; `.gz` is decompressed.
         format: "conll", or "conllu" (Universal Dependencies), where comments, multiword tokens
             (`3-4`) and empty nodes (`5.1`) are skipped.
+        warns: whether to count sentences of "conllu" without an empty line before them in a
+            warning.
 
     Yields:
         The rows of a sentence, at least one.
@@ -41,6 +47,7 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
     """
     is_universal = format == "conllu"
     rows: list[Row] = []
+    num_restarts = 0
     for number, line in enumerate(read_lines(path), start=1):
         if is_universal and line.startswith("#"):
             continue
@@ -57,9 +64,19 @@ def column_sentences(path: str | os.PathLike, format: str) -> Iterator[list[Row]
                     f"number: {_shown(fields)}. Specify the file's format (format, --input-format)."
                 )
             continue
+        if is_universal and rows and fields[0] == "1":
+            num_restarts += 1
+            yield rows
+            rows = []
         rows.append(Row(number, fields))
     if rows:
         yield rows
+    if num_restarts and warns:
+        logging.warning(
+            "%s: sentences without an empty line before them, where the word numbers restart at 1: "
+            "%s.",
+            *(os.fspath(path), f"{num_restarts:,}"),
+        )
 
 
 def fields_of(line: str) -> list[str]:

@@ -11,9 +11,15 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.progress import progress
-from elmo_tf.text.data_warnings import data_warnings, is_utf_8
+from elmo_tf.text.data_warnings import LINE_KINDS, data_warnings, line_kinds, suspicions
 from elmo_tf.text.sentences import split_tokens
-from elmo_tf.text.vocabulary import UNKNOWN_ID, TextSource, Vocabulary, is_compressed, read_lines
+from elmo_tf.text.vocabulary import (
+    UNKNOWN_ID,
+    TextSource,
+    Vocabulary,
+    is_compressed,
+    sentence_lines,
+)
 
 # Longer sentences are split. The cost of cutting windows grows with the square of their length.
 MAX_SENTENCE_TOKENS = 10_000
@@ -76,13 +82,29 @@ def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
     Memory is needed for a single line.
 
     Raises:
-        ValueError: see `read_lines`.
+        ValueError: see `sentence_lines`.
     """
     for file in files:
-        for line in read_lines(file):
+        for line in sentence_lines(file):
             tokens = line.split()
             for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                 yield tokens[start : start + MAX_SENTENCE_TOKENS]
+
+
+def reported_lines(sources: Iterable[TextSource]) -> Iterator[str]:
+    """Yields the lines of texts, and finally reports the suspicious ones of all texts.
+
+    Raises:
+        ValueError: see `sentence_lines`.
+    """
+    counts: collections.Counter[str] = collections.Counter()
+    for source in sources:
+        for line in sentence_lines(source):
+            for kind in suspicions(line):
+                counts[kind] += 1
+            yield line
+    if counts:
+        logging.warning("%s", data_warnings(*line_kinds(counts)))
 
 
 @tf.autograph.experimental.do_not_convert
@@ -120,7 +142,7 @@ class CorpusCount(NamedTuple):
     types: number of distinct tokens.
     unknown: number of tokens that are not in the vocabulary.
     longest: number of tokens of the longest sentence.
-    invalid_lines, nul_lines: lines with invalid UTF-8 and with NUL bytes.
+    invalid_lines, nul_lines, boundary_lines, space_lines: see `LINE_KINDS`.
     cut_lines: lines of over 10,000 tokens, which are split.
     empty_lines: lines without tokens, which are skipped.
     crlf_lines: lines that end in CRLF.
@@ -136,6 +158,8 @@ class CorpusCount(NamedTuple):
     cut_lines: int = 0
     empty_lines: int = 0
     crlf_lines: int = 0
+    boundary_lines: int = 0
+    space_lines: int = 0
 
     @property
     def targets(self) -> int:
@@ -152,21 +176,19 @@ class CorpusCount(NamedTuple):
 
     def data_warnings(self) -> str:
         """The suspicious lines as a line of text; empty if there are none."""
-        kinds = (
-            (self.invalid_lines, "with invalid UTF-8 (read byte for byte; another encoding?)"),
-            (self.nul_lines, "with NUL bytes (UTF-16?)"),
+        return data_warnings(
+            *line_kinds({kind: getattr(self, f"{kind}_lines") for kind in LINE_KINDS}),
             (self.cut_lines, f"of more than {MAX_SENTENCE_TOKENS:,} tokens (split)"),
             (self.empty_lines, "empty (skipped)"),
             (self.crlf_lines, "ending in CRLF (read as LF)"),
         )
-        return data_warnings(*kinds)
 
 
 def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> CorpusCount:
     """Counts sentences, tokens and suspicious lines, at about 4 million tokens per second.
 
     Raises:
-        ValueError: the files contain no token; or see `check_regular_file` and `read_lines`.
+        ValueError: the files contain no token; or see `check_regular_file` and `sentence_lines`.
     """
     for file in files:
         check_regular_file(file)
@@ -175,10 +197,11 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
     sentences = longest = 0
     with progress(None, "counting the corpus", "sentences") as meter:
         for file in files:
-            for line in read_lines(file):
+            for line in sentence_lines(file):
                 tokens = line.split()
                 types.update(tokens)
-                suspicious.update(_line_warnings(line, tokens))
+                for kind in _line_warnings(line, tokens):
+                    suspicious[kind] += 1
                 parts = -(-len(tokens) // MAX_SENTENCE_TOKENS)
                 sentences += parts
                 longest = max(longest, min(len(tokens), MAX_SENTENCE_TOKENS))
@@ -191,11 +214,16 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
 
 
 def report_corpus(count: CorpusCount) -> None:
-    """Logs the size of a corpus; warns if its suspicious lines suggest that it is damaged."""
+    """Logs the size of a corpus and its suspicious lines."""
     logging.info("%s", count.summary())
+    report_lines(count)
+
+
+def report_lines(count: CorpusCount) -> None:
+    """Logs the suspicious lines of a corpus; warns unless they are only empty or end in CRLF."""
     if count.data_warnings():
-        is_damaged = count.invalid_lines or count.nul_lines or count.cut_lines
-        logging.log(logging.WARNING if is_damaged else logging.INFO, "%s", count.data_warnings())
+        is_harmless = not count._replace(empty_lines=0, crlf_lines=0).data_warnings()
+        logging.log(logging.INFO if is_harmless else logging.WARNING, "%s", count.data_warnings())
 
 
 def _lines(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
@@ -219,10 +247,8 @@ def _cut(lines: tf.RaggedTensor) -> tf.RaggedTensor:
 
 def _line_warnings(line: str, tokens: list[str]) -> Iterator[str]:
     """The fields of `CorpusCount` that count this line."""
-    if not is_utf_8(line):
-        yield "invalid_lines"
-    if "\0" in line:
-        yield "nul_lines"
+    for kind in suspicions(line, tokens):
+        yield f"{kind}_lines"
     if len(tokens) > MAX_SENTENCE_TOKENS:
         yield "cut_lines"
     if not tokens:

@@ -1,9 +1,54 @@
 """Warnings about suspicious lines of a text, and errors that name a line."""
 
 import os
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from absl import logging
+
+# Kinds of suspicious lines in any text, and their descriptions.
+LINE_KINDS = {
+    "invalid": "with invalid UTF-8 (read byte for byte; another encoding?)",
+    "nul": "with NUL bytes (UTF-16?)",
+    "boundary": "with a token <S> or </S> (names of the sentence boundaries)",
+    "space": "with tokens separated by no-break or ideographic spaces (U+00A0, U+3000)",
+}
+_BOUNDARIES = {"<S>", "</S>"}
+_WIDE_SPACES = re.compile(r"\S[\u00a0\u3000]+\S")
+
+
+def suspicions(line: str, tokens: Sequence[str] | None = None) -> Sequence[str]:
+    """Returns the keys of `LINE_KINDS` that apply to a line.
+
+    Args:
+        line: the line, or the tokens of columns joined by spaces.
+        tokens: its tokens. None for those of `line.split()`.
+    """
+    if line.isascii() and ">" not in line and "\0" not in line:
+        return ()  # fast: most lines
+    found = []
+    if not is_utf_8(line):
+        found.append("invalid")
+    if "\0" in line:
+        found.append("nul")
+    if "S>" in line and not _BOUNDARIES.isdisjoint(line.split() if tokens is None else tokens):
+        found.append("boundary")
+    if _is_split_at_wide_space(line, tokens):
+        found.append("space")
+    return found
+
+
+def _is_split_at_wide_space(line: str, tokens: Sequence[str] | None) -> bool:
+    if "\u00a0" not in line and "\u3000" not in line:
+        return False
+    # Tokens of columns may contain such spaces.
+    is_whole = tokens is not None and any(map(_WIDE_SPACES.search, tokens))
+    return not is_whole and _WIDE_SPACES.search(line) is not None
+
+
+def line_kinds(counts: Mapping[str, int]) -> list[tuple[int, str]]:
+    """The pairs (count, description) for `data_warnings`, from counts of `suspicions`."""
+    return [(counts[kind], description) for kind, description in LINE_KINDS.items()]
 
 
 def data_warnings(*kinds: tuple[int, str]) -> str:

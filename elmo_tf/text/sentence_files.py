@@ -3,16 +3,17 @@
 Empty lines are kept as empty sentences, unlike in a training corpus, where they are skipped.
 """
 
+import collections
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import NamedTuple
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
-from elmo_tf.text.data_warnings import data_warnings, is_utf_8
+from elmo_tf.text.data_warnings import LINE_KINDS, data_warnings, line_kinds, suspicions
 from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
-from elmo_tf.text.vocabulary import TextSource, read_lines
+from elmo_tf.text.vocabulary import TextSource, sentence_lines
 
 FORMATS = ("text", "conll", "conllu")
 _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
@@ -60,7 +61,7 @@ def sentence_reader(
 
     Raises:
         ValueError: an unknown format, `token_column` for text, or `tokenizer` for columns. While
-            reading: the column is missing in a line; or see `column_sentences` and `read_lines`.
+            reading: the column is missing in a line; or see `column_sentences`, `sentence_lines`.
     """
     format = format or format_of(path)
     check_choice(format, "format", FORMATS)
@@ -73,23 +74,24 @@ def sentence_reader(
     if tokenizer is not None:
         raise ValueError(f"`tokenizer` requires text; the tokens of {os.fspath(path)} are given.")
     number = token_column or TOKEN_COLUMNS[format]
-    return lambda: _conll_sentences(path, format, number)
+    warns = iter([True])  # once, even if the file is read repeatedly
+    return lambda: _conll_sentences(path, format, number, next(warns, False))
 
 
 def text_sentences(source: TextSource, first: int = 0) -> Iterator[Sentence]:
-    """Yields a sentence per line; see `read_lines`.
+    """Yields a sentence per line; see `sentence_lines`.
 
     Args:
         source: the text, or a part of it.
         first: number of the first line, from 0, for the messages of errors.
     """
-    for line in read_lines(source, first + 1):
+    for line in sentence_lines(source, first + 1):
         tokens = line.split()
         yield Sentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
 
 
 def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[Sentence]:
-    for number, line in enumerate(read_lines(path)):
+    for number, line in enumerate(sentence_lines(path)):
         line = line.rstrip("\r\n")
         for tokens in tokenized(line, tokenizer):
             yield Sentence(
@@ -100,8 +102,10 @@ def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Itera
             )
 
 
-def _conll_sentences(path: str | os.PathLike, format: str, token_column: int) -> Iterator[Sentence]:
-    for rows in column_sentences(path, format):
+def _conll_sentences(
+    path: str | os.PathLike, format: str, token_column: int, warns: bool
+) -> Iterator[Sentence]:
+    for rows in column_sentences(path, format, warns):
         tokens = column(path, rows, token_column, "token")
         yield Sentence(" ".join(tokens), tokens)
 
@@ -146,8 +150,9 @@ class SentenceCount(NamedTuple):
     tokens: number of tokens, without boundaries.
     longest: number of tokens of the longest sentence.
     empty, blank: sentences without characters, and with whitespace only.
-    invalid: sentences with invalid UTF-8.
+    invalid, nul, boundary, space: see `LINE_KINDS`.
     cut: sentences with a token that is truncated.
+    unknown: sentences with a token that is not in the vocabulary of the model.
     """
 
     sentences: int = 0
@@ -157,33 +162,50 @@ class SentenceCount(NamedTuple):
     blank: int = 0
     invalid: int = 0
     cut: int = 0
+    nul: int = 0
+    boundary: int = 0
+    space: int = 0
+    unknown: int = 0
 
     def data_warnings(self, limit: TokenLimit | None) -> str:
         """The suspicious sentences as a line of text; empty if there are none."""
         return data_warnings(
             (self.empty, "empty (no vectors)"),
             (self.blank, "of whitespace only (no vectors)"),
-            (self.invalid, "with invalid UTF-8 (read byte for byte; another encoding?)"),
+            *line_kinds({kind: getattr(self, kind) for kind in LINE_KINDS}),
             (self.cut, f"with a token of more than {limit} (truncated)"),
+            (self.unknown, "with a token that is not in the vocabulary (read as <UNK>)"),
         )
 
 
 def count_sentences(
-    sentences: Iterable[Sentence], limit: TokenLimit | None = None
+    sentences: Iterable[Sentence],
+    limit: TokenLimit | None = None,
+    vocabulary: Container[str] | None = None,
 ) -> SentenceCount:
     """Counts sentences.
 
     Args:
         sentences: the sentences; they are not kept in memory.
         limit: the length to which tokens are truncated, or None.
+        vocabulary: of a model that reads whole tokens, or None.
     """
-    number = tokens = longest = empty = blank = invalid = cut = 0
+    number = num_tokens = longest = empty = blank = cut = unknown = 0
+    suspicious: collections.Counter[str] = collections.Counter()
     for sentence in sentences:
         number += 1
-        tokens += len(sentence.tokens)
-        longest = max(longest, len(sentence.tokens))
-        blank += sentence.is_blank
-        empty += not sentence.tokens and not sentence.is_blank
-        invalid += not is_utf_8(sentence.text)
+        tokens = sentence.tokens
+        length = len(tokens)
+        num_tokens += length
+        if length > longest:
+            longest = length
+        elif not length:
+            blank += sentence.is_blank
+            empty += not sentence.is_blank
+        for kind in suspicions(sentence.text, tokens):
+            suspicious[kind] += 1
         cut += limit is not None and limit.is_exceeded(sentence)
-    return SentenceCount(number, tokens, longest, empty, blank, invalid, cut)
+        unknown += vocabulary is not None and any(token not in vocabulary for token in tokens)
+    return SentenceCount(
+        number, num_tokens, longest, empty, blank, cut=cut, unknown=unknown, **suspicious
+    )

@@ -22,6 +22,8 @@ BOS_ID, EOS_ID, UNKNOWN_ID = range(3)
 SPECIAL_TOKENS = (BOS_TOKEN, EOS_TOKEN, UNKNOWN_TOKEN)
 # A file, or a binary stream such as `sys.stdin.buffer`.
 TextSource = str | os.PathLike | BinaryIO
+_FASTA_SUFFIXES = (".fa", ".fasta", ".faa", ".fna")
+_FASTA_REMEDY = "Write one sequence per line, its residues separated by spaces, without headers."
 _MAX_QUOTED = 60  # characters of a value in an error message
 
 
@@ -66,7 +68,7 @@ class Vocabulary:
 
         Raises:
             TypeError: a single line or path, or an item of another type, such as a list of tokens.
-            ValueError: the text has no token, an argument is out of range, or see `read_lines`.
+            ValueError: the text has no token, an argument is out of range, or see `sentence_lines`.
             OSError: a file cannot be read.
         """
         if isinstance(lines_or_paths, str | os.PathLike):
@@ -149,7 +151,7 @@ class Vocabulary:
 
 
 def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
-    """Yields the lines of a text, split at newlines only. All readers of text use this function.
+    """Yields the lines of a text, split at newlines only. All readers of files use this function.
 
     Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). A byte order mark is removed.
 
@@ -162,7 +164,7 @@ def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
         ValueError: a `.gz` file is damaged, or a carriage return alone separates two tokens.
         OSError: the file cannot be read.
     """
-    name = os.fspath(source) if isinstance(source, str | os.PathLike) else source.name
+    name = _name_of(source)
     try:
         with _opened(source) as lines:
             for number, line in enumerate(lines, start=first):
@@ -175,6 +177,39 @@ def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"Cannot unpack {name}: {error}") from None
+
+
+def sentence_lines(source: TextSource, first: int = 1) -> Iterator[str]:
+    """Yields the lines of a text of sentences; see `read_lines`. FASTA is an error.
+
+    Raises:
+        ValueError: the name of the file is that of a FASTA file, or the first line that is not
+            empty begins with `>`; or see `read_lines`.
+        OSError: the file cannot be read.
+    """
+    name = _name_of(source)
+    if name.lower().removesuffix(".gz").endswith(_FASTA_SUFFIXES):
+        raise ValueError(
+            f"{name}: FASTA is not supported, and the file has the name of a FASTA file. "
+            f"{_FASTA_REMEDY} If it is ordinary text, rename the file."
+        )
+    lines = read_lines(source, first)
+    if first == 1:
+        for number, line in enumerate(lines, start=1):
+            if line.startswith(">"):
+                raise ValueError(
+                    f"{name}, line {number}: FASTA is not supported, and the text begins with '>': "
+                    f"{_quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write a "
+                    "space before the '>', or remove it."
+                )
+            yield line
+            if line.strip():
+                break
+    yield from lines
+
+
+def _name_of(source: TextSource) -> str:
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else str(source.name)
 
 
 def _opened(source: TextSource) -> contextlib.AbstractContextManager[BinaryIO]:
@@ -199,7 +234,7 @@ def is_compressed(path: str | os.PathLike) -> bool:
 
 def _lines_of(item: str | os.PathLike, index: int) -> Iterable[str]:
     if isinstance(item, os.PathLike):
-        return map(_as_read, read_lines(item))
+        return map(_as_read, sentence_lines(item))
     if isinstance(item, str):
         return (_as_read(item),)
     raise TypeError(

@@ -31,3 +31,18 @@ def test_an_unknown_language_is_an_error(command):
     assert status == 1
     assert "spaCy has no tokenizer for the language 'qq'" in err
     assert not Path("text.txt").exists()
+
+
+def test_fasta_is_an_error(command):
+    Path("raw.txt").write_text(">P1\nMKT\n")
+    status, _, err = command("tokenize", "raw.txt", "--language", "en", "--output", "text.txt")
+    assert status == 1
+    assert "raw.txt, line 1: FASTA is not supported" in err
+    assert not Path("text.txt").exists()
+
+
+def test_suspicious_lines_are_reported(command, caplog):
+    Path("raw.txt").write_bytes(b"caf\xe9\n\0\n")
+    assert command("tokenize", "raw.txt", "--language", "en", "--output", "text.txt")[0] == 0
+    assert "Suspicious lines: 1 with invalid UTF-8" in caplog.text
+    assert "1 with NUL bytes" in caplog.text

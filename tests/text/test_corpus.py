@@ -14,6 +14,7 @@ from elmo_tf.text.corpus import (
     count_corpus,
     read_sentences,
     report_corpus,
+    reported_lines,
     sentence_dataset,
     text_files,
 )
@@ -188,6 +189,7 @@ def test_a_corpus_is_counted(files):
         invalid_lines=1,
         empty_lines=2,
         crlf_lines=1,
+        space_lines=1,
     )
     assert count.targets == 15
     assert json.loads(json.dumps(count._asdict())) == count._asdict()
@@ -220,12 +222,14 @@ SUSPICIOUS_LINES = {
     "cut_lines": b"a " * (LONG + 1) + b"\n" + b"b " * 3 * LONG + b"\n",
     "empty_lines": b"\n \xc2\xa0\n",
     "crlf_lines": b"a\r\nb \r\r\n",
+    "boundary_lines": b"<S> a </S>\na </S>\n",
+    "space_lines": "a\u00a0b\n10\u3000\u3000000 €\n".encode(),
 }
 
 
 @pytest.mark.parametrize("kind", SUSPICIOUS_LINES)
 def test_suspicious_lines_are_counted(tmp_path, kind):
-    harmless = MARK + "ß\n한\u2028국어\nb\r \n".encode()
+    harmless = MARK + "ß\n한\u2028국어\nb\r \n\u00a0a \u3000b\n<S>>\n".encode()
     (tmp_path / "text.txt").write_bytes(
         harmless + SUSPICIOUS_LINES[kind] + b"a" + b" a" * (LONG - 1)
     )
@@ -246,6 +250,10 @@ def test_suspicious_lines_are_counted(tmp_path, kind):
         ),
         ({"cut_lines": 1, "empty_lines": 4}, [("WARNING", "1 of more than 10,000 ", "4 empty ")]),
         ({"crlf_lines": 5}, [("INFO", "5 ending in CRLF")]),
+        (
+            {"boundary_lines": 6, "space_lines": 7},
+            [("WARNING", "6 with a token <S> or </S>", "7 with tokens separated by no-break")],
+        ),
     ],
 )
 def test_a_report_lists_suspicious_lines(caplog, odd, warnings):
@@ -258,6 +266,21 @@ def test_a_report_lists_suspicious_lines(caplog, odd, warnings):
     for record, (level, *parts) in zip(caplog.records[1:], warnings, strict=True):
         assert record.levelname == level
         assert all(part in record.getMessage() for part in parts)
+
+
+def test_suspicious_lines_of_all_files_are_reported_once_after_the_last_line(tmp_path, caplog):
+    (tmp_path / "a.txt").write_bytes(b"caf\xe9\n\nb\0\n")
+    (tmp_path / "b.txt").write_bytes("<S> é\n \xa0a\u3000b\n\0\n".encode())
+    lines = reported_lines([tmp_path / "a.txt", tmp_path / "b.txt"])
+
+    assert [next(lines) for _ in range(6)][::5] == ["caf\udce9\n", "\0\n"]
+    assert caplog.messages == []
+    assert list(lines) == []
+    assert caplog.messages == [
+        "Suspicious lines: 1 with invalid UTF-8 (read byte for byte; another encoding?), 2 with "
+        "NUL bytes (UTF-16?), 1 with a token <S> or </S> (names of the sentence boundaries), 1 "
+        "with tokens separated by no-break or ideographic spaces (U+00A0, U+3000)."
+    ]
 
 
 def test_patterns_match_each_file_once_and_in_order(tmp_path):
@@ -313,6 +336,36 @@ def test_the_error_names_a_damaged_gzip_file(files, damage):
 
     with pytest.raises(ValueError, match=r"Cannot unpack .*packed\.txt\.gz"):
         list(read_sentences(files))
+
+
+@pytest.mark.parametrize("text", [b">sp|P1 x\nMKT\n", b"\n \n>\nMKT", MARK + b">x\nMKT"])
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+def test_text_whose_first_line_begins_like_fasta_is_an_error(tmp_path, text, name):
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    vocabulary = Vocabulary.build(["a"])
+
+    message = r"a\.txt.*, line \d: FASTA is not supported.*one sequence per line.* a space before"
+    with pytest.raises(ValueError, match=message):
+        list(read_sentences([file]))
+    with pytest.raises(ValueError, match=message):
+        count_corpus([file], vocabulary)
+    with pytest.raises(ValueError, match=message):
+        Vocabulary.build([file])
+
+
+@pytest.mark.parametrize("name", ["a.fa", "a.fasta", "B.FAA", "a.fna", "a.fa.gz"])
+def test_a_file_with_the_name_of_fasta_is_an_error(tmp_path, name):
+    (tmp_path / name).write_bytes(gzip.compress(b"MKT") if name.endswith(".gz") else b"MKT")
+
+    with pytest.raises(ValueError, match=rf"{name}: FASTA is not supported.*rename the file"):
+        list(read_sentences([tmp_path / name]))
+
+
+def test_text_with_a_later_or_indented_greater_than_sign_is_read(tmp_path):
+    (tmp_path / "a.txt").write_text(" > I said\n> he said\n")
+
+    assert list(read_sentences([tmp_path / "a.txt"])) == [[">", "I", "said"], [">", "he", "said"]]
 
 
 def test_a_pipe_is_refused_before_it_is_read(tmp_path):

@@ -3,6 +3,7 @@ import gzip
 import pytest
 
 from elmo_tf.text.sentence_files import TokenLimit, count_sentences, format_of, sentence_reader
+from elmo_tf.text.tokenizers import Token
 
 UNIVERSAL = """# sent_id = 1
 # text = du bon
@@ -84,6 +85,24 @@ def test_conllu_comments_multiword_ranges_and_empty_nodes_are_skipped(file):
     assert [sentence.text for sentence in sentence_reader(path)()] == ["de le 1 000", "#"]
 
 
+RESTARTS = "1\tthe\n2\tcat\n# text = a dog\n1-2\tadog\n1\ta\n2\tdog\n0.1\tx\n1\tsat\n\n1\tno\n"
+
+
+def test_a_conllu_sentence_begins_where_the_ids_restart_without_an_empty_line(file, caplog):
+    read = sentence_reader(file("a.conllu", RESTARTS))
+
+    for _ in range(2):  # a job reads its input several times
+        sentences = [sentence.tokens for sentence in read()]
+        assert sentences == [["the", "cat"], ["a", "dog"], ["sat"], ["no"]]
+    (message,) = caplog.messages
+    assert "a.conllu: sentences without an empty line before them" in message
+    assert message.endswith(": 2.")
+
+
+def test_numbers_in_columns_that_are_not_conllu_do_not_divide_sentences(file):
+    assert tokens_of(file("a.conll", "1 NUM\nto ADP\n1 NUM\n")) == [["1", "to", "1"]]
+
+
 def test_the_error_names_a_line_without_the_token_column(file):
     path = file("a.conll", "EU NNP\n\nalone\n")
 
@@ -96,6 +115,18 @@ def test_the_error_names_a_conllu_line_without_a_number(file):
 
     with pytest.raises(ValueError, match=r"a\.conllu, line 3: a line of CoNLL-U .* 'plain text'"):
         tokens_of(path)
+
+
+def characters(text):
+    return [[Token(text.strip(), 0, len(text.strip()))]] if text.strip() else []
+
+
+@pytest.mark.parametrize("tokenizer", [None, characters])
+def test_fasta_is_refused_as_text_but_not_as_columns(file, tokenizer):
+    with pytest.raises(ValueError, match=r"a\.txt, line 1: FASTA is not supported"):
+        tokens_of(file("a.txt", ">P1\nMKT\n"), None, None, tokenizer)
+
+    assert tokens_of(file("a.conll", "> SYM\nI PRON\n")) == [[">", "I"]]
 
 
 @pytest.mark.parametrize(
@@ -123,6 +154,9 @@ def test_sentences_and_suspicious_lines_are_counted(file):
         "blank": 1,
         "invalid": 1,
         "cut": 3,
+        "nul": 0,
+        "boundary": 0,
+        "space": 0,
     }
     assert count_sentences(sentence_reader(path)()).cut == 0
     assert count.data_warnings(TokenLimit(4, "bytes")) == (
@@ -130,3 +164,13 @@ def test_sentences_and_suspicious_lines_are_counted(file):
         "UTF-8 (read byte for byte; another encoding?), 3 with a token of more than 4 bytes "
         "(truncated)."
     )
+
+
+def test_spaces_inside_the_tokens_of_columns_are_not_suspicious(file):
+    columns = file("a.conll", "10\u00a0000\tO\n<S>\tO\na\0\tO\n")
+    text = file("a.txt", "10\u00a0000\n<S>\na\0\n")
+
+    count = count_sentences(sentence_reader(columns)())
+    assert (count.nul, count.boundary, count.space) == (1, 1, 0)
+    count = count_sentences(sentence_reader(text)())
+    assert (count.nul, count.boundary, count.space) == (1, 1, 1)

@@ -4,6 +4,7 @@
 distinct tokens in order of appearance, and `tokens.i32` the type of each token.
 """
 
+import collections
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
@@ -15,9 +16,9 @@ from absl import logging
 
 from elmo_tf.progress import progress
 from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS
-from elmo_tf.text.data_warnings import data_warnings, is_utf_8
+from elmo_tf.text.data_warnings import data_warnings, line_kinds, suspicions
 from elmo_tf.text.sentences import decode, encode
-from elmo_tf.text.vocabulary import read_lines
+from elmo_tf.text.vocabulary import sentence_lines
 
 TEXT, ROWS, TYPES, TOKENS = "sentences.txt", "sentences.i64", "types.txt", "tokens.i32"
 
@@ -137,20 +138,22 @@ class StoredCorpus:
 
 def _sentences(files: Sequence[str | os.PathLike]) -> Iterator[tuple[int, int, list[str]]]:
     """Yields file, line and tokens of each sentence; finally warns about irregular lines."""
-    empty = invalid = cut = 0
+    empty = cut = 0
+    suspicious: collections.Counter[str] = collections.Counter()
     try:
         for file, path in enumerate(files):
-            for number, line in enumerate(read_lines(path), start=1):
+            for number, line in enumerate(sentence_lines(path), start=1):
                 tokens = line.split()
                 empty += not tokens
-                invalid += not is_utf_8(line)
+                for kind in suspicions(line, tokens):
+                    suspicious[kind] += 1
                 cut += len(tokens) > MAX_SENTENCE_TOKENS
                 for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
                     yield file, number, tokens[start : start + MAX_SENTENCE_TOKENS]
     finally:  # also if the caller stops early
         warning = data_warnings(
             (empty, "empty (ignored)"),
-            (invalid, "with invalid UTF-8 (read byte for byte; another encoding?)"),
+            *line_kinds(suspicious),
             (cut, f"of more than {MAX_SENTENCE_TOKENS:,} tokens (split)"),
         )
         if warning:

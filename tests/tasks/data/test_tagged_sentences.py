@@ -35,6 +35,13 @@ def test_columns_of_universal_dependencies_are_known(file):
     assert pairs(path, tag_column=5) == ["de/P le/D 1 000/_", "#/FC"]
 
 
+def test_a_sentence_begins_where_the_word_numbers_restart(file, caplog):
+    text = "1\tthe\tthe\tDET\n2\tcat\tcat\tNOUN\n1\tsit\tsit\tVERB\n"
+
+    assert pairs(file(text, "a.conllu")) == ["the/DET cat/NOUN", "sit/VERB"]
+    assert "a.conllu: sentences without an empty line before them" in caplog.text
+
+
 def test_other_columns_can_be_named(file):
     path = file("0 x EU ORG more\n1 y . O\n", "a.conll")
 

@@ -93,6 +93,17 @@ def test_a_run_is_not_resumed_with_another_corpus(
         pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
 
 
+def test_a_run_resumes_whose_record_counts_fewer_kinds_of_lines(interrupted):
+    path = interrupted / "training.json"
+    record = json.loads(path.read_text())
+    del record["corpus"]["space_lines"]
+    path.write_text(json.dumps(record))
+
+    resumed = pretrain(PretrainConfig.resumed(interrupted, steps=51))
+
+    assert resumed["corpus"]["space_lines"] == 0
+
+
 def test_a_run_resumes_after_its_text_files_have_moved(
     tmp_path, settings, text, run, interrupted, monkeypatch
 ):
