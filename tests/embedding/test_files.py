@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from elmo_tf import Embedder
 from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.text.sentence_files import Sentence
@@ -131,6 +132,16 @@ def test_an_unknown_output_suffix_raises_an_error_that_lists_valid_ones(embedder
         embedder.embed_file(text, text.parent / name)
 
     assert os.listdir(text.parent) == ["text.txt"]
+
+
+@pytest.mark.usefixtures("eager_functions")
+def test_sentences_with_unknown_words_are_counted(word_bilm, tmp_path, caplog):
+    (tmp_path / "text.txt").write_text("a b\na c d\n\nc\n")
+
+    count = Embedder(word_bilm).embed_file(tmp_path / "text.txt", tmp_path / "vectors.npy")
+
+    assert count.unknown == 2
+    assert "2 with a token that is not in the vocabulary (read as <UNK>)" in caplog.text
 
 
 def test_suspicious_lines_are_counted_and_logged(embedder, text, tmp_path, caplog):

@@ -37,6 +37,7 @@ class Interrupted:
         self._num_groups = num_groups
         self.settings = embedder.settings
         self.token_limit = embedder.token_limit
+        self.bilm = embedder.bilm
         self.tokenizer = None
 
     def embed_groups(self, sentences, first_group):

@@ -157,6 +157,7 @@ def test_sentences_and_suspicious_lines_are_counted(file):
         "nul": 0,
         "boundary": 0,
         "space": 0,
+        "unknown": 0,
     }
     assert count_sentences(sentence_reader(path)()).cut == 0
     assert count.data_warnings(TokenLimit(4, "bytes")) == (
