@@ -57,7 +57,7 @@ lint: install
 	rm -rf build
 	cd $(VENV)/lint && PYTHONPATH=. ../../$(BIN)/lint-imports --config ../../pyproject.toml --no-cache
 
-# Two parts: TensorFlow keeps each traced graph that has a custom gradient, so processes grow.
+# Two parts, each with new processes, which bounds their memory.
 test: lint
 	$(PYTEST) -m "not slow and not more" --quick --dist loadfile $(LARGE)
 	$(PYTEST) -m "not slow and not more" --quick --dist loadfile tests $(LARGE:%=--ignore %)

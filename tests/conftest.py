@@ -55,9 +55,8 @@ def ctrl_c_interrupts():
 def small_heap():
     """Returns the memory of reference cycles to the operating system after each module.
 
-    The remaining objects are frozen, so that they are not searched after each module. TensorFlow
-    keeps each traced graph that has a custom gradient, 70 MB for the tiny model: modules that train
-    run eagerly.
+    The remaining objects are frozen, so that they are not searched after each module. Modules that
+    train run eagerly, because tracing takes longer than a few steps.
     """
     yield
     gc.collect()
