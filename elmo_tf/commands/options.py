@@ -82,7 +82,8 @@ def add_vectors(parser: Any) -> None:
         default=[],
         metavar="NAME=FILE",
         help="also measure vectors in files: .hdf5 or .parquet with one vector per token (senses: "
-        "expressions are split at spaces), as by elmo-tf embed, for the same sentences; or static word vectors (text, or word2vec .bin)",
+        "expressions are split at spaces), as by elmo-tf embed, for the same sentences; or static "
+        "word vectors (text, or word2vec .bin)",
     )
 
 
