@@ -30,6 +30,7 @@ from elmo_tf.text.corpus import (
     read_sentences,
     report_corpus,
     text_files,
+    warn_of_unknown,
 )
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
@@ -56,6 +57,8 @@ from elmo_tf.trainers.workdir import (
     prepare_workdir,
 )
 
+# With fewer distinct tokens, the corpus is of a closed alphabet, such as characters or amino acids.
+_CLOSED_TYPES = 1_000
 # The message that each worker sends with a step; larger values are numbers of received signals.
 _NO_REQUEST, _SAVE = 0, 1
 
@@ -336,7 +339,13 @@ def _check_corpus_size(count: CorpusCount, batch_size: int, unroll: int) -> None
             f"The corpus has {count.targets} tokens, sentence ends included: too few for one step "
             f"of batch_size {batch_size} by unroll {unroll}. Lower them."
         )
-    if count.unknown == 0:
+    warn_of_unknown(
+        count,
+        " of the training text",
+        "the model does not learn these words, and its perplexity is misleadingly low. Build the "
+        "vocabulary from this text, or with a larger --max-size.",
+    )
+    if count.unknown == 0 and count.types >= _CLOSED_TYPES:
         logging.warning(
             "The vocabulary holds every token of the corpus, so <UNK> is never learned and unknown "
             "words of other text get far too low probabilities. Build the vocabulary with "

@@ -6,12 +6,11 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from elmo_tf.evaluation.full_softmax import window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
-from elmo_tf.text.corpus import count_corpus, report_lines, sentence_dataset
+from elmo_tf.text.corpus import count_corpus, report_lines, sentence_dataset, warn_of_unknown
 from elmo_tf.text.prefetch import prefetch
 from elmo_tf.text.windows import lm_windows
 
@@ -19,7 +18,6 @@ from elmo_tf.text.windows import lm_windows
 _TOKENS_PER_ROW = 2_000
 _MAX_ROWS = 32
 _TOKENS_PER_WINDOW = 640
-_MAX_UNKNOWN = 0.05  # share of unknown targets above which the perplexity is misleading
 
 
 def perplexity(
@@ -64,13 +62,10 @@ class Perplexity:
         count = count_corpus(files, model.vocabulary)
         report_lines(count)
         self._num_targets = count.targets
-        self._unknown = count.unknown / count.targets
-        if self._unknown > _MAX_UNKNOWN:
-            logging.warning(
-                "%s of the targets are not in the vocabulary and count as <UNK>: the perplexity "
-                "does not measure how well these words are predicted.",
-                f"{self._unknown:.1%}",
-            )
+        self._unknown = count.unknown_share
+        warn_of_unknown(
+            *(count, "", "the perplexity does not measure how well these words are predicted.")
+        )
         num_rows = max(1, min(_MAX_ROWS, self._num_targets // _TOKENS_PER_ROW))
         window = max(1, _TOKENS_PER_WINDOW // num_rows)
         windows = lm_windows(sentence_dataset(files), num_rows, window, drop_remainder=False)

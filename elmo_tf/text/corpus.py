@@ -27,6 +27,8 @@ MAX_SENTENCE_TOKENS = 10_000
 SHUFFLE_LINES = 16_384
 # Files that are read alternately, line by line, so that a batch has text of many sources.
 _MIXED_FILES = 64
+# Share of unknown targets above which perplexities are misleading.
+_MAX_UNKNOWN = 0.05
 # Lines that the graph splits at a time; larger batches are no faster.
 _LINES_PER_BATCH = 16
 
@@ -166,6 +168,11 @@ class CorpusCount(NamedTuple):
         """Number of targets of one direction: every token, and a boundary per sentence."""
         return self.tokens + self.sentences
 
+    @property
+    def unknown_share(self) -> float:
+        """Share of the targets that are not in the vocabulary."""
+        return self.unknown / self.targets
+
     def summary(self) -> str:
         """The size as a line of text."""
         return (
@@ -224,6 +231,21 @@ def report_lines(count: CorpusCount) -> None:
     if count.data_warnings():
         is_harmless = not count._replace(empty_lines=0, crlf_lines=0).data_warnings()
         logging.log(logging.INFO if is_harmless else logging.WARNING, "%s", count.data_warnings())
+
+
+def warn_of_unknown(count: CorpusCount, text: str, consequence: str) -> None:
+    """Warns if more than 5 % of the targets of a corpus are not in the vocabulary.
+
+    Args:
+        count: the size of the corpus.
+        text: what the targets are of, for the message; may be empty.
+        consequence: the end of the message.
+    """
+    if count.unknown_share > _MAX_UNKNOWN:
+        logging.warning(
+            "%s of the targets%s are not in the vocabulary and count as <UNK>: %s",
+            *(f"{count.unknown_share:.1%}", text, consequence),
+        )
 
 
 def _lines(name: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:

@@ -74,15 +74,6 @@ def test_the_moving_average_of_the_weights_is_saved(tmp_path, settings, run):
         np.testing.assert_allclose(average, expected, rtol=1e-5, atol=1e-7, err_msg=name)
 
 
-def test_a_vocabulary_with_every_word_of_the_corpus_logs_a_warning(
-    tmp_path, settings, text, caplog
-):
-    Vocabulary.build([text / "train_1.txt", text / "train_2.txt"]).save(tmp_path / "all.txt")
-    settings = {**settings, "vocab": tmp_path / "all.txt", "steps": 1}
-    pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
-    assert "<UNK> is never learned" in caplog.text
-
-
 def test_a_loss_of_nan_or_infinity_ends_the_run_and_keeps_the_last_save(tmp_path, settings):
     workdir = tmp_path / "run"
     settings = {**settings, "learning_rate": 1e30, "save_every": 1}
@@ -110,3 +101,38 @@ def test_a_full_disk_while_saving_is_an_error_and_keeps_the_last_save(settings, 
         np.testing.assert_array_equal(array, before[name])
     pretrain(config)  # there is room again
     assert_same_run(interrupted, run)
+
+
+@pytest.fixture
+def warnings_of(tmp_path, settings, caplog):
+    """Trains one step on a line of text, and returns the warnings."""
+
+    def train(line, vocabulary):
+        (tmp_path / "text.txt").write_text(line)
+        Vocabulary.build([vocabulary]).save(tmp_path / "vocab.txt")
+        files = {"corpus": [tmp_path / "text.txt"], "vocab": tmp_path / "vocab.txt"}
+        pretrain(PretrainConfig(**{**settings, **files, "steps": 1}, workdir=tmp_path / "run"))
+        return caplog.messages
+
+    return train
+
+
+@pytest.mark.parametrize(("num_types", "num_warnings"), [(1_000, 1), (999, 0)])
+def test_a_vocabulary_of_all_words_gets_a_warning_unless_the_text_has_few_types(
+    warnings_of, num_types, num_warnings
+):
+    text = " ".join(map(str, range(num_types)))
+
+    messages = warnings_of(text, text)
+
+    assert sum("holds every token of the corpus" in line for line in messages) == num_warnings
+
+
+@pytest.mark.parametrize(("num_known", "shares"), [(0, ["97.5%"]), (36, ["7.5%"]), (37, [])])
+def test_many_unknown_targets_in_the_training_text_give_a_warning(warnings_of, num_known, shares):
+    text = "a " * num_known + "b " * (39 - num_known)  # and a boundary
+
+    messages = warnings_of(text, "a c")
+
+    found = [line.split()[0] for line in messages if "training text are not in the voc" in line]
+    assert found == shares
