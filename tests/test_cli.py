@@ -249,6 +249,56 @@ def test_substitutes_prints_one_json_object_per_position(command, trained):
         ]
 
 
+def test_substitutes_reads_several_sentences_with_marked_tokens(command, trained, stdin):
+    stdin(b"the **cat** sat\n\n **a** dog **saw** **\n")
+    status, out, _ = command(
+        "substitutes", "--top", "2", trained, "the **cat** **fled**", "-", "**dog**"
+    )
+    assert status == 0
+    results = [json.loads(line) for line in out.splitlines()]
+    wanted = [
+        *((0, 1, "cat", "the cat fled"), (0, 2, "fled", "the cat fled")),
+        (1, 1, "cat", "the cat sat"),
+        *((3, 0, "a", "a dog saw **"), (3, 2, "saw", "a dog saw **")),
+        (4, 0, "dog", "dog"),
+    ]
+    model = load_language_model(trained)
+    for result, (number, position, token, sentence) in zip(results, wanted, strict=True):
+        assert (result["sentence"], result["position"], result["token"]) == (
+            *(number, position, token),
+        )
+        (best,) = substitutes(model, sentence, [position], top_n=2)
+        assert [one["token"] for one in result["substitutes"]] == [one.token for one in best]
+        totals = [one["total"] for one in result["substitutes"]]
+        assert totals == pytest.approx([one.total for one in best], abs=1e-5)
+
+
+def test_positions_are_those_of_every_sentence(command, trained, stdin):
+    stdin(b"\nthe **dog**\n")
+    _, out, _ = command("substitutes", trained, "--position", "1", "the cat", "-", "--top", "1")
+    results = [json.loads(line) for line in out.splitlines()]
+    assert [(one["sentence"], one["position"], one["token"]) for one in results] == [
+        *((0, 1, "cat"), (2, 1, "**dog**")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "message"),
+    [
+        (("the cat", "a", "--position", "1"), b"", "'a': --position 1: the sentence has 1 token"),
+        (("-",), b"**a** dog\n\nthe cat\n", "<stdin>, line 3: no token is marked as **token**"),
+        (("-", "--position", "1"), b"a dog\na\n", "<stdin>, line 2: --position 1: the sentence"),
+    ],
+)
+def test_the_error_names_the_sentence_without_the_position(
+    command, trained, stdin, arguments, text, message
+):
+    stdin(text)
+    status, out, err = command("substitutes", trained, *arguments)
+    assert (status, out) == (1, "")
+    assert err.splitlines()[-1].startswith(f"elmo-tf: {message}")
+
+
 @pytest.mark.parametrize(
     "end", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.more)]
 )
@@ -290,6 +340,7 @@ def test_a_repeated_option_has_the_values_of_all():
         ("serve", ".", "--port", "-1"),
         ("query", "localhost:1", "a", "--timeout", "0"),
         ("substitutes", "run", "the cat", "--position", "-1"),
+        ("substitutes", "run", "the **cat**", "the cat"),
     ],
 )
 def test_usage_errors_exit_with_status_2_and_print_the_usage(command, arguments):

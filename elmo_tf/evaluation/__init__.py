@@ -23,4 +23,5 @@ from elmo_tf.evaluation.senses import evaluate_senses as evaluate_senses
 from elmo_tf.evaluation.senses import sense_score as sense_score
 from elmo_tf.evaluation.senses import sense_scores as sense_scores
 from elmo_tf.evaluation.substitution import Substitute as Substitute
+from elmo_tf.evaluation.substitution import sentence_substitutes as sentence_substitutes
 from elmo_tf.evaluation.substitution import substitutes as substitutes

@@ -17,7 +17,7 @@ from elmo_tf.text.windows import BOS, EOS
 Sentence = str | Sequence[str]
 
 # Batches that are read ahead and sorted by length.
-_BATCHES_AHEAD = 16
+BATCHES_AHEAD = 16
 
 
 class SentenceScore(NamedTuple):
@@ -111,8 +111,7 @@ class SentenceScorer:
     """
 
     def __init__(self, model: LanguageModel, batch_tokens: int = 4096):
-        if batch_tokens < 1:
-            raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
+        check_batch_tokens(batch_tokens)
         self._model = model
         self._batch_tokens = batch_tokens
         self._directions = model.bilm.config.directions
@@ -130,7 +129,7 @@ class SentenceScorer:
             sentence_tokens(sentence, f"Sentence {number}")
             for number, sentence in enumerate(sentences)
         )
-        while group := read_ahead(token_lists, _BATCHES_AHEAD * self._batch_tokens):
+        while group := read_ahead(token_lists, BATCHES_AHEAD * self._batch_tokens):
             scores: dict[int, SentenceScore] = {}
             lengths = [len(tokens) + 1 for tokens in group]
             for places in length_batches(lengths, self._batch_tokens):
@@ -161,6 +160,12 @@ class SentenceScorer:
         shape = tf.shape(mask, tf.int64)
         losses = window_losses(self._model, outputs, targets, mask)
         return tf.stack([tf.scatter_nd(places, -loss, shape) for loss in losses])
+
+
+def check_batch_tokens(batch_tokens: int) -> None:
+    """Raises `ValueError` for a number below 1."""
+    if batch_tokens < 1:
+        raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
 
 
 def sentence_tokens(sentence: Any, name: str) -> list[str]:

@@ -1,15 +1,23 @@
 """Substitutes: the most probable tokens at a position of a sentence, by a language model."""
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from elmo_tf.evaluation.full_softmax import tokens_per_chunk
-from elmo_tf.evaluation.scoring import Sentence, sentence_tokens, sentence_window
+from elmo_tf.evaluation.scoring import (
+    BATCHES_AHEAD,
+    Sentence,
+    check_batch_tokens,
+    sentence_tokens,
+    sentence_window,
+)
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.batches import rounded_length
+from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
+from elmo_tf.text.sentence_lists import sentence_items
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 
 
@@ -53,20 +61,70 @@ def substitutes(
     Source: the directions are those of Peters et al. 2018, section 3.1; the score, their product,
     is not from that paper.
     """
-    if top_n < 1:
-        raise ValueError(f"`top_n` must be at least 1. Received: {top_n}")
+    find = _Finder(model, top_n, exclude)
     tokens = sentence_tokens(sentence, "`sentence`")
-    positions = list(positions)
-    for position in positions:
-        if not isinstance(position, int | np.integer):
-            raise TypeError(f"`positions` must be integers. Received: {position!r}")
-        check_position("`positions`", position, len(tokens))
-    allowed = _allowed(model.vocabulary, exclude)
-    top_n = min(top_n, int(allowed.sum()))
-    return [
-        _best(model, log_probs, np.where(allowed, log_probs.sum(axis=0), -np.inf), top_n)
-        for log_probs in _position_log_probs(model, tokens, positions)
-    ]
+    (found,) = find([tokens], [_checked_positions(positions, "`positions`", len(tokens))])
+    return found
+
+
+def sentence_substitutes(
+    model: LanguageModel,
+    sentences: Iterable[Sentence],
+    positions: Iterable[Iterable[int]],
+    top_n: int = 10,
+    exclude: Iterable[str] = SPECIAL_TOKENS,
+    batch_tokens: int = 4096,
+) -> Iterator[list[list[Substitute]]]:
+    """Finds the substitutes of many sentences, which the model reads in batches.
+
+    Args:
+        model, top_n, exclude: see `substitutes`.
+        sentences: each as in `substitutes`. May be infinite: a bounded number of batches is read
+            ahead.
+        positions: for each sentence the positions of tokens, from 0; may be empty.
+        batch_tokens: see `sentence_scores`.
+
+    Yields:
+        For each sentence, in input order, the result of `substitutes`.
+
+    Raises:
+        TypeError: `sentences` is one string or a table, or see `substitutes`.
+        ValueError: `sentences` and `positions` differ in length, `batch_tokens` is below 1, or see
+            `substitutes`.
+    """
+    sentences = sentence_items(sentences)
+    check_batch_tokens(batch_tokens)
+    find = _Finder(model, top_n, exclude)
+    return _in_batches(find, _queries(sentences, positions), batch_tokens)
+
+
+def _queries(
+    sentences: Iterable[Sentence], positions: Iterable[Iterable[int]]
+) -> Iterator[tuple[list[str], list[int]]]:
+    """Yields the tokens of each sentence and their positions."""
+    for number, (sentence, places) in enumerate(itertools.zip_longest(sentences, positions)):
+        if sentence is None or places is None:
+            raise ValueError(
+                "`sentences` and `positions` differ in length. For each sentence, pass a list of "
+                "positions."
+            )
+        tokens = sentence_tokens(sentence, f"Sentence {number}")
+        name = f"Sentence {number}: `positions`"
+        yield tokens, _checked_positions(places, name, len(tokens))
+
+
+def _in_batches(
+    find: "_Finder", queries: Iterator[tuple[list[str], list[int]]], batch_tokens: int
+) -> Iterator[list[list[Substitute]]]:
+    queries, ahead = itertools.tee(queries)
+    token_lists = (tokens for tokens, _ in ahead)
+    while sentences := read_ahead(token_lists, BATCHES_AHEAD * batch_tokens):
+        positions = [places for _, places in itertools.islice(queries, len(sentences))]
+        found: dict[int, list[list[Substitute]]] = {}
+        for batch in length_batches([len(tokens) + 1 for tokens in sentences], batch_tokens):
+            parts = [[items[number] for number in batch] for items in (sentences, positions)]
+            found.update(zip(batch, find(*parts), strict=True))
+        yield from (found[number] for number in range(len(sentences)))
 
 
 def check_position(argument: str, position: int, num_tokens: int) -> None:
@@ -78,26 +136,76 @@ def check_position(argument: str, position: int, num_tokens: int) -> None:
         raise ValueError(f"{argument} {position}: the sentence has {tokens}.")
 
 
-def _position_log_probs(
-    model: LanguageModel, tokens: Sequence[str], positions: Sequence[int]
-) -> Iterator[np.ndarray]:
-    """Computes the log probabilities of all tokens of the vocabulary at some positions.
+def _checked_positions(positions: Any, name: str, num_tokens: int) -> list[int]:
+    if not isinstance(positions, Iterable):
+        raise TypeError(f"{name} must be a list of integers. Received: {positions!r}")
+    positions = list(positions)
+    for position in positions:
+        if not isinstance(position, int | np.integer):
+            raise TypeError(f"{name} must be integers. Received: {position!r}")
+        check_position(name, position, num_tokens)
+    return positions
 
-    Yields:
-        For each position float32 (direction, vocabulary), natural logarithm.
+
+class _Finder:
+    """Finds the substitutes of a batch of sentences.
+
+    Args:
+        model, top_n, exclude: see `substitutes`.
+
+    Call arguments:
+        sentences: lists of tokens, the longest last.
+        positions: for each sentence the positions of tokens.
+
+    Returns:
+        For each sentence and position a list of `Substitute`.
     """
-    inputs, _ = sentence_window([tokens], 1, rounded_length(len(tokens) + 1))
-    outputs, _ = model.top_layer_outputs(inputs, model.bilm.zero_states(1))
-    # Outputs that predict the tokens; the backward direction reads the sentence reversed.
-    indices = {"forward": positions, "backward": [len(tokens) - 1 - place for place in positions]}
-    chunk = tokens_per_chunk(model.softmax)
-    for start in range(0, len(positions), chunk):
-        part = slice(start, start + chunk)
-        log_probs = [
-            tf.nn.log_softmax(model.softmax.logits(tf.gather(top[0], indices[name][part])))
-            for name, top in zip(model.bilm.config.directions, outputs, strict=True)
+
+    def __init__(self, model: LanguageModel, top_n: int, exclude: Iterable[str]):
+        if top_n < 1:
+            raise ValueError(f"`top_n` must be at least 1. Received: {top_n}")
+        self._model = model
+        self._directions = model.bilm.config.directions
+        self._allowed = _allowed(model.vocabulary, exclude)
+        self._top_n = min(top_n, int(self._allowed.sum()))
+
+    def __call__(
+        self, sentences: Sequence[list[str]], positions: Sequence[list[int]]
+    ) -> list[list[list[Substitute]]]:
+        num_rows, width = rounded_rows(len(sentences)), rounded_length(len(sentences[-1]) + 1)
+        inputs, _ = sentence_window(sentences, num_rows, width)
+        outputs, _ = self._model.top_layer_outputs(inputs, self._model.bilm.zero_states(num_rows))
+        # Outputs that predict the tokens; the backward direction reads the sentence reversed.
+        forward = [(row, place) for row, places in enumerate(positions) for place in places]
+        backward = [(row, len(sentences[row]) - 1 - place) for row, place in forward]
+        indices = {"forward": forward, "backward": backward}
+        best: list[list[Substitute]] = []
+        chunk = tokens_per_chunk(self._model.softmax)
+        for start in range(0, len(forward), chunk):
+            part = slice(start, start + chunk)
+            log_probs = [
+                tf.nn.log_softmax(
+                    self._model.softmax.logits(tf.gather_nd(top, indices[name][part]))
+                )
+                for name, top in zip(self._directions, outputs, strict=True)
+            ]
+            # (position, direction, vocabulary)
+            best += map(self._best, np.stack(log_probs, axis=1))
+        found = iter(best)
+        return [list(itertools.islice(found, len(places))) for places in positions]
+
+    def _best(self, log_probs: np.ndarray) -> list[Substitute]:
+        """The best tokens by their log probabilities, float32 (direction, vocabulary)."""
+        total = np.where(self._allowed, log_probs.sum(axis=0), -np.inf)
+        best, ids = tf.math.top_k(total, self._top_n)
+        return [
+            Substitute(
+                self._model.vocabulary.tokens[index],
+                dict(zip(self._directions, log_probs[:, index].tolist(), strict=True)),
+                score,
+            )
+            for index, score in zip(ids.numpy(), best.numpy().tolist(), strict=True)
         ]
-        yield from np.stack(log_probs, axis=1)  # (position, direction, vocabulary)
 
 
 def _allowed(vocabulary: Vocabulary, exclude: Iterable[str]) -> np.ndarray:
@@ -110,17 +218,3 @@ def _allowed(vocabulary: Vocabulary, exclude: Iterable[str]) -> np.ndarray:
     # An unknown token's id would be that of <UNK>.
     allowed[vocabulary.ids([token for token in exclude if token in vocabulary])] = False
     return allowed
-
-
-def _best(
-    model: LanguageModel, log_probs: np.ndarray, total: np.ndarray, top_n: int
-) -> list[Substitute]:
-    best, ids = tf.math.top_k(total, top_n)
-    return [
-        Substitute(
-            model.vocabulary.tokens[index],
-            dict(zip(model.bilm.config.directions, log_probs[:, index].tolist(), strict=True)),
-            score,
-        )
-        for index, score in zip(ids.numpy(), best.numpy().tolist(), strict=True)
-    ]

@@ -1,7 +1,9 @@
+import itertools
+
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation import full_softmax, sentence_scores, substitutes
+from elmo_tf.evaluation import full_softmax, sentence_scores, sentence_substitutes, substitutes
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -110,3 +112,72 @@ def test_a_sentence_of_another_type_is_an_error(language_model):
 def test_a_single_string_to_exclude_is_an_error(language_model):
     with pytest.raises(TypeError, match=r"`exclude` must be several tokens.*'the'"):
         substitutes(language_model, TOKENS, [0], exclude="the")
+
+
+# Of different lengths, with several positions, a repeated one, or none.
+MANY = [(SENTENCE, [5, 0]), (["cat"], [0]), ("", []), ("on the mat", [2, 2]), (TOKENS * 3, [20])]
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 30, 4096])
+def test_many_sentences_have_the_substitutes_of_each(language_model, batch_tokens):
+    sentences, positions = zip(*MANY, strict=True)
+
+    found = list(
+        sentence_substitutes(language_model, sentences, positions, 3, ["the"], batch_tokens)
+    )
+
+    for one, (sentence, places) in zip(found, MANY, strict=True):
+        wanted = substitutes(language_model, sentence, places, 3, ["the"])
+        for best, wanted_best in zip(one, wanted, strict=True):
+            assert [s.token for s in best] == [s.token for s in wanted_best]
+            for substitute, other in zip(best, wanted_best, strict=True):
+                assert substitute.log_probs == pytest.approx(other.log_probs, abs=1e-5)
+                assert substitute.total == pytest.approx(other.total, abs=1e-5)
+
+
+def test_many_sentences_need_one_model_call(language_model, monkeypatch):
+    calls = []
+    outputs = language_model.top_layer_outputs
+    monkeypatch.setattr(
+        language_model, "top_layer_outputs", lambda *args: calls.append(args) or outputs(*args)
+    )
+
+    list(sentence_substitutes(language_model, *zip(*MANY, strict=True)))
+
+    assert len(calls) == 1
+
+
+def test_sentences_are_read_in_bounded_numbers(language_model):
+    found = sentence_substitutes(
+        language_model, itertools.repeat("the cat"), itertools.repeat([1]), batch_tokens=4
+    )
+
+    assert next(found) == next(found)
+
+
+@pytest.mark.parametrize(
+    ("sentences", "positions", "error", "message"),
+    [
+        ("the cat", [[0]], TypeError, r"must be several sentences, not one string.*'the cat'"),
+        (["the", 7], [[0], [0]], TypeError, r"Sentence 1 is 7"),
+        (
+            ["the", "cat"],
+            [[0], [1]],
+            ValueError,
+            r"Sentence 1: `positions` 1: .* has 1 token \(0\)",
+        ),
+        (["the", "cat"], [0, 0], TypeError, r"Sentence 0: .* a list of integers\. Received: 0"),
+        (["the", "cat"], [[0]], ValueError, r"`sentences` and `positions` differ in length"),
+        (["the"], [[0], [0]], ValueError, r"`sentences` and `positions` differ in length"),
+    ],
+)
+def test_wrong_sentences_and_positions_are_errors(
+    language_model, sentences, positions, error, message
+):
+    with pytest.raises(error, match=message):
+        list(sentence_substitutes(language_model, sentences, positions))
+
+
+def test_batch_tokens_below_1_is_an_error(language_model):
+    with pytest.raises(ValueError, match=r"`batch_tokens` must be at least 1\. Received: 0"):
+        sentence_substitutes(language_model, ["the"], [[0]], batch_tokens=0)
