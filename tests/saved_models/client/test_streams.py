@@ -119,7 +119,7 @@ def test_stream_errors_name_the_position_of_the_sentence(address):
             list(rows)
         with pytest.raises(ValueError, match="Sentence 2 has an empty token"):
             list(client.stream([["a"], ["b"], ["", "c"]]))
-        with pytest.raises(TypeError, match="but got one string: 'abc'"):
+        with pytest.raises(TypeError, match="not one string: 'abc'"):
             list(client.stream("abc"))
         with pytest.raises(ServerError, match="not found in signature: layers"):
             next(client.stream(["a"], "layers"))
@@ -144,7 +144,7 @@ def test_errors_are_raised_by_await(address):
     with Client(address, model="bert") as client:
         with pytest.raises(ServerError, match="NOT_FOUND"):
             asyncio.run(client.predict_async(["a"]))
-        with pytest.raises(TypeError, match="but got one string"):
+        with pytest.raises(TypeError, match="not one string"):
             asyncio.run(client.predict_async("a"))
 
 

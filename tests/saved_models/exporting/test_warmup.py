@@ -50,7 +50,7 @@ def test_sentences_may_be_lists_of_tokens(warm, tmp_path):
 
 
 def test_warmup_is_a_list_of_sentences(bilm, tmp_path):
-    with pytest.raises(TypeError, match="Expected a list of sentences, but got one string"):
+    with pytest.raises(TypeError, match="`sentences` must be several sentences, not one string"):
         export(bilm, tmp_path, warmup="The bank")
     assert not list(tmp_path.iterdir())
 
