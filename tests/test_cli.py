@@ -85,6 +85,12 @@ def test_help_is_printed_within_a_second():
     assert "usage: elmo-tf" in result.stdout
 
 
+@pytest.mark.parametrize("name", ["probe", "senses", "neighbors", "compare", "task sweep"])
+def test_the_help_names_the_description_of_files_of_vectors(command, name):
+    _, out, _ = command(*name.split(), "--help")
+    assert "docs/guides/integrations.md, Vectors of other models" in " ".join(out.split())
+
+
 @pytest.mark.more
 def test_the_example_commands_run_in_sequence(command, monkeypatch):
     """The commands that end by themselves; the first one creates its text."""

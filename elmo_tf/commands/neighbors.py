@@ -9,6 +9,7 @@ from absl import logging
 
 from elmo_tf.commands.options import (
     CHECKPOINT,
+    VECTORS_GUIDE,
     add_precision,
     at_least_0,
     at_least_1,
@@ -111,7 +112,8 @@ def _add_query(group: Any) -> None:
         metavar="[NAME=]FILE",
         help="also report neighbors by vectors in files: nearest types of static word vectors "
         "(GloVe, word2vec or fastText text); or nearest tokens by .hdf5 or .parquet files with one "
-        "vector per token of the whole corpus, as by elmo-tf embed",
+        "vector per whitespace-separated token of the whole corpus, as by elmo-tf embed "
+        f"({VECTORS_GUIDE})",
     )
 
 

@@ -14,6 +14,8 @@ from elmo_tf.files import json_text
 from elmo_tf.settings import Setting
 
 STDIN = "-"  # in place of a text file
+# Where the format of files of vectors is described, for help texts.
+VECTORS_GUIDE = "format: docs/guides/integrations.md, Vectors of other models"
 # A literal, because the modules with the names of the models are slow to import.
 CHECKPOINT = (
     "directory, archive (.zip, .tar.gz), URL or name of a checkpoint; names: small-en (included); "
@@ -81,9 +83,10 @@ def add_vectors(parser: Any) -> None:
         type=named_file,
         default=[],
         metavar="NAME=FILE",
-        help="also measure vectors in files: .hdf5 or .parquet with one vector per token (senses: "
-        "expressions are split at spaces), as by elmo-tf embed, for the same sentences; or static "
-        "word vectors (text, or word2vec .bin)",
+        help="also measure vectors in files: .hdf5 or .parquet with one vector per token, as by "
+        "elmo-tf embed, for the same sentences; or static word vectors (text, or word2vec .bin). A "
+        "token is a line of CoNLL columns; in .data.xml a word between spaces, so an expression of "
+        f"several words is several tokens ({VECTORS_GUIDE})",
     )
 
 
