@@ -9,12 +9,10 @@ import tensorflow as tf
 from elmo_tf.evaluation.full_softmax import window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
-from elmo_tf.text.sentence_lists import sentence_items, tokens_of
+from elmo_tf.text.sentence_lists import Sentence, sentence_items, tokens_of
 from elmo_tf.text.sentences import decode, encode
 from elmo_tf.text.vocabulary import UNKNOWN_ID
 from elmo_tf.text.windows import BOS, EOS
-
-Sentence = str | Sequence[str]
 
 # Batches that are read ahead and sorted by length.
 BATCHES_AHEAD = 16
