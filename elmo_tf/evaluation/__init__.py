@@ -8,9 +8,6 @@ from elmo_tf.evaluation.perplexity import Perplexity as Perplexity
 from elmo_tf.evaluation.perplexity import perplexity as perplexity
 from elmo_tf.evaluation.probing import ProbeReport as ProbeReport
 from elmo_tf.evaluation.probing import probe as probe
-from elmo_tf.evaluation.projector import TokenOccurrences as TokenOccurrences
-from elmo_tf.evaluation.projector import export_projector as export_projector
-from elmo_tf.evaluation.projector import read_occurrences as read_occurrences
 from elmo_tf.evaluation.scoring import SentenceScore as SentenceScore
 from elmo_tf.evaluation.scoring import SentenceScorer as SentenceScorer
 from elmo_tf.evaluation.scoring import sentence_scores as sentence_scores
