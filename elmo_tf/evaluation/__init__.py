@@ -1,9 +1,8 @@
 """Evaluation of biLMs: perplexity, probabilities of sentences and tokens, neighbors in context."""
 
-from elmo_tf.evaluation.neighbors import Occurrences as Occurrences
-from elmo_tf.evaluation.occurrence_index import Occurrence as Occurrence
-from elmo_tf.evaluation.occurrence_index import OccurrenceIndex as OccurrenceIndex
-from elmo_tf.evaluation.occurrence_index import build_occurrence_index as build_occurrence_index
+from elmo_tf.evaluation.occurrence_building import build_occurrence_index as build_occurrence_index
+from elmo_tf.evaluation.occurrences import Occurrence as Occurrence
+from elmo_tf.evaluation.occurrences import OccurrenceIndex as OccurrenceIndex
 from elmo_tf.evaluation.perplexity import Perplexity as Perplexity
 from elmo_tf.evaluation.perplexity import perplexity as perplexity
 from elmo_tf.evaluation.probing import ProbeReport as ProbeReport

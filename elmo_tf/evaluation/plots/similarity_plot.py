@@ -9,8 +9,8 @@ import numpy as np
 
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
-from elmo_tf.evaluation.layer_vectors import unit_vectors
 from elmo_tf.evaluation.plots import style
+from elmo_tf.evaluation.stored_vectors import unit_vectors
 from elmo_tf.evaluation.visible_text import shortened, visible
 
 if TYPE_CHECKING:
