@@ -1,12 +1,13 @@
-"""Common style of all plots (sizes, colours, fonts), and saving as PNG, SVG or PDF.
+"""Common style of all plots (sizes, colors, fonts), and saving as PNG, SVG or PDF.
 
-Figures are made without `pyplot`, so they need no display and leave no global state. Colours are
-also distinguishable in grey: lines by marker or dash, heat maps by lightness.
+Figures are made without `pyplot`, so they need no display and leave no global state. Colors are
+also distinguishable in gray: lines by marker or dash, heat maps by lightness.
 """
 
+import functools
 import os
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,45 +19,59 @@ from elmo_tf.files import atomic_file, refuse_file
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.image import AxesImage
 
 SUFFIXES = (".png", ".svg", ".pdf")
-DPI = 150
-TITLE_SIZE, LABEL_SIZE, TICK_SIZE = 10, 9, 8
-HEAT_COLOURS = "cividis"
+HEAT_COLORS = "cividis"
 # Okabe and Ito's palette, from dark to light.
-LINE_COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-LINE_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_COLORS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+LINES = [{"color": color, "marker": mark} for color, mark in zip(_COLORS, "os^DvPX", strict=True)]
 
 # Fonts of matplotlib: one with many characters, and one that draws any character as a box.
 _FONT, _BOXES = "DejaVu Sans", "Last Resort"
+_STYLE = {
+    "axes.titlesize": 10,
+    "axes.labelsize": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 4,
+    "grid.color": "#e0e0e0",
+}
 # Text stays text in SVG, and the ids in it are reproducible.
 _SAVE_SETTINGS = {"svg.fonttype": "none", "svg.hashsalt": "elmo_tf", "pdf.fonttype": 42}
 _WITHOUT_DATE = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 
 
-def new_figure(width: float, height: float, layout: str = "constrained") -> "Figure":
-    """Makes an empty figure whose parts will not overlap.
+def styled(draw: Callable[..., "Figure"]) -> Callable[..., "Figure"]:
+    """Decorator of a function that draws a figure: sets the sizes of texts and lines."""
 
-    Args:
-        width, height: in inches.
-        layout: matplotlib's name: "constrained", or "compressed" for panels of a fixed aspect
-            ratio.
-    """
+    @functools.wraps(draw)
+    def wrapped(*arguments: Any, **settings: Any) -> "Figure":
+        with require_extra("matplotlib", "plot", "A picture").rc_context(_STYLE):
+            return draw(*arguments, **settings)
+
+    return wrapped
+
+
+def new_figure(width: float, height: float, layout: str = "constrained") -> "Figure":
+    """Makes an empty figure of a size in inches, whose parts will not overlap."""
     return matplotlib_module("figure").Figure(figsize=(width, height), layout=layout)
 
 
-def add_grid(axes: "Axes") -> None:
-    """Adds grid lines, and sets the size of the tick labels."""
-    axes.tick_params(labelsize=TICK_SIZE, which="both")
-    axes.grid(color="#e0e0e0", linewidth=0.6)
-
-
-def add_colour_bar(figure: "Figure", image: "AxesImage", label: str, **settings: Any) -> None:
-    """Adds the colour scale of a heat map."""
-    bar = figure.colorbar(image, **settings)
-    bar.set_label(label, fontsize=LABEL_SIZE)
-    bar.ax.tick_params(labelsize=TICK_SIZE)
+def add_legend(figure: "Figure", axes: "Axes") -> None:
+    """Adds the labels of the lines of `axes` above the figure, without interpreting `$`."""
+    handles, labels = axes.get_legend_handles_labels()
+    legend = figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",
+        ncols=2 if max(map(len, labels)) > 18 else 4,
+        prop={"size": 8, "family": families(labels)},
+        handlelength=3.5,
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)
 
 
 def check_picture(path: str | os.PathLike, overwrite: bool = False) -> None:
@@ -77,18 +92,11 @@ def check_picture(path: str | os.PathLike, overwrite: bool = False) -> None:
 
 
 def save_figure(
-    figure: "Figure", path: str | os.PathLike, overwrite: bool = False, dpi: int = DPI
+    figure: "Figure", path: str | os.PathLike, overwrite: bool = False, dpi: int = 150
 ) -> None:
     """Writes a figure in the format of the file name's suffix. Equal figures give equal bytes.
 
-    Args:
-        figure: from `new_figure`.
-        path: .png, .svg or .pdf.
-        overwrite: whether to replace an existing file.
-        dpi: int >= 1. Dots per inch of a PNG. Defaults to 150.
-
-    Raises:
-        ValueError, FileExistsError: see `check_picture`.
+    `dpi`: dots per inch of a PNG. Raises: see `check_picture`.
     """
     check_picture(path, overwrite)
     suffix = _suffix(path)
