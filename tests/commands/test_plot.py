@@ -45,22 +45,6 @@ def test_similarities_are_drawn(command, checkpoint_directory, tmp_path):
     assert ">cosine similarity</text>" in text
 
 
-def test_a_picture_is_replaced_only_with_overwrite(command, run, tmp_path):
-    (tmp_path / "out.png").write_text("mine")
-    for kind in (("training", "run"), ("similarity", "a", "--model", "nowhere")):
-        status, _, err = command("plot", *kind, "--output", "out.png")
-        assert status == 2
-        assert "out.png exists." in err
-    assert command("plot", "training", "run", "--output", "out.png", "--overwrite")[0] == 0
-
-
-@pytest.mark.parametrize("arguments", [(), ("training", "run"), ("similarity", "a", "--dpi", "0")])
-def test_usage_errors_exit_with_status_2_and_print_the_usage(command, arguments):
-    status, out, err = command("plot", *arguments)
-    assert (status, out) == (2, "")
-    assert "usage: elmo-tf plot" in err
-
-
 @pytest.mark.more
 def test_mixing_weights_of_task_models_are_drawn(
     command, checkpoint_directory, tmp_path, eager_functions
