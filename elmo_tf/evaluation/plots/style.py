@@ -83,7 +83,7 @@ def check_picture(path: str | os.PathLike, overwrite: bool = False) -> None:
         FileExistsError: the file exists and `overwrite` is false.
     """
     require_extra("matplotlib", "plot", "A picture")
-    if _suffix(path) not in SUFFIXES:
+    if Path(path).suffix.lower() not in SUFFIXES:
         raise ValueError(
             f"A picture's name must end in one of {', '.join(SUFFIXES)}. "
             f"Received: {os.fspath(path)}"
@@ -99,7 +99,7 @@ def save_figure(
     `dpi`: dots per inch of a PNG. Raises: see `check_picture`.
     """
     check_picture(path, overwrite)
-    suffix = _suffix(path)
+    suffix = Path(path).suffix.lower()
     matplotlib = require_extra("matplotlib", "plot", "A picture")
     with (
         atomic_file(path, overwrite) as part,
@@ -117,41 +117,27 @@ def families(texts: Iterable[str]) -> list[str]:
     as boxes (in SVG the reader's fonts are used) and reported by a warning.
     """
     fonts = matplotlib_module("font_manager")
-    found = [_FONT]
-    missing = _missing(fonts.findfont(_FONT), set("".join(texts)))
-    for entry in sorted(fonts.fontManager.ttflist, key=_plainest_first) if missing else ():
-        if entry.name.startswith(_BOXES):
-            continue
-        left = _missing(entry.fname, missing)
-        if left != missing:
-            found.append(entry.name)
-            missing = left
+    found, missing = [], set("".join(texts))
+    plainest_first = sorted(
+        (entry for entry in fonts.fontManager.ttflist if not entry.name.startswith(_BOXES)),
+        key=lambda e: (e.name != _FONT, e.style != "normal", abs(int(e.weight) - 400), e.fname),
+    )
+    for entry in plainest_first:
         if not missing:
             break
+        try:
+            font = matplotlib_module("ft2font").FT2Font(entry.fname)
+        except (OSError, RuntimeError):
+            continue  # matplotlib's list of fonts may be outdated
+        left = {character for character in missing if not font.get_char_index(ord(character))}
+        if left != missing:
+            found.append(entry.name)
+        missing = left
     if missing:
-        logging.warning(
-            "No installed font has %s: drawn as boxes, except in SVG.",
-            " ".join(sorted(missing)[:20]) + (" …" if len(missing) > 20 else ""),
-        )
-    return found
-
-
-def _plainest_first(entry: Any) -> tuple:
-    return entry.style != "normal", abs(int(entry.weight) - 400), entry.name, entry.fname
-
-
-def _missing(font_file: str, characters: set[str]) -> set[str]:
-    try:
-        font = matplotlib_module("ft2font").FT2Font(font_file)
-    except (OSError, RuntimeError):
-        return characters  # matplotlib's list of fonts may be outdated
-    return {character for character in characters if not font.get_char_index(ord(character))}
+        logging.warning("No installed font has %s: drawn as boxes.", " ".join(sorted(missing)[:20]))
+    return list(dict.fromkeys([_FONT, *found]))
 
 
 def matplotlib_module(module: str) -> Any:
     """Imports a module of matplotlib, which is optional."""
     return require_extra(f"matplotlib.{module}", "plot", "A picture")
-
-
-def _suffix(path: str | os.PathLike) -> str:
-    return Path(path).suffix.lower()
