@@ -124,13 +124,13 @@ def probe(
     with (
         cache.layers(embedder, [sentence.tokens for sentence in train]) as train_layers,
         cache.layers(embedder, [sentence.tokens for sentence in test]) as test_layers,
-        progress(train_layers.shape.num_layers, "fitting", "layers") as meter,
+        progress(train_layers.shape[0], "fitting", "layers") as meter,
     ):
         logging.info(
             "Training classifiers of %s tags on %s tokens, one per layer.",
             *(f"{len(task.tags):,}", f"{len(task.train_ids):,}"),
         )
-        for number in range(train_layers.shape.num_layers):
+        for number in range(train_layers.shape[0]):
             layers = train_layers.layer(number), test_layers.layer(number)
             probes.append(_layer_probe(number, *layers, task, c, max_iterations))
             meter.update(1)

@@ -1,8 +1,5 @@
 """`elmo-tf embed`: its output, its options, and how it resumes interrupted jobs."""
 
-import contextlib
-import json
-import os
 import random
 import signal
 import subprocess
@@ -15,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from elmo_tf import BiLM, BiLMConfig, Embedder, save_bilm
-from vector_files import read_shards, read_vectors, sentence_to_index, vectors_of
+from vector_files import read_vectors, sentence_to_index
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -75,11 +72,11 @@ def test_a_dash_reads_stdin(command, model, stdin):
 
 
 def test_an_interrupted_job_on_stdin_is_not_resumed(command, model, stdin, monkeypatch):
-    def interrupted(job):
+    def interrupted(*arguments):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("elmo_tf.embedding.file_jobs.FileJob._refuse_changes", interrupted)
+        patch.setattr("elmo_tf.embedding.file_jobs.FileJob._refuse_changed_input", interrupted)
         stdin("\n".join(LINES).encode())
         assert command("embed", model, "-", "v.hdf5")[0] == 130
     for options, expected in (((), 2), (("--overwrite",), 0)):
@@ -122,36 +119,13 @@ def test_options_are_applied_to_the_output(command, model):
     assert [shape[1] for shape in table["shape"].to_pylist()] == [2, 2]
 
 
-def test_plan_option_prints_estimates_and_writes_no_output(command, model):
-    status, out, _ = command("embed", model, "text.txt", "v.hdf5", "--dtype", "float16", "--plan")
-
-    assert status == 0
-    plan = json.loads(out)
-    num_tokens = sum(len(line.split()) for line in LINES)
-    assert (plan["sentences"], plan["tokens"]) == (len(LINES), num_tokens)
-    assert (plan["empty"], plan["longest"]) == (8, 6)
-    for precision, rate in plan["tokens_per_second"].items():
-        assert rate > 0
-        assert plan["hours"][precision] == pytest.approx(num_tokens / rate / 3600, abs=1e-4)
-    assert plan["fastest_precision"] in plan["tokens_per_second"]
-    assert 0.1 < plan["memory_gib"] < 20
-    assert os.listdir() == ["text.txt"]
-
-    command("embed", model, "text.txt", "v.hdf5", "--dtype", "float16")
-    assert plan["output_bytes"] == pytest.approx(Path("v.hdf5").stat().st_size, rel=0.3)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--beam-option=--x",), "name its runner (--runner)"),
-        (("--runner", "FnApiRunner", "--plan"), "--plan is for one machine"),
         (("--cluster", "auto", "--tokenize", "en"), "--tokenize is for one machine"),
         (("--cluster", "local", "--use-sentence-keys"), "--use-sentence-keys is for one machine"),
-        (("--cluster", "local", "--runner", "FnApiRunner"), "exclude each other"),
         (("--workers", "2"), "--workers needs --cluster"),
         (("--cores-per-worker", "2"), "--cores-per-worker needs --cluster"),
-        (("--cluster", "auto", "--beam-option=--x"), "name its runner (--runner)"),
     ],
 )
 def test_options_that_exclude_each_other_print_the_usage(command, model, arguments, message):
@@ -160,18 +134,6 @@ def test_options_that_exclude_each_other_print_the_usage(command, model, argumen
     assert (status, out) == (2, "")
     assert message in err
     assert err.startswith("usage: elmo-tf embed")
-
-
-def test_a_pipeline_writes_shards_with_the_same_vectors(command, model):
-    status, out, _ = command(
-        "embed", model, "text.*", "shards", "--runner", "FnApiRunner", "--pool", "mean"
-    )
-
-    assert status == 0
-    assert json.loads(out)["sentences"] == len(LINES)
-    rows = read_shards(Path("shards"))
-    for line, expected in enumerate(Embedder(model).encode(LINES)):
-        np.testing.assert_allclose(vectors_of(rows["text.txt", line]), expected, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -189,15 +151,15 @@ def test_a_job_killed_ten_times_writes_the_same_vectors(model, suffix):
     resumed = 0
     for number in range(10):
         process = subprocess.Popen([*call, f"parts{suffix}"], stderr=subprocess.PIPE)
-        if number % 3:  # after a commit, else at any time
-            _wait_for_a_commit(Path(f"parts{suffix}.unfinished"), seconds)
+        if number % 3:  # after a shard is finished, else at any time
+            _wait_for_a_shard(Path(f"parts{suffix}.unfinished"), seconds)
         time.sleep(draw.uniform(0, seconds / 12))
         process.send_signal(signal.SIGKILL)
         resumed += b"Resuming" in process.communicate()[1]
     if not Path(f"parts{suffix}").exists():
         subprocess.run([*call, f"parts{suffix}"], check=True, stderr=subprocess.DEVNULL)
 
-    assert resumed or suffix == ".parquet"  # its first shard may be its last
+    assert resumed
     whole, parts = read_vectors(Path(f"whole{suffix}")), read_vectors(Path(f"parts{suffix}"))
     assert list(parts) == list(whole)
     for number, expected in whole.items():
@@ -205,12 +167,10 @@ def test_a_job_killed_ten_times_writes_the_same_vectors(model, suffix):
     assert not list(Path().glob("*.unfinished"))
 
 
-def _wait_for_a_commit(folder, seconds):
-    def state():
-        with contextlib.suppress(FileNotFoundError):  # a temporary file may be renamed meanwhile
-            return sorted((path.name, path.stat().st_mtime_ns) for path in folder.glob("*commit*"))
-        return None
+def _wait_for_a_shard(folder, seconds):
+    def shards():
+        return sorted(folder.glob("shards/part-*"))
 
-    before, start = state(), time.monotonic()
-    while state() == before and time.monotonic() - start < seconds:
+    before, start = shards(), time.monotonic()
+    while shards() == before and time.monotonic() - start < seconds:
         time.sleep(0.02)

@@ -55,13 +55,14 @@ def test_batch_size_does_not_change_the_vectors(bilm, embedder):
 def test_batches_exceed_batch_tokens_only_for_a_single_long_sentence(bilm, monkeypatch):
     embedder = Embedder(bilm, batch_tokens=64)
     shapes = []
-    compute = embedder._packed_vectors
+    reader = embedder._read_group
+    compute = reader._packed_vectors
 
     def watched(vectors, *arguments):
         shapes.append(vectors.shape[:2])
         return compute(vectors, *arguments)
 
-    monkeypatch.setattr(embedder, "_packed_vectors", watched)
+    monkeypatch.setattr(reader, "_packed_vectors", watched)
     list(embedder.embed([*mixed_lengths(count=40), ["a"] * 100]))
 
     sizes = [num_rows * num_tokens for num_rows, num_tokens in shapes]
@@ -107,7 +108,9 @@ def test_top_is_the_last_layer_and_the_mix_of_a_bilm_is_the_average(embedder, em
 def test_one_layer_a_sum_or_a_concatenation_can_be_chosen(
     bilm, embedder, monkeypatch, batch_tokens
 ):
-    monkeypatch.setattr(module, "MAX_WINDOW", 8)  # the last sentence is read in windows
+    monkeypatch.setattr(
+        "elmo_tf.embedding.group_reader.MAX_WINDOW", 8
+    )  # the last sentence is read in windows
     sentences = ["the cat sat", [], "a " * 9]
     expected = {
         0: lambda layers: layers[0],
@@ -352,10 +355,11 @@ def test_graphs_are_traced_once_and_without_warnings_for_many_embedders(bilm, ca
     for _ in range(6):
         embedder = Embedder(bilm, batch_tokens=16)
         embedder.encode("the cat")
-        graphs = embedder._packed_vectors, embedder._table._encode_rows
+        reader = embedder._read_group
+        graphs = reader._packed_vectors, reader._table._encode_rows
         for sentence in ("a longer sentence than that", "서울", "", "a " * 600):
             embedder.encode(sentence)
-        assert (embedder._packed_vectors, embedder._table._encode_rows) == graphs
+        assert (reader._packed_vectors, reader._table._encode_rows) == graphs
 
     assert not [record for record in caplog.records if "retracing" in record.getMessage()]
 
@@ -471,7 +475,7 @@ def test_a_forked_process_raises_an_error_instead_of_hanging():
 
 def test_after_a_fork_every_computation_raises_an_error(bilm, embedder, monkeypatch):
     state = pickle.dumps(embedder)
-    monkeypatch.setattr("elmo_tf.embedding.fork_check._first_process", os.getpid() - 1)
+    monkeypatch.setattr("elmo_tf.embedding.embedder._first_process", os.getpid() - 1)
 
     copied = pickle.loads(state)  # an error here would end the worker of a pool
 

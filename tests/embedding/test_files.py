@@ -1,6 +1,5 @@
 """`embed_file` writes a complete file of vectors in every format, or no file."""
 
-import contextlib
 import gzip
 import os
 
@@ -9,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from elmo_tf import Embedder
-from elmo_tf.embedding.outputs.formats import output_format
+from elmo_tf.embedding.outputs import output_format
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.text.sentence_files import Sentence
 from vector_files import read_vectors, sentence_to_index
@@ -71,13 +70,12 @@ def test_compression_reduces_the_size_and_keeps_the_vectors(tmp_path, suffix, co
 
     def written(compression):
         folder, path = tmp_path / compression, tmp_path / f"{compression}{suffix}"
-        folder.mkdir()
-        options = OutputOptions("float16", compression)
-        with contextlib.closing(output_format(path)(folder, options)) as output:
-            for number, vectors in enumerate(arrays):
-                output.write(number, Sentence("", []), vectors)
-            ((part, _),) = output.finish([])
-        part.rename(path)
+        (folder / "shards").mkdir(parents=True)
+        output = output_format(path)(OutputOptions("float16", compression))
+        shard = folder / "shards" / f"part{output.shard_suffix}"
+        sentences = [Sentence("", ["a"] * 400), Sentence("", [])]
+        output.write_shard(shard, 0, sentences, arrays)
+        output.join([(shard, sentences)], folder)[""].rename(path)
         return path
 
     plain = _size(written("none"))
