@@ -95,20 +95,20 @@ def _embed(arguments: Any) -> None:
     names = [field.name for field in dataclasses.fields(OutputOptions)]
     options = OutputOptions(**{name: getattr(arguments, name) for name in names})
     if arguments.cluster:
+        problem = "is for one machine: leave --cluster out"
         refused = {
-            "--tokenize is for one machine: leave --cluster out": arguments.tokenize,
-            "--use-sentence-keys is for one machine: leave --cluster out": (
-                options.use_sentence_keys
-            ),
+            "--tokenize": arguments.tokenize,
+            "--use-sentence-keys": options.use_sentence_keys,
         }
     else:
+        problem = "needs --cluster"
         refused = {
-            "--workers needs --cluster": arguments.workers,
-            "--cores-per-worker needs --cluster": arguments.cores_per_worker,
+            "--workers": arguments.workers,
+            "--cores-per-worker": arguments.cores_per_worker,
         }
-    for problem, is_set in refused.items():
+    for option, is_set in refused.items():
         if is_set:
-            arguments.refuse_call(problem)
+            arguments.refuse_call(f"{option} {problem}")
     embed = _embed_with_ray if arguments.cluster else _embed_file
     embed(arguments, options)
 

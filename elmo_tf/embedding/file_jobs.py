@@ -56,7 +56,7 @@ def unfinished_folder(
         OSError: the folder is not writable, or the disk is full.
     """
     folder = output.with_name(output.name + UNFINISHED)
-    shards = folder / _SHARDS
+    shards, job_file = folder / _SHARDS, folder / _JOB_FILE
     output.parent.mkdir(parents=True, exist_ok=True)
     message = f"Another process is writing {output} ({folder} is locked)."
     with naming_full_disk(output), locked_directory(folder, message):
@@ -68,10 +68,11 @@ def unfinished_folder(
                 )
             _remove_children(folder)
         try:
-            write_json(folder / _JOB_FILE, settings)
+            write_json(job_file, settings)
             shards.mkdir(exist_ok=True)
-            for unfinished in shards.glob(".*"):  # of processes that were killed
-                unfinished.unlink()
+            # Incomplete files of jobs that were interrupted.
+            for path in [*shards.glob(".*"), *({*folder.iterdir()} - {shards, job_file})]:
+                path.unlink()
             yield shards
         except BaseException:
             if not any(shards.glob("part-*")):

@@ -219,7 +219,7 @@ def _embed(
     items = [{"path": os.fspath(path), "part": json.dumps(part)} for path, part in missing.items()]
     written = ray.data.from_items(items, override_num_blocks=len(items)).map(
         _ShardWriter,
-        fn_constructor_kwargs={"num_cpus": cores_per_worker, **worker},
+        fn_constructor_kwargs={"num_cpus": cores_per_worker, "settings": worker},
         compute=ray.data.ActorPoolStrategy(min_size=1, max_size=min(most, len(items))),
         num_cpus=cores_per_worker,
     )
@@ -235,30 +235,19 @@ class _ShardWriter:
 
     Args:
         num_cpus: int. Cores of the worker.
-        model, layers, precision, batch_tokens: see `load_embedder`.
-        options: arguments of `OutputOptions`.
-        format, token_column: see `sentence_reader`.
+        settings: arguments of `load_embedder` and `sentence_reader`, and the `options`.
     """
 
-    def __init__(
-        self,
-        num_cpus: int,
-        model: Any,
-        layers: str | int,
-        precision: str,
-        batch_tokens: int,
-        options: Mapping[str, Any],
-        format: str | None,
-        token_column: int | None,
-    ):
+    def __init__(self, num_cpus: int, settings: Mapping[str, Any]):
         limit_threads(num_cpus)
-        self._model = model, layers, precision, batch_tokens
-        self._output = ParquetOutput(OutputOptions(**options))
-        self._columns = format, token_column
+        self._settings = settings
+        self._output = ParquetOutput(OutputOptions(**settings["options"]))
+        self._columns = settings["format"], settings["token_column"]
 
     @functools.cached_property
     def _embedder(self) -> Any:
-        return load_embedder(*self._model)
+        names = ("model", "layers", "precision", "batch_tokens")
+        return load_embedder(**{name: self._settings[name] for name in names})
 
     def __call__(self, item: dict[str, Any]) -> dict[str, Any]:
         part = TextPart(*json.loads(item["part"]))

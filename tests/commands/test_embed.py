@@ -38,32 +38,15 @@ def test_output_equals_the_vectors_of_the_embedder(command, model):
     assert index == {line: str(number) for number, line in enumerate(LINES)}
 
 
-@pytest.mark.parametrize(("option", "layers"), [("1", 1), ("sum", "sum"), ("concat", "concat")])
-def test_one_layer_a_sum_or_a_concatenation_is_written(command, model, option, layers):
-    status, _, err = command("embed", model, "text.txt", "v.npy", "--layers", option)
-
-    assert status == 0, err
-    expected = np.concatenate(list(Embedder(model, layers=layers).embed(LINES)))
-    np.testing.assert_allclose(np.load("v.npy"), expected, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("option", "status", "message"),
-    [("bottom", 2, "use all, concat, average"), ("7", 1, "the model has the layers 0 to 2")],
-)
-def test_an_unknown_layer_is_refused(command, model, option, status, message):
-    found, _, err = command("embed", model, "text.txt", "v.npy", "--layers", option)
-
-    assert found == status
-    assert message in err
-
-
 def test_a_dash_reads_stdin(command, model, stdin):
     stdin("\n".join(LINES).encode())
 
     status, _, err = command("embed", model, "-", "v.npz", "--layers", "top")
 
     assert status == 0, err
+    stdin(b"the D\ncat N\n\na D\n")
+    assert command("embed", model, "-", "u.npz", "--input-format", "conll")[0] == 0
+    assert [len(v[0]) for v in read_vectors(Path("u.npz")).values()] == [2, 1]
     assert command("embed", model, "text.txt", "w.npz", "--layers", "top")[0] == 0
     found, wanted = read_vectors(Path("v.npz")), read_vectors(Path("w.npz"))
     assert found.keys() == wanted.keys()
@@ -87,19 +70,15 @@ def test_an_interrupted_job_on_stdin_is_not_resumed(command, model, stdin, monke
     assert len(read_vectors(Path("v.hdf5"))) == len(LINES)
 
 
-def test_input_format_option_sets_the_format_of_stdin(command, model, stdin):
-    stdin(b"the D\ncat N\n\na D\n")
-
-    assert command("embed", model, "-", "v.npz", "--input-format", "conll")[0] == 0
-    assert [len(v[0]) for v in read_vectors(Path("v.npz")).values()] == [2, 1]
-
-
 def test_mean_pooling_writes_one_vector_per_sentence_in_bfloat16(command, model):
     options = ("--layers", "top", "--pool", "mean", "--precision", "bfloat16")
 
     assert command("embed", model, "text.txt", "v.npy", *options)[0] == 0
     expected = Embedder(model, layers="top").encode(LINES)
     np.testing.assert_allclose(np.load("v.npy"), expected, atol=0.03)
+    assert command("embed", model, "text.txt", "w.npy", "--layers", "1")[0] == 0
+    expected = np.concatenate(list(Embedder(model, layers=1).embed(LINES)))
+    np.testing.assert_allclose(np.load("w.npy"), expected, atol=1e-6)
 
 
 def test_options_are_applied_to_the_output(command, model):
@@ -125,6 +104,7 @@ def test_options_are_applied_to_the_output(command, model):
         (("--cluster", "auto", "--tokenize", "en"), "--tokenize is for one machine"),
         (("--cluster", "local", "--use-sentence-keys"), "--use-sentence-keys is for one machine"),
         (("--workers", "2"), "--workers needs --cluster"),
+        (("--layers", "bottom"), "use all, concat, average"),
         (("--cores-per-worker", "2"), "--cores-per-worker needs --cluster"),
     ],
 )
