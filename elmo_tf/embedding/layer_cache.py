@@ -30,11 +30,7 @@ Sentences = Sequence[Sequence[str]]
 
 
 def default_cache_folder() -> Path:
-    """Returns `~/.cache/elmo_tf/layers` (with `$XDG_CACHE_HOME`, if set, in place of `~/.cache`).
-
-    Raises:
-        RuntimeError: there is no home folder.
-    """
+    """Returns `~/.cache/elmo_tf/layers`, or `$XDG_CACHE_HOME/elmo_tf/layers` if that is set."""
     try:
         # Some versions of platformdirs return a "~" if there is no home folder.
         return Path(platformdirs.user_cache_dir("elmo_tf"), "layers").expanduser()
@@ -62,14 +58,13 @@ class StoredLayers:
         """Size of the file."""
         return 2 * self.shape[0] * self.shape[1] * self.shape[2]
 
-    def open(self, file: BinaryIO) -> "StoredLayers":
+    def open(self, file: BinaryIO) -> None:
         """Opens a file, float16 (layer, token, feature), or raises `ValueError` for its size."""
         size = os.fstat(file.fileno()).st_size
         if size != self.num_bytes:
             raise ValueError(f"{file.name} has {size:,} bytes instead of {self.num_bytes:,}.")
         if size:  # an empty file cannot be mapped
             self._layers = np.memmap(file, np.float16, "r", 0, self.shape)
-        return self
 
     def layer(self, number: int) -> np.ndarray:
         """One layer of all tokens, float16 (token, feature), memory-mapped."""
@@ -124,27 +119,28 @@ class LayerCache:
             if isinstance(sentence, str | bytes):
                 raise TypeError(f"A sentence must be a list of tokens. Received: {sentence!r}")
         self._folder.mkdir(parents=True, exist_ok=True)
+        layers = StoredLayers(embedder, sentences)
         with naming_full_disk(self._folder):
-            layers = self._open_or_compute(embedder, sentences)
+            if self._max_bytes and layers.num_bytes <= self._max_bytes:
+                self._open_or_compute(layers, embedder, sentences)
+            else:
+                if self._max_bytes:
+                    logging.warning("The layers are larger than the cache, and are not stored.")
+                with tempfile.TemporaryFile(dir=self._folder) as file:
+                    _compute(layers, file, embedder, sentences)
         yield layers
 
-    def _open_or_compute(self, embedder: Embedder, sentences: Sentences) -> StoredLayers:
-        if self._max_bytes and self.has_room(embedder, sentences):
-            return self._cached(embedder, sentences)
-        if self._max_bytes:
-            logging.warning("The layers are larger than the cache, and are not stored.")
-        with tempfile.TemporaryFile(dir=self._folder) as file:
-            return _computed(file, embedder, sentences)
-
-    def _cached(self, embedder: Embedder, sentences: Sentences) -> StoredLayers:
-        layers = StoredLayers(embedder, sentences)
+    def _open_or_compute(
+        self, layers: StoredLayers, embedder: Embedder, sentences: Sentences
+    ) -> None:
         key = _key(embedder, sentences)
         entry, part = self._folder / (key + _ENTRY), self._folder / (key + _PART)
         with self._lock(key):  # waits for another process that computes the same layers
             with contextlib.suppress(FileNotFoundError), open(entry, "rb") as file:
                 os.utime(entry)  # the time of its last use
                 try:
-                    return layers.open(file)
+                    layers.open(file)
+                    return
                 except ValueError as error:
                     logging.warning("Cached layers are damaged and are computed again: %s", error)
             try:
@@ -152,12 +148,11 @@ class LayerCache:
                     with self._lock("all"):
                         file.truncate(layers.num_bytes)  # for the sum in other processes
                         self._remove_oldest()
-                    layers = _computed(file, embedder, sentences)
+                    _compute(layers, file, embedder, sentences)
                     os.fsync(file.fileno())
                     os.replace(part, entry)
             finally:
                 part.unlink(missing_ok=True)
-        return layers
 
     def _lock(self, key: str, blocking: bool = True) -> FileLock:
         return FileLock(self._folder / f"{key}.lock", blocking=blocking)
@@ -168,7 +163,10 @@ class LayerCache:
             lock = self._lock(part.name.removesuffix(_PART), blocking=False)
             with contextlib.suppress(Timeout), lock:
                 part.unlink(missing_ok=True)
-        states = {path: path.stat() for path in self._folder.glob(f"*{_ENTRY}*")}
+        states = {}
+        for path in self._folder.glob(f"*{_ENTRY}*"):
+            with contextlib.suppress(FileNotFoundError):  # another process may rename it
+                states[path] = path.stat()
         excess = sum(state.st_size for state in states.values()) - self._max_bytes
         for path in sorted(states, key=lambda path: states[path].st_mtime_ns):
             if excess > 0 and path.suffix == _ENTRY:
@@ -188,9 +186,10 @@ def _key(embedder: Embedder, sentences: Sentences) -> str:
     return digest.hexdigest()
 
 
-def _computed(file: BinaryIO, embedder: Embedder, sentences: Sentences) -> StoredLayers:
+def _compute(
+    layers: StoredLayers, file: BinaryIO, embedder: Embedder, sentences: Sentences
+) -> None:
     """Computes layers, and writes them to a file."""
-    layers = StoredLayers(embedder, sentences)
     if layers.num_bytes:
         os.posix_fallocate(file.fileno(), 0, layers.num_bytes)  # raises an error now, not later
     largest = 0.0
@@ -212,4 +211,4 @@ def _computed(file: BinaryIO, embedder: Embedder, sentences: Sentences) -> Store
     file.flush()
     if largest:
         logging.warning("Values up to %.3g were clipped to 65,504 for float16.", largest)
-    return layers.open(file)
+    layers.open(file)

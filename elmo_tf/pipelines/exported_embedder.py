@@ -30,12 +30,10 @@ def load_embedder(
     Args:
         model: an argument of `load_bilm`, or the folder of an exported model (one version, or all
             versions for the newest).
-        layers, batch_tokens: see `Embedder`.
-        precision: see `Embedder`. Must be "float32" for an exported model.
+        layers, precision, batch_tokens: see `Embedder`; an exported model needs "float32".
 
     Raises:
-        ValueError: an argument is not allowed.
-        FileNotFoundError: the model is missing.
+        ValueError, FileNotFoundError: an argument is not allowed, or the model is missing.
     """
     version = None if isinstance(model, tuple | list) else newest_version(model)
     if version is None:
