@@ -124,7 +124,7 @@ def _write_windows(folder: Path, shape: str, arguments: argparse.Namespace) -> l
     from elmo_tf.text.corpus import text_files
     from elmo_tf.text.vocabulary import Vocabulary
     from elmo_tf.text.windows import boundary_or, target_ids
-    from elmo_tf.trainers.streams import training_windows
+    from elmo_tf.trainers.pretraining import training_windows
 
     vocabulary = Vocabulary.load(shutil.copy(arguments.vocab, folder / "vocab.txt"))
     options = BiLMConfig.preset(shape).to_options()

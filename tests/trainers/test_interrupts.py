@@ -82,7 +82,7 @@ def test_the_first_signal_is_recorded_and_a_second_ctrl_c_interrupts():
     before = signal.getsignal(signal.SIGTERM)
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGINT)
-        assert stop.received == signal.SIGINT
+        assert stop.signal == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
         assert signal.getsignal(signal.SIGTERM) != before
