@@ -27,17 +27,6 @@ def assert_no_errors(tab, port):
     tab.events.clear()
 
 
-def models_config(directory, folders):
-    """Writes a server's configuration of the models in `folders`, by name."""
-    models = [
-        f'config {{ name: "{name}" base_path: "{folder}" model_platform: "tensorflow" }}'
-        for name, folder in folders.items()
-    ]
-    path = directory / "models.config"
-    path.write_text(f"model_config_list {{ {' '.join(models)} }}")
-    return path
-
-
 class Page:
     """The page in a tab: a user's actions, and the visible texts."""
 

@@ -390,7 +390,6 @@ def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments
             "text.txt has none of mouse.",
         ),
         (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
-        (("server-files", "no"), "There is no exported model in no"),
         (("query", "http://localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE"),
     ],
 )

@@ -13,15 +13,27 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
-from elmo_tf.saved_models.answers import Arrays, OutputPlan, joined, output_plan, rows
 from elmo_tf.saved_models.client.addresses import open_transport
-from elmo_tf.saved_models.client.calls import Call, Calls, Deadline, ServerError
-from elmo_tf.saved_models.client.options import MAX_RETRIES, TransportOptions
+from elmo_tf.saved_models.client.calls import (
+    MAX_RETRIES,
+    Call,
+    Calls,
+    Deadline,
+    ServerError,
+    TransportOptions,
+)
 from elmo_tf.saved_models.requests import (
     checked_sentences,
     default_signature,
     predict_request,
     sentence_batches,
+)
+from elmo_tf.saved_models.responses import (
+    Arrays,
+    OutputPlan,
+    join_responses,
+    output_plan,
+    split_rows,
 )
 from elmo_tf.text.sentence_lists import Sentence
 
@@ -151,8 +163,8 @@ class Client:
                 batches, lambda batch: self._start(batch, signature, plan, deadline), _IN_FLIGHT
             )
             with contextlib.closing(sent):
-                answers = [call.result() for call, _ in sent]
-        return joined(answers, plan)
+                responses = [call.result() for call, _ in sent]
+        return join_responses(responses, plan)
 
     def stream(
         self,
@@ -204,7 +216,7 @@ class Client:
             )
             with contextlib.closing(sent):
                 for call, batch in sent:
-                    yield from rows(call.result(), len(batch), plan)
+                    yield from split_rows(call.result(), len(batch), plan)
 
     def status(self) -> dict[int, str]:
         """Returns the state of each version, such as `{1: "AVAILABLE"}`.

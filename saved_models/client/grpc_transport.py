@@ -17,10 +17,16 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from elmo_tf.saved_models.client.calls import Call, Deadline, explained
-from elmo_tf.saved_models.client.options import TransportOptions
+from elmo_tf.saved_models.client.calls import Call, Deadline, TransportOptions, explained
 
-_RETRY_BUFFER = 256 * 1024 * 1024  # bytes; larger requests are not retried
+_ARGUMENTS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # Reconnect soon after a server restart, before the retries are used up.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.per_rpc_retry_buffer_size", 256 * 1024 * 1024),  # larger requests are not retried
+)
 
 
 class GrpcTransport:
@@ -32,11 +38,12 @@ class GrpcTransport:
     def __init__(self, address: str, target: str, is_secure: bool, options: TransportOptions):
         self._address = address
         self._headers = [(name.lower(), value) for name, value in options.headers.items()]
+        arguments = [*_ARGUMENTS, *_retries(options.retries)]
         if is_secure:
             credentials = grpc.ssl_channel_credentials(*options.pem_files())
-            self._channel = grpc.secure_channel(target, credentials, _arguments(options.retries))
+            self._channel = grpc.secure_channel(target, credentials, arguments)
         else:
-            self._channel = grpc.insecure_channel(target, _arguments(options.retries))
+            self._channel = grpc.insecure_channel(target, arguments)
         self._predictions = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
         self._models = model_service_pb2_grpc.ModelServiceStub(self._channel)
 
@@ -91,8 +98,7 @@ class _GrpcCall:
         try:
             response = self._future.result()
         except grpc.RpcError as error:
-            code, details = error.code(), error.details()
-            raise explained(code, details, self._address, "gRPC", self._deadline) from error
+            raise explained(error, self._address, "gRPC", self._deadline) from error
         return self._decode(response)
 
 
@@ -100,17 +106,10 @@ def _arrays(response: predict_pb2.PredictResponse) -> dict[str, np.ndarray]:
     return {name: tf.make_ndarray(response.outputs[name]) for name in sorted(response.outputs)}
 
 
-def _arguments(retries: int) -> list[tuple[str, Any]]:
-    """Returns channel options: no size limits, and the retries of gRPC."""
-    arguments = [
-        ("grpc.max_receive_message_length", -1),
-        ("grpc.max_send_message_length", -1),
-        # Reconnect soon after a server restart, before the retries are used up.
-        ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.max_reconnect_backoff_ms", 2000),
-    ]
+def _retries(retries: int) -> list[tuple[str, Any]]:
+    """Returns the channel options for gRPC's retries."""
     if not retries:
-        return [*arguments, ("grpc.enable_retries", 0)]
+        return [("grpc.enable_retries", 0)]
     policy = {
         "maxAttempts": 1 + retries,
         "initialBackoff": "0.2s",
@@ -119,9 +118,4 @@ def _arguments(retries: int) -> list[tuple[str, Any]]:
         "retryableStatusCodes": ["UNAVAILABLE"],
     }
     config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
-    return [
-        *arguments,
-        ("grpc.enable_retries", 1),
-        ("grpc.service_config", json.dumps(config)),
-        ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER),
-    ]
+    return [("grpc.enable_retries", 1), ("grpc.service_config", json.dumps(config))]

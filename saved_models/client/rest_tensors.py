@@ -26,7 +26,7 @@ def request_body(request: predict_pb2.PredictRequest) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode()
 
 
-def answer_arrays(
+def response_arrays(
     document: Any, wanted: list[str], infos: Mapping[str, meta_graph_pb2.TensorInfo]
 ) -> dict[str, np.ndarray]:
     """Returns the arrays of a response.

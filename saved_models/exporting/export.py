@@ -17,8 +17,8 @@ from elmo_tf.saved_models.exporting.model_cards import model_card
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.exporting.warmup import write_warmup
-from elmo_tf.saved_models.folders import VERSION_FILES, check_new_version
 from elmo_tf.saved_models.requests import Sentence, checked_sentences
+from elmo_tf.saved_models.versions import VERSION_FILES, check_new_version
 from elmo_tf.text.vocabulary import Vocabulary
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from elmo_tf import __version__
 from elmo_tf.saved_models.exporting.signatures import Exported
-from elmo_tf.saved_models.operations import needed_operations
+from elmo_tf.saved_models.versions import needed_operations
 
 _MEANINGS = {
     "default": "mean of `elmo` over the tokens of a sentence, zeros for an empty sentence",

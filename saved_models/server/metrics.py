@@ -15,7 +15,7 @@ class Metrics:
     def __init__(self):
         self._registry = prometheus_client.CollectorRegistry()
         self._requests = self._counter(
-            ":tensorflow:serving:request_count", "Requests.", ["model_name", "status"]
+            ":tensorflow:serving:request_count", "Requests.", "model_name", "status"
         )
         self._latency = self._histogram(
             ":tensorflow:serving:request_latency",
@@ -26,12 +26,10 @@ class Metrics:
         self._loads = self._counter(
             ":tensorflow:cc:saved_model:load_attempt_count",
             "Attempts to load a version.",
-            ["model_path", "status"],
+            *("model_path", "status"),
         )
         self._load_latency = self._counter(
-            ":tensorflow:cc:saved_model:load_latency",
-            "Microseconds spent loading.",
-            ["model_path"],
+            ":tensorflow:cc:saved_model:load_latency", "Microseconds spent loading.", "model_path"
         )
         self._queuing = self._histogram(
             ":tensorflow:serving:batching_session:queuing_latency",
@@ -46,13 +44,20 @@ class Metrics:
             _ROWS,
         )
 
-    def count_request(self, model_name: str, status: str) -> None:
-        """Counts a request; `model_name` is "" for unknown models, `status` such as `"OK"`."""
-        self._requests.labels(model_name, status).inc()
+    def observe_prediction(
+        self, model_name: str, status: str, entrypoint: str, seconds: float
+    ) -> None:
+        """Counts a prediction, and records its latency if it was successful.
 
-    def observe_latency(self, model_name: str, api: str, entrypoint: str, seconds: float) -> None:
-        """Records the latency of a successful request."""
-        self._latency.labels(model_name, api, entrypoint).observe(1e6 * seconds)
+        Args:
+            model_name: "" for unknown models.
+            status: such as `"OK"`.
+            entrypoint: `"GRPC"` or `"REST"`.
+            seconds: from the arrival of the request to its response.
+        """
+        self._requests.labels(model_name, status).inc()
+        if status == "OK":
+            self._latency.labels(model_name, "Predict", entrypoint).observe(1e6 * seconds)
 
     def count_load(self, path: str, is_loaded: bool, seconds: float) -> None:
         """Counts an attempt to load a version."""
@@ -69,7 +74,7 @@ class Metrics:
         """Returns all metrics in Prometheus's text format."""
         return prometheus_client.generate_latest(self._registry)
 
-    def _counter(self, name: str, help: str, labels: list[str]) -> prometheus_client.Counter:
+    def _counter(self, name: str, help: str, *labels: str) -> prometheus_client.Counter:
         counter = prometheus_client.Counter(name, help, labels, registry=None)
         self._registry.register(_WithoutSuffix(counter, name))
         return counter

@@ -128,9 +128,8 @@ def test_the_retry_after_header_is_respected(http_server):
     assert time.monotonic() - start >= 1
 
 
-@pytest.mark.parametrize("value", ["30", "soon"])
-def test_a_retry_after_beyond_the_timeout_or_malformed_fails_at_once(value, http_server):
-    answer = failing_http(503, 99, {"Retry-After": value})
+def test_a_retry_after_beyond_the_timeout_fails_at_once(http_server):
+    answer = failing_http(503, 99, {"Retry-After": "30"})
     with Client(f"http://127.0.0.1:{http_server(answer)}", timeout=5) as client:
         start = time.monotonic()
         assert_refused(grpc.StatusCode.UNAVAILABLE, "not now", client.predict, ["a"])

@@ -12,11 +12,11 @@ import tensorflow as tf
 
 from elmo_tf import BiLMConfig, Elmo, Vocabulary, char_ids
 from elmo_tf.checkpoints.save import save_bilm
-from elmo_tf.saved_models import Client, PunctuationSplitter, export, serve, write_server_files
+from elmo_tf.saved_models import Client, PunctuationSplitter, export, serve
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.exporting.warmup import read_warmup
-from elmo_tf.saved_models.operations import needed_operations
+from elmo_tf.saved_models.versions import needed_operations
 from reference import scalar_mix as reference
 
 SENTENCES = ["the cat sat on it", "", "한국어 x"]
@@ -128,9 +128,6 @@ def test_a_tokenizer_without_split_with_offsets_is_refused(bilm, tmp_path):
 
 def test_operations_of_tensorflow_text_are_listed(exported):
     assert needed_operations(exported) == ["RegexSplitWithOffsets"]
-    notes = Path(write_server_files(Path(exported).parent), "compose.yaml").read_text()
-    assert "RegexSplitWithOffsets" in notes
-    assert "bfloat16" not in notes
 
 
 @pytest.mark.more
@@ -172,9 +169,6 @@ def test_bfloat16_and_a_warm_start_are_exported(tmp_path, fresh_bilm):
     card = (Path(path) / "assets.extra" / "README.md").read_text()
     assert "| precision of matrix products | bfloat16 |" in card
     assert "| initial LSTM state | from a warm start |" in card
-    notes = Path(write_server_files(tmp_path), "compose.yaml").read_text()
-    assert "multiplies in bfloat16" in notes
-    assert "operations that" not in notes
 
 
 def test_an_unknown_precision_is_refused(bilm, tmp_path):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.saved_models.server.server import serve
-from server_page import IN_BROWSER, Page, assert_no_errors, models_config
+from server_page import IN_BROWSER, Page, assert_no_errors
 
 pytestmark = IN_BROWSER
 
@@ -217,10 +217,9 @@ def test_an_invalid_token_in_the_url_selects_another_token(page, token):
     assert page.texts("#first-tokens [aria-pressed=true] bdi") == ["bank"]
 
 
-def test_one_of_several_models_is_selected(tab, exported_bilm, model_directory, tmp_path):
+def test_one_of_several_models_is_selected(tab, exported_bilm, model_directory):
     folders = {"bilm": Path(exported_bilm).parent, "lengths": model_directory}
-    config = models_config(tmp_path, folders)
-    with serve(models_config=config, port=0, rest_port=0) as server:
+    with serve(folders, port=0, rest_port=0) as server:
         page = NeighborsPage(tab, server.rest_port)
         page.open(first=FIRST, second=SECOND, token=3)
         assert page.texts("#model option") == ["bilm", "lengths"]

@@ -16,7 +16,7 @@ from elmo_tf.tasks import (
     SRLTagger,
     WordEmbedding,
 )
-from server_page import IN_BROWSER, Page, assert_no_errors, models_config
+from server_page import IN_BROWSER, Page, assert_no_errors
 
 pytestmark = IN_BROWSER
 
@@ -103,8 +103,7 @@ def server(tmp_path_factory, model_directory):
     for name, signatures in MODELS.items():
         save(directory / name, **signatures)
     folders = {name: directory / name for name in MODELS} | {"bilm": model_directory}
-    config = models_config(directory, folders)
-    with serve(models_config=config, port=0, rest_port=0) as server:
+    with serve(folders, port=0, rest_port=0) as server:
         yield server
 
 
@@ -303,8 +302,8 @@ def test_all_exported_task_models_are_recognized(tab, tmp_path):
     }
     for title, model in models.items():
         export_task(model, tmp_path / title, check=False)
-    config = models_config(tmp_path, {title: tmp_path / title for title in models})
-    with serve(models_config=config, port=0, rest_port=0) as server:
+    folders = {title: tmp_path / title for title in models}
+    with serve(folders, port=0, rest_port=0) as server:
         page = TaskPage(tab, server.rest_port)
         for title in models:
             page.open(model=title)

@@ -1,7 +1,6 @@
 """One version of an exported model, loaded in a session.
 
 Like TF Serving, this uses a TF1-style session, so that models that fail there fail here, too.
-Requests and responses are TF Serving's protos.
 """
 
 import copy
@@ -12,21 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
 from elmo_tf.saved_models.exporting.warmup import read_warmup
-from elmo_tf.saved_models.operations import register_operations
-from elmo_tf.saved_models.server.batch_rows import Call
-from elmo_tf.saved_models.server.batching import Batcher, Batching
-from elmo_tf.saved_models.server.errors import braces, invalid, shortened
+from elmo_tf.saved_models.server.batching import Batcher, Batching, Call
+from elmo_tf.saved_models.server.errors import braces, invalid
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.metrics import Metrics
 from elmo_tf.saved_models.server.tensors import array_of, proto_of
+from elmo_tf.saved_models.versions import register_operations
 from elmo_tf.threads import num_cores
-
-DEFAULT_SIGNATURE = "serving_default"
 
 _NO_LIMITS = Limits(2**31 - 1, 2**62, 2**62)  # for warm-up requests
 # Signatures of these methods accept predictions.
@@ -70,7 +65,7 @@ class LoadedVersion:
                 self.answer(request)
             self._limits = limits or Limits()
             if batching is not None:
-                self._batcher = Batcher(self._run, batching, metrics)
+                self._batcher = Batcher(self.run, batching, metrics)
         except BaseException:
             self._session.close()
             raise
@@ -80,7 +75,7 @@ class LoadedVersion:
         request: predict_pb2.PredictRequest,
         is_awaited: Callable[[], bool] = lambda: True,
     ) -> predict_pb2.PredictResponse:
-        """Answers a request; its model name is ignored.
+        """Answers `PredictionService.Predict`. The version in the request is ignored.
 
         Args:
             request: the request.
@@ -89,40 +84,28 @@ class LoadedVersion:
         Raises:
             tf.errors.OpError: the request is rejected or fails.
         """
-        call = self._call(request, is_awaited)
-        if self._batcher is None:
-            arrays = self._run(call.name, call.inputs, call.aliases)
-        else:
-            arrays = self._batcher.run(call)
-        response = predict_pb2.PredictResponse()
-        response.model_spec.signature_name = request.model_spec.signature_name or DEFAULT_SIGNATURE
-        for alias, array in zip(call.aliases, arrays, strict=True):
-            info = call.signature.outputs[alias]
-            response.outputs[alias].CopyFrom(proto_of(array, info.dtype))
+        spec = request.model_spec
+        name, signature = self.signature(spec.signature_name)
+        _check_names(request.inputs, signature)
+        inputs = {
+            alias: array_of(alias, proto, self._limits) for alias, proto in request.inputs.items()
+        }
+        outputs = self.predict(name, inputs, request.output_filter, is_awaited)
+        response = predict_pb2.PredictResponse(
+            model_spec={"name": spec.name, "signature_name": name}
+        )
+        response.model_spec.version.value = self.number
+        for alias, array in outputs.items():
+            response.outputs[alias].CopyFrom(proto_of(array))
         return response
 
-    def inputs_of(
-        self, request: predict_pb2.PredictRequest
-    ) -> Mapping[str, meta_graph_pb2.TensorInfo]:
-        """Returns the inputs of a request's signature by name.
+    def signature(self, name: str) -> tuple[str, meta_graph_pb2.SignatureDef]:
+        """Returns a signature and its name; `""` is the default signature.
 
         Raises:
-            tf.errors.InvalidArgumentError: the signature does not exist.
+            tf.errors.OpError: the signature does not exist, or does not accept predictions.
         """
-        name = request.model_spec.signature_name or DEFAULT_SIGNATURE
-        if name not in self.signatures:
-            message = f'Serving signature name: "{shortened(name)}" not found in signature def'
-            raise invalid(message)
-        return self.signatures[name].inputs
-
-    def close(self) -> None:
-        """Closes the session. No requests may be running."""
-        if self._batcher is not None:
-            self._batcher.close()
-        self._session.close()
-
-    def _call(self, request: predict_pb2.PredictRequest, is_awaited: Callable[[], bool]) -> Call:
-        name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+        name = name or "serving_default"
         if name not in self.signatures:
             message = f'Serving signature key "{name}" not found.'
             raise tf.errors.FailedPreconditionError(None, None, message)
@@ -133,26 +116,55 @@ class LoadedVersion:
                 f"{braces(_METHOD_NAMES)}. Was: {signature.method_name}"
             )
             raise tf.errors.InternalError(None, None, message)
-        inputs = _inputs(signature, request.inputs, self._limits)
-        aliases = _output_aliases(signature, request.output_filter)
-        num_tokens = self._limits.check_tokens(signature, inputs)
-        return Call(name, signature, inputs, aliases, num_tokens, is_awaited)
+        return name, signature
 
-    def _run(
-        self, name: str, inputs: Mapping[str, np.ndarray], aliases: Sequence[str]
-    ) -> list[np.ndarray]:
+    def predict(
+        self,
+        name: str,
+        inputs: Mapping[str, np.ndarray],
+        output_filter: Sequence[str] = (),
+        is_awaited: Callable[[], bool] = lambda: True,
+    ) -> dict[str, np.ndarray]:
+        """Returns the outputs of a signature.
+
+        Args:
+            name: of the signature.
+            inputs: all inputs of the signature.
+            output_filter: names of the outputs; empty means all.
+            is_awaited: see `answer`.
+
+        Raises:
+            tf.errors.OpError: the request is rejected or fails.
+        """
         signature = self.signatures[name]
-        feeds = {signature.inputs[alias].name: array for alias, array in inputs.items()}
+        _check_arrays(inputs, signature)
+        aliases = _output_aliases(signature, output_filter)
+        num_tokens = self._limits.check_tokens(signature, inputs)
+        call = Call(name, signature, inputs, aliases, num_tokens, is_awaited)
+        run = self._batcher.run if self._batcher is not None else self.run
+        outputs = zip(aliases, run(call), strict=True)
+        return {
+            alias: np.asarray(value, tf.as_dtype(signature.outputs[alias].dtype).as_numpy_dtype)
+            for alias, value in outputs
+        }
+
+    def run(self, call: Call) -> list[np.ndarray]:
+        """Computes the outputs of a call, which has been checked."""
+        signature = call.signature
+        feeds = {signature.inputs[alias].name: array for alias, array in call.inputs.items()}
         with self._free:
-            return self._session.run([signature.outputs[alias].name for alias in aliases], feeds)
+            return self._session.run(
+                [signature.outputs[alias].name for alias in call.aliases], feeds
+            )
+
+    def close(self) -> None:
+        """Closes the session. No requests may be running."""
+        if self._batcher is not None:
+            self._batcher.close()
+        self._session.close()
 
 
-def _inputs(
-    signature: meta_graph_pb2.SignatureDef,
-    inputs: Mapping[str, tensor_pb2.TensorProto],
-    limits: Limits,
-) -> dict[str, np.ndarray]:
-    """Checks the inputs of a request and returns them as arrays."""
+def _check_names(inputs: Mapping[str, object], signature: meta_graph_pb2.SignatureDef) -> None:
     given, wanted = set(inputs), set(signature.inputs)
     if given != wanted:
         raise invalid(
@@ -160,33 +172,30 @@ def _inputs(
             f"Sent extra: {braces(given - wanted)}. "
             f"Missing but required: {braces(wanted - given)}."
         )
-    arrays = {}
+
+
+def _check_arrays(inputs: Mapping[str, np.ndarray], signature: meta_graph_pb2.SignatureDef) -> None:
+    """Checks types, which Python sessions would convert, and shapes."""
     for alias, info in signature.inputs.items():
-        limits.check_size(alias, inputs[alias])
-        arrays[alias] = array_of(alias, inputs[alias])
-        # Python sessions convert dtypes; TF Serving does not.
-        if inputs[alias].dtype != info.dtype:
-            expected, received = (
-                tf.as_dtype(tensor.dtype).name for tensor in (info, inputs[alias])
-            )
-            raise invalid(f"Expects {alias} to be {expected} but {received} is provided")
-        expected, received = tf.TensorShape(info.tensor_shape), arrays[alias].shape
-        if not expected.is_compatible_with(received):
+        expected, received = tf.as_dtype(info.dtype), tf.as_dtype(inputs[alias].dtype)
+        if received != expected:
+            raise invalid(f"Expects {alias} to be {expected.name} but {received.name} is provided")
+        shape = tf.TensorShape(info.tensor_shape)
+        if not shape.is_compatible_with(inputs[alias].shape):
             raise invalid(
-                f"Expects {alias} to have the shape {expected} but {received} is provided"
+                f"Expects {alias} to have the shape {shape} but {inputs[alias].shape} is provided"
             )
-    return arrays
 
 
-def _output_aliases(signature: meta_graph_pb2.SignatureDef, output_filter: list[str]) -> list[str]:
-    seen = set()
-    for alias in output_filter:
+def _output_aliases(
+    signature: meta_graph_pb2.SignatureDef, output_filter: Sequence[str]
+) -> list[str]:
+    for number, alias in enumerate(output_filter):
         if alias not in signature.outputs:
             raise invalid(
                 f"output tensor alias not found in signature: {alias} "
                 f"Outputs expected to be in the set {braces(signature.outputs)}."
             )
-        if alias in seen:
+        if alias in output_filter[:number]:
             raise invalid(f"duplicate output tensor alias: {alias}")
-        seen.add(alias)
     return list(output_filter) or sorted(signature.outputs)
