@@ -226,7 +226,7 @@ class Client:
         """
         self._check_open()
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
-        response = self._transport.status(request, Deadline(self.timeout)).result()
+        response = self._transport.start(request, Deadline(self.timeout), {}).result()
         name_of = get_model_status_pb2.ModelVersionStatus.State.Name
         return {one.version: name_of(one.state) for one in response.model_version_status}
 
@@ -271,13 +271,13 @@ class Client:
         self, batch: list[Sentence], signature: str, plan: OutputPlan, deadline: Deadline
     ) -> Call[Arrays]:
         request = predict_request(self._spec, batch, plan.requested, signature)
-        return self._transport.predict(request, plan.infos, deadline)
+        return self._transport.start(request, deadline, plan.infos)
 
     def _metadata(self, deadline: Deadline) -> get_model_metadata_pb2.GetModelMetadataResponse:
         request = get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=self._spec, metadata_field=["signature_def"]
         )
-        return self._transport.metadata(request, deadline).result()
+        return self._transport.start(request, deadline, {}).result()
 
     def _plan(self, signature: str, outputs: str | Sequence[str], deadline: Deadline) -> OutputPlan:
         """Fetches the signatures once; they are optional, since some servers return none."""

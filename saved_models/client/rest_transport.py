@@ -8,24 +8,13 @@ from concurrent import futures
 from typing import Any
 
 import grpc
-import numpy as np
 import urllib3
 from google.protobuf import json_format
+from google.protobuf.message import Message
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    model_pb2,
-    predict_pb2,
-)
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from elmo_tf.saved_models.client.calls import (
-    Call,
-    Deadline,
-    ServerError,
-    TransportOptions,
-    explained,
-)
+from elmo_tf.saved_models.client.calls import Deadline, ServerError, TransportOptions, explained
 from elmo_tf.saved_models.client.rest_tensors import request_body, response_arrays
 
 # gRPC's equivalents of the HTTP status codes of TF Serving and of proxies.
@@ -67,114 +56,80 @@ class RestTransport:
             cert_file=options.client_certificate,
         )
 
-    def predict(
+    def start(
         self,
-        request: predict_pb2.PredictRequest,
-        outputs: Mapping[str, meta_graph_pb2.TensorInfo],
+        request: Message,
         deadline: Deadline,
-    ) -> Call[dict[str, np.ndarray]]:
-        """Requests predictions. `outputs` are those of the signature, empty if unknown."""
+        outputs: Mapping[str, meta_graph_pb2.TensorInfo],
+    ) -> "_RestCall":
+        """Sends a request. Predictions return arrays by name.
 
-        def decode(document: Any) -> dict[str, np.ndarray]:
-            try:
+        `outputs` are those of the signature, for their types; empty if unknown.
+        """
+        spec, retries = request.model_spec, _Retries.until(deadline, self._retries)
+        url = f"{self._url}/v1/models/{urllib.parse.quote(spec.name, safe='')}"
+        if spec.HasField("version"):
+            url += f"/versions/{spec.version.value}"
+
+        def send() -> Any:
+            if isinstance(request, predict_pb2.PredictRequest):
+                body = request_body(request)
+                document = self._document("POST", f"{url}:predict", retries, body)
                 return response_arrays(document, list(request.output_filter), outputs)
-            except KeyError as error:
-                raise ServerError(grpc.StatusCode.INVALID_ARGUMENT, error.args[0]) from error
+            if isinstance(request, get_model_metadata_pb2.GetModelMetadataRequest):
+                return _metadata(self._document("GET", f"{url}/metadata", retries))
+            response = get_model_status_pb2.GetModelStatusResponse()
+            document = self._document("GET", url, retries)
+            return json_format.ParseDict(document, response, ignore_unknown_fields=True)
 
-        path = f"{_path(request.model_spec)}:predict"
-        return self._start("POST", path, deadline, decode, lambda: request_body(request))
-
-    def metadata(
-        self, request: get_model_metadata_pb2.GetModelMetadataRequest, deadline: Deadline
-    ) -> Call[get_model_metadata_pb2.GetModelMetadataResponse]:
-        """Requests the signatures of a version."""
-        return self._start("GET", f"{_path(request.model_spec)}/metadata", deadline, _metadata)
-
-    def status(
-        self, request: get_model_status_pb2.GetModelStatusRequest, deadline: Deadline
-    ) -> Call[get_model_status_pb2.GetModelStatusResponse]:
-        """Requests the states of versions."""
-        return self._start("GET", _path(request.model_spec), deadline, _status)
+        return _RestCall(send, retries, self._address)
 
     def close(self) -> None:
         """Closes the idle connections."""
         self._pool.clear()
 
-    def _start(
-        self,
-        method: str,
-        path: str,
-        deadline: Deadline,
-        decode: Callable[[Any], Any],
-        body: Callable[[], bytes | None] = lambda: None,
-    ) -> "_ThreadCall":
-        def send(retries: "_Retries") -> Any:
-            try:
-                response = self._pool.request(
-                    method,
-                    self._url + path,
-                    body=body(),
-                    timeout=urllib3.Timeout(total=deadline.left()),
-                    retries=retries,
-                    redirect=False,
-                )
-                if response.status != 200:
-                    raise _error_of_response(response)
-            except urllib3.exceptions.HTTPError as error:
-                raise explained(
-                    _error_of_failure(error), self._address, "REST", deadline
-                ) from error
-            except ServerError as error:
-                raise explained(error, self._address, "REST", deadline) from error
-            try:
-                return decode(json.loads(response.data.decode("utf-8", "surrogateescape")))
-            except (ValueError, json_format.ParseError) as error:
-                details = f"{self._address} does not answer like a model server: {error}"
-                raise ServerError(grpc.StatusCode.INTERNAL, details) from error
-
-        return _ThreadCall(send, self._retries, deadline, self._address)
+    def _document(
+        self, method: str, url: str, retries: "_Retries", body: bytes | None = None
+    ) -> Any:
+        timeout = urllib3.Timeout(total=retries.deadline.left())
+        response = self._pool.request(
+            method, url, body=body, timeout=timeout, retries=retries, redirect=False
+        )
+        if response.status != 200:
+            raise _error_of_response(response)
+        return json.loads(response.data.decode("utf-8", "surrogateescape"))
 
 
-class _ThreadCall(futures.Future):
+class _RestCall(futures.Future):
     """A call in a daemon thread. Cancelling it only stops further retries."""
 
-    def __init__(
-        self,
-        send: Callable[["_Retries"], Any],
-        num_retries: int,
-        deadline: Deadline,
-        address: str,
-    ):
+    def __init__(self, send: Callable[[], Any], retries: "_Retries", address: str):
         super().__init__()
         self._send = send
-        self._deadline = deadline
+        self._retries = retries
         self._address = address
-        self._retries = _Retries(
-            total=num_retries,
-            other=0,  # errors of TLS, which would occur again
-            status_forcelist=(502, 503),
-            allowed_methods=None,  # POST too: predictions have no side effects
-            raise_on_status=False,
-            backoff_factor=0.1,
-            backoff_max=5,
-            backoff_jitter=0.1,
-        )
-        self._retries.deadline, self._retries.cancelled = deadline, threading.Event()
         threading.Thread(target=self._run, name="rest-call", daemon=True).start()
 
     def _run(self) -> None:
         try:
-            self.set_result(self._send(self._retries))
+            self.set_result(self._send())
         except BaseException as error:
             self.set_exception(error)
 
     def result(self) -> Any:
         try:
-            return super().result(self._deadline.left())
+            return super().result(self._retries.deadline.left())
         except TimeoutError:  # the limits of urllib3 apply to each attempt and each read
             self.cancel()
-            late = ServerError(grpc.StatusCode.DEADLINE_EXCEEDED, "")
-            raise explained(late, self._address, "REST", self._deadline) from None
+            failure = ServerError(grpc.StatusCode.DEADLINE_EXCEEDED, "")
+        except urllib3.exceptions.HTTPError as error:
+            failure = _error_of_failure(error)
+        except ServerError as error:
+            failure = error
+        except (ValueError, json_format.ParseError) as error:
+            details = f"{self._address} does not answer like a model server: {error}"
+            raise ServerError(grpc.StatusCode.INTERNAL, details) from error
+        raise explained(failure, self._address, "REST", self._retries.deadline)
 
     def cancel(self) -> None:
         self._retries.cancelled.set()
@@ -185,6 +140,21 @@ class _Retries(urllib3.Retry):
 
     deadline: Deadline
     cancelled: threading.Event
+
+    @classmethod
+    def until(cls, deadline: Deadline, total: int) -> "_Retries":
+        retries = cls(
+            total=total,
+            other=0,  # errors of TLS, which would occur again
+            status_forcelist=(502, 503),
+            allowed_methods=None,  # POST too: predictions have no side effects
+            raise_on_status=False,
+            backoff_factor=0.1,
+            backoff_max=5,
+            backoff_jitter=0.1,
+        )
+        retries.deadline, retries.cancelled = deadline, threading.Event()
+        return retries
 
     def new(self, **changes: Any) -> "_Retries":
         retries = super().new(**changes)
@@ -217,11 +187,6 @@ def _error_of_failure(error: urllib3.exceptions.HTTPError) -> ServerError:
     return ServerError(grpc.StatusCode.UNAVAILABLE, str(error.__cause__ or error))
 
 
-def _path(spec: model_pb2.ModelSpec) -> str:
-    path = f"/v1/models/{urllib.parse.quote(spec.name, safe='')}"
-    return f"{path}/versions/{spec.version.value}" if spec.HasField("version") else path
-
-
 def _metadata(document: Any) -> get_model_metadata_pb2.GetModelMetadataResponse:
     response = get_model_metadata_pb2.GetModelMetadataResponse()
     signatures = get_model_metadata_pb2.SignatureDefMap()
@@ -233,8 +198,3 @@ def _metadata(document: Any) -> get_model_metadata_pb2.GetModelMetadataResponse:
     json_format.ParseDict(definitions, signatures, ignore_unknown_fields=True)
     response.metadata["signature_def"].Pack(signatures)
     return response
-
-
-def _status(document: Any) -> get_model_status_pb2.GetModelStatusResponse:
-    response = get_model_status_pb2.GetModelStatusResponse()
-    return json_format.ParseDict(document, response, ignore_unknown_fields=True)

@@ -24,10 +24,6 @@ from elmo_tf.saved_models.versions import register_operations
 from elmo_tf.threads import num_cores
 
 _NO_LIMITS = Limits(2**31 - 1, 2**62, 2**62)  # for warm-up requests
-# Signatures of these methods accept predictions.
-_METHOD_NAMES = tuple(
-    f"tensorflow/serving/{method}" for method in ("predict", "classify", "regress")
-)
 
 
 class LoadedVersion:
@@ -103,19 +99,13 @@ class LoadedVersion:
         """Returns a signature and its name; `""` is the default signature.
 
         Raises:
-            tf.errors.OpError: the signature does not exist, or does not accept predictions.
+            tf.errors.FailedPreconditionError: the signature does not exist.
         """
         name = name or "serving_default"
-        if name not in self.signatures:
+        signature = self.signatures.get(name)
+        if signature is None or not signature.method_name:  # those of initialization have none
             message = f'Serving signature key "{name}" not found.'
             raise tf.errors.FailedPreconditionError(None, None, message)
-        signature = self.signatures[name]
-        if signature.method_name not in _METHOD_NAMES:
-            message = (
-                "Expected prediction signature method_name to be one of "
-                f"{braces(_METHOD_NAMES)}. Was: {signature.method_name}"
-            )
-            raise tf.errors.InternalError(None, None, message)
         return name, signature
 
     def predict(

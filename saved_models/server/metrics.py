@@ -14,34 +14,28 @@ class Metrics:
 
     def __init__(self):
         self._registry = prometheus_client.CollectorRegistry()
-        self._requests = self._counter(
-            ":tensorflow:serving:request_count", "Requests.", "model_name", "status"
-        )
+        self._requests = self._counter("serving:request_count", "Requests.", "model_name", "status")
         self._latency = self._histogram(
-            ":tensorflow:serving:request_latency",
+            "request_latency",
             "Microseconds from the arrival of a request to its response.",
             ["model_name", "API", "entrypoint"],
-            _MICROSECONDS,
         )
         self._loads = self._counter(
-            ":tensorflow:cc:saved_model:load_attempt_count",
+            "cc:saved_model:load_attempt_count",
             "Attempts to load a version.",
-            *("model_path", "status"),
+            "model_path",
+            "status",
         )
         self._load_latency = self._counter(
-            ":tensorflow:cc:saved_model:load_latency", "Microseconds spent loading.", "model_path"
+            "cc:saved_model:load_latency", "Microseconds spent loading.", "model_path"
         )
         self._queuing = self._histogram(
-            ":tensorflow:serving:batching_session:queuing_latency",
+            "batching_session:queuing_latency",
             "Microseconds that a request waits for its batch.",
             ["signature_name"],
-            _MICROSECONDS,
         )
         self._batches = self._histogram(
-            ":tensorflow:serving:batching_session:processed_batch_size",
-            "Rows of a batch.",
-            ["signature_name"],
-            _ROWS,
+            "batching_session:processed_batch_size", "Rows of a batch.", ["signature_name"], _ROWS
         )
 
     def observe_prediction(
@@ -49,11 +43,8 @@ class Metrics:
     ) -> None:
         """Counts a prediction, and records its latency if it was successful.
 
-        Args:
-            model_name: "" for unknown models.
-            status: such as `"OK"`.
-            entrypoint: `"GRPC"` or `"REST"`.
-            seconds: from the arrival of the request to its response.
+        `model_name` is "" for unknown models, `status` such as `"OK"`, `entrypoint` `"GRPC"` or
+        `"REST"`.
         """
         self._requests.labels(model_name, status).inc()
         if status == "OK":
@@ -75,13 +66,14 @@ class Metrics:
         return prometheus_client.generate_latest(self._registry)
 
     def _counter(self, name: str, help: str, *labels: str) -> prometheus_client.Counter:
-        counter = prometheus_client.Counter(name, help, labels, registry=None)
-        self._registry.register(_WithoutSuffix(counter, name))
+        counter = prometheus_client.Counter(f":tensorflow:{name}", help, labels, registry=None)
+        self._registry.register(_WithoutSuffix(counter, f":tensorflow:{name}"))
         return counter
 
     def _histogram(
-        self, name: str, help: str, labels: list[str], buckets: list[float]
+        self, name: str, help: str, labels: list[str], buckets: Sequence[float] = _MICROSECONDS
     ) -> prometheus_client.Histogram:
+        name = f":tensorflow:serving:{name}"
         return prometheus_client.Histogram(
             name, help, labels, buckets=buckets, registry=self._registry
         )

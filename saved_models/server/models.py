@@ -46,10 +46,9 @@ class Model:
 
     def load(self) -> None:
         """Loads the newest version. Raises the errors of TensorFlow."""
-        with self._loading:
-            found = versions_in(self.directory)
-            self._newest = max(found)
-            self._load(self._newest, found[self._newest])
+        self.refresh()
+        if (error := self._versions[self._newest].error) is not None:
+            raise error
 
     def refresh(self) -> None:
         """Loads a new version and unloads old ones; logs versions that cannot be loaded."""
@@ -60,9 +59,8 @@ class Model:
             if self._newest != max(found):
                 self._newest = max(found)
                 self._on_request.clear()
-            self._try_load(self._newest, found[self._newest])
             # Old versions serve until a new one is available.
-            if self._is_available(self._newest):
+            if self._load(self._newest, found[self._newest]):
                 self._unload_others({self._newest, *self._on_request.intersection(found)})
 
     @contextlib.contextmanager
@@ -101,7 +99,7 @@ class Model:
         if path is not None:
             with self._loading:
                 self._on_request.add(number)
-                self._try_load(number, path)
+                self._load(number, path)
             version = self._find(number)
         if version is None:
             raise servable_not_found(self.name, number)
@@ -121,36 +119,29 @@ class Model:
         """The loaded versions. The caller holds `_lock`."""
         return {n: version for n, version in self._versions.items() if version.is_available}
 
-    def _is_available(self, number: int) -> bool:
-        with self._lock:
-            return number in self._available()
+    def _load(self, number: int, path: Path) -> bool:
+        """Loads a version, unless it failed before and its files are the same.
 
-    def _try_load(self, number: int, path: Path) -> None:
-        """Loads a version, unless it failed before and its files are the same; logs errors."""
-        known = self._versions.get(number)
-        if known is not None and known.error is not None and known.changed == _last_change(path):
-            return
-        try:
-            self._load(number, path)
-        except Exception as error:
-            logging.error("Cannot load version %d of %s: %s", number, self.name, error)
-
-    def _load(self, number: int, path: Path) -> None:
-        """Loads a version unless it is loaded. The caller holds `_loading`."""
-        if self._is_available(number):
-            return
-        version = _Version(number, State.LOADING, changed=_last_change(path))
+        The caller holds `_loading`. Errors are logged. Returns whether the version is available.
+        """
+        known, changed = self._versions.get(number), _last_change(path)
+        if known is not None and known.is_available:
+            return True
+        if known is not None and known.error is not None and known.changed == changed:
+            return False
+        version = _Version(number, State.LOADING, changed=changed)
         with self._lock:
             if self._closed:
-                raise unavailable("The server is shutting down.")
+                return False
             self._versions[number] = version
         try:
             version.loaded = self._load_version(number, path)
-        except BaseException as error:
-            version.error = error
-            version.state = State.END
-            raise
-        version.state = State.AVAILABLE
+        except Exception as error:
+            version.error, version.state = error, State.END
+            logging.error("Cannot load version %d of %s: %s", number, self.name, error)
+        else:
+            version.state = State.AVAILABLE
+        return version.is_available
 
     def _unload_others(self, wanted: set[int]) -> None:
         with self._lock:

@@ -16,8 +16,8 @@ from google.protobuf import (
 FOLDER = Path(__file__).parents[2] / "examples" / "serving"
 FIELD = descriptor_pb2.FieldDescriptorProto
 INT64, STRING = ".google.protobuf.Int64Value", ".google.protobuf.StringValue"
-# The fields of TF Serving's messages, which tensorflow-serving-api lacks. Text format uses names, so
-# that the numbers do not matter.
+# The fields of TF Serving's messages, which tensorflow-serving-api lacks. Text format uses
+# names: the numbers do not matter.
 MESSAGES = {
     "BatchingParameters": {
         **dict.fromkeys(("max_batch_size", "batch_timeout_micros", "max_enqueued_batches"), INT64),

@@ -103,8 +103,8 @@ def test_a_json_string_is_utf8_base64_or_bytes(server, string, num_bytes):
             'Serving signature key "images" not found.',
         ),
         (
-            *({"signature": "__saved_model_init_op"}, None, 500, "INTERNAL"),
-            "Expected prediction signature method_name to be one of {tensorflow/serving/classify,",
+            *({"signature": "__saved_model_init_op"}, None, 400, "FAILED_PRECONDITION"),
+            'Serving signature key "__saved_model_init_op" not found.',
         ),
         (
             *({"signature": "tokens"}, {"tokens": [["a"]], "sequence_len": [2]}),
