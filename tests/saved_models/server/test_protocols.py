@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from google.protobuf.descriptor_pool import DescriptorPool
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
@@ -24,7 +23,6 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from elmo_tf.saved_models.server import rest_json
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.server import serve
 from elmo_tf.saved_models.server.server_core import ServerCore
@@ -222,19 +220,6 @@ def test_too_long_lists_are_refused_before_their_values_are_checked(server, key)
     assert_bad(predict_rest(server, body), message)
 
 
-def test_deeply_nested_lists_are_refused(server):
-    for depth in (60, 70, *range(950, 1000, 7)):
-        body = b'{"inputs": ["a", %s%s]}' % (b"[" * depth, b"]" * depth)
-        assert predict_rest(server, body)[0] == 400
-
-
-@pytest.mark.parametrize("shapes", [[(2,), ()], [(2,), (3,)]])
-def test_outputs_without_a_common_number_of_rows_are_refused(shapes):
-    outputs = {f"output_{number}": np.zeros(shape) for number, shape in enumerate(shapes)}
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"one row for each instance: their"):
-        rest_json.output_rows(outputs)
-
-
 @pytest.mark.parametrize(
     ("method", "path"),
     [
@@ -376,13 +361,6 @@ def test_reflection_lists_services_and_methods(channel):
     }
     service = DescriptorPool(database).FindServiceByName("tensorflow.serving.PredictionService")
     assert "Predict" in {method.name for method in service.methods}
-
-
-def test_services_are_healthy(channel):
-    for service in ("", "tensorflow.serving.PredictionService"):
-        request = health_pb2.HealthCheckRequest(service=service)
-        answer = health_pb2_grpc.HealthStub(channel).Check(request, timeout=10)
-        assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
 def test_metrics_count_requests(model_directory):
