@@ -59,24 +59,21 @@ class GrpcEndpoint:
         )
         services = {
             _PREDICTIONS: {
-                "Predict": self._handler(
-                    "Predict", predict_pb2.PredictRequest, self._predict, self._observe
-                ),
-                "GetModelMetadata": self._handler(
-                    "GetModelMetadata",
+                "Predict": (predict_pb2.PredictRequest, self._predict),
+                "GetModelMetadata": (
                     get_model_metadata_pb2.GetModelMetadataRequest,
                     lambda request, context: core.metadata(request),
                 ),
             },
             _MODELS: {
-                "GetModelStatus": self._handler(
-                    "GetModelStatus",
+                "GetModelStatus": (
                     get_model_status_pb2.GetModelStatusRequest,
                     lambda request, context: core.status(request),
                 ),
             },
         }
-        for service, handlers in services.items():
+        for service, methods in services.items():
+            handlers = {name: self._handler(name, *method) for name, method in methods.items()}
             self._server.add_generic_rpc_handlers(
                 [grpc.method_handlers_generic_handler(service, handlers)]
             )
@@ -105,17 +102,11 @@ class GrpcEndpoint:
         with self._core.version(request) as version:
             return version.answer(request, context.is_active)
 
-    def _observe(self, model: str, code: grpc.StatusCode, seconds: float) -> None:
-        # Unknown names share one label: otherwise clients could fill the memory.
-        name = model if model in self._core.names else ""
-        self._metrics.observe_prediction(name, code.name, "GRPC", seconds)
-
     def _handler(
         self,
         method: str,
         request_type: type[Message],
         function: Callable[[Message, grpc.ServicerContext], Message],
-        observe: Callable[[str, grpc.StatusCode, float], None] = lambda *arguments: None,
     ) -> grpc.RpcMethodHandler:
         """Returns a handler without a deserializer, which would hide why parsing fails."""
 
@@ -137,7 +128,10 @@ class GrpcEndpoint:
                 logging.exception("A request failed.")
                 code, message = grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}"
             seconds, model = time.monotonic() - start_time, request.model_spec.name
-            observe(model, code, seconds)
+            if method == "Predict":
+                # Unknown names share one label: otherwise clients could fill the memory.
+                name = model if model in self._core.names else ""
+                self._metrics.observe_prediction(name, code.name, "GRPC", seconds)
             if self._access_log:
                 peer, name = urllib.parse.unquote(context.peer()), printable(model) or "-"
                 logging.info(

@@ -139,12 +139,9 @@ class RestEndpoint:
         return Starlette(
             routes=routes,
             middleware=[Middleware(BaseHTTPMiddleware, _log_request)] if access_log else [],
-            exception_handlers={
-                HTTPException: _on_http_error,
-                tf.errors.OpError: _on_tensorflow_error,
-                ClientDisconnect: _on_disconnect,
-                Exception: _on_exception,
-            },
+            exception_handlers=dict.fromkeys(
+                (HTTPException, tf.errors.OpError, ClientDisconnect, Exception), _on_error
+            ),
         )
 
     def _endpoint(
@@ -284,33 +281,21 @@ async def _log_request(
     return response
 
 
-def _error(status: int, message: str) -> Response:
+async def _on_error(request: Request, error: Exception) -> Response:
+    """Returns an error as JSON; uvicorn logs unexpected ones."""
+    status, message = 500, f"{type(error).__name__}: {error}"
+    if isinstance(error, tf.errors.OpError):
+        status, message = _STATUS.get(error.error_code, _INTERNAL)[0], error.message
+    elif isinstance(error, HTTPException):
+        status, message = error.status_code, error.detail
+    if isinstance(error, HTTPException) and status in (404, 405):
+        status, message = (
+            400,
+            f"Malformed request: {request.method} {shortened(request.url.path)}. This server knows "
+            "GET /v1/models/NAME, GET /v1/models/NAME/metadata and POST /v1/models/NAME:predict, "
+            "with /versions/NUMBER after NAME for a version other than the newest.",
+        )
     return JSONResponse({"error": shortened(message)}, status)
-
-
-async def _on_http_error(request: Request, error: HTTPException) -> Response:
-    if error.status_code not in (404, 405):
-        return _error(error.status_code, error.detail)
-    path = shortened(request.url.path)
-    return _error(
-        400,
-        f"Malformed request: {request.method} {path}. This server knows GET /v1/models/NAME, GET "
-        "/v1/models/NAME/metadata and POST /v1/models/NAME:predict, with /versions/NUMBER after "
-        "NAME for a version other than the newest.",
-    )
-
-
-async def _on_tensorflow_error(request: Request, error: tf.errors.OpError) -> Response:
-    status, _ = _STATUS.get(error.error_code, _INTERNAL)
-    return _error(status, error.message)
-
-
-async def _on_disconnect(request: Request, error: ClientDisconnect) -> Response:
-    return _error(499, "The client has disconnected.")  # not received
-
-
-async def _on_exception(request: Request, error: Exception) -> Response:
-    return _error(500, f"{type(error).__name__}: {error}")  # uvicorn logs it
 
 
 def _as_dict(message: Message) -> dict[str, Any]:

@@ -173,22 +173,19 @@ def _is_checkpoint(path: Source) -> bool:
     raise FileNotFoundError(f"Cannot serve {path}: no such folder or checkpoint.{name_hint(path)}")
 
 
-def _check_ports(host: str, port: int, rest_port: int | None) -> None:
+def _check_ports(host: str, *ports: int | None) -> None:
     """Checks the ports before a model is loaded; gRPC's own error does not name the reason."""
-    if port == rest_port != 0:
-        raise _port_error(host, port, "it is used for both gRPC and REST")
-    for number in (port, rest_port or 0):
-        if not 0 <= number <= 65535:
-            raise ValueError(f"A port must be 0 … 65535 (0 picks a free one). Received: {number}")
-        try:
-            with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, os.name != "nt")
-                probe.bind((host, number))
-        except OSError as error:
-            raise _port_error(host, number, error.strerror) from error
-
-
-def _port_error(host: str, port: int, reason: str) -> OSError:
-    return OSError(
-        f"Cannot listen on {host}, port {port}: {reason}. Choose another port; 0 picks a free one."
-    )
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.ExitStack() as probes:  # open at the same time: the ports must differ
+        for port in ports:
+            if port is None:
+                continue
+            if not 0 <= port <= 65535:
+                raise ValueError(f"A port must be 0 … 65535 (0 picks a free one). Received: {port}")
+            try:
+                probes.enter_context(socket.create_server((host, port), family=family))
+            except OSError as error:
+                raise OSError(
+                    f"Cannot listen on {host}, port {port}: {os.strerror(error.errno)}. Choose "
+                    "another port; 0 picks a free one."
+                ) from error
