@@ -22,29 +22,18 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class OutputPlan:
-    """Which outputs are requested, and how the responses are read.
+    """Which outputs are requested, and how the responses are read."""
 
-    wanted: names of the outputs that the caller wants; empty means all.
-    requested: names of the requested outputs: `wanted`, and `sequence_len` if it is needed.
-    with_tokens: the outputs with a token axis.
-    infos: all outputs of the signature; empty if they are unknown.
-    """
-
-    wanted: list[str]
-    requested: list[str]
-    with_tokens: frozenset[str]
-    infos: Mapping[str, meta_graph_pb2.TensorInfo]
+    wanted: list[str]  # names of the outputs that the caller wants; empty means all
+    requested: list[str]  # `wanted`, and `sequence_len` if it is needed
+    with_tokens: frozenset[str]  # the outputs with a token axis
+    infos: Mapping[str, meta_graph_pb2.TensorInfo]  # all outputs; empty if they are unknown
 
 
 def output_plan(
     wanted: Sequence[str], infos: Mapping[str, meta_graph_pb2.TensorInfo]
 ) -> OutputPlan:
-    """Plans a request.
-
-    Args:
-        wanted: names of outputs; empty means all.
-        infos: all outputs of the signature; empty if they are unknown.
-    """
+    """Plans a request of outputs, by the outputs of the signature; see `OutputPlan`."""
     requested = wanted = list(dict.fromkeys(wanted))
     with_tokens = frozenset(name for name, info in infos.items() if _has_token_axis(name, info))
     if LENGTHS in infos and not with_tokens.isdisjoint(wanted):
@@ -60,8 +49,8 @@ def join_responses(responses: Sequence[Arrays], plan: OutputPlan) -> Arrays:
     """
     lengths = [_lengths(response) for response in responses]
     longest = None
-    if all(each is not None for each in lengths):
-        longest = max((each.max(initial=0) for each in lengths), default=0)
+    if all(array is not None for array in lengths):
+        longest = max(array.max(initial=0) for array in lengths)
     arrays = {}
     for name in plan.wanted or sorted(responses[0]):
         parts = [response[name] for response in responses]
@@ -99,12 +88,7 @@ def split_rows(response: Arrays, num_sentences: int, plan: OutputPlan) -> Iterat
 
 
 def concatenate_padded(arrays: Sequence[np.ndarray], padding: int = 0) -> np.ndarray:
-    """Concatenates arrays along axis 0; shorter ones are padded along axis 1.
-
-    Args:
-        arrays: at least one array.
-        padding: for numbers; strings are padded with `""`.
-    """
+    """Concatenates arrays along axis 0; shorter ones are padded along axis 1, strings with `""`."""
     if len({array.shape[1:] for array in arrays}) == 1:
         return np.concatenate(arrays)
     dtype = arrays[0].dtype

@@ -121,12 +121,8 @@ class Calls(Generic[T]):
     ) -> Iterator[tuple[Call, T]]:
         """Starts a call for each batch and yields the calls in order, with their batches.
 
-        Closing the iterator cancels the unfinished calls.
-
-        Args:
-            batches: may be infinite: a batch is consumed when its call is started.
-            start: starts a call.
-            in_flight: int >= 1. Maximum number of calls in flight.
+        At most `in_flight` calls are in flight. A batch is consumed when its call is started:
+        `batches` may be infinite. Closing the iterator cancels the unfinished calls.
         """
         pending = self._pending
         try:

@@ -53,23 +53,14 @@ class Batching:
 
 @dataclasses.dataclass(frozen=True)
 class Call:
-    """A checked request.
+    """A checked request."""
 
-    Args:
-        name: of the signature.
-        signature: the signature.
-        inputs: arrays by name.
-        aliases: names of the requested outputs.
-        num_tokens: number of sentences times the tokens of the longest.
-        is_awaited: returns whether the client still waits.
-    """
-
-    name: str
+    name: str  # of the signature
     signature: meta_graph_pb2.SignatureDef
     inputs: Mapping[str, np.ndarray]
-    aliases: Sequence[str]
-    num_tokens: int = 0
-    is_awaited: Callable[[], bool] = lambda: True
+    aliases: Sequence[str]  # names of the requested outputs
+    num_tokens: int = 0  # number of sentences times the tokens of the longest
+    is_awaited: Callable[[], bool] = lambda: True  # whether the client still waits
 
     @property
     def num_rows(self) -> int | None:
@@ -118,9 +109,6 @@ class Call:
         return int(outputs[LENGTHS].max())
 
 
-Run = Callable[[Call], list[np.ndarray]]
-
-
 class Batcher:
     """Batches the calls of several threads.
 
@@ -128,7 +116,12 @@ class Batcher:
     is removed, and an invalid call fails alone. The argument `run` computes a batch.
     """
 
-    def __init__(self, run: Run, options: Batching, metrics: Metrics | None = None):
+    def __init__(
+        self,
+        run: Callable[[Call], list[np.ndarray]],
+        options: Batching,
+        metrics: Metrics | None = None,
+    ):
         self._run = run
         self._options = options
         self._metrics = metrics or Metrics()

@@ -44,13 +44,7 @@ class Limits:
         """Checks the size of a tensor before it is decoded.
 
         A TensorProto may hold one value for a tensor of any size, so that a small message could
-        fill the memory.
-
-        Args:
-            alias: name of the tensor in the request.
-            dtype: TensorFlow's number of its type.
-            shape: its shape.
-            strings: its strings; the last one is repeated if there are too few.
+        fill the memory. The last of `strings` is repeated if there are too few.
 
         Raises:
             tf.errors.InvalidArgumentError: the tensor is too large.
@@ -74,11 +68,7 @@ class Limits:
     def check_tokens(
         self, signature: meta_graph_pb2.SignatureDef, inputs: Mapping[str, np.ndarray]
     ) -> int:
-        """Checks the number of sentences and tokens.
-
-        Args:
-            signature: the signature of the request.
-            inputs: arrays by name.
+        """Checks the number of sentences and tokens of a request.
 
         Returns:
             Number of sentences times the tokens of the longest; 0 if the inputs are not text.

@@ -73,9 +73,7 @@ class LoadedVersion:
     ) -> predict_pb2.PredictResponse:
         """Answers `PredictionService.Predict`. The version in the request is ignored.
 
-        Args:
-            request: the request.
-            is_awaited: returns whether the client still waits; called before the computation.
+        `is_awaited` returns whether the client still waits; it is called before the computation.
 
         Raises:
             tf.errors.OpError: the request is rejected or fails.
@@ -115,13 +113,7 @@ class LoadedVersion:
         output_filter: Sequence[str] = (),
         is_awaited: Callable[[], bool] = lambda: True,
     ) -> dict[str, np.ndarray]:
-        """Returns the outputs of a signature.
-
-        Args:
-            name: of the signature.
-            inputs: all inputs of the signature.
-            output_filter: names of the outputs; empty means all.
-            is_awaited: see `answer`.
+        """Returns the outputs of a signature, given all its inputs; see `answer`.
 
         Raises:
             tf.errors.OpError: the request is rejected or fails.

@@ -17,16 +17,11 @@ State = get_model_status_pb2.ModelVersionStatus.State
 
 
 class Model:
-    """The versions of one model. Thread-safe.
+    """The versions of one model, in numbered folders of `directory`. Thread-safe.
 
     The newest version is loaded. An old version is unloaded after its successor is loaded and its
     last request is answered. The other versions in the folder are loaded on request, and kept until
     the newest version changes.
-
-    Args:
-        name: in requests.
-        directory: holds the versions in numbered folders.
-        load: loads a version.
 
     Raises:
         FileNotFoundError: the folder does not exist or holds no version.

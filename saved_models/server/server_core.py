@@ -23,9 +23,7 @@ class ServerCore:
 
     Args:
         directories: the folder of each model by name.
-        limits: of a request.
-        batching: how requests are batched; `None` means not at all.
-        metrics: counts loads and batches.
+        limits, batching, metrics: see `serve`.
 
     Raises:
         FileNotFoundError: a folder does not exist or holds no version.
