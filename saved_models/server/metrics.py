@@ -1,9 +1,8 @@
 """Prometheus metrics of a server, under TF Serving's names."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import prometheus_client
-from prometheus_client.core import Metric
 
 _MICROSECONDS = [10 * 1.8**step for step in range(32)]  # TF Serving's buckets: up to 14 minutes
 _ROWS = [2.0**step for step in range(13)]
@@ -65,10 +64,10 @@ class Metrics:
         """Returns all metrics in Prometheus's text format."""
         return prometheus_client.generate_latest(self._registry)
 
-    def _counter(self, name: str, help: str, *labels: str) -> prometheus_client.Counter:
-        counter = prometheus_client.Counter(f":tensorflow:{name}", help, labels, registry=None)
-        self._registry.register(_WithoutSuffix(counter, f":tensorflow:{name}"))
-        return counter
+    def _counter(self, name: str, help: str, *labels: str) -> prometheus_client.Gauge:
+        """A gauge that is only increased: to the names of counters the library appends `_total`."""
+        name = f":tensorflow:{name}"
+        return prometheus_client.Gauge(name, help, labels, registry=self._registry)
 
     def _histogram(
         self, name: str, help: str, labels: list[str], buckets: Sequence[float] = _MICROSECONDS
@@ -77,19 +76,3 @@ class Metrics:
         return prometheus_client.Histogram(
             name, help, labels, buckets=buckets, registry=self._registry
         )
-
-
-class _WithoutSuffix:
-    """Exports a counter without the suffix `_total`, as TF Serving does."""
-
-    def __init__(self, counter: prometheus_client.Counter, name: str):
-        self._counter = counter
-        self._name = name
-
-    def collect(self) -> Iterator[Metric]:
-        for counter in self._counter.collect():
-            metric = Metric(self._name, counter.documentation, "unknown")
-            for sample in counter.samples:
-                if sample.name.endswith("_total"):
-                    metric.add_sample(self._name, sample.labels, sample.value)
-            yield metric

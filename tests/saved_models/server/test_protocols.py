@@ -171,18 +171,11 @@ def test_an_invalid_proto_is_refused(channel, changes, message):
         (b"{", "JSON Parse error: Expecting property name"),
         (b"[" * 100_000, "JSON Parse error: "),
         ([1], "Expected a JSON object, but received [1]"),
-        ({"signature_name": 1}, "'signature_name' key must be a string value."),
         ({"signature_name": "\ud800", "inputs": []}, "'signature_name' is not Unicode: \"\\ud800"),
         ({}, "Expected one of the keys 'instances' and 'inputs'"),
-        ({"instances": ["a"], "inputs": ["a"]}, "Expected one of the keys 'instances' and"),
-        ({"instances": "a"}, "Expected 'instances' to be a list of rows, but got \"a\""),
         (
             {"instances": [{"lines": "a"}]},
             "Expected row 0 of 'instances' to be an object with ['strings'], but got {",
-        ),
-        (
-            {"signature_name": "tokens", "inputs": {"tokens": [["a"]]}},
-            "Expected 'inputs' to be an object with ['sequence_len', 'tokens'], but got {",
         ),
         (
             {"signature_name": "tokens", "inputs": TOKENS | {"tokens": [["a", "b"], ["c"]]}},

@@ -212,14 +212,6 @@ def test_half_sent_requests_do_not_block_others(model_directory, monkeypatch):
         assert predict_rest(server, {"inputs": ["a"]})[0] == 200
 
 
-def test_expect_100_continue_is_answered(server):
-    with connected(server) as connection:
-        connection.sendall(HEAD + b"Expect: 100-continue\r\n\r\n")
-        assert connection.recv(1000).startswith(b"HTTP/1.1 100")
-        connection.sendall(BODY)
-        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
-
-
 @pytest.mark.parametrize(
     "line", [b"\x16\x03\x01", b"GET", b"GET / HTTP/x", b"GET http://[ HTTP/1.0"]
 )
