@@ -31,7 +31,6 @@ _SUBCOMMANDS = (
     "convert",
     "export",
     "serve",
-    "server_files",
     "query",
     "embed",
     "distill",

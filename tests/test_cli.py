@@ -386,7 +386,6 @@ def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments
         (("embed", "no", "text.txt", "out.csv"), "must end in .hdf5, .h5, .parquet"),
         (("plot", "training", "no", "--output", "a.png"), "There is no training log no."),
         (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
-        (("server-files", "no"), "There is no exported model in no"),
         (("query", "http://localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE"),
     ],
 )

@@ -1,7 +1,7 @@
 """The subcommand `serve`: a server of exported models."""
 
-import dataclasses
 import os
+import re
 import signal
 import sys
 import threading
@@ -25,23 +25,18 @@ def add_command(add: Callable) -> None:
     parser = add("serve", _serve, "serve models over gRPC and REST", "elmo-tf serve small-en")
     parser.epilog = (
         "The server runs until it is interrupted. It is meant for development and tests, and "
-        "answers the same requests as TF Serving. For production use TF Serving: elmo-tf "
-        "server-files writes its configuration. There is no authentication and no encryption."
+        "answers the same requests as TF Serving. For production, version labels and version "
+        "policies use TF Serving: examples/serving has its configuration files. There is no "
+        "authentication and no encryption."
     )
-    served = parser.add_mutually_exclusive_group(required=True)
-    served.add_argument(
-        "directory",
-        nargs="?",
+    parser.add_argument(
+        "directories",
+        nargs="+",
         metavar="DIR",
         help="directory written by elmo-tf export; or a checkpoint, which is exported to a "
-        f"temporary directory first: {CHECKPOINT}",
+        f"temporary directory first: {CHECKPOINT}; or several models: NAME=DIR NAME2=DIR2",
     )
-    served.add_argument(
-        "--models-config",
-        metavar="FILE",
-        help="TF Serving models.config, to serve several models, versions and labels",
-    )
-    parser.add_argument("--name", default="elmo", help="name of the model in requests")
+    parser.add_argument("--name", default="elmo", help="name of a single model in requests")
     parser.add_argument("--port", **at_least_0(8500), help="gRPC port; 0 picks a free one")
     parser.add_argument(
         "--rest-port", **at_least_0(8501), help="REST and web page port; 0 picks a free one"
@@ -66,13 +61,15 @@ def add_command(add: Callable) -> None:
         metavar="SECONDS",
         help="seconds that running requests get to finish when the server stops",
     )
-    parser.add_argument(
-        "--monitoring-config",
-        metavar="FILE",
-        help="TF Serving monitoring.config, with the path of the Prometheus metrics",
-    )
     add_flag(parser, "--access-log", "log each request to stderr")
-    _add_batching(parser.add_argument_group("batching (the last two options override the file)"))
+    batching = parser.add_argument_group("batching")
+    add_flag(batching, "--no-batching", "compute requests one by one")
+    batching.add_argument("--max-batch-size", **at_least_1(64), help="sentences per batch")
+    batching.add_argument(
+        "--batch-timeout-micros",
+        **at_least_0(0),
+        help="longest wait for more requests while the model is idle, in microseconds",
+    )
     limits = parser.add_argument_group("limits per request")
     limits.add_argument("--max-request-mb", **at_least_1(64), help="size of the message, in MiB")
     limits.add_argument("--max-sentences", **at_least_1(4096), help="number of sentences")
@@ -83,42 +80,28 @@ def add_command(add: Callable) -> None:
     )
 
 
-def _add_batching(group: Any) -> None:
-    either = group.add_mutually_exclusive_group()
-    add_flag(either, "--no-batching", "compute requests one by one")
-    either.add_argument(
-        "--batching-parameters",
-        metavar="FILE",
-        help="TF Serving batching_parameters.txt",
-    )
-    group.add_argument("--max-batch-size", **at_least_1(), help="sentences per batch (default: 64)")
-    group.add_argument(
-        "--batch-timeout-micros",
-        **at_least_0(),
-        help="longest wait for more requests while the model is idle, in microseconds (default: 0)",
-    )
-
-
 def _serve(arguments: Any) -> None:
+    from elmo_tf.saved_models.server.batching import Batching
     from elmo_tf.saved_models.server.limits import Limits
     from elmo_tf.saved_models.server.server import serve
 
+    batching = None
+    if not arguments.no_batching:
+        batching = Batching(arguments.max_batch_size, arguments.batch_timeout_micros)
     # SIGTERM ends the server like Ctrl-C: running requests are answered.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         server = serve(
-            arguments.directory,
+            _directories(arguments),
             arguments.name,
             arguments.port,
             arguments.rest_port,
             arguments.host,
-            models_config=arguments.models_config,
-            batching=_batching(arguments),
+            batching=batching,
             limits=Limits(
                 arguments.max_request_mb * 2**20, arguments.max_sentences, arguments.max_tokens
             ),
             poll_seconds=arguments.poll_seconds or None,
-            metrics_path=_metrics_path(arguments.monitoring_config),
             access_log=arguments.access_log,
         )
         try:
@@ -139,26 +122,14 @@ def _end_after(grace: float) -> None:
     timer.start()
 
 
-def _batching(arguments: Any) -> Any:
-    from elmo_tf.saved_models.server.batching import DEFAULT_BATCHING, Batching
-
-    if arguments.no_batching:
-        return None
-    batching = DEFAULT_BATCHING
-    if arguments.batching_parameters is not None:
-        batching = Batching.of_file(arguments.batching_parameters)
-    given = {
-        name: getattr(arguments, name)
-        for name in ("max_batch_size", "batch_timeout_micros")
-        if getattr(arguments, name) is not None
-    }
-    return dataclasses.replace(batching, **given)
-
-
-def _metrics_path(path: str | os.PathLike | None) -> str | None:
-    from elmo_tf.saved_models.config_protos import METRICS_PATH, read_monitoring_config
-
-    if path is None:
-        return METRICS_PATH
-    config = read_monitoring_config(path).prometheus_config
-    return (config.path or METRICS_PATH) if config.enable else None
+def _directories(arguments: Any) -> str | dict[str, str]:
+    """Returns the directory of a single model, or the directories by name."""
+    models = [re.fullmatch(r"([\w.-]+)=(.+)", text) for text in arguments.directories]
+    if len(models) == 1 and (models[0] is None or os.path.exists(arguments.directories[0])):
+        return arguments.directories[0]
+    if None in models:
+        arguments.refuse_call("several models need names: NAME=DIR NAME2=DIR2")
+    directories = {model[1]: model[2] for model in models}
+    if len(directories) < len(models):
+        arguments.refuse_call("two models have the same name")
+    return directories

@@ -149,7 +149,7 @@ def _add_export(add: Callable) -> None:
 
 def _export(arguments: Any) -> None:
     from elmo_tf.saved_models.exporting.task_exporting import export_task
-    from elmo_tf.saved_models.folders import check_new_version
+    from elmo_tf.saved_models.versions import check_new_version
     from elmo_tf.trainers.tasks.workdir import load_model
 
     check_new_version(arguments.directory, arguments.version, arguments.overwrite)

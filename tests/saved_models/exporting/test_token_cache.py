@@ -53,6 +53,7 @@ def test_known_tokens_are_not_encoded_again_up_to_the_capacity(bilm, monkeypatch
     assert cache.table.size() == 2 + 4  # with both boundaries
 
 
+@pytest.mark.more
 def test_a_trainable_layer_does_not_use_the_cache(exported):
     layer = load(exported, trainable=True)
     tokens = tf.constant([["the", "cat"]])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmo_tf.saved_models.answers import joined, output_plan, rows
+from elmo_tf.saved_models.responses import join_responses, output_plan, split_rows
 from serving_requests import infos
 
 INFOS = infos(
@@ -52,7 +52,7 @@ def answer(lengths, width):
 
 def test_answers_are_padded_to_the_longest_sentence_of_all():
     plan = output_plan(["elmo", "tokens"], INFOS)
-    whole = joined([answer([1, 2], 6), answer([3], 3), answer([0], 0)], plan)
+    whole = join_responses([answer([1, 2], 6), answer([3], 3), answer([0], 0)], plan)
     assert list(whole) == ["elmo", "tokens"]
     assert whole["elmo"].shape == (4, 3, 4)
     assert whole["elmo"].dtype == np.float32
@@ -65,29 +65,29 @@ def test_answers_are_not_cut_without_lengths():
     plan = output_plan(["elmo"], {})
     (one, other) = answer([1, 2], 6), answer([3], 3)
     del one["sequence_len"], other["sequence_len"]
-    assert joined([one], plan)["elmo"].shape == (2, 6, 4)
-    assert joined([one, other], plan)["elmo"].shape == (3, 6, 4)
+    assert join_responses([one], plan)["elmo"].shape == (2, 6, 4)
+    assert join_responses([one, other], plan)["elmo"].shape == (3, 6, 4)
 
 
 @pytest.mark.parametrize("lengths", [np.array(2), np.array([1.0, 2.0])])
 def test_an_invalid_sequence_len_output_is_ignored(lengths):
     strange = {**answer([1, 2], 6), "sequence_len": lengths}
-    assert joined([strange], output_plan(["elmo"], INFOS))["elmo"].shape == (2, 6, 4)
+    assert join_responses([strange], output_plan(["elmo"], INFOS))["elmo"].shape == (2, 6, 4)
 
 
 def test_an_output_without_a_sentence_axis_cannot_be_joined():
     plan = output_plan(["version"], {})
     scalar = {"version": np.array(3)}
-    assert joined([scalar], plan)["version"] == 3
+    assert join_responses([scalar], plan)["version"] == 3
     with pytest.raises(ValueError, match="'version' has not one row for each sentence, but the"):
-        joined([scalar, scalar], plan)
+        join_responses([scalar, scalar], plan)
     with pytest.raises(ValueError, match=r"the shape \(2, 6, 4\). Use `predict` for it"):
-        list(rows(answer([1, 2], 6), 3, output_plan(["elmo"], INFOS)))
+        list(split_rows(answer([1, 2], 6), 3, output_plan(["elmo"], INFOS)))
 
 
 def test_a_row_is_a_copy_of_its_own_tokens_only():
     plan = output_plan(["elmo", "tokens"], INFOS)
-    one, other = rows(answer([1, 2], 6), 2, plan)
+    one, other = split_rows(answer([1, 2], 6), 2, plan)
     assert (one["elmo"].shape, other["elmo"].shape) == ((1, 4), (2, 4))
     assert other["tokens"].tolist() == [b"t", b"t"]
     assert one["elmo"].base is None

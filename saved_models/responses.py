@@ -22,29 +22,18 @@ Arrays = dict[str, np.ndarray]
 
 @dataclass(frozen=True)
 class OutputPlan:
-    """Which outputs are requested, and how the responses are read.
+    """Which outputs are requested, and how the responses are read."""
 
-    wanted: names of the outputs that the caller wants; empty means all.
-    requested: names of the requested outputs: `wanted`, and `sequence_len` if it is needed.
-    with_tokens: the outputs with a token axis.
-    infos: all outputs of the signature; empty if they are unknown.
-    """
-
-    wanted: list[str]
-    requested: list[str]
-    with_tokens: frozenset[str]
-    infos: Mapping[str, meta_graph_pb2.TensorInfo]
+    wanted: list[str]  # names of the outputs that the caller wants; empty means all
+    requested: list[str]  # `wanted`, and `sequence_len` if it is needed
+    with_tokens: frozenset[str]  # the outputs with a token axis
+    infos: Mapping[str, meta_graph_pb2.TensorInfo]  # all outputs; empty if they are unknown
 
 
 def output_plan(
     wanted: Sequence[str], infos: Mapping[str, meta_graph_pb2.TensorInfo]
 ) -> OutputPlan:
-    """Plans a request.
-
-    Args:
-        wanted: names of outputs; empty means all.
-        infos: all outputs of the signature; empty if they are unknown.
-    """
+    """Plans a request of outputs, by the outputs of the signature; see `OutputPlan`."""
     requested = wanted = list(dict.fromkeys(wanted))
     with_tokens = frozenset(name for name, info in infos.items() if _has_token_axis(name, info))
     if LENGTHS in infos and not with_tokens.isdisjoint(wanted):
@@ -52,19 +41,19 @@ def output_plan(
     return OutputPlan(wanted, requested, with_tokens, infos)
 
 
-def joined(answers: Sequence[Arrays], plan: OutputPlan) -> Arrays:
+def join_responses(responses: Sequence[Arrays], plan: OutputPlan) -> Arrays:
     """Joins the responses to several requests, padded to the longest sentence.
 
     Raises:
         ValueError: there are several responses, and an output has no sentence axis.
     """
-    lengths = [_lengths(answer) for answer in answers]
+    lengths = [_lengths(response) for response in responses]
     longest = None
-    if all(each is not None for each in lengths):
-        longest = max((each.max(initial=0) for each in lengths), default=0)
+    if all(array is not None for array in lengths):
+        longest = max(array.max(initial=0) for array in lengths)
     arrays = {}
-    for name in plan.wanted or sorted(answers[0]):
-        parts = [answer[name] for answer in answers]
+    for name in plan.wanted or sorted(responses[0]):
+        parts = [response[name] for response in responses]
         if name in plan.with_tokens and longest is not None:
             parts = [part[:, :longest] for part in parts]
         if len(parts) > 1:
@@ -76,20 +65,20 @@ def joined(answers: Sequence[Arrays], plan: OutputPlan) -> Arrays:
     return arrays
 
 
-def rows(answer: Arrays, num_sentences: int, plan: OutputPlan) -> Iterator[Arrays]:
+def split_rows(response: Arrays, num_sentences: int, plan: OutputPlan) -> Iterator[Arrays]:
     """Yields the outputs of each sentence of one response, without padding.
 
     Raises:
         ValueError: an output has not one row per sentence.
     """
-    lengths = _lengths(answer)
-    names = plan.wanted or sorted(answer)
+    lengths = _lengths(response)
+    names = plan.wanted or sorted(response)
     for name in names:
-        _check_sentences(name, answer[name], num_sentences)
+        _check_sentences(name, response[name], num_sentences)
     for index in range(num_sentences):
         row = {}
         for name in names:
-            array = answer[name][index, ...]
+            array = response[name][index, ...]
             if name in plan.with_tokens and lengths is not None:
                 array = array[: lengths[index]]
             if name in _PADDING:
@@ -99,12 +88,7 @@ def rows(answer: Arrays, num_sentences: int, plan: OutputPlan) -> Iterator[Array
 
 
 def concatenate_padded(arrays: Sequence[np.ndarray], padding: int = 0) -> np.ndarray:
-    """Concatenates arrays along axis 0; shorter ones are padded along axis 1.
-
-    Args:
-        arrays: at least one array.
-        padding: for numbers; strings are padded with `""`.
-    """
+    """Concatenates arrays along axis 0; shorter ones are padded along axis 1, strings with `""`."""
     if len({array.shape[1:] for array in arrays}) == 1:
         return np.concatenate(arrays)
     dtype = arrays[0].dtype
@@ -125,8 +109,8 @@ def _has_token_axis(name: str, info: meta_graph_pb2.TensorInfo) -> bool:
     return name in _TOKEN_NAMES or (shape.rank == 3 and shape[2] is not None)
 
 
-def _lengths(answer: Arrays) -> np.ndarray | None:
-    lengths = answer.get(LENGTHS)
+def _lengths(response: Arrays) -> np.ndarray | None:
+    lengths = response.get(LENGTHS)
     if lengths is None or lengths.ndim != 1 or not np.issubdtype(lengths.dtype, np.integer):
         return None
     return lengths

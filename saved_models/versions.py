@@ -1,7 +1,11 @@
-"""The folder of an exported model, with its versions in numbered folders."""
+"""The folder of an exported model, its versions in numbered folders, and what these need."""
 
 import os
 from pathlib import Path
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf import saved_model_pb2
 
 from elmo_tf.files import refuse_directory
 
@@ -40,3 +44,25 @@ def check_new_version(directory: str | os.PathLike, version: int, overwrite: boo
         f"Add `--version {free}` or `--overwrite` (in Python: version={free} or overwrite=True)."
     )
     refuse_directory(directory / str(version), overwrite, VERSION_FILES, remedy)
+
+
+def needed_operations(path: str | os.PathLike) -> list[str]:
+    """Returns the sorted names of the SavedModel's operations that are not in TensorFlow itself."""
+    content = saved_model_pb2.SavedModel()
+    content.ParseFromString((Path(path) / "saved_model.pb").read_bytes())
+    names = {
+        operation.name
+        for graph in content.meta_graphs
+        for operation in graph.meta_info_def.stripped_op_list.op
+    }
+    return sorted(name for name in names if not hasattr(tf.raw_ops, name))
+
+
+def register_operations(path: str | os.PathLike) -> None:
+    """Registers the operations of tensorflow-text, if a SavedModel needs them to be loaded."""
+    try:
+        needed = needed_operations(path)
+    except (OSError, DecodeError):
+        return  # TensorFlow reports unreadable files when it loads them
+    if needed:
+        import tensorflow_text  # noqa: F401 - importing it registers them

@@ -1,6 +1,6 @@
 import pytest
 
-from elmo_tf.saved_models.folders import check_new_version, versions_in
+from elmo_tf.saved_models.versions import check_new_version, versions_in
 
 
 def test_versions_are_numbered_folders_with_a_model(tmp_path):
