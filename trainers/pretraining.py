@@ -15,8 +15,8 @@ from typing import Any
 import keras
 from absl import logging
 
+from elmo_tf.checkpoints.formats import OPTIONS_FILE
 from elmo_tf.checkpoints.load import load_config
-from elmo_tf.checkpoints.locations import OPTIONS_FILE
 from elmo_tf.checkpoints.save import save_language_model
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.evaluation.perplexity import Perplexity

@@ -45,15 +45,15 @@ def read_weights(
             has NaN or infinite values; or a variable is not in the table.
         MissingExtraError: the package safetensors is not installed.
     """
-    with _arrays_in(path) as (names, read):
+    with _arrays_in(path) as (shapes, read):
         others = set(ignore) - {rule.dataset for rule in rules}
-        fill_variables(path, rules, variables, names - others, read)
+        fill_variables(path, rules, variables, shapes.keys() - others, read)
 
 
-def array_names(path: str | os.PathLike) -> set[str]:
-    """Returns the names of the arrays in a file. Errors: see `read_weights`."""
-    with _arrays_in(path) as (names, _):
-        return names
+def array_shapes(path: str | os.PathLike) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of the arrays in a file by their names. Errors: see `read_weights`."""
+    with _arrays_in(path) as (shapes, _):
+        return shapes
 
 
 def fill_variables(
@@ -206,11 +206,11 @@ def softmax_variables(softmax: SampledSoftmax) -> dict[str, keras.Variable]:
     return {"W": softmax.kernel, "b": softmax.bias}
 
 
-_Arrays = tuple[set[str], Callable[[str], np.ndarray]]
+_Arrays = tuple[dict[str, tuple[int, ...]], Callable[[str], np.ndarray]]
 
 
 def _arrays_in(path: str | os.PathLike) -> contextlib.AbstractContextManager[_Arrays]:
-    """Yields the names of the arrays in a file, and a function that reads one."""
+    """Yields the shapes of the arrays in a file by their names, and a function that reads one."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
     is_safetensors = os.fspath(path).endswith(".safetensors")
@@ -228,7 +228,7 @@ def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
             except OSError as error:
                 raise _damaged(path, dataset, error) from None
 
-        yield _dataset_names(file), read
+        yield _dataset_shapes(file), read
 
 
 @contextlib.contextmanager
@@ -250,7 +250,8 @@ def _safetensors_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
             except (safetensors.SafetensorError, TypeError) as error:
                 raise _damaged(path, name, error) from None
 
-        yield set(file.keys()), read
+        names = file.keys()
+        yield {name: tuple(file.get_slice(name).get_shape()) for name in names}, read
 
 
 def _damaged(path: str | os.PathLike, name: str, error: Exception) -> ValueError:
@@ -265,10 +266,15 @@ def _safetensors() -> Any:
     return require_extra("safetensors", "huggingface", "The format safetensors")
 
 
-def _dataset_names(file: h5py.File) -> set[str]:
-    names: set[str] = set()
-    file.visititems(lambda name, item: names.add(name) if isinstance(item, h5py.Dataset) else None)
-    return names
+def _dataset_shapes(file: h5py.File) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def add(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            shapes[name] = item.shape
+
+    file.visititems(add)
+    return shapes
 
 
 def _check_names(path: str | os.PathLike, found: set[str], wanted: set[str], options: str) -> None:

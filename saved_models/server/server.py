@@ -7,7 +7,7 @@ import threading
 
 from absl import logging
 
-from elmo_tf.checkpoints.locations import Source
+from elmo_tf.checkpoints.formats import Source
 from elmo_tf.saved_models.config_protos import METRICS_PATH, read_models_config
 from elmo_tf.saved_models.server.batching import DEFAULT_BATCHING, Batching
 from elmo_tf.saved_models.server.catalogue import Catalogue, config_of

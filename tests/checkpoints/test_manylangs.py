@@ -13,7 +13,7 @@ import tensorflow as tf
 import elmo_tf
 from elmo_tf import Embedder, load_bilm, save_bilm
 from elmo_tf.checkpoints import named_models
-from elmo_tf.checkpoints.load import load_config, load_softmax
+from elmo_tf.checkpoints.load import load_config, load_language_model
 from elmo_tf.checkpoints.manylangs import _PUBLISHED_SHAPE
 from elmo_tf.models.digests import model_digest
 from elmo_tf.saved_models.exporting.export import export
@@ -239,7 +239,7 @@ def test_a_pair_of_config_and_any_pickle_is_a_checkpoint(manylangs):
 
 def test_a_softmax_is_missing_in_every_checkpoint(manylangs):
     with pytest.raises(FileNotFoundError, match=r"There is no softmax\.hdf5 in .*manylangs"):
-        load_softmax(manylangs, 7, None)
+        load_language_model(manylangs)
 
 
 @pytest.mark.parametrize(

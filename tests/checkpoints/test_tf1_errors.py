@@ -21,7 +21,7 @@ def change(folder, tensors=(), drop=()):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("options.json", r"no options.json in .*next to model.ckpt-8"),
+        ("options.json", r"no \*?options.json in .*trained"),
         ("model.ckpt-8.index", r"no model.ckpt-8.index in .*`checkpoint` names"),
         ("model.ckpt-8.data-00000-of-00001", r"no model.ckpt-8.data-00000-of-00001 in"),
     ],
