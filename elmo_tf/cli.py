@@ -38,7 +38,6 @@ _SUBCOMMANDS = (
     "diff",
     "task",
     "plot",
-    "export_projector",
 )
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130

@@ -116,7 +116,7 @@ def _probe_measure(arguments: Any) -> Callable:
 
 
 def _senses_measure(arguments: Any) -> Callable:
-    from elmo_tf.evaluation.senses import SenseCorpus, SenseInventory, evaluate_senses
+    from elmo_tf.evaluation import SenseCorpus, SenseInventory, evaluate_senses
 
     train, tests = (
         [SenseCorpus(path) for path in paths]

@@ -51,11 +51,12 @@ def _add_training(add: Callable) -> None:
 
 
 def _plot_training(arguments: Any) -> None:
-    from elmo_tf.evaluation.plots.training_log import read_runs
-    from elmo_tf.evaluation.plots.training_plot import draw_training
+    from elmo_tf.evaluation.plots.training import draw_training, read_log
 
     save = _saver(arguments)
-    save(draw_training(read_runs(arguments.runs), arguments.by, arguments.smooth))
+    names = short_names(arguments.runs)
+    runs = {name: read_log(run) for name, run in zip(names, arguments.runs, strict=True)}
+    save(draw_training(runs, arguments.by, arguments.smooth))
 
 
 def _add_similarity(add: Callable) -> None:
@@ -79,7 +80,7 @@ def _add_similarity(add: Callable) -> None:
 
 def _plot_similarity(arguments: Any) -> None:
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.plots.similarity_plot import (
+    from elmo_tf.evaluation.plots.similarity import (
         checked_sentences,
         draw_similarities,
         token_similarities,
@@ -109,7 +110,7 @@ def _add_weights(add: Callable) -> None:
 
 
 def _plot_weights(arguments: Any) -> None:
-    from elmo_tf.evaluation.plots.mix_plot import draw_mixes, mixes_of
+    from elmo_tf.evaluation.plots.mixes import draw_mixes, mixes_of
     from elmo_tf.files import refuse_file, write_json
     from elmo_tf.trainers.tasks.workdir import load_model
 
@@ -144,7 +145,7 @@ def _add_sample_efficiency(add: Callable) -> None:
 
 
 def _plot_sample_efficiency(arguments: Any) -> None:
-    from elmo_tf.evaluation.plots.sample_efficiency_plot import draw_sample_efficiency, read_sweep
+    from elmo_tf.evaluation.plots.sample_efficiency import draw_sample_efficiency, read_sweep
 
     save = _saver(arguments)
     save(draw_sample_efficiency(read_sweep(arguments.sweep)))

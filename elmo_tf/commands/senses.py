@@ -76,7 +76,7 @@ def add_command(add: Callable) -> None:
 
 def _senses(arguments: Any) -> None:
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.senses import SenseCorpus, SenseInventory, evaluate_senses
+    from elmo_tf.evaluation import SenseCorpus, SenseInventory, evaluate_senses
     from elmo_tf.files import refuse_directory
 
     if not arguments.test and not arguments.held_out:
@@ -108,7 +108,7 @@ def _senses(arguments: Any) -> None:
 
 
 def _write_predictions(found: Any, directory: Path, overwrite: bool) -> None:
-    from elmo_tf.evaluation.senses.sense_corpus import write_keys
+    from elmo_tf.evaluation.sense_corpus import write_keys
     from elmo_tf.files import atomic_directory
 
     with atomic_directory(directory, overwrite, _KEY_FILES) as part:
@@ -124,7 +124,7 @@ def _markdown(found: Any, others: Mapping[str, Any]) -> str:
 
 
 def _lines(found: Any) -> Iterator[str]:
-    yield f"Trained on {found.num_occurrences:,} instances in {found.num_sentences:,} sentences."
+    yield f"Trained on {found.num_instances:,} instances in {found.num_sentences:,} sentences."
     for results in found.results:
         counts = results.to_json()
         yield from (
@@ -149,7 +149,7 @@ def _table(scores: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [
         [
             method.replace("_", " "),
-            *(percent(of[part].f1 if of[part].occurrences else None) for part in parts),
+            *(percent(of[part].f1 if of[part].instances else None) for part in parts),
         ]
         for method, of in scores.items()
     ]
