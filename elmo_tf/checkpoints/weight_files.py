@@ -12,7 +12,7 @@ import numpy as np
 from elmo_tf.checkpoints.names import WeightRule
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file
-from elmo_tf.layers.large_tables import take_rows
+from elmo_tf.layers.embedding_tables import take_entries
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 
 # Formats of weight files, which are also their suffixes.
@@ -175,7 +175,7 @@ def _write_rows(
     dataset = file.create_dataset(name, table.shape, dtype, **packing)
     size = max(1, _CHUNK_SIZE // width)
     for start in range(0, num_rows, size):
-        rows = take_rows(table, np.arange(start, min(start + size, num_rows)))
+        rows = take_entries(table, np.arange(start, min(start + size, num_rows)))
         rows = _converted(np.asarray(rows), dtype)
         is_rounded = compress and dtype == "float16"
         dataset[start : start + size] = _rounded(rows) if is_rounded else rows

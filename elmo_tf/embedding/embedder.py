@@ -24,7 +24,7 @@ from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.digests import model_digest
-from elmo_tf.models.token_rows import with_boundaries
+from elmo_tf.models.token_ids import between_boundaries
 from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import packed_batches, read_ahead
@@ -278,7 +278,7 @@ class Embedder:
         most = max(self.batch_tokens // MIN_WINDOW, 1)
         for first in range(0, len(numbers), most):
             part = numbers[first : first + most]
-            vectors = [self._table.vectors(with_boundaries(tokens[number])) for number in part]
+            vectors = [self._table.vectors(between_boundaries(tokens[number])) for number in part]
             for number, array in zip(part, self._read_windows(vectors), strict=True):
                 arrays[number] = array
 

@@ -71,19 +71,19 @@ def loss_of_target(
 
 @custom_gradient
 def log_partition(
-    inputs: tf.Tensor, rows: tf.Tensor, bias: tf.Tensor
+    inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
 ) -> tuple[tf.Tensor, Callable]:
     """`log sum_k exp(x · W_k + b_k)`, with a gradient that reuses the exponentials.
 
     Args:
         inputs: float (token, feature).
-        rows: float (sample, feature), of the same dtype.
+        kernel: float (sample, feature), of the same dtype.
         bias: float (sample,), at least float32.
 
     Returns:
         float (token,), in the dtype of `bias`.
     """
-    logits = tf.cast(tf.matmul(inputs, rows, transpose_b=True), bias.dtype) + bias
+    logits = tf.cast(tf.matmul(inputs, kernel, transpose_b=True), bias.dtype) + bias
     largest = tf.reduce_max(logits, axis=-1, keepdims=True)
     exponentials = tf.exp(logits - largest)  # (token, sample)
     sums = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
@@ -95,9 +95,9 @@ def log_partition(
         to_bias = tf.matmul(exponentials, scale, transpose_a=True)[:, 0]
         narrow = tf.cast(exponentials, inputs.dtype)
         scaled_inputs = tf.cast(tf.cast(inputs, scale.dtype) * scale, inputs.dtype)
-        to_rows = tf.matmul(narrow, scaled_inputs, transpose_a=True)
-        to_inputs = tf.cast(tf.matmul(narrow, rows), scale.dtype) * scale
-        return tf.cast(to_inputs, inputs.dtype), to_rows, to_bias
+        to_kernel = tf.matmul(narrow, scaled_inputs, transpose_a=True)
+        to_inputs = tf.cast(tf.matmul(narrow, kernel), scale.dtype) * scale
+        return tf.cast(to_inputs, inputs.dtype), to_kernel, to_bias
 
     return (largest + tf.math.log(sums))[:, 0], gradient
 

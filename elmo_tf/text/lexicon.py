@@ -28,10 +28,10 @@ _SURROGATES = frozenset(map(chr, range(0xDC80, 0xDD00)))
 class Lexicon(Spelling):
     """Characters and words of a biLM, with their ids.
 
-    A row of ids is the word's id, if there are words, and the ids of the characters, which are code
-    points. An id is the position in the list plus one. The original swaps the word boundaries: a
-    word begins with `<eow>` and ends with `<bow>`. The tokens `<bos>` and `<eos>` of a text are
-    read as boundaries of sentences. Invalid UTF-8 is an unknown character.
+    The ids of a token are that of the word, if there are words, and those of its characters, which
+    are code points. An id is the position in the list plus one. The original swaps the word
+    boundaries: a word begins with `<eow>` and ends with `<bow>`. The tokens `<bos>` and `<eos>` of
+    a text are read as boundaries of sentences. Invalid UTF-8 is an unknown character.
 
     Args:
         characters: single code points, and `<bos> <eos> <oov> <pad> <bow> <eow>`.
@@ -147,26 +147,27 @@ class Lexicon(Spelling):
         is_known = tf.gather(self._points, index) == points
         return tf.where(is_known, tf.gather(self._ids, index), self._unknown), lengths
 
-    def rows(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
+    def ids_of(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
         # Words are truncated like their characters, before they are looked up.
-        rows = self._with_words(
-            super().rows(tokens, max_chars),
+        ids = self._with_words(
+            super().ids_of(tokens, max_chars),
             tf.strings.substr(tokens, 0, max_chars - 2, unit="UTF8_CHAR"),
         )
-        bos, eos = tf.unstack(self.boundary_rows(max_chars))
-        for token, row in ((b"<bos>", bos), (b"<eos>", eos)):
-            rows = tf.where((tokens == token)[:, tf.newaxis], row, rows)
-        return rows
+        bos, eos = tf.unstack(self.boundary_ids(max_chars))
+        for token, boundary in ((b"<bos>", bos), (b"<eos>", eos)):
+            ids = tf.where((tokens == token)[:, tf.newaxis], boundary, ids)
+        return ids
 
-    def boundary_rows(self, max_chars: int) -> tf.Tensor:
-        return self._with_words(super().boundary_rows(max_chars), tf.constant(["<bos>", "<eos>"]))
+    def boundary_ids(self, max_chars: int) -> tf.Tensor:
+        return self._with_words(super().boundary_ids(max_chars), tf.constant(["<bos>", "<eos>"]))
 
-    def _with_words(self, rows: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-        """Adds the ids of words as the first column, 0 where the row is zero."""
+    def _with_words(self, char_ids: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Adds the ids of words as the first column, 0 where the characters are zero."""
         if self._table is None:
-            return rows
+            return char_ids
         ids = tf.cast(self._table.table.lookup(words), tf.int32) + 1
-        return tf.concat([tf.where(rows[:, :1] == 0, 0, ids[:, tf.newaxis]), rows], axis=-1)
+        ids = tf.where(char_ids[:, :1] == 0, 0, ids[:, tf.newaxis])
+        return tf.concat([ids, char_ids], axis=-1)
 
 
 def _ids(entries: Sequence[str], name: str, specials: Sequence[str]) -> dict[str, int]:

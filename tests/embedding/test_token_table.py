@@ -4,7 +4,7 @@ import pytest
 from elmo_tf import Embedder, Vocabulary
 from elmo_tf.embedding import token_table
 from elmo_tf.embedding.token_table import TokenTable
-from elmo_tf.models.token_rows import NUM_SPECIAL_ROWS
+from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -37,7 +37,7 @@ def assert_matches_bilm(bilm, table, sentences):
 
 
 def test_the_first_rows_are_padding_and_the_sentence_boundaries(bilm):
-    vectors = TokenTable(bilm, 100).vectors(np.arange(NUM_SPECIAL_ROWS))
+    vectors = TokenTable(bilm, 100).vectors(np.arange(NUM_SPECIAL_TOKENS))
 
     np.testing.assert_array_equal(vectors[0], np.zeros(6))
     np.testing.assert_allclose(vectors[1:], bilm.boundary_embeddings(), atol=1e-6)

@@ -46,7 +46,7 @@ def test_a_lexicon_without_words_gives_only_character_ids(lexicon):
 
 def test_boundary_rows_equal_the_ids_of_bos_and_eos(lexicon):
     np.testing.assert_array_equal(
-        lexicon.boundary_rows(MAX_CHARS), lexicon.char_ids(["<bos>", "<eos>"], MAX_CHARS)
+        lexicon.boundary_ids(MAX_CHARS), lexicon.char_ids(["<bos>", "<eos>"], MAX_CHARS)
     )
 
 
