@@ -5,8 +5,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from elmo_tf.text.corpus import sentence_dataset
-from elmo_tf.text.prefetch import prefetch
+from elmo_tf.text.corpus import prefetch, sentence_dataset
 from elmo_tf.text.windows import lm_windows
 
 

@@ -23,8 +23,8 @@ from elmo_tf.embedding.sources import bilm_and_mix, bilm_of_state, layer_state, 
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.layers.scalar_mix import ScalarMix
-from elmo_tf.models.digests import model_digest
 from elmo_tf.models.token_ids import between_boundaries
+from elmo_tf.models.weights import model_digest
 from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import packed_batches, read_ahead

@@ -24,7 +24,7 @@ from elmo_tf.files import (
 )
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.corpus import check_regular_file
-from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
+from elmo_tf.text.sentence_files import FileSentence, SentenceCount, count_sentences
 
 _JOB_FILE = "job.json"
 
@@ -51,7 +51,7 @@ class FileJob:
         self,
         embedder: Any,
         input: str | os.PathLike,
-        read: Callable[[], Iterator[Sentence]],
+        read: Callable[[], Iterator[FileSentence]],
         input_format: str,
         output: str | os.PathLike,
         options: OutputOptions,

@@ -15,7 +15,7 @@ from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.precision import PRECISIONS, has_fast_bfloat16
 from elmo_tf.progress import progress_over
-from elmo_tf.text.sentence_files import Sentence, count_sentences
+from elmo_tf.text.sentence_files import FileSentence, count_sentences
 from elmo_tf.threads import num_cores
 
 SAMPLE = 1000
@@ -27,7 +27,7 @@ _NUM_WRITTEN = 100
 
 def plan(
     model: str,
-    read: Callable[[], Iterator[Sentence]],
+    read: Callable[[], Iterator[FileSentence]],
     output: str | os.PathLike,
     options: OutputOptions,
     layers: str = "all",
@@ -53,7 +53,7 @@ def plan(
     kind = output_format(output)
     kind.check(options)
     embedder = Embedder(model, layers, precision, batch_tokens)
-    sample: list[Sentence] = []
+    sample: list[FileSentence] = []
     sentences = _sampled(progress_over(read(), None, "reading", "sentences"), sample)
     count = count_sentences(sentences, embedder.token_limit, embedder.bilm.vocabulary)
     tokens_per_second = {embedder.precision: _tokens_per_second(embedder, sample)}
@@ -84,7 +84,9 @@ def plan(
     }
 
 
-def _sampled(sentences: Iterator[Sentence], sample: list[Sentence]) -> Iterator[Sentence]:
+def _sampled(
+    sentences: Iterator[FileSentence], sample: list[FileSentence]
+) -> Iterator[FileSentence]:
     """Yields the sentences, and puts a uniform random sample of them into `sample`."""
     draw = random.Random(0)
     for number, sentence in enumerate(sentences):
@@ -95,7 +97,7 @@ def _sampled(sentences: Iterator[Sentence], sample: list[Sentence]) -> Iterator[
             sample[place] = sentence
 
 
-def _tokens_per_second(embedder: Embedder, sample: list[Sentence]) -> float:
+def _tokens_per_second(embedder: Embedder, sample: list[FileSentence]) -> float:
     """The speed after a warm-up; 0 without tokens."""
     sentences = [sentence.tokens for sentence in sample if sentence.tokens]
     if not sentences:
@@ -110,7 +112,7 @@ def _tokens_per_second(embedder: Embedder, sample: list[Sentence]) -> float:
 
 
 def _bytes_per_token(
-    embedder: Embedder, sample: list[Sentence], kind: Any, options: OutputOptions
+    embedder: Embedder, sample: list[FileSentence], kind: Any, options: OutputOptions
 ) -> float:
     with tempfile.TemporaryDirectory() as folder:
         output = kind(folder, options)

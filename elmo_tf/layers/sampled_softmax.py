@@ -7,7 +7,6 @@ import keras
 from keras import ops
 
 from elmo_tf.layers.embedding_tables import table_normal, take_entries
-from elmo_tf.layers.log_uniform import log_uniform_probability
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -212,3 +211,9 @@ def _log_uniform(num_draws: int, size: int, seed: Any) -> Any:
     uniform = keras.random.uniform((num_draws,), seed=seed)
     ids = ops.floor(ops.exp(uniform * math.log(size + 1))) - 1
     return ops.clip(ops.cast(ids, "int32"), 0, size - 1)
+
+
+def log_uniform_probability(ids: Any, size: int) -> Any:
+    """`P(v) = log((v + 2) / (v + 1)) / log(V + 1)`."""
+    ids = ops.cast(ids, "float32")
+    return ops.log1p(1.0 / (ids + 1.0)) / math.log(size + 1)

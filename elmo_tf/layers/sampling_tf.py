@@ -1,13 +1,14 @@
 """`SampledSoftmax` on TensorFlow: sampling without replacement, and a memory-efficient loss."""
 
+import bisect
 import functools
 import math
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 
 from elmo_tf.layers.custom_gradient_tf import custom_gradient
-from elmo_tf.layers.log_uniform import draws_for_distinct
 
 # Factor on the average number of draws, so that the draws nearly always suffice.
 _SLACK = 1.1
@@ -106,3 +107,20 @@ def log_partition(
 def _num_draws(num_sampled: int, size: int) -> int:
     needed = math.ceil(_SLACK * draws_for_distinct(num_sampled, size)) + 64
     return min(needed, _MAX_DRAWS_PER_TOKEN * num_sampled)
+
+
+def draws_for_distinct(num_sampled: int, size: int) -> int:
+    """Number of draws that yield `num_sampled` distinct tokens on average.
+
+    Solves `sum_v 1 - (1 - P(v))^n = num_sampled` for `n`, rounded up.
+    """
+    ids = np.arange(size, dtype=np.float64)
+    log_miss = np.log1p(-np.log1p(1 / (ids + 1)) / math.log(size + 1))
+
+    def num_distinct(draws: int) -> float:
+        return -np.expm1(draws * log_miss).sum()
+
+    most = num_sampled
+    while num_distinct(most) < num_sampled:
+        most *= 2
+    return bisect.bisect_left(range(most), num_sampled, lo=num_sampled, key=num_distinct)

@@ -19,7 +19,7 @@ from elmo_tf.pipelines.model_handler import EmbeddingHandler, KeyedEmbeddingHand
 from elmo_tf.pipelines.shards import check_shards, totals
 from elmo_tf.progress import progress_over
 from elmo_tf.text.sentence_files import (
-    Sentence,
+    FileSentence,
     SentenceCount,
     count_sentences,
     format_of,
@@ -167,7 +167,7 @@ class _ReadSentences(beam.DoFn):
             yield place, [encode(token) for token in sentence.tokens]
 
 
-def _sentences(path: str, format: str | None, token_column: int | None) -> Iterator[Sentence]:
+def _sentences(path: str, format: str | None, token_column: int | None) -> Iterator[FileSentence]:
     """The sentences of a file on any filesystem of Beam."""
     with local_file(path) as copy, _naming_original(path, copy):
         yield from sentence_reader(copy, format or format_of(path), token_column)()
@@ -177,7 +177,7 @@ def _row(
     embedded: tuple[_Place, inference.PredictionResult], options: OutputOptions
 ) -> dict[str, Any]:
     (path, number, text), result = embedded
-    sentence = Sentence(decode(text), list(map(decode, result.example)))
+    sentence = FileSentence(decode(text), list(map(decode, result.example)))
     return {"file": path, **parquet_row(number, sentence, result.inference, options)}
 
 

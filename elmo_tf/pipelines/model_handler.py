@@ -15,11 +15,11 @@ from elmo_tf.extras import require_extra
 from elmo_tf.pipelines.exported_embedder import ExportedEmbedder, checked_version, load_embedder
 from elmo_tf.pipelines.local_copies import is_remote, local_tree
 from elmo_tf.precision import PRECISIONS
+from elmo_tf.text.sentence_lists import Sentence
 from elmo_tf.text.sentences import decode
 
 inference = require_extra("apache_beam.ml.inference.base", "beam", "An embedding pipeline")
 
-Sentence = str | bytes | Sequence[str | bytes]
 
 # `Embedder` batches per Beam batch. Sentences of similar length in a Beam batch share a batch.
 _NUM_BATCHES = 8

@@ -11,8 +11,7 @@ import tensorflow as tf
 from elmo_tf.files import atomic_file
 from elmo_tf.text.char_ids import Spelling
 from elmo_tf.text.sentences import encode
-from elmo_tf.text.string_tables import StringTable
-from elmo_tf.text.vocabulary import read_lines
+from elmo_tf.text.vocabulary import StringTable, read_lines
 
 CHARACTERS_FILE = "char.dic"
 WORDS_FILE = "word.dic"

@@ -19,7 +19,7 @@ FORMATS = ("text", "conll", "conllu")
 _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
 
 
-class Sentence(NamedTuple):
+class FileSentence(NamedTuple):
     """A sentence of a file.
 
     text: its line, stripped; for CoNLL, the tokens joined by spaces.
@@ -49,7 +49,7 @@ def sentence_reader(
     format: str | None = None,
     token_column: int | None = None,
     tokenizer: Tokenizer | None = None,
-) -> Callable[[], Iterator[Sentence]]:
+) -> Callable[[], Iterator[FileSentence]]:
     """Returns a function that reads the sentences of a file from its beginning.
 
     Args:
@@ -78,7 +78,7 @@ def sentence_reader(
     return lambda: _conll_sentences(path, format, number, next(warns, False))
 
 
-def text_sentences(source: TextSource, first: int = 0) -> Iterator[Sentence]:
+def text_sentences(source: TextSource, first: int = 0) -> Iterator[FileSentence]:
     """Yields a sentence per line; see `sentence_lines`.
 
     Args:
@@ -87,14 +87,14 @@ def text_sentences(source: TextSource, first: int = 0) -> Iterator[Sentence]:
     """
     for line in sentence_lines(source, first + 1):
         tokens = line.split()
-        yield Sentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
+        yield FileSentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
 
 
-def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[Sentence]:
+def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[FileSentence]:
     for number, line in enumerate(sentence_lines(path)):
         line = line.rstrip("\r\n")
         for tokens in tokenized(line, tokenizer):
-            yield Sentence(
+            yield FileSentence(
                 line[tokens[0].start : tokens[-1].end],
                 [token.text for token in tokens],
                 line=number,
@@ -104,10 +104,10 @@ def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Itera
 
 def _conll_sentences(
     path: str | os.PathLike, format: str, token_column: int, warns: bool
-) -> Iterator[Sentence]:
+) -> Iterator[FileSentence]:
     for rows in column_sentences(path, format, warns):
         tokens = column(path, rows, token_column, "token")
-        yield Sentence(" ".join(tokens), tokens)
+        yield FileSentence(" ".join(tokens), tokens)
 
 
 class TokenLimit(NamedTuple):
@@ -128,7 +128,7 @@ class TokenLimit(NamedTuple):
         """Whether a token is longer."""
         return len(token if self.unit == "bytes" else decode(token)) > self.length
 
-    def is_exceeded(self, sentence: "Sentence") -> bool:
+    def is_exceeded(self, sentence: "FileSentence") -> bool:
         """Whether a sentence has a longer token."""
         length = self.length
         if self.unit == "characters":
@@ -179,7 +179,7 @@ class SentenceCount(NamedTuple):
 
 
 def count_sentences(
-    sentences: Iterable[Sentence],
+    sentences: Iterable[FileSentence],
     limit: TokenLimit | None = None,
     vocabulary: Container[str] | None = None,
 ) -> SentenceCount:

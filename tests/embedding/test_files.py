@@ -11,7 +11,7 @@ import pytest
 from elmo_tf import Embedder
 from elmo_tf.embedding.outputs.formats import output_format
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 from vector_files import read_vectors, sentence_to_index
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -75,7 +75,7 @@ def test_compression_reduces_the_size_and_keeps_the_vectors(tmp_path, suffix, co
         options = OutputOptions("float16", compression)
         with contextlib.closing(output_format(path)(folder, options)) as output:
             for number, vectors in enumerate(arrays):
-                output.write(number, Sentence("", []), vectors)
+                output.write(number, FileSentence("", []), vectors)
             ((part, _),) = output.finish([])
         part.rename(path)
         return path

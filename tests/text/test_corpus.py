@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import random
+import threading
 
 import pytest
 import tensorflow as tf
@@ -12,6 +13,7 @@ from elmo_tf.text.corpus import (
     MAX_SENTENCE_TOKENS,
     CorpusCount,
     count_corpus,
+    prefetch,
     read_sentences,
     report_corpus,
     reported_lines,
@@ -380,3 +382,23 @@ def test_a_corpus_without_tokens_is_an_error(tmp_path):
 
     with pytest.raises(ValueError, match=r"There is no token in .*empty\.txt"):
         count_corpus([tmp_path / "empty.txt"], Vocabulary.build(["a"]))
+
+
+def test_prefetch_prepares_the_next_elements_in_advance():
+    made = []
+    is_made = threading.Semaphore(0)
+
+    def numbers():
+        for number in range(6):
+            made.append(number)
+            is_made.release()
+            yield number
+
+    dataset = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int32))
+    dataset = prefetch(dataset, 2)
+    assert dataset.options().autotune.enabled is False
+    iterator = iter(dataset)
+    first = next(iterator)
+    for _ in range(3):  # the first and two more, before they are requested
+        assert is_made.acquire(timeout=10)
+    assert [int(one) for one in (first, *iterator)] == made == list(range(6))

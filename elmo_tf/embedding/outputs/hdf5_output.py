@@ -13,7 +13,7 @@ import numpy as np
 
 from elmo_tf.embedding.outputs.journaled_file import JournaledFile
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 
 SENTENCES = "sentence_to_index"
 _FILE = "vectors.hdf5"
@@ -41,11 +41,11 @@ class HDF5Output(VectorOutput):
         self.position = self._journal.note
         self._file = h5py.File(self._journal, "r+" if self.position else "w")
 
-    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+    def write(self, number: int, sentence: FileSentence, vectors: np.ndarray) -> None:
         with self._journal.checked():
             self._write(number, sentence, self._options.as_written(vectors))
 
-    def _write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+    def _write(self, number: int, sentence: FileSentence, vectors: np.ndarray) -> None:
         # HDF5 compresses only chunked datasets, and empty datasets cannot be chunked.
         compression = self._options.compression
         filters = {} if compression == "none" or not vectors.size else {"compression": compression}
@@ -75,7 +75,7 @@ class HDF5Output(VectorOutput):
         self._journal.commit(position)
         self.position = position
 
-    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
+    def finish(self, sentences: Iterable[FileSentence]) -> list[tuple[Path, str]]:
         with self._journal.checked():
             if not (self._options.forget_sentences or self._options.use_sentence_keys):
                 index = {_text(sentence): str(number) for number, sentence in enumerate(sentences)}
@@ -94,7 +94,7 @@ class HDF5Output(VectorOutput):
         self._journal.close()
 
 
-def _text(sentence: Sentence) -> str:
+def _text(sentence: FileSentence) -> str:
     """The key of a sentence; of raw text, its tokens, as in tokenized text."""
     return sentence.text if sentence.offsets is None else " ".join(sentence.tokens)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from elmo_tf.embedding.outputs.growing_files import GrowingFiles
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 
 # The fields of a member in the directory of a zip archive, besides defaults.
 _MEMBER_FIELDS = (
@@ -51,7 +51,7 @@ class NpzOutput(VectorOutput):
             self._archive.filelist.append(member)
             self._archive.NameToInfo[member.filename] = member
 
-    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+    def write(self, number: int, sentence: FileSentence, vectors: np.ndarray) -> None:
         vectors = self._options.as_written(vectors)
         is_large = vectors.nbytes > _LARGE
         with self._archive.open(f"{number}.npy", "w", force_zip64=is_large) as member:
@@ -64,7 +64,7 @@ class NpzOutput(VectorOutput):
         self._growing.commit(position)
         self.position = position
 
-    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
+    def finish(self, sentences: Iterable[FileSentence]) -> list[tuple[Path, str]]:
         self._archive.close()
         self._growing.close()
         return [(self._growing.paths[0], "")]
@@ -99,7 +99,7 @@ class NpyOutput(VectorOutput):
         if not self.position:
             self._offsets.write(npy_header((0,), np.dtype(np.int64)) + bytes(8))
 
-    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+    def write(self, number: int, sentence: FileSentence, vectors: np.ndarray) -> None:
         rows = self._options.as_written(vectors)
         # (token, …, feature), or (1, …, feature) with pooling
         rows = rows[np.newaxis] if self._is_pooled else np.moveaxis(rows, -2, 0)
@@ -115,7 +115,7 @@ class NpyOutput(VectorOutput):
         self._growing.commit(position)
         self.position = position
 
-    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path | None, str]]:
+    def finish(self, sentences: Iterable[FileSentence]) -> list[tuple[Path | None, str]]:
         vectors = npy_header((self._num_rows, *self._shape), np.dtype(self._options.dtype))
         start = len(npy_header((0,), np.dtype(np.int64)))
         num_offsets = (self._offsets.seek(0, os.SEEK_END) - start) // 8

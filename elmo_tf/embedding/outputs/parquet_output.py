@@ -11,7 +11,7 @@ from elmo_tf.embedding.outputs.growing_files import GrowingFiles
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
 from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_directory, sync_to_disk
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 from elmo_tf.text.sentences import encode
 
 # Bytes of vectors per shard, and per row group, which writers and readers keep in memory.
@@ -45,7 +45,7 @@ def parquet_schema(dtype: str, with_sentences: bool, with_file: bool = False) ->
 
 
 def parquet_row(
-    number: int, sentence: Sentence, vectors: np.ndarray, options: OutputOptions
+    number: int, sentence: FileSentence, vectors: np.ndarray, options: OutputOptions
 ) -> dict[str, Any]:
     """Returns one row of `parquet_schema`; `pyarrow` ignores columns that are not in the schema.
 
@@ -138,7 +138,7 @@ class ParquetOutput(VectorOutput):
         self._num_shards = len(names)
         self._shard: ShardWriter | None = None
 
-    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+    def write(self, number: int, sentence: FileSentence, vectors: np.ndarray) -> None:
         if self._shard is None:
             self._begin_shard()
         self._shard.write(parquet_row(number, sentence, vectors, self._options))
@@ -149,7 +149,7 @@ class ParquetOutput(VectorOutput):
             self._growing.commit({**position, "num_shards": self._num_shards})
             self.position = self._growing.note
 
-    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
+    def finish(self, sentences: Iterable[FileSentence]) -> list[tuple[Path, str]]:
         if not self._num_shards and self._shard is None:  # no sentences
             self._begin_shard()
         if self._shard is not None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.files import refuse_file
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 
 DTYPES = ("float32", "float16")
 POOLS = ("none", "mean")
@@ -124,7 +124,7 @@ class VectorOutput(abc.ABC):
         refuse_file(path, overwrite)
 
     @abc.abstractmethod
-    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+    def write(self, number: int, sentence: FileSentence, vectors: np.ndarray) -> None:
         """Writes the vectors of the next sentence.
 
         Args:
@@ -138,7 +138,7 @@ class VectorOutput(abc.ABC):
         """Makes the written vectors and `position` permanent, or defers this to a later commit."""
 
     @abc.abstractmethod
-    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path | None, str]]:
+    def finish(self, sentences: Iterable[FileSentence]) -> list[tuple[Path | None, str]]:
         """Completes the output.
 
         Args:

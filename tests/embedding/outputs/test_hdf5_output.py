@@ -6,7 +6,7 @@ import pytest
 
 from elmo_tf.embedding.outputs.hdf5_output import HDF5Output
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 
 # Sentences with slashes (paths in HDF5), names that would be both a dataset and a group, a repeated
 # sentence, invalid names, and a sentence that equals a replacement name (`line 6`).
@@ -22,7 +22,7 @@ def written(tmp_path):
     output = HDF5Output(tmp_path, OutputOptions(use_sentence_keys=True))
     for number, text in enumerate(TEXTS):
         vectors = np.full((2, 3), TEXTS.index(text), np.float32)
-        output.write(number, Sentence(text, text.split()), vectors)
+        output.write(number, FileSentence(text, text.split()), vectors)
         if number == 4:
             output.commit({"sentences": 5})
     ((path, suffix),) = output.finish(iter([]))
