@@ -222,19 +222,6 @@ def test_many_copies_of_one_storage_are_refused(write, tmp_path):
     assert memory < 5 * data.nbytes
 
 
-def test_encrypted_zip_files_are_refused(tmp_path):
-    path = tmp_path / "model.pkl"
-    zip_file(path, some_state())
-    data = bytearray(path.read_bytes())
-    for start, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
-        for found in re.finditer(start, bytes(data)):
-            data[found.start() + flags] |= 1
-    path.write_bytes(data)
-
-    with pytest.raises(ValueError, match=r"model\.pkl as .*encrypted"):
-        read_state_dict(path)
-
-
 def test_zip_entries_that_share_their_bytes_are_refused(tmp_path):
     path = tmp_path / "model.pkl"
     zip_file(path, some_state(50_000))
