@@ -7,18 +7,6 @@ from elmo_tf.layers.sampling_tf import distinct_log_uniform, draws_for_distinct
 from reference import softmax as reference
 
 
-@pytest.mark.parametrize(("num_sampled", "size"), [(1, 3), (5, 40), (400, 100_000)])
-def test_the_requested_number_of_distinct_tokens_is_sampled(num_sampled, size):
-    for draw in range(5):
-        sampled, num_draws = distinct_log_uniform(num_sampled, size, [draw, 0])
-
-        assert sampled.dtype == tf.int32
-        assert sampled.shape == (num_sampled,)
-        assert len(set(sampled.numpy())) == num_sampled
-        assert 0 <= sampled.numpy().min() <= sampled.numpy().max() < size
-        assert num_draws >= num_sampled
-
-
 def test_the_same_seed_gives_the_same_sample_in_a_graph_too():
     in_graph = tf.function(lambda seed: distinct_log_uniform(7, 90, seed))
 

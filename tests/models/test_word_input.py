@@ -162,11 +162,3 @@ def test_the_gradient_of_a_tied_table_is_the_sum_of_both_uses():
         sum(tf.convert_to_tensor(one) for one in both),
         atol=1e-6,
     )
-
-
-def test_a_frozen_tied_table_is_not_trained():
-    model = model_of(tie_softmax=True)
-
-    model.bilm.trainable = False
-
-    assert [weight.path for weight in model.trainable_weights] == ["softmax/b"]

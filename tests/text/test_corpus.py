@@ -155,14 +155,6 @@ def test_a_saved_iterator_resumes_at_its_position(tmp_path):
     assert len(rest) == 40 + 3 - 21
 
 
-def test_file_names_may_contain_any_bytes(tmp_path):
-    (tmp_path / "odd\udcff.txt").write_text("a b")
-
-    files = text_files([tmp_path / "odd*.txt"])
-
-    assert decoded(sentence_dataset(files)) == list(read_sentences(files)) == [["a", "b"]]
-
-
 def test_a_shuffled_dataset_is_complete_and_reproducible_by_seed(tmp_path):
     names = [f"{i}.txt" for i in range(8)]
     for name in names:
@@ -210,12 +202,6 @@ def test_counts_match_the_sentences_read(tmp_path, content):
     assert count.tokens == count.unknown + 1 == sum(map(len, expected))
     assert count.types == len({token for tokens in expected for token in tokens})
     assert count.longest == max(map(len, expected))
-
-
-def test_the_unk_token_in_a_text_counts_as_unknown(tmp_path):
-    (tmp_path / "text.txt").write_text("a <UNK> b")
-
-    assert count_corpus([tmp_path / "text.txt"], Vocabulary.build(["a"])).unknown == 2
 
 
 SUSPICIOUS_LINES = {
