@@ -75,7 +75,7 @@ def _write_windows(path: Path, arguments: argparse.Namespace, batch_size: int) -
     from elmo_tf.text.corpus import text_files
     from elmo_tf.text.vocabulary import Vocabulary
     from elmo_tf.text.windows import boundary_or, target_ids
-    from elmo_tf.trainers.streams import training_windows
+    from elmo_tf.trainers.pretraining import training_windows
 
     vocabulary = Vocabulary.load(arguments.vocab)
     files = text_files(arguments.corpus)

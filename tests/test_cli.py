@@ -383,7 +383,7 @@ def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments
         (("convert", "no", "target"), "There is no checkpoint no."),
         (("export", "no", "models"), "There is no checkpoint no."),
         (("embed", "no", "text.txt", "out.hdf5"), "There is no checkpoint no."),
-        (("embed", "no", "text.txt", "out.csv", "--plan"), "must end in .hdf5, .h5, .parquet"),
+        (("embed", "no", "text.txt", "out.csv"), "must end in .hdf5, .h5, .parquet"),
         (("plot", "training", "no", "--output", "a.png"), "There is no training log no."),
         (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
         (("server-files", "no"), "There is no exported model in no"),

@@ -1,7 +1,6 @@
 """The subcommand `embed`: sentences in files ─► vectors in files, on one machine or many."""
 
 import dataclasses
-import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -49,11 +48,6 @@ def add_command(add: Callable) -> None:
     add_layers(parser, has_mix=True)
     add_precision(parser)
     add_batch_tokens(parser)
-    add_flag(
-        parser,
-        "--plan",
-        "print the estimated time, memory and output size; embed only 1,000 sentences",
-    )
     group = parser.add_argument_group("input")
     add_input_columns(group)
     group.add_argument(
@@ -65,7 +59,6 @@ def add_command(add: Callable) -> None:
     )
     _add_output_options(parser.add_argument_group("output"))
     _add_ray_options(parser.add_argument_group("many machines (Ray)"))
-    _add_beam_options(parser.add_argument_group("many machines (Apache Beam)"))
 
 
 def _add_output_options(group: Any) -> None:
@@ -96,69 +89,51 @@ def _add_ray_options(group: Any) -> None:
     group.add_argument("--cores-per-worker", **at_least_1(), help="cores of a worker (default: 1)")
 
 
-def _add_beam_options(group: Any) -> None:
-    group.add_argument(
-        "--runner",
-        metavar="RUNNER",
-        help="run an Apache Beam pipeline: FnApiRunner (on this machine), FlinkRunner, SparkRunner "
-        "or DataflowRunner. INPUT is then a file pattern, OUTPUT a directory of Parquet shards, "
-        "and MODEL may be an exported model",
-    )
-    group.add_argument(
-        "--beam-option",
-        action="append",
-        default=[],
-        metavar="OPTION",
-        help="option of the runner, such as --beam-option=--region=europe-west1; repeatable",
-    )
-
-
 def _embed(arguments: Any) -> None:
     from elmo_tf.embedding.outputs.vector_output import OutputOptions
 
     names = [field.name for field in dataclasses.fields(OutputOptions)]
     options = OutputOptions(**{name: getattr(arguments, name) for name in names})
-    if arguments.cluster and arguments.runner:
-        arguments.refuse_call("--cluster (Ray) and --runner (Apache Beam) exclude each other")
-    for option, value in (
-        ("--workers", arguments.workers),
-        ("--cores-per-worker", arguments.cores_per_worker),
-    ):
-        if value and not arguments.cluster:
-            arguments.refuse_call(f"{option} needs --cluster")
-    if arguments.beam_option and not arguments.runner:
-        arguments.refuse_call("--beam-option needs a pipeline: name its runner (--runner)")
-    if arguments.cluster or arguments.runner:
-        _refuse_options_of_one_machine(arguments, options)
     if arguments.cluster:
-        _embed_with_ray(arguments, options)
-    elif arguments.runner:
-        _embed_with_beam(arguments, options)
+        problem = "is for one machine: leave --cluster out"
+        refused = {
+            "--tokenize": arguments.tokenize,
+            "--use-sentence-keys": options.use_sentence_keys,
+        }
     else:
-        _embed_file(arguments, options)
+        problem = "needs --cluster"
+        refused = {
+            "--workers": arguments.workers,
+            "--cores-per-worker": arguments.cores_per_worker,
+        }
+    for option, is_set in refused.items():
+        if is_set:
+            arguments.refuse_call(f"{option} {problem}")
+    embed = _embed_with_ray if arguments.cluster else _embed_file
+    embed(arguments, options)
 
 
 def _embed_file(arguments: Any, options: Any) -> None:
     from elmo_tf.embedding import Embedder
-    from elmo_tf.embedding.outputs.formats import output_format
-    from elmo_tf.embedding.plans import plan
+    from elmo_tf.embedding.outputs import output_format
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.text.tokenizers import tokenizer_of
 
-    how = arguments.layers, arguments.precision, arguments.batch_tokens
-    if not arguments.plan:
-        # Checked before the model is loaded, which takes longer.
-        kind = output_format(arguments.output)
-        kind.check(options)
-        kind.refuse(arguments.output, arguments.overwrite)
+    # Checked before the model is loaded, which takes longer.
+    kind = output_format(arguments.output)
+    kind.check(options)
+    kind.refuse(arguments.output, arguments.overwrite)
     with stdin_in_a_file([arguments.input]) as (input,):
         tokenizer = tokenizer_of(arguments.tokenize)
-        source = input, arguments.input_format, arguments.token_column, tokenizer
-        read = sentence_reader(*source)
-        if arguments.plan:
-            print_json(plan(arguments.model, read, arguments.output, options, *how), indent=2)
-            return
-        Embedder(arguments.model, *how, tokenizer=tokenizer).embed_file(
+        sentence_reader(input, arguments.input_format, arguments.token_column, tokenizer)
+        embedder = Embedder(
+            arguments.model,
+            arguments.layers,
+            arguments.precision,
+            arguments.batch_tokens,
+            tokenizer=tokenizer,
+        )
+        embedder.embed_file(
             input,
             arguments.output,
             arguments.overwrite,
@@ -166,16 +141,6 @@ def _embed_file(arguments: Any, options: Any) -> None:
             token_column=arguments.token_column,
             **vars(options),
         )
-
-
-def _refuse_options_of_one_machine(arguments: Any, options: Any) -> None:
-    for option, is_set in (
-        ("--plan", arguments.plan),
-        ("--tokenize", arguments.tokenize),
-        ("--use-sentence-keys", options.use_sentence_keys),
-    ):
-        if is_set:
-            arguments.refuse_call(f"{option} is for one machine: leave --cluster and --runner out")
 
 
 def _embed_with_ray(arguments: Any, options: Any) -> None:
@@ -195,26 +160,5 @@ def _embed_with_ray(arguments: Any, options: Any) -> None:
         arguments.cluster,
         arguments.workers,
         arguments.cores_per_worker or 1,
-    )
-    print_json(counts)
-
-
-def _embed_with_beam(arguments: Any, options: Any) -> None:
-    from elmo_tf.pipelines import run_embedding_pipeline
-
-    # Hides the workers' tracebacks: the error itself is reported in one line.
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-    counts = run_embedding_pipeline(
-        arguments.model,
-        arguments.input,
-        arguments.output,
-        arguments.layers,
-        arguments.precision,
-        arguments.batch_tokens,
-        arguments.input_format,
-        arguments.token_column,
-        [f"--runner={arguments.runner}", *arguments.beam_option],
-        arguments.overwrite,
-        **vars(options),
     )
     print_json(counts)

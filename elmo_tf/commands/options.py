@@ -157,7 +157,7 @@ def add_layers(parser: argparse.ArgumentParser, has_mix: bool = False) -> None:
         "or one layer by number, from 0"
     )
     if has_mix:
-        text += "; or the learned mix of an exported model (with --cluster or --runner)"
+        text += "; or the learned mix of an exported model (with --cluster)"
     names = [name for name in LAYERS if has_mix or name != "mix"]
 
     def layers(value: str) -> str | int:

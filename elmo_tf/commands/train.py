@@ -21,11 +21,9 @@ def add_command(add: Callable) -> None:
 
 
 def _train(arguments: Any) -> None:
-    from elmo_tf.threads import share_cores_for_training
-    from elmo_tf.trainers.pretraining import bilm_shape, pretrain
+    from elmo_tf.trainers.pretraining import pretrain
 
     config = config_from_options(arguments.refuse_call, PretrainConfig, vars(arguments))
-    share_cores_for_training(bilm_shape(config, num_tokens=1).lstm.dim)
     record = pretrain(config)
     last = record["perplexity"][-1:]
     print_json({"workdir": arguments.workdir, "step": record["step"], "perplexity": last})

@@ -16,13 +16,7 @@ from elmo_tf.precision import PRECISIONS
 def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, ScalarMix | None]:
     """Returns the biLM in the given precision and, for the layers "mix", the mix.
 
-    Args:
-        source: a `BiLM`, an `Elmo`, or an argument of `load_bilm`.
-        layers: one of `LAYERS`.
-        precision: one of `PRECISIONS`.
-
-    Raises:
-        ValueError, FileNotFoundError: see `Embedder`.
+    For the arguments and errors, see `Embedder`.
     """
     if isinstance(source, BiLM | Elmo):
         bilm = getattr(source, "bilm", source)

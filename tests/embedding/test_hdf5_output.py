@@ -19,15 +19,14 @@ TEXTS = [
 
 @pytest.fixture
 def written(tmp_path):
-    output = HDF5Output(tmp_path, OutputOptions(use_sentence_keys=True))
-    for number, text in enumerate(TEXTS):
-        vectors = np.full((2, 3), TEXTS.index(text), np.float32)
-        output.write(number, FileSentence(text, text.split()), vectors)
-        if number == 4:
-            output.commit({"sentences": 5})
-    ((path, suffix),) = output.finish(iter([]))
-    assert suffix == ""
-    with h5py.File(path) as file:
+    output = HDF5Output(OutputOptions(use_sentence_keys=True))
+    sentences = [FileSentence(text, ["a", "b"]) for text in TEXTS]
+    shards = []
+    for start, end in ((0, 5), (5, len(TEXTS))):
+        arrays = [np.full((2, 3), TEXTS.index(text), np.float32) for text in TEXTS[start:end]]
+        shards.append((tmp_path / str(start), sentences[start:end]))
+        output.write_shard(shards[-1][0], start, sentences[start:end], arrays)
+    with h5py.File(output.join(shards, tmp_path)[""]) as file:
         yield file
 
 
