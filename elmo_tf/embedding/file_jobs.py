@@ -120,7 +120,7 @@ class _Group(NamedTuple):
 
     shard: Path
     first: int
-    sentences: list[Sentence]
+    sentences: list[FileSentence]
 
     @property
     def num_tokens(self) -> int:
