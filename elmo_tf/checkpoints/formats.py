@@ -189,5 +189,5 @@ def newest(files: Iterable[Path]) -> Path | None:
 
 def matches(folder: Path, patterns: Iterable[str]) -> list[Path]:
     """The files that match; not hidden ones, such as `._options.json`, which macOS adds."""
-    found = (file for pattern in patterns for file in folder.glob(pattern))
-    return sorted(file for file in found if not file.name.startswith("."))
+    paths = (file for pattern in patterns for file in folder.glob(pattern))
+    return sorted(file for file in paths if not file.name.startswith("."))

@@ -125,13 +125,13 @@ class PublishedCheckpoint(Checkpoint):
 def _weights_in(folder: Path, shown: Source) -> Path:
     """The weights; the message of an error names `shown`."""
     by_format = [[name for name in WEIGHT_PATTERNS if name.endswith(end)] for end in FORMATS]
-    found = [patterns for patterns in by_format if matches(folder, patterns)]
-    if not found:
+    present = [patterns for patterns in by_format if matches(folder, patterns)]
+    if not present:
         # A file with any other name, unless several could be the weights.
         files = matches(folder, [f"*.{end}" for end in FORMATS])
         files = [file for file in files if file.stem not in _OTHER_ARRAYS]
         return _only(files, WEIGHT_PATTERNS, shown)
-    return newest(_only(matches(folder, patterns), patterns, shown) for patterns in found)
+    return newest(_only(matches(folder, patterns), patterns, shown) for patterns in present)
 
 
 def _only(files: Sequence[Path], patterns: Sequence[str], shown: Source) -> Path:

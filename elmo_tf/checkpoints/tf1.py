@@ -169,13 +169,13 @@ def _prefix_in(folder: Path) -> Path:
                 "it. Copy all files of the checkpoint, or pass the prefix of another checkpoint."
             )
         return named
-    found = sorted(index.with_suffix("") for index in folder.glob("*.index"))
-    if len(found) > 1:
+    prefixes = sorted(index.with_suffix("") for index in folder.glob("*.index"))
+    if len(prefixes) > 1:
         raise ValueError(
-            f"{folder} contains {len(found)} checkpoints and no file `checkpoint` that names one: "
-            f"{', '.join(prefix.name for prefix in found)}. Pass a prefix, such as {found[-1]}."
+            f"{folder} contains {len(prefixes)} checkpoints and no file `checkpoint` that names one: "
+            f"{', '.join(prefix.name for prefix in prefixes)}. Pass a prefix, such as {prefixes[-1]}."
         )
-    return found[0]
+    return prefixes[0]
 
 
 def _named_prefix(folder: Path) -> Path | None:

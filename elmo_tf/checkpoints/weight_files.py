@@ -60,23 +60,30 @@ def fill_variables(
     path: str | os.PathLike,
     rules: Sequence[WeightRule],
     variables: dict[str, keras.Variable],
-    found: set[str],
+    names: set[str],
     read: Callable[[str], np.ndarray],
     options: str = "options.json",
 ) -> None:
     """Loads variables from any file of named arrays. If that fails, no variable is changed.
 
-    Args:
-        path, rules, variables: see `read_weights`; the path is for error messages.
-        found: names of the arrays in the file; the table must contain all of them.
-        read: returns an array by its name.
-        options: name of the file with the shape of the model, for error messages.
-
-    Raises:
-        ValueError: see `read_weights`.
+    Args, Raises: see `read_weights`. `names` are those of all arrays in the file, `read` returns an
+    array by its name, and `options` is the file with the shape of the model.
     """
-    rules = [rule for rule in rules if rule.dataset in found or not rule.is_optional]
-    _check_names(path, found, {rule.dataset for rule in rules}, options)
+    rules = [rule for rule in rules if rule.dataset in names or not rule.is_optional]
+    expected = {rule.dataset for rule in rules}
+    problems = [
+        f"{problem} {', '.join(f'`{name}`' for name in sorted(wrong))}"
+        for problem, wrong in (
+            ("the file lacks", expected - names),
+            ("the model does not use", names - expected),
+        )
+        if wrong
+    ]
+    if problems:
+        raise ValueError(
+            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this {options} "
+            "written for these weights?"
+        )
     values: dict[str, np.ndarray] = {}
     for rule in rules:
         values.update(_convert(path, rule, read(rule.dataset), variables, options))
@@ -275,20 +282,6 @@ def _dataset_shapes(file: h5py.File) -> dict[str, tuple[int, ...]]:
 
     file.visititems(add)
     return shapes
-
-
-def _check_names(path: str | os.PathLike, found: set[str], wanted: set[str], options: str) -> None:
-    missing, unknown = sorted(wanted - found), sorted(found - wanted)
-    problems = []
-    if missing:
-        problems.append(f"the file lacks {', '.join(f'`{name}`' for name in missing)}")
-    if unknown:
-        problems.append(f"the model does not use {', '.join(f'`{name}`' for name in unknown)}")
-    if problems:
-        raise ValueError(
-            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this {options} "
-            "written for these weights?"
-        )
 
 
 def _convert(

@@ -38,13 +38,13 @@ def distinct_log_uniform(
     distinct, index = tf.unique(draws)
     # `index` increases by one at each new token: the first draw with index `num_sampled - 1`
     # completed the sample.
-    found = tf.minimum(tf.size(distinct), num_sampled)
+    size_found = tf.minimum(tf.size(distinct), num_sampled)
     num_draws = tf.where(
-        found == num_sampled,
+        size_found == num_sampled,
         tf.cast(tf.argmax(index == num_sampled - 1, output_type=tf.int32), tf.int32) + 1,
         max_draws,
     )
-    missing = num_sampled - found
+    missing = num_sampled - size_found
     sampled = tf.pad(distinct[:num_sampled], [[0, missing]], constant_values=-1)
     return tf.ensure_shape(sampled, (num_sampled,)), num_draws
 
@@ -54,14 +54,7 @@ def loss_of_target(
 ) -> tf.Tensor:
     """Returns the loss of each token, with its target counted once if it was also sampled.
 
-    Args:
-        log_partition: float (token,), of the sample.
-        target_logits: float (token,).
-        targets: int (token,).
-        sampled: int (sample,), distinct.
-
-    Returns:
-        float (token,).
+    All arguments have the shape (token,), except `sampled`, distinct ids (sample,).
     """
     in_order = tf.sort(sampled)
     place = tf.minimum(tf.searchsorted(in_order, targets), tf.size(sampled) - 1)
@@ -120,7 +113,7 @@ def draws_for_distinct(num_sampled: int, size: int) -> int:
     def num_distinct(draws: int) -> float:
         return -np.expm1(draws * log_miss).sum()
 
-    most = num_sampled
-    while num_distinct(most) < num_sampled:
-        most *= 2
-    return bisect.bisect_left(range(most), num_sampled, lo=num_sampled, key=num_distinct)
+    limit = num_sampled
+    while num_distinct(limit) < num_sampled:
+        limit *= 2
+    return bisect.bisect_left(range(limit), num_sampled, lo=num_sampled, key=num_distinct)

@@ -56,7 +56,7 @@ class Lexicon(Spelling):
         for key in ids:
             if len(key) != 1:
                 raise ValueError(f"{CHARACTERS_FILE}: the entry {key!r} is not one character.")
-        points = sorted((ord(key), number) for key, number in ids.items())
+        points = sorted((ord(key), index) for key, index in ids.items())
         # -1 is no code point: an empty table has no first element to compare with.
         self._points, self._ids = np.array([(-1, 0), *points], np.int32).T
         self._table: StringTable | None = None
@@ -113,7 +113,7 @@ class Lexicon(Spelling):
         """Writes `char.dic` and, if there are words, `word.dic`, for `load`."""
         for name, entries in ((CHARACTERS_FILE, self.entries), (WORDS_FILE, self.words)):
             if entries is not None:
-                lines = (encode(f"{entry}\t{number}\n") for number, entry in enumerate(entries))
+                lines = (encode(f"{entry}\t{index}\n") for index, entry in enumerate(entries))
                 with atomic_file(Path(folder, name)) as part:
                     part.write_bytes(b"".join(lines))
 
@@ -171,9 +171,9 @@ class Lexicon(Spelling):
 
 def _ids(entries: Sequence[str], name: str, specials: Sequence[str]) -> dict[str, int]:
     """The id of each entry, from 1."""
-    ids = {entry: number for number, entry in enumerate(entries, start=1)}
+    ids = {entry: index for index, entry in enumerate(entries, start=1)}
     if len(ids) < len(entries):
-        twice = next(entry for number, entry in enumerate(entries, 1) if ids[entry] != number)
+        twice = next(entry for index, entry in enumerate(entries, 1) if ids[entry] != index)
         raise ValueError(f"{name}: the entry {twice!r} is listed twice.")
     missing = [special for special in specials if special not in ids]
     if missing:
@@ -186,11 +186,11 @@ def _read(path: Path) -> list[str]:
     if not path.is_file():
         raise FileNotFoundError(f"There is no {path.name} in {path.parent}.")
     entries = []
-    for number, line in enumerate(read_lines(path)):
-        entry, _, found = line.rstrip("\r\n").rpartition("\t")
-        if found.strip() != str(number):
+    for index, line in enumerate(read_lines(path)):
+        entry, _, received = line.rstrip("\r\n").rpartition("\t")
+        if received.strip() != str(index):
             raise ValueError(
-                f"{path}, line {number + 1}: the id {number} is required. Received: {found!r}. Is "
+                f"{path}, line {index + 1}: the id {index} is required. Received: {received!r}. Is "
                 "the dictionary of another model?"
             )
         # As in the original, which strips whitespace, an empty entry is the ideographic space.

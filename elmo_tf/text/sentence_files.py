@@ -79,12 +79,7 @@ def sentence_reader(
 
 
 def text_sentences(source: TextSource, first: int = 0) -> Iterator[FileSentence]:
-    """Yields a sentence per line; see `sentence_lines`.
-
-    Args:
-        source: the text, or a part of it.
-        first: number of the first line, from 0, for the messages of errors.
-    """
+    """Yields a sentence per line; see `sentence_lines`. `first` numbers the first line, from 0."""
     for line in sentence_lines(source, first + 1):
         tokens = line.split()
         yield FileSentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
@@ -111,12 +106,7 @@ def _conll_sentences(
 
 
 class TokenLimit(NamedTuple):
-    """The length to which a model truncates tokens.
-
-    Args:
-        length: int.
-        unit: "bytes" (of UTF-8) or "characters".
-    """
+    """The length to which a model truncates tokens, in "bytes" (of UTF-8) or "characters"."""
 
     length: int
     unit: str
@@ -183,12 +173,9 @@ def count_sentences(
     limit: TokenLimit | None = None,
     vocabulary: Container[str] | None = None,
 ) -> SentenceCount:
-    """Counts sentences.
+    """Counts sentences, without keeping them.
 
-    Args:
-        sentences: the sentences; they are not kept in memory.
-        limit: the length to which tokens are truncated, or None.
-        vocabulary: of a model that reads whole tokens, or None.
+    `limit` is the length to which tokens are truncated, `vocabulary` that of a model of tokens.
     """
     number = num_tokens = longest = empty = blank = cut = unknown = 0
     suspicious: collections.Counter[str] = collections.Counter()

@@ -150,12 +150,7 @@ class Vocabulary:
 
 
 class StringTable:
-    """Ids of strings in the graph: the position of each in a list.
-
-    Args:
-        strings: without duplicates, see `encode`.
-        default: int. The id of all other strings.
-    """
+    """Ids of strings in the graph: the position in a list, or `default` for all other strings."""
 
     def __init__(self, strings: Sequence[str], default: int):
         self._strings = strings
@@ -205,13 +200,13 @@ def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
     name = _name_of(source)
     try:
         with _opened(source) as lines:
-            for number, line in enumerate(lines, start=first):
+            for line_number, line in enumerate(lines, start=first):
                 line = decode(line)
-                if number == 1:
+                if line_number == 1:
                     # TensorFlow's reader drops carriage returns, also before a byte order mark.
                     line = re.sub("^\r*\ufeff", "", line)
                 if "\r" in line:
-                    _refuse_lone_carriage_return(line, f"{name}, line {number}")
+                    _refuse_lone_carriage_return(line, f"{name}, line {line_number}")
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"Cannot unpack {name}: {error}") from None
@@ -233,11 +228,11 @@ def sentence_lines(source: TextSource, first: int = 1) -> Iterator[str]:
         )
     lines = read_lines(source, first)
     if first == 1:
-        for number, line in enumerate(lines, start=1):
+        for line_number, line in enumerate(lines, start=1):
             if line.startswith(">"):
                 raise ValueError(
-                    f"{name}, line {number}: FASTA is not supported, and the text begins with '>': "
-                    f"{_quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write a "
+                    f"{name}, line {line_number}: FASTA is not supported, and the text begins with "
+                    f"'>': {_quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write a "
                     "space before the '>', or remove it."
                 )
             yield line
