@@ -171,9 +171,10 @@ def _prefix_in(folder: Path) -> Path:
         return named
     prefixes = sorted(index.with_suffix("") for index in folder.glob("*.index"))
     if len(prefixes) > 1:
+        names = ", ".join(prefix.name for prefix in prefixes)
         raise ValueError(
-            f"{folder} contains {len(prefixes)} checkpoints and no file `checkpoint` that names one: "
-            f"{', '.join(prefix.name for prefix in prefixes)}. Pass a prefix, such as {prefixes[-1]}."
+            f"{folder} contains {len(prefixes)} checkpoints and no file `checkpoint` that names "
+            f"one: {names}. Pass a prefix, such as {prefixes[-1]}."
         )
     return prefixes[0]
 

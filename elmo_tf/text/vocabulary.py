@@ -232,8 +232,8 @@ def sentence_lines(source: TextSource, first: int = 1) -> Iterator[str]:
             if line.startswith(">"):
                 raise ValueError(
                     f"{name}, line {line_number}: FASTA is not supported, and the text begins with "
-                    f"'>': {_quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write a "
-                    "space before the '>', or remove it."
+                    f"'>': {_quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write "
+                    "a space before the '>', or remove it."
                 )
             yield line
             if line.strip():
