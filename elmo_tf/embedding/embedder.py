@@ -19,7 +19,7 @@ from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tok
 from elmo_tf.embedding.sources import bilm_and_mix, bilm_of_state, layer_state, mix_of_state
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.layers.scalar_mix import ScalarMix
-from elmo_tf.models.digests import model_digest
+from elmo_tf.models.weights import model_digest
 from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import read_ahead

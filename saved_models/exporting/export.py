@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.checkpoints.locations import OPTIONS_FILE, VOCABULARY_FILE
+from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
 from elmo_tf.files import atomic_directory, refuse_pattern, write_json
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.saved_models.exporting.model_cards import elmo_card

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -11,10 +10,9 @@ from pathlib import Path
 
 from absl import logging
 
-from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
-from elmo_tf.checkpoints.locations import Source, is_checkpoint_directory
-from elmo_tf.checkpoints.named_models import find_named_model, name_hint
-from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint
+from elmo_tf.checkpoints.formats import Source
+from elmo_tf.checkpoints.locations import is_checkpoint, open_checkpoint
+from elmo_tf.checkpoints.named_models import name_hint
 from elmo_tf.saved_models.exporting.export import export
 from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
@@ -148,44 +146,17 @@ def _exported_versions(path: Source) -> Iterator[str]:
         FileNotFoundError: `path` is neither.
         OSError, ValueError: the checkpoint cannot be read, see `load_bilm`.
     """
-    if not _is_checkpoint(path):
+    is_folder = not isinstance(path, tuple | list) and os.path.isdir(path)
+    if is_folder and (versions_in(Path(path)) or not is_checkpoint(path)):
         yield os.fspath(path)
         return
+    if not is_checkpoint(path):
+        raise FileNotFoundError(
+            f"Cannot serve {path}: no such folder or checkpoint.{name_hint(path)}"
+        )
     with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
         logging.info("%s is a checkpoint: exporting it first, which takes a while.", path)
-        vocabulary = load_vocabulary(path)
-        export(
-            load_bilm(path), folder, vocabulary=vocabulary, check=False, cache_tokens=_CACHE_TOKENS
-        )
+        with open_checkpoint(path) as checkpoint:
+            bilm, vocabulary = checkpoint.bilm(), checkpoint.vocabulary()
+        export(bilm, folder, vocabulary=vocabulary, check=False, cache_tokens=_CACHE_TOKENS)
         yield folder
-
-
-def _is_checkpoint(path: Source) -> bool:
-    if isinstance(path, tuple | list) or find_named_model(path) is not None:
-        return True
-    if os.fspath(path).startswith(("http://", "https://", "hf://")):
-        return True
-    folder = Path(path)
-    if folder.is_dir():
-        return is_checkpoint_directory(folder) and not versions_in(folder)
-    if folder.is_file() or find_tf1_checkpoint(path) is not None:
-        return True
-    raise FileNotFoundError(f"Cannot serve {path}: no such folder or checkpoint.{name_hint(path)}")
-
-
-def _check_ports(host: str, *ports: int | None) -> None:
-    """Checks the ports before a model is loaded; gRPC's own error does not name the reason."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with contextlib.ExitStack() as probes:  # open at the same time: the ports must differ
-        for port in ports:
-            if port is None:
-                continue
-            if not 0 <= port <= 65535:
-                raise ValueError(f"A port must be 0 … 65535 (0 picks a free one). Received: {port}")
-            try:
-                probes.enter_context(socket.create_server((host, port), family=family))
-            except OSError as error:
-                raise OSError(
-                    f"Cannot listen on {host}, port {port}: {os.strerror(error.errno)}. Choose "
-                    "another port; 0 picks a free one."
-                ) from error

@@ -7,12 +7,12 @@ import keras
 from keras import ops
 
 
-def take_rows(variable: keras.Variable, ids: Any) -> Any:
-    """Looks up rows of a table, with a sparse gradient.
+def take_entries(variable: keras.Variable, ids: Any) -> Any:
+    """Looks up entries of a table, with a sparse gradient.
 
     Args:
-        variable: float (row, feature) or (row,).
-        ids: int (…), valid row numbers.
+        variable: float (entry, feature) or (entry,).
+        ids: int (…), below the number of entries.
 
     Returns:
         float (…, feature) or (…).
@@ -20,13 +20,13 @@ def take_rows(variable: keras.Variable, ids: Any) -> Any:
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf
 
-        # Reads only these rows. `ops.take` reads the complete table, which TensorFlow copies at
-        # every read once an optimizer has written to some of its rows.
+        # Reads only these entries. `ops.take` reads the complete table, which TensorFlow copies at
+        # every read once an optimizer has written to some of its entries.
         return tf.gather(variable.value, ids)
     return ops.take(variable, ids, axis=0)
 
 
-def row_normal(stddev: float) -> Callable:
+def table_normal(stddev: float) -> Callable:
     """An initializer with normal random numbers that needs little memory besides the table."""
     initializer = keras.initializers.RandomNormal(stddev=stddev)
     if keras.config.backend() != "tensorflow":
