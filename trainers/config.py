@@ -3,12 +3,13 @@
 import dataclasses
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
 from elmo_tf.config import PRESETS, BiLMConfig
 from elmo_tf.settings import (
-    check_settings,
-    normalize_settings,
+    Text,
+    Texts,
+    checked_dataclass,
     resumed_settings,
     setting,
     settings_as_json,
@@ -36,21 +37,34 @@ RECIPES = {
 LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001, "adamw": 0.002}
 SCHEDULES = ("constant", "inverse_sqrt", "cosine")
 
-_EXCLUSIVE = (
-    ("preset", "options"),
-    ("start_from", "word_input"),
-    ("start_from", "tie_softmax"),
-    ("start_from", "forward_only"),
-    ("steps", "epochs"),
-    ("resume", "overwrite"),
-)
+# Settings of the trainings of biLMs and of task models.
+MovingAverage = Annotated[
+    float,
+    setting(
+        ge=0,
+        lt=1,
+        help="evaluate and save a moving average of the weights, with at most this decay per step, "
+        "such as 0.999; 0 for none",
+    ),
+]
+ClipNorm = Annotated[
+    float,
+    setting(
+        gt=0,
+        help="maximum of the global gradient norm, above 0; larger gradients are scaled down",
+    ),
+]
+OverwriteRun = Annotated[
+    bool,
+    setting(may_change=True, help="delete the results in --workdir, and start from the beginning"),
+]
 
 
 def _by_recipe(name: str) -> str:
     return ", ".join(f"{values[name]} in the {recipe} recipe" for recipe, values in RECIPES.items())
 
 
-@dataclasses.dataclass(frozen=True)
+@checked_dataclass
 class PretrainConfig:
     """The settings of a pretraining run. Each field declares its type, range and meaning.
 
@@ -63,45 +77,52 @@ class PretrainConfig:
     Source: Peters et al. 2018; the training script of the original.
     """
 
-    corpus: tuple[str, ...] = setting(
+    EXCLUSIVE: ClassVar = (
+        ("preset", "options"),
+        ("start_from", "word_input"),
+        ("start_from", "tie_softmax"),
+        ("start_from", "forward_only"),
+        ("steps", "epochs"),
+        ("resume", "overwrite"),
+    )
+
+    corpus: Texts = setting(
+        min_length=1,
         group="text and results",
         metavar="GLOB",
         may_change=True,  # the text itself must not; see `check_corpus`
         help="training text: files or patterns, one tokenized sentence per line; .gz is "
         "decompressed",
     )
-    vocab: str = setting(
-        metavar="FILE", may_change=True, help="vocabulary file, written by elmo-tf vocab"
-    )
-    workdir: str = setting(
+    vocab: Text = setting(may_change=True, help="vocabulary file, written by elmo-tf vocab")
+    workdir: Text = setting(
         metavar="DIR",
         may_change=True,
         help="directory for all results; it becomes a checkpoint directory",
     )
-    valid: tuple[str, ...] = setting(
+    valid: Texts = setting(
         (),
         metavar="GLOB",
         may_change=True,
         help="held-out text, in the format of --corpus; its perplexity is measured, and the best "
         "weights are kept in best/",
     )
-    preset: str | None = setting(
+    preset: Literal[*PRESETS] | None = setting(
         None,
         group="model",
-        choices=tuple(PRESETS),
         may_change=True,  # the shape itself must not
-        usual="small, without --options and --from",
+        default_help="small, without --options and --from",
         help="size of the biLM",
     )
     options: Any = setting(
-        None, metavar="FILE", help="options.json with the shape of the biLM, instead of --preset"
+        None, help="options.json with the shape of the biLM, instead of --preset"
     )
-    start_from: str | None = setting(
+    start_from: Text | None = setting(
         None,
         metavar="CHECKPOINT",
-        option="--from",
+        name="--from",
         may_change=True,
-        usual="random initialization",
+        default_help="random initialization",
         help="checkpoint whose shape and weights to start from: directory, archive, URL or name, "
         "such as small-en; tokens in both vocabularies keep their softmax weights",
     )
@@ -112,132 +133,114 @@ class PretrainConfig:
         False, may_change=True, help="with --word-input: use one table for input and softmax"
     )
     forward_only: bool = setting(False, may_change=True, help="train the forward direction only")
-    recipe: str = setting(
+    recipe: Literal[*RECIPES] = setting(
         "default",
         group="optimization",
-        choices=tuple(RECIPES),
         may_change=True,  # the settings that it decides are recorded
         help="defaults of the settings below: default suits one machine, paper has the published "
         "values",
     )
     steps: int | None = setting(
         None,
-        least=1,
+        ge=1,
         may_change=True,
-        usual="by --epochs",
+        default_help="by --epochs",
         help="total number of steps, including those before a resume",
     )
     epochs: float | None = setting(
         None,
-        metavar="X",
-        above=0,
+        gt=0,
         may_change=True,
-        usual=f"{DEFAULT_EPOCHS}, without --steps",
+        default_help=f"{DEFAULT_EPOCHS}, without --steps",
         help="number of passes through the corpus, above 0; may be a fraction",
     )
     batch_size: int | None = setting(
         None,
-        least=1,
-        usual=_by_recipe("batch_size"),
+        ge=1,
+        default_help=_by_recipe("batch_size"),
         help="text streams processed in parallel (batch rows), of all replicas together",
     )
-    unroll: int = setting(20, least=1, help="tokens of each batch row per step")
+    unroll: int = setting(20, ge=1, help="tokens of each batch row per step")
     accumulate: int = setting(
         1,
-        least=1,
+        ge=1,
         may_change=True,
         help="number of parts in which a batch is computed, one after the other, to save memory; "
         "must divide --batch-size",
     )
     num_sampled: int = setting(
         8192,
-        least=1,
+        ge=1,
         may_change=True,
         help="negative samples of the softmax, per direction and step",
     )
-    optimizer: str | None = setting(
+    optimizer: Literal[*LEARNING_RATES] | None = setting(
         None,
-        choices=tuple(LEARNING_RATES),
-        usual=_by_recipe("optimizer"),
+        default_help=_by_recipe("optimizer"),
         help="optimizer of all weights",
     )
     learning_rate: float | None = setting(
         None,
         metavar="RATE",
-        above=0,
-        usual=", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()),
+        gt=0,
+        default_help=", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()),
         help="highest learning rate, above 0",
     )
-    schedule: str | None = setting(
+    schedule: Literal[*SCHEDULES] | None = setting(
         None,
-        choices=SCHEDULES,
-        usual=_by_recipe("schedule"),
+        default_help=_by_recipe("schedule"),
         help="learning rate schedule after the warm-up; cosine ends at a tenth of the highest rate",
     )
     warmup_steps: int | None = setting(
         None,
-        least=0,
-        usual=_by_recipe("warmup_steps"),
+        ge=0,
+        default_help=_by_recipe("warmup_steps"),
         help="steps during which the learning rate rises linearly, at most half of all steps; 0 "
         "for no warm-up",
     )
     weight_decay: float = setting(
         0.0,
-        metavar="X",
-        least=0,
+        ge=0,
         help="weight decay of --optimizer adamw, at least 0; each step multiplies it by the "
         "learning rate",
     )
     dropout: float | None = setting(
         None,
         metavar="RATE",
-        least=0,
-        below=1,
-        usual=_by_recipe("dropout"),
+        ge=0,
+        lt=1,
+        default_help=_by_recipe("dropout"),
         help="dropout rate of the biLM, from 0 to below 1",
     )
-    clip_norm: float = setting(
-        10.0,
-        metavar="X",
-        above=0,
-        help="maximum of the global gradient norm, above 0; larger gradients are scaled down",
-    )
-    ema: float = setting(
-        0.0,
-        metavar="X",
-        least=0,
-        below=1,
-        help="evaluate and save a moving average of the weights, with at most this decay per step, "
-        "such as 0.999; 0 for none",
-    )
-    precision: str = setting(
+    clip_norm: ClipNorm = 10.0
+    ema: MovingAverage = 0.0
+    precision: Literal["float32", "mixed_bfloat16"] = setting(
         "float32",
-        choices=("float32", "mixed_bfloat16"),
         help="precision of matrix products; mixed_bfloat16 is faster on processors and GPUs with "
         "bfloat16 instructions",
     )
     seed: int = setting(
         0,
-        least=0,
-        below=2**31,
+        ge=0,
+        lt=2**31,
         help="random seed of initial weights, text order, dropout and negative samples, from 0 to "
         "2147483647",
     )
     eval_every: int | None = setting(
         None,
         group="saving and monitoring",
-        least=1,
+        ge=1,
         may_change=True,
-        usual="a tenth of all steps",
+        default_help="a tenth of all steps",
         help="steps between two evaluations of --valid",
     )
-    save_every: int = setting(1000, least=1, may_change=True, help="steps between two saves")
+    save_every: int = setting(1000, ge=1, may_change=True, help="steps between two saves")
     save_minutes: float | None = setting(
         None,
         metavar="MINUTES",
-        above=0,
+        gt=0,
         may_change=True,
-        usual="off",
+        default_help="off",
         help="also save when this many minutes, above 0, have passed since the last save",
     )
     tensorboard: bool = setting(
@@ -247,9 +250,9 @@ class PretrainConfig:
     )
     histograms_every: int | None = setting(
         None,
-        least=1,
+        ge=1,
         may_change=True,
-        usual="off",
+        default_help="off",
         help="with --tensorboard: steps between two histograms of all weights",
     )
     resume: bool = setting(
@@ -258,15 +261,9 @@ class PretrainConfig:
         help="resume from the last save in --workdir, with its settings unless others are given; "
         "if there is no save yet, start from the beginning",
     )
-    overwrite: bool = setting(
-        False, may_change=True, help="delete the results in --workdir, and start from the beginning"
-    )
+    overwrite: OverwriteRun = False
 
     def __post_init__(self):
-        normalize_settings(self)
-        check_settings(self, _EXCLUSIVE)
-        if not self.corpus:
-            raise ValueError("`corpus` must name at least one text file.")
         for name, value in RECIPES[self.recipe].items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
@@ -304,7 +301,7 @@ class PretrainConfig:
             ValueError: it is damaged, or see `PretrainConfig`.
         """
         changes["workdir"] = workdir
-        settings = resumed_settings(cls, Path(workdir, RECORD_FILE), changes, _EXCLUSIVE)
+        settings = resumed_settings(cls, Path(workdir, RECORD_FILE), changes)
         if settings.get("preset"):  # the recorded options are its shape
             settings["options"] = changes.get("options")
         return cls(**settings)

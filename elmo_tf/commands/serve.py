@@ -5,101 +5,89 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from absl import logging
 
-from elmo_tf.commands.options import (
-    CHECKPOINT,
-    add_flag,
-    at_least_0,
-    at_least_1,
-    not_negative,
-    print_json,
-)
+from elmo_tf.commands.options import CHECKPOINT, print_json, subcommand
+from elmo_tf.settings import checked_dataclass, setting
 
 
-def add_command(add: Callable) -> None:
-    """Adds `elmo-tf serve`."""
-    parser = add("serve", _serve, "serve models over gRPC and REST", "elmo-tf serve small-en")
-    parser.epilog = (
-        "The server runs until it is interrupted. It is meant for development and tests, and "
-        "answers the same requests as TF Serving. For production use TF Serving: elmo-tf "
-        "server-files writes its configuration. There is no authentication and no encryption."
+@checked_dataclass(kw_only=True)
+class _ServeOptions:
+    EXCLUSIVE: ClassVar = (
+        ("directory", "models_config"),
+        ("no_batching", "batching_parameters"),
     )
-    served = parser.add_mutually_exclusive_group(required=True)
-    served.add_argument(
-        "directory",
-        nargs="?",
+
+    directory: str | None = setting(
+        None,
+        "directory written by elmo-tf export; or a checkpoint, which is exported to a temporary "
+        f"directory first: {CHECKPOINT}",
+        is_positional=True,
         metavar="DIR",
-        help="directory written by elmo-tf export; or a checkpoint, which is exported to a "
-        f"temporary directory first: {CHECKPOINT}",
     )
-    served.add_argument(
-        "--models-config",
-        metavar="FILE",
-        help="TF Serving models.config, to serve several models, versions and labels",
+    models_config: str | None = setting(
+        None, "TF Serving models.config, to serve several models, versions and labels"
     )
-    parser.add_argument("--name", default="elmo", help="name of the model in requests")
-    parser.add_argument("--port", **at_least_0(8500), help="gRPC port; 0 picks a free one")
-    parser.add_argument(
-        "--rest-port", **at_least_0(8501), help="REST and web page port; 0 picks a free one"
-    )
-    parser.add_argument(
-        "--host",
-        default="127.0.0.1",
+    name: str = setting("elmo", "name of the model in requests", metavar="NAME")
+    port: int = setting(8500, "gRPC port; 0 picks a free one", ge=0)
+    rest_port: int = setting(8501, "REST and web page port; 0 picks a free one", ge=0)
+    host: str = setting(
+        "127.0.0.1",
+        "address to listen on; 0.0.0.0 accepts connections from other machines",
         metavar="ADDRESS",
-        help="address to listen on; 0.0.0.0 accepts connections from other machines",
     )
-    parser.add_argument(
-        "--poll-seconds",
-        type=not_negative,
-        default=1.0,
+    poll_seconds: float = setting(
+        1.0,
+        "seconds between checks for new versions; 0 disables them",
+        ge=0,
         metavar="SECONDS",
-        help="seconds between checks for new versions; 0 disables them",
     )
-    parser.add_argument(
-        "--grace",
-        type=not_negative,
-        default=30.0,
+    grace: float = setting(
+        30.0,
+        "seconds that running requests get to finish when the server stops",
+        ge=0,
         metavar="SECONDS",
-        help="seconds that running requests get to finish when the server stops",
     )
-    parser.add_argument(
-        "--monitoring-config",
-        metavar="FILE",
-        help="TF Serving monitoring.config, with the path of the Prometheus metrics",
+    monitoring_config: str | None = setting(
+        None, "TF Serving monitoring.config, with the path of the Prometheus metrics"
     )
-    add_flag(parser, "--access-log", "log each request to stderr")
-    _add_batching(parser.add_argument_group("batching (the last two options override the file)"))
-    limits = parser.add_argument_group("limits per request")
-    limits.add_argument("--max-request-mb", **at_least_1(64), help="size of the message, in MiB")
-    limits.add_argument("--max-sentences", **at_least_1(4096), help="number of sentences")
-    limits.add_argument(
-        "--max-tokens",
-        **at_least_1(65_536),
-        help="padded tokens: sentences times tokens of the longest sentence",
+    access_log: bool = setting(False, "log each request to stderr")
+    no_batching: bool = setting(
+        False,
+        "compute requests one by one",
+        group="batching (the last two options override the file)",
     )
-
-
-def _add_batching(group: Any) -> None:
-    either = group.add_mutually_exclusive_group()
-    add_flag(either, "--no-batching", "compute requests one by one")
-    either.add_argument(
-        "--batching-parameters",
-        metavar="FILE",
-        help="TF Serving batching_parameters.txt",
+    batching_parameters: str | None = setting(None, "TF Serving batching_parameters.txt")
+    max_batch_size: int | None = setting(None, "sentences per batch", ge=1, default_help="64")
+    batch_timeout_micros: int | None = setting(
+        None,
+        "longest wait for more requests while the model is idle, in microseconds",
+        ge=0,
+        default_help="0",
     )
-    group.add_argument("--max-batch-size", **at_least_1(), help="sentences per batch (default: 64)")
-    group.add_argument(
-        "--batch-timeout-micros",
-        **at_least_0(),
-        help="longest wait for more requests while the model is idle, in microseconds (default: 0)",
+    max_request_mb: int = setting(
+        64, "size of the message, in MiB", ge=1, group="limits per request"
+    )
+    max_sentences: int = setting(4096, "number of sentences", ge=1)
+    max_tokens: int = setting(
+        65_536, "padded tokens: sentences times tokens of the longest sentence", ge=1
     )
 
+    def __post_init__(self):
+        if self.directory is None and self.models_config is None:
+            raise ValueError("one of the options DIR --models-config is required")
 
-def _serve(arguments: Any) -> None:
+
+@subcommand(
+    "elmo-tf serve small-en",
+    epilog="The server runs until it is interrupted. It is meant for development and tests, and "
+    "answers the same requests as TF Serving. For production use TF Serving. "
+    "There is no authentication and no encryption.",
+)
+def serve(options: _ServeOptions) -> None:
+    """Serve models over gRPC and REST."""
     from elmo_tf.saved_models.server.limits import Limits
     from elmo_tf.saved_models.server.server import serve
 
@@ -107,27 +95,27 @@ def _serve(arguments: Any) -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         server = serve(
-            arguments.directory,
-            arguments.name,
-            arguments.port,
-            arguments.rest_port,
-            arguments.host,
-            models_config=arguments.models_config,
-            batching=_batching(arguments),
+            options.directory,
+            options.name,
+            options.port,
+            options.rest_port,
+            options.host,
+            models_config=options.models_config,
+            batching=_batching(options),
             limits=Limits(
-                arguments.max_request_mb * 2**20, arguments.max_sentences, arguments.max_tokens
+                options.max_request_mb * 2**20, options.max_sentences, options.max_tokens
             ),
-            poll_seconds=arguments.poll_seconds or None,
-            metrics_path=_metrics_path(arguments.monitoring_config),
-            access_log=arguments.access_log,
+            poll_seconds=options.poll_seconds or None,
+            metrics_path=_metrics_path(options.monitoring_config),
+            access_log=options.access_log,
         )
         try:
             print_json({"port": server.port, "rest_port": server.rest_port})
             sys.stdout.flush()
             server.wait()
         finally:
-            _end_after(arguments.grace)
-            server.stop(arguments.grace)
+            _end_after(options.grace)
+            server.stop(options.grace)
     except KeyboardInterrupt:
         logging.info("Stopped.")
 
@@ -139,18 +127,18 @@ def _end_after(grace: float) -> None:
     timer.start()
 
 
-def _batching(arguments: Any) -> Any:
+def _batching(options: Any) -> Any:
     from elmo_tf.saved_models.server.batching import DEFAULT_BATCHING, Batching
 
-    if arguments.no_batching:
+    if options.no_batching:
         return None
     batching = DEFAULT_BATCHING
-    if arguments.batching_parameters is not None:
-        batching = Batching.of_file(arguments.batching_parameters)
+    if options.batching_parameters is not None:
+        batching = Batching.of_file(options.batching_parameters)
     given = {
-        name: getattr(arguments, name)
+        name: getattr(options, name)
         for name in ("max_batch_size", "batch_timeout_micros")
-        if getattr(arguments, name) is not None
+        if getattr(options, name) is not None
     }
     return dataclasses.replace(batching, **given)
 

@@ -69,7 +69,7 @@ class LayerCache:
     """
 
     def __init__(self, folder: str | os.PathLike | None = None, max_bytes: int = 20 * 2**30):
-        check_int(max_bytes, "max_bytes", least=0)
+        check_int(max_bytes, "max_bytes", ge=0)
         self._max_bytes = max_bytes
         if max_bytes:
             self._folder = default_cache_folder() if folder is None else Path(folder)

@@ -68,7 +68,7 @@ def read_occurrences(
         ValueError: the file has none of the tokens, is damaged, or has no columns for tags.
         OSError: the file cannot be read.
     """
-    check_int(max_tokens, "max_tokens", least=1)
+    check_int(max_tokens, "max_tokens", ge=1)
     if isinstance(words, str):
         raise TypeError(f"`words` must be several tokens, not one string: {words!r}. Pass a list.")
     wanted = None if words is None else set(words)

@@ -76,7 +76,7 @@ class EmbeddingHandler(inference.ModelHandler[Sentence, inference.PredictionResu
         super().__init__(large_model=large_model)
         check_layers(layers)
         check_choice(precision, "precision", PRECISIONS)
-        check_int(batch_tokens, "batch_tokens", least=1)
+        check_int(batch_tokens, "batch_tokens", ge=1)
         is_pair = isinstance(model, tuple | list)
         self._model = tuple(map(os.fspath, model)) if is_pair else os.fspath(model)
         self._layers = layers

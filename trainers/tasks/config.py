@@ -1,19 +1,23 @@
 """The settings of a task training run."""
 
-import dataclasses
 import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator
 
 from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice
 from elmo_tf.settings import (
-    check_settings,
-    normalize_settings,
+    Text,
+    Texts,
+    checked_dataclass,
     resumed_settings,
     setting,
     settings_as_json,
+    settings_of,
 )
+from elmo_tf.trainers.config import ClipNorm, MovingAverage, OverwriteRun
 
 RECORD_FILE = "task.json"
 # The tasks, and what their files hold.
@@ -38,6 +42,7 @@ MODELS = {
     "srl": ("srl",),
     "coref": ("coref",),
 }
+_MODELS = dict.fromkeys(model for models in MODELS.values() for model in models)
 # Settings that only some tasks have.
 _ONLY_FOR = {
     "format": ("ner", "pos"),
@@ -56,10 +61,18 @@ _LEARNING_RATES = {"adam": 0.001, "adadelta": 1.0}
 # As published. The models of other tasks apply dropout to all token vectors.
 _ELMO_DROPOUT = {"squad": 0.5, "srl": 0.1, "coref": 0.5}
 
-_EXCLUSIVE = (("resume", "overwrite"), ("elmo", "vectors"))
+
+def current_mix(mix: Any) -> Any:
+    """The value of `mix`. Version 0.2 called learned mixing weights "learnt"."""
+    return "learned" if mix == "learnt" else mix
 
 
-@dataclasses.dataclass(frozen=True)
+_Mix = Annotated[Literal["learned", "top", "average"], BeforeValidator(current_mix)]
+# The name of a column, or its number.
+_Column = Annotated[Text, BeforeValidator(lambda column: str(column))]
+
+
+@checked_dataclass
 class TaskConfig:
     """The settings of a task training run. Each field declares its range and meaning.
 
@@ -71,29 +84,27 @@ class TaskConfig:
     Source: Peters et al. 2018, sections 3.3 and 4, and the supplement.
     """
 
-    task: str = setting(
+    EXCLUSIVE: ClassVar = (("resume", "overwrite"), ("elmo", "vectors"))
+
+    task: Literal[*TASKS] = setting(
         group="task and results",
-        choices=tuple(TASKS),
         help="; ".join(f"{task}: {description}" for task, description in TASKS.items()),
     )
-    train: tuple[str, ...] = setting(
-        metavar="FILE", may_change=True, help="files of training examples"
-    )
-    dev: tuple[str, ...] = setting(
-        metavar="FILE",
+    train: Texts = setting(min_length=1, may_change=True, help="files of training examples")
+    dev: Texts = setting(
+        min_length=1,
         may_change=True,
         help="files of held-out examples; they select the best epoch",
     )
-    workdir: str = setting(
+    workdir: Text = setting(
         metavar="DIR",
         may_change=True,
         help="directory for the model of the best epoch, the scores and the log",
     )
     share: float = setting(
         1.0,
-        metavar="X",
-        above=0,
-        most=1,
+        gt=0,
+        le=1,
         help="fraction of the training examples to train on, above 0 and at most 1; --seed selects "
         "the examples",
     )
@@ -103,159 +114,149 @@ class TaskConfig:
         help="resume after the last epoch in --workdir, with its settings unless others are given; "
         "if there is no epoch yet, start from the beginning",
     )
-    overwrite: bool = setting(
-        False, may_change=True, help="delete the results in --workdir, and start from the beginning"
-    )
+    overwrite: OverwriteRun = False
     elmo: Any = setting(
         None,
         group="ELMo",
         metavar="CHECKPOINT",
         may_change=True,  # the contents of this and the next must not
-        usual="a model without ELMo; required for sweep",
+        default_help="a model without ELMo; required for sweep",
         help="directory, archive, URL or name of a checkpoint, such as small-en",
     )
-    vectors: str | None = setting(
+    vectors: Text | None = setting(
         None,
         metavar="[NAME=]FILE",
         may_change=True,
-        usual="none",
+        default_help="none",
         help="vectors of another model in place of --elmo: .hdf5 or .parquet with one vector per "
         "token of all texts, as by elmo-tf embed; or static word vectors (text or .bin)",
     )
-    placement: str = setting(
+    placement: Literal[*PLACEMENTS] = setting(
         "input",
-        choices=tuple(PLACEMENTS),
         help="where to concatenate ELMo: with the word vectors, with the output of the task's "
         "LSTM, or with both",
     )
-    mix: str = setting(
-        "learnt",
-        choices=("learnt", "top", "average"),
+    mix: _Mix = setting(
+        "learned",
         help="how to combine the layers of the biLM: with trained mixing weights, the top layer "
         "only, or their average",
     )
     mix_l2: float = setting(
         0.001,
-        metavar="X",
-        least=0,
+        ge=0,
         help="L2 penalty on the trained mixing weights, at least 0; with 1 the weights stay almost "
         "equal",
     )
     elmo_dropout: float | None = setting(
         None,
         metavar="RATE",
-        least=0,
-        below=1,
-        usual="0.5 for squad and coref, 0.1 for srl, 0 for others",
+        ge=0,
+        lt=1,
+        default_help="0.5 for squad and coref, 0.1 for srl, 0 for others",
         help="dropout rate of the ELMo vectors, in addition to --dropout, from 0 to below 1",
     )
     layer_norm: bool = setting(False, help="normalize each layer over the batch before the mix")
     fine_tune: bool = setting(False, help="also train the biLM, which is slower")
-    precision: str = setting(
+    precision: Literal["float32", "bfloat16"] = setting(
         "float32",
-        choices=("float32", "bfloat16"),
         help="precision of the matrix products of a frozen biLM; bfloat16 is faster on processors "
         "with bfloat16 instructions",
     )
-    cache: str | None = setting(
+    cache: Text | None = setting(
         None,
         metavar="DIR",
         may_change=True,
-        usual="~/.cache/elmo_tf/layers",
+        default_help="~/.cache/elmo_tf/layers",
         help="cache directory for the layers of a frozen biLM",
     )
     cache_gb: float = setting(
         20.0,
         metavar="GiB",
-        least=0,
+        ge=0,
         may_change=True,
         help="size limit of the cache in GiB; 0 keeps nothing after the run",
     )
-    model: str | None = setting(
+    model: Literal[*_MODELS] | None = setting(
         None,
         group="model",
-        choices=tuple(dict.fromkeys(model for models in MODELS.values() for model in models)),
-        usual=", ".join(f"{models[0]} for {task}" for task, models in MODELS.items()),
+        default_help=", ".join(f"{models[0]} for {task}" for task, models in MODELS.items()),
         help="architecture of the task model",
     )
-    word_vectors: str | None = setting(
+    word_vectors: Text | None = setting(
         None,
-        metavar="FILE",
         may_change=True,  # its contents must not
-        usual="random initialization",
+        default_help="random initialization",
         help="initial word vectors: a text file of GloVe, word2vec or fastText; may be .gz",
     )
     word_dim: int = setting(
         50,
-        least=0,
+        ge=0,
         help="width of the trained word vectors; 0 for none; ignored with --word-vectors",
     )
     lowercase: bool = setting(False, help="look up word vectors in lower case")
     freeze_words: bool = setting(False, help="do not train the vectors of --word-vectors")
     characters: bool = setting(
-        True, option="--no-characters", help="omit the character CNN of the task model"
+        True, name="--no-characters", help="omit the character CNN of the task model"
     )
     units: int | None = setting(
         None,
-        least=1,
-        usual="as published",
+        ge=1,
+        default_help="as published",
         help="width of each direction of the task's LSTMs; for ner and pos, the second LSTM has "
         "half of it",
     )
     dropout: float | None = setting(
         None,
         metavar="RATE",
-        least=0,
-        below=1,
-        usual="as published: 0.5; 0.2 for squad and coref, 0.1 for srl",
+        ge=0,
+        lt=1,
+        default_help="as published: 0.5; 0.2 for squad and coref, 0.1 for srl",
         help="dropout rate of the task model, from 0 to below 1",
     )
-    model_options: tuple[str, ...] = setting(
+    model_options: Texts = setting(
         (),
-        option="--set",
+        name="--set",
         metavar="NAME=VALUE",
         help="further arguments of the model's class, such as num_layers=4 for srl",
     )
-    format: str | None = setting(
+    format: Literal["conll", "conllu"] | None = setting(
         None,
         group="files",
-        option="--input-format",
-        choices=("conll", "conllu"),
-        usual="by the file name",
+        name="--input-format",
+        default_help="by the file name",
         help="ner and pos: file format, columns or CoNLL-U",
     )
     token_column: int | None = setting(
         None,
-        least=1,
-        usual="1, or 2 for conllu",
+        ge=1,
+        default_help="1, or 2 for conllu",
         help="ner and pos: column of the tokens, counted from 1",
     )
     tag_column: int | None = setting(
         None,
-        least=1,
-        usual="the last, or 4 for conllu",
+        ge=1,
+        default_help="the last, or 4 for conllu",
         help="ner and pos: column of the tags, counted from 1",
     )
-    scheme: str = setting(
+    scheme: Literal["BIO", "IOB1", "BIOUL"] = setting(
         "BIO",
-        choices=("BIO", "IOB1", "BIOUL"),
         help="ner: tagging scheme of the files; IOB1 also accepts broken BIO",
     )
     phrases: int | None = setting(
         None,
-        least=1,
-        usual="sentences only",
+        ge=1,
+        default_help="sentences only",
         help="sst: also train on phrases of at least N tokens",
     )
     binary: bool = setting(
         False, help="sst: predict two labels (negative, positive), and leave neutral sentences out"
     )
-    text_column: str = setting(
+    text_column: _Column = setting(
         "text",
         metavar="NAME",
         help="classify: name of the text column, or its number, counted from 1",
     )
-    label_column: str = setting(
+    label_column: _Column = setting(
         "label",
         metavar="NAME",
         help="classify: name of the label column, or its number, counted from 1; if both columns "
@@ -263,64 +264,44 @@ class TaskConfig:
     )
     max_tokens: int | None = setting(
         None,
-        least=1,
-        usual="100 for srl, no limit for squad",
+        ge=1,
+        default_help="100 for srl, no limit for squad",
         help="squad and srl: leave out training examples with more tokens",
     )
     window: int = setting(
         50,
-        least=1,
+        ge=1,
         help="coref: number of sentences per step; longer documents give a random window of them",
     )
-    optimizer: str = setting(
+    optimizer: Literal[*_LEARNING_RATES] = setting(
         "adam",
         group="training",
-        choices=tuple(_LEARNING_RATES),
         help="optimizer; squad and srl were published with adadelta, which needs many epochs",
     )
     learning_rate: float | None = setting(
         None,
         metavar="RATE",
-        above=0,
-        usual="0.001, or 1 for adadelta",
+        gt=0,
+        default_help="0.001, or 1 for adadelta",
         help="learning rate, above 0",
     )
-    ema: float = setting(
-        0.0,
-        metavar="X",
-        least=0,
-        below=1,
-        help="evaluate and save a moving average of the weights, with at most this decay per step, "
-        "such as 0.999; 0 for none",
-    )
-    clip_norm: float = setting(
-        5.0,
-        metavar="X",
-        above=0,
-        help="maximum of the global gradient norm, above 0; larger gradients are scaled down",
-    )
-    batch_size: int = setting(32, least=1, help="examples per step; for coref, always one document")
-    epochs: int = setting(50, least=1, may_change=True, help="maximum number of epochs")
+    ema: MovingAverage = 0.0
+    clip_norm: ClipNorm = 5.0
+    batch_size: int = setting(32, ge=1, help="examples per step; for coref, always one document")
+    epochs: int = setting(50, ge=1, may_change=True, help="maximum number of epochs")
     patience: int = setting(
-        5, least=1, may_change=True, help="stop after N epochs without a better score on --dev"
+        5, ge=1, may_change=True, help="stop after N epochs without a better score on --dev"
     )
     seed: int = setting(
         0,
-        least=0,
-        below=2**32,
+        ge=0,
+        lt=2**32,
         help="random seed of initial weights, order of examples and dropout, from 0 to 4294967295",
     )
 
     def __post_init__(self):
-        for name in ("text_column", "label_column"):
-            object.__setattr__(self, name, str(getattr(self, name)))
-        normalize_settings(self)
         if self.vectors is not None:
             object.__setattr__(self, "vectors", _file_of(self.vectors))
-        check_settings(self, _EXCLUSIVE)
-        for name in ("train", "dev"):
-            if not getattr(self, name):
-                raise ValueError(f"`{name}` must name at least one file.")
         if self.model is None:
             object.__setattr__(self, "model", MODELS[self.task][0])
         if self.elmo_dropout is None:
@@ -346,7 +327,7 @@ class TaskConfig:
             ValueError: it is damaged, or see `TaskConfig`.
         """
         changes["workdir"] = workdir
-        return cls(**resumed_settings(cls, Path(workdir, RECORD_FILE), changes, _EXCLUSIVE))
+        return cls(**resumed_settings(cls, Path(workdir, RECORD_FILE), changes))
 
     def _check_together(self) -> None:
         if self.task == "coref" and self.placement in ("output", "both"):
@@ -368,12 +349,11 @@ class TaskConfig:
             raise ValueError("`fine_tune` needs a `placement` other than none.")
 
     def _check_task_settings(self) -> None:
-        for field in dataclasses.fields(self):
-            tasks = _ONLY_FOR.get(field.name, (self.task,))
-            value = getattr(self, field.name)
-            if self.task not in tasks and value != field.default:
+        for name, tasks in _ONLY_FOR.items():
+            value = getattr(self, name)
+            if self.task not in tasks and value != settings_of(type(self))[name].default:
                 raise ValueError(
-                    f"`{field.name}` is only for --task {' or '.join(tasks)}. "
+                    f"`{name}` is only for --task {' or '.join(tasks)}. "
                     f"Received: {value!r} for {self.task}"
                 )
         if self.phrases is not None and self.share < 1:

@@ -138,7 +138,7 @@ class OccurrenceIndex:
         Raises:
             ValueError: the word does not occur, or there is no such layer.
         """
-        check_int(count, "count", least=1)
+        check_int(count, "count", ge=1)
         layer = self._layer(self.layers[-1] if layer is None else layer)
         numbers = self._corpus.occurrences(word)
         if not len(numbers):
@@ -176,7 +176,7 @@ class OccurrenceIndex:
         Raises:
             ValueError: an argument is out of range, or a position is outside its sentence.
         """
-        check_int(top_n, "top_n", least=1)
+        check_int(top_n, "top_n", ge=1)
         check_choice(words, "words", WORDS)
         layers = [self._layer(layer) for layer in (self.layers if layers is None else layers)]
         queries = []

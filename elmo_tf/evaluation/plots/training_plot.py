@@ -49,7 +49,7 @@ def draw_training(
         raise ValueError(f"A picture holds 1 to {MAX_RUNS} runs. Received: {len(runs)}")
     if window is None:
         window = max(1, round(_DEFAULT_WINDOW * max(len(run.steps) for run in runs)))
-    check_int(window, "window", least=1)
+    check_int(window, "window", ge=1)
     window |= 1
     panels = _panels(runs, window)
     # The names of the runs, and the directions.
