@@ -200,7 +200,7 @@ def _add_options(parser: Any, options_class: Any, names: Sequence[str]) -> None:
 
 
 def _add_option(group: Any, name: str, field: FieldInfo, has_resume: bool) -> None:
-    option, kind = option_of(field), value_type(field.annotation)
+    option, kind = option_of(field), value_type(field)[0]
     is_list, element = typing.get_origin(kind) is tuple, element_of(field)
     words = [name] if option.is_positional else [option.name or f"--{name.replace('_', '-')}"]
     shared: dict[str, Any] = {} if option.is_positional else {"dest": name}
@@ -218,7 +218,7 @@ def _add_option(group: Any, name: str, field: FieldInfo, has_resume: bool) -> No
         shared |= {"nargs": "+", "action": "extend"}
     if not option.is_positional:
         shared["required"] = field.is_required() and not has_resume
-    element_kind = value_type(element.annotation)
+    element_kind = value_type(element)[0]
     if typing.get_origin(element_kind) is Literal:
         shared["choices"] = typing.get_args(element_kind)
     else:

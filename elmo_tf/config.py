@@ -2,13 +2,16 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import pydantic
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.settings import (
+    Count,
+    Natural,
+    Positive,
     check_keys,
     checked_dataclass,
     option_of,
@@ -47,7 +50,7 @@ def _as_tuples(pairs: Any) -> Any:
 
 
 _Filters = Annotated[
-    tuple[tuple[pydantic.PositiveInt, pydantic.PositiveInt], ...],
+    tuple[tuple[Count, Count], ...],
     pydantic.BeforeValidator(_as_tuples),
 ]
 
@@ -67,14 +70,14 @@ class LexiconConfig:
     Source: ELMoForManyLangs (Che et al. 2018).
     """
 
-    num_characters: int = setting(ge=1, place="lexicon.n_characters")
-    num_words: int = setting(0, ge=0, place="lexicon.n_words")
-    word_dim: int = setting(0, ge=0, place="lexicon.word_dim")
+    num_characters: Count = setting(place="char_cnn.lexicon.n_characters")
+    num_words: Natural = setting(0, place="char_cnn.lexicon.n_words")
+    word_dim: Natural = setting(0, place="char_cnn.lexicon.word_dim")
 
     def __post_init__(self):
         if (self.num_words > 0) != (self.word_dim > 0):
             raise ValueError(
-                "`lexicon.n_words` and `lexicon.word_dim` must both be 0 or both be positive. "
+                "`char_cnn.lexicon.n_words` and `word_dim` must both be 0 or both be positive. "
                 f"Received: {self.num_words} and {self.word_dim}"
             )
 
@@ -104,8 +107,8 @@ class CharCNNConfig:
         place="char_cnn.filters",
         allowed="a list of pairs [width, count] of positive integers",
     )
-    embedding_dim: int = setting(16, ge=1, place="char_cnn.embedding.dim")
-    num_highway: int = setting(2, ge=0, place="char_cnn.n_highway")
+    embedding_dim: Count = setting(16, place="char_cnn.embedding.dim")
+    num_highway: Natural = setting(2, place="char_cnn.n_highway")
     activation: Literal["relu", "tanh"] = setting("relu", place="char_cnn.activation")
     max_chars: int = setting(50, ge=3, place="char_cnn.max_characters_per_token")
     lexicon: LexiconConfig | None = setting(None, place="char_cnn.lexicon")
@@ -145,11 +148,11 @@ class LSTMConfig:
         ValueError: a value is out of range.
     """
 
-    dim: int = setting(4096, ge=1, place="lstm.dim")
-    projection_dim: int = setting(512, ge=1, place="lstm.projection_dim")
-    num_layers: int = setting(2, ge=1, place="lstm.n_layers")
-    cell_clip: float | None = setting(3.0, gt=0, place="lstm.cell_clip")
-    proj_clip: float | None = setting(3.0, gt=0, place="lstm.proj_clip")
+    dim: Count = setting(4096, place="lstm.dim")
+    projection_dim: Count = setting(512, place="lstm.projection_dim")
+    num_layers: Count = setting(2, place="lstm.n_layers")
+    cell_clip: Positive | None = setting(3.0, place="lstm.cell_clip")
+    proj_clip: Positive | None = setting(3.0, place="lstm.proj_clip")
     use_skip_connections: bool = setting(True, place="lstm.use_skip_connections")
 
     def __post_init__(self):
@@ -190,7 +193,7 @@ class BiLMConfig:
 
     char_cnn: CharCNNConfig | None = setting(CharCNNConfig(), place="char_cnn")
     lstm: LSTMConfig = setting(LSTMConfig(), place="lstm")
-    num_tokens: int | None = setting(None, ge=1, place="n_tokens_vocab")
+    num_tokens: Count | None = setting(None, place="n_tokens_vocab")
     bidirectional: bool = setting(True, place="bidirectional")
     tie_softmax: bool = setting(False, place="share_embedding_softmax")
 
@@ -244,7 +247,7 @@ class BiLMConfig:
             OSError: the file cannot be read.
         """
         if isinstance(options, Mapping):
-            return _config_from_options(options)
+            return _read_options(options)
         path = os.fspath(options)
         with open(path, encoding="utf-8") as file:
             try:
@@ -252,100 +255,98 @@ class BiLMConfig:
             except ValueError as error:
                 raise ValueError(f"{path} is not JSON: {error}") from None
         try:
-            return _config_from_options(options)
+            return _read_options(options)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
     def to_options(self) -> dict[str, Any]:
         """The content of `options.json`, in the format of the original and AllenNLP."""
-        options = {"lstm": _options_of(self.lstm), **_options_of(self)}
+        values = {}
+        lexicon = None if self.char_cnn is None else self.char_cnn.lexicon
+        for config in filter(None, (self.lstm, self.char_cnn, lexicon, self)):
+            values |= {place: getattr(config, name) for place, name in _places(type(config))}
         if self.char_cnn is not None:
-            char_cnn = _options_of(self.char_cnn)
-            char_cnn["embedding"] = {"dim": char_cnn.pop("dim")}
-            char_cnn["filters"] = [list(pair) for pair in self.char_cnn.filters]
-            if self.char_cnn.lexicon is None:
-                characters = {"n_characters": NUM_CHARACTERS + 1}
-            else:
-                characters = {"lexicon": _options_of(self.char_cnn.lexicon)}
-            options["char_cnn"] = {**char_cnn, **characters}
-        # The published files have none of these keys.
-        for key, default in _OPTIONAL.items():
-            if options[key] == default:
-                del options[key]
+            values["char_cnn.filters"] = [list(pair) for pair in self.char_cnn.filters]
+            if lexicon is None:
+                values["char_cnn.n_characters"] = NUM_CHARACTERS + 1
+        options: dict[str, Any] = {}
+        for place, value in values.items():
+            *parts, key = place.split(".")
+            # The published files have no key of these with its default.
+            if place in _PARTS or (place in _UNWRITTEN and value == _UNWRITTEN[place]):
+                continue
+            inner = options
+            for part in parts:
+                inner = inner.setdefault(part, {})
+            inner[key] = value
         return options
 
 
-_OPTIONAL = {"n_tokens_vocab": None, "bidirectional": True, "share_embedding_softmax": False}
+_UNWRITTEN = {"n_tokens_vocab": None, "bidirectional": True, "share_embedding_softmax": False}
+# The parts of options.json, and the keys that each must have.
+_PARTS = {
+    "options": ("lstm",),
+    "lstm": ("dim", "projection_dim"),
+    "char_cnn": ("embedding", "filters"),
+    "char_cnn.embedding": ("dim",),
+    "char_cnn.lexicon": ("n_characters", "n_words", "word_dim"),
+}
 # Missing keys have the defaults of the original's code, not the published values.
-_LSTM_DEFAULTS = {
-    "n_layers": 1,
-    "cell_clip": None,
-    "proj_clip": None,
-    "use_skip_connections": False,
+_DEFAULTS = {
+    "lstm.n_layers": 1,
+    "lstm.cell_clip": None,
+    "lstm.proj_clip": None,
+    "lstm.use_skip_connections": False,
+    "char_cnn.n_highway": 0,
+    "char_cnn": None,
 }
 
 
-def _keys(config_class: Any) -> dict[str, str]:
-    """The fields that a part of options.json fills, by key."""
-    places = {name: option_of(field).place for name, field in settings_of(config_class).items()}
-    return {place.rpartition(".")[2]: name for name, place in places.items()}
+def _places(config_class: Any) -> list[tuple[str, str]]:
+    """The places in options.json and names of the fields of a configuration."""
+    fields = settings_of(config_class)
+    return [(option_of(field).place, name) for name, field in fields.items()]
 
 
-def _options_of(config: Any) -> dict[str, Any]:
-    """A part of options.json, without the parts inside it."""
-    parts = ("char_cnn", "lstm", "lexicon")
-    keys = _keys(type(config))
-    return {key: getattr(config, keys[key]) for key in keys if key not in parts}
-
-
-def _fields_of(config_class: Any, options: Any, place: str, required: Iterable[str]) -> dict:
-    """The fields that a part of options.json fills, with their values."""
-    keys = _keys(config_class)
-    _check_part(options, keys, place, required)
-    return {keys[key]: value for key, value in options.items()}
-
-
-def _check_part(options: Any, keys: Iterable[str], place: str, required: Iterable[str]) -> None:
-    check_keys(options, keys, place)
-    for key in required:
-        if key not in options:
-            raise ValueError(f"`{place}.{key}` is missing.")
-
-
-def _config_from_options(options: Mapping[str, Any]) -> BiLMConfig:
-    keys = _keys(BiLMConfig)
-    _check_part(options, (*keys, *_TRAINING_OPTIONS), "options", ("lstm",))
-    parts = {"char_cnn": _char_cnn_from_options, "lstm": _lstm_from_options}
-    values = {key: options[key] for key in keys if key in options}
-    values |= {key: read(options[key]) for key, read in parts.items() if key in options}
-    return BiLMConfig(**{"char_cnn": None, **{keys[key]: values[key] for key in values}})
-
-
-def _lstm_from_options(options: Mapping[str, Any]) -> LSTMConfig:
-    fields = _fields_of(LSTMConfig, options, "lstm", ("dim", "projection_dim"))
-    defaults = _fields_of(LSTMConfig, _LSTM_DEFAULTS, "lstm", ())
-    return LSTMConfig(**defaults | fields)
-
-
-def _char_cnn_from_options(options: Mapping[str, Any]) -> CharCNNConfig:
-    keys = _keys(CharCNNConfig).keys() - {"dim"} | {"embedding", "n_characters"}
-    _check_part(options, keys, "char_cnn", ("embedding", "filters"))
-    _check_part(options["embedding"], ("dim",), "char_cnn.embedding", ("dim",))
+def _read_options(options: Any) -> BiLMConfig:
+    values = _DEFAULTS | dict(_read_part(options, "options"))
     # Training configurations of the original have 261, published checkpoints 262 (with id 0).
-    count = options.get("n_characters", NUM_CHARACTERS + 1)
+    count = values.get("char_cnn.n_characters", NUM_CHARACTERS)
     if count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
         raise ValueError(
             f"`char_cnn.n_characters` must be {NUM_CHARACTERS} or {NUM_CHARACTERS + 1} (256 bytes "
             f"and the special characters). Received: {count!r}"
         )
-    part = {"n_highway": 0, **options, **options["embedding"]}
-    if "lexicon" in part:
-        lexicon = _fields_of(
-            LexiconConfig, part["lexicon"], "char_cnn.lexicon", _keys(LexiconConfig)
-        )
-        part["lexicon"] = LexiconConfig(**lexicon)
-    keys = _keys(CharCNNConfig)
-    return CharCNNConfig(**{keys[key]: part[key] for key in keys if key in part})
+
+    def new(config_class: Any) -> Any:
+        places = _places(config_class)
+        return config_class(**{name: values[place] for place, name in places if place in values})
+
+    values["lstm"] = new(LSTMConfig)
+    if "char_cnn" in options:
+        if "lexicon" in options["char_cnn"]:
+            values["char_cnn.lexicon"] = new(LexiconConfig)
+        values["char_cnn"] = new(CharCNNConfig)
+    return new(BiLMConfig)
+
+
+def _read_part(options: Any, part: str) -> Iterator[tuple[str, Any]]:
+    """Checks the keys of a part of options.json; yields its places and values."""
+    prefix = "" if part == "options" else f"{part}."
+    classes = (BiLMConfig, LSTMConfig, CharCNNConfig, LexiconConfig)
+    places = [place for config_class in classes for place, _ in _places(config_class)]
+    if part == "options":
+        places += _TRAINING_OPTIONS
+    elif part == "char_cnn":
+        places.append("char_cnn.n_characters")
+    inner = [place.removeprefix(prefix) for place in places if place.startswith(prefix)]
+    check_keys(options, dict.fromkeys(key.partition(".")[0] for key in inner), part)
+    for key in _PARTS[part]:
+        if key not in options:
+            raise ValueError(f"`{part}.{key}` is missing.")
+    for key, value in options.items():
+        place = prefix + key
+        yield from _read_part(value, place) if place in _PARTS else [(place, value)]
 
 
 PRESETS = {

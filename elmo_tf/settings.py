@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import pydantic.dataclasses
 from pydantic.fields import FieldInfo
@@ -26,6 +26,28 @@ _RULES = pydantic.ConfigDict(
 _BOUNDS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
 _PLURALS = {int: "integers", float: "numbers"}
 _KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+
+
+def _as_string(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _as_tuple(value: Any) -> Any:
+    """A single value as a tuple, and a list too. None is empty."""
+    if isinstance(value, str | os.PathLike):
+        return (value,)
+    return tuple(value or ()) if isinstance(value, list | None) else value
+
+
+Natural = Annotated[int, pydantic.Field(ge=0)]
+Count = Annotated[int, pydantic.Field(ge=1)]
+NonNegative = Annotated[float, pydantic.Field(ge=0)]
+Positive = Annotated[float, pydantic.Field(gt=0)]
+Rate = Annotated[float, pydantic.Field(ge=0, lt=1)]
+# A string that is not empty; paths are accepted.
+Text = Annotated[str, pydantic.BeforeValidator(_as_string), pydantic.Field(min_length=1)]
+# One or several of them.
+Texts = Annotated[tuple[Text, ...], pydantic.BeforeValidator(_as_tuple)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +90,11 @@ def setting(default: Any = PydanticUndefined, help: str = "", **declaration: Any
     return pydantic.Field(default, description=help, json_schema_extra=extra, **declaration)
 
 
-@typing.dataclass_transform(frozen_default=True, field_specifiers=(setting,))
+# Declares a setting that may change when a run is resumed.
+changeable = functools.partial(setting, may_change=True)
+
+
+@typing.dataclass_transform(frozen_default=True, field_specifiers=(setting, changeable))
 def checked_dataclass(cls: Any = None, *, kw_only: bool = False) -> Any:
     """A frozen dataclass whose values are checked; a wrong one is a `ValueError` of one line.
 
@@ -103,44 +129,46 @@ def option_of(field: FieldInfo) -> Option:
     return (field.json_schema_extra or {}).get("option", Option())
 
 
-def value_type(annotation: Any) -> Any:
-    """The type of a value, without None and without what annotates it."""
-    if typing.get_origin(annotation) is Annotated:
-        return value_type(typing.get_args(annotation)[0])
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        return value_type(typing.get_args(annotation)[0])
-    return annotation
+def value_type(field: FieldInfo) -> tuple[Any, list[Any]]:
+    """The type of a value that is not None, and what pydantic knows of its range."""
+    annotation, facts = field.annotation, list(field.metadata)
+    while typing.get_origin(annotation) in (Annotated, typing.Union, types.UnionType):
+        if typing.get_origin(annotation) is Annotated:
+            inner = FieldInfo.from_annotation(annotation)
+            annotation, facts = inner.annotation, facts + inner.metadata
+        else:
+            annotation = typing.get_args(annotation)[0]
+    return annotation, facts
 
 
 def allowed_values(field: FieldInfo) -> str:
     """Description of the allowed values, such as "an integer of at least 1"."""
-    option, kind = option_of(field), value_type(field.annotation)
-    if option.allowed is not None:
-        return option.allowed
-    if typing.get_origin(kind) is Literal:
-        words = f"one of {', '.join(typing.get_args(kind))}"
-    elif typing.get_origin(kind) is tuple:
-        some = any(getattr(bound, "min_length", 0) for bound in field.metadata)
-        values = _PLURALS.get(value_type(typing.get_args(kind)[0]), "strings")
-        words = f"{'one or more' if some else 'a list of'} {values}"
-    else:
-        words = _KINDS.get(kind) or f"an instance of {kind.__name__}"
+    if option_of(field).allowed is not None:
+        return option_of(field).allowed
+    kind, facts = value_type(field)
     bounds = [
         f"{text} {getattr(bound, name):g}"
         for name, text in _BOUNDS.items()
-        for bound in field.metadata
+        for bound in facts
         if hasattr(bound, name)
     ]
+    if typing.get_origin(kind) is Literal:
+        words = f"one of {', '.join(typing.get_args(kind))}"
+    elif typing.get_origin(kind) is tuple:
+        is_some = any(getattr(fact, "min_length", 0) for fact in facts)
+        values = _PLURALS.get(value_type(element_of(field))[0], "strings")
+        words = f"{'one or more' if is_some else 'a list of'} {values}"
+    else:
+        words = _KINDS.get(kind) or f"an instance of {kind.__name__}"
     takes_none = type(None) in typing.get_args(field.annotation) and field.default is not None
     return f"{words} {' and '.join(bounds)}".strip() + (" or null" if takes_none else "")
 
 
 def element_of(field: FieldInfo) -> FieldInfo:
     """The declaration of the elements of a tuple, or of the value itself."""
-    kind = value_type(field.annotation)
-    if typing.get_origin(kind) is not tuple:
-        return field
-    return FieldInfo.from_annotation(typing.get_args(kind)[0])
+    kind, _ = value_type(field)
+    is_tuple = typing.get_origin(kind) is tuple
+    return FieldInfo.from_annotation(typing.get_args(kind)[0]) if is_tuple else field
 
 
 def parse_value(field: FieldInfo, text: str) -> Any:
@@ -191,23 +219,6 @@ def _message(config_class: Any, error: pydantic.ValidationError) -> str:
     return f"`{place}` {rule}"
 
 
-def _as_string(value: Any) -> Any:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
-
-
-def _as_tuple(value: Any) -> Any:
-    """A lone value as a tuple, and a list too. None is empty."""
-    if isinstance(value, str | os.PathLike):
-        return (value,)
-    return tuple(value or ()) if isinstance(value, list | None) else value
-
-
-# A string that is not empty; paths are accepted.
-Text = Annotated[str, pydantic.BeforeValidator(_as_string), pydantic.Field(min_length=1)]
-# One or several of them.
-Texts = Annotated[tuple[Text, ...], pydantic.BeforeValidator(_as_tuple)]
-
-
 def settings_as_json(config: Any) -> dict[str, Any]:
     """The settings as JSON values: tuples become lists, and paths strings."""
     return json.loads(json.dumps(dataclasses.asdict(config), default=os.fspath))
@@ -241,29 +252,43 @@ def check_same_settings(
         )
 
 
-def resumed_settings(config_class: Any, path: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the recorded settings of a run, with changes, to resume it.
+class RunSettings:
+    """Base of the settings of a run, which records them in its work directory to be resumed."""
 
-    Args:
-        config_class: the dataclass of the settings.
-        path: the record of the run, see `read_record`.
-        changes: settings that replace recorded ones. Of two settings that exclude each other, the
-            change of one drops the recorded value of the other.
+    RECORD: ClassVar[str]  # name of the file, see `read_record`
+    EXCLUSIVE: ClassVar[tuple[tuple[str, str], ...]] = ()
 
-    Raises:
-        FileNotFoundError: there is no record.
-        ValueError: the record is damaged.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path.parent} contains no run to resume: there is no {path.name}."
-        )
-    changes = {**changes, "resume": True}
-    pairs = [pair for both in config_class.EXCLUSIVE for pair in (both, both[::-1])]
-    dropped = {other for name, other in pairs if changes.get(name)}
-    names = settings_of(config_class).keys() - dropped
-    recorded = read_record(path)["settings"]
-    return {**{name: recorded[name] for name in names & recorded.keys()}, **changes}
+    @classmethod
+    def resumed(cls, workdir: str | os.PathLike, **changes: Any) -> Self:
+        """The settings that resume the run in a work directory.
+
+        Args:
+            workdir: holds the record. Paths in it are relative to the current directory.
+            **changes: settings that replace those of the run. Training refuses changes of settings
+                that must stay the same.
+
+        Raises:
+            FileNotFoundError: there is no record.
+            ValueError: it is damaged, or a value is not allowed.
+        """
+        return cls(**cls.resumed_settings(Path(workdir), {**changes, "resume": True}))
+
+    @classmethod
+    def resumed_settings(cls, workdir: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The recorded settings, with changes.
+
+        Of two settings that exclude each other, a change of one drops the other's record.
+        """
+        path = workdir / cls.RECORD
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{workdir} contains no run to resume: there is no {path.name}."
+            )
+        pairs = [pair for both in cls.EXCLUSIVE for pair in (both, both[::-1])]
+        dropped = {other for name, other in pairs if changes.get(name)}
+        recorded = read_record(path)["settings"]
+        names = settings_of(cls).keys() & recorded.keys() - dropped
+        return {**{name: recorded[name] for name in names}, "workdir": workdir, **changes}
 
 
 def read_record(path: Path) -> dict[str, Any]:

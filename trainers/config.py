@@ -1,16 +1,22 @@
 """The settings of a pretraining run."""
 
 import dataclasses
-import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from elmo_tf.config import PRESETS, BiLMConfig
 from elmo_tf.settings import (
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Rate,
+    RunSettings,
     Text,
     Texts,
+    changeable,
     checked_dataclass,
-    resumed_settings,
     setting,
     settings_as_json,
 )
@@ -50,13 +56,12 @@ MovingAverage = Annotated[
 ClipNorm = Annotated[
     float,
     setting(
-        gt=0,
-        help="maximum of the global gradient norm, above 0; larger gradients are scaled down",
+        gt=0, help="maximum of the global gradient norm, above 0; larger gradients are scaled down"
     ),
 ]
 OverwriteRun = Annotated[
     bool,
-    setting(may_change=True, help="delete the results in --workdir, and start from the beginning"),
+    changeable(help="delete the results in --workdir, and start from the beginning"),
 ]
 
 
@@ -65,7 +70,7 @@ def _by_recipe(name: str) -> str:
 
 
 @checked_dataclass
-class PretrainConfig:
+class PretrainConfig(RunSettings):
     """The settings of a pretraining run. Each field declares its type, range and meaning.
 
     A setting that is None has the default that its help names. The defaults suit runs
@@ -77,6 +82,7 @@ class PretrainConfig:
     Source: Peters et al. 2018; the training script of the original.
     """
 
+    RECORD: ClassVar = RECORD_FILE
     EXCLUSIVE: ClassVar = (
         ("preset", "options"),
         ("start_from", "word_input"),
@@ -86,179 +92,132 @@ class PretrainConfig:
         ("resume", "overwrite"),
     )
 
-    corpus: Texts = setting(
+    # The text itself must not change, see `check_corpus`, nor the shape of the biLM.
+    corpus: Texts = changeable(
         min_length=1,
         group="text and results",
         metavar="GLOB",
-        may_change=True,  # the text itself must not; see `check_corpus`
         help="training text: files or patterns, one tokenized sentence per line; .gz is "
         "decompressed",
     )
-    vocab: Text = setting(may_change=True, help="vocabulary file, written by elmo-tf vocab")
-    workdir: Text = setting(
-        metavar="DIR",
-        may_change=True,
-        help="directory for all results; it becomes a checkpoint directory",
+    vocab: Text = changeable(help="vocabulary file, written by elmo-tf vocab")
+    workdir: Text = changeable(
+        metavar="DIR", help="directory for all results; it becomes a checkpoint directory"
     )
-    valid: Texts = setting(
+    valid: Texts = changeable(
         (),
-        metavar="GLOB",
-        may_change=True,
-        help="held-out text, in the format of --corpus; its perplexity is measured, and the best "
+        "held-out text, in the format of --corpus; its perplexity is measured, and the best "
         "weights are kept in best/",
+        metavar="GLOB",
     )
-    preset: Literal[*PRESETS] | None = setting(
+    preset: Literal[*PRESETS] | None = changeable(
         None,
+        "size of the biLM",
         group="model",
-        may_change=True,  # the shape itself must not
         default_help="small, without --options and --from",
-        help="size of the biLM",
     )
-    options: Any = setting(
-        None, help="options.json with the shape of the biLM, instead of --preset"
-    )
-    start_from: Text | None = setting(
+    options: Any = setting(None, "options.json with the shape of the biLM, instead of --preset")
+    start_from: Text | None = changeable(
         None,
+        "checkpoint whose shape and weights to start from: directory, archive, URL or name, "
+        "such as small-en; tokens in both vocabularies keep their softmax weights",
         metavar="CHECKPOINT",
         name="--from",
-        may_change=True,
         default_help="random initialization",
-        help="checkpoint whose shape and weights to start from: directory, archive, URL or name, "
-        "such as small-en; tokens in both vocabularies keep their softmax weights",
     )
-    word_input: bool = setting(
-        False, may_change=True, help="read tokens from an embedding table instead of characters"
+    word_input: bool = changeable(
+        False, "read tokens from an embedding table instead of characters"
     )
-    tie_softmax: bool = setting(
-        False, may_change=True, help="with --word-input: use one table for input and softmax"
-    )
-    forward_only: bool = setting(False, may_change=True, help="train the forward direction only")
-    recipe: Literal[*RECIPES] = setting(
+    tie_softmax: bool = changeable(False, "with --word-input: use one table for input and softmax")
+    forward_only: bool = changeable(False, "train the forward direction only")
+    # The settings that it decides are recorded.
+    recipe: Literal[*RECIPES] = changeable(
         "default",
+        "defaults of the settings below: default suits one machine, paper has the published values",
         group="optimization",
-        may_change=True,  # the settings that it decides are recorded
-        help="defaults of the settings below: default suits one machine, paper has the published "
-        "values",
     )
-    steps: int | None = setting(
-        None,
-        ge=1,
-        may_change=True,
-        default_help="by --epochs",
-        help="total number of steps, including those before a resume",
+    steps: Count | None = changeable(
+        None, "total number of steps, including those before a resume", default_help="by --epochs"
     )
-    epochs: float | None = setting(
+    epochs: Positive | None = changeable(
         None,
-        gt=0,
-        may_change=True,
+        "number of passes through the corpus, above 0; may be a fraction",
         default_help=f"{DEFAULT_EPOCHS}, without --steps",
-        help="number of passes through the corpus, above 0; may be a fraction",
     )
-    batch_size: int | None = setting(
+    batch_size: Count | None = setting(
         None,
-        ge=1,
+        "text streams processed in parallel (batch rows), of all replicas together",
         default_help=_by_recipe("batch_size"),
-        help="text streams processed in parallel (batch rows), of all replicas together",
     )
-    unroll: int = setting(20, ge=1, help="tokens of each batch row per step")
-    accumulate: int = setting(
+    unroll: Count = setting(20, "tokens of each batch row per step")
+    accumulate: Count = changeable(
         1,
-        ge=1,
-        may_change=True,
-        help="number of parts in which a batch is computed, one after the other, to save memory; "
+        "number of parts in which a batch is computed, one after the other, to save memory; "
         "must divide --batch-size",
     )
-    num_sampled: int = setting(
-        8192,
-        ge=1,
-        may_change=True,
-        help="negative samples of the softmax, per direction and step",
-    )
+    num_sampled: Count = changeable(8192, "negative samples of the softmax, per direction and step")
     optimizer: Literal[*LEARNING_RATES] | None = setting(
-        None,
-        default_help=_by_recipe("optimizer"),
-        help="optimizer of all weights",
+        None, "optimizer of all weights", default_help=_by_recipe("optimizer")
     )
-    learning_rate: float | None = setting(
+    learning_rate: Positive | None = setting(
         None,
-        metavar="RATE",
-        gt=0,
+        "highest learning rate, above 0",
         default_help=", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()),
-        help="highest learning rate, above 0",
     )
     schedule: Literal[*SCHEDULES] | None = setting(
         None,
+        "learning rate schedule after the warm-up; cosine ends at a tenth of the highest rate",
         default_help=_by_recipe("schedule"),
-        help="learning rate schedule after the warm-up; cosine ends at a tenth of the highest rate",
     )
-    warmup_steps: int | None = setting(
+    warmup_steps: Natural | None = setting(
         None,
-        ge=0,
-        default_help=_by_recipe("warmup_steps"),
-        help="steps during which the learning rate rises linearly, at most half of all steps; 0 "
+        "steps during which the learning rate rises linearly, at most half of all steps; 0 "
         "for no warm-up",
+        default_help=_by_recipe("warmup_steps"),
     )
-    weight_decay: float = setting(
+    weight_decay: NonNegative = setting(
         0.0,
-        ge=0,
-        help="weight decay of --optimizer adamw, at least 0; each step multiplies it by the "
+        "weight decay of --optimizer adamw, at least 0; each step multiplies it by the "
         "learning rate",
     )
-    dropout: float | None = setting(
-        None,
-        metavar="RATE",
-        ge=0,
-        lt=1,
-        default_help=_by_recipe("dropout"),
-        help="dropout rate of the biLM, from 0 to below 1",
+    dropout: Rate | None = setting(
+        None, "dropout rate of the biLM, from 0 to below 1", default_help=_by_recipe("dropout")
     )
     clip_norm: ClipNorm = 10.0
     ema: MovingAverage = 0.0
     precision: Literal["float32", "mixed_bfloat16"] = setting(
         "float32",
-        help="precision of matrix products; mixed_bfloat16 is faster on processors and GPUs with "
+        "precision of matrix products; mixed_bfloat16 is faster on processors and GPUs with "
         "bfloat16 instructions",
     )
     seed: int = setting(
         0,
+        "random seed of initial weights, text order, dropout and negative samples, from 0 to "
+        "2147483647",
         ge=0,
         lt=2**31,
-        help="random seed of initial weights, text order, dropout and negative samples, from 0 to "
-        "2147483647",
     )
-    eval_every: int | None = setting(
+    eval_every: Count | None = changeable(
         None,
+        "steps between two evaluations of --valid",
         group="saving and monitoring",
-        ge=1,
-        may_change=True,
         default_help="a tenth of all steps",
-        help="steps between two evaluations of --valid",
     )
-    save_every: int = setting(1000, ge=1, may_change=True, help="steps between two saves")
-    save_minutes: float | None = setting(
+    save_every: Count = changeable(1000, "steps between two saves")
+    save_minutes: Positive | None = changeable(
         None,
-        metavar="MINUTES",
-        gt=0,
-        may_change=True,
+        "also save when this many minutes, above 0, have passed since the last save",
         default_help="off",
-        help="also save when this many minutes, above 0, have passed since the last save",
     )
-    tensorboard: bool = setting(
+    tensorboard: bool = changeable(
+        False, "write losses, gradient norms and learning rates for TensorBoard"
+    )
+    histograms_every: Count | None = changeable(
+        None, "with --tensorboard: steps between two histograms of all weights", default_help="off"
+    )
+    resume: bool = changeable(
         False,
-        may_change=True,
-        help="write losses, gradient norms and learning rates for TensorBoard",
-    )
-    histograms_every: int | None = setting(
-        None,
-        ge=1,
-        may_change=True,
-        default_help="off",
-        help="with --tensorboard: steps between two histograms of all weights",
-    )
-    resume: bool = setting(
-        False,
-        may_change=True,
-        help="resume from the last save in --workdir, with its settings unless others are given; "
+        "resume from the last save in --workdir, with its settings unless others are given; "
         "if there is no save yet, start from the beginning",
     )
     overwrite: OverwriteRun = False
@@ -287,24 +246,11 @@ class PretrainConfig:
             raise ValueError("`tie_softmax` needs `word_input`, whose table the softmax shares.")
 
     @classmethod
-    def resumed(cls, workdir: str | os.PathLike, **changes: Any) -> "PretrainConfig":
-        """The configuration that resumes the run in a work directory.
-
-        Args:
-            workdir: holds `training.json`, from which the settings are read. Paths in it are
-                relative to the current directory.
-            **changes: settings that replace those of the run. `pretrain` refuses changes of
-                settings that must stay the same.
-
-        Raises:
-            FileNotFoundError: there is no `training.json`.
-            ValueError: it is damaged, or see `PretrainConfig`.
-        """
-        changes["workdir"] = workdir
-        settings = resumed_settings(cls, Path(workdir, RECORD_FILE), changes)
+    def resumed_settings(cls, workdir: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+        settings = super().resumed_settings(workdir, changes)
         if settings.get("preset"):  # the recorded options are its shape
             settings["options"] = changes.get("options")
-        return cls(**settings)
+        return settings
 
     def bilm_config(self, num_tokens: int) -> BiLMConfig:
         """The shape of the biLM by `preset` or `options`; `start_from` is ignored.

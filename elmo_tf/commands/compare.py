@@ -13,7 +13,7 @@ from elmo_tf.commands.options import (
     subcommand,
 )
 from elmo_tf.commands.reports import ReportOptions, markdown_table, percent, short_names
-from elmo_tf.settings import Texts, checked_dataclass, setting
+from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 
 
 @checked_dataclass(kw_only=True)
@@ -28,8 +28,8 @@ class _CompareOptions(ReportOptions):
     vectors: NamedVectors = ()
     probe_train: Texts = setting((), "CoNLL files to train on", group="tags, see elmo-tf probe")
     probe_test: Texts = setting((), "CoNLL files to test on")
-    tag_column: int | None = setting(
-        None, "column, from 1", ge=1, default_help="the last, or 4 of .conllu"
+    tag_column: Count | None = setting(
+        None, "column, from 1", default_help="the last, or 4 of .conllu"
     )
     senses_train: Texts = setting(
         (),
@@ -39,7 +39,7 @@ class _CompareOptions(ReportOptions):
     )
     senses_test: Texts = setting((), "sense-annotated text to test on", metavar="X.data.xml")
     inventory: str | None = setting(None, "sense inventory")
-    turns: int = setting(3, "turns of each model, with new sentences", ge=1, group="speed")
+    turns: Count = setting(3, "turns of each model, with new sentences", group="speed")
     tokens_per_turn: int = setting(10_000, "tokens per turn", ge=1)
 
     def __post_init__(self):

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 from absl import logging
 
 from elmo_tf.commands.options import Model, Overwrite, Precision, subcommand
-from elmo_tf.settings import Texts, checked_dataclass, setting, settings_of
+from elmo_tf.settings import Count, Texts, checked_dataclass, setting, settings_of
 
 _OF_CORPUS = ("layers", "min_count", "max_size", "precision")
 
@@ -17,8 +17,7 @@ class _DistillOptions:
 
     model: Model
     vocab: str | None = setting(
-        None,
-        "words, one per line: the vectors are those of the biLM's layer 0, without context",
+        None, "words, one per line: the vectors are those of the biLM's layer 0, without context"
     )
     corpus: Texts = setting(
         (),
@@ -34,7 +33,7 @@ class _DistillOptions:
         "average", "vectors to average, see elmo-tf embed", group="with --corpus"
     )
     min_count: int = setting(1, "leave out words rarer than N", ge=1)
-    max_size: int | None = setting(None, "most frequent words to keep", ge=1, default_help="all")
+    max_size: Count | None = setting(None, "most frequent words to keep", default_help="all")
     precision: Precision = "float32"
 
     def __post_init__(self):

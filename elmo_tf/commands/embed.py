@@ -16,7 +16,7 @@ from elmo_tf.commands.options import (
     stdin_in_a_file,
     subcommand,
 )
-from elmo_tf.settings import Texts, checked_dataclass, setting
+from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 
 
 @checked_dataclass(kw_only=True)
@@ -57,8 +57,7 @@ class _EmbedOptions:
     )
     pool: Literal["none", "mean"] = setting("none", "mean: one mean vector per sentence")
     compression: Literal["none", "gzip", "lzf", "snappy", "zstd"] = setting(
-        "none",
-        "compression: gzip or lzf (.hdf5); gzip, snappy or zstd (.parquet); gzip (.npz)",
+        "none", "compression: gzip or lzf (.hdf5); gzip, snappy or zstd (.parquet); gzip (.npz)"
     )
     forget_sentences: bool = setting(False, "do not store the sentences beside their vectors")
     use_sentence_keys: bool = setting(False, "name HDF5 datasets by their sentences")
@@ -70,10 +69,10 @@ class _EmbedOptions:
         group="many machines (Ray)",
         metavar="ADDRESS",
     )
-    workers: int | None = setting(
-        None, "workers, each with its own model", ge=1, default_help="one per core"
+    workers: Count | None = setting(
+        None, "workers, each with its own model", default_help="one per core"
     )
-    cores_per_worker: int | None = setting(None, "cores of a worker", ge=1, default_help="1")
+    cores_per_worker: Count | None = setting(None, "cores of a worker", default_help="1")
     runner: str | None = setting(
         None,
         "run an Apache Beam pipeline: FnApiRunner (on this machine), FlinkRunner, SparkRunner or "

@@ -10,7 +10,7 @@ from elmo_tf.commands.options import (
     Precision,
     subcommand,
 )
-from elmo_tf.settings import checked_dataclass, setting
+from elmo_tf.settings import Natural, checked_dataclass, setting
 
 
 @checked_dataclass(kw_only=True)
@@ -20,8 +20,7 @@ class _ExportOptions:
     version: ModelVersion = 1
     precision: Precision = "float32"
     free_characters: bool = setting(
-        False,
-        "let the char_ids signature accept fewer ids per token than the model's maximum",
+        False, "let the char_ids signature accept fewer ids per token than the model's maximum"
     )
     raw_text: bool = setting(
         False,
@@ -34,10 +33,8 @@ class _ExportOptions:
         "first requests are fast",
         metavar="TEXT",
     )
-    cache_tokens: int = setting(
-        0,
-        "number of distinct tokens whose vectors are cached between requests; 0 for no cache",
-        ge=0,
+    cache_tokens: Natural = setting(
+        0, "number of distinct tokens whose vectors are cached between requests; 0 for no cache"
     )
     overwrite: Overwrite = False
 

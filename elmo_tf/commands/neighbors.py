@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from absl import logging
-from pydantic import NonNegativeInt, PlainValidator
+from pydantic import PlainValidator
 
 from elmo_tf.commands.options import (
     CHECKPOINT,
@@ -17,7 +17,7 @@ from elmo_tf.commands.options import (
     subcommand,
 )
 from elmo_tf.commands.reports import ReportOptions, markdown_table
-from elmo_tf.settings import Texts, checked_dataclass, setting
+from elmo_tf.settings import Count, Natural, Texts, checked_dataclass, setting
 
 _CONTEXT = 8  # tokens of context on each side of a token in a table
 
@@ -56,7 +56,7 @@ class _NeighborsOptions(ReportOptions):
         "text to build the index from, one tokenized sentence per line; .gz is decompressed",
         metavar="GLOB",
     )
-    max_tokens: int | None = setting(None, "tokens of the corpus to read", ge=1, default_help="all")
+    max_tokens: Count | None = setting(None, "tokens of the corpus to read", default_help="all")
     precision: Precision = "float32"
     sentence: str | None = setting(
         None,
@@ -66,7 +66,7 @@ class _NeighborsOptions(ReportOptions):
         default_help="dissimilar uses of WORD in the corpus, as many as --occurrences",
     )
     occurrences: int = setting(2, "occurrences to query per word", ge=1)
-    layer: tuple[NonNegativeInt, ...] = setting(
+    layer: tuple[Natural, ...] = setting(
         (), "layers to compare; 0 compares types, without context", default_help="all except 0"
     )
     top: int = setting(5, "neighbors per occurrence and layer", ge=1)

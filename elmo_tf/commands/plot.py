@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 from elmo_tf.commands.options import CHECKPOINT, Group, Overwrite, Precision, subcommand
 from elmo_tf.commands.reports import short_names
-from elmo_tf.settings import Texts, checked_dataclass, setting
+from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 
 
 @checked_dataclass(kw_only=True)
 class _PictureOptions:
-    output: str = setting(help=".png, .svg or .pdf file", group="picture")
+    output: str = setting(group="picture", help=".png, .svg or .pdf file")
     dpi: int = setting(150, "resolution of PNG, in dots per inch", ge=1)
     overwrite: Overwrite = False
 
@@ -30,11 +30,8 @@ class _TrainingOptions(_PictureOptions):
         help="work directory of elmo-tf train, or its log.jsonl; at most 7",
     )
     by: Literal["step", "tokens", "time"] = setting("step", "x axis; time must be in the log")
-    smooth: int | None = setting(
-        None,
-        "draw moving averages over N steps",
-        ge=1,
-        default_help="a hundredth of all steps",
+    smooth: Count | None = setting(
+        None, "draw moving averages over N steps", default_help="a hundredth of all steps"
     )
 
 

@@ -12,7 +12,7 @@ from elmo_tf.commands.options import (
     subcommand,
 )
 from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
-from elmo_tf.settings import Texts, checked_dataclass, setting
+from elmo_tf.settings import Count, Positive, Texts, checked_dataclass, setting
 
 _COLUMNS = ("input_format", "token_column", "tag_column")
 _LIMITS = ("max_iterations", "max_train_tokens", "seed")
@@ -35,15 +35,14 @@ class _ProbeOptions(ReportOptions):
         default_help="conllu for *.conllu, else conll",
     )
     token_column: TokenColumn = None
-    tag_column: int | None = setting(
+    tag_column: Count | None = setting(
         None,
         "column of the tags, from 1",
-        ge=1,
         default_help="the last, or 4 of .conllu: UPOS; 5 is XPOS",
     )
-    max_iterations: int = setting(200, "limit of L-BFGS iterations", ge=1, group="classifiers")
-    max_train_tokens: int = setting(
-        500_000, "size of the sample that replaces larger training data, in tokens", ge=1
+    max_iterations: Count = setting(200, "limit of L-BFGS iterations", group="classifiers")
+    max_train_tokens: Count = setting(
+        500_000, "size of the sample that replaces larger training data, in tokens"
     )
     seed: int = setting(0, "seed of the sample", ge=0)
     cache: str | None = setting(
@@ -54,7 +53,7 @@ class _ProbeOptions(ReportOptions):
         default_help="elmo_tf/layers in $XDG_CACHE_HOME or ~/.cache",
     )
     no_cache: bool = setting(False, "do not cache layers")
-    cache_gb: float = setting(20.0, "size limit of the cache, in GiB", gt=0, metavar="GIB")
+    cache_gb: Positive = setting(20.0, "size limit of the cache, in GiB", metavar="GIB")
 
 
 @subcommand("elmo-tf probe small-en --train train.conllu --test dev.conllu")

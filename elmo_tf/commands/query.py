@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from elmo_tf.commands.options import print_json, subcommand
-from elmo_tf.settings import Texts, checked_dataclass, setting
+from elmo_tf.settings import Natural, Positive, Texts, checked_dataclass, setting
 
 
 @checked_dataclass(kw_only=True)
@@ -16,10 +16,10 @@ class _QueryOptions:
     )
     sentences: tuple[str, ...] = setting(
         (),
+        "whitespace-separated tokens; without sentences, or with -, each line of stdin is a "
+        "sentence, and one JSON line is printed per sentence",
         is_positional=True,
         metavar="SENTENCE",
-        help="whitespace-separated tokens; without sentences, or with -, each line of stdin is a "
-        "sentence, and one JSON line is printed per sentence",
     )
     model: str = setting("elmo", "name of the model", metavar="NAME")
     output: Texts = setting(
@@ -32,10 +32,8 @@ class _QueryOptions:
     signature: str | None = setting(
         None, "signature", metavar="NAME", default_help="serving_default"
     )
-    version: int | None = setting(None, "model version", ge=0, default_help="the server's default")
-    timeout: float = setting(
-        60.0, "timeout; for sentences from stdin, per request", gt=0, metavar="SECONDS"
-    )
+    version: Natural | None = setting(None, "model version", default_help="the server's default")
+    timeout: Positive = setting(60.0, "timeout; for sentences from stdin, per request")
     tls_ca: str | None = setting(None, "CA certificates of the server, in PEM format")
 
 

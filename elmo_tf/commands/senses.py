@@ -13,7 +13,7 @@ from elmo_tf.commands.options import (
     subcommand,
 )
 from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
-from elmo_tf.settings import Texts, checked_dataclass, setting
+from elmo_tf.settings import Rate, Texts, checked_dataclass, setting
 
 _SETTINGS = ("model", "precision", "train", "test", "inventory", "held_out")
 # Patterns of the files that this subcommand writes; files of gold keys do not match them.
@@ -30,14 +30,10 @@ class _SensesOptions(ReportOptions):
     test: Texts = setting((), "annotated text to test on", metavar="Y.data.xml")
     inventory: str = setting(
         help="tab-separated lines of lemma, part of speech (n, v, a, r) and sense key, the senses "
-        "of a lemma in order of their numbers; .gz is decompressed",
+        "of a lemma in order of their numbers; .gz is decompressed"
     )
-    held_out: float = setting(
-        0.0,
-        "also hold out this share of --train (its last texts) to test on; from 0 to below 1",
-        ge=0,
-        lt=1,
-        metavar="SHARE",
+    held_out: Rate = setting(
+        0.0, "also hold out this share of --train (its last texts) to test on; from 0 to below 1"
     )
     precision: Precision = "float32"
     batch_tokens: BatchTokens = 4096

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from absl import logging
 
 from elmo_tf.commands.options import CHECKPOINT, print_json, subcommand
-from elmo_tf.settings import checked_dataclass, setting
+from elmo_tf.settings import Count, Natural, NonNegative, checked_dataclass, setting
 
 
 @checked_dataclass(kw_only=True)
@@ -38,17 +38,11 @@ class _ServeOptions:
         "address to listen on; 0.0.0.0 accepts connections from other machines",
         metavar="ADDRESS",
     )
-    poll_seconds: float = setting(
-        1.0,
-        "seconds between checks for new versions; 0 disables them",
-        ge=0,
-        metavar="SECONDS",
+    poll_seconds: NonNegative = setting(
+        1.0, "seconds between checks for new versions; 0 disables them"
     )
-    grace: float = setting(
-        30.0,
-        "seconds that running requests get to finish when the server stops",
-        ge=0,
-        metavar="SECONDS",
+    grace: NonNegative = setting(
+        30.0, "seconds that running requests get to finish when the server stops"
     )
     monitoring_config: str | None = setting(
         None, "TF Serving monitoring.config, with the path of the Prometheus metrics"
@@ -60,19 +54,16 @@ class _ServeOptions:
         group="batching (the last two options override the file)",
     )
     batching_parameters: str | None = setting(None, "TF Serving batching_parameters.txt")
-    max_batch_size: int | None = setting(None, "sentences per batch", ge=1, default_help="64")
-    batch_timeout_micros: int | None = setting(
+    max_batch_size: Count | None = setting(None, "sentences per batch", default_help="64")
+    batch_timeout_micros: Natural | None = setting(
         None,
         "longest wait for more requests while the model is idle, in microseconds",
-        ge=0,
         default_help="0",
     )
-    max_request_mb: int = setting(
-        64, "size of the message, in MiB", ge=1, group="limits per request"
-    )
+    max_request_mb: Count = setting(64, "size of the message, in MiB", group="limits per request")
     max_sentences: int = setting(4096, "number of sentences", ge=1)
-    max_tokens: int = setting(
-        65_536, "padded tokens: sentences times tokens of the longest sentence", ge=1
+    max_tokens: Count = setting(
+        65_536, "padded tokens: sentences times tokens of the longest sentence"
     )
 
     def __post_init__(self):

@@ -5,10 +5,8 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 
-from pydantic import NonNegativeInt
-
 from elmo_tf.commands.options import STDIN, LanguageModel, print_json, subcommand
-from elmo_tf.settings import checked_dataclass, setting
+from elmo_tf.settings import Natural, checked_dataclass, setting
 
 _MARKED = re.compile(r"\*\*(.+)\*\*")
 
@@ -22,7 +20,7 @@ class _SubstitutesOptions:
         help="whitespace-separated tokens, some of them marked as **token**; - is stdin, one "
         "sentence per line",
     )
-    position: tuple[NonNegativeInt, ...] = setting(
+    position: tuple[Natural, ...] = setting(
         (),
         "position of a token in every sentence, from 0; repeatable",
         is_repeatable=True,

@@ -27,8 +27,8 @@ _Workdir = Annotated[
 _Vectors = Annotated[
     str | None,
     setting(
-        help="for a model trained with --vectors: the vectors of these files",
         default_help="those of the training",
+        help="for a model trained with --vectors: the vectors of these files",
     ),
 ]
 
@@ -135,10 +135,7 @@ def export(options: _ExportOptions) -> None:
 @checked_dataclass(kw_only=True)
 class _SweepOptions(ReportOptions):
     shares: tuple[float, ...] = setting(
-        (1.0,),
-        "shares of --train to train on, above 0, at most 1",
-        group="sweep",
-        default_help="1",
+        (1.0,), "shares of --train to train on, above 0, at most 1", group="sweep", default_help="1"
     )
     seeds: int = setting(5, "seeds per share, counted from --seed", ge=1)
     vectors: NamedVectors = ()

@@ -9,9 +9,7 @@ from elmo_tf.settings import Texts, checked_dataclass, setting
 @checked_dataclass(kw_only=True)
 class _TokenizeOptions:
     files: Texts = setting(
-        is_positional=True,
-        metavar="FILES",
-        help="raw text; .gz is decompressed; - is stdin",
+        is_positional=True, metavar="FILES", help="raw text; .gz is decompressed; - is stdin"
     )
     language: str = setting(
         metavar="LANG", help="language of spaCy's tokenizer (en, de, …, or xx for any)"

@@ -3,15 +3,15 @@
 from absl import logging
 
 from elmo_tf.commands.options import Overwrite, TextFiles, subcommand, text_sources
-from elmo_tf.settings import checked_dataclass, setting
+from elmo_tf.settings import Count, checked_dataclass, setting
 
 
 @checked_dataclass(kw_only=True)
 class _VocabOptions:
     files: TextFiles
     output: str = setting(help="vocabulary, one token per line")
-    max_size: int | None = setting(
-        None, "tokens to keep, with <S> </S> <UNK>", ge=1, default_help="all"
+    max_size: Count | None = setting(
+        None, "tokens to keep, with <S> </S> <UNK>", default_help="all"
     )
     min_count: int = setting(1, "leave out tokens rarer than N", ge=1)
     overwrite: Overwrite = False

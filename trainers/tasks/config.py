@@ -1,7 +1,6 @@
 """The settings of a task training run."""
 
 import os
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
@@ -9,10 +8,16 @@ from pydantic import BeforeValidator
 from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice
 from elmo_tf.settings import (
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Rate,
+    RunSettings,
     Text,
     Texts,
+    changeable,
     checked_dataclass,
-    resumed_settings,
     setting,
     settings_as_json,
     settings_of,
@@ -73,7 +78,7 @@ _Column = Annotated[Text, BeforeValidator(lambda column: str(column))]
 
 
 @checked_dataclass
-class TaskConfig:
+class TaskConfig(RunSettings):
     """The settings of a task training run. Each field declares its range and meaning.
 
     `elmo` accepts everything that `elmo_tf.load_bilm` accepts.
@@ -84,219 +89,179 @@ class TaskConfig:
     Source: Peters et al. 2018, sections 3.3 and 4, and the supplement.
     """
 
+    RECORD: ClassVar = RECORD_FILE
     EXCLUSIVE: ClassVar = (("resume", "overwrite"), ("elmo", "vectors"))
 
     task: Literal[*TASKS] = setting(
         group="task and results",
         help="; ".join(f"{task}: {description}" for task, description in TASKS.items()),
     )
-    train: Texts = setting(min_length=1, may_change=True, help="files of training examples")
-    dev: Texts = setting(
-        min_length=1,
-        may_change=True,
-        help="files of held-out examples; they select the best epoch",
+    train: Texts = changeable(min_length=1, help="files of training examples")
+    dev: Texts = changeable(
+        min_length=1, help="files of held-out examples; they select the best epoch"
     )
-    workdir: Text = setting(
-        metavar="DIR",
-        may_change=True,
-        help="directory for the model of the best epoch, the scores and the log",
+    workdir: Text = changeable(
+        metavar="DIR", help="directory for the model of the best epoch, the scores and the log"
     )
     share: float = setting(
         1.0,
+        "fraction of the training examples to train on, above 0 and at most 1; --seed selects "
+        "the examples",
         gt=0,
         le=1,
-        help="fraction of the training examples to train on, above 0 and at most 1; --seed selects "
-        "the examples",
     )
-    resume: bool = setting(
+    resume: bool = changeable(
         False,
-        may_change=True,
-        help="resume after the last epoch in --workdir, with its settings unless others are given; "
+        "resume after the last epoch in --workdir, with its settings unless others are given; "
         "if there is no epoch yet, start from the beginning",
     )
     overwrite: OverwriteRun = False
-    elmo: Any = setting(
+    # The contents of this and the next must not change, nor those of `word_vectors`.
+    elmo: Any = changeable(
         None,
+        "directory, archive, URL or name of a checkpoint, such as small-en",
         group="ELMo",
         metavar="CHECKPOINT",
-        may_change=True,  # the contents of this and the next must not
         default_help="a model without ELMo; required for sweep",
-        help="directory, archive, URL or name of a checkpoint, such as small-en",
     )
-    vectors: Text | None = setting(
+    vectors: Text | None = changeable(
         None,
-        metavar="[NAME=]FILE",
-        may_change=True,
-        default_help="none",
-        help="vectors of another model in place of --elmo: .hdf5 or .parquet with one vector per "
+        "vectors of another model in place of --elmo: .hdf5 or .parquet with one vector per "
         "token of all texts, as by elmo-tf embed; or static word vectors (text or .bin)",
+        metavar="[NAME=]FILE",
+        default_help="none",
     )
     placement: Literal[*PLACEMENTS] = setting(
         "input",
-        help="where to concatenate ELMo: with the word vectors, with the output of the task's "
+        "where to concatenate ELMo: with the word vectors, with the output of the task's "
         "LSTM, or with both",
     )
     mix: _Mix = setting(
         "learned",
-        help="how to combine the layers of the biLM: with trained mixing weights, the top layer "
+        "how to combine the layers of the biLM: with trained mixing weights, the top layer "
         "only, or their average",
     )
-    mix_l2: float = setting(
+    mix_l2: NonNegative = setting(
         0.001,
-        ge=0,
-        help="L2 penalty on the trained mixing weights, at least 0; with 1 the weights stay almost "
+        "L2 penalty on the trained mixing weights, at least 0; with 1 the weights stay almost "
         "equal",
     )
-    elmo_dropout: float | None = setting(
+    elmo_dropout: Rate | None = setting(
         None,
-        metavar="RATE",
-        ge=0,
-        lt=1,
+        "dropout rate of the ELMo vectors, in addition to --dropout, from 0 to below 1",
         default_help="0.5 for squad and coref, 0.1 for srl, 0 for others",
-        help="dropout rate of the ELMo vectors, in addition to --dropout, from 0 to below 1",
     )
-    layer_norm: bool = setting(False, help="normalize each layer over the batch before the mix")
-    fine_tune: bool = setting(False, help="also train the biLM, which is slower")
+    layer_norm: bool = setting(False, "normalize each layer over the batch before the mix")
+    fine_tune: bool = setting(False, "also train the biLM, which is slower")
     precision: Literal["float32", "bfloat16"] = setting(
         "float32",
-        help="precision of the matrix products of a frozen biLM; bfloat16 is faster on processors "
+        "precision of the matrix products of a frozen biLM; bfloat16 is faster on processors "
         "with bfloat16 instructions",
     )
-    cache: Text | None = setting(
+    cache: Text | None = changeable(
         None,
+        "cache directory for the layers of a frozen biLM",
         metavar="DIR",
-        may_change=True,
         default_help="~/.cache/elmo_tf/layers",
-        help="cache directory for the layers of a frozen biLM",
     )
-    cache_gb: float = setting(
-        20.0,
-        metavar="GiB",
-        ge=0,
-        may_change=True,
-        help="size limit of the cache in GiB; 0 keeps nothing after the run",
+    cache_gb: NonNegative = changeable(
+        20.0, "size limit of the cache in GiB; 0 keeps nothing after the run"
     )
     model: Literal[*_MODELS] | None = setting(
         None,
+        "architecture of the task model",
         group="model",
         default_help=", ".join(f"{models[0]} for {task}" for task, models in MODELS.items()),
-        help="architecture of the task model",
     )
-    word_vectors: Text | None = setting(
+    word_vectors: Text | None = changeable(
         None,
-        may_change=True,  # its contents must not
+        "initial word vectors: a text file of GloVe, word2vec or fastText; may be .gz",
         default_help="random initialization",
-        help="initial word vectors: a text file of GloVe, word2vec or fastText; may be .gz",
     )
-    word_dim: int = setting(
-        50,
-        ge=0,
-        help="width of the trained word vectors; 0 for none; ignored with --word-vectors",
+    word_dim: Natural = setting(
+        50, "width of the trained word vectors; 0 for none; ignored with --word-vectors"
     )
-    lowercase: bool = setting(False, help="look up word vectors in lower case")
-    freeze_words: bool = setting(False, help="do not train the vectors of --word-vectors")
+    lowercase: bool = setting(False, "look up word vectors in lower case")
+    freeze_words: bool = setting(False, "do not train the vectors of --word-vectors")
     characters: bool = setting(
-        True, name="--no-characters", help="omit the character CNN of the task model"
+        True, "omit the character CNN of the task model", name="--no-characters"
     )
-    units: int | None = setting(
+    units: Count | None = setting(
         None,
-        ge=1,
-        default_help="as published",
-        help="width of each direction of the task's LSTMs; for ner and pos, the second LSTM has "
+        "width of each direction of the task's LSTMs; for ner and pos, the second LSTM has "
         "half of it",
+        default_help="as published",
     )
-    dropout: float | None = setting(
+    dropout: Rate | None = setting(
         None,
-        metavar="RATE",
-        ge=0,
-        lt=1,
+        "dropout rate of the task model, from 0 to below 1",
         default_help="as published: 0.5; 0.2 for squad and coref, 0.1 for srl",
-        help="dropout rate of the task model, from 0 to below 1",
     )
     model_options: Texts = setting(
         (),
+        "further arguments of the model's class, such as num_layers=4 for srl",
         name="--set",
         metavar="NAME=VALUE",
-        help="further arguments of the model's class, such as num_layers=4 for srl",
     )
     format: Literal["conll", "conllu"] | None = setting(
         None,
+        "ner and pos: file format, columns or CoNLL-U",
         group="files",
         name="--input-format",
         default_help="by the file name",
-        help="ner and pos: file format, columns or CoNLL-U",
     )
-    token_column: int | None = setting(
-        None,
-        ge=1,
-        default_help="1, or 2 for conllu",
-        help="ner and pos: column of the tokens, counted from 1",
+    token_column: Count | None = setting(
+        None, "ner and pos: column of the tokens, counted from 1", default_help="1, or 2 for conllu"
     )
-    tag_column: int | None = setting(
+    tag_column: Count | None = setting(
         None,
-        ge=1,
+        "ner and pos: column of the tags, counted from 1",
         default_help="the last, or 4 for conllu",
-        help="ner and pos: column of the tags, counted from 1",
     )
     scheme: Literal["BIO", "IOB1", "BIOUL"] = setting(
-        "BIO",
-        help="ner: tagging scheme of the files; IOB1 also accepts broken BIO",
+        "BIO", "ner: tagging scheme of the files; IOB1 also accepts broken BIO"
     )
-    phrases: int | None = setting(
-        None,
-        ge=1,
-        default_help="sentences only",
-        help="sst: also train on phrases of at least N tokens",
+    phrases: Count | None = setting(
+        None, "sst: also train on phrases of at least N tokens", default_help="sentences only"
     )
     binary: bool = setting(
-        False, help="sst: predict two labels (negative, positive), and leave neutral sentences out"
+        False, "sst: predict two labels (negative, positive), and leave neutral sentences out"
     )
     text_column: _Column = setting(
-        "text",
-        metavar="NAME",
-        help="classify: name of the text column, or its number, counted from 1",
+        "text", "classify: name of the text column, or its number, counted from 1", metavar="NAME"
     )
     label_column: _Column = setting(
         "label",
-        metavar="NAME",
-        help="classify: name of the label column, or its number, counted from 1; if both columns "
+        "classify: name of the label column, or its number, counted from 1; if both columns "
         "are numbers, the file has no header",
+        metavar="NAME",
     )
-    max_tokens: int | None = setting(
+    max_tokens: Count | None = setting(
         None,
-        ge=1,
+        "squad and srl: leave out training examples with more tokens",
         default_help="100 for srl, no limit for squad",
-        help="squad and srl: leave out training examples with more tokens",
     )
-    window: int = setting(
-        50,
-        ge=1,
-        help="coref: number of sentences per step; longer documents give a random window of them",
+    window: Count = setting(
+        50, "coref: number of sentences per step; longer documents give a random window of them"
     )
     optimizer: Literal[*_LEARNING_RATES] = setting(
         "adam",
+        "optimizer; squad and srl were published with adadelta, which needs many epochs",
         group="training",
-        help="optimizer; squad and srl were published with adadelta, which needs many epochs",
     )
-    learning_rate: float | None = setting(
-        None,
-        metavar="RATE",
-        gt=0,
-        default_help="0.001, or 1 for adadelta",
-        help="learning rate, above 0",
+    learning_rate: Positive | None = setting(
+        None, "learning rate, above 0", default_help="0.001, or 1 for adadelta"
     )
     ema: MovingAverage = 0.0
     clip_norm: ClipNorm = 5.0
-    batch_size: int = setting(32, ge=1, help="examples per step; for coref, always one document")
-    epochs: int = setting(50, ge=1, may_change=True, help="maximum number of epochs")
-    patience: int = setting(
-        5, ge=1, may_change=True, help="stop after N epochs without a better score on --dev"
-    )
+    batch_size: Count = setting(32, "examples per step; for coref, always one document")
+    epochs: Count = changeable(50, "maximum number of epochs")
+    patience: Count = changeable(5, "stop after N epochs without a better score on --dev")
     seed: int = setting(
         0,
+        "random seed of initial weights, order of examples and dropout, from 0 to 4294967295",
         ge=0,
         lt=2**32,
-        help="random seed of initial weights, order of examples and dropout, from 0 to 4294967295",
     )
 
     def __post_init__(self):
@@ -311,23 +276,6 @@ class TaskConfig:
         check_choice(self.model, "model", MODELS[self.task])
         self._check_together()
         self._check_task_settings()
-
-    @classmethod
-    def resumed(cls, workdir: str | os.PathLike, **changes: Any) -> "TaskConfig":
-        """The configuration that resumes the run in a work directory.
-
-        Args:
-            workdir: holds `task.json`, from which the settings are read. Paths in it are relative
-                to the current directory.
-            **changes: settings that replace those of the run. `train_task` refuses changes of
-                settings that must stay the same.
-
-        Raises:
-            FileNotFoundError: there is no `task.json`.
-            ValueError: it is damaged, or see `TaskConfig`.
-        """
-        changes["workdir"] = workdir
-        return cls(**resumed_settings(cls, Path(workdir, RECORD_FILE), changes))
 
     def _check_together(self) -> None:
         if self.task == "coref" and self.placement in ("output", "both"):
