@@ -36,6 +36,7 @@ $(VENV)/.installed: setup.py pyproject.toml $(PINS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --no-compile --editable '.[dev]' --constraint $(PINS)
+	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib  # pip compiles in one process only
 	@touch $@
 
 install: $(VENV)/.installed

@@ -114,14 +114,34 @@ def print_heading(title: str) -> None:
 def show_senses(embedder: "elmo_tf.Embedder") -> None:
     """Prints the nearest occurrence of each occurrence of "bank", by the top layer."""
     text = [sentence.split() for sentence in BANK_SENTENCES]
-    occurrences = elmo_tf.evaluation.Occurrences(embedder, text, "bank")
-    top = embedder.bilm.config.lstm.num_layers
-    print(f"{top + 1} layers of {embedder.dim} numbers per token. Nearest by the top layer:\n")
-    for occurrence in range(len(text)):
-        (near,) = occurrences.nearest(occurrence, top, top_n=1)
-        for number, position in (occurrences.places[occurrence], (near.sentence, near.position)):
+    places, cosines = compare_occurrences(embedder, text, "bank")
+    print(f"{len(cosines)} layers of {embedder.dim} numbers per token. Nearest by the top layer:\n")
+    for occurrence, row in enumerate(cosines[-1]):
+        near = nearest(row, occurrence, places)[0]
+        for number, position in (places[occurrence], places[near]):
             print(f"    {in_context(text[number], position)}")
-        print(f"    {near.similarity:40.3f}")
+        print(f"    {row[near]:40.3f}")
+
+
+def compare_occurrences(
+    embedder: "elmo_tf.Embedder", text: list[list[str]], word: str
+) -> tuple[list[tuple[int, int]], np.ndarray]:
+    """Returns the sentences and positions of a word, and their cosines by layer."""
+    numbers = [number for number, tokens in enumerate(text) if word in tokens]
+    places, vectors = [], []
+    for number, layers in zip(numbers, embedder.embed([text[k] for k in numbers]), strict=True):
+        for position in [k for k, token in enumerate(text[number]) if token == word]:
+            places.append((number, position))
+            vectors.append(layers[:, position])
+    stacked = np.stack(vectors, axis=1)  # (layer, occurrence, feature)
+    units = stacked / np.linalg.norm(stacked, axis=-1, keepdims=True)
+    return places, units @ units.transpose(0, 2, 1)
+
+
+def nearest(cosines: np.ndarray, occurrence: int, places: list[tuple[int, int]]) -> list[int]:
+    """Returns the occurrences in other sentences, the most similar first."""
+    here = places[occurrence][0]
+    return [k for k in np.argsort(-cosines) if places[k][0] != here]
 
 
 def write_text(corpus: str | None, workdir: Path) -> tuple[Path, Path]:
@@ -201,16 +221,17 @@ def ambiguous_word(text: list[list[str]]) -> str:
 
 def show_neighbors(embedder: "elmo_tf.Embedder", text: list[list[str]], word: str) -> None:
     """Prints the nearest occurrences of a word in each layer."""
-    occurrences = elmo_tf.evaluation.Occurrences(embedder, text, word)
-    top = embedder.bilm.config.lstm.num_layers
-    for occurrence in occurrences.least_alike(layer=top):
-        number, position = occurrences.places[occurrence]
-        print(f"\n{word!r} in:     {in_context(occurrences.sentences[number], position)}")
-        for layer in range(top + 1):
+    places, cosines = compare_occurrences(embedder, text, word)
+    # The two occurrences that are least alike in the top layer.
+    for occurrence in np.unravel_index(cosines[-1].argmin(), cosines[-1].shape):
+        number, position = places[occurrence]
+        print(f"\n{word!r} in:     {in_context(text[number], position)}")
+        for layer, rows in enumerate(cosines):
             print(f"  layer {layer}")
-            for near in occurrences.nearest(occurrence, layer, top_n=4):
-                context = in_context(occurrences.sentences[near.sentence], near.position)
-                print(f"    {near.similarity:.3f}   {context}")
+            for near in nearest(rows[occurrence], occurrence, places)[:4]:
+                number, position = places[near]
+                context = in_context(text[number], position)
+                print(f"    {rows[occurrence, near]:.3f}   {context}")
     print("\n(Layer 0 has no context: there, all occurrences of a word are equal.)")
 
 

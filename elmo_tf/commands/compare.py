@@ -94,7 +94,7 @@ def _probe_measure(options: Any) -> Callable:
 
 
 def _senses_measure(options: Any) -> Callable:
-    from elmo_tf.evaluation.senses import SenseCorpus, SenseInventory, evaluate_senses
+    from elmo_tf.evaluation import SenseCorpus, SenseInventory, evaluate_senses
 
     train, tests = (
         [SenseCorpus(path) for path in paths]

@@ -1,7 +1,7 @@
 """The subcommand `neighbors`: words in context ─► the nearest tokens of a corpus."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -101,7 +101,7 @@ class _NeighborsOptions(ReportOptions):
 )
 def neighbors(options: _NeighborsOptions) -> None:
     """Find the nearest tokens of a corpus to a word in context."""
-    folder = Path(options.index)
+    folder, exists = Path(options.index), options.has_index
     for word in options.words if options.sentence is not None else ():
         if word not in options.sentence.split():
             raise ValueError(
@@ -109,26 +109,24 @@ def neighbors(options: _NeighborsOptions) -> None:
             )
     options.check_report()
     vectors = named_vectors(options.vectors)
-    index = _opened(options, folder) if options.has_index else _built(options, folder)
+    from elmo_tf.evaluation.occurrences import OccurrenceIndex
+
+    model = options.model if exists else _built(options, folder)
+    index = OccurrenceIndex(folder, model, options.precision)
+    if exists:
+        index.check_same_text(options.corpus, options.max_tokens)
     about = ("model", "digest", "precision", "sentences", "tokens", "types")
     content = {
-        "index": {"folder": str(folder), **{key: index.description[key] for key in about}},
+        "index": {"folder": str(folder), **{key: index.settings[key] for key in about}},
         "words": [_about(index, vectors, word, options) for word in options.words],
     }
     options.report(content, lambda: _markdown(content))
 
 
-def _opened(options: Any, folder: Path) -> Any:
-    from elmo_tf.evaluation.occurrence_index import OccurrenceIndex
-    from elmo_tf.evaluation.occurrence_index.description import check_same_text, read_description
-
-    check_same_text(read_description(folder), folder, options.corpus, options.max_tokens)
-    return OccurrenceIndex(folder, options.model, options.precision)
-
-
 def _built(options: Any, folder: Path) -> Any:
+    """Builds the index, and returns the model."""
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.occurrence_index import OccurrenceIndex, build_occurrence_index
+    from elmo_tf.evaluation.occurrence_building import build_occurrence_index
     from elmo_tf.files import refuse_directory
     from elmo_tf.text.corpus import text_files
 
@@ -139,48 +137,46 @@ def _built(options: Any, folder: Path) -> Any:
     name = options.model
     name = os.path.abspath(name) if os.path.exists(name) else name
     build_occurrence_index(embedder, files, folder, options.max_tokens, name)
-    return OccurrenceIndex(folder, embedder)
+    return embedder
 
 
 def _about(index: Any, vectors: Mapping[str, Any], word: str, options: Any) -> dict[str, Any]:
     """The results of a word."""
-    from elmo_tf.evaluation.occurrence_index import Occurrence
-    from elmo_tf.evaluation.occurrence_index.stored_search import nearest_by_vectors
+    from elmo_tf.evaluation.occurrences import Occurrence
     from elmo_tf.evaluation.stored_vectors import WordVectorSource
 
     static = {name: one for name, one in vectors.items() if isinstance(one, WordVectorSource)}
     contextual = {name: one for name, one in vectors.items() if name not in static}
     layers = [layer for layer in options.layer or index.layers if layer]
-    content: dict[str, Any] = {"word": word, "count": index.num_occurrences(word)}
+    content: dict[str, Any] = {"word": word, "count": len(index.numbers(word)), "occurrences": []}
     if static:
         content["vectors"] = {
             name: _nearest_by(name, source, word, options.top) for name, source in static.items()
         }
-    if 0 in (options.layer or ()):
+    if 0 in (options.layer):
         content["types"] = _types(index.nearest_types(word, options.top))
-    content["occurrences"] = []
     if not layers and not contextual:
         return content
     if options.sentence is None:
-        occurrences = index.unlike_occurrences(
-            word, options.occurrences, max(layers or index.layers)
-        )
+        layer = max(layers or index.layers)
+        occurrences = index.unlike_occurrences(word, options.occurrences, layer)
     else:
         tokens = options.sentence.split()
         positions = [place for place, token in enumerate(tokens) if token == word]
         occurrences = [Occurrence(tokens, place) for place in positions[: options.occurrences]]
     how = options.top, options.which
-    tables = [("", index.nearest(occurrences, layers, *how))] if layers else []
+    tables = [("", index.nearest(occurrences, layers, *how))]
     for name, source in contextual.items():
-        found = nearest_by_vectors(index, source, occurrences, *how)
-        tables.append((f"{name}, layer ", found))
+        tables.append((f"{name}, layer ", index.nearest_by_vectors(source, occurrences, *how)))
     for number, occurrence in enumerate(occurrences):
         neighbors = {
-            f"{prefix}{layer}": [_neighbor(index, token) for token in nearest]
+            f"{prefix}{layer}": [
+                {"similarity": round(near.similarity, 4), **_in_context(near)} for near in nearest
+            ]
             for prefix, found in tables
             for layer, nearest in found[number].items()
         }
-        content["occurrences"].append({**_in_context(*occurrence), "neighbors": neighbors})
+        content["occurrences"].append({**_in_context(occurrence), "neighbors": neighbors})
     return content
 
 
@@ -195,20 +191,13 @@ def _types(found: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
     return [{"token": token, "similarity": round(near, 4)} for token, near in found]
 
 
-def _neighbor(index: Any, found: Any) -> dict[str, Any]:
-    source = index.source(found.sentence)
-    context = _in_context(index.tokens(found.sentence), found.position, source)
-    return {"similarity": round(found.similarity, 4), **context}
-
-
-def _in_context(tokens: Sequence[str], position: int, source: Any) -> dict[str, Any]:
-    file, line = source or (None, None)
+def _in_context(found: Any) -> dict[str, Any]:
     return {
-        "token": tokens[position],
-        "position": position,
-        "sentence": " ".join(tokens),
-        "file": file,
-        "line": line,
+        "token": found.tokens[found.position],
+        "position": found.position,
+        "sentence": " ".join(found.tokens),
+        "file": found.file,
+        "line": found.line,
     }
 
 
@@ -243,8 +232,7 @@ def _marked(found: Mapping[str, Any]) -> str:
     """A token in bold, with its context."""
     from elmo_tf.evaluation.visible_text import in_context
 
-    tokens = found["sentence"].split(" ")
-    return _visible(in_context(tokens, found["position"], _CONTEXT, "**{}**"))
+    return _visible(in_context(found["sentence"].split(" "), found["position"], _CONTEXT, "**{}**"))
 
 
 def _origin(found: Mapping[str, Any]) -> str:

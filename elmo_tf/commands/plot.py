@@ -38,11 +38,12 @@ class _TrainingOptions(_PictureOptions):
 @subcommand("elmo-tf plot training run --output training.png")
 def training(options: _TrainingOptions) -> None:
     """Draw the losses and held-out perplexities of training runs."""
-    from elmo_tf.evaluation.plots.training_log import read_runs
-    from elmo_tf.evaluation.plots.training_plot import draw_training
+    from elmo_tf.evaluation.plots.training import draw_training, read_log
 
     save = options.saver()
-    save(draw_training(read_runs(options.runs), options.by, options.smooth))
+    names = short_names(options.runs)
+    runs = {name: read_log(run) for name, run in zip(names, options.runs, strict=True)}
+    save(draw_training(runs, options.by, options.smooth))
 
 
 @checked_dataclass(kw_only=True)
@@ -63,7 +64,7 @@ class _SimilarityOptions(_PictureOptions):
 def similarity(options: _SimilarityOptions) -> None:
     """Draw the similarity of the tokens of sentences, in each layer."""
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.plots.similarity_plot import (
+    from elmo_tf.evaluation.plots.similarity import (
         checked_sentences,
         draw_similarities,
         token_similarities,
@@ -86,7 +87,7 @@ class _WeightsOptions(_PictureOptions):
 @subcommand("elmo-tf plot weights ner pos --output weights.png")
 def weights(options: _WeightsOptions) -> None:
     """Draw the mixing weights of task models."""
-    from elmo_tf.evaluation.plots.mix_plot import draw_mixes, mixes_of
+    from elmo_tf.evaluation.plots.mixes import draw_mixes, mixes_of
     from elmo_tf.files import refuse_file, write_json
     from elmo_tf.trainers.tasks.workdir import load_model
 
@@ -115,7 +116,7 @@ class _SampleEfficiencyOptions(_PictureOptions):
 @subcommand("elmo-tf plot sample-efficiency sweep.json --output sweep.png")
 def sample_efficiency(options: _SampleEfficiencyOptions) -> None:
     """Draw the scores of a sweep by share of the training data."""
-    from elmo_tf.evaluation.plots.sample_efficiency_plot import draw_sample_efficiency, read_sweep
+    from elmo_tf.evaluation.plots.sample_efficiency import draw_sample_efficiency, read_sweep
 
     save = options.saver()
     save(draw_sample_efficiency(read_sweep(options.sweep)))

@@ -58,7 +58,7 @@ class _SensesOptions(ReportOptions):
 def senses(options: _SensesOptions) -> None:
     """Measure word sense disambiguation by the vectors of each layer (F1)."""
     from elmo_tf.embedding import Embedder
-    from elmo_tf.evaluation.senses import SenseCorpus, SenseInventory, evaluate_senses
+    from elmo_tf.evaluation import SenseCorpus, SenseInventory, evaluate_senses
     from elmo_tf.files import refuse_directory
 
     options.check_report()
@@ -86,7 +86,7 @@ def senses(options: _SensesOptions) -> None:
 
 
 def _write_predictions(found: Any, directory: Path, overwrite: bool) -> None:
-    from elmo_tf.evaluation.senses.sense_corpus import write_keys
+    from elmo_tf.evaluation.sense_corpus import write_keys
     from elmo_tf.files import atomic_directory
 
     with atomic_directory(directory, overwrite, _KEY_FILES) as part:
@@ -102,7 +102,7 @@ def _markdown(found: Any, others: Mapping[str, Any]) -> str:
 
 
 def _lines(found: Any) -> Iterator[str]:
-    yield f"Trained on {found.num_occurrences:,} instances in {found.num_sentences:,} sentences."
+    yield f"Trained on {found.num_instances:,} instances in {found.num_sentences:,} sentences."
     for results in found.results:
         counts = results.to_json()
         yield from (
@@ -127,7 +127,7 @@ def _table(scores: Mapping[str, Mapping[str, Any]]) -> str:
     rows = [
         [
             method.replace("_", " "),
-            *(percent(of[part].f1 if of[part].occurrences else None) for part in parts),
+            *(percent(of[part].f1 if of[part].instances else None) for part in parts),
         ]
         for method, of in scores.items()
     ]

@@ -61,23 +61,15 @@ def compare(
     timed = list(_first_sentences(files, (num_turns + 1) * tokens_per_turn))
     speeds = embedding_speeds(embedders, timed, num_turns)
     results = {}
-    for name, embedder in embedders.items():
+    for name, source in {**embedders, **(vectors or {})}.items():
         logging.info("Measuring %s.", name)
+        is_model = name in models
+        parameters = {"parameters": source.bilm.count_params()} if is_model else {}
+        measured = _held_out_perplexity(models[name], files) if is_model and files else None
         results[name] = {
-            "size": {
-                "parameters": embedder.bilm.count_params(),
-                "layers": embedder.num_layers,
-                "dim": embedder.dim,
-            },
-            "perplexity": _held_out_perplexity(models[name], files) if files else None,
-            "tokens_per_second": speeds[name] or None,
-            **{kind: measure(embedder) for kind, measure in (measures or {}).items()},
-        }
-    for name, source in (vectors or {}).items():
-        results[name] = {
-            "size": {"layers": source.num_layers, "dim": source.dim},
-            "perplexity": None,
-            "tokens_per_second": None,
+            "size": {**parameters, "layers": source.num_layers, "dim": source.dim},
+            "perplexity": measured,
+            "tokens_per_second": speeds.get(name) or None,
             **{kind: measure(source) for kind, measure in (measures or {}).items()},
         }
     return results

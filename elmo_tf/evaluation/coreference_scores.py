@@ -1,7 +1,6 @@
 """Scores of coreference: MUC, B³ and CEAF-φ4, as the reference scorer of CoNLL counts them."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -9,19 +8,6 @@ from elmo_tf.extras import require_extra
 
 # Of one document: entities, each a collection of mentions, such as (first token, last token).
 Entities = Iterable[Iterable[Hashable]]
-
-
-class _Overlaps(NamedTuple):
-    """The mentions that gold and predicted entities of one document share.
-
-    shared: int (gold entity, predicted entity). Number of shared mentions, |k ∩ r|.
-    gold: int (gold entity,). Number of mentions, |k|.
-    predicted: int (predicted entity,). Number of mentions, |r|.
-    """
-
-    shared: np.ndarray
-    gold: np.ndarray
-    predicted: np.ndarray
 
 
 def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) -> dict:
@@ -56,15 +42,12 @@ def coreference_scores(gold: Sequence[Entities], predicted: Sequence[Entities]) 
     Source: Vilain et al. 1995, Bagga and Baldwin 1998, Luo 2005; Pradhan et al. 2014 (version 8.01
     of the reference scorer).
     """
-    documents = [
-        _overlaps(_distinct(ours), _distinct(theirs))
-        for ours, theirs in zip(gold, predicted, strict=True)
-    ]
-    scores = {
-        "muc": _scores(_muc(document) for document in documents),
-        "b_cubed": _scores(_b_cubed(document) for document in documents),
-        "ceaf_e": _scores(_ceaf_e(document) for document in documents),
-    }
+    counts: dict[str, list[tuple[float, ...]]] = {"muc": [], "b_cubed": [], "ceaf_e": []}
+    for ours, theirs in zip(gold, predicted, strict=True):
+        overlaps = _overlaps(_distinct(ours), _distinct(theirs))
+        for metric, count in (("muc", _muc), ("b_cubed", _b_cubed), ("ceaf_e", _ceaf_e)):
+            counts[metric].append(count(*overlaps))
+    scores = {metric: _scores(rows) for metric, rows in counts.items()}
     return {**scores, "average": sum(metric["f1"] for metric in scores.values()) / len(scores)}
 
 
@@ -80,45 +63,38 @@ def _distinct(entities: Entities) -> list[set[Hashable]]:
     return distinct
 
 
-def _overlaps(gold: list[set[Hashable]], predicted: list[set[Hashable]]) -> _Overlaps:
-    columns = {mention: column for column, entity in enumerate(predicted) for mention in entity}
-    shared = np.zeros((len(gold), len(predicted)), int)
-    for row, entity in enumerate(gold):
-        for mention in entity & columns.keys():
-            shared[row, columns[mention]] += 1
-    return _Overlaps(shared, *(np.array([*map(len, side)], int) for side in (gold, predicted)))
+def _overlaps(gold: list[set[Hashable]], predicted: list[set[Hashable]]) -> list[np.ndarray]:
+    """Numbers of mentions: |k ∩ r| (gold entity, predicted entity), |k| and |r|."""
+    shared = [[len(entity & other) for other in predicted] for entity in gold]
+    sizes = ([*map(len, entities)] for entities in (gold, predicted))
+    return [np.reshape(shared, (len(gold), len(predicted))), *(np.array(one, int) for one in sizes)]
 
 
 # Each metric gives numerator and denominator of the recall, then those of the precision.
 
 
-def _muc(document: _Overlaps) -> tuple[float, ...]:
-    links = np.maximum(document.shared - 1, 0).sum()
-    return links, (document.gold - 1).sum(), links, (document.predicted - 1).sum()
+def _muc(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tuple[float, ...]:
+    links = np.maximum(shared - 1, 0).sum()
+    return links, (gold - 1).sum(), links, (predicted - 1).sum()
 
 
-def _b_cubed(document: _Overlaps) -> tuple[float, ...]:
-    squares = document.shared**2
-    recalled = (squares / document.gold[:, None]).sum()
-    precise = (squares / document.predicted).sum()
-    return recalled, document.gold.sum(), precise, document.predicted.sum()
+def _b_cubed(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tuple[float, ...]:
+    squares = shared**2
+    recalled = (squares / gold[:, None]).sum()
+    return recalled, gold.sum(), (squares / predicted).sum(), predicted.sum()
 
 
-def _ceaf_e(document: _Overlaps) -> tuple[float, ...]:
+def _ceaf_e(shared: np.ndarray, gold: np.ndarray, predicted: np.ndarray) -> tuple[float, ...]:
     optimize = require_extra("scipy.optimize", "tasks", "The score of coreference")
-    similarity = 2 * document.shared / (document.gold[:, None] + document.predicted)
+    similarity = 2 * shared / (gold[:, None] + predicted)
     matched = similarity[optimize.linear_sum_assignment(similarity, maximize=True)].sum()
-    return matched, len(document.gold), matched, len(document.predicted)
+    return matched, len(gold), matched, len(predicted)
 
 
-def _scores(documents: Iterable[tuple[float, ...]]) -> dict[str, float]:
-    counts = np.reshape([*documents], (-1, 4)).sum(axis=0)
-    recalled, gold, precise, predicted = map(float, counts)
+def _scores(rows: Iterable[tuple[float, ...]]) -> dict[str, float]:
+    recalled, gold, precise, predicted = np.reshape([*rows], (-1, 4)).sum(axis=0).tolist()
     recall = recalled / gold if gold else 0.0
     precision = precise / predicted if predicted else 0.0
     total = precision + recall
-    return {
-        "precision": precision,
-        "recall": recall,
-        "f1": 2 * precision * recall / total if total else 0.0,
-    }
+    f1 = 2 * precision * recall / total if total else 0.0
+    return {"precision": precision, "recall": recall, "f1": f1}

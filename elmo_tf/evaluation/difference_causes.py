@@ -43,6 +43,10 @@ class Explanation(NamedTuple):
         """The vectors of a sentence, both (layer, token, feature) with the layers of the file."""
         return _view_of_old(old, self.is_pooled), _view_of_new(new, self.is_pooled)[self.layers]
 
+    def layer_names(self, num_layers: int) -> list[str]:
+        """The names of the layers, of a biLM with `num_layers` layers, 0 included."""
+        return [f"layer {k}" if k < num_layers else "the mean of all layers" for k in self.layers]
+
 
 class _Fit(NamedTuple):
     """A combination of causes, and the vectors that are equal under it.
@@ -106,14 +110,18 @@ class _Search:
         self._news = [_view_of_new(one.new, self._is_pooled) for one in sentences]
 
     def explanation(self) -> Explanation:
-        precision = _precision(self._olds)
-        fits = _until_complete(self._fits(precision))
-        if precision == "float32" and not fits[-1].is_complete:
-            # The file may have been computed in a lower precision. The tolerance for that also
-            # accepts vectors that differ for other reasons, so only a complete fit counts.
-            lower = itertools.chain(self._fits("float16"), self._fits("bfloat16"))
-            fits += [fit for fit in _until_complete(lower) if fit.is_complete]
-        best = max(fits, key=lambda fit: fit.num_equal)
+        stored = _precision(self._olds)
+        # A float32 file may have been computed in a lower precision. The tolerance for that also
+        # accepts vectors that differ for other reasons, so only a complete fit counts.
+        lower = ("float16", "bfloat16") if stored == "float32" else ()
+        best = None
+        for fit in itertools.chain(*map(self._fits, (stored, *lower))):
+            if fit.is_complete or (
+                fit.precision == stored and (best is None or fit.num_equal > best.num_equal)
+            ):
+                best = fit
+            if fit.is_complete:
+                break
         causes = self._causes(best)
         if not best.is_complete:
             causes.append(self._remaining_cause(best))
@@ -121,12 +129,11 @@ class _Search:
 
     def _fits(self, precision: str) -> Iterator[_Fit]:
         """The combinations of order and state, simple ones first."""
-        straight = self._fit([(k, k) for k in range(len(self._olds))], 0, precision)
-        yield straight
-        fresh = [straight]
-        if moved := self._moved(straight):
+        fresh = [self._fit([(k, k) for k in range(len(self._olds))], 0, precision)]
+        yield fresh[0]
+        if moved := self._moved(fresh[0]):
             fresh.append(self._fit(moved, 0, precision))
-            yield fresh[-1]
+            yield fresh[1]
         for fit in fresh:
             # The first batch begins with zeros even if states are carried: if its vectors differ,
             # states are not the cause. Empty sentences are always equal.
@@ -142,10 +149,8 @@ class _Search:
             for (file, _), new in zip(pairs, news, strict=True)
         ]
         counts = sum(one.sum(axis=-1) for one in found)  # (layer of the file, layer)
-        layers = [
-            max(range(len(row)), key=lambda k, row=row, number=number: (row[k], k == number))
-            for number, row in enumerate(counts)
-        ]
+        counts = 2 * counts + np.eye(*counts.shape, dtype=int)  # of equal counts, the same layer
+        layers = counts.argmax(axis=1).tolist()
         equal = [one[np.arange(len(layers)), layers] for one in found]
         return _Fit(pairs, batch_size, precision, layers, equal)
 
@@ -191,18 +196,16 @@ class _Search:
         """The causes that a fit combines."""
         causes = []
         num_layers = len(self._news[0]) - 1
-        names = ", ".join(layer_name(layer, num_layers) for layer in fit.layers)
         if fit.layers != list(range(num_layers)) and fit.num_equal:
-            causes.append(f"a different layer: the file holds {names}")
+            names = Explanation(fit.layers, self._is_pooled, []).layer_names(num_layers)
+            causes.append(f"a different layer: the file holds {', '.join(names)}")
         if self._is_pooled:
             causes.append("sentence means: the file has one vector per sentence")
-        for file, text in fit.pairs:
-            if file != text:
-                one, other = self._sentences[file].number, self._sentences[text].number
-                causes.append(
-                    f"a different order: sentence {one} of the file is sentence {other} of the text"
-                )
-                break
+        for file, text in [pair for pair in fit.pairs if pair[0] != pair[1]][:1]:
+            one, other = self._sentences[file].number, self._sentences[text].number
+            causes.append(
+                f"a different order: sentence {one} of the file is sentence {other} of the text"
+            )
         if fit.batch_size == 1:
             causes.append(
                 "carried state: each sentence begins with the last LSTM states of the one before"
@@ -219,21 +222,21 @@ class _Search:
     def _remaining_cause(self, fit: _Fit) -> str:
         """The cause of differences that a fit does not explain."""
         rest = [
-            (self._sentences[text], self._olds[file], self._news[text], equal)
+            (self._sentences[text], self._olds[file].shape[1], self._news[text].shape[1], equal)
             for (file, text), equal in zip(fit.pairs, fit.equal, strict=True)
             if not equal.all()
         ]
         for sentence, old, new, _ in rest:
-            if old.shape[1] != new.shape[1]:
+            if old != new:
                 return (
-                    f"different tokens: the file has {old.shape[1]} vectors for the "
-                    f"{new.shape[1]} tokens of sentence {sentence.number}"
+                    f"different tokens: the file has {old} vectors for the {new} tokens of "
+                    f"sentence {sentence.number}"
                 )
         if not fit.num_equal:
             return "another model: no vector of the file is equal"
         if 0 not in fit.layers or self._is_pooled:
             return f"different tokens: the first are in sentence {rest[0][0].number}"
-        for sentence, _, _, equal in rest:
+        for sentence, *_, equal in rest:
             layer_0 = equal[fit.layers.index(0)]
             if not layer_0.all():
                 place = int(layer_0.argmin())
@@ -242,20 +245,6 @@ class _Search:
                     f"which is {sentence.tokens[place]!r} in the text"
                 )
         return "other states or weights of the LSTMs: layer 0 is equal, the layers above it are not"
-
-
-def layer_name(layer: int, num_layers: int) -> str:
-    """The name of a layer of an `Explanation`, of a biLM with `num_layers` layers, 0 included."""
-    return f"layer {layer}" if layer < num_layers else "the mean of all layers"
-
-
-def _until_complete(fits: Iterator[_Fit]) -> list[_Fit]:
-    found = []
-    for fit in fits:
-        found.append(fit)
-        if fit.is_complete:
-            break
-    return found
 
 
 def _are_pooled(sentences: Sequence[ComparedSentence]) -> bool:
@@ -279,8 +268,7 @@ def _view_of_new(new: np.ndarray, is_pooled: bool) -> np.ndarray:
 def _precision(arrays: Sequence[np.ndarray]) -> str:
     """The format to which all values are rounded; bfloat16 first, as float16 holds most of them."""
     # bfloat16 is the upper half of float32.
-    halves = [np.ascontiguousarray(one, np.float32).view(np.uint32) & 0xFFFF for one in arrays]
-    if not any(half.any() for half in halves):
+    if not any((np.ascontiguousarray(a).view(np.uint32) & 0xFFFF).any() for a in arrays):
         return "bfloat16"
     with np.errstate(over="ignore"):
         is_float16 = all(np.array_equal(one.astype(np.float16), one) for one in arrays)

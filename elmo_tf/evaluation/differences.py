@@ -1,6 +1,5 @@
 """A file of vectors from an old pipeline, compared with what a model computes."""
 
-import dataclasses
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,50 +8,13 @@ from typing import Any
 import numpy as np
 
 from elmo_tf.embedding import Embedder
-from elmo_tf.evaluation.difference_causes import (
-    ComparedSentence,
-    Explanation,
-    explain,
-    layer_name,
-)
+from elmo_tf.evaluation.difference_causes import ComparedSentence, Explanation, explain
 from elmo_tf.evaluation.old_vectors import OldVectors
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.progress import progress_over
 
 _MAX_LISTED = 10
 _EXAMINED = 300  # sentences that are kept to find the causes of differences
-
-
-@dataclasses.dataclass
-class LayerDifference:
-    """Differences of one layer over all tokens: the largest, the mean, and the mean cosine."""
-
-    largest: float = 0.0
-    total: float = 0.0
-    cosines: float = 0.0
-    num_tokens: int = 0
-    num_values: int = 0
-
-    def add(self, old: np.ndarray, new: np.ndarray) -> None:
-        """Adds the vectors of a sentence, both (token, feature)."""
-        if not old.size:
-            return
-        difference = np.abs(old - new)
-        norms = np.linalg.norm(old, axis=-1) * np.linalg.norm(new, axis=-1)
-        self.largest = float(np.maximum(self.largest, difference.max()))  # NaN remains
-        self.total += float(difference.sum())
-        self.num_values += difference.size
-        self.cosines += float(((old * new).sum(-1) / np.where(norms > 0, norms, 1)).sum())
-        self.num_tokens += len(old)
-
-    def to_json(self) -> dict[str, float | None]:
-        """Returns "largest", "mean" and "cosine"; None instead of NaN and infinity."""
-        found = {
-            "largest": self.largest,
-            "mean": self.total / self.num_values if self.num_values else None,
-            "cosine": self.cosines / self.num_tokens if self.num_tokens else None,
-        }
-        return {k: v if v is not None and math.isfinite(v) else None for k, v in found.items()}
 
 
 def compare_vectors(
@@ -81,8 +43,7 @@ def compare_vectors(
     examined = list(itertools.islice(compared, _EXAMINED))
     finite = [one for one in examined if one.old is not None and np.isfinite(one.old).all()]
     explanation = explain(finite, bilm, tolerance) if finite else Explanation([], False, [])
-    differences = [LayerDifference() for _ in explanation.layers]
-    different, missing, broken = [], [], []
+    different, missing, broken, sums = [], [], [], []
     for one in itertools.chain(examined, compared):
         if one.old is None or not _are_near(one.old, one.new, tolerance):
             different.append(one.number)
@@ -91,10 +52,9 @@ def compare_vectors(
             continue
         if not np.isfinite(one.old).all():
             broken.append(one.number)
-        aligned = explanation.aligned(one.old, one.new)
-        if aligned[0].shape == aligned[1].shape:
-            for difference, *vectors in zip(differences, *aligned, strict=True):
-                difference.add(*vectors)
+        ours, theirs = explanation.aligned(one.old, one.new)
+        if ours.shape == theirs.shape and ours.size:
+            sums.append(_sums(ours, theirs))
     causes = []
     if missing:
         causes.append(f"another text: the file has no vectors of sentence {missing[0]}")
@@ -106,14 +66,13 @@ def compare_vectors(
         causes += explanation.causes
     if different and not causes:
         causes = [f"unknown: the first {len(examined)} sentences are equal"]
-    names = [layer_name(layer, len(examined[0].new)) for layer in explanation.layers]
-    layers = zip(names, differences, strict=True)
+    names = explanation.layer_names(len(examined[0].new)) if examined else []
     return {
         "equal": not causes,
         "sentences": len(sentences),
         "different": len(different),
         "first_different": different[:_MAX_LISTED],
-        "layers": [{"layer": name, **one.to_json()} for name, one in layers],
+        "layers": [_layer(name, sums, row) for row, name in enumerate(names)],
         "causes": causes,
     }
 
@@ -130,3 +89,28 @@ def _compared(
 
 def _are_near(one: np.ndarray, other: np.ndarray, tolerance: float) -> bool:
     return one.shape == other.shape and bool(np.all(np.abs(one - other) <= tolerance))
+
+
+def _sums(old: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """Largest difference, sums of differences, number of values, cosines, tokens: (5, layer)."""
+    difference = np.abs(old - new)  # (layer, token, feature)
+    norms = np.linalg.norm(old, axis=-1) * np.linalg.norm(new, axis=-1)
+    cosines = (old * new).sum(-1) / np.where(norms > 0, norms, 1)
+    ones = np.ones(len(old))
+    sums = difference.max((1, 2)), difference.sum((1, 2)), ones * difference[0].size
+    return np.stack([*sums, cosines.sum(1), ones * old.shape[1]])
+
+
+def _layer(name: str, sums: list[np.ndarray], row: int) -> dict[str, Any]:
+    """The differences of a layer over all tokens; None instead of NaN and infinity."""
+    found = {"largest": 0.0, "mean": None, "cosine": None}
+    if sums:
+        values = np.stack(sums)[:, :, row].astype(float)  # (sentence, 5)
+        _, differences, size, cosines, tokens = values.sum(axis=0)
+        found = {
+            "largest": values[:, 0].max(),  # NaN remains
+            "mean": differences / size,
+            "cosine": cosines / tokens,
+        }
+    numbers = {k: None if v is None or not math.isfinite(v) else float(v) for k, v in found.items()}
+    return {"layer": name, **numbers}

@@ -5,7 +5,7 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import h5py
 import numpy as np
@@ -15,8 +15,8 @@ from elmo_tf.embedding.outputs.hdf5_output import SENTENCES
 from elmo_tf.embedding.outputs.numpy_output import OFFSETS
 from elmo_tf.evaluation.stored_vectors import ParquetRows
 
-# Characters in the keys of ELMoForManyLangs, which have a meaning in HDF5 paths.
-_ESCAPES = (("$period$", "."), ("$backslash$", "/"))
+# The places of sentences, by their numbers or their texts, and a function that reads a place.
+_Stored = tuple[dict[int | str, Any], Callable[[Any], np.ndarray]]
 
 
 class OldVectors:
@@ -33,24 +33,23 @@ class OldVectors:
     """
 
     def __init__(self, path: str | os.PathLike):
-        path = Path(path)
-        if not path.exists():
+        self._path = Path(path)
+        if not self._path.exists():
             raise FileNotFoundError(f"There is no file {path}.")
-        self._path = path
-        with _naming(path):
-            self._stored = _READERS.get(path.suffix.lower(), _hdf5)(path)
-        self._unread = set(self._stored.places.values())
+        readers = {".npz": _npz, ".npy": _npy, ".parquet": _parquet}
+        with self._naming():
+            self._places, self._read = readers.get(self._path.suffix.lower(), _hdf5)(self._path)
+        self._unread = set(self._places.values())
 
     def read(self, number: int, tokens: Sequence[str]) -> np.ndarray | None:
         """The vectors of a sentence, float32 (layer, token, feature), or None.
 
         A single layer has one axis less, and a vector of a sentence is read as one token.
         """
-        places = self._stored.places
-        key = str(number) if self._stored.has_numbers else _key(" ".join(tokens))
-        place = places.get(key, places.get(f"line {number}"))
-        with _naming(self._path):
-            array = None if place is None else self._stored.read(place)
+        keys = (number, _key(" ".join(tokens)), f"line {number}")
+        place = next((self._places[key] for key in keys if key in self._places), None)
+        with self._naming():
+            array = None if place is None else self._read(place)
         if array is None or array.ndim not in (1, 2, 3):
             return None
         self._unread.discard(place)
@@ -61,18 +60,15 @@ class OldVectors:
         """Number of sentences that were not read."""
         return len(self._unread)
 
-
-class _Stored(NamedTuple):
-    """The content of a file.
-
-    places: the places of all sentences, by their numbers or texts.
-    read: returns the array at a place.
-    has_numbers: whether the keys are numbers.
-    """
-
-    places: dict[str, Any]
-    read: Callable[[Any], np.ndarray]
-    has_numbers: bool = True
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Context manager that adds the file name to errors."""
+        try:
+            yield
+        except BlockingIOError:
+            raise
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+            raise ValueError(f"Cannot read vectors in {self._path}: {error}") from None
 
 
 def _hdf5(path: Path) -> _Stored:
@@ -88,10 +84,10 @@ def _hdf5(path: Path) -> _Stored:
     # A dataset that is named by its sentence has the number of its line.
     has_lines = any("line" in file[name].attrs for name in found[:1])
     if all(map(str.isdecimal, found)) and not has_lines:
-        return _Stored({name: name for name in found}, lambda name: file[name][()])
-    places = {_key(_unescaped(name)): name for name in found}
-    places.update({_key(name): name for name in found})
-    return _Stored(places, lambda name: file[name][()], has_numbers=False)
+        return {int(name): name for name in found}, lambda name: file[name][()]
+    # In ELMoForManyLangs, characters are escaped that have a meaning in HDF5 paths.
+    escaped = {_key(k.replace("$period$", ".").replace("$backslash$", "/")): k for k in found}
+    return escaped | {_key(name): name for name in found}, lambda name: file[name][()]
 
 
 def _npz(path: Path) -> _Stored:
@@ -99,7 +95,7 @@ def _npz(path: Path) -> _Stored:
     if not zipfile.is_zipfile(path):
         raise ValueError("it is not an .npz archive, or it is incomplete.")
     file = np.load(path)
-    return _Stored({name: name for name in file.files}, file.__getitem__)
+    return {int(name): name for name in file.files}, file.__getitem__
 
 
 def _npy(path: Path) -> _Stored:
@@ -107,10 +103,10 @@ def _npy(path: Path) -> _Stored:
     rows = np.load(path, mmap_mode="r")  # (token, …, feature) or (sentence, …, feature)
     offsets_path = Path(f"{path}{OFFSETS}")
     if not offsets_path.exists():
-        return _Stored({str(k): k for k in range(len(rows))}, rows.__getitem__)
+        return {k: k for k in range(len(rows))}, rows.__getitem__
     offsets = np.load(offsets_path)
-    return _Stored(
-        {str(k): k for k in range(len(offsets) - 1)},
+    return (
+        {k: k for k in range(len(offsets) - 1)},
         lambda k: np.moveaxis(rows[offsets[k] : offsets[k + 1]], 0, -2),
     )
 
@@ -118,28 +114,8 @@ def _npy(path: Path) -> _Stored:
 def _parquet(path: Path) -> _Stored:
     """One row per sentence, with the number of its line."""
     rows = ParquetRows(path)
-    return _Stored({str(line): place for line, place in rows.places("line")}, rows.read)
-
-
-_READERS = {".npz": _npz, ".npy": _npy, ".parquet": _parquet}
-
-
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Context manager that adds the file name to errors."""
-    try:
-        yield
-    except BlockingIOError:
-        raise
-    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise ValueError(f"Cannot read vectors in {path}: {error}") from None
+    return dict(rows.places("line")), rows.read
 
 
 def _key(text: str) -> str:
     return " ".join(text.split())
-
-
-def _unescaped(key: str) -> str:
-    for escape, character in _ESCAPES:
-        key = key.replace(escape, character)
-    return key

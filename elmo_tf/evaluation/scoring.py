@@ -1,6 +1,7 @@
 """Log probabilities of sentences and of their tokens, by a language model."""
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from elmo_tf.text.vocabulary import UNKNOWN_ID
 from elmo_tf.text.windows import BOS, EOS
 
 # Batches that are read ahead and sorted by length.
-BATCHES_AHEAD = 16
+_BATCHES_AHEAD = 16
 
 
 class SentenceScore(NamedTuple):
@@ -120,26 +121,18 @@ class SentenceScorer:
         ).get_concrete_function(window, window)
 
     def __call__(self, sentences: Iterable[Sentence]) -> Iterator[SentenceScore]:
-        return self._scores(sentence_items(sentences))
-
-    def _scores(self, sentences: Iterable[Sentence]) -> Iterator[SentenceScore]:
-        token_lists = (
-            sentence_tokens(sentence, f"Sentence {number}")
-            for number, sentence in enumerate(sentences)
+        queries = (
+            (sentence_tokens(sentence, f"Sentence {number}"), None)
+            for number, sentence in enumerate(sentence_items(sentences))
         )
-        while group := read_ahead(token_lists, BATCHES_AHEAD * self._batch_tokens):
-            scores: dict[int, SentenceScore] = {}
-            lengths = [len(tokens) + 1 for tokens in group]
-            for places in length_batches(lengths, self._batch_tokens):
-                batch = self._batch_scores([group[place] for place in places])
-                scores.update(zip(places, batch, strict=True))
-            yield from (scores[place] for place in range(len(group)))
+        return in_batches(queries, self._batch_tokens, self._batch_scores)
 
-    def _batch_scores(self, batch: Sequence[list[str]]) -> Iterator[SentenceScore]:
-        width = rounded_length(len(batch[-1]) + 1)
-        window = sentence_window(batch, rounded_rows(len(batch)), width)
+    def _batch_scores(self, batch: Sequence[tuple[list[str], None]]) -> Iterator[SentenceScore]:
+        sentences = [tokens for tokens, _ in batch]
+        width = rounded_length(len(sentences[-1]) + 1)
+        window = sentence_window(sentences, rounded_rows(len(batch)), width)
         log_probs = self._log_probs(*window).numpy().astype(np.float64)
-        for row, tokens in enumerate(batch):
+        for row, tokens in enumerate(sentences):
             by_direction = dict(
                 zip(self._directions, log_probs[:, row, : len(tokens) + 1], strict=True)
             )
@@ -158,6 +151,26 @@ class SentenceScorer:
         shape = tf.shape(mask, tf.int64)
         losses = window_losses(self._model, outputs, targets, mask)
         return tf.stack([tf.scatter_nd(places, -loss, shape) for loss in losses])
+
+
+def in_batches(
+    queries: Iterator[tuple[list[str], Any]], batch_tokens: int, run: Callable[[list], Iterable]
+) -> Iterator[Any]:
+    """Yields the result of each query, in order, and reads a bounded number of queries ahead.
+
+    Args:
+        queries: the tokens of a sentence, and anything else.
+        batch_tokens: maximum tokens of a batch.
+        run: returns the results of a batch of queries, the longest sentence last.
+    """
+    queries, ahead = itertools.tee(queries)
+    token_lists = (tokens for tokens, _ in ahead)
+    while sentences := read_ahead(token_lists, _BATCHES_AHEAD * batch_tokens):
+        group = list(itertools.islice(queries, len(sentences)))
+        found: dict[int, Any] = {}
+        for batch in length_batches([len(tokens) + 1 for tokens in sentences], batch_tokens):
+            found.update(zip(batch, run([group[number] for number in batch]), strict=True))
+        yield from (found[number] for number in range(len(group)))
 
 
 def check_batch_tokens(batch_tokens: int) -> None:

@@ -77,12 +77,27 @@ class WordVectorSource(VectorSource):
 
 
 class SentenceVectorSource(VectorSource):
-    """Vectors of the tokens of sentences, as `elmo-tf embed` writes them."""
+    """Vectors of the tokens of sentences, as `elmo-tf embed` and AllenNLP write them.
+
+    Args:
+        path: an HDF5 file with `sentence_to_index`; or a folder of Parquet shards, or one shard,
+            see `parquet_schema`.
+    """
 
     def __init__(self, path: str | os.PathLike):
         super().__init__(path)
         try:
-            self._rows = {_key(text): row for text, row in self._sentences()}
+            if self.path.suffix.lower() == ".parquet":
+                shards = ParquetRows(self.path)
+                places = ((" ".join(tokens), row) for tokens, row in shards.places("tokens"))
+                self._read = shards.read
+            else:
+                file = open_hdf5(self.path)
+                if SENTENCES not in file:
+                    raise ValueError(f"the dataset `{SENTENCES}` of all sentences is missing.")
+                places = json.loads(file[SENTENCES][0]).items()
+                self._read = lambda name: file[name][()]
+            self._rows = {_key(text): row for text, row in places}
         except BlockingIOError:
             raise
         except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
@@ -93,19 +108,17 @@ class SentenceVectorSource(VectorSource):
         self.num_layers, _, self.dim = first.shape
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
-        return map(self._of_sentence, sentences)
-
-    def _of_sentence(self, tokens: Sequence[str]) -> np.ndarray:
-        text = _key(" ".join(tokens))
-        if text not in self._rows:
-            raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
-        array = self._layers(self._rows[text])
-        if array.shape[1] != len(tokens):
-            raise ValueError(
-                f"{self.path} has {array.shape[1]} vectors for the {len(tokens)} tokens of the "
-                f"sentence {text[:80]!r}."
-            )
-        return array
+        for tokens in sentences:
+            text = _key(" ".join(tokens))
+            if text not in self._rows:
+                raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
+            array = self._layers(self._rows[text])
+            if array.shape[1] != len(tokens):
+                raise ValueError(
+                    f"{self.path} has {array.shape[1]} vectors for the {len(tokens)} tokens of the "
+                    f"sentence {text[:80]!r}."
+                )
+            yield array
 
     def _layers(self, row: Any) -> np.ndarray:
         """The vectors of a row as (layer, token, feature)."""
@@ -116,38 +129,6 @@ class SentenceVectorSource(VectorSource):
                 f"{array.shape}."
             )
         return np.asarray(array if array.ndim == 3 else array[np.newaxis], np.float32)
-
-    @abc.abstractmethod
-    def _sentences(self) -> Iterable[tuple[str, Any]]:
-        """Sentences, as their tokens joined by spaces, and the rows of their vectors."""
-
-    @abc.abstractmethod
-    def _read(self, row: Any) -> np.ndarray:
-        """The vectors of a row, (layer, token, feature) or (token, feature)."""
-
-
-class HDF5VectorSource(SentenceVectorSource):
-    """An HDF5 file with `sentence_to_index`, as of `elmo-tf embed` and AllenNLP."""
-
-    def _sentences(self) -> Iterable[tuple[str, Any]]:
-        self.file = open_hdf5(self.path)
-        if SENTENCES not in self.file:
-            raise ValueError(f"the dataset `{SENTENCES}`, from sentences to datasets, is missing.")
-        return json.loads(self.file[SENTENCES][0]).items()
-
-    def _read(self, row: Any) -> np.ndarray:
-        return self.file[row][()]
-
-
-class ParquetVectorSource(SentenceVectorSource):
-    """A folder of Parquet shards, see `parquet_schema`."""
-
-    def _sentences(self) -> Iterable[tuple[str, Any]]:
-        self._shards = ParquetRows(self.path)
-        return ((" ".join(tokens), place) for tokens, place in self._shards.places("tokens"))
-
-    def _read(self, row: Any) -> np.ndarray:
-        return self._shards.read(row)
 
 
 class ParquetRows:
@@ -196,6 +177,12 @@ def _key(text: str) -> str:
     return encode(" ".join(text.split())).decode("utf-8", "replace")
 
 
+def unit_vectors(vectors: np.ndarray) -> np.ndarray:
+    """Normalizes vectors along the last axis to length 1, float32; zero vectors stay zero."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.ascontiguousarray(vectors / np.where(norms > 0, norms, 1), np.float32)
+
+
 def open_vectors(path: str | os.PathLike) -> VectorSource:
     """Opens a file of vectors, chosen by its suffix.
 
@@ -211,7 +198,5 @@ def open_vectors(path: str | os.PathLike) -> VectorSource:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"There is no file of vectors {path}.")
-    suffix = path.suffix.lower()
-    if suffix in (".hdf5", ".h5"):
-        return HDF5VectorSource(path)
-    return ParquetVectorSource(path) if suffix == ".parquet" else WordVectorSource(path)
+    is_embedded = path.suffix.lower() in (".hdf5", ".h5", ".parquet")
+    return (SentenceVectorSource if is_embedded else WordVectorSource)(path)

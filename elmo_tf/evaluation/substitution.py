@@ -9,16 +9,15 @@ import tensorflow as tf
 
 from elmo_tf.evaluation.full_softmax import tokens_per_chunk
 from elmo_tf.evaluation.scoring import (
-    BATCHES_AHEAD,
-    Sentence,
     check_batch_tokens,
+    in_batches,
     sentence_tokens,
     sentence_window,
 )
 from elmo_tf.models.language_model import LanguageModel
-from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
-from elmo_tf.text.sentence_lists import sentence_items
-from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from elmo_tf.text.batches import rounded_length, rounded_rows
+from elmo_tf.text.sentence_lists import Sentence, sentence_items
+from elmo_tf.text.vocabulary import SPECIAL_TOKENS
 
 
 class Substitute(NamedTuple):
@@ -61,9 +60,7 @@ def substitutes(
     Source: the directions are those of Peters et al. 2018, section 3.1; the score, their product,
     is not from that paper.
     """
-    find = _Finder(model, top_n, exclude)
-    tokens = sentence_tokens(sentence, "`sentence`")
-    (found,) = find([tokens], [_checked_positions(positions, "`positions`", len(tokens))])
+    (found,) = sentence_substitutes(model, [sentence], [positions], top_n, exclude)
     return found
 
 
@@ -95,7 +92,7 @@ def sentence_substitutes(
     sentences = sentence_items(sentences)
     check_batch_tokens(batch_tokens)
     find = _Finder(model, top_n, exclude)
-    return _in_batches(find, _queries(sentences, positions), batch_tokens)
+    return in_batches(_queries(sentences, positions), batch_tokens, find)
 
 
 def _queries(
@@ -111,20 +108,6 @@ def _queries(
         tokens = sentence_tokens(sentence, f"Sentence {number}")
         name = f"Sentence {number}: `positions`"
         yield tokens, _checked_positions(places, name, len(tokens))
-
-
-def _in_batches(
-    find: "_Finder", queries: Iterator[tuple[list[str], list[int]]], batch_tokens: int
-) -> Iterator[list[list[Substitute]]]:
-    queries, ahead = itertools.tee(queries)
-    token_lists = (tokens for tokens, _ in ahead)
-    while sentences := read_ahead(token_lists, BATCHES_AHEAD * batch_tokens):
-        positions = [places for _, places in itertools.islice(queries, len(sentences))]
-        found: dict[int, list[list[Substitute]]] = {}
-        for batch in length_batches([len(tokens) + 1 for tokens in sentences], batch_tokens):
-            parts = [[items[number] for number in batch] for items in (sentences, positions)]
-            found.update(zip(batch, find(*parts), strict=True))
-        yield from (found[number] for number in range(len(sentences)))
 
 
 def check_position(argument: str, position: int, num_tokens: int) -> None:
@@ -148,35 +131,32 @@ def _checked_positions(positions: Any, name: str, num_tokens: int) -> list[int]:
 
 
 class _Finder:
-    """Finds the substitutes of a batch of sentences.
-
-    Args:
-        model, top_n, exclude: see `substitutes`.
-
-    Call arguments:
-        sentences: lists of tokens, the longest last.
-        positions: for each sentence the positions of tokens.
-
-    Returns:
-        For each sentence and position a list of `Substitute`.
-    """
+    """Finds the substitutes of a batch of sentences and positions, the longest sentence last."""
 
     def __init__(self, model: LanguageModel, top_n: int, exclude: Iterable[str]):
         if top_n < 1:
             raise ValueError(f"`top_n` must be at least 1. Received: {top_n}")
+        if isinstance(exclude, str):
+            raise TypeError(
+                f"`exclude` must be several tokens, not one string: {exclude!r}. Pass a list."
+            )
         self._model = model
         self._directions = model.bilm.config.directions
-        self._allowed = _allowed(model.vocabulary, exclude)
+        self._allowed = np.ones(len(model.vocabulary), bool)
+        # An unknown token's id would be that of <UNK>.
+        excluded = [token for token in exclude if token in model.vocabulary]
+        self._allowed[model.vocabulary.ids(excluded)] = False
         self._top_n = min(top_n, int(self._allowed.sum()))
 
     def __call__(
-        self, sentences: Sequence[list[str]], positions: Sequence[list[int]]
+        self, batch: Sequence[tuple[list[str], list[int]]]
     ) -> list[list[list[Substitute]]]:
+        sentences = [tokens for tokens, _ in batch]
         num_rows, width = rounded_rows(len(sentences)), rounded_length(len(sentences[-1]) + 1)
         inputs, _ = sentence_window(sentences, num_rows, width)
         outputs, _ = self._model.top_layer_outputs(inputs, self._model.bilm.zero_states(num_rows))
         # Outputs that predict the tokens; the backward direction reads the sentence reversed.
-        forward = [(row, place) for row, places in enumerate(positions) for place in places]
+        forward = [(row, place) for row, (_, places) in enumerate(batch) for place in places]
         backward = [(row, len(sentences[row]) - 1 - place) for row, place in forward]
         indices = {"forward": forward, "backward": backward}
         best: list[list[Substitute]] = []
@@ -192,7 +172,7 @@ class _Finder:
             # (position, direction, vocabulary)
             best += map(self._best, np.stack(log_probs, axis=1))
         found = iter(best)
-        return [list(itertools.islice(found, len(places))) for places in positions]
+        return [list(itertools.islice(found, len(places))) for _, places in batch]
 
     def _best(self, log_probs: np.ndarray) -> list[Substitute]:
         """The best tokens by their log probabilities, float32 (direction, vocabulary)."""
@@ -206,15 +186,3 @@ class _Finder:
             )
             for index, score in zip(ids.numpy(), best.numpy().tolist(), strict=True)
         ]
-
-
-def _allowed(vocabulary: Vocabulary, exclude: Iterable[str]) -> np.ndarray:
-    """Which tokens may be returned, bool (vocabulary,)."""
-    if isinstance(exclude, str):
-        raise TypeError(
-            f"`exclude` must be several tokens, not one string: {exclude!r}. Pass a list."
-        )
-    allowed = np.ones(len(vocabulary), bool)
-    # An unknown token's id would be that of <UNK>.
-    allowed[vocabulary.ids([token for token in exclude if token in vocabulary])] = False
-    return allowed

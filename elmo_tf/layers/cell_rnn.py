@@ -108,37 +108,33 @@ class CellRNN(keras.layers.Layer):
         ]
 
     def call(self, sequences, mask=None, training=False):
-        sequences = ops.transpose(sequences, (1, 0, 2))  # (token, batch, feature)
         x = ops.matmul(sequences, self.kernel) + self.bias
-        num_rows = ops.shape(x)[1]
+        num_rows = ops.shape(x)[0]
         dropout_mask = None
         if training and self.dropout_rate:
             ones = ops.ones((num_rows, self.units), self.compute_dtype)
             dropout_mask = self.dropout(ones, training=True)
-        if mask is not None:
-            mask = ops.transpose(mask)[..., None]  # (token, batch, 1)
-        if self.go_backwards:
-            x = ops.flip(x, axis=0)
-            mask = None if mask is None else ops.flip(mask, axis=0)
-        run = plain_recurrence
-        if keras.config.backend() == "tensorflow":
-            from elmo_tf.layers.cell_recurrence_tf import cell_recurrence as run
-        kernel = ops.convert_to_tensor(self.recurrent_kernel)
-        bias = None if self.recurrent_bias is None else ops.convert_to_tensor(self.recurrent_bias)
-        state = self._initial_states(num_rows)
-        h = run(self.cell, x, state, kernel, bias, mask, dropout_mask, training)
-        if mask is not None:
-            h = ops.where(mask, h, ops.zeros_like(h))
-        if self.go_backwards:
-            h = ops.flip(h, axis=0)
-        return ops.transpose(h, (1, 0, 2))
+        # The loop has no weights. Its states and gates are float32 in mixed precision.
+        dtype = keras.backend.result_type(x.dtype, "float32")
+        step = _Step(self.cell, self.recurrent_kernel, self.recurrent_bias, dropout_mask, dtype)
+        loop = keras.layers.RNN(
+            step,
+            return_sequences=True,
+            go_backwards=self.go_backwards,
+            zero_output_for_mask=True,
+            dtype=dtype,
+        )
+        h = loop(x, initial_state=self._initial_states(num_rows), mask=mask, training=training)
+        if self.go_backwards:  # the last token comes first
+            h = ops.flip(h, axis=1)
+        return ops.cast(h, self.compute_dtype)
 
     def _initial_states(self, num_rows):
+        num_states = 2 if self.cell.has_cell_state else 1
         if not self.learn_initial_state:
-            zeros = ops.zeros((num_rows, self.units), self.compute_dtype)
-            return (zeros, zeros) if self.cell.has_cell_state else (zeros,)
-        states = (ops.cast(state, self.compute_dtype) for state in self.initial_state)
-        return tuple(ops.broadcast_to(state, (num_rows, self.units)) for state in states)
+            return [ops.zeros((num_rows, self.units), self.compute_dtype)] * num_states
+        shape = (num_rows, self.units)
+        return [ops.broadcast_to(ops.convert_to_tensor(s), shape) for s in self.initial_state]
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.units)
@@ -154,22 +150,29 @@ class CellRNN(keras.layers.Layer):
         }
 
 
-def plain_recurrence(cell, x, initial_state, kernel, bias, mask, dropout_mask, training):
-    """`cell_recurrence_tf.cell_recurrence` for other backends than TensorFlow."""
-    scale = 1.0 if dropout_mask is None else dropout_mask
+class _Step:
+    """A cell in the form that `keras.layers.RNN` expects; its input is `W · x + b`."""
 
-    def step(state, token):
-        x, real = token
-        h, *c = state
-        a = ops.matmul(h if cell.drops_output else h * scale, kernel)
-        a = a if bias is None else a + bias
+    def __init__(self, cell, kernel, bias, dropout_mask, dtype):
+        self.state_size = [kernel.shape[0]] * (2 if cell.has_cell_state else 1)
+        self.compute_dtype = dtype
+        self._cell = cell
+        self._kernel = ops.convert_to_tensor(kernel)
+        self._bias = 0.0 if bias is None else ops.convert_to_tensor(bias)
+        self._dropout_mask = dropout_mask
+
+    def call(self, x, states, training=False):
+        cell, (h, *c) = self._cell, states
+        of_state = h if cell.drops_output else self._dropped(h)
+        a = ops.matmul(ops.cast(of_state, self._kernel.dtype), self._kernel) + self._bias
         x = ops.split(x, cell.num_input_blocks, axis=-1)
-        a = ops.split(a, cell.num_state_blocks, axis=-1)
-        new_h, new_c = cell.step(x, a, h, c[0] if c else None)
-        new = (new_h * scale if cell.drops_output else new_h, *([new_c] if c else []))
-        new = tuple(ops.where(real, n, old) for n, old in zip(new, state, strict=True))
-        return new, new  # Keras expects outputs of the state's structure
+        a = ops.split(ops.cast(a, h.dtype), cell.num_state_blocks, axis=-1)
+        h, c = cell.step(x, a, h, c[0] if c else None)
+        if cell.drops_output:
+            h = self._dropped(h)
+        return h, [h] if c is None else [h, c]
 
-    if mask is None:
-        mask = ops.ones((*ops.shape(x)[:2], 1), "bool")
-    return ops.scan(step, initial_state, (x, mask))[1][0]
+    __call__ = call
+
+    def _dropped(self, h):
+        return h if self._dropout_mask is None else h * ops.cast(self._dropout_mask, h.dtype)

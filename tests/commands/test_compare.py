@@ -76,30 +76,6 @@ def test_models_may_have_different_numbers_of_layers():
     ]
 
 
-def test_a_model_given_twice_is_a_usage_error(command):
-    status, _, err = command("compare", "run", "./run")
-
-    assert status == 2
-    assert "a model is named twice: run ./run" in err
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--probe-test", "dev.conllu"], "--probe-train and --probe-test go together"),
-        (
-            ["--senses-train", "a.data.xml", "--senses-test", "b.data.xml"],
-            "--senses-train, --senses-test and --inventory go together",
-        ),
-    ],
-)
-def test_missing_options_of_a_measure_are_a_usage_error(command, options, message):
-    status, _, err = command("compare", "run", *options)
-
-    assert status == 2
-    assert message in err
-
-
 def test_models_are_compared_by_text_and_tags(
     command, checkpoint_directory, forward_directory, tmp_path, monkeypatch
 ):

@@ -1,6 +1,7 @@
 """`elmo-tf diff` reports the cause of a difference, in files made for each cause."""
 
 import json
+import re
 from pathlib import Path
 
 import h5py
@@ -13,6 +14,7 @@ import tensorflow as tf
 from elmo_tf import BiLM, Embedder
 from elmo_tf.embedding.outputs.vector_output import mean_over_tokens
 from elmo_tf.evaluation import differences
+from elmo_tf.evaluation.old_vectors import OldVectors
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -20,14 +22,25 @@ LINES = ["The cat sat .", "A dog saw the cat !", "the dog sat .", "", "dogs", "a
 
 
 @pytest.fixture
-def difference(command, checkpoint_directory):
-    """Writes arrays as an old file; returns the exit status and the report of the command."""
+def difference(bilm):
+    """Writes arrays as an old file, and compares it with the biLM."""
 
-    def call(arrays, *options):
+    def call(arrays, **options):
         with h5py.File("old.hdf5", "w") as file:
             for number, array in enumerate(arrays):
                 file[str(number)] = array
-        status, out, err = command("diff", "old.hdf5", checkpoint_directory, "text.txt", *options)
+        sentences = [line.split() for line in Path("text.txt").read_text().splitlines()]
+        return differences.compare_vectors(OldVectors("old.hdf5"), bilm, sentences, **options)
+
+    return call
+
+
+@pytest.fixture
+def diff(command, checkpoint_directory):
+    """Calls the command; returns its status and its report."""
+
+    def call(old):
+        status, out, err = command("diff", old, checkpoint_directory, "text.txt")
         assert status in (0, 3), err
         return status, json.loads(out)
 
@@ -40,9 +53,8 @@ def arrays(bilm):
 
 
 def test_equal_vectors_are_reported_as_equal(difference, arrays):
-    status, found = difference(arrays)
+    found = difference(arrays)
 
-    assert status == 0
     assert found["equal"]
     assert (found["sentences"], found["different"], found["causes"]) == (6, 0, [])
     assert len(found["layers"]) == 3
@@ -53,13 +65,12 @@ def test_differences_are_measured_and_accepted_within_the_tolerance(difference, 
     moved = [array.copy() for array in arrays]
     moved[1][2] += 0.25
 
-    status, found = difference(moved)
-    assert status == 3
+    found = difference(moved)
     assert found["first_different"] == [1]
     assert found["layers"][2]["largest"] == pytest.approx(0.25, abs=1e-5)
     num_tokens = sum(len(line.split()) for line in LINES)
     assert found["layers"][2]["mean"] == pytest.approx(0.25 * 6 / num_tokens, abs=1e-5)
-    assert difference(moved, "--tolerance", "0.3")[0] == 0
+    assert difference(moved, tolerance=0.3)["equal"]
 
 
 def carried(bilm, batches):
@@ -164,9 +175,8 @@ def test_all_likely_causes_are_reported(difference, arrays, bilm, steps, causes)
         takes_all = step.__code__.co_argcount == 2
         arrays = list(step(arrays, bilm)) if takes_all else [step(array) for array in arrays]
 
-    status, found = difference(arrays)
+    found = difference(arrays)
 
-    assert status == 3
     assert len(found["causes"]) == len(causes), found["causes"]
     for cause, expected in zip(found["causes"], causes, strict=True):
         assert cause.startswith(expected)
@@ -174,7 +184,7 @@ def test_all_likely_causes_are_reported(difference, arrays, bilm, steps, causes)
 
 
 def test_a_single_layer_is_compared_with_the_matching_layer(difference, arrays):
-    _, found = difference([top(array) for array in arrays])
+    found = difference([top(array) for array in arrays])
 
     (layer,) = found["layers"]
     assert layer["layer"] == "layer 2"
@@ -186,47 +196,49 @@ def test_differences_after_the_examined_sentences_have_an_unknown_cause(
 ):
     monkeypatch.setattr(differences, "_EXAMINED", 2)
 
-    _, found = difference([*arrays[:-1], arrays[-1] + 1])
+    found = difference([*arrays[:-1], arrays[-1] + 1])
 
     assert found["causes"] == ["unknown: the first 2 sentences are equal"]
 
 
-def test_files_with_sentences_as_keys_are_read(command, checkpoint_directory):
-    Path("text.txt").write_text("\n".join(["a/b  c", *LINES, *LINES, "a . / b"]) + "\n")
+@pytest.mark.parametrize("lines", [["a/b  c", *LINES, *LINES, "a . / b"], ["7", "42"]])
+def test_files_with_sentences_as_keys_are_read(command, checkpoint_directory, diff, lines):
+    Path("text.txt").write_text("\n".join(lines) + "\n")
     embed = ("embed", checkpoint_directory, "text.txt", "old.hdf5", "--use-sentence-keys")
     assert command(*embed)[0] == 0
 
-    status, out, _ = command("diff", "old.hdf5", checkpoint_directory, "text.txt")
+    status, found = diff("old.hdf5")
 
-    assert (status, json.loads(out)["causes"]) == (0, [])
+    assert (status, found["causes"]) == (0, [])
 
 
-@pytest.mark.parametrize("layers", ["all", "top"])
-@pytest.mark.parametrize("suffix", ["npz", "npy", "parquet"])
-def test_all_formats_of_embed_are_read(command, checkpoint_directory, bilm, suffix, layers):
-    old = f"old.{suffix}"
-    Embedder(bilm, layers=layers).embed_file("text.txt", old)
+@pytest.mark.parametrize(
+    ("suffix", "layers", "causes"),
+    [("npz", "all", []), ("npy", "top", [TOP]), ("parquet", "all", [])],
+)
+def test_all_formats_of_embed_are_read(diff, bilm, suffix, layers, causes):
+    Embedder(bilm, layers=layers).embed_file("text.txt", f"old.{suffix}")
 
-    status, out, _ = command("diff", old, checkpoint_directory, "text.txt")
+    status, found = diff(f"old.{suffix}")
 
-    found = json.loads(out)
-    assert (status, found["causes"]) == ((0, []) if layers == "all" else (3, [TOP]))
+    assert (status, found["causes"]) == (3 if causes else 0, causes)
     assert found["layers"][-1]["largest"] < 1e-5
-    Path("text.txt").write_text("\n".join(LINES[:2]))
-    _, out, _ = command("diff", old, checkpoint_directory, "text.txt")
-    assert "another text: the file has 4 more sentences" in json.loads(out)["causes"]
+    sentences = [line.split() for line in LINES[:2]]
+    found = differences.compare_vectors(OldVectors(f"old.{suffix}"), bilm, sentences)
+    assert "another text: the file has 4 more sentences" in found["causes"]
 
 
 @pytest.mark.parametrize("suffix", ["npz", "npy", "parquet"])
-def test_sentence_means_of_all_formats_are_recognized(command, checkpoint_directory, bilm, suffix):
+def test_sentence_means_of_all_formats_are_recognized(bilm, suffix):
     Embedder(bilm).embed_file("text.txt", f"old.{suffix}", pool="mean", dtype="float16")
 
-    _, out, _ = command("diff", f"old.{suffix}", checkpoint_directory, "text.txt")
+    sentences = [line.split() for line in LINES]
+    found = differences.compare_vectors(OldVectors(f"old.{suffix}"), bilm, sentences)
 
-    assert json.loads(out)["causes"] == [MEANS, FLOAT16]
+    assert found["causes"] == [MEANS, FLOAT16]
 
 
-def test_keys_of_elmoformanylangs_are_read(command, checkpoint_directory, bilm):
+def test_keys_of_elmoformanylangs_are_read(diff, bilm):
     lines = ["A dog saw the cat !", "and/or a. .", "dogs", "a $period$ b", "dogs", "U.S.A / 7"]
     Path("text.txt").write_text("\n".join(lines) + "\n")
     with h5py.File("old.hdf5", "w") as file:
@@ -235,27 +247,16 @@ def test_keys_of_elmoformanylangs_are_read(command, checkpoint_directory, bilm):
             if key not in file:
                 file[key] = array
 
-    status, out, _ = command("diff", "old.hdf5", checkpoint_directory, "text.txt")
+    status, found = diff("old.hdf5")
 
-    assert (status, json.loads(out)["causes"]) == (0, [])
-
-
-def test_lines_that_are_numbers_are_not_numbers_of_sentences(command, checkpoint_directory):
-    Path("text.txt").write_text("7\n42\n")
-    embed = ("embed", checkpoint_directory, "text.txt", "old.hdf5", "--use-sentence-keys")
-    assert command(*embed)[0] == 0
-
-    status, out, _ = command("diff", "old.hdf5", checkpoint_directory, "text.txt")
-
-    assert (status, json.loads(out)["causes"]) == (0, [])
+    assert (status, found["causes"]) == (0, [])
 
 
 def test_a_file_with_vectors_differs_from_an_empty_text(difference, arrays):
     Path("text.txt").write_text("")
 
-    status, found = difference(arrays)
+    found = difference(arrays)
 
-    assert status == 3
     assert found["causes"] == ["another text: the file has 6 more sentences"]
 
 
@@ -274,27 +275,22 @@ def test_a_table_is_printed_on_demand(command, checkpoint_directory, arrays):
     assert "- float16" in out
 
 
-def test_a_file_that_another_process_writes_is_an_error(command, checkpoint_directory, locked):
+def test_missing_and_invalid_vector_files_are_errors(bilm, locked):
     h5py.File("old.hdf5", "w").close()
-
-    with locked("old.hdf5"):
-        status, out, err = command("diff", "old.hdf5", checkpoint_directory, "text.txt")
-
-    assert (status, out) == (1, "")
-    assert "old.hdf5 is open for writing in another process. Wait until" in err
-
-
-def test_missing_and_invalid_vector_files_are_errors(command, checkpoint_directory, bilm):
+    with (
+        locked("old.hdf5"),
+        pytest.raises(BlockingIOError, match=r"^old\.hdf5 is open for writing"),
+    ):
+        OldVectors("old.hdf5")
     for name in ("cut.npz", "cut.npy"):
         Embedder(bilm).embed_file("text.txt", name)
         Path(name).write_bytes(Path(name).read_bytes()[:50])
     pq.write_table(pa.table({"words": [["a"]]}), "other.parquet")
     for old, message in (
-        ("gone.hdf5", "There is no file gone.hdf5"),
         ("text.txt", "Cannot open text.txt as HDF5"),
         ("cut.npz", "Cannot read vectors in cut.npz: "),
         ("cut.npy", "Cannot read vectors in cut.npy: "),
         ("other.parquet", "other.parquet: there is no column line, shape, vectors."),
     ):
-        status, _, err = command("diff", old, checkpoint_directory, "text.txt")
-        assert (status, message in err) == (1, True)
+        with pytest.raises(ValueError, match=re.escape(message)):
+            OldVectors(old)

@@ -1,7 +1,6 @@
 """`elmo-tf neighbors`: an index is built once and then queried."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -135,32 +134,3 @@ def test_markdown_output_marks_the_word_in_its_context(command, built):
     cells = next(line for line in out.splitlines() if line.endswith(" text.txt:1 |"))
     assert "raised" in cells
     assert "\\|" in cells
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message", "expected"),
-    [
-        (("bank", "--index", "none"), "name a model (--model) and text (--corpus)", 2),
-        (("--index", "index", "--sentence", "a bank"), "--sentence requires a WORD", 2),
-        (("bank", "--index", "index", "--sentence", "a b"), "does not contain the token 'bank'", 1),
-        (("bnak", "--index", "index"), "Similar words: bank", 1),
-        (("bank", "--index", "index", "--corpus", "glove.txt"), "was built from other files", 1),
-        (("bank", "--index", "index", "--vectors", "text.txt"), "text.txt, line 1:", 1),
-        (
-            ("bank", "--index", "index", "--json", "text.txt"),
-            "text.txt exists. Choose another path or add",
-            2,
-        ),
-        (("bank", "--index", "text.txt", "--model", "m", "--corpus", "text.txt"), "exists", 2),
-    ],
-)
-def test_errors_are_printed_without_a_traceback(command, built, arguments, message, expected):
-    shutil.copytree(built / "index", "index")
-    before = sorted(Path().iterdir())
-
-    status, out, err = command("neighbors", *arguments)
-
-    assert (status, out) == (expected, "")
-    assert message in err
-    assert "Traceback" not in err
-    assert sorted(Path().iterdir()) == before

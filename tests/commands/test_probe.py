@@ -101,20 +101,3 @@ def test_several_files_and_columns_are_read(command, checkpoint_directory):
     assert (found["tags"], found["train_sentences"]) == (2, 1)
     assert "trained on 1 of the 2 sentences" in " ".join(err.split())
     assert Path("here/lock").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "status", "message"),
-    [
-        (["--test", "text.txt"], 1, "text.txt, line 2: 4 columns, but line 1"),
-        (["--test", "test.conll", "--tag-column", "3"], 1, "train.conll, line 1: no column 3"),
-        ([], 2, "required: --test"),
-    ],
-)
-def test_invalid_calls_print_an_error(command, checkpoint_directory, arguments, status, message):
-    Path("text.txt").write_text("plain text here\nis no tagged sentence\n")
-
-    found, out, err = command("probe", checkpoint_directory, "--train", "train.conll", *arguments)
-
-    assert (found, out) == (status, "")
-    assert message in " ".join(err.split())

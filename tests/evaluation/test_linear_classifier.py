@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation import linear_classifier
-from elmo_tf.evaluation.linear_classifier import LinearClassifier
+from elmo_tf.evaluation import probing
+from elmo_tf.evaluation.probing import LinearClassifier
 
 MEANS = np.array([[0.0, 1.0], [1.5, -0.5], [-1.0, -1.0]])
 
@@ -30,7 +30,7 @@ def reference(points, classes, c, steps=4000):
 
 @pytest.mark.parametrize("c", [10.0, 0.01])
 def test_the_minimum_is_found_on_decorrelated_features(c, monkeypatch):
-    monkeypatch.setattr(linear_classifier, "_ROWS_PER_CHUNK", 150)
+    monkeypatch.setattr(probing, "_ROWS_PER_CHUNK", 150)
     points, classes = examples(400)
     others, _ = examples(3000, seed=1)
     mean = points.mean(0, np.float64)

@@ -105,7 +105,7 @@ def test_top_n_below_1_is_an_error(language_model):
 
 
 def test_a_sentence_of_another_type_is_an_error(language_model):
-    with pytest.raises(TypeError, match=r"a str or a list of tokens \(str\)\. `sentence` is 7"):
+    with pytest.raises(TypeError, match=r"a str or a list of tokens \(str\)\. Sentence 0 is 7"):
         substitutes(language_model, 7, [0])
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 # In inches.
 _ROW, _COLUMN, _MARGIN, _LETTER, _BAR_SPACE = 0.34, 0.72, 0.6, 0.075, 0.9
 MAX_MIXES = 40
-_LIGHT = 0.6  # share above which the background is light, so that text is black
 
 
 class Mix(NamedTuple):
@@ -51,6 +50,7 @@ def mixes_of(name: str, elmo: LayerMixes, places: Sequence[str]) -> list[Mix]:
     return mixes
 
 
+@style.styled
 def draw_mixes(mixes: Sequence[Mix]) -> "Figure":
     """Draws a row per mix and a column per layer, with shares in percent.
 
@@ -71,27 +71,21 @@ def draw_mixes(mixes: Sequence[Mix]) -> "Figure":
             "All mixes must have the same number of layers. Received: mixes of "
             f"{' and of '.join(map(str, numbers))} layers."
         )
-    num_layers = numbers[0]
     labels = [mix.name for mix in mixes]
-    width = _MARGIN + _LETTER * max(map(len, labels)) + _COLUMN * (num_layers + 1) + _BAR_SPACE
-    figure = style.new_figure(width, 2 * _MARGIN + _ROW * len(mixes))
-    axes = figure.subplots()
     shares = np.stack([mix.shares for mix in mixes])  # (mix, layer)
-    image = axes.imshow(shares, cmap=style.HEAT_COLOURS, vmin=0, vmax=1, aspect="auto")
+    num_mixes, num_layers = shares.shape
+    width = _MARGIN + _LETTER * max(map(len, labels)) + _COLUMN * (num_layers + 1) + _BAR_SPACE
+    figure = style.new_figure(width, 2 * _MARGIN + _ROW * num_mixes)
+    axes = figure.subplots()
+    image = axes.imshow(shares, cmap=style.HEAT_COLORS, vmin=0, vmax=1, aspect="auto")
     for (row, layer), share in np.ndenumerate(shares):
-        axes.text(
-            *(layer, row, f"{100 * share:.0f}"),
-            ha="center",
-            va="center",
-            fontsize=style.TICK_SIZE,
-            color="black" if share > _LIGHT else "white",
-        )
+        color = "black" if share > 0.6 else "white"
+        text = f"{100 * share:.0f}"
+        axes.text(layer, row, text, ha="center", va="center", size=8, color=color)
     axes.set_xticks(range(num_layers), [f"layer {layer}" for layer in range(num_layers)])
-    axes.set_yticks(range(len(mixes)), labels, family=style.families(labels), parse_math=False)
-    axes.tick_params(length=0, labelsize=style.TICK_SIZE)
+    axes.set_yticks(range(num_mixes), labels, family=style.families(labels), parse_math=False)
     scales = axes.secondary_yaxis("right")
-    scales.set_yticks(range(len(mixes)), [f"{mix.scale:.2f}" for mix in mixes])
-    scales.tick_params(length=0, labelsize=style.TICK_SIZE)
-    scales.set_ylabel("scale", fontsize=style.LABEL_SIZE)
-    style.add_colour_bar(figure, image, "share of the mix", ax=axes)
+    scales.set_yticks(range(num_mixes), [f"{mix.scale:.2f}" for mix in mixes])
+    scales.set_ylabel("scale")
+    figure.colorbar(image, ax=axes, label="share of the mix")
     return figure

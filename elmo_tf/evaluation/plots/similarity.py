@@ -9,8 +9,8 @@ import numpy as np
 
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
-from elmo_tf.evaluation.layer_vectors import unit_vectors
 from elmo_tf.evaluation.plots import style
+from elmo_tf.evaluation.stored_vectors import unit_vectors
 from elmo_tf.evaluation.visible_text import shortened, visible
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _MAX_LABEL = 16
 # In inches: a token, a letter of its label, the maximum width of a row of panels, and the minimum
 # width of a panel.
 _TOKEN, _LETTER, _MAX_WIDTH, _MIN_SIDE = 0.17, 0.08, 13.0, 2.0
-# In inches: the space around a panel, the space of the colour bar with its labels, and its size.
+# In inches: the space around a panel, the space of the color bar with its labels, and its size.
 _MARGIN, _BAR_SPACE, _BAR_WIDTH, _BAR_LENGTH = 0.35, 1.0, 0.15, 5.0
 
 
@@ -83,8 +83,9 @@ def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str
     return split
 
 
+@style.styled
 def draw_similarities(similarities: TokenSimilarities) -> "Figure":
-    """Draws a heat map for each layer, on one colour scale; lines separate the sentences.
+    """Draws a heat map for each layer, on one color scale; lines separate the sentences.
 
     Returns:
         A figure, for `save_figure`.
@@ -100,35 +101,23 @@ def draw_similarities(similarities: TokenSimilarities) -> "Figure":
     panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in panels[num_layers:]:
         axes.remove()
-    font = {"fontsize": style.TICK_SIZE, "family": style.families(labels), "parse_math": False}
+    font = {"family": style.families(labels), "parse_math": False}
     lowest = min(0.0, math.floor(10 * similarities.cosines.min()) / 10)
     for layer, (axes, cosines) in enumerate(zip(panels, similarities.cosines, strict=False)):
-        image = axes.imshow(
-            cosines, cmap=style.HEAT_COLOURS, vmin=lowest, vmax=1, interpolation="nearest"
-        )
-        axes.set_title(_title(layer, num_layers), fontsize=style.TITLE_SIZE)
+        image = axes.imshow(cosines, cmap=style.HEAT_COLORS, vmin=lowest, vmax=1)
+        note = {0: " (without context)", num_layers - 1: " (top)"}.get(layer, "")
+        axes.set_title(f"Layer {layer}{note}")
         axes.set_xticks(range(num_tokens), labels, rotation=90, **font)
         axes.set_yticks(range(num_tokens), labels, **font)
-        axes.tick_params(length=2)
         for beginning in similarities.beginnings:
-            axes.axhline(beginning - 0.5, color="white", linewidth=1.5)
-            axes.axvline(beginning - 0.5, color="white", linewidth=1.5)
+            axes.axhline(beginning - 0.5, color="white")
+            axes.axvline(beginning - 0.5, color="white")
     length = min(_BAR_LENGTH, 0.8 * height)
-    style.add_colour_bar(
-        *(figure, image, "cosine similarity"),
-        ax=panels[:num_layers],
-        shrink=length / height,
-        aspect=length / _BAR_WIDTH,
-    )
+    size = {"shrink": length / height, "aspect": length / _BAR_WIDTH}
+    figure.colorbar(image, ax=panels[:num_layers], label="cosine similarity", **size)
     return figure
 
 
 def _width(label: str) -> int:
     """Approximate width in Latin letters."""
     return sum(2 if unicodedata.east_asian_width(letter) in "FW" else 1 for letter in label)
-
-
-def _title(layer: int, num_layers: int) -> str:
-    if layer == 0:
-        return "Layer 0 (without context)"
-    return f"Layer {layer} (top)" if layer == num_layers - 1 else f"Layer {layer}"

@@ -1,0 +1,347 @@
+"""Each picture: its file, its size, its lines and its labels; and the readers of what is drawn."""
+
+import json
+
+import numpy as np
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from PIL import Image
+
+from elmo_tf import Elmo, Embedder
+from elmo_tf.evaluation.plots import training
+from elmo_tf.evaluation.plots.mixes import Mix, draw_mixes, mixes_of
+from elmo_tf.evaluation.plots.sample_efficiency import draw_sample_efficiency, read_sweep
+from elmo_tf.evaluation.plots.similarity import (
+    TokenSimilarities,
+    draw_similarities,
+    token_similarities,
+)
+from elmo_tf.evaluation.plots.style import families, save_figure
+from elmo_tf.evaluation.plots.training import draw_training, read_log
+
+pytestmark = pytest.mark.usefixtures("eager_module")
+
+# A private-use character, which common fonts do not have.
+WITHOUT_FONT = "\U0010fffd"
+LOG = [
+    {"step": 1, "loss": 4.5, "forward": 5.0, "backward": 4.0, "seconds": 36.0},
+    {"step": 2, "loss": 3.5, "forward": 4.0, "backward": 3.0, "seconds": 72.0},
+    {"step": 3, "loss": 3.0, "forward": 3.5, "backward": 2.5, "seconds": 36.0},
+]
+RECORD = {
+    "settings": {"batch_size": 3, "unroll": 6},
+    "perplexity": [
+        {"step": 0, "forward": 90.0, "backward": 80.0, "average": 85.0, "tokens": 7},
+        {"step": 2, "forward": 50.0, "backward": 40.0, "average": 45.0, "tokens": 7},
+    ],
+}
+MIXES = [
+    Mix("ner, $in$", np.array([0.2, 0.7, 0.1]), 1.5),
+    Mix("ner, output", np.array([0.05, 0.25, 0.7]), 0.75),
+]
+SWEEP = {
+    "metric": "f1",
+    "summary": [
+        {
+            "share": share,
+            "with": {"mean": 0.5 + share / 4, "deviation": 0.01},
+            "without": {"mean": 0.4 + share / 4, "deviation": None},
+        }
+        for share in (1.0, 0.1)
+    ],
+}
+
+
+@pytest.fixture
+def write_run(tmp_path):
+    """Writes the log and the record of a work directory."""
+
+    def write(lines=LOG, record=RECORD, name="run", end=""):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / "log.jsonl").write_text(text + end)
+        if record is not None:
+            (folder / "training.json").write_text(json.dumps(record))
+        return folder
+
+    return write
+
+
+def similarities(tokens, beginnings=(), num_layers=3):
+    """Random similarities, made without a model."""
+    vectors = np.random.default_rng(0).normal(size=(num_layers, len(tokens), 4))
+    vectors /= np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return TokenSimilarities(tokens, list(beginnings), vectors @ vectors.transpose(0, 2, 1))
+
+
+def points(axes):
+    return [line.get_xydata().tolist() for line in axes.lines]
+
+
+def texts(labels):
+    return [label.get_text() for label in labels]
+
+
+def draw_run(write_run):
+    return draw_training({"run": read_log(write_run())})
+
+
+# Each picture, and the number of its panels, of their lines and of their labels in the file.
+PICTURES = {
+    "training": (draw_run, [2, 2, 1], ["Training loss", "Speed", ">forward<", ">backward<"]),
+    "similarity": (
+        lambda _: draw_similarities(similarities(["a", "$x^2$", "은행"], [1])),
+        [2, 2, 2, 0],
+        ["Layer 0 (without context)", "Layer 2 (top)", "$x^2$", "은행", "cosine similarity"],
+    ),
+    "mixes": (lambda _: draw_mixes(MIXES), [0, 0], ["ner, $in$", "layer 2", "1.50", ">70<"]),
+    "sample_efficiency": (
+        lambda _: draw_sample_efficiency(SWEEP),
+        [6],  # with ends of the bars
+        ["with ELMo", "without ELMo", "f1 (%)", "share of the training data"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_each_picture_has_its_size_its_lines_and_its_labels(tmp_path, write_run, name):
+    draw, num_lines, labels = PICTURES[name]
+    figure = draw(write_run)
+    assert [len(axes.lines) for axes in figure.axes] == num_lines
+    for suffix in ("png", "svg", "pdf"):
+        save_figure(figure, tmp_path / f"new/{name}.{suffix}", dpi=50)
+    picture = Image.open(tmp_path / f"new/{name}.png").convert("L")
+    np.testing.assert_allclose(picture.size, figure.get_size_inches() * 50, atol=1)
+    assert np.asarray(picture).std() > 10
+    svg = (tmp_path / f"new/{name}.svg").read_text()
+    for label in labels:
+        assert label in svg
+    save_figure(draw(write_run), tmp_path / "again.png", dpi=50)  # reproducible
+    assert (tmp_path / "again.png").read_bytes() == (tmp_path / f"new/{name}.png").read_bytes()
+
+
+def test_other_formats_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"must end in one of \.png, \.svg, \.pdf\. Received: .*b"):
+        save_figure(draw_mixes(MIXES), tmp_path / "picture.bmp")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_characters_without_a_font_are_drawn_with_one_warning(tmp_path, caplog, recwarn):
+    assert families(["Größe", "šaty", "ёлка", "λόγος"]) == ["DejaVu Sans"]
+    figure = draw_similarities(similarities([WITHOUT_FONT, "\udcff", "x" * 300]))
+    save_figure(figure, tmp_path / "picture.png")
+    assert [record.name for record in caplog.records if record.levelname != "INFO"] == ["absl"]
+    assert f"No installed font has {WITHOUT_FONT}" in caplog.text
+    assert list(recwarn) == []
+    labels = texts(figure.axes[0].get_xticklabels())
+    assert labels == [WITHOUT_FONT, r"\udcff", "x" * 15 + "…"]
+
+
+def test_broken_fonts_are_skipped(tmp_path, monkeypatch, caplog):
+    from matplotlib.font_manager import FontEntry, fontManager
+
+    broken = tmp_path / "broken.ttf"
+    broken.write_text("no font")
+    monkeypatch.setattr(fontManager, "ttflist", [FontEntry(str(broken), name="A", weight=400)])
+    assert families([WITHOUT_FONT]) == ["DejaVu Sans"]
+
+
+def test_file_names_are_those_of_the_trainer():
+    from elmo_tf.trainers import training_logger, workdir
+
+    assert (*(training_logger.LOG_FILE, workdir.RECORD_FILE),) == (
+        training.LOG_FILE,
+        training.RECORD_FILE,
+    )
+
+
+def test_a_log_and_its_record_are_read(write_run):
+    run = read_log(write_run())
+    assert run.index.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(run["loss"], [np.nan, 4.5, 3.5, 3.0])
+    np.testing.assert_array_equal(run["of forward"], [90, np.nan, 50, np.nan])
+    np.testing.assert_array_equal(run["tokens"], [0, 18, 36, 54])
+    np.testing.assert_allclose(run["time"], [0, 0.01, 0.03, 0.04])
+    np.testing.assert_allclose(run["speed"], [np.nan, 0.5, 0.25, 0.5])
+
+
+def test_steps_repeated_after_a_resume_replace_earlier_ones(write_run):
+    lines = [*LOG, {"step": 2, "loss": 7.0}, {"step": 4, "loss": 9.0}]
+    run = read_log(write_run(lines, None) / "log.jsonl")
+    assert run.index.tolist() == [1, 2, 4]
+    assert run["loss"].tolist() == [4.5, 7.0, 9.0]
+    np.testing.assert_array_equal(run["forward"], [5.0, np.nan, np.nan])
+
+
+@pytest.mark.parametrize(("end", "last"), [('{"step": 4, "lo', 3), ('{"step":4,"loss":NaN}\n', 4)])
+def test_an_incomplete_last_line_is_ignored(write_run, end, last):
+    assert read_log(write_run(end=end)).index[-1] == last
+
+
+def test_evaluations_after_the_last_logged_step_are_ignored(write_run):
+    assert read_log(write_run(LOG[:1]))["of forward"].dropna().tolist() == [90.0]
+
+
+@pytest.mark.parametrize("by", ["step", "tokens", "time"])
+def test_lines_show_the_values_of_the_run(write_run, by):
+    run = read_log(write_run())
+    losses, perplexities, speeds = draw_training({"run": run}, by).axes
+    places = run[by].tolist() if by != "step" else [0, 1, 2, 3]
+    assert points(losses)[0] == [list(p) for p in zip(places[1:], [5.0, 4.0, 3.5], strict=True)]
+    assert points(losses)[1] == [list(p) for p in zip(places[1:], [4.0, 3.0, 2.5], strict=True)]
+    assert points(perplexities)[1] == [[places[0], 80], [places[2], 40]]
+    assert points(speeds)[0][1][1] == 0.25
+    assert [line.get_linestyle() for line in losses.lines] == ["-", "--"]
+    assert perplexities.get_yscale() == "log"
+    assert speeds.get_ylim()[0] == 0
+    assert speeds.get_xlabel() == training.AXES[by]
+
+
+@pytest.mark.parametrize("values", [[7.0, 7.0], [1e5, 3.0], [47.0, 44.0], [np.inf, 5.0]])
+def test_the_perplexity_axis_has_ticks(write_run, values):
+    rows = [{"step": step, "average": value} for step, value in zip((0, 3), values, strict=True)]
+    axes = draw_training({"run": read_log(write_run(record={"perplexity": rows}))}).axes[1]
+    low, high = axes.get_ylim()
+    assert any(low <= tick <= high for tick in axes.get_yticks())
+
+
+def test_moving_averages_are_drawn_over_the_single_steps(write_run):
+    losses = draw_training({"run": read_log(write_run())}, window=2).axes[0]  # rounded up to 3
+    single, means = losses.lines[:2]
+    assert single.get_alpha() < 1
+    assert single.get_ydata().tolist() == [5.0, 4.0, 3.5]
+    np.testing.assert_allclose(means.get_ydata(), [4.5, 12.5 / 3, 3.75])
+
+
+def test_several_runs_have_different_colors_and_names(write_run, tmp_path):
+    run = read_log(write_run())
+    bare = run[["loss", "tokens", "time", "speed"]].dropna()
+    names = ["_hidden", "$x$", "$5", "x" * 60, "e", "f"]
+    figure = draw_training({**dict.fromkeys(names, run), "bare": bare})
+    lines = figure.axes[0].lines
+    assert len({line.get_color() for line in lines[::2]}) == 7
+    legend = texts(figure.legends[0].get_texts())
+    assert len(legend) == 13
+    assert legend[0::2][:4] == [
+        *(" _hidden, forward", " $x$, forward", " $5, forward", f" {'x' * 39}…, forward")
+    ]
+    assert legend[-1] == " bare, loss"
+    save_figure(figure, tmp_path / "picture.svg")
+    assert "$x$, forward" in (tmp_path / "picture.svg").read_text()
+
+
+def test_numbers_of_runs_and_missing_quantities_are_errors(write_run):
+    run = read_log(write_run())
+    with pytest.raises(ValueError, match=r"1 to 7 runs\. Received: 0"):
+        draw_training({})
+    with pytest.raises(ValueError, match=r"1 to 7 runs\. Received: 8"):
+        draw_training(dict.fromkeys("abcdefgh", run))
+    with pytest.raises(ValueError, match="`window`"):
+        draw_training({"run": run}, window=0)
+    bare = read_log(write_run([{"step": 1, "loss": 2.0}], None, "bare"))
+    for by in ("tokens", "time"):
+        with pytest.raises(ValueError, match=f"bare: the log or training.json lacks the {by}"):
+            draw_training({"bare": bare}, by)
+
+
+@pytest.mark.parametrize(
+    ("lines", "record", "end"),
+    [
+        (LOG, RECORD, "nonsense\n"),
+        (LOG, RECORD, '{"step": 4, "loss": "low"}\n'),
+        (LOG, {"perplexity": [3]}, ""),
+        ([], None, '{"step"'),
+        ([{"loss": 1.0}], None, ""),
+    ],
+)
+def test_damaged_logs_and_records_are_errors(write_run, lines, record, end):
+    folder = write_run(lines, record, end=end)
+    with pytest.raises(ValueError, match=r"log\.jsonl or training\.json is not of elmo-tf train"):
+        read_log(folder)
+    (folder / "log.jsonl").unlink()
+    with pytest.raises(FileNotFoundError, match=r"There is no training log .*jsonl\. Name a work"):
+        read_log(folder)
+
+
+def test_similarities_are_cosines_of_all_token_pairs(embedder, bilm):
+    found = token_similarities(embedder, ["the cat sat", ["a", "cat"]])
+    assert (found.tokens, found.beginnings) == (["the", "cat", "sat", "a", "cat"], [3])
+    layers = [bilm([tokens])["layers"][0].numpy() for tokens in (found.tokens[:3], ["a", "cat"])]
+    for layer, vectors in enumerate(np.concatenate(layers, axis=1)):
+        norms = np.linalg.norm(vectors, axis=1)
+        expected = vectors @ vectors.T / np.outer(norms, norms)
+        np.testing.assert_allclose(found.cosines[layer], expected, atol=1e-5)
+    assert np.abs(found.cosines).max() <= 1
+
+
+def test_wrong_sentences_and_embedders_are_refused(embedder, bilm):
+    for sentences, message in (
+        (["a b", " "], "Sentence 2 has no tokens"),
+        (["a b", []], "Sentence 2 has no tokens"),
+        ([], "1 to 60 tokens.*Received: 0"),
+        (["a " * 30, "b " * 31], "1 to 60 tokens.*Received: 61"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            token_similarities(embedder, sentences)
+    with pytest.raises(ValueError, match=r"must return all layers.*Received: 'average'"):
+        token_similarities(Embedder(bilm, layers="average"), ["a"])
+
+
+@pytest.mark.parametrize(("num_tokens", "num_layers"), [(60, 1), (9, 7)])
+def test_heat_maps_show_the_numbers_and_stay_within_the_picture(num_tokens, num_layers):
+    given = similarities(["tokens"] * num_tokens, [1, 3], num_layers)
+    figure = draw_similarities(given)
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    figure.draw(renderer)
+    panels = [axes for axes in figure.axes if axes.images]
+    assert len({axes.images[0].get_clim() for axes in panels}) == 1
+    for axes, cosines in zip(panels, given.cosines, strict=True):
+        np.testing.assert_array_equal(axes.images[0].get_array(), cosines)
+        assert [line.get_xydata()[0, 1] for line in axes.lines[::2]] == [0.5, 2.5]
+        boxes = [label.get_window_extent(renderer) for label in axes.get_yticklabels()]
+        assert all(boxes[k].y0 > boxes[k + 1].y1 - 1 for k in range(num_tokens - 1))
+        box = axes.get_tightbbox(renderer)
+        assert figure.bbox.contains(box.x0, box.y0)
+        assert figure.bbox.contains(box.x1, box.y1)
+
+
+def test_shares_are_the_softmax_of_the_weights(bilm):
+    elmo = Elmo(bilm, num_mixes=2)
+    elmo.build()
+    elmo.mixes[1].layer_weights.assign(np.log([1.0, 2.0, 5.0]))
+    elmo.mixes[1].scaling.assign(3.0)
+
+    first, second = mixes_of("ner", elmo, ["input", "output"])
+
+    assert (first.name, second.name) == ("ner, input", "ner, output")
+    np.testing.assert_allclose(first.shares, [1 / 3] * 3)
+    np.testing.assert_allclose(second.shares, [1 / 8, 2 / 8, 5 / 8], rtol=1e-6)
+    assert second.scale == 3
+    with pytest.raises(ValueError, match="pos only uses the top layer: there is no mix"):
+        mixes_of("pos", Elmo(bilm, top_only=True), ["input"])
+
+
+def test_each_mix_is_a_row_with_its_shares_and_its_scale():
+    axes = draw_mixes(MIXES).axes[0]
+    np.testing.assert_allclose(axes.images[0].get_array(), [mix.shares for mix in MIXES])
+    assert texts(axes.texts) == ["20", "70", "10", "5", "25", "70"]
+    assert texts(axes.get_yticklabels()) == ["ner, $in$", "ner, output"]
+    assert texts(axes.child_axes[0].get_yticklabels()) == ["1.50", "0.75"]
+    with pytest.raises(ValueError, match=r"1 to 40 mixes\. Received: 0"):
+        draw_mixes([])
+    with pytest.raises(ValueError, match="mixes of 2 and of 3 layers"):
+        draw_mixes([*MIXES, Mix("other", np.array([0.5, 0.5]), 1.0)])
+
+
+def test_scores_are_drawn_in_percent_by_share(tmp_path):
+    axes = draw_sample_efficiency(SWEEP).axes[0]
+    np.testing.assert_allclose(axes.lines[0].get_xydata(), [[10, 52.5], [100, 75]])
+    assert texts(axes.get_xticklabels()) == ["10", "100"]
+    path = tmp_path / "sweep.json"
+    path.write_text(json.dumps(SWEEP))
+    assert read_sweep(path) == SWEEP
+    for wrong in ("{", "[]", '{"summary": []}', json.dumps({**SWEEP, "metric": 3})):
+        path.write_text(wrong)
+        with pytest.raises(ValueError, match="is not a result of elmo-tf task sweep"):
+            read_sweep(path)
