@@ -230,10 +230,10 @@ def _note(field: FieldInfo, has_resume: bool) -> str:
     option, default = option_of(field), field.default
     if field.is_required():
         return " (required without --resume)" if has_resume else ""
-    usual = option.default_help
-    if usual is None and default not in (None, (), ""):
-        usual = f"{default:g}" if isinstance(default, float) else str(default)
-    return f" (default: {usual})" if usual else ""
+    default_help = option.default_help
+    if default_help is None and default not in (None, (), ""):
+        default_help = f"{default:g}" if isinstance(default, float) else str(default)
+    return f" (default: {default_help})" if default_help else ""
 
 
 def _parser_of(field: FieldInfo) -> Callable[[str], Any]:

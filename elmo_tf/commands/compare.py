@@ -67,7 +67,7 @@ def compare(options: _CompareOptions) -> None:
         measures["probe"] = _probe_measure(options)
     if options.senses_train:
         measures["senses"] = _senses_measure(options)
-    found = compare(
+    results = compare(
         dict(zip(short_names(options.models), options.models, strict=True)),
         text_files(options.text) if options.text else (),
         measures,
@@ -76,7 +76,7 @@ def compare(options: _CompareOptions) -> None:
         options.tokens_per_turn,
         named_vectors(options.vectors),
     )
-    options.report({"models": found}, lambda: _table(found))
+    options.report({"models": results}, lambda: _table(results))
 
 
 def _probe_measure(options: Any) -> Callable:
@@ -104,14 +104,14 @@ def _senses_measure(options: Any) -> Callable:
     return lambda embedder: evaluate_senses(embedder, train, tests, inventory).to_json()
 
 
-def _table(found: Mapping[str, Mapping[str, Any]]) -> str:
+def _table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """One row per measure, one column per model."""
     rows = []
-    for parts in zip(*map(_sections, found.values()), strict=True):
+    for parts in zip(*map(_sections, results.values()), strict=True):
         # In the order of the model with the most rows: others may have fewer layers.
         names = dict.fromkeys(name for part in sorted(parts, key=len)[::-1] for name in part)
         rows += [[name, *(part.get(name) for part in parts)] for name in names]
-    return markdown_table(["measure", *found], rows)
+    return markdown_table(["measure", *results], rows)
 
 
 def _sections(result: Mapping[str, Any]) -> list[dict[str, str | None]]:

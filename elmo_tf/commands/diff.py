@@ -43,24 +43,24 @@ def diff(options: _DiffOptions) -> int | None:
     old = OldVectors(options.old)
     read = sentence_reader(options.text, options.input_format, options.token_column)
     sentences = [sentence.tokens for sentence in read()]
-    found = compare_vectors(old, load_bilm(options.model), sentences, options.tolerance)
-    options.report(found, lambda: _markdown(found))
-    return None if found["equal"] else DIFFERENT
+    result = compare_vectors(old, load_bilm(options.model), sentences, options.tolerance)
+    options.report(result, lambda: _markdown(result))
+    return None if result["equal"] else DIFFERENT
 
 
-def _markdown(found: Any) -> str:
+def _markdown(result: Any) -> str:
     rows = [
         [layer["layer"], *(_number(layer[key]) for key in ("largest", "mean", "cosine"))]
-        for layer in found["layers"]
+        for layer in result["layers"]
     ]
     table = markdown_table(["difference", "largest", "mean", "cosine"], rows)
-    if found["equal"]:
-        return f"{table}\n\nThe vectors of all {found['sentences']:,} sentences are equal."
-    first = ", ".join(map(str, found["first_different"]))
+    if result["equal"]:
+        return f"{table}\n\nThe vectors of all {result['sentences']:,} sentences are equal."
+    first = ", ".join(map(str, result["first_different"]))
     listed = f" (the first: {first})" if first else ""
-    causes = "".join(f"\n- {cause}" for cause in found["causes"])
+    causes = "".join(f"\n- {cause}" for cause in result["causes"])
     return (
-        f"{table}\n\n{found['different']:,} of {found['sentences']:,} sentences differ{listed}.\n"
+        f"{table}\n\n{result['different']:,} of {result['sentences']:,} sentences differ{listed}.\n"
         f"Likely causes:\n{causes}"
     )
 

@@ -145,8 +145,10 @@ def _about(index: Any, vectors: Mapping[str, Any], word: str, options: Any) -> d
     from elmo_tf.evaluation.occurrences import Occurrence
     from elmo_tf.evaluation.stored_vectors import WordVectorSource
 
-    static = {name: one for name, one in vectors.items() if isinstance(one, WordVectorSource)}
-    contextual = {name: one for name, one in vectors.items() if name not in static}
+    static = {
+        name: source for name, source in vectors.items() if isinstance(source, WordVectorSource)
+    }
+    contextual = {name: source for name, source in vectors.items() if name not in static}
     layers = [layer for layer in options.layer or index.layers if layer]
     content: dict[str, Any] = {"word": word, "count": len(index.numbers(word)), "occurrences": []}
     if static:

@@ -190,8 +190,8 @@ def text_sources(patterns: Iterable[str]) -> list[Any]:
 
     sources: dict[Any, None] = {}
     for pattern in patterns:
-        found = [sys.stdin.buffer] if pattern == STDIN else text_files([pattern])
-        sources.update(dict.fromkeys(found))
+        matches = [sys.stdin.buffer] if pattern == STDIN else text_files([pattern])
+        sources.update(dict.fromkeys(matches))
     return list(sources)
 
 

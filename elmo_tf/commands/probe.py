@@ -73,30 +73,30 @@ def probe(options: _ProbeOptions) -> None:
     train, test = (read_tagged_files(files, *columns) for files in (options.train, options.test))
     vectors = named_vectors(options.vectors)
     embedder = Embedder(options.model, "all", options.precision)
-    found = probe(embedder, train, test, cache, **limits)
+    scores = probe(embedder, train, test, cache, **limits)
     others = {name: probe(source, train, test, cache, **limits) for name, source in vectors.items()}
     names = ("model", "precision", "train", "test", *_COLUMNS, *_LIMITS)
     settings = {name: getattr(options, name) for name in names}
     settings["precision"] = embedder.precision
-    content = {**settings, **found.to_json()}
+    content = {**settings, **scores.to_json()}
     if others:
         content["vectors"] = {name: other.to_json() for name, other in others.items()}
-    options.report(content, lambda: _markdown(found, others))
+    options.report(content, lambda: _markdown(scores, others))
 
 
-def _markdown(found: Any, others: Mapping[str, Any]) -> str:
-    rows = [["most frequent tag", *_percents(found.baseline), None]]
-    for name, one in {"": found, **others}.items():
-        for result in one.layers:
+def _markdown(scores: Any, others: Mapping[str, Any]) -> str:
+    rows = [["most frequent tag", *_percents(scores.baseline), None]]
+    for name, source in {"": scores, **others}.items():
+        for result in source.layers:
             iterations = f"{result.iterations}{'' if result.converged else ', not converged'}"
             layer = f"{name} layer {result.layer}".strip()
             rows.append([layer, *_percents(result.accuracy), iterations])
     table = markdown_table(["accuracy (%)", "all", "known", "unknown", "iterations"], rows)
     return (
-        f"{table}\n\nTrained on {found.train_tokens:,} tokens of {found.train_sentences:,} "
-        f"sentences with {found.tags} tags, tested on {found.test_tokens:,} tokens of "
-        f"{found.test_sentences:,} sentences: {found.test_unknown:,} of them unknown, "
-        f"{found.test_unseen_tags:,} with a tag that the training data lack."
+        f"{table}\n\nTrained on {scores.train_tokens:,} tokens of {scores.train_sentences:,} "
+        f"sentences with {scores.tags} tags, tested on {scores.test_tokens:,} tokens of "
+        f"{scores.test_sentences:,} sentences: {scores.test_unknown:,} of them unknown, "
+        f"{scores.test_unseen_tags:,} with a tag that the training data lack."
     )
 
 

@@ -65,8 +65,10 @@ def _words(score: Any) -> list[dict[str, Any]]:
     first = {"forward": 1, "backward": 0}
     for direction, values in score.token_log_probs.items():
         bits = score.surprisals[direction].tolist()
-        for word, *found in zip(words[first[direction] :], values.tolist(), bits, strict=False):
-            word[direction], word.setdefault("surprisal", {})[direction] = found
+        for word, *values_of_word in zip(
+            words[first[direction] :], values.tolist(), bits, strict=False
+        ):
+            word[direction], word.setdefault("surprisal", {})[direction] = values_of_word
     for word, is_unknown in zip(words[1:-1], score.is_unknown, strict=True):
         if is_unknown:
             word["unknown"] = True

@@ -70,40 +70,40 @@ def senses(options: _SensesOptions) -> None:
     inventory = SenseInventory(options.inventory)
     vectors = named_vectors(options.vectors)
     embedder = Embedder(options.model, "all", options.precision, options.batch_tokens)
-    found = evaluate_senses(embedder, train, tests, inventory, options.held_out)
+    tested = evaluate_senses(embedder, train, tests, inventory, options.held_out)
     if options.predictions is not None:
-        _write_predictions(found, Path(options.predictions), options.overwrite)
+        _write_predictions(tested, Path(options.predictions), options.overwrite)
     settings = {name: getattr(options, name) for name in _SETTINGS}
     settings["precision"] = embedder.precision
-    content = {**settings, **found.to_json()}
+    content = {**settings, **tested.to_json()}
     others = {
         name: evaluate_senses(source, train, tests, inventory, options.held_out)
         for name, source in vectors.items()
     }
     if others:
         content["vectors"] = {name: other.to_json() for name, other in others.items()}
-    options.report(content, lambda: _markdown(found, others))
+    options.report(content, lambda: _markdown(tested, others))
 
 
-def _write_predictions(found: Any, directory: Path, overwrite: bool) -> None:
+def _write_predictions(tested: Any, directory: Path, overwrite: bool) -> None:
     from elmo_tf.evaluation.sense_corpus import write_keys
     from elmo_tf.files import atomic_directory
 
     with atomic_directory(directory, overwrite, _KEY_FILES) as part:
-        for results in found.results:
+        for results in tested.results:
             for method, answers in results.answers.items():
                 write_keys(part / f"{results.name}.{method}.key.txt", answers)
 
 
-def _markdown(found: Any, others: Mapping[str, Any]) -> str:
-    parts = ["\n".join(_lines(found))]
+def _markdown(tested: Any, others: Mapping[str, Any]) -> str:
+    parts = ["\n".join(_lines(tested))]
     parts += [f"{name}:\n" + "\n".join(_lines(other)) for name, other in others.items()]
     return "\n\n".join(parts)
 
 
-def _lines(found: Any) -> Iterator[str]:
-    yield f"Trained on {found.num_instances:,} instances in {found.num_sentences:,} sentences."
-    for results in found.results:
+def _lines(tested: Any) -> Iterator[str]:
+    yield f"Trained on {tested.num_instances:,} instances in {tested.num_sentences:,} sentences."
+    for results in tested.results:
         counts = results.to_json()
         yield from (
             "",
@@ -117,7 +117,7 @@ def _lines(found: Any) -> Iterator[str]:
         )
         if 0 < counts["fell_back"] < counts["instances"]:
             yield from ("", "Only lemmas of the training text:", "", _table(results.trained_scores))
-    together = found.together()
+    together = tested.together()
     if together:
         yield from ("", "## All test sets together", "", _table(together))
 

@@ -47,18 +47,20 @@ def substitutes(options: _SubstitutesOptions) -> None:
     list(_queries(given, options.position))  # checks them before the model is loaded
     model = load_language_model(options.checkpoint)
     queries, sentences, places = itertools.tee(_queries(options.sentences, options.position), 3)
-    found = sentence_substitutes(
+    substitute_lists = sentence_substitutes(
         model, (tokens for tokens, _ in sentences), (each for _, each in places), options.top
     )
     if STDIN in options.sentences and not sys.stdout.isatty():
-        found = progress_over(found, None, "substituting", "sentences")
-    for number, (of_sentence, (tokens, positions)) in enumerate(zip(found, queries, strict=True)):
+        substitute_lists = progress_over(substitute_lists, None, "substituting", "sentences")
+    for index, (of_sentence, (tokens, positions)) in enumerate(
+        zip(substitute_lists, queries, strict=True)
+    ):
         for position, best in zip(positions, of_sentence, strict=True):
             rows = [
                 {"token": substitute.token, **substitute.log_probs, "total": substitute.total}
                 for substitute in best
             ]
-            where = {"sentence": number, "position": position, "token": tokens[position]}
+            where = {"sentence": index, "position": position, "token": tokens[position]}
             print_json({**where, "substitutes": rows})
 
 
@@ -97,6 +99,6 @@ def _unmarked(sentence: str) -> tuple[list[str], list[int]]:
     """The tokens without their marks, and the positions of the marked ones."""
     tokens = sentence.split()
     marked = {
-        place: found[1] for place, token in enumerate(tokens) if (found := _MARKED.fullmatch(token))
+        place: match[1] for place, token in enumerate(tokens) if (match := _MARKED.fullmatch(token))
     }
     return [marked.get(place, token) for place, token in enumerate(tokens)], list(marked)

@@ -155,8 +155,8 @@ def sweep(config: TaskConfig, options: _SweepOptions) -> None:
 
     options.check_report()
     named_vectors(options.vectors)  # fails now if one is missing
-    found = sweep_task(config, options.shares, options.seeds, dict(options.vectors))
-    options.report(found, lambda: _markdown(found))
+    results = sweep_task(config, options.shares, options.seeds, dict(options.vectors))
+    options.report(results, lambda: _markdown(results))
 
 
 task = Group(
@@ -168,16 +168,16 @@ task = Group(
 )
 
 
-def _markdown(found: dict[str, Any]) -> str:
-    names = list(found["summary"][0]["vectors"])
+def _markdown(results: dict[str, Any]) -> str:
+    names = list(results["summary"][0]["vectors"])
     rows = []
-    for row in found["summary"]:
+    for row in results["summary"]:
         cells = [f"{row['share']:g}", _spread(row["without"])]
         cells += [_spread(row["with"]), percent(row["error_reduction"])]
         for spread in map(row["vectors"].get, names):
             cells += [_spread(spread), percent(spread["error_reduction"])]
         rows.append(cells)
-    head = ["share", f"{found['metric']} without ELMo"]
+    head = ["share", f"{results['metric']} without ELMo"]
     for name in ("ELMo", *names):
         head += [f"with {name}", "relative error reduction (%)"]
     return markdown_table(head, rows)
