@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import resource
 import shlex
 import shutil
@@ -11,14 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import elmo_tf
 from elmo_tf import cli, saved_models
-from elmo_tf.checkpoints.load import load_language_model
-from elmo_tf.evaluation import sentence_scores, substitutes
 from elmo_tf.saved_models.exporting import export
+from runs import LINES
 from sense_files import word, write_corpus, write_inventory
 
 SUBCOMMANDS = (
@@ -29,30 +26,11 @@ SUBCOMMANDS = (
 )
 pytestmark = pytest.mark.usefixtures("eager_module")
 
-LINES = ["the cat sat .", "a dog saw the cat !", "", "the dog sat ."] * 8
-
 
 @pytest.fixture(autouse=True)
-def in_temporary_folder(tmp_path, monkeypatch):
+def folder_with_text(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("text.txt").write_text("\n".join(LINES) + "\n")
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory, eager_module):
-    """A small checkpoint that the command trained."""
-    folder = tmp_path_factory.mktemp("trained")
-    (folder / "text.txt").write_text("\n".join(LINES) + "\n")
-    for arguments in (
-        ("vocab", folder / "text.txt", "--output", folder / "vocab.txt", "--max-size", "9"),
-        (
-            *("train", "--corpus", folder / "text.txt", "--vocab", folder / "vocab.txt"),
-            *("--workdir", folder / "run", "--preset", "tiny", "--steps", "4", "--seed", "5"),
-            *("--batch-size", "2", "--unroll", "3", "--valid", folder / "text.txt"),
-        ),
-    ):
-        assert cli._main(cli._parse(["elmo-tf", *map(str, arguments)])) == 0
-    return folder / "run"
 
 
 @pytest.fixture(scope="module")
@@ -173,101 +151,6 @@ def test_train_names_missing_options_without_a_run_to_resume(command, trained):
         assert "usage: elmo-tf train" in err
         assert missing in err.splitlines()[-1]
     assert not Path("new").exists()
-
-
-def test_evaluate_prints_one_json_object(command, trained, caplog):
-    status, out, _ = command("evaluate", trained, "text.txt")
-    assert status == 0
-    result = json.loads(out)
-    assert set(result) == {"forward", "backward", "average", "tokens", "unknown"}
-    assert result["tokens"] == sum(len(line.split()) + 1 for line in LINES if line)
-    assert result["average"] == pytest.approx(
-        np.sqrt(result["forward"] * result["backward"]), rel=1e-6
-    )
-    known = (trained / "vocab.txt").read_text().split()
-    unknown = [word for line in LINES for word in line.split() if word not in known]
-    assert result["unknown"] == len(unknown) / result["tokens"] > 0.05
-    assert f"{result['unknown']:.1%} of the targets are not in the vocabulary" in caplog.text
-
-
-def test_score_prints_sentences_and_their_tokens(command, trained):
-    Path("one.txt").write_text("the cat fled\n\n")
-    status, out, _ = command("score", trained, "one.txt", "--per-token", "--batch-tokens", "1")
-    assert status == 0
-    sentence, empty = map(json.loads, out.splitlines())
-    (score,) = sentence_scores(load_language_model(trained), ["the cat fled"])
-    assert sentence["tokens"] == 4
-    assert [word["token"] for word in sentence["words"]] == ["<S>", "the", "cat", "fled", "</S>"]
-    assert set(sentence["words"][0]) == {"token", "backward", "surprisal"}
-    assert set(sentence["words"][-1]) == {"token", "forward", "surprisal"}
-    for direction in ("forward", "backward"):
-        assert sentence[direction] == pytest.approx(score.log_probs[direction], rel=1e-5)
-        words = [word for word in sentence["words"] if direction in word]
-        values = [word[direction] for word in words]
-        assert sum(values) == pytest.approx(sentence[direction], rel=1e-6)
-        bits = [word["surprisal"][direction] for word in words]
-        assert [2**-each for each in bits] == pytest.approx(np.exp(values), rel=1e-6)
-        assert sentence["surprisal"][direction] == pytest.approx(np.mean(bits), rel=1e-6)
-    assert [word["token"] for word in empty["words"]] == ["<S>", "</S>"]
-
-
-def test_score_escapes_invalid_bytes(command, trained):
-    Path("bytes.txt").write_bytes(b"the \xff cat\n")
-    status, out, _ = command("score", trained, "bytes.txt", "--per-token")
-    assert status == 0
-    assert r'"\udcff"' in out
-    assert json.loads(out)["words"][2]["token"] == "\udcff"
-
-
-def test_substitutes_reads_several_sentences_with_marked_tokens(command, trained, stdin):
-    stdin(b"the **cat** sat\n\n **a** dog **saw** **\n")
-    status, out, _ = command(
-        "substitutes", "--top", "2", trained, "the **cat** **fled**", "-", "**dog**"
-    )
-    assert status == 0
-    results = [json.loads(line) for line in out.splitlines()]
-    wanted = [
-        *((0, 1, "cat", "the cat fled"), (0, 2, "fled", "the cat fled")),
-        (1, 1, "cat", "the cat sat"),
-        *((3, 0, "a", "a dog saw **"), (3, 2, "saw", "a dog saw **")),
-        (4, 0, "dog", "dog"),
-    ]
-    model = load_language_model(trained)
-    for result, (number, position, token, sentence) in zip(results, wanted, strict=True):
-        assert (result["sentence"], result["position"], result["token"]) == (
-            *(number, position, token),
-        )
-        (best,) = substitutes(model, sentence, [position], top_n=2)
-        assert [one["token"] for one in result["substitutes"]] == [one.token for one in best]
-        totals = [one["total"] for one in result["substitutes"]]
-        assert totals == pytest.approx([one.total for one in best], abs=1e-5)
-
-
-def test_positions_are_those_of_every_sentence(command, trained, stdin):
-    stdin(b"\nthe **dog**\n")
-    positions = ("--position", "1", "--position", "0")
-    _, out, _ = command("substitutes", trained, *positions, "the cat", "-", "--top", "1")
-    results = [json.loads(line) for line in out.splitlines()]
-    places = [(each["sentence"], each["position"], each["token"]) for each in results]
-    assert places == [(0, 1, "cat"), (0, 0, "the"), (2, 1, "**dog**"), (2, 0, "the")]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text", "message"),
-    [
-        (("the cat", "--position", "5"), b"", "--position 5: the sentence has 2 tokens (0 to 1)."),
-        (("the cat", "a", "--position", "1"), b"", "'a': --position 1: the sentence has 1 token"),
-        (("-",), b"**a** dog\n\nthe cat\n", "<stdin>, line 3: no token is marked as **token**"),
-        (("-", "--position", "1"), b"a dog\na\n", "<stdin>, line 2: --position 1: the sentence"),
-    ],
-)
-def test_the_error_names_the_sentence_without_the_position(
-    command, trained, stdin, arguments, text, message
-):
-    stdin(text)
-    status, out, err = command("substitutes", trained, *arguments)
-    assert (status, out) == (1, "")
-    assert err.splitlines()[-1].startswith(f"elmo-tf: {message}")
 
 
 @pytest.mark.parametrize(
@@ -391,34 +274,6 @@ def test_suspicious_lines_are_reported_by_all_commands(command, trained, caplog,
     (report,) = [line for line in caplog.messages if line.startswith("Suspicious lines: ")]
     for kind in ("2 with invalid UTF-8", "1 with NUL bytes", "1 with a token <S>", "U+00A0"):
         assert kind in report
-
-
-@pytest.mark.parametrize("name", ["evaluate", "score"])
-def test_a_dash_reads_stdin(command, trained, stdin, monkeypatch, name):
-    Path("temporary").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", "temporary")
-    wanted = command(name, trained, "text.txt")
-    stdin(Path("text.txt").read_bytes())
-    found = command(name, trained, "-")
-    assert wanted[0] == found[0] == 0
-    assert found[1] == wanted[1]
-    assert not list(Path("temporary").iterdir())
-
-
-def test_files_and_stdin_are_read_in_the_order_of_the_arguments(command, trained, stdin):
-    Path("one.txt").write_text("the cat\n")
-    stdin(b"the\n")
-    _, out, _ = command("score", trained, "one.txt", "-", "text.txt")
-    sizes = [json.loads(line)["tokens"] for line in out.splitlines()]
-    assert sizes == [3, 2, *(len(line.split()) + 1 for line in LINES)]
-
-
-@pytest.mark.parametrize("name", ["score", "evaluate"])
-def test_an_error_in_stdin_names_stdin_and_line(command, trained, stdin, name):
-    stdin(b"the\ncat\rdog\n")
-    status, out, err = command(name, trained, "-")
-    assert (status, out) == (1, "")
-    assert re.search("stdin>?, line 2: a carriage return between two tokens", err)
 
 
 def test_existing_outputs_are_replaced_only_with_overwrite(command, trained):

@@ -32,13 +32,6 @@ def test_an_error_names_the_invalid_setting(change, message):
         PretrainConfig(**{**NEEDED, **change})
 
 
-def test_corpus_and_valid_accept_one_pattern_or_a_list(tmp_path):
-    assert PretrainConfig(**NEEDED).corpus == ("text.txt",)
-    config = PretrainConfig(**{**NEEDED, "corpus": [tmp_path / "a", "b*"]}, valid=tmp_path / "c")
-    assert config.corpus == (str(tmp_path / "a"), "b*")
-    assert config.valid == (str(tmp_path / "c"),)
-
-
 def test_the_shape_comes_from_a_preset_or_from_options(tmp_path):
     assert PretrainConfig(**NEEDED).bilm_config(9) == BiLMConfig.preset("small")
     assert PretrainConfig(**NEEDED, preset="tiny").bilm_config(9) == BiLMConfig.preset("tiny")
@@ -69,11 +62,7 @@ def test_a_recipe_sets_the_defaults_of_other_settings():
         config = PretrainConfig(**NEEDED, recipe=recipe)
         assert tuple(getattr(config, name) for name in names) == values
     assert PretrainConfig(**NEEDED, recipe="paper", batch_size=7).batch_size == 7
-
-
-def test_each_optimizer_has_a_default_learning_rate():
     assert PretrainConfig(**NEEDED, optimizer="adam").learning_rate == 0.001
-    assert PretrainConfig(**NEEDED, optimizer="adam", learning_rate=0.3).learning_rate == 0.3
 
 
 def test_a_run_is_not_resumed_with_another_seed_optimizer_or_shape(tmp_path):

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from elmo_tf.trainers.tasks.config import TaskConfig
@@ -24,8 +26,11 @@ def test_files_become_tuples_and_each_task_has_a_default_model():
     assert one.as_json()["train"] == ["a"]
 
 
-def test_the_old_name_of_learned_mixing_weights_is_accepted():
+def test_the_old_name_of_learned_mixing_weights_is_accepted(tmp_path):
     assert config(mix="learnt").mix == config().mix == "learned"
+    record = {"settings": {**config().as_json(), "mix": "learnt"}}
+    (tmp_path / "task.json").write_text(json.dumps(record))
+    assert TaskConfig.resumed(tmp_path).mix == "learned"
 
 
 @pytest.mark.parametrize(
