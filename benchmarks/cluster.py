@@ -76,7 +76,7 @@ def _lose_node(arguments: argparse.Namespace, texts: Path) -> dict:
         nodes.remove_node(doomed, allow_graceful=False)
         killed_at.append(time.monotonic() - start)
 
-    _when_half(output, lose)
+    _when_half(output, texts, lose)
     counts = embed_with_ray(arguments.model, texts / "*", output, layers="top")
     seconds = time.monotonic() - start
     ray.shutdown()
@@ -102,14 +102,14 @@ def _lose_cluster(arguments: argparse.Namespace, texts: Path) -> dict:
         ray = Path(sys.executable).with_name("ray")
         subprocess.run([ray, "stop", "--force"], check=True, capture_output=True)
 
-    _when_half(output, kill).join()
+    _when_half(output, texts, kill).join()
     process.wait()
-    before = {path: path.stat().st_mtime_ns for path in output.glob("part-*")}
+    before = {path.name: path.stat().st_mtime_ns for path in _unfinished_shards(output)}
     start = time.monotonic()
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     seconds = time.monotonic() - start
     shards = list(output.glob("part-*"))
-    kept = sum(path.stat().st_mtime_ns == written for path, written in before.items())
+    kept = sum(path.stat().st_mtime_ns == before.get(path.name) for path in shards)
     return {
         "job": "all processes are killed",
         "shards": len(shards),
@@ -120,15 +120,19 @@ def _lose_cluster(arguments: argparse.Namespace, texts: Path) -> dict:
     }
 
 
-def _when_half(output: Path, act: Callable[[], None]) -> threading.Thread:
+def _unfinished_shards(output: Path) -> list[Path]:
+    return list(output.with_name(f"{output.name}.unfinished").glob("shards/part-*"))
+
+
+def _when_half(output: Path, texts: Path, act: Callable[[], None]) -> threading.Thread:
     """Calls `act` when half of the shards are complete."""
+    from elmo_tf.pipelines.text_parts import parts_of
+
+    total = sum(len(parts_of(path)) for path in texts.iterdir())
 
     def wait() -> None:
-        total = None
-        while total is None or len(list(output.glob("part-*"))) < total / 2:
+        while len(_unfinished_shards(output)) < total / 2:
             time.sleep(0.2)
-            for path in output.glob("part-*"):
-                total = int(path.stem.split("-")[-1])
         act()
 
     thread = threading.Thread(target=wait)

@@ -75,7 +75,7 @@ def _write_windows(path: Path, arguments: argparse.Namespace, batch_size: int) -
     from elmo_tf.text.corpus import text_files
     from elmo_tf.text.vocabulary import Vocabulary
     from elmo_tf.text.windows import boundary_or, target_ids
-    from elmo_tf.trainers.streams import training_windows
+    from elmo_tf.trainers.pretraining import training_windows
 
     vocabulary = Vocabulary.load(arguments.vocab)
     files = text_files(arguments.corpus)
@@ -87,7 +87,7 @@ def _write_windows(path: Path, arguments: argparse.Namespace, batch_size: int) -
     targets = tf.stack([window["targets"] for window in windows])
     rows = char_ids(inputs).numpy()
     which = boundary_or(inputs, 0, 1, -1).numpy()
-    rows = np.where(which[..., None] >= 0, BYTES.boundary_rows(50).numpy()[which], rows)
+    rows = np.where(which[..., None] >= 0, BYTES.boundary_ids(50).numpy()[which], rows)
     np.savez(
         path,
         inputs=inputs.numpy().astype("S"),

@@ -66,11 +66,9 @@ def atomic_directory(
     """Context manager that fills a temporary directory and renames it to `path` on success.
 
     Args:
-        path: final path, or a link to a directory, whose target is written. Missing parent
-            directories are created.
+        path: final path. Missing parent directories are created.
         overwrite: whether an existing directory may be replaced, with all its contents.
-        known: names or patterns of the files that are written here. A directory with any other
-            file is never replaced.
+        known: names or patterns of files. A directory with any other file is never replaced.
 
     Yields:
         The empty temporary directory. If the block raises, it is removed and `path` is unchanged.
@@ -128,12 +126,7 @@ def naming_full_disk(path: str | os.PathLike) -> Iterator[None]:
 
 
 def put_in_place(part: Path, path: Path) -> None:
-    """Syncs a file or directory to disk, and renames it to `path`, which it replaces.
-
-    Args:
-        part: file or directory on the same file system as `path`.
-        path: final path.
-    """
+    """Syncs a file or directory to disk, and renames it to `path`, which it replaces."""
     for file in [part, *part.rglob("*")]:
         if file.is_file():
             sync_to_disk(file)
@@ -165,8 +158,9 @@ def refuse_directory(
             raise FileExistsError(f"{path} exists and is not a directory. Choose another path.")
         return
     children = {child.name for child in path.iterdir()}
-    if children:
-        refuse_existing(path, overwrite, remedy or (_REMEDY if known else "Choose another path."))
+    if children and not overwrite:
+        remedy = remedy or (_REMEDY if known else "Choose another path.")
+        raise FileExistsError(f"{path} exists. {remedy}")
     others = sorted(
         name for name in children if not any(fnmatch(name, pattern) for pattern in known)
     )
@@ -179,16 +173,11 @@ def refuse_directory(
 
 def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
     """Raises `FileExistsError` if a file must not be written; see `atomic_file`."""
-    refuse_existing(path, overwrite)
+    if not overwrite and os.path.lexists(path):
+        raise FileExistsError(f"{os.fspath(path)} exists. {_REMEDY}")
     if os.path.exists(path) and not os.path.isfile(path):
         kind = "a directory" if os.path.isdir(path) else "not a regular file"
         raise FileExistsError(f"Cannot write the file {os.fspath(path)}: it is {kind}.")
-
-
-def refuse_existing(path: str | os.PathLike, overwrite: bool, remedy: str = _REMEDY) -> None:
-    """Raises `FileExistsError` if `path` exists, unless `overwrite`; `remedy` ends the message."""
-    if not overwrite and os.path.lexists(path):
-        raise FileExistsError(f"{os.fspath(path)} exists. {remedy}")
 
 
 def refuse_pattern(path: str | os.PathLike) -> None:

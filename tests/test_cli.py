@@ -194,7 +194,8 @@ def test_a_repeated_option_has_the_values_of_all():
         ("train", "--corpus", "text.txt", "--vocab", "v.txt", "--workdir", "r", "--steps", "x"),
         ("substitutes", "run", "the cat", "--position", "-1"),
         ("substitutes", "run", "the **cat**", "the cat"),
-        ("serve", "run", "--models-config", "models.config"),
+        ("serve", "a=run", "a=exported"),
+        ("probe", "run", "--train", "a", "--test", "b", "--cache", "c", "--no-cache"),
         ("serve",),
     ],
 )
@@ -224,7 +225,7 @@ def test_an_unknown_option_prints_the_usage_of_its_subcommand(command, arguments
     [
         (("vocab", "no.txt", "--output", "v.txt"), "There is no text file no.txt."),
         (("convert", "no", "target"), "There is no checkpoint no."),
-        (("embed", "no", "text.txt", "out.csv", "--plan"), "must end in .hdf5, .h5, .parquet"),
+        (("embed", "no", "text.txt", "out.csv"), "must end in .hdf5, .h5, .parquet"),
         (("plot", "training", "no", "--output", "a.png"), "There is no training log no."),
         (("serve", "no"), "Cannot serve no: no such folder or checkpoint."),
         (("query", "http://localhost:1", "a", "--timeout", "0.5"), "UNAVAILABLE"),

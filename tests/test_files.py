@@ -5,23 +5,42 @@ import stat
 
 import pytest
 
-from elmo_tf.files import atomic_directory, atomic_file, refuse_file, refuse_pattern, write_json
+from elmo_tf.files import (
+    atomic_directory,
+    atomic_file,
+    locked_directory,
+    refuse_file,
+    refuse_pattern,
+    write_json,
+)
+
+both = pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
 
 
 class InterruptedWriteError(Exception):
     """Any error while a file is written."""
 
 
-def test_a_file_appears_when_the_block_ends(tmp_path):
-    path = tmp_path / "new" / "file.txt"
+def write(part, content):
+    """Writes a file, or a file in a directory."""
+    (part / "content" if part.is_dir() else part).write_text(content)
 
-    with atomic_file(path) as part:
-        part.write_text("done")
+
+def content_of(path):
+    return (path / "content" if path.is_dir() else path).read_text()
+
+
+@both
+def test_a_path_appears_when_the_block_ends(tmp_path, atomic):
+    path = tmp_path / "new" / "name"
+
+    with atomic(path) as part:
+        write(part, "done")
         assert not path.exists()
         assert part.parent == path.parent
 
-    assert path.read_text() == "done"
-    assert os.listdir(path.parent) == ["file.txt"]
+    assert content_of(path) == "done"
+    assert os.listdir(path.parent) == ["name"]
 
 
 def test_a_file_is_synced_to_disk_before_it_is_renamed(tmp_path, monkeypatch):
@@ -46,34 +65,30 @@ def test_a_file_is_synced_to_disk_before_it_is_renamed(tmp_path, monkeypatch):
     assert events[:2] == ["fsync", "replace"]
 
 
-def test_a_failed_block_keeps_the_old_file_and_no_temporary_file(tmp_path):
-    path = tmp_path / "file.txt"
-    path.write_text("old")
+@both
+@pytest.mark.parametrize("is_old", [True, False])
+def test_a_failed_block_changes_nothing(tmp_path, atomic, is_old):
+    path = tmp_path / "name"
+    if is_old:
+        with atomic(path) as part:
+            write(part, "old")
 
     def fail():
-        with atomic_file(path) as part:
-            part.write_text("half")
+        with atomic(path, overwrite=True, **known(atomic)) as part:
+            write(part, "half")
             raise InterruptedWriteError
 
     with pytest.raises(InterruptedWriteError):
         fail()
-    assert path.read_text() == "old"
-    assert os.listdir(tmp_path) == ["file.txt"]
+    assert os.listdir(tmp_path) == ["name"] * is_old
+    assert not is_old or content_of(path) == "old"
 
 
-@pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
-def test_a_failed_block_leaves_no_new_files(tmp_path, atomic):
-    def fail():
-        with atomic(tmp_path / "name") as part:
-            (part / "content" if part.is_dir() else part).write_text("half")
-            raise InterruptedWriteError
-
-    with pytest.raises(InterruptedWriteError):
-        fail()
-    assert os.listdir(tmp_path) == []
+def known(atomic):
+    return {"known": ["content"]} if atomic is atomic_directory else {}
 
 
-@pytest.mark.parametrize("atomic", [atomic_file, atomic_directory])
+@both
 def test_disk_full_errors_name_the_path(tmp_path, atomic):
     def fail(*arguments):
         with atomic(tmp_path / "name"):
@@ -87,95 +102,63 @@ def test_disk_full_errors_name_the_path(tmp_path, atomic):
         fail(errno.ENOSPC, "as a library tells it", "another")
 
 
-def test_files_have_the_usual_permissions(tmp_path):
-    (tmp_path / "usual").touch()
-    (tmp_path / "folder").mkdir()
+@both
+def test_paths_have_the_usual_permissions(tmp_path, atomic):
+    with atomic(tmp_path / "name") as part:
+        usual = tmp_path / "usual"
+        usual.mkdir() if part.is_dir() else usual.touch()
 
-    with atomic_file(tmp_path / "file"):
-        pass
-    with atomic_directory(tmp_path / "directory"):
-        pass
-
-    def mode(name):
-        return stat.S_IMODE((tmp_path / name).stat().st_mode)
-
-    assert mode("file") == mode("usual")
-    assert mode("directory") == mode("folder")
+    modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("name", "usual")}
+    assert len(modes) == 1
 
 
-def test_a_file_is_replaced_unless_overwrite_is_false(tmp_path):
-    path = tmp_path / "file.txt"
-    path.write_text("old")
+@both
+def test_a_path_is_replaced_only_with_overwrite(tmp_path, atomic):
+    path = tmp_path / "name"
+    with atomic(path) as part:
+        write(part, "old")
 
     with (
-        pytest.raises(
-            FileExistsError,
-            match=r"file\.txt exists\. Choose another path or add --overwrite \(over",
-        ),
-        atomic_file(path, overwrite=False),
+        pytest.raises(FileExistsError, match=r"name exists\. Choose another path or add --overwr"),
+        atomic(path, overwrite=False, **known(atomic)),
     ):
         pass
-    assert path.read_text() == "old"
-    with atomic_file(path) as part:
-        part.write_text("new")
-    assert path.read_text() == "new"
-
-
-def test_a_file_does_not_replace_a_folder(tmp_path):
-    with (
-        pytest.raises(FileExistsError, match=r"Cannot write the file .*: it is a directory"),
-        atomic_file(tmp_path),
-    ):
-        pass
-
-
-def test_a_folder_appears_when_the_block_ends(tmp_path):
-    path = tmp_path / "new" / "folder"
-
-    with atomic_directory(path) as part:
-        (part / "inner").mkdir()
-        (part / "inner" / "file.txt").write_text("done")
-        assert not path.exists()
-
-    assert (path / "inner" / "file.txt").read_text() == "done"
-    assert os.listdir(path.parent) == ["folder"]
-
-
-def test_a_non_empty_folder_is_replaced_only_with_overwrite(tmp_path):
-    path = tmp_path / "folder"
-    path.mkdir()
-    (path / "old.txt").write_text("old")
-
-    with (
-        pytest.raises(FileExistsError, match=r"folder exists\. Choose another path\.$"),
-        atomic_directory(path),
-    ):
-        pass
-    assert os.listdir(path) == ["old.txt"]
-    with atomic_directory(path, overwrite=True, known=["old.txt", "other.txt"]) as part:
-        (part / "new.txt").write_text("new")
-    assert os.listdir(path) == ["new.txt"]
-    assert os.listdir(tmp_path) == ["folder"]
+    assert content_of(path) == "old"
+    with atomic(path, overwrite=True, **known(atomic)) as part:
+        write(part, "new")
+    assert content_of(path) == "new"
+    assert os.listdir(tmp_path) == ["name"]
 
 
 def test_a_folder_with_other_files_is_never_replaced(tmp_path):
     path = tmp_path / "folder"
     path.mkdir()
-    for name in ("known.txt", "letters"):
-        (path / name).touch()
+    with atomic_directory(path) as part:  # an empty folder is replaced
+        for name in ("known.txt", "letters"):
+            (part / name).touch()
 
     with (
         pytest.raises(FileExistsError, match=r"contains other files: letters\."),
-        atomic_directory(path, overwrite=True, known=["known.txt"]),
+        atomic_directory(path, overwrite=True, known=["known.*"]),
     ):
         pass
-    (tmp_path / "file").touch()
-    with (
-        pytest.raises(FileExistsError, match=r"file exists and is not a directory\. Choose"),
-        atomic_directory(tmp_path / "file", overwrite=True),
-    ):
-        pass
+    with pytest.raises(FileExistsError, match=r"folder exists\. Choose another path\.$"):
+        atomic_directory(path).__enter__()
     assert sorted(os.listdir(path)) == ["known.txt", "letters"]
+
+
+def test_only_the_same_kind_of_path_is_replaced(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+
+    for atomic, name, message in (
+        (atomic_directory, "file", r"file exists and is not a directory\. Choose"),
+        (atomic_file, "folder", r"Cannot write the file .*: it is a directory"),
+        (atomic_file, "pipe", "pipe: it is not a regular file"),
+    ):
+        with pytest.raises(FileExistsError, match=message):
+            atomic(tmp_path / name, overwrite=True).__enter__()
 
 
 def test_a_path_with_wildcards_is_refused(tmp_path):
@@ -185,67 +168,21 @@ def test_a_path_with_wildcards_is_refused(tmp_path):
             refuse_pattern(tmp_path / name)
 
 
-def test_an_empty_folder_is_replaced_without_overwrite(tmp_path):
-    path = tmp_path / "folder"
-    path.mkdir()
-
-    with atomic_directory(path) as part:
-        (part / "new.txt").touch()
-
-    assert os.listdir(path) == ["new.txt"]
-
-
-def test_a_failed_replacement_leaves_the_old_folder(tmp_path):
-    path = tmp_path / "folder"
-    path.mkdir()
-    (path / "old.txt").touch()
-
-    def fail():
-        with atomic_directory(path, overwrite=True, known=["old.txt"]) as part:
-            (part / "new.txt").touch()
-            raise InterruptedWriteError
-
-    with pytest.raises(InterruptedWriteError):
-        fail()
-    assert os.listdir(path) == ["old.txt"]
-    assert os.listdir(tmp_path) == ["folder"]
-
-
-def test_a_link_to_a_file_stays_and_its_target_is_replaced(tmp_path):
-    target, link = tmp_path / "disk" / "file.txt", tmp_path / "link"
+@both
+def test_a_link_stays_and_its_target_is_replaced(tmp_path, atomic):
+    target, link = tmp_path / "disk" / "target", tmp_path / "link"
+    target.parent.mkdir()
+    if atomic is atomic_directory:
+        target.mkdir()
     link.symlink_to(target)
 
     for content in ("first", "second"):
-        with atomic_file(link) as part:
+        with atomic(link, overwrite=True, **known(atomic)) as part:
             assert part.parent == target.parent
-            part.write_text(content)
+            write(part, content)
         assert link.is_symlink()
-        assert target.read_text() == content
-
-
-def test_a_link_to_a_directory_stays_and_its_target_is_replaced(tmp_path):
-    target, link = tmp_path / "disk" / "folder", tmp_path / "link"
-    target.mkdir(parents=True)
-    (target / "old.txt").touch()
-    link.symlink_to(target)
-
-    with atomic_directory(link, overwrite=True, known=["old.txt"]) as part:
-        assert part.parent == target.parent
-        (part / "new.txt").touch()
-
-    assert link.is_symlink()
-    assert os.listdir(target) == ["new.txt"]
-    assert os.listdir(target.parent) == ["folder"]
-
-
-def test_a_path_that_is_not_a_regular_file_is_never_replaced(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-
-    with (
-        pytest.raises(FileExistsError, match="pipe: it is not a regular file"),
-        atomic_file(tmp_path / "pipe"),
-    ):
-        pass
+        assert content_of(target) == content
+    assert os.listdir(target.parent) == ["target"]
 
 
 def test_json_keeps_invalid_bytes_of_a_path(tmp_path):
@@ -272,11 +209,18 @@ def test_a_directory_created_meanwhile_is_not_replaced(tmp_path):
 
     def write_late():
         with atomic_directory(path) as part:
-            (part / "content").write_text("late")
+            write(part, "late")
             path.mkdir()
-            (path / "content").write_text("first")
+            write(path, "first")
 
     with pytest.raises(FileExistsError, match=r"directory exists\."):
         write_late()
     assert os.listdir(tmp_path) == ["directory"]
-    assert (path / "content").read_text() == "first"
+    assert content_of(path) == "first"
+
+
+def test_a_directory_is_locked_once(tmp_path):
+    with locked_directory(tmp_path / "work", "first"), pytest.raises(FileExistsError, match="late"):
+        locked_directory(tmp_path / "work", "late").__enter__()
+    with locked_directory(tmp_path / "work", "again"):
+        pass

@@ -45,7 +45,7 @@ class RunState:
 
     def __init__(self, workdir: Path, train_step: TrainStep, windows: Any, cluster: Cluster):
         self._folder = workdir / STATE_FOLDER
-        self._train_step = train_step
+        self.train_step = train_step
         self._cluster = cluster
         # Keras variables are wrappers; `tf.train.Checkpoint` needs TensorFlow's variables.
         weights = {weight.path: weight.value for weight in train_step.model.weights}
@@ -68,7 +68,7 @@ class RunState:
         Raises:
             OSError: this or another worker cannot write to the disk.
         """
-        step = int(self._cluster.local(self._train_step.step)[0])
+        step = int(self._cluster.local(self.train_step.step)[0])
         folder = self._folder / f"step-{step:08d}"
         error = None
         try:
@@ -96,7 +96,7 @@ class RunState:
         states = [
             # the batch rows of all replicas of this worker
             np.concatenate([np.asarray(part, np.float32) for part in self._cluster.local(state)])
-            for state in tf.nest.flatten(self._train_step.states)
+            for state in tf.nest.flatten(self.train_step.states)
         ]
         with atomic_file(folder / f"{worker}-rows.npz") as part, open(part, "wb") as file:
             np.savez(file, *states)
@@ -179,7 +179,7 @@ class RunState:
         for file in files:
             with np.load(file) as arrays:
                 loaded.append([arrays[name] for name in arrays.files])
-        for state, *parts in zip(tf.nest.flatten(self._train_step.states), *loaded, strict=True):
+        for state, *parts in zip(tf.nest.flatten(self.train_step.states), *loaded, strict=True):
             rows = np.concatenate(parts)
             mine = rows[self._cluster.rows(len(rows))]
             replicas = self._cluster.local(state)

@@ -13,15 +13,15 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 class StopRequest:
     """A context manager that records SIGINT and SIGTERM instead of ending the process.
 
-    The training loop checks `received` between steps. A second Ctrl-C raises `KeyboardInterrupt`
+    The training loop checks `signal` between steps. A second Ctrl-C raises `KeyboardInterrupt`
     at once. Outside of the main thread, signals keep their effect.
 
     Attributes:
-        received: the number of the signal, or 0.
+        signal: the number of the signal, or 0.
     """
 
     def __init__(self):
-        self.received = 0
+        self.signal = 0
         self._is_interruptible = False
         self._handlers: dict[int, Any] = {}
 
@@ -59,9 +59,9 @@ class StopRequest:
         raise SystemExit(128 + number)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.received and number == signal.SIGINT:
+        if self.signal and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.received = number
+        self.signal = number
         if self._is_interruptible:
             raise _Interrupted
 

@@ -1,22 +1,24 @@
 """Pretrains a biLM: text and vocabulary ─► checkpoint directory.
 
-`_pretrain` is the recipe: it checks the work directory and the text, builds the model, optimizer
-and text stream, restores a save if the run is resumed, and runs the training loop. `streams` cuts
-the text into windows, `steps` trains on one window, `checkpointing` saves the state of the run.
+`pretrain` is the recipe: `_prepare` reads and checks, `_build` makes the model and its optimizer,
+`_restore` starts or resumes the run, and `_run` is the training loop. `steps` trains on one window,
+`checkpointing` saves the state of the run.
 """
 
 import contextlib
 import dataclasses
 import math
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
+import tensorflow as tf
 from absl import logging
 
+from elmo_tf.checkpoints.formats import OPTIONS_FILE
 from elmo_tf.checkpoints.load import load_config
-from elmo_tf.checkpoints.locations import OPTIONS_FILE
 from elmo_tf.checkpoints.save import save_language_model
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.evaluation.perplexity import Perplexity
@@ -27,13 +29,17 @@ from elmo_tf.precision import dtype_policy, usable_precision
 from elmo_tf.text.corpus import (
     CorpusCount,
     count_corpus,
+    prefetch,
     read_sentences,
     report_corpus,
+    sentence_dataset,
     text_files,
     warn_of_unknown,
 )
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from elmo_tf.text.windows import lm_windows
+from elmo_tf.threads import share_cores_for_training
 from elmo_tf.trainers.checkpointing import RunState, last_save
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import DEFAULT_EPOCHS, RECORD_FILE, PretrainConfig
@@ -43,10 +49,8 @@ from elmo_tf.trainers.finetuning import (
     check_workdir_hides_no_model,
 )
 from elmo_tf.trainers.interrupts import StopRequest
-from elmo_tf.trainers.optimizers import optimizer_named
-from elmo_tf.trainers.schedules import learning_rate_schedule
+from elmo_tf.trainers.optimizers import learning_rate_schedule, optimizer_named
 from elmo_tf.trainers.steps import TrainStep
-from elmo_tf.trainers.streams import training_windows
 from elmo_tf.trainers.training_logger import TrainingLogger
 from elmo_tf.trainers.workdir import (
     BEST_FOLDER,
@@ -59,8 +63,8 @@ from elmo_tf.trainers.workdir import (
 
 # With fewer distinct tokens, the corpus is of a closed alphabet, such as characters or amino acids.
 _CLOSED_TYPES = 1_000
-# The message that each worker sends with a step; larger values are numbers of received signals.
-_NO_REQUEST, _SAVE = 0, 1
+# The signal that each worker sends with a step; larger values are numbers of stop signals.
+_NO_SIGNAL, _SAVE = 0, 1
 
 
 def pretrain(config: PretrainConfig) -> dict[str, Any]:
@@ -96,47 +100,63 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
         require_extra("tensorboard", "tensorboard", "Writing for TensorBoard")
     vocabulary = Vocabulary.load(config.vocab)
     files, valid_files = text_files(config.corpus), text_files(config.valid)
+    shape = _shape(config, len(vocabulary))
     # Before TensorFlow computes anything.
+    share_cores_for_training(shape.lstm.dim)
     cluster = cluster_from_environment(config.batch_size, config.accumulate)
     config = dataclasses.replace(config, precision=usable_precision(config.precision))
-    with cluster.reporting_lost_workers():
-        return _pretrain(config, cluster, vocabulary, files, valid_files)
+    with cluster.reporting_lost_workers(), contextlib.ExitStack() as stack:
+        inputs = _prepare(config, cluster, shape, vocabulary, files, valid_files)
+        train_step, schedule = _build(config, cluster, inputs)
+        inputs = inputs._replace(initial_weights=None)  # frees its memory
+        windows = iter(training_windows(files, config.batch_size, config.unroll, config.seed))
+        if cluster.is_chief:
+            stack.enter_context(claimed_workdir(Path(config.workdir)))
+        state = RunState(Path(config.workdir), train_step, windows, cluster)
+        record = _restore(config, cluster, inputs, state)
+        results = _Results(config, train_step, record, cluster.is_chief, valid_files)
+        stop = stack.enter_context(StopRequest())
+        logger = stack.enter_context(
+            TrainingLogger(config, schedule, inputs.num_steps, record["step"], cluster.is_chief)
+        )
+        _run(config, inputs.num_steps, windows, state, results, stop, logger)
+    return record
 
 
-def bilm_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
-    """The shape of a run's biLM: that of the checkpoint it starts from, or else of its settings.
-
-    Args:
-        config: the settings of the run.
-        num_tokens: int >= 1. Size of the vocabulary.
-
-    Raises:
-        FileNotFoundError: the checkpoint is missing.
-        ValueError: the options are wrong, or `workdir` hides the named model to start from.
-    """
+def _shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
+    """The shape of the biLM: that of the checkpoint it starts from, or else of the settings."""
     if config.start_from is None:
         return config.bilm_config(num_tokens)
     check_workdir_hides_no_model(config.start_from, config.workdir)
     if _resumes(config):  # without the checkpoint, which may have been removed
-        shape = BiLMConfig.from_options(Path(config.workdir, OPTIONS_FILE))
-    else:
-        shape = load_config(config.start_from)
-        if shape.char_cnn is None or shape.num_tokens is not None:
-            shape = dataclasses.replace(shape, num_tokens=num_tokens)
+        return BiLMConfig.from_options(Path(config.workdir, OPTIONS_FILE))
+    shape = load_config(config.start_from)
+    if shape.char_cnn is None or shape.num_tokens is not None:
+        shape = dataclasses.replace(shape, num_tokens=num_tokens)
     return shape
 
 
-def _pretrain(
+class _Inputs(NamedTuple):
+    """What a run reads: the text and its counts, and what the model is made from."""
+
+    vocabulary: Vocabulary
+    shape: BiLMConfig
+    lexicon: Lexicon | None
+    initial_weights: InitialWeights | None
+    corpus: dict[str, Any]
+    num_steps: int
+
+
+def _prepare(
     config: PretrainConfig,
     cluster: Cluster,
+    shape: BiLMConfig,
     vocabulary: Vocabulary,
     files: list[Path],
     valid_files: list[Path],
-) -> dict[str, Any]:
+) -> _Inputs:
+    """Reads and checks everything, before the work directory changes."""
     workdir = Path(config.workdir)
-
-    # Read and check everything before the work directory changes.
-    shape = bilm_shape(config, len(vocabulary))
     initial_weights = None
     if config.start_from is not None:
         if config.preset or config.options is not None:
@@ -150,26 +170,30 @@ def _pretrain(
         check_workdir(workdir, config, shape, vocabulary)
     count = count_corpus(files, vocabulary)
     report_corpus(count)
-    corpus = {**count._asdict(), "bytes": [file.stat().st_size for file in files]}
-    tokens_per_step = config.batch_size * config.unroll
     _check_corpus_size(count, config.batch_size, config.unroll)
+    corpus = {**count._asdict(), "bytes": [file.stat().st_size for file in files]}
     if cluster.is_chief:
         check_corpus(workdir, config, corpus)
         if valid_files:
             count_corpus(valid_files, vocabulary)  # fails if the text cannot be read
-
-    # Build the model, its optimizer and the text stream.
+    steps_per_epoch = count.targets / (config.batch_size * config.unroll)
     epochs = config.epochs or DEFAULT_EPOCHS
-    num_steps = config.steps or max(1, round(epochs * count.targets / tokens_per_step))
+    num_steps = config.steps or max(1, round(epochs * steps_per_epoch))
+    return _Inputs(vocabulary, shape, lexicon, initial_weights, corpus, num_steps)
+
+
+def _build(config: PretrainConfig, cluster: Cluster, inputs: _Inputs) -> tuple[TrainStep, Any]:
+    """Builds the model and its optimizer; returns the training step and the schedule."""
     schedule = learning_rate_schedule(
-        config.schedule, config.learning_rate, config.warmup_steps, num_steps
+        config.schedule, config.learning_rate, config.warmup_steps, inputs.num_steps
     )
     keras.utils.set_random_seed(config.seed)
     with cluster.strategy.scope(), dtype_policy(config.precision):
-        model = LanguageModel.create(shape, vocabulary, config.num_sampled, lexicon)
-        if initial_weights is not None:
-            initial_weights.assign_to(model)
-        del initial_weights  # frees its memory
+        model = LanguageModel.create(
+            inputs.shape, inputs.vocabulary, config.num_sampled, inputs.lexicon
+        )
+        if inputs.initial_weights is not None:
+            inputs.initial_weights.assign_to(model)
         train_step = TrainStep(
             model,
             optimizer_named(config.optimizer, schedule, config.weight_decay),
@@ -181,66 +205,94 @@ def _pretrain(
             ema=config.ema,
             cluster=cluster,
         )
-    windows = iter(training_windows(files, config.batch_size, config.unroll, config.seed))
+    return train_step, schedule
 
-    with contextlib.ExitStack() as stack:
-        # Start the run, or resume it from its last save.
-        record = {"step": 0, "perplexity": []}
-        if cluster.is_chief:
-            stack.enter_context(claimed_workdir(workdir))
-            check_workdir(workdir, config, shape, vocabulary)  # another run may have ended
-            prepare_workdir(workdir, config, shape, vocabulary, lexicon)
-        state = RunState(workdir, train_step, windows, cluster)
-        done = record["step"] = state.restore() if config.resume else 0
-        if cluster.is_chief:
-            record = begin_record(workdir, config, shape, corpus, done)
-        results = _Results(workdir, train_step, record, cluster.is_chief, valid_files)
-        # Train.
-        eval_every = config.eval_every or math.ceil(num_steps / 10)
-        save_seconds = math.inf if config.save_minutes is None else 60 * config.save_minutes
-        stop = stack.enter_context(StopRequest())
-        logger = stack.enter_context(
-            TrainingLogger(config, schedule, num_steps, done, cluster.is_chief)
-        )
-        if done in (0, num_steps) or done % eval_every == 0:
-            results.evaluate(done, logger, stop)  # unless it was evaluated before the resume
-        if done >= num_steps:
-            logging.info("%s is at step %d already: there is nothing left to train.", workdir, done)
+
+def training_windows(
+    files: Sequence[Path], num_rows: int, window: int, seed: int
+) -> tf.data.Dataset:
+    """Windows of the corpus without end; each pass reads the sentences in another order.
+
+    Args:
+        files: text files.
+        num_rows: int >= 1. Batch rows.
+        window: int >= 1. Tokens of each row in a window.
+        seed: int. Determines the order.
+
+    Returns:
+        See `lm_windows`. `tf.train.Checkpoint` can save its iterator.
+    """
+    sentences = sentence_dataset(files, seed)
+    return prefetch(lm_windows(sentences.repeat(), num_rows, window), 4)
+
+
+def _restore(
+    config: PretrainConfig, cluster: Cluster, inputs: _Inputs, state: RunState
+) -> dict[str, Any]:
+    """Starts the run in its work directory, or resumes it; returns its record."""
+    workdir = Path(config.workdir)
+    if cluster.is_chief:
+        # Checked again, because another run may have ended in the meantime.
+        check_workdir(workdir, config, inputs.shape, inputs.vocabulary)
+        prepare_workdir(workdir, config, inputs.shape, inputs.vocabulary, inputs.lexicon)
+    done = state.restore() if config.resume else 0
+    if cluster.is_chief:
+        return begin_record(workdir, config, inputs.shape, inputs.corpus, done)
+    return {"step": done, "perplexity": []}
+
+
+def _run(
+    config: PretrainConfig,
+    num_steps: int,
+    windows: Iterator[dict[str, tf.Tensor]],
+    state: RunState,
+    results: "_Results",
+    stop: StopRequest,
+    logger: TrainingLogger,
+) -> None:
+    """The training loop. Evaluates and saves; ends the process after a stop signal."""
+    train_step, record = state.train_step, results.record
+    is_alone = train_step.cluster.num_workers == 1
+    eval_every = config.eval_every or math.ceil(num_steps / 10)
+    save_seconds = math.inf if config.save_minutes is None else 60 * config.save_minutes
+    done = record["step"]
+    if done in (0, num_steps) or done % eval_every == 0:
+        results.evaluate(done, logger, stop)  # unless it was evaluated before the resume
+    if done >= num_steps:
+        path = config.workdir
+        logging.info("%s is at step %d already: there is nothing left to train.", path, done)
+        results.write()
+        if stop.signal and not results.is_evaluated(done):
+            stop.end(stop.signal)
+    saved_at = time.monotonic()
+    for step in range(done + 1, num_steps + 1):
+        window = next(windows)  # strings (direction, row, token)
+        save_is_due = time.monotonic() - saved_at >= save_seconds
+        signal = stop.signal or (_SAVE if save_is_due else _NO_SIGNAL)
+        outputs = train_step(window["inputs"], window["targets"], signal)
+        losses = {name: float(value) for name, value in outputs.items()}
+        signal = int(losses.pop("signal"))  # the largest of all workers
+        is_skipped = losses.pop("skipped")
+        logger.step(step, losses, train_step)
+        _check_finite(step, losses)
+        if is_skipped:
+            logging.warning(
+                "Step %d: the gradient is ignored, because its norm, %.0f, is more than 10 times "
+                "the usual norm. If this happens often, lower the learning rate.",
+                *(step, losses["norm"]),
+            )
+        record.update(step=step, loss=losses["loss"])
+        if step == num_steps or step % eval_every == 0:
+            results.evaluate(step, logger, stop)
+            if is_alone or step == num_steps:  # several workers must agree, in the next step
+                signal = max(signal, stop.signal)
+        if step == num_steps or step % config.save_every == 0 or signal:
+            state.save()
             results.write()
-            if stop.received and not results.is_evaluated(done):
-                stop.end(stop.received)
-        saved_at = time.monotonic()
-        for step in range(done + 1, num_steps + 1):
-            window = next(windows)  # strings (direction, row, token)
-            save_is_due = time.monotonic() - saved_at >= save_seconds
-            request = stop.received or (_SAVE if save_is_due else _NO_REQUEST)
-            outputs = train_step(window["inputs"], window["targets"], request)
-            losses = {name: float(value) for name, value in outputs.items()}
-            request = int(losses.pop("signal"))  # the largest of all workers
-            is_skipped = losses.pop("skipped")
-            logger.step(step, losses, train_step)
-            _check_finite(step, losses)
-            if is_skipped:
-                logging.warning(
-                    "Step %d: the gradient is ignored, because its norm, %.0f, is more than 10 "
-                    "times the usual norm. If this happens often, lower the learning rate.",
-                    step,
-                    losses["norm"],
-                )
-            record.update(step=step, loss=losses["loss"])
-            if step == num_steps or step % eval_every == 0:
-                results.evaluate(step, logger, stop)
-                # Several workers must agree, in the next step.
-                if cluster.num_workers == 1 or step == num_steps:
-                    request = max(request, stop.received)
-            if step == num_steps or step % config.save_every == 0 or request:
-                state.save()
-                results.write()
-                saved_at = time.monotonic()
-            if request > _SAVE and (step < num_steps or not results.is_evaluated(step)):
-                logging.info("Saved and stopped at step %d. Add --resume to continue.", step)
-                stop.end(request)
-    return record
+            saved_at = time.monotonic()
+        if signal > _SAVE and (step < num_steps or not results.is_evaluated(step)):
+            logging.info("Saved and stopped at step %d. Add --resume to continue.", step)
+            stop.end(signal)
 
 
 class _Results:
@@ -251,16 +303,16 @@ class _Results:
 
     def __init__(
         self,
-        workdir: Path,
+        config: PretrainConfig,
         train_step: TrainStep,
         record: dict[str, Any],
         is_chief: bool,
         valid_files: list[Path],
     ):
-        self._workdir = workdir
+        self._workdir = Path(config.workdir)
         self._model = train_step.model
         self._average = train_step.average
-        self._record = record
+        self.record = record
         self._is_chief = is_chief
         self._perplexity = (
             Perplexity(self._model, valid_files) if valid_files and is_chief else None
@@ -279,7 +331,7 @@ class _Results:
 
         A signal ends the evaluation without a result.
         """
-        if self.is_evaluated(step) or stop.received:
+        if self.is_evaluated(step) or stop.signal:
             return
         with self._average.applied():
             result = None
@@ -288,16 +340,16 @@ class _Results:
             if result is None:
                 return
             logger.evaluation(step, result)
-            history = self._record["perplexity"]
+            history = self.record["perplexity"]
             is_best = result["average"] < min((one["average"] for one in history), default=math.inf)
             history.append({"step": step, **result})
             if is_best:
                 save_language_model(self._model, self._workdir / BEST_FOLDER)
-        write_json(self._workdir / RECORD_FILE, self._record)
+        write_json(self._workdir / RECORD_FILE, self.record)
 
     def is_evaluated(self, step: int) -> bool:
         """Whether the held-out perplexity at a step is known, or there is no held-out text."""
-        history = self._record["perplexity"]
+        history = self.record["perplexity"]
         return self._perplexity is None or any(one["step"] == step for one in history)
 
     def write(self) -> None:
@@ -305,7 +357,7 @@ class _Results:
         if self._is_chief:
             with self._average.applied():
                 save_language_model(self._model, self._workdir)
-            write_json(self._workdir / RECORD_FILE, self._record)
+            write_json(self._workdir / RECORD_FILE, self.record)
 
 
 def _resumes(config: PretrainConfig) -> bool:

@@ -88,6 +88,8 @@ class TrainStep:
         self.trainable = model.trainable_weights
         optimizer.build(self.trainable)
         self.average = WeightAverage(self.trainable, ema)
+        # One function per instance: a decorated method is shared by all of them.
+        self._run = tf.function(self._run_replicas, reduce_retracing=True, autograph=False)
 
     def __call__(
         self, inputs: tf.Tensor, targets: tf.Tensor, signal: int = 0
@@ -108,8 +110,7 @@ class TrainStep:
         results = self._run(shard(inputs), shard(targets), tf.constant(signal))
         return {name: self.cluster.local(value)[0] for name, value in results.items()}
 
-    @tf.function(reduce_retracing=True, autograph=False)
-    def _run(self, inputs: Any, targets: Any, signal: tf.Tensor) -> dict[str, Any]:
+    def _run_replicas(self, inputs: Any, targets: Any, signal: tf.Tensor) -> dict[str, Any]:
         return self.cluster.strategy.run(self._replica_step, args=(inputs, targets, signal))
 
     def _replica_step(

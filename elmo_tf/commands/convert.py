@@ -1,7 +1,7 @@
 """The subcommand `convert`: any supported checkpoint ─► the published format."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from absl import logging
 
@@ -43,14 +43,12 @@ class _ConvertOptions:
     overwrite: Overwrite = False
 
 
-@subcommand(
-    "elmo-tf convert run converted",
-)
+@subcommand("elmo-tf convert run converted")
 def convert(options: _ConvertOptions) -> None:
     """Convert any supported checkpoint to options.json and weights.hdf5 or .safetensors."""
-    from elmo_tf.checkpoints.load import load_bilm
-    from elmo_tf.checkpoints.locations import SOFTMAX_FILE, in_all_formats, local_checkpoint
-    from elmo_tf.checkpoints.save import BILM_FILES, save_bilm
+    from elmo_tf.checkpoints.formats import SOFTMAX_FILE, VOCABULARY_FILE, in_all_formats
+    from elmo_tf.checkpoints.locations import open_checkpoint
+    from elmo_tf.checkpoints.save import BILM_FILES, save_bilm, save_softmax
     from elmo_tf.files import atomic_directory
     from elmo_tf.text.corpus import read_sentences, text_files
 
@@ -59,34 +57,18 @@ def convert(options: _ConvertOptions) -> None:
     known = (*BILM_FILES, *(path.name for path in in_all_formats(Path(SOFTMAX_FILE))))
     with (
         atomic_directory(options.target, options.overwrite, known) as part,
-        local_checkpoint(source) as source,
+        open_checkpoint(source) as checkpoint,
     ):
-        bilm = load_bilm(source)
+        bilm = checkpoint.bilm()
         if options.warm_start:
             bilm.warm_start(read_sentences(text_files(options.warm_start)))
         save_bilm(bilm, part, options.format, options.dtype, options.card)
-        _convert_softmax(source, bilm, Path(part), options)
+        vocabulary = checkpoint.vocabulary()
+        if vocabulary is not None:
+            vocabulary.save(Path(part, VOCABULARY_FILE))
+        if checkpoint.has_softmax:
+            softmax = checkpoint.softmax(bilm, None if vocabulary is None else len(vocabulary))
+            save_softmax(softmax, part, options.format, options.dtype)
+            if vocabulary is None:
+                logging.warning("The softmax needs its vocabulary: add %s.", VOCABULARY_FILE)
     logging.info("Wrote %s.", options.target)
-
-
-def _convert_softmax(source: Any, bilm: Any, target: Path, options: _ConvertOptions) -> None:
-    """Writes the softmax and vocabulary of a checkpoint that has them."""
-    from elmo_tf.checkpoints.load import has_softmax, load_softmax, load_vocabulary
-    from elmo_tf.checkpoints.locations import VOCABULARY_FILE
-    from elmo_tf.checkpoints.save import save_softmax
-    from elmo_tf.checkpoints.tf1 import find_tf1_checkpoint, load_tf1_softmax
-
-    original = find_tf1_checkpoint(source)
-    vocabulary = load_vocabulary(source)
-    if vocabulary is not None:
-        vocabulary.save(target / VOCABULARY_FILE)
-    if original is not None:
-        softmax = load_tf1_softmax(original, bilm)
-    elif not has_softmax(source):
-        return
-    elif vocabulary is None:
-        logging.warning("The softmax is left out: there is no %s.", VOCABULARY_FILE)
-        return
-    else:
-        softmax = load_softmax(source, len(vocabulary), bilm)
-    save_softmax(softmax, target, options.format, options.dtype)

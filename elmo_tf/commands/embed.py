@@ -1,7 +1,6 @@
 """The subcommand `embed`: sentences in files ─► vectors in files, on one machine or many."""
 
 import dataclasses
-import logging
 from typing import Any, Literal
 
 from elmo_tf.commands.options import (
@@ -16,7 +15,7 @@ from elmo_tf.commands.options import (
     stdin_in_a_file,
     subcommand,
 )
-from elmo_tf.settings import Count, Texts, checked_dataclass, setting
+from elmo_tf.settings import Count, checked_dataclass, setting
 
 
 @checked_dataclass(kw_only=True)
@@ -38,9 +37,6 @@ class _EmbedOptions:
     layers: Layers = "all"
     precision: Precision = "float32"
     batch_tokens: BatchTokens = 4096
-    plan: bool = setting(
-        False, "print the estimated time, memory and output size; embed only 1,000 sentences"
-    )
     overwrite: Overwrite = False
     tokenize: str | None = setting(
         None,
@@ -73,39 +69,17 @@ class _EmbedOptions:
         None, "workers, each with its own model", default_help="one per core"
     )
     cores_per_worker: Count | None = setting(None, "cores of a worker", default_help="1")
-    runner: str | None = setting(
-        None,
-        "run an Apache Beam pipeline: FnApiRunner (on this machine), FlinkRunner, SparkRunner or "
-        "DataflowRunner. INPUT is then a file pattern, OUTPUT a directory of Parquet shards, and "
-        "MODEL may be an exported model",
-        group="many machines (Apache Beam)",
-        metavar="RUNNER",
-    )
-    beam_option: Texts = setting(
-        (),
-        "option of the runner, such as --beam-option=--region=europe-west1; repeatable",
-        is_repeatable=True,
-        metavar="OPTION",
-    )
 
     def __post_init__(self):
-        if self.cluster and self.runner:
-            raise ValueError("--cluster (Ray) and --runner (Apache Beam) exclude each other")
-        for option, value in (
-            ("--workers", self.workers),
-            ("--cores-per-worker", self.cores_per_worker),
-        ):
-            if value and not self.cluster:
-                raise ValueError(f"{option} needs --cluster")
-        if self.beam_option and not self.runner:
-            raise ValueError("--beam-option needs a pipeline: name its runner (--runner)")
-        for option, value in (
-            ("--plan", self.plan),
-            ("--tokenize", self.tokenize),
-            ("--use-sentence-keys", self.use_sentence_keys),
-        ):
-            if value and (self.cluster or self.runner):
-                raise ValueError(f"{option} is for one machine: leave --cluster and --runner out")
+        if self.cluster:
+            problem = "is for one machine: leave --cluster out"
+            refused = {"--tokenize": self.tokenize, "--use-sentence-keys": self.use_sentence_keys}
+        else:
+            problem = "needs --cluster"
+            refused = {"--workers": self.workers, "--cores-per-worker": self.cores_per_worker}
+        for option, is_set in refused.items():
+            if is_set:
+                raise ValueError(f"{option} {problem}")
 
 
 @subcommand(
@@ -119,34 +93,31 @@ def embed(options: _EmbedOptions) -> None:
 
     names = [field.name for field in dataclasses.fields(OutputOptions)]
     stored = OutputOptions(**{name: getattr(options, name) for name in names})
-    if options.cluster:
-        _embed_with_ray(options, stored)
-    elif options.runner:
-        _embed_with_beam(options, stored)
-    else:
-        _embed_file(options, stored)
+    run = _embed_with_ray if options.cluster else _embed_file
+    run(options, stored)
 
 
 def _embed_file(options: _EmbedOptions, stored: Any) -> None:
     from elmo_tf.embedding import Embedder
-    from elmo_tf.embedding.outputs.formats import output_format
-    from elmo_tf.embedding.plans import plan
+    from elmo_tf.embedding.outputs import output_format
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.text.tokenizers import tokenizer_of
 
-    how = options.layers, options.precision, options.batch_tokens
-    if not options.plan:
-        # Checked before the model is loaded, which takes longer.
-        kind = output_format(options.output)
-        kind.check(stored)
-        kind.refuse(options.output, options.overwrite)
+    # Checked before the model is loaded, which takes longer.
+    kind = output_format(options.output)
+    kind.check(stored)
+    kind.refuse(options.output, options.overwrite)
     with stdin_in_a_file([options.input]) as (input,):
         tokenizer = tokenizer_of(options.tokenize)
-        read = sentence_reader(input, options.input_format, options.token_column, tokenizer)
-        if options.plan:
-            print_json(plan(options.model, read, options.output, stored, *how), indent=2)
-            return
-        Embedder(options.model, *how, tokenizer=tokenizer).embed_file(
+        sentence_reader(input, options.input_format, options.token_column, tokenizer)
+        embedder = Embedder(
+            options.model,
+            options.layers,
+            options.precision,
+            options.batch_tokens,
+            tokenizer=tokenizer,
+        )
+        embedder.embed_file(
             input,
             options.output,
             options.overwrite,
@@ -173,26 +144,5 @@ def _embed_with_ray(options: _EmbedOptions, stored: Any) -> None:
         options.cluster,
         options.workers,
         options.cores_per_worker or 1,
-    )
-    print_json(counts)
-
-
-def _embed_with_beam(options: _EmbedOptions, stored: Any) -> None:
-    from elmo_tf.pipelines import run_embedding_pipeline
-
-    # Hides the workers' tracebacks: the error itself is reported in one line.
-    logging.getLogger("apache_beam").setLevel(logging.CRITICAL)
-    counts = run_embedding_pipeline(
-        options.model,
-        options.input,
-        options.output,
-        options.layers,
-        options.precision,
-        options.batch_tokens,
-        options.input_format,
-        options.token_column,
-        [f"--runner={options.runner}", *options.beam_option],
-        options.overwrite,
-        **vars(stored),
     )
     print_json(counts)

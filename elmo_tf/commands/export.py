@@ -45,7 +45,7 @@ def export(options: _ExportOptions) -> None:
     from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
     from elmo_tf.saved_models.exporting.export import export
     from elmo_tf.saved_models.exporting.tokenizers import PunctuationSplitter
-    from elmo_tf.saved_models.folders import check_new_version
+    from elmo_tf.saved_models.versions import check_new_version
 
     check_new_version(options.directory, options.version, options.overwrite)
     path = export(

@@ -1,5 +1,6 @@
 """The subcommand `query`: sentences ─► server ─► vectors."""
 
+import logging
 import sys
 from typing import Any
 
@@ -43,6 +44,8 @@ def query(options: _QueryOptions) -> None:
     from elmo_tf.saved_models.client.client import Client
     from elmo_tf.text.vocabulary import sentence_lines
 
+    # Retries are not worth a line: only the last error is.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
     outputs = options.output or ("elmo",)
     reads_stdin = options.sentences in ([], ["-"])
     # Typed lines are answered one by one; piped lines are sent in batches, which is faster.

@@ -123,7 +123,7 @@ class _ExportOptions:
 def export(options: _ExportOptions) -> None:
     """Export a task model as a SavedModel: strings in, labels out."""
     from elmo_tf.saved_models.exporting.task_exporting import export_task
-    from elmo_tf.saved_models.folders import check_new_version
+    from elmo_tf.saved_models.versions import check_new_version
     from elmo_tf.trainers.tasks.workdir import load_model
 
     where = options.directory, options.version, options.overwrite

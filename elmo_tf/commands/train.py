@@ -10,10 +10,8 @@ from elmo_tf.trainers.config import PretrainConfig
 )
 def train(config: PretrainConfig) -> None:
     """Pretrain a biLM on text."""
-    from elmo_tf.threads import share_cores_for_training
-    from elmo_tf.trainers.pretraining import bilm_shape, pretrain
+    from elmo_tf.trainers.pretraining import pretrain
 
-    share_cores_for_training(bilm_shape(config, num_tokens=1).lstm.dim)
     record = pretrain(config)
     last = record["perplexity"][-1:]
     print_json({"workdir": config.workdir, "step": record["step"], "perplexity": last})

@@ -1,33 +1,28 @@
 """Sentences ─► vectors: any number of sentences, in batches of similar lengths, in input order."""
 
 import collections
-import concurrent.futures
 import functools
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from absl import logging
 
 from elmo_tf.config_checks import check_choice, check_int
 from elmo_tf.embedding.file_jobs import FileJob
-from elmo_tf.embedding.fork_check import is_forked, refuse_fork
+from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.embedding.layer_choice import LayerChoice, check_layers
-from elmo_tf.embedding.long_sentences import MAX_WINDOW, MIN_WINDOW, WindowReader
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tokens
 from elmo_tf.embedding.sources import bilm_and_mix, bilm_of_state, layer_state, mix_of_state
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
-from elmo_tf.embedding.token_table import TokenTable
 from elmo_tf.layers.scalar_mix import ScalarMix
-from elmo_tf.models.digests import model_digest
-from elmo_tf.models.token_rows import with_boundaries
+from elmo_tf.models.weights import model_digest
 from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
-from elmo_tf.text.batches import packed_batches, read_ahead
+from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.sentence_files import SentenceCount, TokenLimit, format_of, sentence_reader
 from elmo_tf.text.sentence_lists import Sentence, sentence_items, token_bytes
 from elmo_tf.text.sentences import decode, encode
@@ -39,7 +34,8 @@ OUTPUTS = ("sentence", "token")
 # Batches that are read ahead, so that sentences of similar length can share a batch. The first
 # group of a stream is smaller, so that the first results come early.
 _FIRST_BATCHES_AHEAD, _BATCHES_AHEAD = 4, 8
-_BATCHES_AT_ONCE = 2
+# The process in which an `Embedder` was first used. A fork does not copy TensorFlow's threads.
+_first_process: int | None = None
 
 
 class Embedder:
@@ -95,7 +91,7 @@ class Embedder:
         check_choice(precision, "precision", PRECISIONS)
         check_int(batch_tokens, "batch_tokens", ge=1)
         check_int(cache_tokens, "cache_tokens", ge=0)
-        refuse_fork()
+        _refuse_fork()
         share_cores_for_embedding()
         self.tokenizer = tokenizer_of(tokenizer)
         self.layers = layers
@@ -112,10 +108,9 @@ class Embedder:
         self, mix: ScalarMix | None, vocabulary: Iterable[str | bytes], cache_tokens: int
     ) -> None:
         self._choice = LayerChoice(self.layers, mix)
-        self._read_windows = WindowReader(self.bilm, self._choice, self.batch_tokens)
         self._table = TokenTable(self.bilm, cache_tokens, map(encode, vocabulary))
+        self._read_group = GroupReader(self.bilm, self._choice, self.batch_tokens, self._table)
         self._lock = threading.Lock()  # rows of the table are valid until its next request
-        self._lstm_lock = threading.Lock()  # two batches at once would need twice the memory
         self._has_warned = False
 
     @property
@@ -195,8 +190,7 @@ class Embedder:
         sentences = sentence_items(sentences)
         if self.tokenizer is not None:
             return (text.vectors for text in self.embed_texts(sentences))
-        # A list is embedded in large groups; a stream yields results earlier.
-        return self._embed(sentences, first_group=int(isinstance(sentences, list | tuple)))
+        return self._embed(sentences, _batches_ahead(sentences))
 
     def embed_texts(self, texts: Iterable[Sentence]) -> Iterator[EmbeddedText]:
         """Yields the tokens of raw texts with their offsets and vectors, in input order.
@@ -214,123 +208,43 @@ class Embedder:
         texts = sentence_items(texts, "texts")
         if self.tokenizer is None:
             raise ValueError("This Embedder has no tokenizer: Embedder(…, tokenizer='en').")
-        first_group = int(isinstance(texts, list | tuple))
-        embed = functools.partial(self._embed, first_group=first_group)
+        embed = functools.partial(self._embed, num_batches=_batches_ahead(texts))
         return embedded_texts(texts, self.tokenizer, embed)
 
-    def _embed(self, sentences: Iterable[Sentence], first_group: int) -> Iterator[np.ndarray]:
-        for arrays in self.embed_groups(sentences, first_group):
-            self._warn_of_tokens(self._table.new_tokens)
-            while arrays:
-                yield arrays.popleft()
-
-    def embed_groups(
-        self, sentences: Iterable[Sentence], first_group: int = 0
-    ) -> Iterator[collections.deque[np.ndarray]]:
-        """Yields the arrays of `embed` in groups of sentences that are read ahead together.
-
-        Args:
-            sentences: see `embed`.
-            first_group: int >= 0. Number of the first group. Group 0 is smaller than the others.
-                To resume after group k, pass the remaining sentences and k + 1: the batches, and so
-                the vectors, are the same as without the interruption.
-
-        Yields:
-            The arrays of a group. Remove each from the deque to free its memory.
-        """
-        refuse_fork()
+    def _embed(self, sentences: Iterable[Sentence], num_batches: int) -> Iterator[np.ndarray]:
+        """Embeds sentences in groups, the first of `num_batches` batches."""
+        _refuse_fork()
         token_lists = (token_bytes(number, item) for number, item in enumerate(sentences))
+        self._forget_tokens()
+        while group := read_ahead(token_lists, num_batches * self.batch_tokens):
+            with self._lock:
+                arrays = collections.deque(self._read_group(group))
+                new_tokens = self._table.new_tokens
+            self._warn_of_tokens(new_tokens)
+            while arrays:
+                yield arrays.popleft()  # and frees it
+            num_batches = _BATCHES_AHEAD
+
+    def _forget_tokens(self) -> None:
         if not self._keeps_table:
             with self._lock:
                 self._table.forget()
-        num_batches = _BATCHES_AHEAD if first_group else _FIRST_BATCHES_AHEAD
-        while group := read_ahead(token_lists, num_batches * self.batch_tokens):
-            with self._lock:
-                arrays = collections.deque(self._embed_group(group))
-            yield arrays
-            num_batches = _BATCHES_AHEAD
 
-    def _embed_group(self, sentences: Sequence[list[bytes]]) -> list[np.ndarray]:
-        """Embeds sentences in batches; returns the arrays in input order."""
-        tokens = self._table.rows(sentences)
-        arrays: list[Any] = [None] * len(sentences)
-        numbers = sorted(range(len(tokens)), key=lambda number: -len(tokens[number]))
-        num_long = 0
-        if self._choice.is_local:
-            num_long = sum(len(sentence) > MAX_WINDOW for sentence in tokens)
-            self._embed_long(numbers[:num_long], tokens, arrays)
-        short = sorted(numbers[num_long:])
+    @property
+    def group_tokens(self) -> int:
+        """Number of tokens, sentence boundaries included, of the sentences read ahead together."""
+        return _BATCHES_AHEAD * self.batch_tokens
 
-        def embed(rows: Sequence[Sequence[int]]) -> None:
-            rows = [[short[index] for index in row] for row in rows]
-            self._embed_rows(rows, tokens, arrays)
-
-        batches = packed_batches([len(tokens[number]) for number in short], self.batch_tokens)
-        # While a batch is computed, the vectors of another one are copied.
-        with concurrent.futures.ThreadPoolExecutor(_BATCHES_AT_ONCE) as pool:
-            collections.deque(pool.map(embed, batches), maxlen=0)
-        return [self._choice.arranged(array) for array in arrays]
-
-    def _embed_long(
-        self, numbers: Sequence[int], tokens: Sequence[np.ndarray], arrays: list[Any]
-    ) -> None:
-        """Embeds long sentences side by side; for the arguments see `_embed_rows`."""
-        most = max(self.batch_tokens // MIN_WINDOW, 1)
-        for first in range(0, len(numbers), most):
-            part = numbers[first : first + most]
-            vectors = [self._table.vectors(with_boundaries(tokens[number])) for number in part]
-            for number, array in zip(part, self._read_windows(vectors), strict=True):
-                arrays[number] = array
-
-    def _embed_rows(
-        self, rows: Sequence[Sequence[int]], tokens: Sequence[np.ndarray], arrays: list[Any]
-    ) -> None:
-        """Embeds a packed batch.
+    def embed_group(self, sentences: Sequence[Sequence[str | bytes]]) -> list[np.ndarray]:
+        """Returns the arrays of `embed` for lists of tokens, in memory.
 
         Args:
-            rows: the numbers of the sentences of each row.
-            tokens: the tokens of each sentence, as rows of the token table.
-            arrays: gets the array of each sentence.
+            sentences: about `group_tokens` tokens, none of them empty.
         """
-        width = max(1, *(sum(len(tokens[number]) for number in row) for row in rows))
-        index = np.zeros((len(rows), width), np.int32)
-        starts, ends = np.zeros((2, len(rows), width), bool)
-        places = {}
-        for row, numbers in enumerate(rows):
-            end = 0
-            for number in numbers:
-                start, end = end, end + len(tokens[number])
-                places[number] = row, slice(start, end)
-                if start < end:
-                    index[row, start:end] = tokens[number]
-                    starts[row, start] = ends[row, end - 1] = True
-        boundaries = self._table.boundaries
-        vectors = self._table.vectors(index)
-        with self._lstm_lock:
-            vectors = self._packed_vectors(vectors, boundaries, starts, ends)
-        vectors = vectors.numpy()  # (row, …, token, feature)
-        for number, (row, span) in places.items():
-            arrays[number] = np.ascontiguousarray(vectors[row, ..., span, :])
-
-    @functools.cached_property
-    def _packed_vectors(self) -> Callable[..., tf.Tensor]:
-        """The graph of the LSTMs: (row, token, projection_dim) → (row, …, token, feature)."""
-        width, dtype = self.bilm.config.lstm.projection_dim, self.bilm.compute_dtype
-
-        def packed_vectors(vectors, boundaries, starts, ends):
-            layers = self.bilm.layers_of_packed(
-                tf.cast(vectors, dtype), tf.cast(boundaries, dtype), starts, ends
-            )
-            # Sentences follow each other without gaps, so padding follows the last end of a row.
-            mask = tf.cumsum(tf.cast(ends, tf.int32), axis=1, reverse=True) > 0
-            return self._choice(tf.cast(layers, tf.float32), mask)
-
-        # Not a decorated method: TensorFlow warns of those that many objects trace.
-        return tf.function(packed_vectors, autograph=False).get_concrete_function(
-            tf.TensorSpec((None, None, width), tf.float32),
-            tf.TensorSpec((2, width), tf.float32),
-            *[tf.TensorSpec((None, None), tf.bool)] * 2,
-        )
+        _refuse_fork()
+        token_lists = [list(map(encode, tokens)) for tokens in sentences]
+        with self._lock:
+            return self._read_group(token_lists)
 
     def _warn_of_tokens(self, tokens: Sequence[bytes]) -> None:
         """Warns once of truncated or unknown tokens, whose vectors may be those of other tokens."""
@@ -397,7 +311,9 @@ class Embedder:
         if self.tokenizer is not None:
             input_format += f", {name_of(self.tokenizer)}"
         output_options = OutputOptions(**options)
-        return FileJob(self, input, read, input_format, output, output_options, overwrite).run()
+        job = FileJob(self, input, read, input_format, output, output_options, overwrite)
+        self._forget_tokens()
+        return job.run()
 
     def settings(self) -> dict[str, Any]:
         """Everything that the vectors depend on: a digest of the weights, and the settings."""
@@ -431,9 +347,9 @@ class Embedder:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.tokenizer = state["tokenizer"]
-        if is_forked():  # the first call raises the error; here it would end a worker of a pool
+        if _is_forked():  # the first call raises the error; here it would end a worker of a pool
             return
-        refuse_fork()
+        _refuse_fork()
         self.layers = state["layers"]
         self.precision = usable_precision(state["precision"])
         self.batch_tokens = state["batch_tokens"]
@@ -442,3 +358,29 @@ class Embedder:
         self._prepare(
             mix_of_state(state["mix"], self.bilm), state["vocabulary"], state["cache_tokens"]
         )
+
+
+def _batches_ahead(sentences: Iterable[Sentence]) -> int:
+    """A list is embedded in large groups; a stream yields its first results earlier."""
+    return _BATCHES_AHEAD if isinstance(sentences, list | tuple) else _FIRST_BATCHES_AHEAD
+
+
+def _is_forked() -> bool:
+    """Whether this process was forked from a process that had used an `Embedder`."""
+    return _first_process not in (None, os.getpid())
+
+
+def _refuse_fork() -> None:
+    """Records this process as a user of TensorFlow, which would hang in a forked process.
+
+    Raises:
+        RuntimeError: the process was forked from one that had used an `Embedder`.
+    """
+    global _first_process
+    if _is_forked():
+        raise RuntimeError(
+            "This process was forked from one that had used an Embedder, and TensorFlow does not "
+            "work after a fork. Start processes in another way: "
+            'multiprocessing.get_context("spawn"), or joblib with its default backend, loky.'
+        )
+    _first_process = os.getpid()

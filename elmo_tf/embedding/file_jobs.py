@@ -1,21 +1,22 @@
 """A file of sentences ─► a file of their vectors, by a job that can be interrupted and resumed."""
 
 import contextlib
-import functools
 import itertools
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from absl import logging
 
 from elmo_tf import __version__
-from elmo_tf.embedding.outputs.formats import output_format
-from elmo_tf.embedding.outputs.vector_output import TOKENS, UNFINISHED, OutputOptions, VectorOutput
+from elmo_tf.embedding.outputs import output_format
+from elmo_tf.embedding.outputs.vector_output import TOKENS, UNFINISHED, OutputOptions
 from elmo_tf.files import (
+    atomic_file,
     locked_directory,
     naming_full_disk,
     put_in_place,
@@ -23,18 +24,114 @@ from elmo_tf.files import (
     write_json,
 )
 from elmo_tf.progress import progress, progress_over
+from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.corpus import check_regular_file
-from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
+from elmo_tf.text.sentence_files import FileSentence, SentenceCount, count_sentences
 
-_JOB_FILE = "job.json"
+_JOB_FILE, _SHARDS = "job.json", "shards"
+_BYTES_PER_SENTENCE = 1024  # of an output besides the vectors, about
+
+
+@contextlib.contextmanager
+def unfinished_folder(
+    output: Path, settings: dict[str, Any], overwrite: bool = False
+) -> Iterator[Path]:
+    """Context manager that creates and locks the folder of the unfinished work of a job.
+
+    The folder `output` + `.unfinished` has the settings of the job, and its shards. If the block
+    raises, the finished shards stay, and a job with the same settings finds them. Otherwise the
+    folder is removed at the end.
+
+    Args:
+        output: the output of the job.
+        settings: everything that the shards depend on, for JSON; the keys are for error messages.
+        overwrite: whether to replace unfinished work of another job.
+
+    Yields:
+        The folder of the shards.
+
+    Raises:
+        FileExistsError: the folder has unfinished work with other settings, or other files; or
+            another process writes this output.
+        OSError: the folder is not writable, or the disk is full.
+    """
+    folder = output.with_name(output.name + UNFINISHED)
+    shards, job_file = folder / _SHARDS, folder / _JOB_FILE
+    output.parent.mkdir(parents=True, exist_ok=True)
+    message = f"Another process is writing {output} ({folder} is locked)."
+    with naming_full_disk(output), locked_directory(folder, message):
+        if problem := why_not_resumable(folder, settings):
+            if not overwrite:
+                raise FileExistsError(
+                    f"{folder} {problem}. Delete it, choose another output, or replace it "
+                    "(overwrite=True, --overwrite)."
+                )
+            _remove_children(folder)
+        try:
+            write_json(job_file, settings)
+            shards.mkdir(exist_ok=True)
+            # Incomplete files of jobs that were interrupted.
+            for path in [*shards.glob(".*"), *({*folder.iterdir()} - {shards, job_file})]:
+                path.unlink()
+            yield shards
+        except BaseException:
+            if not any(shards.glob("part-*")):
+                _remove_children(folder)
+                folder.rmdir()
+            raise
+        _remove_children(folder)
+        folder.rmdir()
+
+
+def why_not_resumable(folder: Path, settings: dict[str, Any]) -> str:
+    """Why a job cannot resume from a folder, for an error message; empty if it can."""
+    job_file = folder / _JOB_FILE
+    if job_file.exists():
+        found = json.loads(job_file.read_bytes())
+        settings = json.loads(json.dumps(settings))  # lists in place of tuples
+        others = [name for name, value in settings.items() if found.get(name) != value]
+        problem = "holds unfinished work of another job, with a different "
+    else:  # new, or the job was killed before it wrote the file
+        others = [child.name for child in folder.iterdir() if not child.name.startswith(".")]
+        problem = "holds files that are not unfinished work: "
+    return problem + ", ".join(others) if others else ""
+
+
+def _remove_children(folder: Path) -> None:
+    job_file = folder / _JOB_FILE
+    # The job file last: without it, the rest would not be known as unfinished work.
+    for child in sorted(folder.iterdir(), key=lambda child: child == job_file):
+        shutil.rmtree(child) if child.is_dir() else child.unlink()
+
+
+def _check_room(folder: Path, num_bytes: int) -> None:
+    """Raises `OSError` if a file of this size does not fit on the disk."""
+    with tempfile.TemporaryFile(dir=folder) as file:
+        os.posix_fallocate(file.fileno(), 0, num_bytes)
+
+
+def shard_name(number: int, suffix: str) -> str:
+    """The name of a shard, by its number from 0."""
+    return f"part-{number:05d}{suffix}"
+
+
+class _Group(NamedTuple):
+    """Sentences that are embedded together: their shard, and the number of the first one."""
+
+    shard: Path
+    first: int
+    sentences: list[FileSentence]
+
+    @property
+    def num_tokens(self) -> int:
+        return sum(len(sentence.tokens) for sentence in self.sentences)
 
 
 class FileJob:
     """The work of `Embedder.embed_file`.
 
-    The folder `output` + `.unfinished` holds the settings of the job and the vectors written so
-    far. Each group of sentences that are read ahead together ends with a commit to disk, from which
-    a new job with the same arguments resumes.
+    Each group of sentences that are embedded together becomes a shard. At the end, the shards are
+    joined to the output.
 
     Args:
         embedder: an `Embedder`.
@@ -51,56 +148,111 @@ class FileJob:
         self,
         embedder: Any,
         input: str | os.PathLike,
-        read: Callable[[], Iterator[Sentence]],
+        read: Callable[[], Iterator[FileSentence]],
         input_format: str,
         output: str | os.PathLike,
         options: OutputOptions,
         overwrite: bool = False,
     ):
-        self._format = output_format(output)
-        self._format.check(options)
+        self._format = output_format(output)(options)
         self._output = Path(os.path.realpath(output))  # replaces the target of a link, not the link
-        self._format.refuse(self._output, overwrite)
+        self._overwrite = overwrite
+        self._refuse_output()
         self._embedder = embedder
         self._input = Path(input)
         check_regular_file(self._input)
-        self._read, self._input_format = read, input_format
-        self._options = options
-        self._overwrite = overwrite
-        self._folder = self._output.with_name(self._output.name + UNFINISHED)
-        self._job_file = self._folder / _JOB_FILE
+        self._read = read
+        self._settings = {
+            "version of elmo_tf": __version__,
+            "input": self._input_state(),
+            "format of the input": input_format,
+            "output options": {"format": self._format.name, **vars(options)},
+            **embedder.settings(),
+        }
 
     def run(self) -> SentenceCount:
         """Runs or resumes the job, and returns the size of the input."""
-        self._output.parent.mkdir(parents=True, exist_ok=True)
-        with (
-            naming_full_disk(self._output),
-            self._locked_folder(),
-            contextlib.ExitStack() as undo,
-        ):
-            if not self._job_file.exists():
-                undo.callback(self._remove_folder)
+        with unfinished_folder(self._output, self._settings, self._overwrite) as shards:
             count = self._count()
-            output = self._format(self._folder, self._options)
-            with contextlib.closing(output):
-                for _ in self._write(output, count):
-                    undo.pop_all()  # after a commit, the job can be resumed
-                self._refuse_changes()
-                for path, suffix in [self._tokens(), *output.finish(self._read())]:
-                    name = self._output.with_name(self._output.name + suffix)
-                    if path is None:
-                        name.unlink(missing_ok=True)
-                    else:
-                        put_in_place(path, name)
+            self._write_shards(shards, count)
+            self._refuse_output()
+            self._refuse_changed_input(shards.parent)
+            if self._format.doubles_size:
+                # HDF5 reports a full disk late, in many errors.
+                size = sum(path.stat().st_size for path in shards.iterdir())
+                _check_room(shards.parent, size + _BYTES_PER_SENTENCE * (count.sentences + 1))
+            groups = ((group.shard, group.sentences) for group in self._groups(shards))
+            files = self._format.join(groups, shards.parent)
+            if self._embedder.tokenizer is not None:
+                files[TOKENS] = self._write_tokens(shards.parent)
+            for suffix in (TOKENS, *self._format.suffixes, ""):  # the vectors last
+                path = self._output.with_name(self._output.name + suffix)
+                if suffix in files:
+                    put_in_place(files[suffix], path)
+                else:
+                    path.unlink(missing_ok=True)  # of the output that is replaced
             sync_to_disk(self._output.parent)  # the new names
-            self._remove_folder()
         return count
 
-    def _tokens(self) -> tuple[Path | None, str]:
-        """Writes the tokens of raw text and their places; see `VectorOutput.finish`."""
-        if self._embedder.tokenizer is None:
-            return None, TOKENS
-        path = self._folder / TOKENS[1:]
+    def _refuse_output(self) -> None:
+        self._format.refuse(self._output, self._overwrite)
+
+    def _input_state(self) -> list[int]:
+        stat = self._input.stat()
+        return [stat.st_size, stat.st_mtime_ns]
+
+    def _refuse_changed_input(self, folder: Path) -> None:
+        if self._settings["input"] != self._input_state():
+            raise ValueError(
+                f"{self._input} has changed since the job began: {folder} holds vectors of both "
+                "versions. Start again (overwrite=True, --overwrite)."
+            )
+
+    def _count(self) -> SentenceCount:
+        sentences = progress_over(self._read(), None, "reading", "sentences")
+        limit = self._embedder.token_limit
+        count = count_sentences(sentences, limit, self._embedder.bilm.vocabulary)
+        if data_warnings := count.data_warnings(limit):
+            logging.warning("%s", data_warnings)
+        return count
+
+    def _groups(self, shards: Path) -> Iterator[_Group]:
+        """Yields the groups of the input; an empty one if it has no sentences."""
+        sentences = self._read()
+        first = 0
+        for number in itertools.count():
+            size = self._embedder.group_tokens
+            group = read_ahead(sentences, size, lambda sentence: len(sentence.tokens))
+            if number and not group:
+                return
+            yield _Group(shards / shard_name(number, self._format.shard_suffix), first, group)
+            first += len(group)
+
+    def _write_shards(self, shards: Path, count: SentenceCount) -> None:
+        groups = self._groups(shards)
+        num_done = 0
+        for group in groups:
+            if not group.shard.exists():
+                groups = itertools.chain([group], groups)
+                break
+            num_done += group.num_tokens
+        if num_done:
+            logging.info("Resuming after %s of %s tokens.", f"{num_done:,}", f"{count.tokens:,}")
+        with progress(count.tokens, "embedding", "tokens", initial=num_done) as meter:
+            for group in groups:
+                with atomic_file(group.shard) as part:
+                    # Not stored in a variable, which would keep it in memory with the next group.
+                    self._format.write_shard(
+                        part,
+                        group.first,
+                        group.sentences,
+                        self._embedder.embed_group([one.tokens for one in group.sentences]),
+                    )
+                meter.update(group.num_tokens)
+
+    def _write_tokens(self, folder: Path) -> Path:
+        """Writes the tokens of raw text and their places in its lines."""
+        path = folder / TOKENS[1:]
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             for sentence in self._read():
                 starts, ends = zip(*sentence.offsets, strict=True)
@@ -111,101 +263,4 @@ class FileJob:
                     "ends": ends,
                 }
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
-        return path, TOKENS
-
-    @contextlib.contextmanager
-    def _locked_folder(self) -> Iterator[None]:
-        """Creates and locks the folder, and empties it if its work cannot be resumed."""
-        message = f"Another process is writing {self._output} ({self._folder} is locked)."
-        with locked_directory(self._folder, message):
-            self._format.refuse(self._output, self._overwrite)
-            self._refuse_other_work()
-            yield
-
-    def _remove_folder(self) -> None:
-        self._job_file.unlink(missing_ok=True)  # first, since without it the rest is ignored
-        shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _refuse_other_work(self) -> None:
-        names = {child.name for child in self._folder.iterdir()}
-        if self._job_file.exists():
-            found = json.loads(self._job_file.read_bytes())["settings"]
-            others = [name for name, value in self._settings.items() if found.get(name) != value]
-            problem = "holds unfinished work of another job, with a different "
-        else:  # killed before the job file was written
-            others = [name for name in names if not name.startswith(f".{_JOB_FILE}.")]
-            problem = "holds files that are not unfinished work: "
-        if not others:
-            return
-        if not self._overwrite:
-            raise FileExistsError(
-                f"{self._folder} {problem}{', '.join(others)}. Delete it, choose another output, "
-                "or replace it (overwrite=True, --overwrite)."
-            )
-        self._job_file.unlink(missing_ok=True)  # first, since without it the rest is ignored
-        for name in names - {_JOB_FILE}:
-            child = self._folder / name
-            shutil.rmtree(child) if child.is_dir() else child.unlink()
-
-    def _refuse_changes(self) -> None:
-        """Checks that input and output did not change while the job was running."""
-        if self._settings["input"] != self._input_state():
-            raise ValueError(
-                f"{self._input} has changed since the job began: {self._folder} holds vectors of "
-                "both versions. Start again (overwrite=True, --overwrite)."
-            )
-        self._format.refuse(self._output, self._overwrite)
-
-    def _input_state(self) -> list[int]:
-        stat = self._input.stat()
-        return [stat.st_size, stat.st_mtime_ns]
-
-    @functools.cached_property
-    def _settings(self) -> dict[str, Any]:
-        """Everything that the output depends on at the start, by names for error messages."""
-        return {
-            "version of elmo_tf": __version__,
-            "input": self._input_state(),
-            "format of the input": self._input_format,
-            "output options": {"format": self._format.name, **vars(self._options)},
-            **self._embedder.settings(),
-        }
-
-    def _count(self) -> SentenceCount:
-        """Counts the sentences of the input, or reads the count of an interrupted job."""
-        if self._job_file.exists():
-            count = SentenceCount(**json.loads(self._job_file.read_bytes())["count"])
-        else:
-            settings = self._settings  # before counting, in case the input changes meanwhile
-            sentences = progress_over(self._read(), None, "reading", "sentences")
-            limits = self._embedder.token_limit, self._embedder.bilm.vocabulary
-            count = count_sentences(sentences, *limits)
-            content = {"settings": settings, "count": count._asdict()}
-            write_json(self._job_file, content)
-        if data_warnings := count.data_warnings(self._embedder.token_limit):
-            logging.warning("%s", data_warnings)
-        return count
-
-    def _write(self, output: VectorOutput, count: SentenceCount) -> Iterator[None]:
-        """Writes the missing vectors, and yields after each group once there is a commit."""
-        number = output.position.get("sentences", 0)
-        tokens = output.position.get("tokens", 0)
-        group = output.position.get("groups", 0)
-        if output.position:
-            logging.info(
-                "Resuming after %s of %s sentences.", f"{number:,}", f"{count.sentences:,}"
-            )
-        sentences, embedded = itertools.tee(itertools.islice(self._read(), number, None))
-        token_lists = (sentence.tokens for sentence in embedded)
-        with progress(count.tokens, "embedding", "tokens", initial=tokens) as meter:
-            for arrays in self._embedder.embed_groups(token_lists, group):
-                while arrays:
-                    sentence = next(sentences)
-                    output.write(number, sentence, arrays.popleft())
-                    number += 1
-                    tokens += len(sentence.tokens)
-                    meter.update(len(sentence.tokens))
-                group += 1
-                output.commit({"sentences": number, "tokens": tokens, "groups": group})
-                if output.position:
-                    yield
+        return path

@@ -1,49 +1,36 @@
 """Sentences ─► their layers, computed once and cached on disk."""
 
 import contextlib
-import errno
-import fcntl
 import hashlib
 import json
 import os
-import re
-import secrets
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+import numpy as np
 import platformdirs
 from absl import logging
+from filelock import FileLock, Timeout
 
 from elmo_tf import __version__
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
-from elmo_tf.embedding.layer_files import LayerFiles, LayersShape, write_layers
-from elmo_tf.files import naming_full_disk, sync_to_disk
+from elmo_tf.files import naming_full_disk
 from elmo_tf.progress import progress_over
 from elmo_tf.text.sentences import encode
 
-# Increase it when the same vectors are stored in another way.
-_FORMAT_VERSION = 1
-_LOCK_FILE, _NOTE_FILE = "lock", "note.json"
-# Folder names of complete and of unfinished entries. Other files in the cache are never removed.
-_ENTRY = re.compile(r"[0-9a-f]{64}\.layers")
-_UNFINISHED = re.compile(r"([0-9a-f]{64}|once-[0-9a-f]{16})\.layers\.part")
+_LARGEST = float(np.finfo(np.float16).max)
+# Complete and unfinished entries. Other files in the folder are never removed.
+_ENTRY, _PART = ".float16", ".float16.part"
 
 Sentences = Sequence[Sequence[str]]
 
 
 def default_cache_folder() -> Path:
-    """Returns the cache folder of the platform: `~/.cache/elmo_tf/layers` on Linux.
-
-    `$XDG_CACHE_HOME`, if set, replaces `~/.cache`.
-
-    Raises:
-        RuntimeError: there is no home folder.
-    """
+    """Returns `~/.cache/elmo_tf/layers`, or `$XDG_CACHE_HOME/elmo_tf/layers` if that is set."""
     try:
         # Some versions of platformdirs return a "~" if there is no home folder.
         return Path(platformdirs.user_cache_dir("elmo_tf"), "layers").expanduser()
@@ -52,6 +39,41 @@ def default_cache_folder() -> Path:
             "There is no home folder for the layer cache: set XDG_CACHE_HOME to an absolute path, "
             "name a folder (folder, --cache), or disable the cache (max_bytes=0, --no-cache)."
         ) from None
+
+
+class StoredLayers:
+    """The layers of sentences in a file, which stay readable if the file is removed."""
+
+    def __init__(self, embedder: Embedder, sentences: Sentences):
+        self.offsets = np.cumsum([0, *map(len, sentences)], dtype=np.int64)
+        """int64 (sentence + 1,): sentence k has the tokens `offsets[k]` to `offsets[k + 1]`."""
+        self.shape = embedder.num_layers, int(self.offsets[-1]), embedder.dim
+        self._layers = np.zeros((embedder.num_layers, 0, embedder.dim), np.float16)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def num_bytes(self) -> int:
+        """Size of the file."""
+        return 2 * self.shape[0] * self.shape[1] * self.shape[2]
+
+    def open(self, file: BinaryIO) -> None:
+        """Opens a file, float16 (layer, token, feature), or raises `ValueError` for its size."""
+        size = os.fstat(file.fileno()).st_size
+        if size != self.num_bytes:
+            raise ValueError(f"{file.name} has {size:,} bytes instead of {self.num_bytes:,}.")
+        if size:  # an empty file cannot be mapped
+            self._layers = np.memmap(file, np.float16, "r", 0, self.shape)
+
+    def layer(self, number: int) -> np.ndarray:
+        """One layer of all tokens, float16 (token, feature), memory-mapped."""
+        return self._layers[number]
+
+    def sentence(self, number: int) -> np.ndarray:
+        """All layers of one sentence, float16 (layer, token, feature)."""
+        first, end = self.offsets[number : number + 2]
+        return np.array(self._layers[:, first:end])
 
 
 class LayerCache:
@@ -71,16 +93,17 @@ class LayerCache:
     def __init__(self, folder: str | os.PathLike | None = None, max_bytes: int = 20 * 2**30):
         check_int(max_bytes, "max_bytes", ge=0)
         self._max_bytes = max_bytes
-        if max_bytes:
-            self._folder = default_cache_folder() if folder is None else Path(folder)
+        if not max_bytes:
+            folder = tempfile.gettempdir()
+        self._folder = default_cache_folder() if folder is None else Path(folder)
 
     def has_room(self, embedder: Embedder, sentences: Sentences) -> bool:
         """Whether the layers of the sentences fit into the cache; see `layers`."""
-        return _Request(embedder, sentences).shape.num_bytes <= self._max_bytes
+        return StoredLayers(embedder, sentences).num_bytes <= self._max_bytes
 
     @contextlib.contextmanager
-    def layers(self, embedder: Embedder, sentences: Sentences) -> Iterator[LayerFiles]:
-        """A context that yields the layers of all sentences and closes them at the end.
+    def layers(self, embedder: Embedder, sentences: Sentences) -> Iterator[StoredLayers]:
+        """Context manager that yields the layers of all sentences.
 
         Args:
             embedder: an `Embedder` with `layers="all"`.
@@ -95,178 +118,97 @@ class LayerCache:
         for sentence in sentences:
             if isinstance(sentence, str | bytes):
                 raise TypeError(f"A sentence must be a list of tokens. Received: {sentence!r}")
-        with contextlib.closing(self._open(_Request(embedder, sentences))) as layers:
-            yield layers
-
-    def _open(self, request: "_Request") -> LayerFiles:
-        if not self._max_bytes:
-            # Open files stay readable when the folder is removed.
-            with tempfile.TemporaryDirectory(prefix="elmo_tf_layers_") as folder:
-                return request.compute(Path(folder))
         self._folder.mkdir(parents=True, exist_ok=True)
-        if request.shape.num_bytes <= self._max_bytes:
-            return self._open_or_compute(request)
-        logging.warning(
-            "The layers take %.3g GiB, more than the cache size (%.3g GiB): they are computed "
-            "for this use only.",
-            request.shape.num_bytes / 2**30,
-            self._max_bytes / 2**30,
-        )
-        return self._compute_once(request)
+        layers = StoredLayers(embedder, sentences)
+        with naming_full_disk(self._folder):
+            if self._max_bytes and layers.num_bytes <= self._max_bytes:
+                self._open_or_compute(layers, embedder, sentences)
+            else:
+                if self._max_bytes:
+                    logging.warning("The layers are larger than the cache, and are not stored.")
+                with tempfile.TemporaryFile(dir=self._folder) as file:
+                    _compute(layers, file, embedder, sentences)
+        yield layers
 
-    def _open_or_compute(self, request: "_Request") -> LayerFiles:
-        entry = self._folder / f"{request.key()}.layers"
-        part = entry.with_suffix(".layers.part")
-        while True:
-            with self._locked():
-                layers = _open_entry(entry, request)
-                if layers is not None:
-                    return layers
-                lock = _lock_part(part)
-                if lock is not None:
-                    self._make_room(request.shape.num_bytes)
-                    break
-            logging.info("Waiting for another process that computes the same layers.")
-            _wait_for(part)
-        try:
-            layers = request.compute(part)
-        except BaseException:
-            self._remove(part, lock)
-            raise
-        with lock, self._locked():
-            os.replace(part, entry)
-            self._make_room(0, keep=entry)
-        return layers
+    def _open_or_compute(
+        self, layers: StoredLayers, embedder: Embedder, sentences: Sentences
+    ) -> None:
+        key = _key(embedder, sentences)
+        entry, part = self._folder / (key + _ENTRY), self._folder / (key + _PART)
+        with self._lock(key):  # waits for another process that computes the same layers
+            with contextlib.suppress(FileNotFoundError), open(entry, "rb") as file:
+                os.utime(entry)  # the time of its last use
+                try:
+                    layers.open(file)
+                    return
+                except ValueError as error:
+                    logging.warning("Cached layers are damaged and are computed again: %s", error)
+            try:
+                with open(part, "w+b") as file:
+                    with self._lock("all"):
+                        file.truncate(layers.num_bytes)  # for the sum in other processes
+                        self._remove_oldest()
+                    _compute(layers, file, embedder, sentences)
+                    os.fsync(file.fileno())
+                    os.replace(part, entry)
+            finally:
+                part.unlink(missing_ok=True)
 
-    def _compute_once(self, request: "_Request") -> LayerFiles:
-        part = self._folder / f"once-{secrets.token_hex(8)}.layers.part"
-        with self._locked():
-            lock = _lock_part(part)
-            self._remove_unfinished()
-        try:
-            return request.compute(part)
-        finally:
-            self._remove(part, lock)  # open files stay readable
+    def _lock(self, key: str, blocking: bool = True) -> FileLock:
+        return FileLock(self._folder / f"{key}.lock", blocking=blocking)
 
-    def _remove(self, part: Path, lock: BinaryIO) -> None:
-        with lock, self._locked():
-            shutil.rmtree(part)
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Excludes other processes and threads from changing the folder."""
-        with open(self._folder / _LOCK_FILE, "ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
-
-    def _make_room(self, num_bytes: int, keep: Path | None = None) -> None:
-        """Removes the least recently used entries until `num_bytes` more fit."""
-        self._remove_unfinished()
-        sizes = {
-            path: sum(file.stat().st_size for file in path.iterdir())
-            for path in self._folder.iterdir()
-            if _ENTRY.fullmatch(path.name.removesuffix(".part"))
-        }
-        total = num_bytes + sum(sizes.values())
-        entries = [path for path in sizes if _ENTRY.fullmatch(path.name) and path != keep]
-        for path in sorted(entries, key=lambda path: path.stat().st_mtime_ns):
-            if total <= self._max_bytes:
-                break
-            shutil.rmtree(path)
-            total -= sizes[path]
-
-    def _remove_unfinished(self) -> None:
-        """Removes unfinished entries of processes that were killed."""
-        for path in self._folder.iterdir():
-            if _UNFINISHED.fullmatch(path.name) and (lock := _lock_part(path)) is not None:
-                with lock:
-                    shutil.rmtree(path)
+    def _remove_oldest(self) -> None:
+        """Removes entries of killed processes, and the least recently used ones."""
+        for part in self._folder.glob(f"*{_PART}"):
+            lock = self._lock(part.name.removesuffix(_PART), blocking=False)
+            with contextlib.suppress(Timeout), lock:
+                part.unlink(missing_ok=True)
+        states = {}
+        for path in self._folder.glob(f"*{_ENTRY}*"):
+            with contextlib.suppress(FileNotFoundError):  # another process may rename it
+                states[path] = path.stat()
+        excess = sum(state.st_size for state in states.values()) - self._max_bytes
+        for path in sorted(states, key=lambda path: states[path].st_mtime_ns):
+            if excess > 0 and path.suffix == _ENTRY:
+                path.unlink()
+                excess -= states[path].st_size
 
 
-class _Request:
-    """The sentences whose layers a caller needs, and their embedder."""
+def _key(embedder: Embedder, sentences: Sentences) -> str:
+    """A digest of everything that the layers depend on."""
+    settings = embedder.settings()
+    content = [__version__, settings["model"], settings["precision"]]
+    digest = hashlib.sha256(json.dumps(content).encode())
+    for sentence in sentences:
+        digest.update(len(sentence).to_bytes(8, "little"))
+        for token in map(encode, sentence):
+            digest.update(len(token).to_bytes(8, "little") + token)
+    return digest.hexdigest()
 
-    def __init__(self, embedder: Embedder, sentences: Sentences):
-        self._embedder = embedder
-        self._sentences = sentences
-        self._lengths = [len(sentence) for sentence in sentences]
-        self.shape = LayersShape(embedder.num_layers, sum(self._lengths), embedder.dim)
 
-    def key(self) -> str:
-        """A digest of everything that the vectors depend on."""
-        settings = self._embedder.settings()
-        content = [_FORMAT_VERSION, __version__, settings["model"], settings["precision"]]
-        digest = hashlib.sha256(json.dumps(content).encode())
-        for sentence in self._sentences:
-            digest.update(len(sentence).to_bytes(8, "little"))
-            for token in map(encode, sentence):
-                digest.update(len(token).to_bytes(8, "little") + token)
-        return digest.hexdigest()
-
-    def compute(self, folder: Path) -> LayerFiles:
-        """Writes the layers to a folder and opens them."""
-        free = shutil.disk_usage(folder).free
-        if self.shape.num_bytes > free:
-            raise OSError(
-                errno.ENOSPC,
-                f"The layers take {self.shape.num_bytes / 2**30:.3g} GiB, and "
-                f"{free / 2**30:.3g} GiB are free",
-                str(folder.parent),
+def _compute(
+    layers: StoredLayers, file: BinaryIO, embedder: Embedder, sentences: Sentences
+) -> None:
+    """Computes layers, and writes them to a file."""
+    if layers.num_bytes:
+        os.posix_fallocate(file.fileno(), 0, layers.num_bytes)  # raises an error now, not later
+    largest = 0.0
+    arrays = embedder.embed(sentences)
+    arrays = progress_over(arrays, len(sentences), "embedding", "sentences")
+    for number, array in enumerate(arrays):  # (layer, token, feature)
+        magnitude = np.abs(array).max(initial=0)
+        if not np.isfinite(magnitude):
+            raise ValueError(
+                f"Vectors of sentence {number} are not finite (NaN or infinity): the weights of "
+                "the model are damaged or far too large."
             )
-        arrays = self._embedder.embed(self._sentences)
-        arrays = progress_over(arrays, len(self._sentences), "embedding", "sentences")
-        with naming_full_disk(folder.parent):
-            num_clipped = write_layers(folder, arrays, self.shape)
-        (folder / _NOTE_FILE).write_text(json.dumps({"clipped": num_clipped}), "utf-8")
-        for path in folder.iterdir():
-            sync_to_disk(path)
-        return self.open(folder)
-
-    def open(self, folder: Path) -> LayerFiles:
-        """Opens complete layers."""
-        num_clipped = json.loads((folder / _NOTE_FILE).read_bytes())["clipped"]
-        layers = LayerFiles(folder, self._lengths, self.shape.num_layers, self.shape.dim)
-        if num_clipped:
-            logging.warning(
-                "%s values of the layers are too large for float16 and were clipped to 65,504.",
-                f"{num_clipped:,}",
-            )
-        return layers
-
-
-def _open_entry(entry: Path, request: _Request) -> LayerFiles | None:
-    """Opens an entry; returns None if there is none, and removes it if it is damaged."""
-    if not entry.exists():
-        return None
-    try:
-        layers = request.open(entry)
-    except (FileNotFoundError, KeyError, TypeError, ValueError) as error:
-        logging.warning("The cached layers are damaged and are computed again: %s", error)
-        shutil.rmtree(entry)
-        return None
-    os.utime(entry)  # the time of its last use
-    return layers
-
-
-def _lock_part(part: Path) -> BinaryIO | None:
-    """Creates and locks an empty folder for an entry; None if a running process has locked it.
-
-    Closing the returned file releases the lock.
-    """
-    part.mkdir(exist_ok=True)
-    lock = open(part / _LOCK_FILE, "ab")  # noqa: SIM115 - the caller closes it
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        return None
-    for path in part.iterdir():
-        if path.name != _LOCK_FILE:
-            path.unlink()
-    return lock
-
-
-def _wait_for(part: Path) -> None:
-    """Waits until no process has locked the folder of an unfinished entry."""
-    with contextlib.suppress(FileNotFoundError), open(part / _LOCK_FILE, "rb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
+        if magnitude > _LARGEST:
+            array = np.clip(array, -_LARGEST, _LARGEST)
+            largest = max(largest, magnitude)
+        for layer, vectors in enumerate(array.astype(np.float16)):
+            file.seek(2 * (layer * layers.shape[1] + layers.offsets[number]) * layers.shape[2])
+            file.write(vectors.tobytes())
+    file.flush()
+    if largest:
+        logging.warning("Values up to %.3g were clipped to 65,504 for float16.", largest)
+    layers.open(file)

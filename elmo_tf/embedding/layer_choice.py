@@ -14,12 +14,9 @@ from elmo_tf.layers.scalar_mix import ScalarMix
 def check_layers(
     layers: Any, num_layers: int | None = None, allowed: Sequence[str] = LAYERS
 ) -> None:
-    """Raises `ValueError` unless `layers` is allowed or the number of a layer.
+    """Raises `ValueError` unless `layers` is an allowed name or the number of a layer.
 
-    Args:
-        layers: a name or number, see `LayerChoice`.
-        num_layers: the number of layers, 0 included, or None if it is not known yet.
-        allowed: names.
+    `num_layers` is the number of layers, 0 included, or None if it is not known yet.
     """
     if isinstance(layers, str):
         check_choice(layers, "layers", allowed)

@@ -8,21 +8,15 @@ from absl import logging
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.weights import copied_bilm
 from elmo_tf.precision import PRECISIONS
 
 
 def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, ScalarMix | None]:
     """Returns the biLM in the given precision and, for the layers "mix", the mix.
 
-    Args:
-        source: a `BiLM`, an `Elmo`, or an argument of `load_bilm`.
-        layers: one of `LAYERS`.
-        precision: one of `PRECISIONS`.
-
-    Raises:
-        ValueError, FileNotFoundError: see `Embedder`.
+    For the arguments and errors, see `Embedder`.
     """
     if isinstance(source, BiLM | Elmo):
         bilm = getattr(source, "bilm", source)

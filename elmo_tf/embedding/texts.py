@@ -30,13 +30,7 @@ def embedded_texts(
     tokenizer: Tokenizer,
     embed: Callable[[Iterable[list[str]]], Iterator[np.ndarray]],
 ) -> Iterator[EmbeddedText]:
-    """Yields the tokens of texts with their offsets and vectors, in input order.
-
-    Args:
-        texts: strings, or lists of tokens, which are taken as they are.
-        tokenizer: splits a string.
-        embed: yields the vectors of sentences, which are lists of tokens.
-    """
+    """See `Embedder.embed_texts`; `embed` yields the vectors of sentences (lists of tokens)."""
     # A text without tokens is one sentence without tokens.
     split, embedded = itertools.tee(
         _sentences(number, text, tokenizer) or [[]] for number, text in enumerate(texts)

@@ -10,8 +10,13 @@ import tensorflow as tf
 from elmo_tf.evaluation.full_softmax import window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
-from elmo_tf.text.corpus import count_corpus, report_lines, sentence_dataset, warn_of_unknown
-from elmo_tf.text.prefetch import prefetch
+from elmo_tf.text.corpus import (
+    count_corpus,
+    prefetch,
+    report_lines,
+    sentence_dataset,
+    warn_of_unknown,
+)
 from elmo_tf.text.windows import lm_windows
 
 # In short texts the initial states weigh more, so these are read in fewer batch rows.
@@ -73,13 +78,14 @@ class Perplexity:
         self._states = tf.nest.map_structure(
             lambda state: tf.Variable(state, trainable=False), model.bilm.zero_states(num_rows)
         )
+        self._losses_of = tf.function(self._window_losses, reduce_retracing=True, autograph=False)
 
     def __call__(self, shown: bool = True) -> dict[str, float | int]:
         tf.nest.map_structure(lambda state: state.assign(tf.zeros_like(state)), self._states)
         total = tf.zeros((self._model.bilm.config.num_directions,), tf.float64)
         with progress(self._num_targets, "evaluating", "tokens", shown=shown) as meter:
             for window in self._windows:
-                total += self._window_losses(window["inputs"], window["targets"], window["mask"])
+                total += self._losses_of(window["inputs"], window["targets"], window["mask"])
                 meter.update(int(tf.math.count_nonzero(window["mask"])))
         means = (total / self._num_targets).numpy()  # forward[, backward]
         with np.errstate(over="ignore"):  # a model that has diverged: infinity
@@ -95,7 +101,6 @@ class Perplexity:
         """Whether an earlier result has the numbers of targets and unknown words of this text."""
         return (result["tokens"], result["unknown"]) == (self._num_targets, self._unknown)
 
-    @tf.function(reduce_retracing=True, autograph=False)
     def _window_losses(self, inputs: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         """Sums the losses of a window, float64 (direction,), and updates the LSTM states."""
         outputs, states = self._model.top_layer_outputs(inputs, self._states)

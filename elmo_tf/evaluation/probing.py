@@ -140,9 +140,9 @@ def probe(
     with (
         cache.layers(embedder, [sentence.tokens for sentence in train]) as train_layers,
         cache.layers(embedder, [sentence.tokens for sentence in test]) as test_layers,
-        progress(train_layers.shape.num_layers, "fitting", "layers") as meter,
+        progress(train_layers.shape[0], "fitting", "layers") as meter,
     ):
-        for number in range(train_layers.shape.num_layers):
+        for number in range(train_layers.shape[0]):
             start = time.perf_counter()
             classifier = LinearClassifier(train_layers.layer(number), train_ids, c, max_iterations)
             is_correct = classifier.predict(test_layers.layer(number)) == test_ids

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LayerChoice, check_layers
-from elmo_tf.saved_models.folders import newest_version
-from elmo_tf.saved_models.operations import register_operations
+from elmo_tf.saved_models.versions import newest_version, register_operations
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
 from elmo_tf.text.sentences import encode
 
@@ -30,32 +29,20 @@ def load_embedder(
     Args:
         model: an argument of `load_bilm`, or the folder of an exported model (one version, or all
             versions for the newest).
-        layers, batch_tokens: see `Embedder`.
-        precision: see `Embedder`. Must be "float32" for an exported model.
+        layers, precision, batch_tokens: see `Embedder`; an exported model needs "float32".
 
     Raises:
-        ValueError: an argument is not allowed.
-        FileNotFoundError: the model is missing.
+        ValueError, FileNotFoundError: an argument is not allowed, or the model is missing.
     """
-    version = None if isinstance(model, tuple | list) else checked_version(model, precision)
-    if version is not None:
-        return ExportedEmbedder(version, layers, batch_tokens)
-    return Embedder(model, layers, precision, batch_tokens)
-
-
-def checked_version(path: str | os.PathLike, precision: str) -> Path | None:
-    """The result of `newest_version`.
-
-    Raises:
-        ValueError: there is an exported model, and `precision` is not "float32".
-    """
-    version = newest_version(path)
-    if version is not None and precision != "float32":
+    version = None if isinstance(model, tuple | list) else newest_version(model)
+    if version is None:
+        return Embedder(model, layers, precision, batch_tokens)
+    if precision != "float32":
         raise ValueError(
             f"{version} is an exported model, whose precision was chosen at export. "
             f"Received: precision={precision!r}. Omit it, or pass the checkpoint."
         )
-    return version
+    return ExportedEmbedder(version, layers, batch_tokens)
 
 
 class ExportedEmbedder:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader, text_sentences
+from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader, text_sentences
 from elmo_tf.text.vocabulary import is_compressed
 
 PART_BYTES = 2**18
@@ -33,21 +33,16 @@ def parts_of(
     token_column: int | None = None,
     part_bytes: int = PART_BYTES,
 ) -> list[TextPart]:
-    """Divides a file into parts, and counts their sentences.
+    """Divides a file at line ends into parts, and counts their sentences.
 
-    Text is divided at line ends. Compressed files and columns are one part.
+    Compressed files and columns are one part; an empty file has none.
 
     Args:
-        path: the file.
-        format, token_column: see `sentence_reader`.
+        path, format, token_column: see `sentence_reader`.
         part_bytes: int >= 1. Size of a part; its last line may exceed it.
 
-    Returns:
-        The parts in their order; none for an empty file.
-
     Raises:
-        ValueError: the file is damaged; the message names it.
-        OSError: the file cannot be read.
+        ValueError, OSError: the file is damaged or cannot be read; the message names it.
     """
     path = os.fspath(path)
     if (format or format_of(path)) == "text" and not is_compressed(path):
@@ -68,13 +63,8 @@ def _text_parts(path: str, part_bytes: int) -> Iterator[TextPart]:
 
 def sentences_of(
     part: TextPart, format: str | None = None, token_column: int | None = None
-) -> Iterator[Sentence]:
-    """Yields the sentences of a part.
-
-    Raises:
-        ValueError: the file is damaged, or has changed since it was divided; the message names it.
-        OSError: the file cannot be read.
-    """
+) -> Iterator[FileSentence]:
+    """Yields the sentences of a part, or raises `ValueError` if the file has changed."""
     sentences = (
         sentence_reader(part.file, format, token_column)()
         if part.start is None

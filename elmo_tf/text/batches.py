@@ -4,10 +4,10 @@ TensorFlow keeps memory for every shape that it has seen.
 """
 
 import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-_Token = TypeVar("_Token", str, bytes)
+_Item = TypeVar("_Item")
 
 # Row counts are rounded up to a power of two, or above this to a multiple of it.
 _ROWS = 8
@@ -84,12 +84,20 @@ def packed_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[l
         yield rows
 
 
-def read_ahead(sentences: Iterator[Sequence[_Token]], num_tokens: int) -> list[Sequence[_Token]]:
-    """Takes sentences until they have `num_tokens` tokens, counting a boundary per sentence."""
+def read_ahead(
+    sentences: Iterator[_Item], num_tokens: int, length: Callable[[_Item], int] = len
+) -> list[_Item]:
+    """Takes sentences until they have `num_tokens` tokens, counting a boundary per sentence.
+
+    Args:
+        sentences: lists of tokens, or other items with a `length`.
+        num_tokens: int >= 1.
+        length: returns the number of tokens of an item.
+    """
     group, read = [], 0
-    for tokens in sentences:
-        group.append(tokens)
-        read += len(tokens) + 1
+    for sentence in sentences:
+        group.append(sentence)
+        read += length(sentence) + 1
         if read >= num_tokens:
             break
     return group

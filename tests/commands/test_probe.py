@@ -100,4 +100,4 @@ def test_several_files_and_columns_are_read(command, checkpoint_directory):
     assert found == json.loads(Path("out.json").read_text())
     assert (found["tags"], found["train_sentences"]) == (2, 1)
     assert "trained on 1 of the 2 sentences" in " ".join(err.split())
-    assert Path("here/lock").exists()
+    assert Path("here/all.lock").exists()

@@ -10,7 +10,7 @@ import numpy as np
 import pandas
 import pytest
 
-from elmo_tf import Elmo, Embedder
+from elmo_tf import BiLM, Elmo, Embedder
 from elmo_tf.embedding import embedder as module
 from reference import scalar_mix as reference
 
@@ -55,13 +55,14 @@ def test_batch_size_does_not_change_the_vectors(bilm, embedder):
 def test_batches_exceed_batch_tokens_only_for_a_single_long_sentence(bilm, monkeypatch):
     embedder = Embedder(bilm, batch_tokens=64)
     shapes = []
-    compute = embedder._packed_vectors
+    reader = embedder._read_group
+    compute = reader._packed_vectors
 
     def watched(vectors, *arguments):
         shapes.append(vectors.shape[:2])
         return compute(vectors, *arguments)
 
-    monkeypatch.setattr(embedder, "_packed_vectors", watched)
+    monkeypatch.setattr(reader, "_packed_vectors", watched)
     list(embedder.embed([*mixed_lengths(count=40), ["a"] * 100]))
 
     sizes = [num_rows * num_tokens for num_rows, num_tokens in shapes]
@@ -77,14 +78,6 @@ def test_an_endless_iterator_is_read_lazily(embedder):
 
     assert [array.shape for array in arrays] == [(NUM_LAYERS, 2, WIDTH)] * 7
     assert next(taken) < 1000
-
-
-def test_input_is_not_read_before_the_first_vectors_are_requested(embedder):
-    sentences = iter(["a", "b"])
-
-    embedder.embed(sentences)
-
-    assert next(sentences) == "a"
 
 
 @pytest.mark.usefixtures("eager_functions")
@@ -103,11 +96,10 @@ def test_top_is_the_last_layer_and_the_mix_of_a_bilm_is_the_average(embedder, em
 
 
 @pytest.mark.usefixtures("eager_functions")
-@pytest.mark.parametrize("batch_tokens", [16, 4096])
-def test_one_layer_a_sum_or_a_concatenation_can_be_chosen(
-    bilm, embedder, monkeypatch, batch_tokens
-):
-    monkeypatch.setattr(module, "MAX_WINDOW", 8)  # the last sentence is read in windows
+def test_one_layer_a_sum_or_a_concatenation_can_be_chosen(bilm, embedder, monkeypatch):
+    monkeypatch.setattr(
+        "elmo_tf.embedding.group_reader.MAX_WINDOW", 8
+    )  # the last sentence is read in windows
     sentences = ["the cat sat", [], "a " * 9]
     expected = {
         0: lambda layers: layers[0],
@@ -116,7 +108,7 @@ def test_one_layer_a_sum_or_a_concatenation_can_be_chosen(
         "concat": lambda layers: np.concatenate(layers, axis=-1),
     }
     for choice, combined in expected.items():
-        chosen = Embedder(bilm, layers=choice, batch_tokens=batch_tokens)
+        chosen = Embedder(bilm, layers=choice)
         for got, layers in zip(chosen.embed(sentences), embedder.embed(sentences), strict=True):
             np.testing.assert_allclose(got, combined(layers), atol=1e-5)
         assert chosen.encode(sentences).shape == (3, chosen.dim)
@@ -160,26 +152,6 @@ def test_a_mix_with_layer_norm_logs_a_warning(bilm, caplog):
     assert "depend on the other sentences in its batch" in caplog.text
 
 
-def test_an_embedder_loads_a_checkpoint_from_its_path(checkpoint_directory, bilm):
-    embedder = Embedder(checkpoint_directory)
-
-    assert embedder.dim == WIDTH
-    np.testing.assert_allclose(
-        embedder.encode("a cat", output="token"), bilm(["a cat"])["layers"][0], atol=1e-5
-    )
-
-
-@pytest.mark.usefixtures("eager_functions")
-def test_a_word_level_bilm_gives_the_same_vectors_after_pickling(word_bilm):
-    embedder = Embedder(word_bilm)
-
-    array = embedder.encode("b never a", output="token")
-    copied = pickle.loads(pickle.dumps(embedder)).encode("b never a", output="token")
-
-    np.testing.assert_allclose(array, word_bilm(["b never a"])["layers"][0], atol=1e-5)
-    np.testing.assert_array_equal(copied, array)
-
-
 @pytest.mark.usefixtures("eager_functions")
 @pytest.mark.parametrize("layers", ["all", "mix"])
 def test_a_forward_bilm_gives_the_forward_half_of_the_vectors(forward_bilm, layers, embedder_of):
@@ -207,17 +179,13 @@ def test_sentence_vectors_are_means_over_tokens(embedder):
     np.testing.assert_allclose(vectors[2], arrays[2][:, 0], atol=1e-6)
 
 
-def test_encode_returns_a_single_array_for_one_string(embedder, embedder_of):
+def test_one_string_or_no_sentence_has_arrays_of_the_usual_shapes(embedder, embedder_of):
     assert embedder.encode("the cat sat").shape == (NUM_LAYERS, WIDTH)
     assert embedder.encode("the cat sat", output="token").shape == (NUM_LAYERS, 3, WIDTH)
     assert embedder_of("top").encode("").shape == (WIDTH,)
-
-
-def test_an_empty_list_gives_no_vectors(embedder, embedder_of):
     assert embedder.encode([]).shape == (0, NUM_LAYERS, WIDTH)
     assert embedder_of("average").encode([]).shape == (0, WIDTH)
-    assert embedder.encode([], output="token") == []
-    assert list(embedder.embed([])) == []
+    assert embedder.encode([], output="token") == list(embedder.embed([])) == []
 
 
 def test_normalized_vectors_have_length_one_and_zero_vectors_stay_zero(embedder):
@@ -244,42 +212,13 @@ def test_progress_is_shown_on_request(embedder, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_embed_refuses_a_single_string(embedder):
-    for string in ("a sentence", b"a sentence"):
-        with pytest.raises(
-            TypeError, match=r"several sentences, not one string: .*Put it in a list"
-        ):
-            embedder.embed(string)
-
-
-def test_dictionaries_and_data_frames_are_refused(embedder):
-    columns = {"text": ["the cat sat"]}
-
-    for table in (columns, pandas.DataFrame(columns)):
-        for call in (embedder.encode, embedder.embed, embedder.embed_texts):
-            with pytest.raises(TypeError, match=r"not a table.*Pass one column, for example df"):
-                call(table)
-
-
-def test_a_two_dimensional_column_of_sentences_is_refused(embedder):
-    column = np.array([["the cat sat"], ["a"]], object)
-
-    for call in (embedder.encode, embedder.embed):
-        with pytest.raises(ValueError, match=r"Pass sentences as strings of shape \(batch,\)"):
-            call(column)
-    np.testing.assert_array_equal(
-        embedder.encode(column[:, 0]), embedder.encode(["the cat sat", "a"])
-    )
-    assert embedder.encode(np.array([["a"], ["cat"]])).shape[0] == 2  # one token per sentence
-
-
-@pytest.mark.parametrize("sentence", [7, ["a", 7], {"a": 1}])
-def test_an_invalid_sentence_is_refused_with_its_number(embedder, sentence):
-    with pytest.raises(TypeError, match=r"must be a str or a list of tokens.*Sentence 1 is "):
-        list(embedder.embed(["a", sentence]))
-
-
-def test_an_empty_token_is_refused_with_the_number_of_its_sentence(embedder):
+def test_invalid_sentences_are_refused_with_their_number(embedder):
+    for call in (embedder.encode, embedder.embed, embedder.embed_texts):
+        with pytest.raises(TypeError, match=r"not a table.*Pass one column, for example df"):
+            call(pandas.DataFrame({"text": ["the cat sat"]}))
+    for sentence in (7, ["a", 7], {"a": 1}):
+        with pytest.raises(TypeError, match=r"a str or a list of tokens.*Sentence 1 is "):
+            list(embedder.embed(["a", sentence]))
     with pytest.raises(ValueError, match=r"Sentence 1 contains an empty token: \['a', ''\]"):
         list(embedder.embed(["a", ["a", ""]]))
 
@@ -287,52 +226,30 @@ def test_an_empty_token_is_refused_with_the_number_of_its_sentence(embedder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"layers": 3},
-            r"`layers` must be at most 2: the model has the layers 0 to 2. Received: 3",
-        ),
+        ({"layers": 3}, r"`layers` must be at most 2: the model has the layers 0 to 2. Rec.*: 3"),
         ({"layers": -1}, r"`layers` must be an integer of at least 0. Received: -1"),
-        (
-            {"layers": "bottom"},
-            r"`layers` must be one of all, concat, average, sum, top, mix. Received: 'bottom'",
-        ),
+        ({"layers": "bottom"}, r"`layers` must be one of all, concat, .*mix. Received: 'bottom'"),
         ({"precision": "float8"}, r"`precision` must be one of float32.*Received: 'float8'"),
         ({"batch_tokens": 0}, r"`batch_tokens` must be an integer of at least 1. Received: 0"),
         ({"cache_tokens": -1}, r"`cache_tokens` must be an integer of at least 0. Received: -1"),
     ],
 )
-def test_arguments_out_of_range_are_refused(bilm, arguments, message):
+def test_arguments_out_of_range_are_refused(bilm, embedder, arguments, message):
     with pytest.raises(ValueError, match=message):
         Embedder(bilm, **arguments)
-
-
-def test_an_invalid_output_is_refused(embedder):
-    with pytest.raises(
-        ValueError, match=r"`output` must be one of sentence, token. Received: 'no'"
-    ):
+    with pytest.raises(ValueError, match=r"`output` must be one of sentence, token. Rec.*: 'no'"):
         embedder.encode(["a"], output="no")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"stateful": True}, r"vectors of a stateful biLM depend.*stateful=False"),
-        ({"keep_boundaries": True}, r"vectors of tokens only.*keep_boundaries=False"),
-    ],
-)
-def test_stateful_bilms_and_bilms_that_keep_boundaries_are_refused(fresh_bilm, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        Embedder(fresh_bilm(**arguments))
-
-
-def test_mix_requires_an_elmo_with_exactly_one_mix(bilm):
-    top = Elmo(bilm, top_only=True)
-
-    with pytest.raises(ValueError, match=r'has no mix \(top_only=True\): use layers="top"'):
-        Embedder(top, layers="mix")
-    with pytest.raises(ValueError, match=r"The Elmo must have one mix.*num_mixes=2"):
-        Embedder(Elmo(bilm, num_mixes=2), layers="mix")
-    assert Embedder(top, layers="top").dim == WIDTH
+def test_models_without_unique_vectors_are_refused(bilm):
+    for model, message in (
+        (BiLM(bilm.config, stateful=True), r"vectors of a stateful biLM depend.*stateful=False"),
+        (BiLM(bilm.config, keep_boundaries=True), r"of tokens only.*keep_boundaries=False"),
+        (Elmo(bilm, top_only=True), r'has no mix \(top_only=True\): use layers="top"'),
+        (Elmo(bilm, num_mixes=2), r"The Elmo must have one mix.*num_mixes=2"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Embedder(model, layers="mix")
 
 
 def test_several_threads_may_use_one_embedder(bilm, embedder_of):
@@ -349,13 +266,16 @@ def test_several_threads_may_use_one_embedder(bilm, embedder_of):
 
 
 def test_graphs_are_traced_once_and_without_warnings_for_many_embedders(bilm, caplog):
-    for _ in range(6):
+    for number in range(6):
         embedder = Embedder(bilm, batch_tokens=16)
         embedder.encode("the cat")
-        graphs = embedder._packed_vectors, embedder._table._encode_rows
-        for sentence in ("a longer sentence than that", "서울", "", "a " * 600):
+        reader = embedder._read_group
+        graphs = reader._packed_vectors, reader._table._encode_rows
+        for sentence in ("a longer sentence than that", "서울", "", "a " * 600)[
+            : 2 if number else 4
+        ]:
             embedder.encode(sentence)
-        assert (embedder._packed_vectors, embedder._table._encode_rows) == graphs
+        assert (reader._packed_vectors, reader._table._encode_rows) == graphs
 
     assert not [record for record in caplog.records if "retracing" in record.getMessage()]
 
@@ -385,20 +305,11 @@ def test_a_bilm_in_another_precision_is_copied_to_the_requested_one(fresh_bilm, 
     np.testing.assert_allclose(found, bilm(["the cat"])["layers"][0], atol=1e-5)
 
 
-def test_without_fast_bfloat16_float32_is_used_with_a_warning(bilm, monkeypatch, caplog):
-    monkeypatch.setattr("elmo_tf.precision.has_fast_bfloat16", lambda: False)
-    embedder = Embedder(bilm, precision="bfloat16")
-
-    assert "using float32 instead of bfloat16" in caplog.text
-    assert embedder.precision == "float32"
-    assert embedder.bilm is bilm
-
-
 @pytest.mark.usefixtures("eager_functions")
 @pytest.mark.parametrize(
     "copied", [lambda embedder: pickle.loads(pickle.dumps(embedder)), copy.deepcopy]
 )
-def test_a_copy_gives_the_same_vectors_and_does_not_share_weights(fresh_bilm, copied):
+def test_a_copy_gives_the_same_vectors_and_does_not_share_weights(fresh_bilm, word_bilm, copied):
     elmo = Elmo(fresh_bilm())
     elmo.build()
     elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
@@ -414,6 +325,9 @@ def test_a_copy_gives_the_same_vectors_and_does_not_share_weights(fresh_bilm, co
         weight.assign(0 * weight)
     np.testing.assert_array_equal(one.encode(["the cat sat", "a"]), expected)
     assert copied(one).settings() == one.settings()
+    expected = word_bilm(["b never a"])["layers"][0]
+    found = copied(Embedder(word_bilm)).encode("b never a", "token")
+    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.usefixtures("eager_functions")
@@ -433,28 +347,13 @@ FORK = """
 import multiprocessing
 from elmo_tf import BiLM, BiLMConfig, Embedder
 
-bilm = BiLM(BiLMConfig.preset("tiny"))
-context = multiprocessing.get_context("fork")
-
-def error_of(function):
-    try:
-        return function()
-    except RuntimeError as error:
-        return error
-
-def run_in_fork(function):
-    ours, theirs = context.Pipe()
-    process = context.Process(target=lambda: theirs.send(error_of(function)))
-    process.start()
-    print(ours.recv() if ours.poll(30) else "hangs", flush=True)
-    process.kill()
-
-embedder = Embedder(bilm)
+embedder = Embedder(BiLM(BiLMConfig.preset("tiny")))
 embedder.encode(["a"])
-run_in_fork(lambda: embedder.encode(["a"]))
-run_in_fork(lambda: Embedder(bilm))
-with context.Pool(1) as pool:
-    print(error_of(lambda: pool.map_async(embedder.encode, ["a"]).get(30)))
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    try:
+        pool.map_async(embedder.encode, ["a"]).get(30)
+    except RuntimeError as error:
+        print(error)
 """
 
 
@@ -462,16 +361,12 @@ with context.Pool(1) as pool:
 def test_a_forked_process_raises_an_error_instead_of_hanging():
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, timeout=120)
 
-    lines = done.stdout.splitlines()
-    assert len(lines) == 3, done.stderr
-    for line in lines:
-        assert line.startswith("This process was forked from one that had used an Embedder")
-        assert "spawn" in line
+    assert done.stdout.startswith("This process was forked from one that had used an Embedder")
 
 
 def test_after_a_fork_every_computation_raises_an_error(bilm, embedder, monkeypatch):
     state = pickle.dumps(embedder)
-    monkeypatch.setattr("elmo_tf.embedding.fork_check._first_process", os.getpid() - 1)
+    monkeypatch.setattr("elmo_tf.embedding.embedder._first_process", os.getpid() - 1)
 
     copied = pickle.loads(state)  # an error here would end the worker of a pool
 

@@ -1,6 +1,5 @@
 """`embed_file` writes a complete file of vectors in every format, or no file."""
 
-import contextlib
 import gzip
 import os
 
@@ -8,10 +7,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from elmo_tf import Embedder
-from elmo_tf.embedding.outputs.formats import output_format
+from elmo_tf.embedding.outputs import output_format
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 from vector_files import read_vectors, sentence_to_index
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -71,13 +69,12 @@ def test_compression_reduces_the_size_and_keeps_the_vectors(tmp_path, suffix, co
 
     def written(compression):
         folder, path = tmp_path / compression, tmp_path / f"{compression}{suffix}"
-        folder.mkdir()
-        options = OutputOptions("float16", compression)
-        with contextlib.closing(output_format(path)(folder, options)) as output:
-            for number, vectors in enumerate(arrays):
-                output.write(number, Sentence("", []), vectors)
-            ((part, _),) = output.finish([])
-        part.rename(path)
+        (folder / "shards").mkdir(parents=True)
+        output = output_format(path)(OutputOptions("float16", compression))
+        shard = folder / "shards" / f"part{output.shard_suffix}"
+        sentences = [FileSentence("", ["a"] * 400), FileSentence("", [])]
+        output.write_shard(shard, 0, sentences, arrays)
+        output.join([(shard, sentences)], folder)[""].rename(path)
         return path
 
     plain = _size(written("none"))
@@ -93,21 +90,17 @@ def _size(path):
     return sum(file.stat().st_size for file in (path.iterdir() if path.is_dir() else [path]))
 
 
-def test_parquet_contains_the_sentences_unless_forget_sentences_is_set(embedder, text, tmp_path):
-    embedder.embed_file(text, tmp_path / "with.parquet")
-    embedder.embed_file(text, tmp_path / "without.parquet", forget_sentences=True)
+def test_sentences_are_stored_unless_forget_sentences_is_set(embedder, text, tmp_path):
+    for suffix in (".parquet", ".hdf5"):
+        embedder.embed_file(text, tmp_path / f"with{suffix}")
+        embedder.embed_file(text, tmp_path / f"without{suffix}", forget_sentences=True)
 
     table = pq.read_table(tmp_path / "with.parquet")
     assert table.column_names == ["line", "text", "tokens", "shape", "vectors"]
+    assert table["line"].to_pylist() == [0, 1, 2, 3]
     assert table["text"].to_pylist() == ["the cat sat", "", "", "\ufffd and / or"]
     assert table["tokens"].to_pylist()[2:] == [[], ["\ufffd", "and", "/", "or"]]
     assert pq.read_table(tmp_path / "without.parquet").column_names == ["line", "shape", "vectors"]
-
-
-def test_hdf5_contains_sentence_to_index_unless_forget_sentences_is_set(embedder, text, tmp_path):
-    embedder.embed_file(text, tmp_path / "with.hdf5")
-    embedder.embed_file(text, tmp_path / "without.hdf5", forget_sentences=True)
-
     expected = {"the cat sat": "0", "": "2", "\udcff and / or": "3"}
     assert sentence_to_index(tmp_path / "with.hdf5") == expected
     with pytest.raises(KeyError, match="sentence_to_index"):
@@ -132,16 +125,6 @@ def test_an_unknown_output_suffix_raises_an_error_that_lists_valid_ones(embedder
         embedder.embed_file(text, text.parent / name)
 
     assert os.listdir(text.parent) == ["text.txt"]
-
-
-@pytest.mark.usefixtures("eager_functions")
-def test_sentences_with_unknown_words_are_counted(word_bilm, tmp_path, caplog):
-    (tmp_path / "text.txt").write_text("a b\na c d\n\nc\n")
-
-    count = Embedder(word_bilm).embed_file(tmp_path / "text.txt", tmp_path / "vectors.npy")
-
-    assert count.unknown == 2
-    assert "2 with a token that is not in the vocabulary (read as <UNK>)" in caplog.text
 
 
 def test_suspicious_lines_are_counted_and_logged(embedder, text, tmp_path, caplog):
@@ -175,16 +158,6 @@ def test_an_existing_output_is_refused_without_overwrite(embedder, text, tmp_pat
 
     embedder.embed_file(text, output, overwrite=True)
     assert len(read_vectors(output)) == 1
-
-
-def test_a_link_to_a_folder_is_followed(embedder, text, tmp_path):
-    (tmp_path / "disk").mkdir()
-    (tmp_path / "vectors.parquet").symlink_to(tmp_path / "disk")
-
-    embedder.embed_file(text, tmp_path / "vectors.parquet")
-
-    assert (tmp_path / "vectors.parquet").is_symlink()
-    assert len(read_vectors(tmp_path / "vectors.parquet")) == 4
 
 
 def test_a_folder_with_other_files_is_never_replaced(embedder, text, tmp_path):

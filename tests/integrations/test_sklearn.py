@@ -84,6 +84,8 @@ def test_features_have_names_and_data_frame_output_is_supported(vectorizer, bilm
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame.columns[:2]) == ["elmovectorizer0", "elmovectorizer1"]
     assert frame.shape == (len(TEXTS), bilm.config.output_dim)
+    with config_context(enable_metadata_routing=True):
+        assert clone(vectorizer).fit_transform(TEXTS).shape == frame.shape
 
 
 def test_a_pickle_contains_the_weights_and_a_clone_does_not(fitted):
@@ -119,8 +121,3 @@ def test_data_frames_single_texts_and_invalid_layers_are_refused(fitted):
         ValueError, match=r"`layers` must be one of all, concat, average, sum, top\. Received"
     ):
         clone(fitted).set_params(layers="mix").fit(TEXTS)
-
-
-def test_fit_transform_works_with_metadata_routing_enabled(vectorizer):
-    with config_context(enable_metadata_routing=True):
-        assert clone(vectorizer).fit_transform(TEXTS).shape[0] == len(TEXTS)

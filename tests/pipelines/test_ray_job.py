@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 
 from elmo_tf import BiLM, Embedder, save_bilm
-from elmo_tf.files import locked_directory
+from elmo_tf.embedding.outputs.parquet_output import ParquetOutput
+from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.pipelines import embed_with_ray
-from elmo_tf.text.sentence_files import sentence_reader
+from elmo_tf.pipelines.ray_job import _checked_count
+from elmo_tf.pipelines.text_parts import TextPart
+from elmo_tf.text.sentence_files import FileSentence, SentenceCount, sentence_reader
 from vector_files import read_shards, vectors_of
 
 pytestmark = [pytest.mark.more, pytest.mark.filterwarnings("ignore")]  # Ray's warnings
@@ -64,7 +67,7 @@ def test_a_node_failure_loses_no_sentences(cluster, texts, checkpoint_directory,
     output = tmp_path / "out"
 
     def lose_node():
-        while len(list(output.glob("part-*"))) < 3:
+        while len(list(output.with_name("out.unfinished").rglob("part-*"))) < 3:
             time.sleep(0.05)
         cluster.remove_node(node, allow_graceful=False)
 
@@ -81,43 +84,52 @@ def test_a_node_failure_loses_no_sentences(cluster, texts, checkpoint_directory,
     check_rows(output, texts, bilm)
 
 
-def test_a_second_call_writes_only_missing_and_damaged_shards(
-    cluster, texts, checkpoint_directory, bilm, tmp_path
+def test_an_interrupted_job_resumes_unless_its_model_has_changed(
+    cluster, texts, bilm, tmp_path, monkeypatch
 ):
-    def embed(**changes):
-        settings = {"layers": "top", "part_bytes": 4000, **changes}
-        return embed_with_ray(checkpoint_directory, texts / "*", tmp_path / "out", **settings)
+    model, output = tmp_path / "model", tmp_path / "out"
+    save_bilm(bilm, model)
 
-    counts = embed()
-    shards = sorted((tmp_path / "out").glob("part-*"))
-    written = {shard: shard.stat().st_mtime_ns for shard in shards}
+    def embed(**options):
+        return embed_with_ray(model, texts / "*", output, layers="top", part_bytes=4000, **options)
+
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("elmo_tf.pipelines.ray_job.put_in_place", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            embed()
+    assert not output.exists()
+    shards = sorted((tmp_path / "out.unfinished" / "shards").glob("part-*"))
+    written = {shard.name: shard.stat().st_mtime_ns for shard in shards}
     shards[0].unlink()
-    shards[1].write_bytes(shards[1].read_bytes()[:-50])
 
-    assert embed() == counts
-    changed = [path for path in shards if path.stat().st_mtime_ns != written[path]]
-    assert changed == shards[:2]
-    check_rows(tmp_path / "out", texts, bilm)
-    with pytest.raises(FileExistsError, match="shards of another job, with a different layers"):
-        embed(layers="all")
-    assert embed(layers="average", overwrite=True) == counts
-
-
-def test_a_changed_model_at_the_same_path_is_refused(cluster, texts, bilm, tmp_path):
-    job = tmp_path / "model", texts / "a.txt", tmp_path / "out"
-    save_bilm(BiLM(bilm.config), tmp_path / "model")
-    embed_with_ray(*job)
-    save_bilm(BiLM(bilm.config), tmp_path / "model")
+    save_bilm(BiLM(bilm.config), model)
     with pytest.raises(FileExistsError, match="another job, with a different digest of the model"):
-        embed_with_ray(*job)
+        embed()
+    save_bilm(bilm, model)
+    counts = embed()
+
+    changed = [path for path in output.iterdir() if path.stat().st_mtime_ns != written[path.name]]
+    assert [path.name for path in changed] == [shards[0].name]
+    assert counts["sentences"] == 657
+    check_rows(output, texts, bilm)
+    with pytest.raises(FileExistsError, match="out exists"):
+        embed()
 
 
-def test_two_jobs_cannot_write_to_the_same_folder(texts, checkpoint_directory, tmp_path):
-    with (
-        locked_directory(tmp_path / "out", ""),
-        pytest.raises(FileExistsError, match="Another job writes to"),
-    ):
-        embed_with_ray(checkpoint_directory, texts / "a.txt", tmp_path / "out")
+def test_an_incomplete_shard_is_an_error(tmp_path):
+    shard = tmp_path / "part-00000.parquet"
+    arrays = [np.zeros((1, 2), np.float32)]
+    count = SentenceCount(sentences=1)
+    ParquetOutput(OutputOptions()).write_shard(
+        shard, 0, [FileSentence("a", ["a"])], arrays, "a.txt", count
+    )
+
+    assert _checked_count(shard, TextPart("a.txt", 0, 2, 0, 1)) == count
+    with pytest.raises(RuntimeError, match=r"has 1 sentences of a\.txt. It must have 2"):
+        _checked_count(shard, TextPart("a.txt", 0, 2, 0, 2))
 
 
 def test_a_worker_error_names_file_and_line(cluster, checkpoint_directory, tmp_path):

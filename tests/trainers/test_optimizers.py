@@ -153,7 +153,7 @@ tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfigur
 import keras
 
 from elmo_tf.trainers.optimizers import optimizer_named
-from elmo_tf.trainers.schedules import learning_rate_schedule
+from elmo_tf.trainers.optimizers import learning_rate_schedule
 
 DECAY = {"adagrad": 0.0, "adam": 0.0, "adamw": 0.1}
 

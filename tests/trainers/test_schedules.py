@@ -3,7 +3,7 @@ import math
 import pytest
 import tensorflow as tf
 
-from elmo_tf.trainers.schedules import learning_rate_schedule
+from elmo_tf.trainers.optimizers import learning_rate_schedule
 
 RATE, TOTAL = 0.3, 20
 STEPS = range(30)  # the optimizer counts from 0

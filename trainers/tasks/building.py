@@ -8,8 +8,7 @@ import keras
 
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.layer_cache import LayerCache
-from elmo_tf.embedding.layer_files import LayerFiles
+from elmo_tf.embedding.layer_cache import LayerCache, StoredLayers
 from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
@@ -81,7 +80,7 @@ def cached_layers(
     source: BiLM | VectorSource | None,
     texts: Sequence[tuple[list[str], ...]],
     more: Sequence[tuple[list[str], ...]] = (),
-) -> Iterator[tuple[DistinctTexts, LayerFiles] | None]:
+) -> Iterator[tuple[DistinctTexts, StoredLayers] | None]:
     """Yields the distinct texts and their layers, or None if the biLM is trained or absent.
 
     Args:

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from elmo_tf.embedding.layer_files import LayerFiles
+from elmo_tf.embedding.layer_cache import StoredLayers
 from elmo_tf.tasks.crf_tagger import NO_TAG
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.batches import rounded_length
-from elmo_tf.text.prefetch import prefetch
+from elmo_tf.text.corpus import prefetch
 from elmo_tf.text.sentences import encode
 
 # Shuffled examples are sorted by length within pools of this many batches, which saves padding.
@@ -45,7 +45,7 @@ class DistinctTexts:
         return self._indices[tuple(tokens)]
 
 
-Layers = tuple[DistinctTexts, LayerFiles]
+Layers = tuple[DistinctTexts, StoredLayers]
 
 
 class Batches:

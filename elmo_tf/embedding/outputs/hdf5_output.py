@@ -1,22 +1,18 @@
 """Vectors ─► HDF5, one dataset per sentence, as in the PyTorch implementation."""
 
-import contextlib
 import json
-import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from elmo_tf.embedding.outputs.journaled_file import JournaledFile
-from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.embedding.outputs.vector_output import VectorOutput
+from elmo_tf.text.sentence_files import FileSentence
 
 SENTENCES = "sentence_to_index"
-_FILE = "vectors.hdf5"
 # Names of datasets whose sentences are not valid names. A sentence of this form is not one either.
 _FALLBACK_KEY = re.compile(r"line [0-9]+")
 
@@ -35,66 +31,53 @@ class HDF5Output(VectorOutput):
     compressions = ("gzip", "lzf")
     takes_sentence_keys = True
 
-    def __init__(self, folder: str | os.PathLike, options: OutputOptions):
-        super().__init__(folder, options)
-        self._journal = JournaledFile(self._folder / _FILE)
-        self.position = self._journal.note
-        self._file = h5py.File(self._journal, "r+" if self.position else "w")
+    def join(
+        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
+    ) -> dict[str, Path]:
+        path = folder / "vectors.hdf5"
+        index = {}
+        with h5py.File(path, "w") as file:
+            for number, sentence, vectors in self._arrays(shards):
+                if self._options.use_sentence_keys:
+                    self._write_by_sentence(file, number, sentence, vectors)
+                    continue
+                file.create_dataset(str(number), data=vectors, **self._filters(vectors))
+                if not self._options.forget_sentences:
+                    index[_text(sentence)] = str(number)
+            if not (self._options.forget_sentences or self._options.use_sentence_keys):
+                text = h5py.string_dtype()
+                file.create_dataset(SENTENCES, data=[json.dumps(index)], dtype=text)
+        return {"": path}
 
-    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
-        with self._journal.checked():
-            self._write(number, sentence, self._options.as_written(vectors))
-
-    def _write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
+    def _filters(self, vectors: np.ndarray) -> dict[str, str]:
         # HDF5 compresses only chunked datasets, and empty datasets cannot be chunked.
         compression = self._options.compression
-        filters = {} if compression == "none" or not vectors.size else {"compression": compression}
-        if not self._options.use_sentence_keys:
-            self._file.create_dataset(str(number), data=vectors, **filters)
-            return
+        return {} if compression == "none" or not vectors.size else {"compression": compression}
+
+    def _write_by_sentence(
+        self, file: h5py.File, number: int, sentence: FileSentence, vectors: np.ndarray
+    ) -> None:
         key, fallback = _text(sentence), f"line {number}"
         if not _is_valid_key(key):
             key = fallback
-        elif isinstance(self._find(key), h5py.Dataset):
+        elif isinstance(_found(file, key), h5py.Dataset):
             return
+        filters = self._filters(vectors)
         try:
-            dataset = self._file.create_dataset(key, data=vectors, **filters)
+            dataset = file.create_dataset(key, data=vectors, **filters)
         except (ValueError, TypeError, KeyError, OSError):
-            dataset = self._file.create_dataset(fallback, data=vectors, **filters)
+            dataset = file.create_dataset(fallback, data=vectors, **filters)
         dataset.attrs["line"] = number
 
-    def _find(self, key: str) -> Any:
-        try:
-            return self._file[key]
-        except (ValueError, TypeError, KeyError, OSError):
-            return None
 
-    def commit(self, position: dict[str, Any]) -> None:
-        with self._journal.checked():
-            self._file.flush()
-        self._journal.commit(position)
-        self.position = position
-
-    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path, str]]:
-        with self._journal.checked():
-            if not (self._options.forget_sentences or self._options.use_sentence_keys):
-                index = {_text(sentence): str(number) for number, sentence in enumerate(sentences)}
-                self._file.pop(SENTENCES, None)  # from an interrupted `finish`
-                text = h5py.string_dtype()
-                self._file.create_dataset(SENTENCES, data=[json.dumps(index)], dtype=text)
-            self._file.close()
-        self._journal.commit(self.position)
-        self._journal.close()
-        return [(self._folder / _FILE, "")]
-
-    def close(self) -> None:
-        # After a failed write, HDF5 may raise any error. The last commit is safe.
-        with contextlib.suppress(Exception):
-            self._file.close()
-        self._journal.close()
+def _found(file: h5py.File, key: str) -> Any:
+    try:
+        return file[key]
+    except (ValueError, TypeError, KeyError, OSError):
+        return None
 
 
-def _text(sentence: Sentence) -> str:
+def _text(sentence: FileSentence) -> str:
     """The key of a sentence; of raw text, its tokens, as in tokenized text."""
     return sentence.text if sentence.offsets is None else " ".join(sentence.tokens)
 

@@ -1,17 +1,18 @@
-"""The options and the base class of all output formats."""
+"""The options of all output formats, and the shards that a job joins to an output."""
 
 import abc
 import dataclasses
+import io
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.files import refuse_file
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 
 DTYPES = ("float32", "float16")
 POOLS = ("none", "mean")
@@ -72,29 +73,30 @@ def mean_over_tokens(vectors: np.ndarray) -> np.ndarray:
 
 
 class VectorOutput(abc.ABC):
-    """Writes the vectors of sentences to a folder; the complete files are then moved.
+    """A format of the vectors of sentences.
+
+    A job writes each group of sentences to a shard, a file of its own, and joins the shards at the
+    end. A shard is an array of its sentences side by side: float (…, token, feature), or
+    (…, sentence, feature) with pooling.
 
     Args:
-        folder: the folder of unfinished work. If it holds a commit, writing resumes from there, and
-            later writes are discarded.
         options: see `OutputOptions`.
 
     Raises:
         ValueError: the format does not support an option.
-        OSError: the folder is not writable.
     """
 
     name: ClassVar[str]
     compressions: ClassVar[tuple[str, ...]]
     suffixes: ClassVar[tuple[str, ...]] = ()  # of the names of further files
     takes_sentence_keys: ClassVar[bool] = False
+    shard_suffix: ClassVar[str] = ".npy"
+    doubles_size: ClassVar[bool] = True  # while shards are joined
 
-    def __init__(self, folder: str | os.PathLike, options: OutputOptions):
+    def __init__(self, options: OutputOptions):
         self.check(options)
-        self._folder = Path(folder)
         self._options = options
-        self.position: dict[str, Any] = {}
-        """The position of the last commit; empty without a commit."""
+        self._is_pooled = options.pool == "mean"
 
     @classmethod
     def check(cls, options: OutputOptions) -> None:
@@ -123,32 +125,64 @@ class VectorOutput(abc.ABC):
     def _refuse_vectors(cls, path: str | os.PathLike, overwrite: bool) -> None:
         refuse_file(path, overwrite)
 
-    @abc.abstractmethod
-    def write(self, number: int, sentence: Sentence, vectors: np.ndarray) -> None:
-        """Writes the vectors of the next sentence.
+    def write_shard(
+        self,
+        path: Path,
+        first: int,
+        sentences: Iterable[FileSentence],
+        arrays: Iterable[np.ndarray],
+    ) -> None:
+        """Writes the vectors of consecutive sentences.
 
         Args:
-            number: number of the sentence, from 0.
-            sentence: its text and tokens.
-            vectors: float32 (…, token, feature).
+            path: the shard.
+            first: number of the first sentence, from 0.
+            sentences: their texts and tokens.
+            arrays: float32 (…, token, feature) per sentence.
         """
+        written = [self._options.as_written(vectors) for vectors in arrays]
+        if self._is_pooled:
+            written = [vectors[..., np.newaxis, :] for vectors in written]
+        num_rows = sum(vectors.shape[-2] for vectors in written)
+        *others, _, dim = written[0].shape if written else (0, 0)
+        with open(path, "wb") as file:
+            file.write(npy_header((*others, num_rows, dim), np.dtype(self._options.dtype)))
+            # As `np.concatenate`, but without another copy in memory.
+            for place in np.ndindex(*others):
+                for vectors in written:
+                    file.write(np.ascontiguousarray(vectors[place]))
 
     @abc.abstractmethod
-    def commit(self, position: dict[str, Any]) -> None:
-        """Makes the written vectors and `position` permanent, or defers this to a later commit."""
-
-    @abc.abstractmethod
-    def finish(self, sentences: Iterable[Sentence]) -> list[tuple[Path | None, str]]:
-        """Completes the output.
+    def join(
+        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
+    ) -> dict[str, Path]:
+        """Makes the files of the output from shards.
 
         Args:
-            sentences: all sentences again.
+            shards: all shards in their order, each with its sentences.
+            folder: a folder for the files.
 
         Returns:
-            Pairs of a path and a suffix. The path is to be moved to the name of the output +
-            suffix, in this order. For None, that file is removed: it belongs to a replaced output.
+            The path of each file, by the suffix to be added to the name of the output.
         """
 
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Closes the files, also after an error."""
+    def _arrays(
+        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]]
+    ) -> Iterator[tuple[int, FileSentence, np.ndarray]]:
+        """Yields the number of each sentence, the sentence, and its array."""
+        number = 0
+        for path, sentences in shards:
+            rows, end = np.load(path, mmap_mode="r"), 0
+            for sentence in sentences:
+                start, end = end, end + (1 if self._is_pooled else len(sentence.tokens))
+                place = start if self._is_pooled else slice(start, end)
+                yield number, sentence, rows[..., place, :]
+                number += 1
+
+
+def npy_header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+    """The header of a .npy file. Its size does not depend on the first axis."""
+    buffer = io.BytesIO()
+    fields = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, fields)
+    return buffer.getvalue()

@@ -97,7 +97,7 @@ def test_a_save_is_written_after_save_minutes_at_any_step(tmp_path, settings):
 def test_the_first_signal_is_recorded_and_a_second_ctrl_c_interrupts():
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGINT)
-        assert stop.received == signal.SIGINT
+        assert stop.signal == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
 

@@ -66,7 +66,7 @@ def test_a_repeated_sweep_trains_missing_runs_and_refuses_new_data(found, sweep,
     assert again["runs"][:2] == found["runs"]
     assert [run["share"] for run in again["runs"]] == [0.5, 0.5, 1.0, 1.0]
     # Layers are computed once, whatever share of them is used.
-    assert len(list((folder / "cache").glob("*.layers"))) == 1
+    assert len(list((folder / "cache").glob("*.float16"))) == 1
     file = folder / "ner.conll"
     try:
         file.write_text(COLUMNS.replace("sings", "sleeps"))

@@ -1,0 +1,200 @@
+import functools
+
+import numpy as np
+import pytest
+
+from elmo_tf import Elmo, Embedder, Vocabulary
+from elmo_tf.embedding import group_reader as module
+from elmo_tf.embedding.group_reader import GroupReader, TokenTable
+from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
+
+pytestmark = pytest.mark.usefixtures("eager_module")
+
+SENTENCES = [[b"the", b"cat"], [], ["서울".encode(), b"the", b"\xff"], [b"cat", b"x" * 60, b"on"]]
+NUM_TOKENS = 6
+
+
+@pytest.fixture
+def encoded(monkeypatch):
+    """The tokens that a table asks its biLM to encode, in order."""
+    found = []
+    encode = TokenTable._encode
+
+    def watched(self, tokens):
+        found.extend(tokens)
+        return encode(self, tokens)
+
+    monkeypatch.setattr(TokenTable, "_encode", watched)
+    return found
+
+
+def assert_matches_bilm(bilm, table, sentences):
+    for tokens, rows in zip(sentences, table.rows(sentences), strict=True):
+        assert rows.dtype == np.int32
+        vectors = table.vectors(rows)
+        assert vectors.dtype == np.float32
+        words = [token.decode("utf-8", "surrogateescape") for token in tokens]
+        expected = bilm.token_embeddings(words) if words else np.zeros((0, 6))
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_the_first_rows_are_padding_and_the_sentence_boundaries(bilm):
+    vectors = TokenTable(bilm, 100).vectors(np.arange(NUM_SPECIAL_TOKENS))
+
+    np.testing.assert_array_equal(vectors[0], np.zeros(6))
+    np.testing.assert_allclose(vectors[1:], bilm.boundary_embeddings(), atol=1e-6)
+
+
+def test_repeated_tokens_are_encoded_once(bilm, encoded):
+    table = TokenTable(bilm, 100)
+    for sentences in (SENTENCES, SENTENCES[::-1], [[b"cat"], [b"sat"]]):
+        table.rows(sentences)
+
+    assert len(encoded) == len(set(encoded)) == NUM_TOKENS + 1
+    encoded.clear()
+    pinned = TokenTable(bilm, 0, pinned=[b"the", b"cat"])
+    for _ in range(3):
+        pinned.rows([[b"the", b"dog"], [b"cat"]])
+    assert encoded == [b"the", b"cat", b"dog", b"dog", b"dog"]
+
+
+@pytest.mark.parametrize("capacity", [0, 6, 100])
+def test_vectors_match_the_bilm_even_after_tokens_are_evicted(bilm, capacity):
+    table = TokenTable(bilm, capacity, pinned=[b"the", b"never"])
+    for sentences in (SENTENCES, [[b"a", b"b", b"c", b"the"]], SENTENCES, [[b"a"]]):
+        assert_matches_bilm(bilm, table, sentences)
+    assert len(table._rows) <= 2 + max(capacity, 1)
+
+
+def test_a_table_grows_and_encodes_many_tokens_in_batches(bilm, monkeypatch):
+    monkeypatch.setattr(module, "_TOKENS_AT_ONCE", 7)
+    monkeypatch.setattr(module, "_FIRST_SIZE", 5)
+    table = TokenTable(bilm, 100)
+    words = [str(number).encode() for number in range(30)]
+
+    assert_matches_bilm(bilm, table, [words[:9], words[3:25], words])
+
+
+@pytest.mark.parametrize("vocabulary", [None, Vocabulary.build(["the the cat"])])
+def test_cache_size_and_vocabulary_do_not_change_the_vectors(bilm, vocabulary):
+    sentences = ["the cat sat", "on 서울 the", "", "cat cat \N{GRINNING FACE}"] * 3
+
+    found = Embedder(bilm, batch_tokens=16, cache_tokens=1, vocabulary=vocabulary).embed(sentences)
+
+    for vectors, expected in zip(found, Embedder(bilm).embed(sentences), strict=True):
+        np.testing.assert_allclose(vectors, expected, atol=1e-6)
+
+
+def test_weights_that_change_between_two_calls_are_used(fresh_bilm):
+    new_bilm = fresh_bilm()
+    embedder = Embedder(new_bilm)
+    before = embedder.encode("the cat")
+    for weight in new_bilm.token_encoder.trainable_weights:
+        weight.assign(weight * 0.5)
+
+    expected = new_bilm(["the cat"])["layers"][0].numpy().mean(axis=1)
+    np.testing.assert_allclose(embedder.encode("the cat"), expected, atol=1e-5)
+    assert np.abs(before - expected).max() > 1e-3
+
+
+WORDS = ["a", "the", "cat", "서울", "sat", "x" * 20]
+
+
+def sentence(length, seed=0):
+    return list(np.random.default_rng(seed).choice(WORDS, length))
+
+
+@pytest.fixture
+def windows(monkeypatch):
+    """Sets windows of 8 tokens and records the shapes of the windows that are read."""
+    shapes = []
+    read_long = GroupReader._read_long
+    monkeypatch.setattr(module, "MIN_WINDOW", 2)
+    monkeypatch.setattr(module, "MAX_WINDOW", 8)
+
+    def watched(reader, sentences):
+        compute = reader._read_windows
+
+        def recorded(windows, states):
+            shapes.append(tuple(windows.shape[1:3]))
+            return compute(windows, states)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(reader, "_read_windows", recorded)
+            return read_long(reader, sentences)
+
+    monkeypatch.setattr(GroupReader, "_read_long", watched)
+    return shapes
+
+
+@pytest.fixture(scope="module")
+def embedder_of(elmo):
+    """Embedders of an Elmo, shared by the tests: each traces its graphs once."""
+    return functools.cache(
+        lambda layers, batch_tokens: Embedder(elmo, layers, batch_tokens=batch_tokens)
+    )
+
+
+# With two boundaries, 22 tokens fill three windows; for 23, the last window contains only `</S>`.
+@pytest.mark.parametrize("length", [17, 22, 23, 50])
+@pytest.mark.parametrize("layers", ["all", "mix"])
+def test_windows_give_the_same_vectors_as_one_pass(embedder_of, windows, elmo, layers, length):
+    tokens = sentence(length)
+
+    (found,) = embedder_of(layers, 16).embed([tokens])
+
+    assert {size for _, size in windows} == {8}
+    assert found.dtype == np.float32
+    expected = elmo([tokens]) if layers == "mix" else elmo.bilm([tokens])["layers"]
+    np.testing.assert_allclose(found, expected[0], atol=1e-5)
+
+
+def test_long_sentences_are_read_side_by_side_and_returned_in_input_order(
+    embedder_of, windows, bilm
+):
+    sentences = [sentence(n, n) for n in (3, 40, 0, 17, 90, 16, 5, 9)]
+
+    found = list(embedder_of("all", 32).embed(sentences))
+
+    # The five sentences of more than 8 tokens; the shortest end first.
+    assert [rows for rows, _ in windows] == sorted((rows for rows, _ in windows), reverse=True)
+    assert windows[0] == (5, 6)
+    assert windows[-1] == (1, 6)
+    for tokens, vectors in zip(sentences, found, strict=True):
+        expected = bilm([tokens])["layers"][0, :, : len(tokens)]
+        np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_more_long_sentences_than_tokens_of_a_batch_are_read_in_parts(embedder_of, windows, bilm):
+    sentences = [sentence(n, n) for n in range(9, 29)]
+
+    found = list(embedder_of("all", 16).embed(sentences))
+
+    assert max(rows * size for rows, size in windows) == 16
+    for tokens, vectors in zip(sentences, found, strict=True):
+        np.testing.assert_allclose(vectors, bilm([tokens])["layers"][0], atol=1e-5)
+
+
+def test_windows_start_from_the_warm_start_state(fresh_bilm, forward_bilm, windows):
+    new_bilm = fresh_bilm()
+    new_bilm.warm_start(["the cat sat", "a 서울"])
+    tokens = sentence(30)
+
+    (found,) = Embedder(new_bilm, batch_tokens=16).embed([tokens])
+
+    assert windows
+    np.testing.assert_allclose(found, new_bilm([tokens])["layers"][0], atol=1e-5)
+    (found,) = Embedder(forward_bilm, batch_tokens=16).embed([tokens])
+    np.testing.assert_allclose(found, forward_bilm([tokens])["layers"][0], atol=1e-5)
+
+
+def test_sentences_are_not_split_into_windows_for_a_mix_with_layer_norm(bilm, windows):
+    elmo = Elmo(bilm, layer_norm=True)
+    elmo.build()
+    tokens = sentence(30)
+    (expected,) = Embedder(elmo, "mix").embed([tokens])
+
+    (found,) = Embedder(elmo, "mix", batch_tokens=16).embed([tokens])
+
+    assert not windows
+    np.testing.assert_allclose(found, expected, atol=1e-5)

@@ -1,0 +1,257 @@
+"""An interrupted `embed_file` resumes and writes the same output."""
+
+import contextlib
+import errno
+import os
+import resource
+
+import numpy as np
+import pytest
+
+from elmo_tf import Embedder
+from elmo_tf.embedding.file_jobs import unfinished_folder
+from vector_files import read_vectors
+
+FORMATS = (".hdf5", ".parquet", ".npz", ".npy")
+formats = pytest.mark.parametrize("suffix", FORMATS)
+NUM_GROUPS = 5
+
+
+@pytest.fixture
+def text(tmp_path):
+    """300 lines of random words, some empty: five groups of the `embedder`."""
+    rng = np.random.default_rng(2)
+    path = tmp_path / "text.txt"
+    lines = (
+        " ".join(f"w{n}" for n in rng.integers(0, 900, rng.integers(0, 16))) for _ in range(300)
+    )
+    path.write_text("\n".join(lines))
+    return path
+
+
+@pytest.fixture
+def stop_after(embedder, monkeypatch):
+    """A function that interrupts the `embedder` after some groups; returns the finished groups."""
+    embed_group = Embedder.embed_group
+
+    def stop(num_groups):
+        finished = []
+
+        def embed(self, sentences):
+            if len(finished) == num_groups:
+                raise KeyboardInterrupt
+            arrays = embed_group(self, sentences)
+            finished.append(len(sentences))
+            return arrays
+
+        monkeypatch.setattr(Embedder, "embed_group", embed)
+        return finished
+
+    return stop
+
+
+@contextlib.contextmanager
+def interrupted_at(name):
+    """A block in which `embed_file` is interrupted when it calls `name`."""
+
+    def interrupt(*arguments):
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(f"elmo_tf.embedding.file_jobs.{name}", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            yield
+
+
+def check_vectors(output, embedder, text):
+    arrays = read_vectors(output)
+    assert list(arrays) == list(range(300)) or output.suffix != ".parquet"
+    assert len(arrays) == 300
+    for number, expected in enumerate(embedder.embed(text.read_text().split("\n"))):
+        np.testing.assert_allclose(arrays[number], expected, atol=1e-5)
+    assert not output.with_name(f"{output.name}.unfinished").exists()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "pool"), [*((suffix, "none") for suffix in FORMATS), (".npy", "mean")]
+)
+def test_a_resumed_job_computes_only_missing_groups_and_gives_the_same_vectors(
+    embedder, text, tmp_path, suffix, pool, caplog, optimized_graphs, stop_after
+):
+    caplog.set_level("INFO", logger="absl")
+    whole, parts = tmp_path / f"whole{suffix}", tmp_path / f"parts{suffix}"
+    embedder.embed_file(text, whole, pool=pool)
+
+    for num_groups in (0, 1, 3):
+        finished = stop_after(num_groups)
+        with pytest.raises(KeyboardInterrupt):
+            embedder.embed_file(text, parts, pool=pool)
+        assert len(finished) == num_groups
+        assert not parts.exists()
+    finished = stop_after(NUM_GROUPS)
+    embedder.embed_file(text, parts, pool=pool)
+
+    assert "Resuming after" in caplog.text
+    assert len(finished) == NUM_GROUPS - 4
+    arrays, expected = read_vectors(parts), read_vectors(whole)
+    assert list(arrays) == list(expected)
+    assert len(arrays) == 300
+    for number, array in expected.items():
+        # On processors without AVX-512, rounding depends on the other sentences of a batch.
+        np.testing.assert_allclose(arrays[number], array, atol=1e-6)
+    if whole.is_dir():
+        names = [f"part-{number:05d}.parquet" for number in range(NUM_GROUPS)]
+        assert sorted(os.listdir(parts)) == sorted(os.listdir(whole)) == names
+    assert not list(tmp_path.glob("*.unfinished"))
+
+
+@formats
+@pytest.mark.parametrize(
+    ("name", "choices"), [("put_in_place", {}), ("_remove_children", {"overwrite": True})]
+)
+def test_a_job_interrupted_at_its_end_can_be_repeated(
+    embedder, text, tmp_path, suffix, name, choices
+):
+    """The interrupt is before it moves its output, or after that, before it removes its folder."""
+    output = tmp_path / f"vectors{suffix}"
+    with interrupted_at(name):
+        embedder.embed_file(text, output)
+
+    embedder.embed_file(text, output, **choices)
+
+    check_vectors(output, embedder, text)
+
+
+@contextlib.contextmanager
+def full_disk(num_bytes):
+    """A block in which no file can become larger than `num_bytes`."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+# Too small for the settings, for a shard, and for the output.
+@pytest.mark.parametrize(
+    ("suffix", "num_bytes"),
+    [(".npz", 10), (".npy", 5000), (".parquet", 5000), *((one, 100_000) for one in FORMATS[::2])],
+)
+def test_a_full_disk_error_names_the_path_and_the_job_can_be_resumed(
+    embedder, text, tmp_path, suffix, num_bytes
+):
+    parts = tmp_path / f"parts{suffix}"
+
+    with pytest.raises(OSError, match="File too large") as caught, full_disk(num_bytes):
+        embedder.embed_file(text, parts)
+    assert caught.value.errno == errno.EFBIG
+    assert caught.value.filename.startswith(str(parts))
+    assert not parts.exists()
+
+    embedder.embed_file(text, parts)
+
+    check_vectors(parts, embedder, text)
+
+
+def test_settings_of_a_job_contain_all_that_its_shards_depend_on(
+    bilm, elmo, fresh_bilm, embedder, text, tmp_path, stop_after
+):
+    output = tmp_path / "vectors.hdf5"
+    stop_after(2)
+    with pytest.raises(KeyboardInterrupt):
+        embedder.embed_file(text, output)
+    other = fresh_bilm()
+    kernel = other.trainable_weights[0]
+    kernel.assign(2 * kernel)
+    text.with_name("other.txt").write_text("something else")
+
+    for embedder_, input, options, difference in (
+        (embedder, text.with_name("other.txt"), {}, "input"),
+        (embedder, text, {"format": "conll"}, "format of the input"),
+        (embedder, text, {"pool": "mean"}, "output options"),
+        (Embedder(bilm, "top", batch_tokens=64), text, {}, "layers"),
+        (Embedder(bilm, batch_tokens=32), text, {}, "batch_tokens"),
+        (Embedder(other, batch_tokens=64), text, {}, "model"),
+    ):
+        with pytest.raises(
+            FileExistsError, match=rf"work of another job, with a different {difference}\. Delete"
+        ):
+            embedder_.embed_file(input, output, **options)
+
+
+def test_an_input_that_changes_during_the_job_raises_an_error(
+    embedder, text, tmp_path, monkeypatch
+):
+    embed_group = embedder.embed_group
+
+    def disturbed(sentences):
+        with open(text, "a") as file:
+            file.write("\none line more")
+        return embed_group(sentences)
+
+    monkeypatch.setattr(embedder, "embed_group", disturbed)
+
+    with pytest.raises(ValueError, match=r"text\.txt has changed since the job began"):
+        embedder.embed_file(text, tmp_path / "vectors.hdf5")
+    assert not (tmp_path / "vectors.hdf5").exists()
+
+
+# The folder of unfinished work, without a model.
+
+
+def interrupted_job(output, settings, num_shards=1, **options):
+    """A job that is interrupted after some shards; returns the shards that it finds."""
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        unfinished_folder(output, settings, **options) as f,
+    ):
+        found = sorted(path.name for path in f.iterdir())
+        for number in range(num_shards):
+            (f / f"part-{number:05d}.npy").touch()
+        (f / ".part-00007.npy.part").touch()
+        raise KeyboardInterrupt
+    return found
+
+
+def test_shards_stay_until_the_job_is_complete(tmp_path):
+    output = tmp_path / "new" / "out.npy"
+
+    assert interrupted_job(output, {"layers": ("all", 1)}) == []
+    assert interrupted_job(output, {"layers": ("all", 1)}) == ["part-00000.npy"]
+    with unfinished_folder(output, {"layers": ["all", 1]}):
+        pass
+    assert os.listdir(output.parent) == []
+
+
+def test_shards_with_other_settings_are_replaced_only_with_overwrite(tmp_path):
+    output = tmp_path / "out.npy"
+    interrupted_job(output, {"model": 1, "layers": "top"})
+
+    with pytest.raises(FileExistsError, match=r"different model, input\. .*overwrite=True"):
+        interrupted_job(output, {"model": 2, "layers": "top", "input": 3})
+    assert interrupted_job(output, {"model": 1, "layers": "top"}) == ["part-00000.npy"]
+    assert interrupted_job(output, {"model": 2}, overwrite=True) == []
+
+
+def test_two_processes_cannot_write_the_same_output_at_once(tmp_path):
+    with (
+        unfinished_folder(tmp_path / "out.npy", {}),
+        pytest.raises(FileExistsError, match=r"Another process is writing .*out\.npy"),
+        unfinished_folder(tmp_path / "out.npy", {}),
+    ):
+        pass
+
+
+def test_a_folder_with_unrelated_files_is_kept(tmp_path):
+    folder = tmp_path / "out.npy.unfinished"
+    folder.mkdir()
+    (folder / ".job.json.1234.part").write_text("{")  # of a job that was killed at its start
+    assert interrupted_job(tmp_path / "out.npy", {}, num_shards=0) == []
+    assert not folder.exists()
+    folder.mkdir()
+    (folder / "thesis.tex").write_text("years")
+
+    with pytest.raises(FileExistsError, match=r"files that are not unfinished work: thesis\.tex"):
+        interrupted_job(tmp_path / "out.npy", {})
+    assert (folder / "thesis.tex").exists()
