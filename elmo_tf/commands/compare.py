@@ -40,7 +40,7 @@ class _CompareOptions(ReportOptions):
     senses_test: Texts = setting((), "sense-annotated text to test on", metavar="X.data.xml")
     inventory: str | None = setting(None, "sense inventory")
     turns: Count = setting(3, "turns of each model, with new sentences", group="speed")
-    tokens_per_turn: int = setting(10_000, "tokens per turn", ge=1)
+    tokens_per_turn: Count = setting(10_000, "tokens per turn")
 
     def __post_init__(self):
         if len(set(map(os.path.abspath, self.models))) < len(self.models):

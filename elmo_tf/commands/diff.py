@@ -4,7 +4,7 @@ from typing import Any
 
 from elmo_tf.commands.options import InputFormat, Model, TokenColumn, subcommand
 from elmo_tf.commands.reports import ReportOptions, markdown_table
-from elmo_tf.settings import checked_dataclass, setting
+from elmo_tf.settings import Positive, checked_dataclass, setting
 
 DIFFERENT = 3  # exit status
 
@@ -21,7 +21,7 @@ class _DiffOptions(ReportOptions):
     text: str = setting(
         is_positional=True, metavar="TEXT", help="the text, one tokenized sentence per line"
     )
-    tolerance: float = setting(1e-5, "largest difference of equal vectors", gt=0)
+    tolerance: Positive = setting(1e-5, "largest difference of equal vectors")
     input_format: InputFormat = None
     token_column: TokenColumn = None
 

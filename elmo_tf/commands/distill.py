@@ -32,7 +32,7 @@ class _DistillOptions:
     layers: Literal["average", "top"] = setting(
         "average", "vectors to average, see elmo-tf embed", group="with --corpus"
     )
-    min_count: int = setting(1, "leave out words rarer than N", ge=1)
+    min_count: Count = setting(1, "leave out words rarer than N")
     max_size: Count | None = setting(None, "most frequent words to keep", default_help="all")
     precision: Precision = "float32"
 

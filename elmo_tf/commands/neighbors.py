@@ -65,11 +65,11 @@ class _NeighborsOptions(ReportOptions):
         metavar="TEXT",
         default_help="dissimilar uses of WORD in the corpus, as many as --occurrences",
     )
-    occurrences: int = setting(2, "occurrences to query per word", ge=1)
+    occurrences: Count = setting(2, "occurrences to query per word")
     layer: tuple[Natural, ...] = setting(
         (), "layers to compare; 0 compares types, without context", default_help="all except 0"
     )
-    top: int = setting(5, "neighbors per occurrence and layer", ge=1)
+    top: Count = setting(5, "neighbors per occurrence and layer")
     same_word: bool = setting(False, "find only occurrences of WORD")
     other_words: bool = setting(False, "find only other words")
     vectors: _Vectors = ()

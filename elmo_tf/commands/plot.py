@@ -11,7 +11,7 @@ from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 @checked_dataclass(kw_only=True)
 class _PictureOptions:
     output: str = setting(group="picture", help=".png, .svg or .pdf file")
-    dpi: int = setting(150, "resolution of PNG, in dots per inch", ge=1)
+    dpi: Count = setting(150, "resolution of PNG, in dots per inch")
     overwrite: Overwrite = False
 
     def saver(self) -> Callable[[Any], None]:

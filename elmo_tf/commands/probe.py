@@ -12,7 +12,7 @@ from elmo_tf.commands.options import (
     subcommand,
 )
 from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
-from elmo_tf.settings import Count, Positive, Texts, checked_dataclass, setting
+from elmo_tf.settings import Count, Natural, Positive, Texts, checked_dataclass, setting
 
 _COLUMNS = ("input_format", "token_column", "tag_column")
 _LIMITS = ("max_iterations", "max_train_tokens", "seed")
@@ -44,7 +44,7 @@ class _ProbeOptions(ReportOptions):
     max_train_tokens: Count = setting(
         500_000, "size of the sample that replaces larger training data, in tokens"
     )
-    seed: int = setting(0, "seed of the sample", ge=0)
+    seed: Natural = setting(0, "seed of the sample")
     cache: str | None = setting(
         None,
         "cache directory",

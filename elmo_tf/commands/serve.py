@@ -21,8 +21,8 @@ class _ServeOptions:
         f"temporary directory first: {CHECKPOINT}; or several models: NAME=DIR NAME2=DIR2",
     )
     name: str = setting("elmo", "name of a single model in requests", metavar="NAME")
-    port: int = setting(8500, "gRPC port; 0 picks a free one", ge=0)
-    rest_port: int = setting(8501, "REST and web page port; 0 picks a free one", ge=0)
+    port: Natural = setting(8500, "gRPC port; 0 picks a free one")
+    rest_port: Natural = setting(8501, "REST and web page port; 0 picks a free one")
     host: str = setting(
         "127.0.0.1",
         "address to listen on; 0.0.0.0 accepts connections from other machines",
@@ -41,7 +41,7 @@ class _ServeOptions:
         0, "longest wait for more requests while the model is idle, in microseconds"
     )
     max_request_mb: Count = setting(64, "size of the message, in MiB", group="limits per request")
-    max_sentences: int = setting(4096, "number of sentences", ge=1)
+    max_sentences: Count = setting(4096, "number of sentences")
     max_tokens: Count = setting(
         65_536, "padded tokens: sentences times tokens of the longest sentence"
     )

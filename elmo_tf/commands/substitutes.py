@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from elmo_tf.commands.options import STDIN, LanguageModel, print_json, subcommand
-from elmo_tf.settings import Natural, checked_dataclass, setting
+from elmo_tf.settings import Count, Natural, checked_dataclass, setting
 
 _MARKED = re.compile(r"\*\*(.+)\*\*")
 
@@ -26,7 +26,7 @@ class _SubstitutesOptions:
         is_repeatable=True,
         default_help="the marked tokens",
     )
-    top: int = setting(10, "number of substitutes per position", ge=1)
+    top: Count = setting(10, "number of substitutes per position")
 
     def __post_init__(self):
         for sentence in self.sentences:

@@ -15,7 +15,7 @@ from elmo_tf.commands.options import (
     subcommand,
 )
 from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
-from elmo_tf.settings import Texts, checked_dataclass, setting
+from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 from elmo_tf.trainers.tasks.config import TaskConfig
 
 _EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --workdir ner"
@@ -137,7 +137,7 @@ class _SweepOptions(ReportOptions):
     shares: tuple[float, ...] = setting(
         (1.0,), "shares of --train to train on, above 0, at most 1", group="sweep", default_help="1"
     )
-    seeds: int = setting(5, "seeds per share, counted from --seed", ge=1)
+    seeds: Count = setting(5, "seeds per share, counted from --seed")
     vectors: NamedVectors = ()
 
 

@@ -13,7 +13,7 @@ class _VocabOptions:
     max_size: Count | None = setting(
         None, "tokens to keep, with <S> </S> <UNK>", default_help="all"
     )
-    min_count: int = setting(1, "leave out tokens rarer than N", ge=1)
+    min_count: Count = setting(1, "leave out tokens rarer than N")
     overwrite: Overwrite = False
 
 
