@@ -258,6 +258,12 @@ class RunSettings:
     RECORD: ClassVar[str]  # name of the file, see `read_record`
     EXCLUSIVE: ClassVar[tuple[tuple[str, str], ...]] = ()
 
+    def _fill(self, **defaults: Any) -> None:
+        """Sets the settings that are None; only for `__post_init__`."""
+        for name, value in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+
     @classmethod
     def resumed(cls, workdir: str | os.PathLike, **changes: Any) -> Self:
         """The settings that resume the run in a work directory.
@@ -271,10 +277,10 @@ class RunSettings:
             FileNotFoundError: there is no record.
             ValueError: it is damaged, or a value is not allowed.
         """
-        return cls(**cls.resumed_settings(Path(workdir), {**changes, "resume": True}))
+        return cls(**cls._resumed_settings(Path(workdir), {**changes, "resume": True}))
 
     @classmethod
-    def resumed_settings(cls, workdir: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+    def _resumed_settings(cls, workdir: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
         """The recorded settings, with changes.
 
         Of two settings that exclude each other, a change of one drops the other's record.

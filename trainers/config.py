@@ -223,11 +223,8 @@ class PretrainConfig(RunSettings):
     overwrite: OverwriteRun = False
 
     def __post_init__(self):
-        for name, value in RECIPES[self.recipe].items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, value)
-        if self.learning_rate is None:
-            object.__setattr__(self, "learning_rate", LEARNING_RATES[self.optimizer])
+        self._fill(**RECIPES[self.recipe])
+        self._fill(learning_rate=LEARNING_RATES[self.optimizer])
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(
                 "`weight_decay` is for the optimizer adamw. "
@@ -246,8 +243,8 @@ class PretrainConfig(RunSettings):
             raise ValueError("`tie_softmax` needs `word_input`, whose table the softmax shares.")
 
     @classmethod
-    def resumed_settings(cls, workdir: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
-        settings = super().resumed_settings(workdir, changes)
+    def _resumed_settings(cls, workdir: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+        settings = super()._resumed_settings(workdir, changes)
         if settings.get("preset"):  # the recorded options are its shape
             settings["options"] = changes.get("options")
         return settings

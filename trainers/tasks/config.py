@@ -267,12 +267,11 @@ class TaskConfig(RunSettings):
     def __post_init__(self):
         if self.vectors is not None:
             object.__setattr__(self, "vectors", _file_of(self.vectors))
-        if self.model is None:
-            object.__setattr__(self, "model", MODELS[self.task][0])
-        if self.elmo_dropout is None:
-            object.__setattr__(self, "elmo_dropout", _ELMO_DROPOUT.get(self.task, 0.0))
-        if self.learning_rate is None:
-            object.__setattr__(self, "learning_rate", _LEARNING_RATES[self.optimizer])
+        self._fill(
+            model=MODELS[self.task][0],
+            elmo_dropout=_ELMO_DROPOUT.get(self.task, 0.0),
+            learning_rate=_LEARNING_RATES[self.optimizer],
+        )
         check_choice(self.model, "model", MODELS[self.task])
         self._check_together()
         self._check_task_settings()
