@@ -89,8 +89,8 @@ class Embedder:
     ):
         check_layers(layers)
         check_choice(precision, "precision", PRECISIONS)
-        check_int(batch_tokens, "batch_tokens", least=1)
-        check_int(cache_tokens, "cache_tokens", least=0)
+        check_int(batch_tokens, "batch_tokens", ge=1)
+        check_int(cache_tokens, "cache_tokens", ge=0)
         _refuse_fork()
         share_cores_for_embedding()
         self.tokenizer = tokenizer_of(tokenizer)

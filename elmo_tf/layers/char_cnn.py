@@ -49,7 +49,7 @@ class CharCNN(TrackedParts, keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_int(num_characters, "num_characters", least=1)
+        check_int(num_characters, "num_characters", ge=1)
         self._config = CharCNNConfig(
             filters=filters, embedding_dim=embedding_dim, activation=activation, max_chars=10**6
         )

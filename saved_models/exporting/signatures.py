@@ -67,7 +67,7 @@ class Exported(tf.train.Checkpoint):
         cache_tokens: int = 0,
     ):
         super().__init__()
-        check_int(cache_tokens, "cache_tokens", least=0)
+        check_int(cache_tokens, "cache_tokens", ge=0)
         if tokenizer is not None and not hasattr(tokenizer, "split_with_offsets"):
             raise TypeError(
                 "`tokenizer` must have a method split_with_offsets, like PunctuationSplitter and "
