@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -160,3 +161,21 @@ def _exported_versions(path: Source) -> Iterator[str]:
             bilm, vocabulary = checkpoint.bilm(), checkpoint.vocabulary()
         export(bilm, folder, vocabulary=vocabulary, check=False, cache_tokens=_CACHE_TOKENS)
         yield folder
+
+
+def _check_ports(host: str, *ports: int | None) -> None:
+    """Checks the ports before a model is loaded; gRPC's own error does not name the reason."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.ExitStack() as probes:  # open at the same time: the ports must differ
+        for port in ports:
+            if port is None:
+                continue
+            if not 0 <= port <= 65535:
+                raise ValueError(f"A port must be 0 … 65535 (0 picks a free one). Received: {port}")
+            try:
+                probes.enter_context(socket.create_server((host, port), family=family))
+            except OSError as error:
+                raise OSError(
+                    f"Cannot listen on {host}, port {port}: {os.strerror(error.errno)}. Choose "
+                    "another port; 0 picks a free one."
+                ) from error
