@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
