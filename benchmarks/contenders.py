@@ -1,88 +1,141 @@
-"""Processes that run the same benchmark alternately, so that machine noise affects all alike."""
+"""Embeds or trains with one library; a process of `speed.py`.
 
-import contextlib
+    python contenders.py CONTENDER FOLDER ROUND [PRECISION]
+
+Runs the warm-up, round 0, then the given round, and prints its seconds and the peak memory of the
+process. Runs in the interpreter that has the library: `allennlp` needs Python 3.9.
+"""
+
 import json
-import os
-import subprocess
-import tempfile
-from collections.abc import Mapping, Sequence
+import logging
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
 
-import numpy as np
+_PEER_BATCH = 64  # sentences
 
 
-class Contender:
-    """A worker process that runs steps on request, see `worker.run_steps`.
+def embed_elmo_tf(folder: Path, precision: str) -> Callable:
+    """Embeds with elmo_tf."""
+    from elmo_tf import Embedder
 
-    Args:
-        command: of the process.
-        environment: variables to add to those of this process.
+    embedder = Embedder(folder, precision=precision)
+    return lambda sentences: sum(vectors[0, 0, 0] for vectors in embedder.embed(sentences))
+
+
+def embed_simple_elmo(folder: Path) -> Callable:
+    """Embeds with the TensorFlow 1 peer, as documented.
+
+    Each call makes a session and reads the first batch twice.
     """
+    from simple_elmo import ElmoModel
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None):
-        self.seconds: list[float] = []
-        self.ratios: list[float] = []
-        self.peak_mib = 0.0
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed in `close`
-        self._process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            text=True,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **(environment or {})},
-        )
-        self._answer()
-
-    def run(self, num_steps: int) -> float:
-        """Runs some steps and returns the median of their seconds."""
-        print(num_steps, file=self._process.stdin, flush=True)
-        answer = self._answer()
-        self.seconds += answer["seconds"]
-        self.peak_mib = answer["peak_mib"]
-        return float(np.median(answer["seconds"]))
-
-    def close(self) -> None:
-        """Ends the process."""
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.close()
-        self._process.wait()
-        self._process.stdout.close()
-        self._errors.close()
-
-    def _answer(self) -> dict:
-        for line in self._process.stdout:
-            mark, _, content = line.partition(" ")
-            if mark == "ANSWER":
-                return json.loads(content)
-        self._errors.seek(0)
-        raise RuntimeError(f"A contender has stopped:\n{self._errors.read()}")
+    model = ElmoModel()
+    logging.disable(logging.INFO)
+    model.load(str(folder), max_batch_size=_PEER_BATCH)
+    return lambda sentences: model.get_elmo_vectors(sorted(sentences, key=len), layers="all")[
+        0, 0, 0, 0
+    ]
 
 
-def compete(contenders: Mapping[str, Contender], peers: Sequence[str], rounds: int, steps: int):
-    """Runs all contenders alternately, records their speed relative to the faster peer, ends them.
+def embed_allennlp(folder: Path) -> Callable:
+    """Embeds with the PyTorch peer."""
+    import torch
+    from allennlp.modules.elmo import _ElmoBiLm, batch_to_ids
 
-    Args:
-        contenders: by name.
-        peers: names of the contenders to compare with; may be empty.
-        rounds: of all contenders.
-        steps: of each contender in a round.
-    """
-    try:
-        for _ in range(rounds):
-            seconds = {name: contender.run(steps) for name, contender in contenders.items()}
-            best = min((seconds[name] for name in peers), default=np.nan)
-            for name, contender in contenders.items():
-                contender.ratios.append(best / seconds[name])
-    finally:
-        for contender in contenders.values():
-            contender.close()
+    bilm = _ElmoBiLm(str(folder / "options.json"), str(folder / "weights.hdf5"))
+    bilm.eval()
+
+    def embed(sentences: list) -> float:
+        sentences, total = sorted(sentences, key=len), 0.0
+        with torch.no_grad():
+            for start in range(0, len(sentences), _PEER_BATCH):
+                layers = bilm(batch_to_ids(sentences[start : start + _PEER_BATCH]))["activations"]
+                total += sum(float(layer[0, 0, 0]) for layer in layers)
+        return total
+
+    return embed
 
 
-def ratios(contender: Contender) -> dict:
-    """The median of a contender's ratios and all of them; empty without a peer."""
-    if np.isnan(contender.ratios).any():
-        return {}
-    return {
-        "ratio_to_peer": round(float(np.median(contender.ratios)), 2),
-        "ratios": [round(ratio, 2) for ratio in contender.ratios],
-    }
+def train_elmo_tf(folder: Path, precision: str) -> Callable:
+    """Trains with elmo_tf."""
+    import numpy as np
+    import tensorflow as tf
+
+    from elmo_tf.config import BiLMConfig
+    from elmo_tf.models.language_model import LanguageModel
+    from elmo_tf.precision import dtype_policy
+    from elmo_tf.text.vocabulary import Vocabulary
+    from elmo_tf.trainers.optimizers import Adagrad
+    from elmo_tf.trainers.steps import TrainStep
+
+    config = BiLMConfig.from_options(folder / "options.json")
+    peer = json.loads((folder / "peer.json").read_text())
+    with np.load(folder / "windows.npz") as file:
+        inputs, targets = tf.constant(file["inputs"]), tf.constant(file["targets"])
+    with dtype_policy(precision):
+        vocabulary = Vocabulary.load(folder / "vocab.txt")
+        model = LanguageModel.create(config, vocabulary, peer["n_negative_samples_batch"])
+    step = TrainStep(model, Adagrad(), peer["batch_size"], dropout=0.1, clip_norm=10.0, seed=0)
+
+    def train(indices: list) -> None:
+        for index in indices:
+            float(step(inputs[index], targets[index])["loss"])
+
+    return train
+
+
+def train_simple_elmo(folder: Path) -> Callable:
+    """Trains with the TensorFlow 1 peer: the step of `simple_elmo.training.train` on one device."""
+    import numpy as np
+    import tensorflow as tf
+    from simple_elmo.training import LanguageModel, clip_grads
+
+    tf1 = tf.compat.v1
+    options = json.loads((folder / "peer.json").read_text())
+    with np.load(folder / "windows.npz") as file:
+        char_ids, target_ids = file["char_ids"], file["target_ids"]
+    tf1.disable_eager_execution()
+    with tf1.variable_scope("lm"):
+        model = LanguageModel(options, True)
+    optimizer = tf1.train.AdagradOptimizer(
+        learning_rate=options["learning_rate"], initial_accumulator_value=1.0
+    )
+    gradients = optimizer.compute_gradients(
+        model.total_loss * options["unroll_steps"],
+        aggregation_method=tf.AggregationMethod.EXPERIMENTAL_TREE,
+    )
+    gradients, _ = clip_grads(gradients, options, False, None)
+    step = optimizer.apply_gradients(gradients)
+    session = tf1.Session()
+    session.run(tf1.global_variables_initializer())
+    initial = tf.nest.flatten(model.init_lstm_state)
+    final = tf.nest.flatten(model.final_lstm_state)
+    states = [np.zeros(state.shape, np.float32) for state in initial]
+
+    def train(indices: list) -> None:
+        for index in indices:
+            feeds = {
+                model.tokens_characters: char_ids[index, 0],
+                model.tokens_characters_reverse: char_ids[index, 1],
+                model.next_token_id: target_ids[index, 0],
+                model.next_token_id_reverse: target_ids[index, 1],
+                **dict(zip(initial, states, strict=True)),
+            }
+            _, _, *states[:] = session.run([step, model.total_loss, *final], feeds)
+
+    return train
+
+
+if __name__ == "__main__":
+    contender, folder, number, *precision = sys.argv[1:]
+    run = globals()[contender](Path(folder), *precision)
+    rounds = json.loads(Path(folder, "rounds.json").read_text(encoding="utf-8"))
+    run(rounds[0])
+    start = time.perf_counter()
+    run(rounds[int(number)])
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Linux counts KiB
+    print(json.dumps({"seconds": seconds, "peak_mib": peak}))

@@ -8,7 +8,6 @@ Prints JSON lines. The weights are random, the text is real.
 - `length`: the same tokens cut into sentences of one length.
 - `growth`: HDF5 files of more and more tokens, written by `Embedder.embed_file`, and the growth of
   the process since the first.
-- `stages`: the time of each stage, and the speed of a plain product of 2,048 x 2,048 matrices.
 """
 
 import argparse
@@ -22,11 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import tensorflow as tf
 
 from elmo_tf import BiLM, BiLMConfig, Embedder, save_bilm
 from elmo_tf.text.corpus import read_sentences, text_files
-from elmo_tf.threads import num_cores, share_cores_for_embedding
+from elmo_tf.threads import share_cores_for_embedding
 
 BATCH_TOKENS = (256, 1024, 4096, 16_384)
 LENGTHS = (5, 10, 20, 40, 80, 160, 320)
@@ -66,28 +64,35 @@ def main() -> None:
 
 def _batch(folder: str, sentences: list, arguments: argparse.Namespace) -> Iterator[dict]:
     sample = _first(sentences, arguments.tokens)
-    embedders = {
-        size: Embedder(folder, precision=arguments.precision, batch_tokens=size)
+    precision = arguments.precision
+    cases = {
+        size: (Embedder(folder, precision=precision, batch_tokens=size), sample)
         for size in BATCH_TOKENS
     }
-    rates: dict[int, list[float]] = {size: [] for size in BATCH_TOKENS}
-    for _ in range(arguments.rounds + 1):
-        for size, embedder in embedders.items():
-            rates[size].append(_rate(embedder, sample))
-    for size in BATCH_TOKENS:
-        yield {"batch_tokens": size, "tokens_per_second": _median(rates[size])}
+    yield from _rates("batch_tokens", cases, arguments.rounds)
 
 
 def _length(folder: str, sentences: list, arguments: argparse.Namespace) -> Iterator[dict]:
     tokens = list(itertools.chain(*_first(sentences, arguments.tokens)))
     embedder = Embedder(folder, precision=arguments.precision)
-    rates: dict[int, list[float]] = {length: [] for length in LENGTHS}
-    for _ in range(arguments.rounds + 1):
-        for length in LENGTHS:
-            cut = [tokens[start : start + length] for start in range(0, len(tokens), length)]
-            rates[length].append(_rate(embedder, cut))
-    for length in LENGTHS:
-        yield {"sentence_tokens": length, "tokens_per_second": _median(rates[length])}
+    cases = {
+        length: (embedder, [tokens[i : i + length] for i in range(0, len(tokens), length)])
+        for length in LENGTHS
+    }
+    yield from _rates("sentence_tokens", cases, arguments.rounds)
+
+
+def _rates(name: str, cases: dict[int, tuple[Embedder, list]], rounds: int) -> Iterator[dict]:
+    """The median tokens per second of each case; the cases alternate."""
+    rates: dict[int, list[float]] = {case: [] for case in cases}
+    for _ in range(rounds + 1):
+        for case, (embedder, sentences) in cases.items():
+            start = time.perf_counter()
+            for _ in embedder.embed(sentences):
+                pass
+            rates[case].append(sum(map(len, sentences)) / (time.perf_counter() - start))
+    for case, found in rates.items():  # the first round traces
+        yield {name: case, "tokens_per_second": round(float(np.median(found[1:])), 1)}
 
 
 def _growth(folder: str, sentences: list, arguments: argparse.Namespace) -> Iterator[dict]:
@@ -113,46 +118,6 @@ def _growth(folder: str, sentences: list, arguments: argparse.Namespace) -> Iter
         }
 
 
-def _stages(folder: str, sentences: list, arguments: argparse.Namespace) -> Iterator[dict]:
-    """Yields the seconds of the token encoder, and of everything else."""
-    embedder = Embedder(folder, precision=arguments.precision)
-    sample = _first(sentences, arguments.tokens)
-    list(embedder.embed(sample))  # warm-up: shapes
-    embedder._table.forget()
-    start = time.perf_counter()
-    embedder._table.rows([[token.encode() for token in tokens] for tokens in sample])
-    encoded = time.perf_counter()
-    list(embedder.embed(sample))
-    rest = time.perf_counter() - encoded
-    num_tokens = sum(map(len, sample))
-    flops = _lstm_flops(embedder.bilm.config) * num_tokens
-    yield {
-        "tokens": num_tokens,
-        "seconds": {"encoder": round(encoded - start, 3), "LSTMs and the rest": round(rest, 3)},
-        "lstm_gflop_per_second": round(flops / rest / 1e9),
-        "matmul_gflop_per_second": round(_matmul_rate(arguments.precision)),
-    }
-
-
-def _lstm_flops(config: BiLMConfig) -> int:
-    """Floating-point operations of the LSTMs' matrix products per token."""
-    lstm = config.lstm
-    cell = 2 * lstm.projection_dim * 4 * lstm.dim + lstm.dim * lstm.projection_dim
-    return 2 * cell * lstm.num_layers * config.num_directions
-
-
-def _matmul_rate(precision: str) -> float:
-    """GFLOP/s of plain matrix products, one per core in parallel."""
-    matrices = [tf.cast(tf.random.normal((2048, 2048)), precision) for _ in range(num_cores())]
-    products = tf.function(lambda: [tf.matmul(matrix, matrix)[0, 0] for matrix in matrices])
-    products()
-    start = time.perf_counter()
-    for _ in range(10):
-        products()[0].numpy()
-    seconds = time.perf_counter() - start
-    return 10 * len(matrices) * 2 * 2048**3 / seconds / 1e9
-
-
 def _first(sentences, num_tokens: int) -> list[list[str]]:
     part, count = [], 0
     for sentence in sentences:
@@ -163,18 +128,7 @@ def _first(sentences, num_tokens: int) -> list[list[str]]:
     return part
 
 
-def _rate(embedder: Embedder, sentences: list[list[str]]) -> float:
-    start = time.perf_counter()
-    for _ in embedder.embed(sentences):
-        pass
-    return sum(map(len, sentences)) / (time.perf_counter() - start)
-
-
-def _median(rates: list[float]) -> float:
-    return round(float(np.median(rates[1:])), 1)  # the first round traces
-
-
-CURVES = {"batch": _batch, "length": _length, "growth": _growth, "stages": _stages}
+CURVES = {"batch": _batch, "length": _length, "growth": _growth}
 
 if __name__ == "__main__":
     main()

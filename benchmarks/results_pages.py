@@ -16,7 +16,6 @@ _ROOT = Path(__file__).parents[1]
 PAGES = (
     "docs/results.md",
     "docs/appendix-trials.md",
-    "docs/tutorials/another_language.md",
     "saved_models/small_en/README.md",
 )
 _METRICS = {
@@ -220,7 +219,7 @@ def _tuning() -> str:
 
 def _mix() -> str:
     found = measured("mix")
-    rows = [[one["text"], one["licence"], f"{one['weight']:g}", one["tokens"]] for one in found]
+    rows = [[one["text"], one["license"], f"{one['weight']:g}", one["tokens"]] for one in found]
     rows.append(["total", "", "", sum(one["tokens"] for one in found)])
     return table(["text", "license", "weight", "tokens"], rows)
 
@@ -330,23 +329,6 @@ def _training() -> str:
     return table(["step", "tokens", "forward", "backward", "average"], rows)
 
 
-def _german() -> str:
-    found = measured("german")
-    rows = []
-    for model in found["models"]:
-        row = [model["start"], f"{model['minutes']:.0f}", f"{model['perplexity']['average']:.1f}"]
-        layers = [layer["accuracy"]["all"] for layer in model["probe"]["layers"]]
-        rows.append(row + [f"{100 * accuracy:.1f}" for accuracy in layers])
-    baseline = 100 * found["models"][0]["probe"]["baseline"]["all"]
-    text = (
-        f"The text has {found['tokens']:,} tokens in {found['sentences']:,} sentences, the "
-        f"vocabulary {found['words']:,} tokens; `tokenize` took {found['tokenize']:.0f} s. The "
-        f"most frequent tag of each token is right in {baseline:.1f} % of the cases. On one core:"
-    )
-    head = ["start", "minutes", "held-out perplexity", *(f"layer {n} (%)" for n in range(3))]
-    return f"{text}\n\n{table(head, rows)}"
-
-
 def _task_trials() -> str:
     """The scores of the half that chooses the epoch, with seed 0."""
     rows = []
@@ -390,5 +372,4 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "training": _training,
     "trials": _trials,
     "task_trials": _task_trials,
-    "german": _german,
 }

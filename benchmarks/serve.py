@@ -5,12 +5,11 @@
 A biLM with random weights is exported and served by two processes, with and without batching.
 Clients with separate connections request the vectors of one sentence after another over gRPC,
 alternately from the two servers. Every answer is compared with the exported model's vectors of that
-sentence alone; wrong and missing answers are counted.
-
-With --soak, only the server with batching runs, and its memory is printed every minute.
+sentence alone; wrong and missing answers are counted. Prints one JSON object for each round.
 """
 
 import argparse
+import collections
 import contextlib
 import itertools
 import json
@@ -33,26 +32,21 @@ _TOLERANCE = 1e-4  # batches add up in another order
 
 
 def main() -> None:
-    """Prints one JSON object for each number of clients and server, or minute of a soak."""
+    """Exports a model, starts the servers and measures all rounds."""
     arguments = _parse()
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         exported = _export(arguments, Path(folder))
         questions = _questions(arguments, exported)
-        names = ["batching"] if arguments.soak else arguments.servers
-        servers = {name: stack.enter_context(_server(exported, _SERVERS[name])) for name in names}
+        servers = {
+            name: stack.enter_context(_server(exported, _SERVERS[name]))
+            for name in arguments.servers
+        }
         for server in servers.values():
-            _ask(server, questions, 2, 0, 2.0)  # warm-up
-        if arguments.soak:
-            _soak(servers["batching"], questions, arguments)
-            return
-        for num_clients in arguments.clients:
-            rounds = {name: [] for name in servers}
-            for _, (name, server) in itertools.product(range(arguments.rounds), servers.items()):
-                rounds[name].append(
-                    _ask(server, questions, num_clients, arguments.requests, arguments.seconds)
-                )
-            for name, results in rounds.items():
-                print(json.dumps(_summary(name, num_clients, results)), flush=True)
+            _ask(server, questions, 2, 2.0)  # warm-up
+        rounds = range(arguments.rounds)
+        for num_clients, _, name in itertools.product(arguments.clients, rounds, servers):
+            result = _ask(servers[name], questions, num_clients, arguments.seconds)
+            print(json.dumps({"server": name, "clients": num_clients, **result}), flush=True)
 
 
 def _parse() -> argparse.Namespace:
@@ -60,42 +54,19 @@ def _parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--corpus", nargs="+", required=True, metavar="GLOB", help="text files")
-    parser.add_argument(
-        "--preset",
-        default="small",
-        choices=("tiny", "small", "medium", "original"),
-        help="size of the biLM (default: small)",
-    )
-    parser.add_argument(
-        "--cache-tokens",
-        type=int,
-        default=50_000,
-        metavar="N",
-        help="distinct tokens whose vectors are cached (default: 50000)",
-    )
+    parser.add_argument("--preset", default="small", help="size of the biLM (default: small)")
     parser.add_argument(
         "--servers", nargs="+", default=list(_SERVERS), choices=_SERVERS, help="default: both"
     )
+    for name, kind, default, help in (
+        ("cache-tokens", int, 50_000, "distinct tokens whose vectors are cached"),
+        ("rounds", int, 3, "rounds of each server"),
+        ("seconds", float, 10, "length of a round"),
+    ):
+        help = f"{help} (default: {default})"
+        parser.add_argument(f"--{name}", type=kind, default=default, metavar="N", help=help)
     parser.add_argument(
-        "--clients",
-        nargs="+",
-        type=int,
-        default=[1, 8, 64],
-        metavar="N",
-        help="numbers of clients (default: 1 8 64)",
-    )
-    parser.add_argument(
-        "--output", default="elmo", help="output to request beside `default` (default: elmo)"
-    )
-    parser.add_argument(
-        "--rounds", type=int, default=3, metavar="N", help="rounds of each server (default: 3)"
-    )
-    parser.add_argument("--seconds", type=float, default=10, help="length of a round (default: 10)")
-    parser.add_argument(
-        "--requests", type=int, default=0, metavar="N", help="requests per round, not --seconds"
-    )
-    parser.add_argument(
-        "--soak", type=float, default=0, metavar="MINUTES", help="run a soak this long"
+        "--clients", nargs="+", type=int, default=[1, 8, 64], metavar="N", help="default: 1 8 64"
     )
     return parser.parse_args()
 
@@ -120,10 +91,9 @@ def _questions(arguments: argparse.Namespace, exported: Path) -> list[tuple[byte
     sentences = [" ".join(tokens) for tokens in read_sentences(text_files(arguments.corpus))]
     random.Random(0).shuffle(sentences)
     model = tf.saved_model.load(os.fspath(exported / "1"))
-    outputs = sorted({arguments.output, "default"})
     questions = []
     for sentence in sentences[:_DISTINCT]:
-        request = predict_request(model_pb2.ModelSpec(name="elmo"), [sentence], outputs)
+        request = predict_request(model_pb2.ModelSpec(name="elmo"), [sentence], ["default", "elmo"])
         expected = model.signatures["default"](tf.constant([sentence]))["default"]
         questions.append((request.SerializeToString(), expected.numpy()[0]))
     return questions
@@ -155,96 +125,58 @@ def _server(exported: Path, options: list[str]) -> Iterator[_Server]:
 
 
 def _ask(
-    server: _Server,
-    questions: list[tuple[bytes, np.ndarray]],
-    num_clients: int,
-    num_requests: int,
-    seconds: float,
+    server: _Server, questions: list[tuple[bytes, np.ndarray]], num_clients: int, seconds: float
 ) -> dict:
-    """Sends `num_requests` in total, or requests for `seconds` if it is 0. Returns the counts."""
-    found: dict = {"seconds": [], "sent": 0, "answered": 0, "wrong": 0, "failed": 0}
-    lock = threading.Lock()
+    """Sends requests from all clients for some seconds. Returns the rate, latencies and counts."""
+    answers: list[tuple[float, str]] = []  # seconds and result
     numbers = itertools.count()
-    end = time.monotonic() + seconds
-
-    def continues(number: int) -> bool:
-        return number < num_requests if num_requests else time.monotonic() < end
+    begun = time.monotonic()
 
     def be_client(client: int) -> None:
-        mine = {"seconds": [], "sent": 0, "answered": 0, "wrong": 0, "failed": 0}
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
         with grpc.insecure_channel(server.address, options) as channel:
             predict = channel.unary_unary(
                 "/tensorflow.serving.PredictionService/Predict", _registered_method=True
             )
-            # `next` is atomic: no two clients get the same number.
-            while continues(number := next(numbers)):
-                _ask_once(predict, questions[(number * 7 + client) % len(questions)], mine)
-        with lock:
-            for name, value in mine.items():
-                found[name] += value
+            while time.monotonic() < begun + seconds:
+                question = questions[(next(numbers) * 7 + client) % len(questions)]
+                answers.append(_ask_once(predict, *question))
 
     threads = [threading.Thread(target=be_client, args=(client,)) for client in range(num_clients)]
-    begun = time.monotonic()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    found["rate"] = found["answered"] / (time.monotonic() - begun)
-    return found
+    took = time.monotonic() - begun
+    results = collections.Counter(result for _, result in answers)
+    answered = results["right"] + results["wrong"]
+    if not answered:
+        raise SystemExit("The server did not answer.")
+    times = [seconds for seconds, result in answers if result != "failed"]
+    percentiles = zip(("p50_ms", "p99_ms"), 1000 * np.percentile(times, [50, 99]), strict=True)
+    return {
+        "requests_per_second": round(answered / took, 1),
+        **{name: round(value, 2) for name, value in percentiles},
+        **{result: results[result] for result in ("right", "wrong", "failed")},
+        "memory_mib": round(server.memory()),
+    }
 
 
 def _ask_once(
-    predict: grpc.UnaryUnaryMultiCallable, question: tuple[bytes, np.ndarray], counts: dict
-) -> None:
+    predict: grpc.UnaryUnaryMultiCallable, request: bytes, expected: np.ndarray
+) -> tuple[float, str]:
+    """The seconds of a request, and its result."""
     from tensorflow_serving.apis import predict_pb2
 
-    request, expected = question
-    counts["sent"] += 1
     begun = time.perf_counter()
     try:
         content = predict(request, timeout=120)
     except grpc.RpcError:
-        counts["failed"] += 1
-        return
-    counts["seconds"].append(time.perf_counter() - begun)
-    counts["answered"] += 1
+        return time.perf_counter() - begun, "failed"
+    seconds = time.perf_counter() - begun
     answer = predict_pb2.PredictResponse.FromString(content).outputs["default"].float_val
     is_right = len(answer) == len(expected) and np.allclose(answer, expected, 0, _TOLERANCE)
-    counts["wrong"] += not is_right
-
-
-def _summary(name: str, num_clients: int, results: list[dict]) -> dict:
-    rates = [result["rate"] for result in results]
-    seconds = np.concatenate([result["seconds"] for result in results] + [[]])
-    if not len(seconds):
-        raise SystemExit(f"The server with {name} did not answer.")
-    p50, p90, p99 = 1000 * np.percentile(seconds, [50, 90, 99])
-    return {
-        "server": name,
-        "clients": num_clients,
-        "requests_per_second": round(float(np.median(rates)), 1),
-        "least": round(min(rates), 1),
-        "most": round(max(rates), 1),
-        "p50_ms": round(p50, 2),
-        "p90_ms": round(p90, 2),
-        "p99_ms": round(p99, 2),
-        **{
-            kind: sum(result[kind] for result in results)
-            for kind in ("sent", "answered", "wrong", "failed")
-        },
-    }
-
-
-def _soak(server: _Server, questions: list, arguments: argparse.Namespace) -> None:
-    end = time.monotonic() + 60 * arguments.soak
-    minute = 0
-    while (left := end - time.monotonic()) > 0:
-        result = _ask(server, questions, arguments.clients[-1], 0, min(60.0, left))
-        minute += 1
-        memory = {"minute": minute, "memory_mib": round(server.memory())}
-        summary = _summary("batching", arguments.clients[-1], [result])
-        print(json.dumps(memory | summary), flush=True)
+    return seconds, "right" if is_right else "wrong"
 
 
 if __name__ == "__main__":

@@ -21,29 +21,29 @@ def read_log(workdir):
     ]
 
 
-def run_of(settings, workdir, killed=None):
-    """Trains without interruption; returns the work directory, the record, and the log.
+def run_of(settings, workdir, copies=None):
+    """Trains without interruption; returns the work directory, the record, the log and the copies.
 
     Args:
         settings: arguments of a `PretrainConfig`, without the work directory.
         workdir: the work directory.
-        killed: a directory for the files that the run would leave if it were killed while it
-            writes the 41st line of its log.
+        copies: by step, a directory for the files that the run would leave if it were killed while
+            it writes the line of this step in its log.
     """
+    copies = copies or {}
     log_step = TrainingLogger.step
 
     def log_and_copy(logger, step, *arguments):
         log_step(logger, step, *arguments)
-        if step == 41 and killed is not None:
-            shutil.copytree(workdir, killed)
+        if step in copies:
+            shutil.copytree(workdir, copies[step])
+            *lines, last = (workdir / "log.jsonl").read_text().splitlines(keepends=True)
+            (copies[step] / "log.jsonl").write_text("".join([*lines, last[:17]]))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TrainingLogger, "step", log_and_copy)
         record = pretrain(PretrainConfig(**settings, workdir=workdir))
-    if killed is not None:
-        lines = (workdir / "log.jsonl").read_text().splitlines(keepends=True)
-        (killed / "log.jsonl").write_text("".join(lines[:40]) + lines[40][:17])
-    return SimpleNamespace(workdir=workdir, record=record, log=read_log(workdir), killed=killed)
+    return SimpleNamespace(workdir=workdir, record=record, log=read_log(workdir), copies=copies)
 
 
 def weights(workdir):

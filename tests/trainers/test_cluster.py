@@ -22,15 +22,15 @@ DETERMINISTIC = {
     "num_sampled": 1000,
     "dropout": 0.0,
     "eval_every": 10,
+    "save_every": 10,
     "ema": 0.5,
+    "clip_norm": 0.5,  # low enough for clipping to take effect
 }
-DETERMINISTIC |= {"clip_norm": 0.5}  # low enough for clipping to take effect
-UNEVEN = "`batch_size` must be a multiple of the number of replicas, 3"
 
 
 @pytest.fixture(scope="module")
-def deterministic(settings):
-    return {**settings, **DETERMINISTIC, "save_every": 10}
+def deterministic(real_settings):
+    return {**real_settings, **DETERMINISTIC}
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_two_workers_have_the_losses_of_one(tmp_path, deterministic, single_repl
 @pytest.mark.parametrize("victim", [0, 1])
 def test_killing_one_worker_stops_the_other_and_both_resume_exactly(tmp_path, settings, victim):
     """With dropout and few negatives, so that random numbers must be repeated too."""
-    settings = {**settings, "batch_size": 4, "save_every": 5, "valid": ()}
+    settings = {**settings, "batch_size": 4, "save_every": 5}
     whole = tmp_path / "whole"
     launching.finish(*launching.start_workers(settings, whole, steps=40))
 
@@ -141,40 +141,35 @@ def test_workers_that_see_different_last_saves_fail_to_resume(tmp_path, determin
     assert len(read_log(workdir)) == 10
 
 
+def tf_config(index=0, **jobs):
+    kind = next(iter(jobs))
+    return json.dumps({"cluster": jobs, "task": {"type": kind, "index": index}})
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
         ("{", "TF_CONFIG must look like"),
-        ({"cluster": {"worker": ["a:1", "b:2"]}}, "TF_CONFIG must look like"),
-        (
-            {"cluster": {"worker": ["a:1", "b:2"]}, "task": {"type": "worker", "index": 2}},
-            "task index in TF_CONFIG is not in its cluster",
-        ),
-        ({"cluster": {"worker": ["a:1"], "ps": ["b:2"]}, "task": {"type": "ps", "index": 0}}, None),
-        (
-            {
-                "cluster": {"chief": ["a:1"], "worker": ["b:2"], "ps": ["c:3"]},
-                "task": {"type": "chief", "index": 0},
-            },
-            "types chief and worker only",
-        ),
+        ('{"cluster": {"worker": ["a:1", "b:2"]}}', "TF_CONFIG must look like"),
+        (tf_config(2, worker=["a:1", "b:2"]), "task index in TF_CONFIG is not in its cluster"),
+        (tf_config(chief=["a:1"], worker=["b:2"], ps=["c:3"]), "types chief and worker only"),
     ],
 )
 def test_an_invalid_tf_config_raises_an_error(monkeypatch, content, message):
-    text = content if isinstance(content, str) else json.dumps(content)
-    monkeypatch.setenv("TF_CONFIG", text)
-    if message is None:  # a single worker needs no cluster
-        assert cluster_from_environment(4).num_replicas == 1
-        return
+    monkeypatch.setenv("TF_CONFIG", content)
     with pytest.raises(ValueError, match=message):
         cluster_from_environment(4)
 
 
+def test_a_single_worker_needs_no_cluster(monkeypatch):
+    monkeypatch.setenv("TF_CONFIG", tf_config(ps=["b:2"], worker=["a:1"]))
+    assert cluster_from_environment(4).num_replicas == 1
+
+
 def test_a_batch_size_not_divisible_by_the_replicas_raises_an_error(monkeypatch):
-    """A fake strategy has three replicas; the next test has three devices."""
     strategy = SimpleNamespace(num_replicas_in_sync=3)
     monkeypatch.setattr(tf.distribute, "get_strategy", lambda: strategy)
-    with pytest.raises(ValueError, match=f"{UNEVEN}. Received: 4"):
+    with pytest.raises(ValueError, match=r"of the number of replicas, 3\. Received: 4"):
         cluster_from_environment(4)
     assert cluster_from_environment(6).num_replicas == 3
     with pytest.raises(ValueError, match=r"replicas, 3 times `accumulate`, 4\. Received: 6"):

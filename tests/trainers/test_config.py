@@ -34,7 +34,6 @@ def test_an_error_names_the_invalid_setting(change, message):
 
 def test_the_shape_comes_from_a_preset_or_from_options(tmp_path):
     assert PretrainConfig(**NEEDED).bilm_config(9) == BiLMConfig.preset("small")
-    assert PretrainConfig(**NEEDED, preset="tiny").bilm_config(9) == BiLMConfig.preset("tiny")
     options = BiLMConfig.preset("medium").to_options()
     (tmp_path / "options.json").write_text(json.dumps(options))
     for given in (options, tmp_path / "options.json"):
@@ -42,15 +41,23 @@ def test_the_shape_comes_from_a_preset_or_from_options(tmp_path):
         assert config.bilm_config(9) == BiLMConfig.preset("medium")
 
 
-def test_the_shape_may_be_word_input_or_forward_only():
-    tiny = BiLMConfig.preset("tiny")
-    settings = {**NEEDED, "preset": "tiny"}
-    words = PretrainConfig(**settings, word_input=True).bilm_config(9)
-    assert words == BiLMConfig(None, tiny.lstm, num_tokens=9)
-    tied = PretrainConfig(**settings, word_input=True, tie_softmax=True).bilm_config(9)
-    assert tied == BiLMConfig(None, tiny.lstm, num_tokens=9, tie_softmax=True)
-    forward = PretrainConfig(**settings, forward_only=True).bilm_config(9)
-    assert forward == BiLMConfig(tiny.char_cnn, tiny.lstm, bidirectional=False)
+TINY = BiLMConfig.preset("tiny")
+
+
+@pytest.mark.parametrize(
+    ("settings", "shape"),
+    [
+        ({}, TINY),
+        ({"word_input": True}, BiLMConfig(None, TINY.lstm, num_tokens=9)),
+        (
+            {"word_input": True, "tie_softmax": True},
+            BiLMConfig(None, TINY.lstm, num_tokens=9, tie_softmax=True),
+        ),
+        ({"forward_only": True}, BiLMConfig(TINY.char_cnn, TINY.lstm, bidirectional=False)),
+    ],
+)
+def test_the_shape_may_be_word_input_or_forward_only(settings, shape):
+    assert PretrainConfig(**NEEDED, preset="tiny", **settings).bilm_config(9) == shape
 
 
 def test_a_recipe_sets_the_defaults_of_other_settings():
@@ -66,22 +73,22 @@ def test_a_recipe_sets_the_defaults_of_other_settings():
 
 
 def test_a_run_is_not_resumed_with_another_seed_optimizer_or_shape(tmp_path):
-    tiny, small = BiLMConfig.preset("tiny"), BiLMConfig.preset("small")
+    tiny = BiLMConfig.preset("tiny")
     before = json.loads(json.dumps(PretrainConfig(**NEEDED, preset="tiny").as_json(tiny)))
 
-    def check(config, shape):
-        check_same_settings(PretrainConfig, config.as_json(shape), before, tmp_path)
+    def check(shape=tiny, **changes):
+        now = PretrainConfig(**NEEDED, **changes).as_json(shape)
+        check_same_settings(PretrainConfig, now, before, tmp_path)
 
     same = {"steps": 7, "save_every": 3, "eval_every": 2, "resume": True, "valid": "v.txt"}
     same |= {"save_minutes": 3, "tensorboard": True, "accumulate": 2, "num_sampled": 4}
-    check(PretrainConfig(**NEEDED, **same), tiny)
+    check(**same)
     for change in ({"seed": 5}, {"batch_size": 3}, {"dropout": 0.5}, {"optimizer": "adagrad"}):
-        config = PretrainConfig(**{**NEEDED, **change})
         (name,) = change
         with pytest.raises(ValueError, match=rf"Cannot resume with other settings.*{name} was"):
-            check(config, tiny)
+            check(**change)
     with pytest.raises(ValueError, match=r"Cannot resume with other settings.*options was"):
-        check(PretrainConfig(**NEEDED), small)
+        check(BiLMConfig.preset("small"))
 
 
 def recorded(workdir, **settings):
@@ -92,20 +99,16 @@ def recorded(workdir, **settings):
     return config
 
 
-def test_a_resumed_run_has_the_settings_of_its_record(tmp_path):
-    settings = {"preset": "tiny", "forward_only": True, "valid": "v.txt", "batch_size": 3}
+def test_a_resumed_run_has_the_settings_and_shape_of_its_record(tmp_path):
+    options = BiLMConfig.preset("medium").to_options()
+    settings = {"options": options, "word_input": True, "valid": "v.txt", "batch_size": 3}
     begun = recorded(tmp_path, **settings, steps=7, overwrite=True)
 
     resumed = PretrainConfig.resumed(tmp_path)
 
-    assert resumed == dataclasses.replace(begun, resume=True, overwrite=False)
-
-
-def test_a_resumed_run_has_the_shape_of_its_record(tmp_path):
-    options = BiLMConfig.preset("medium").to_options()
-    begun = recorded(tmp_path, options=options, word_input=True, tie_softmax=True)
-
-    assert PretrainConfig.resumed(tmp_path).bilm_config(9) == begun.bilm_config(9)
+    assert resumed.bilm_config(9) == begun.bilm_config(9)
+    changes = {"resume": True, "overwrite": False, "options": resumed.options}
+    assert resumed == dataclasses.replace(begun, **changes)
 
 
 def test_arguments_of_a_resumed_run_override_its_record(tmp_path):

@@ -1,3 +1,4 @@
+import math
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ from elmo_tf.trainers.optimizers import (
     Adagrad,
     AdamW,
     clip_by_global_norm,
+    learning_rate_schedule,
     optimizer_named,
     sum_duplicates,
 )
@@ -23,27 +25,28 @@ SLICES = tf.IndexedSlices(
 
 def dense(slices):
     array = np.zeros((5, 3))
-    np.add.at(array, slices.indices.numpy(), slices.values.numpy())
+    np.add.at(array, np.array(slices.indices), slices.values.numpy())
     return array
 
 
-def adagrad(value, gradients, rate, accumulator):
-    """Duchi et al. 2011, in the form of the original."""
+def adagrad(value, gradients):
+    """Duchi et al. 2011, in the form of the original; rate 0.3, initial accumulator 0.7."""
+    accumulator = 0.7
     for gradient in gradients:
         accumulator = accumulator + gradient**2
-        value = value - rate * gradient / np.sqrt(accumulator)
+        value = value - 0.3 * gradient / np.sqrt(accumulator)
     return value
 
 
-def lazy_adam(value, gradients, rate, decay, beta_1=0.9, beta_2=0.999, epsilon=1e-8):
+def lazy_adamw(value, gradients, decay=0.2):
     """Kingma and Ba 2015, Loshchilov and Hutter 2019; rows without a gradient are unchanged."""
     mean, square = np.zeros_like(value), np.zeros_like(value)
     for step, gradient in enumerate(gradients, start=1):
-        new_mean = beta_1 * mean + (1 - beta_1) * gradient
-        new_square = beta_2 * square + (1 - beta_2) * gradient**2
-        unbiased = new_mean / (1 - beta_1**step)
-        spread = np.sqrt(new_square / (1 - beta_2**step))
-        new_value = value - rate * (decay * value + unbiased / (spread + epsilon))
+        new_mean = 0.8 * mean + (1 - 0.8) * gradient
+        new_square = 0.97 * square + (1 - 0.97) * gradient**2
+        unbiased = new_mean / (1 - 0.8**step)
+        spread = np.sqrt(new_square / (1 - 0.97**step))
+        new_value = value - 0.1 * ((value.ndim > 1) * decay * value + unbiased / (spread + 1e-8))
         used = (gradient != 0).any(axis=-1, keepdims=True)
         mean, square, value = (
             np.where(used, new, old)
@@ -52,21 +55,36 @@ def lazy_adam(value, gradients, rate, decay, beta_1=0.9, beta_2=0.999, epsilon=1
     return value
 
 
-def test_dense_and_sparse_gradients_follow_the_formula():
-    start = np.arange(15, dtype=np.float32).reshape(5, 3)
-    matrix, vector = keras.Variable(start), keras.Variable(start[0])
-    optimizer = Adagrad(0.3, initial_accumulator_value=0.7)
-    gradients = []
-    for scale in (1.0, -0.2):
-        sparse = tf.IndexedSlices(SLICES.values * scale, SLICES.indices, SLICES.dense_shape)
+def lazy_adam(value, gradients):
+    return lazy_adamw(value, gradients, decay=0.0)
+
+
+OPTIMIZERS = [
+    (Adagrad(0.3, initial_accumulator_value=0.7), adagrad),
+    (AdamW(0.1, beta_1=0.8, beta_2=0.97), lazy_adam),
+    (AdamW(0.1, beta_1=0.8, beta_2=0.97, weight_decay=0.2), lazy_adamw),
+]
+
+
+@pytest.mark.parametrize(("optimizer", "formula"), OPTIMIZERS)
+def test_dense_and_sparse_gradients_follow_the_formula(optimizer, formula):
+    start = np.arange(1, 16, dtype=np.float32).reshape(5, 3)
+    table, matrix, vector = map(keras.Variable, (start, start[:2], start[0]))
+    steps = []
+    for scale, indices in ((1.0, [4, 1, 4]), (-0.2, [1, 2, 1]), (0.5, [4, 4, 4])):
+        sparse = tf.IndexedSlices(SLICES.values * scale, indices, SLICES.dense_shape)
+        gradients = [scale * start[:2] - 1.5, scale * start[0] - 1.5]
         optimizer.apply(
-            [sum_duplicates(sparse), tf.constant([1.0, -2.0, 0.1]) * scale], [matrix, vector]
+            [sum_duplicates(sparse), *map(tf.constant, gradients)], [table, matrix, vector]
         )
-        gradients.append((dense(sparse), np.array([1.0, -2.0, 0.1]) * scale))
-    for variable, first, part in ((matrix, start, 0), (vector, start[0], 1)):
-        expected = adagrad(first, [pair[part] for pair in gradients], 0.3, 0.7)
-        np.testing.assert_allclose(variable.numpy(), expected, rtol=1e-6)
-    np.testing.assert_array_equal(matrix.numpy()[[0, 2, 3]], start[[0, 2, 3]])
+        steps.append([dense(sparse), *gradients])
+
+    for variable, first, own in zip(
+        (table, matrix, vector), (start, start[:2], start[0]), zip(*steps, strict=True), strict=True
+    ):
+        expected = formula(first.astype(np.float64), own)
+        np.testing.assert_allclose(variable.numpy(), expected, rtol=2e-5)
+    np.testing.assert_array_equal(table.numpy()[[0, 3]], start[[0, 3]])
 
 
 def test_the_clipping_norm_covers_all_gradients_and_sums_duplicates():
@@ -76,39 +94,6 @@ def test_the_clipping_norm_covers_all_gradients_and_sums_duplicates():
     assert float(before) == pytest.approx(norm, rel=1e-6)
     np.testing.assert_allclose(dense(sparse), dense(SLICES) * 2 / norm, rtol=1e-6)
     np.testing.assert_allclose(clipped, vector * 2 / norm, rtol=1e-6)
-
-
-@pytest.mark.parametrize("decay", [0.0, 0.03])
-def test_adamw_with_dense_gradients_equals_that_of_keras(decay):
-    start = np.arange(1, 16, dtype=np.float32).reshape(5, 3) / 7
-    pairs = [[keras.Variable(start), keras.Variable(start[0])] for _ in range(2)]
-    settings = {"beta_1": 0.8, "beta_2": 0.97, "epsilon": 1e-5, "weight_decay": decay}
-    ours, theirs = AdamW(0.02, **settings), keras.optimizers.AdamW(0.02, **settings)
-    theirs.exclude_from_weight_decay(var_list=pairs[1][1:])
-    rng = np.random.default_rng(0)
-    for _ in range(4):
-        gradients = [tf.constant(rng.normal(size=s).astype(np.float32)) for s in ((5, 3), (3,))]
-        ours.apply(gradients, pairs[0])
-        theirs.apply(gradients, pairs[1])
-
-    for one, other in zip(*pairs, strict=True):
-        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-6)
-
-
-@pytest.mark.parametrize("decay", [0.0, 0.3])
-def test_adamw_with_sparse_gradients_updates_only_their_rows(decay):
-    start = np.arange(1, 16, dtype=np.float32).reshape(5, 3)
-    table = keras.Variable(start)
-    optimizer = AdamW(0.1, weight_decay=decay)
-    gradients = []
-    for indices in ([4, 1, 4], [1, 2, 1], [4, 4, 4]):
-        sparse = tf.IndexedSlices(SLICES.values, tf.constant(indices), SLICES.dense_shape)
-        optimizer.apply([sum_duplicates(sparse)], [table])
-        gradients.append(dense(sparse))
-
-    expected = lazy_adam(start.astype(np.float64), gradients, 0.1, decay)
-    np.testing.assert_allclose(table.numpy(), expected, rtol=2e-5)
-    np.testing.assert_array_equal(table.numpy()[[0, 3]], start[[0, 3]])
 
 
 @pytest.mark.parametrize("make", [Adagrad, lambda rate: AdamW(rate, weight_decay=0.1)])
@@ -125,21 +110,6 @@ def test_a_sparse_step_creates_no_tensor_of_the_size_of_the_table(make):
     sizes = {shape[0] for shape in outputs if shape.rank == 2}
     assert sizes
     assert 500 not in sizes
-
-
-def test_a_schedule_gives_the_rate_of_each_step():
-    class Halving(keras.optimizers.schedules.LearningRateSchedule):
-        def __call__(self, step):
-            return 0.5 ** tf.cast(step + 1, tf.float32)
-
-    scheduled, by_hand = keras.Variable([1.0, 2.0]), keras.Variable([1.0, 2.0])
-    optimizers = AdamW(Halving()), AdamW(0.5)
-    for rate in (0.5, 0.25):
-        optimizers[1].learning_rate = rate
-        for optimizer, variable in zip(optimizers, (scheduled, by_hand), strict=True):
-            optimizer.apply([tf.constant([0.3, -0.7])], [variable])
-
-    np.testing.assert_array_equal(scheduled.numpy(), by_hand.numpy())
 
 
 # Logical devices must be configured before TensorFlow starts: this runs in a separate process.
@@ -208,11 +178,38 @@ def test_two_replicas_make_the_same_steps_as_one():
 
 
 def test_optimizers_are_created_by_name():
-    adagrad = optimizer_named("adagrad", 0.3)
-    adam = optimizer_named("adam", 0.3)
-    adamw = optimizer_named("adamw", 0.3, 0.02)
-    assert isinstance(adagrad, Adagrad)
-    assert (type(adam), adam.name, adam.weight_decay) == (AdamW, "adam", 0)
-    assert (type(adamw), adamw.name, adamw.weight_decay) == (AdamW, "adamw", 0.02)
-    rates = [float(optimizer.learning_rate.numpy()) for optimizer in (adagrad, adam, adamw)]
-    assert rates == pytest.approx([0.3] * 3)
+    made = [optimizer_named("adagrad", 0.3), optimizer_named("adamw", 0.3, 0.02)]
+    assert [type(optimizer) for optimizer in made] == [Adagrad, AdamW]
+    assert [optimizer.weight_decay for optimizer in made] == [None, 0.02]
+    assert all(float(optimizer.learning_rate) == pytest.approx(0.3) for optimizer in made)
+
+
+RATE, TOTAL = 0.3, 20
+STEPS = range(30)  # the optimizer counts from 0
+
+
+def constant(step, warmup):
+    """During the warm-up, the rate rises from RATE / warmup."""
+    return RATE * (min(1, (1 + (warmup - 1) * step / warmup) / warmup) if warmup else 1)
+
+
+def inverse_sqrt(step, warmup):
+    return RATE * min((step + 1) / warmup, math.sqrt(warmup / (step + 1)))
+
+
+def cosine(step, warmup):
+    progress = min(max(step - warmup, 0) / (TOTAL - warmup), 1)
+    return constant(step, warmup) * (0.1 + 0.9 * (1 + math.cos(math.pi * progress)) / 2)
+
+
+@pytest.mark.parametrize("formula", [constant, inverse_sqrt, cosine])
+@pytest.mark.parametrize("warmup", [0, 1, 7, 200])
+def test_a_schedule_follows_its_formula(formula, warmup):
+    """The warm-up takes at most half of the steps."""
+    if warmup == 0 and formula is inverse_sqrt:
+        return
+    schedule = learning_rate_schedule(formula.__name__, RATE, warmup, TOTAL)
+    expected = [formula(step, min(warmup, TOTAL // 2)) for step in STEPS]
+    assert [float(schedule(step)) for step in STEPS] == pytest.approx(expected, rel=1e-5)
+    alone = learning_rate_schedule(formula.__name__, RATE, warmup, 1)
+    assert float(alone(0)) == pytest.approx(RATE)

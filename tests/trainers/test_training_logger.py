@@ -25,11 +25,11 @@ def read_board(folder):
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory, settings, replace_losses):
-    """A run whose held-out perplexities are 9, 5 and 7: its directory, record, and softmax at 5."""
+def watched(tmp_path_factory, settings, text, replace_losses):
+    """A run whose held-out perplexities are 9, 5 and 7, with the softmax at 5."""
     workdir = tmp_path_factory.mktemp("watched") / "run"
     changes = {"steps": 6, "eval_every": 3, "tensorboard": True, "histograms_every": 4}
-    changes |= {"schedule": "inverse_sqrt", "warmup_steps": 2}
+    changes |= {"schedule": "inverse_sqrt", "warmup_steps": 2, "valid": text / "valid.txt"}
     perplexities, best = [7.0, 5.0, 9.0], {}
 
     def measure(self, **kwargs):
@@ -42,49 +42,27 @@ def watched(tmp_path_factory, settings, replace_losses):
     with replace_losses(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(Perplexity, "__call__", measure)
         record = pretrain(PretrainConfig(**{**settings, **changes}, workdir=workdir))
-    return SimpleNamespace(workdir=workdir, record=record, best=best)
+    log = [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
+    return SimpleNamespace(workdir=workdir, record=record, best=best, log=log)
 
 
-@pytest.fixture(scope="module")
-def board(watched):
-    return read_board(watched.workdir / "tensorboard")
-
-
-@pytest.fixture(scope="module")
-def log(watched):
-    return [json.loads(line) for line in (watched.workdir / "log.jsonl").read_text().splitlines()]
-
-
-def test_the_log_has_the_learning_rate_and_the_time_of_each_step(log):
+def test_the_log_has_the_learning_rate_and_the_time_of_each_step(watched):
     rates = [0.1, 0.2, *(0.2 * (2 / step) ** 0.5 for step in range(3, 7))]
-    assert [entry["learning_rate"] for entry in log] == pytest.approx(rates)
-    assert all(0 < entry["seconds"] < 60 for entry in log)
+    assert [entry["learning_rate"] for entry in watched.log] == pytest.approx(rates)
+    assert all(0 < entry["seconds"] < 60 for entry in watched.log)
 
 
-def test_tensorboard_has_the_values_of_the_log(board, log):
-    for tag, name in (
-        ("loss/loss", "loss"),
-        ("loss/forward", "forward"),
-        ("loss/backward", "backward"),
-        ("gradient/norm", "norm"),
-        ("learning_rate", "learning_rate"),
-    ):
-        expected = {entry["step"]: pytest.approx(entry[name], rel=1e-6) for entry in log}
-        assert board[tag] == expected
-
-
-def test_tensorboard_shows_held_out_perplexity(watched, board):
-    evaluations = watched.record["perplexity"]
+def test_tensorboard_has_the_log_the_perplexities_and_histograms(watched):
+    board = read_board(watched.workdir / "tensorboard")
+    groups = {"loss": "loss/", "forward": "loss/", "backward": "loss/", "norm": "gradient/"}
+    for name, group in (groups | {"learning_rate": ""}).items():
+        expected = {entry["step"]: pytest.approx(entry[name], rel=1e-6) for entry in watched.log}
+        assert board[f"{group}{name}"] == expected
     for name in ("forward", "backward", "average"):
-        expected = {one["step"]: one[name] for one in evaluations}
+        expected = {one["step"]: one[name] for one in watched.record["perplexity"]}
         assert board[f"held_out_perplexity/{name}"] == expected
-
-
-def test_weight_histograms_are_written_at_the_requested_steps(board):
-    kernels = [tag for tag in board if tag.endswith("recurrent_kernel")]
-    assert kernels
-    for tag in kernels:
-        assert set(board[tag]) == {4}
+    kernels = [values for tag, values in board.items() if tag.endswith("recurrent_kernel")]
+    assert {step for values in kernels for step in values} == {4}
 
 
 def test_without_tensorboard_the_error_names_the_extra(tmp_path, settings, monkeypatch):

@@ -1,4 +1,7 @@
+"""Runs that a signal stops, and evaluations that it interrupts."""
+
 import itertools
+import json
 import os
 import signal
 import threading
@@ -11,37 +14,27 @@ from elmo_tf.trainers.interrupts import StopRequest
 from elmo_tf.trainers.training_logger import TrainingLogger
 from runs import read_log
 
+pytestmark = pytest.mark.usefixtures("simple_losses")
 
-@pytest.fixture
-def signal_after(monkeypatch):
-    """Sends this process a signal, once, after a step."""
+
+def test_a_run_saves_on_a_signal_and_resumes_exactly(tmp_path, settings, run, monkeypatch):
     log_step = TrainingLogger.step
-    signals = {}
+    signals = {4: signal.SIGTERM, 9: signal.SIGINT}
 
     def log_and_send(self, step, *arguments):
         log_step(self, step, *arguments)
         if step in signals:
-            os.kill(os.getpid(), signals.pop(step))
+            os.kill(os.getpid(), signals[step])
 
     monkeypatch.setattr(TrainingLogger, "step", log_and_send)
-    return signals.__setitem__
-
-
-def test_a_run_saves_on_a_signal_and_resumes_exactly(tmp_path, settings, run, signal_after):
-    workdir = tmp_path / "run"
-    config = PretrainConfig(**{**settings, "save_every": 1000}, workdir=workdir, resume=True)
-    for step, number, error in (
-        (4, signal.SIGTERM, SystemExit),
-        (9, signal.SIGINT, KeyboardInterrupt),
-    ):
-        signal_after(step, number)
+    config = PretrainConfig(**{**settings, "save_every": 1000}, workdir=tmp_path, resume=True)
+    for step, error in ((4, SystemExit), (9, KeyboardInterrupt)):
         with pytest.raises(error) as ended:
             pretrain(config)
-        if number == signal.SIGTERM:
-            assert ended.value.code == 143
+        assert getattr(ended.value, "code", 143) == 143
         done = step + 1  # the run stops after the step that follows the signal
-        assert read_log(workdir) == run.log[:done]
-        assert (workdir / "state" / f"step-{done:08d}" / "COMPLETE").exists()
+        assert read_log(tmp_path) == run.log[:done]
+        assert (tmp_path / "state" / f"step-{done:08d}" / "COMPLETE").exists()
 
 
 @pytest.fixture
@@ -70,63 +63,45 @@ def test_an_evaluation_interrupted_by_a_signal_is_repeated(tmp_path, settings, t
 
 
 def test_with_another_held_out_text_the_best_weights_are_chosen_again(
-    tmp_path, settings, text, evaluations, caplog
+    tmp_path, interrupted, evaluations, caplog
 ):
-    settings = {**settings, "steps": 1, "workdir": tmp_path / "run", "valid": text / "valid.txt"}
-    pretrain(PretrainConfig(**settings))
-    (tmp_path / "other.txt").write_text("the cat sat\n")
-    settings |= {"steps": 2, "valid": tmp_path / "other.txt", "resume": True}
+    path = interrupted / "training.json"
+    earlier = {"step": 25, "average": 8.0, "tokens": 140, "unknown": 0.1}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"perplexity": [earlier]}))
+    (tmp_path / "other.txt").write_text("the cat sees\n")
 
-    record = pretrain(PretrainConfig(**settings))
+    valid = tmp_path / "other.txt"
+    record = pretrain(PretrainConfig.resumed(interrupted, steps=26, valid=valid))
 
-    assert {one["tokens"] for one in record["perplexity"]} == {4}
+    assert [(one["step"], one["tokens"]) for one in record["perplexity"]] == [(26, 4)]
+    assert (interrupted / "best" / "weights.hdf5").exists()
     assert "The held-out text has changed" in caplog.text
 
 
-def test_a_save_is_written_after_save_minutes_at_any_step(tmp_path, settings):
-    workdir = tmp_path / "run"
-    changes = {"save_minutes": 1e-9, "save_every": 1000, "steps": 3}
-    pretrain(PretrainConfig(**{**settings, **changes}, workdir=workdir))
-    # The last two saves are kept; without `save_minutes` only the last step would be saved.
-    assert {path.name for path in (workdir / "state").iterdir()} == {
-        "step-00000002",
-        "step-00000003",
-    }
-
-
 def test_the_first_signal_is_recorded_and_a_second_ctrl_c_interrupts():
+    before = signal.getsignal(signal.SIGTERM)
     with StopRequest() as stop:
         os.kill(os.getpid(), signal.SIGINT)
         assert stop.signal == signal.SIGINT
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
-
-
-def test_previous_signal_handlers_are_restored():
-    before = signal.getsignal(signal.SIGTERM)
-    with StopRequest():
         assert signal.getsignal(signal.SIGTERM) != before
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_an_ignored_signal_stays_ignored(monkeypatch):
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        with StopRequest():
-            assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def test_no_handler_is_installed_outside_the_main_thread():
-    before = signal.getsignal(signal.SIGINT)
+def test_handlers_of_ignored_signals_and_of_other_threads_are_kept(monkeypatch):
     seen = []
 
-    def listen():
+    def enter():
         with StopRequest():
             seen.append(signal.getsignal(signal.SIGINT))
 
-    thread = threading.Thread(target=listen)
+    thread = threading.Thread(target=enter)
     thread.start()
     thread.join()
-    assert seen == [before]
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        enter()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [before, signal.SIG_IGN]

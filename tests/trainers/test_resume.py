@@ -1,0 +1,120 @@
+"""Resuming runs that stopped or were killed, and cases in which resuming is refused.
+
+`test_pretraining.py` resumes a run with the losses of the language model.
+"""
+
+import json
+import shutil
+
+import pytest
+
+from elmo_tf import Vocabulary
+from elmo_tf.trainers import PretrainConfig, pretrain
+from runs import assert_same_run, read_log
+
+pytestmark = pytest.mark.usefixtures("simple_losses")
+
+
+def changed_record(workdir, change):
+    path = workdir / "training.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+def test_a_killed_run_resumes_exactly_from_its_last_complete_save(settings, run, interrupted):
+    """With incomplete saves, as a kill leaves them at different moments."""
+    (last,) = (interrupted / "state").iterdir()
+    for number, names in enumerate(([], ["weights.index"], [path.name for path in last.iterdir()])):
+        broken = interrupted / "state" / f"step-{30 + number:08d}"
+        broken.mkdir()
+        for name in names:
+            if name != "COMPLETE":
+                (broken / name).write_bytes(b"half a fi")
+    (broken / ".COMPLETE.1a2b3c4d.part").write_text('{"st')
+    pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+    assert_same_run(interrupted, run)
+    saves = sorted(path.name for path in (interrupted / "state").iterdir())
+    assert saves == ["step-00000050", "step-00000060"]
+
+
+def test_a_run_resumes_with_its_record_after_its_text_files_have_moved(
+    tmp_path, text, run, interrupted, monkeypatch
+):
+    """The run was killed before it wrote a loss, by a version that counted fewer kinds of lines."""
+    changed_record(interrupted, lambda record: (record.pop("loss"), record.update(step=0)))
+    changed_record(interrupted, lambda record: record["corpus"].pop("space_lines"))
+    for name in ("train_1.txt", "train_2.txt", "vocab.txt"):
+        shutil.copy(text / name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    moved = {"corpus": ["train_1.txt", "./train_2.txt"], "vocab": "vocab.txt"}
+    for steps in (25, 60):
+        record = pretrain(PretrainConfig.resumed(interrupted, steps=steps, **moved))
+    assert_same_run(interrupted, run)
+    assert record["corpus"]["space_lines"] == 0
+
+
+def test_a_run_killed_before_its_first_save_restarts(tmp_path, settings, run):
+    workdir = tmp_path / "begun"
+    workdir.mkdir()
+    for name in ("options.json", "vocab.txt", "training.json"):
+        shutil.copy(run.workdir / name, workdir)
+    (workdir / "log.jsonl").write_text(json.dumps(run.log[0] | {"loss": 0.0}) + '\n{"st')
+    pretrain(PretrainConfig(**{**settings, "steps": 2}, workdir=workdir, resume=True))
+    assert read_log(workdir) == run.log[:2]
+
+
+def test_resuming_a_finished_run_makes_no_steps_and_no_saves(tmp_path, settings, run):
+    workdir = shutil.copytree(run.workdir, tmp_path / "done")
+    (workdir / "softmax.hdf5").unlink()  # as if the run had been killed while it saved
+    before = {path: path.stat().st_mtime_ns for path in (workdir / "state").rglob("*")}
+    record = pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
+    assert_same_run(workdir, run)
+    assert record["loss"] == run.record["loss"]
+    assert {path: path.stat().st_mtime_ns for path in (workdir / "state").rglob("*")} == before
+
+
+def other_learning_rate(text, folder):
+    return {"learning_rate": 0.1}
+
+
+def other_vocabulary(text, folder):
+    Vocabulary.build(["the cat sees a dog"]).save(folder / "other.txt")
+    return {"vocab": folder / "other.txt"}
+
+
+def other_corpus(change):
+    def write(text, folder):
+        first, *lines = (text / "train_1.txt").read_text().splitlines()
+        (folder / "train_1.txt").write_text("\n".join([change(first), *lines]) + "\n")
+        shutil.copy(text / "train_2.txt", folder)
+        return {"corpus": str(folder / "train_*.txt")}
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (other_learning_rate, r"Cannot resume with other settings.*learning_rate"),
+        (other_vocabulary, "Cannot resume with another vocabulary"),
+        (other_corpus(lambda line: ""), "corpus changed: 240 sentences before, 239 now"),
+        (other_corpus(lambda line: line + " ."), "corpus changed: 1,550 tokens before, 1,551 now"),
+        (other_corpus(lambda line: line + " "), "corpus changed: .*files differ"),
+    ],
+)
+def test_a_run_is_not_resumed_with_other_settings_or_text(
+    tmp_path, settings, interrupted, text, change, message
+):
+    before = {path: path.stat().st_mtime_ns for path in interrupted.rglob("*")}
+    settings = {**settings, **change(text, tmp_path)}
+    with pytest.raises(ValueError, match=message):
+        pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
+    assert {path: path.stat().st_mtime_ns for path in interrupted.rglob("*")} == before
+
+
+def test_a_damaged_save_is_an_error(settings, interrupted):
+    (data,) = (interrupted / "state").glob("*/weights.data-*")
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"Cannot resume from .*state.* If it is damaged, remove"):
+        pretrain(PretrainConfig(**settings, workdir=interrupted, resume=True))
