@@ -47,7 +47,7 @@ def query(options: _QueryOptions) -> None:
     # Retries are not worth a line: only the last error is.
     logging.getLogger("urllib3").setLevel(logging.ERROR)
     outputs = options.output or ("elmo",)
-    reads_stdin = options.sentences in ([], ["-"])
+    reads_stdin = options.sentences in ((), ("-",))
     # Typed lines are answered one by one; piped lines are sent in batches, which is faster.
     is_typed = reads_stdin and sys.stdin.isatty()
     with Client(
