@@ -20,7 +20,6 @@ setup(
     package_data={
         "elmo_tf": ["py.typed"],
         "elmo_tf.saved_models.small_en": ["*"],
-        "elmo_tf.saved_models.deploy.templates": ["*"],
         "elmo_tf.saved_models.server.page": ["*"],
     },
 )

@@ -1,20 +1,26 @@
 """The command `elmo-tf` and its exit codes.
 
-TensorFlow is imported when a subcommand runs, not by this module, so that `--help` is quick.
+The options of a subcommand are declared by dataclasses (`elmo_tf.settings`); this module alone
+translates them for argparse. TensorFlow is imported when a subcommand runs, so that `--help` is
+quick.
 """
 
 import argparse
 import importlib
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
 
 from absl import app, flags
 from absl.flags import argparse_flags
+from pydantic.fields import FieldInfo
 
 import elmo_tf
+from elmo_tf.commands.options import Group, Subcommand
 from elmo_tf.logs import import_tensorflow, plain_logs
+from elmo_tf.settings import element_of, option_of, parse_value, settings_of, value_type
 
 # Modules of `elmo_tf.commands`, in the order of the help.
 _SUBCOMMANDS = (
@@ -31,7 +37,6 @@ _SUBCOMMANDS = (
     "convert",
     "export",
     "serve",
-    "server_files",
     "query",
     "embed",
     "distill",
@@ -52,7 +57,7 @@ def _parse(argv: Sequence[str]) -> Any:
     flags.FLAGS(argv[:1])  # absl's own flags keep their defaults
     parser = build_parser()
     arguments = parser.parse_args(argv[1:])
-    if arguments.command is None:
+    if arguments.subcommand is None:
         parser.print_help(sys.stderr)
         sys.exit(WRONG_CALL)
     return arguments
@@ -61,8 +66,9 @@ def _parse(argv: Sequence[str]) -> Any:
 def _main(arguments: Any) -> int:
     plain_logs()
     try:
+        options = _options_of(arguments)
         import_tensorflow()
-        status = arguments.command(arguments)
+        status = arguments.subcommand.run(*options)
         sys.stdout.flush()
         return status or DONE
     except KeyboardInterrupt:
@@ -86,33 +92,44 @@ def _fail(message: str, status: int) -> int:
     return status
 
 
-class _HelpFormatter(argparse.HelpFormatter):
-    """Appends the default to the help of each option that has one."""
+def _options_of(arguments: argparse.Namespace) -> list[Any]:
+    """The options of a call, as its subcommand takes them. A wrong call exits with status 2."""
+    given = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in vars(arguments).items()
+    }
+    return [
+        _new_options(
+            arguments.parser, options_class, {name: given[name] for name in names if name in given}
+        )
+        for options_class, names in arguments.subcommand.parameters
+    ]
 
-    def _get_help_string(self, action: argparse.Action) -> str:
-        is_complete = not action.option_strings or action.nargs == 0 or "(default: " in action.help
-        if is_complete or action.default in (None, argparse.SUPPRESS, [], ()):
-            return action.help
-        return f"{action.help} (default: %(default)s)"
 
-
-class _Store(argparse.Action):
-    """Stores a value; a repeated option with a list of values has all of them."""
-
-    def __call__(self, parser, namespace, values, option_string=None):
-        stored = getattr(namespace, self.dest, self.default)
-        if isinstance(values, list) and stored is not self.default:
-            values = [*stored, *values]
-        setattr(namespace, self.dest, values)
+def _new_options(parser: Any, options_class: Any, settings: Mapping[str, Any]) -> Any:
+    reason = ""
+    if settings.get("resume") and "workdir" in settings:
+        try:
+            return options_class.resumed(**settings)  # needs only the settings that change
+        except FileNotFoundError:
+            reason = f" ({settings['workdir']} contains no run to resume)"
+    fields = settings_of(options_class)
+    required = [name for name, field in fields.items() if field.is_required()]
+    missing = [f"--{name}" for name in required if name not in settings]
+    if missing:
+        parser.error(f"the following arguments are required: {', '.join(missing)}{reason}")
+    try:
+        return options_class(**settings)
+    except ValueError as error:
+        return parser.error(str(error))
 
 
 class _Parser(argparse_flags.ArgumentParser):
     """A parser whose help begins with an example, and that rejects unknown arguments itself."""
 
     def __init__(self, *args: Any, example: str = "", **kwargs: Any):
-        super().__init__(*args, inherited_absl_flags=None, formatter_class=_HelpFormatter, **kwargs)
+        super().__init__(*args, inherited_absl_flags=None, **kwargs)
         self._example = example
-        self.register("action", None, _Store)
         for action in self._actions:
             if "--helpfull" in action.option_strings:  # absl's; it shows nothing more
                 action.help = argparse.SUPPRESS
@@ -139,36 +156,96 @@ def build_parser() -> argparse_flags.ArgumentParser:
         "differences (diff); 130 Ctrl-C; 143 SIGTERM.",
     )
     parser.add_argument("--version", action="version", version=f"elmo_tf {elmo_tf.__version__}")
-    parser.set_defaults(command=None)
-    add = _adder(parser, "SUBCOMMAND", required=False)
-    for name in _SUBCOMMANDS:
-        importlib.import_module(f"elmo_tf.commands.{name}").add_command(add)
+    parser.set_defaults(subcommand=None)
+    modules = [importlib.import_module(f"elmo_tf.commands.{name}") for name in _SUBCOMMANDS]
+    commands = [getattr(module, name) for module, name in zip(modules, _SUBCOMMANDS, strict=True)]
+    _add_subcommands(parser, "SUBCOMMAND", commands, is_required=False)
     return parser
 
 
-def _adder(parser: argparse_flags.ArgumentParser, metavar: str, required: bool = True) -> Callable:
-    """Returns a function that adds a subcommand to a parser.
-
-    `add(name, command, summary, example)` returns the parser of the subcommand, which calls
-    `command`. `add(name, None, summary, example, metavar)` adds a group and returns the function
-    that adds subcommands to it.
-    """
+def _add_subcommands(
+    parser: Any, metavar: str, commands: Sequence[Subcommand | Group], is_required: bool = True
+) -> None:
     subparsers = parser.add_subparsers(
-        title=f"{metavar.lower()}s", metavar=metavar, required=required
+        title=f"{metavar.lower()}s", metavar=metavar, required=is_required
     )
-
-    def add(
-        name: str, command: Callable | None, summary: str, example: str, metavar: str | None = None
-    ) -> Any:
-        description = f"{summary[0].upper()}{summary[1:]}."
-        sub = subparsers.add_parser(name, help=summary, description=description, example=example)
-        if command is None:
-            return _adder(sub, metavar)
-        sub.set_defaults(command=command, refuse_call=sub.error)
+    for command in commands:
+        summary = command.summary
+        sub = subparsers.add_parser(
+            command.name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            example=command.example,
+            epilog=command.epilog,
+        )
+        if isinstance(command, Group):
+            _add_subcommands(sub, command.metavar, command.subcommands)
+            continue
+        sub.set_defaults(subcommand=command, parser=sub)
         sub.add_argument("--debug", action="store_true", help="show the traceback of an error")
-        return sub
+        for options_class, names in command.parameters:
+            _add_options(sub, options_class, names)
 
-    return add
+
+def _add_options(parser: Any, options_class: Any, names: Sequence[str]) -> None:
+    """Adds an option for each setting. The namespace contains only the options that are given."""
+    groups, title = {"": parser}, ""
+    for name in names:
+        field = settings_of(options_class)[name]
+        group = option_of(field).group
+        title = title if group is None else group
+        if title not in groups:
+            groups[title] = parser.add_argument_group(title)
+        _add_option(groups[title], name, field, has_resume="resume" in names)
+
+
+def _add_option(group: Any, name: str, field: FieldInfo, has_resume: bool) -> None:
+    option, kind = option_of(field), value_type(field)[0]
+    is_list, element = typing.get_origin(kind) is tuple, element_of(field)
+    words = [name] if option.is_positional else [option.name or f"--{name.replace('_', '-')}"]
+    shared: dict[str, Any] = {} if option.is_positional else {"dest": name}
+    shared |= {"default": argparse.SUPPRESS, "help": field.description}
+    if kind is bool:
+        action = "store_false" if field.default else "store_true"
+        group.add_argument(*words, action=action, **shared)
+        return
+    shared["help"] += _note(field, has_resume)
+    if option.is_positional and (is_list or not field.is_required()):
+        shared["nargs"] = ("+" if field.is_required() else "*") if is_list else "?"
+    elif option.is_repeatable:
+        shared["action"] = "append"
+    elif is_list:
+        shared |= {"nargs": "+", "action": "extend"}
+    if not option.is_positional:
+        shared["required"] = field.is_required() and not has_resume
+    element_kind = value_type(element)[0]
+    if typing.get_origin(element_kind) is Literal:
+        shared["choices"] = typing.get_args(element_kind)
+    else:
+        shared["metavar"] = option.metavar or {int: "N", float: "X"}.get(element_kind, "FILE")
+    group.add_argument(*words, type=_parser_of(field), **shared)
+
+
+def _note(field: FieldInfo, has_resume: bool) -> str:
+    option, default = option_of(field), field.default
+    if field.is_required():
+        return " (required without --resume)" if has_resume else ""
+    default_help = option.default_help
+    if default_help is None and default not in (None, (), ""):
+        default_help = f"{default:g}" if isinstance(default, float) else str(default)
+    return f" (default: {default_help})" if default_help else ""
+
+
+def _parser_of(field: FieldInfo) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        if text is argparse.SUPPRESS:  # a positional argument that is not given
+            return text
+        try:
+            return parse_value(field, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parse
 
 
 if __name__ == "__main__":

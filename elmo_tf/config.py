@@ -1,26 +1,26 @@
 """The configuration of a biLM: dataclasses, `options.json`, and presets."""
 
-import dataclasses
 import json
-import math
 import os
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
-from elmo_tf.config_checks import (
-    check_bool,
-    check_choice,
-    check_int,
+import pydantic
+
+from elmo_tf.config_checks import check_choice
+from elmo_tf.settings import (
+    Count,
+    Natural,
+    Positive,
     check_keys,
-    check_required,
-    is_int,
-    is_number,
-    is_pair,
+    checked_dataclass,
+    option_of,
+    setting,
+    settings_of,
 )
 
 # Character ids: 256 bytes, <S>, </S>, begin and end of word, padding.
 NUM_CHARACTERS = 261
-ACTIVATIONS = ("relu", "tanh")
 # The vectors of an `Embedder`, besides the number of a layer.
 LAYERS = ("all", "concat", "average", "sum", "top", "mix")
 # Where a task model reads ELMo, and the number of places.
@@ -43,7 +43,19 @@ _TRAINING_OPTIONS = (
 _PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 
-@dataclasses.dataclass(frozen=True)
+def _as_tuples(pairs: Any) -> Any:
+    if not isinstance(pairs, tuple | list):
+        return pairs
+    return tuple(tuple(pair) if isinstance(pair, list) else pair for pair in pairs)
+
+
+_Filters = Annotated[
+    tuple[tuple[Count, Count], ...],
+    pydantic.BeforeValidator(_as_tuples),
+]
+
+
+@checked_dataclass
 class LexiconConfig:
     """Sizes of a `Lexicon`, and of the word embeddings beside the character CNN.
 
@@ -58,22 +70,19 @@ class LexiconConfig:
     Source: ELMoForManyLangs (Che et al. 2018).
     """
 
-    num_characters: int
-    num_words: int = 0
-    word_dim: int = 0
+    num_characters: Count = setting(place="char_cnn.lexicon.n_characters")
+    num_words: Natural = setting(0, place="char_cnn.lexicon.n_words")
+    word_dim: Natural = setting(0, place="char_cnn.lexicon.word_dim")
 
     def __post_init__(self):
-        check_int(self.num_characters, "lexicon.n_characters", least=1)
-        check_int(self.num_words, "lexicon.n_words", least=0)
-        check_int(self.word_dim, "lexicon.word_dim", least=0)
         if (self.num_words > 0) != (self.word_dim > 0):
             raise ValueError(
-                "`lexicon.n_words` and `lexicon.word_dim` must both be 0 or both be positive. "
+                "`char_cnn.lexicon.n_words` and `word_dim` must both be 0 or both be positive. "
                 f"Received: {self.num_words} and {self.word_dim}"
             )
 
 
-@dataclasses.dataclass(frozen=True)
+@checked_dataclass
 class CharCNNConfig:
     """Configuration of the character CNN. Defaults are the published values.
 
@@ -92,33 +101,23 @@ class CharCNNConfig:
     Source: Peters et al. 2018.
     """
 
-    filters: tuple[tuple[int, int], ...] = _PUBLISHED_FILTERS
-    embedding_dim: int = 16
-    num_highway: int = 2
-    activation: str = "relu"
-    max_chars: int = 50
-    lexicon: LexiconConfig | None = None
+    filters: _Filters = setting(
+        _PUBLISHED_FILTERS,
+        min_length=1,
+        place="char_cnn.filters",
+        allowed="a list of pairs [width, count] of positive integers",
+    )
+    embedding_dim: Count = setting(16, place="char_cnn.embedding.dim")
+    num_highway: Natural = setting(2, place="char_cnn.n_highway")
+    activation: Literal["relu", "tanh"] = setting("relu", place="char_cnn.activation")
+    max_chars: int = setting(50, ge=3, place="char_cnn.max_characters_per_token")
+    lexicon: LexiconConfig | None = setting(None, place="char_cnn.lexicon")
 
     def __post_init__(self):
-        filters = self.filters
-        if not isinstance(filters, tuple | list) or not filters or not all(map(is_pair, filters)):
+        if self.max_chars < self.max_width:
             raise ValueError(
-                "`char_cnn.filters` must be a list of pairs [width, count] of positive "
-                f"integers. Received: {filters!r}"
-            )
-        object.__setattr__(self, "filters", tuple(map(tuple, filters)))
-        check_int(self.embedding_dim, "char_cnn.embedding.dim", least=1)
-        check_int(self.num_highway, "char_cnn.n_highway", least=0)
-        check_choice(self.activation, "char_cnn.activation", ACTIVATIONS)
-        check_int(
-            self.max_chars,
-            "char_cnn.max_characters_per_token",
-            least=max(3, self.max_width),
-            reason="it must fit two word boundaries and a byte, and the widest filter",
-        )
-        if self.lexicon is not None and not isinstance(self.lexicon, LexiconConfig):
-            raise ValueError(
-                f"`char_cnn.lexicon` must be a LexiconConfig or None. Received: {self.lexicon!r}"
+                "`char_cnn.max_characters_per_token` must be an integer of at least "
+                f"{self.max_width}, the width of the widest filter. Received: {self.max_chars}"
             )
 
     @property
@@ -132,7 +131,7 @@ class CharCNNConfig:
         return sum(count for _, count in self.filters)
 
 
-@dataclasses.dataclass(frozen=True)
+@checked_dataclass
 class LSTMConfig:
     """Configuration of the LSTMs of both directions. Defaults are the published values.
 
@@ -149,32 +148,19 @@ class LSTMConfig:
         ValueError: a value is out of range.
     """
 
-    dim: int = 4096
-    projection_dim: int = 512
-    num_layers: int = 2
-    cell_clip: float | None = 3.0
-    proj_clip: float | None = 3.0
-    use_skip_connections: bool = True
+    dim: Count = setting(4096, place="lstm.dim")
+    projection_dim: Count = setting(512, place="lstm.projection_dim")
+    num_layers: Count = setting(2, place="lstm.n_layers")
+    cell_clip: Positive | None = setting(3.0, place="lstm.cell_clip")
+    proj_clip: Positive | None = setting(3.0, place="lstm.proj_clip")
+    use_skip_connections: bool = setting(True, place="lstm.use_skip_connections")
 
     def __post_init__(self):
-        check_int(self.dim, "lstm.dim", least=1)
-        check_int(self.projection_dim, "lstm.projection_dim", least=1)
         if self.projection_dim > self.dim:
             raise ValueError(
                 f"`lstm.projection_dim` must be at most `lstm.dim` ({self.dim}). "
                 f"Received: {self.projection_dim}"
             )
-        check_int(self.num_layers, "lstm.n_layers", least=1)
-        for name in ("cell_clip", "proj_clip"):
-            value = getattr(self, name)
-            if value is None:
-                continue
-            if not is_number(value) or not 0 < value < math.inf:
-                raise ValueError(
-                    f"`lstm.{name}` must be a positive, finite number or null. Received: {value!r}"
-                )
-            object.__setattr__(self, name, float(value))
-        check_bool(self.use_skip_connections, "lstm.use_skip_connections")
 
     @property
     def state_sizes(self) -> tuple[int, int]:
@@ -182,7 +168,7 @@ class LSTMConfig:
         return self.projection_dim, self.dim
 
 
-@dataclasses.dataclass(frozen=True)
+@checked_dataclass
 class BiLMConfig:
     """Configuration of a biLM.
 
@@ -205,28 +191,18 @@ class BiLMConfig:
         `bidirectional` and `share_embedding_softmax` of the original's trainer.
     """
 
-    char_cnn: CharCNNConfig | None = dataclasses.field(default_factory=CharCNNConfig)
-    lstm: LSTMConfig = dataclasses.field(default_factory=LSTMConfig)
-    num_tokens: int | None = None
-    bidirectional: bool = True
-    tie_softmax: bool = False
+    char_cnn: CharCNNConfig | None = setting(CharCNNConfig(), place="char_cnn")
+    lstm: LSTMConfig = setting(LSTMConfig(), place="lstm")
+    num_tokens: Count | None = setting(None, place="n_tokens_vocab")
+    bidirectional: bool = setting(True, place="bidirectional")
+    tie_softmax: bool = setting(False, place="share_embedding_softmax")
 
     def __post_init__(self):
-        if self.char_cnn is not None and not isinstance(self.char_cnn, CharCNNConfig):
-            raise ValueError(
-                f"`char_cnn` must be a CharCNNConfig or None. Received: {self.char_cnn!r}"
-            )
-        if not isinstance(self.lstm, LSTMConfig):
-            raise ValueError(f"`lstm` must be an LSTMConfig. Received: {self.lstm!r}")
-        if self.num_tokens is not None:
-            check_int(self.num_tokens, "n_tokens_vocab", least=1)
         if self.char_cnn is None and self.num_tokens is None:
             raise ValueError(
                 "`n_tokens_vocab` is missing: without `char_cnn`, it is required as the number of "
                 "rows of the token embedding table."
             )
-        check_bool(self.bidirectional, "bidirectional")
-        check_bool(self.tie_softmax, "share_embedding_softmax")
         if self.tie_softmax and self.char_cnn is not None:
             raise ValueError(
                 "`share_embedding_softmax` requires a token embedding table: remove `char_cnn` or "
@@ -271,7 +247,7 @@ class BiLMConfig:
             OSError: the file cannot be read.
         """
         if isinstance(options, Mapping):
-            return _config_from_options(options)
+            return _read_options(options)
         path = os.fspath(options)
         with open(path, encoding="utf-8") as file:
             try:
@@ -279,111 +255,98 @@ class BiLMConfig:
             except ValueError as error:
                 raise ValueError(f"{path} is not JSON: {error}") from None
         try:
-            return _config_from_options(options)
+            return _read_options(options)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 
     def to_options(self) -> dict[str, Any]:
         """The content of `options.json`, in the format of the original and AllenNLP."""
-        lstm = {key: getattr(self.lstm, field) for key, field in _LSTM_FIELDS.items()}
-        options: dict[str, Any] = {"lstm": lstm}
+        values = {}
+        lexicon = None if self.char_cnn is None else self.char_cnn.lexicon
+        for config in filter(None, (self.lstm, self.char_cnn, lexicon, self)):
+            values |= {place: getattr(config, name) for place, name in _places(type(config))}
         if self.char_cnn is not None:
-            options["char_cnn"] = {
-                "activation": self.char_cnn.activation,
-                "embedding": {"dim": self.char_cnn.embedding_dim},
-                "filters": [list(pair) for pair in self.char_cnn.filters],
-                "n_highway": self.char_cnn.num_highway,
-                "max_characters_per_token": self.char_cnn.max_chars,
-                **_characters_as_options(self.char_cnn.lexicon),
-            }
-        if self.num_tokens is not None:
-            options["n_tokens_vocab"] = self.num_tokens
-        # The published files have neither of these keys.
-        if not self.bidirectional:
-            options["bidirectional"] = False
-        if self.tie_softmax:
-            options["share_embedding_softmax"] = True
+            values["char_cnn.filters"] = [list(pair) for pair in self.char_cnn.filters]
+            if lexicon is None:
+                values["char_cnn.n_characters"] = NUM_CHARACTERS + 1
+        options: dict[str, Any] = {}
+        for place, value in values.items():
+            *parts, key = place.split(".")
+            # The published files have no key of these with its default.
+            if place in _PARTS or (place in _UNWRITTEN and value == _UNWRITTEN[place]):
+                continue
+            inner = options
+            for part in parts:
+                inner = inner.setdefault(part, {})
+            inner[key] = value
         return options
 
 
-# Keys of `char_cnn.lexicon` in options.json, with the fields of `LexiconConfig`.
-_LEXICON_FIELDS = {
-    "n_characters": "num_characters",
-    "n_words": "num_words",
-    "word_dim": "word_dim",
+_UNWRITTEN = {"n_tokens_vocab": None, "bidirectional": True, "share_embedding_softmax": False}
+# The parts of options.json, and the keys that each must have.
+_PARTS = {
+    "options": ("lstm",),
+    "lstm": ("dim", "projection_dim"),
+    "char_cnn": ("embedding", "filters"),
+    "char_cnn.embedding": ("dim",),
+    "char_cnn.lexicon": ("n_characters", "n_words", "word_dim"),
+}
+# Missing keys have the defaults of the original's code, not the published values.
+_DEFAULTS = {
+    "lstm.n_layers": 1,
+    "lstm.cell_clip": None,
+    "lstm.proj_clip": None,
+    "lstm.use_skip_connections": False,
+    "char_cnn.n_highway": 0,
+    "char_cnn": None,
 }
 
-# Keys of `lstm` in options.json, with the fields of `LSTMConfig`.
-_LSTM_FIELDS = {
-    "dim": "dim",
-    "projection_dim": "projection_dim",
-    "n_layers": "num_layers",
-    "cell_clip": "cell_clip",
-    "proj_clip": "proj_clip",
-    "use_skip_connections": "use_skip_connections",
-}
+
+def _places(config_class: Any) -> list[tuple[str, str]]:
+    """The places in options.json and names of the fields of a configuration."""
+    fields = settings_of(config_class)
+    return [(option_of(field).place, name) for name, field in fields.items()]
 
 
-def _config_from_options(options: Mapping[str, Any]) -> BiLMConfig:
-    allowed = ("lstm", "char_cnn", "n_tokens_vocab", "bidirectional", "share_embedding_softmax")
-    check_keys(options, allowed + _TRAINING_OPTIONS, "options")
-    check_required(options, ("lstm",), "options")
-    return BiLMConfig(
-        char_cnn=_char_cnn_from_options(options["char_cnn"]) if "char_cnn" in options else None,
-        lstm=_lstm_from_options(options["lstm"]),
-        num_tokens=options.get("n_tokens_vocab"),
-        bidirectional=options.get("bidirectional", True),
-        tie_softmax=options.get("share_embedding_softmax", False),
-    )
-
-
-def _lstm_from_options(options: Mapping[str, Any]) -> LSTMConfig:
-    check_keys(options, _LSTM_FIELDS, "lstm")
-    check_required(options, ("dim", "projection_dim"), "lstm")
-    # A missing key has the default of the original's code, not the published value.
-    defaults = {
-        "num_layers": 1,
-        "cell_clip": None,
-        "proj_clip": None,
-        "use_skip_connections": False,
-    }
-    return LSTMConfig(**defaults | {_LSTM_FIELDS[key]: value for key, value in options.items()})
-
-
-def _char_cnn_from_options(options: Mapping[str, Any]) -> CharCNNConfig:
-    optional = ("activation", "n_highway", "max_characters_per_token", "n_characters", "lexicon")
-    check_keys(options, ("embedding", "filters", *optional), "char_cnn")
-    check_required(options, ("embedding", "filters"), "char_cnn")
-    check_keys(options["embedding"], {"dim"}, "char_cnn.embedding")
-    check_required(options["embedding"], ("dim",), "char_cnn.embedding")
-    lexicon = None
-    if "lexicon" in options:
-        check_keys(options["lexicon"], _LEXICON_FIELDS, "char_cnn.lexicon")
-        check_required(options["lexicon"], _LEXICON_FIELDS, "char_cnn.lexicon")
-        fields = {_LEXICON_FIELDS[key]: value for key, value in options["lexicon"].items()}
-        lexicon = LexiconConfig(**fields)
+def _read_options(options: Any) -> BiLMConfig:
+    values = _DEFAULTS | dict(_read_part(options, "options"))
     # Training configurations of the original have 261, published checkpoints 262 (with id 0).
-    count = options.get("n_characters", NUM_CHARACTERS + 1)
-    if not is_int(count) or count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
+    count = values.get("char_cnn.n_characters", NUM_CHARACTERS)
+    if count not in (NUM_CHARACTERS, NUM_CHARACTERS + 1):
         raise ValueError(
             f"`char_cnn.n_characters` must be {NUM_CHARACTERS} or {NUM_CHARACTERS + 1} (256 bytes "
             f"and the special characters). Received: {count!r}"
         )
-    return CharCNNConfig(
-        filters=options["filters"],
-        embedding_dim=options["embedding"]["dim"],
-        num_highway=options.get("n_highway", 0),
-        activation=options.get("activation", "relu"),
-        max_chars=options.get("max_characters_per_token", 50),
-        lexicon=lexicon,
-    )
+
+    def new(config_class: Any) -> Any:
+        places = _places(config_class)
+        return config_class(**{name: values[place] for place, name in places if place in values})
+
+    values["lstm"] = new(LSTMConfig)
+    if "char_cnn" in options:
+        if "lexicon" in options["char_cnn"]:
+            values["char_cnn.lexicon"] = new(LexiconConfig)
+        values["char_cnn"] = new(CharCNNConfig)
+    return new(BiLMConfig)
 
 
-def _characters_as_options(lexicon: LexiconConfig | None) -> dict[str, Any]:
-    if lexicon is None:
-        return {"n_characters": NUM_CHARACTERS + 1}
-    fields = {key: getattr(lexicon, field) for key, field in _LEXICON_FIELDS.items()}
-    return {"lexicon": fields}
+def _read_part(options: Any, part: str) -> Iterator[tuple[str, Any]]:
+    """Checks the keys of a part of options.json; yields its places and values."""
+    prefix = "" if part == "options" else f"{part}."
+    classes = (BiLMConfig, LSTMConfig, CharCNNConfig, LexiconConfig)
+    places = [place for config_class in classes for place, _ in _places(config_class)]
+    if part == "options":
+        places += _TRAINING_OPTIONS
+    elif part == "char_cnn":
+        places.append("char_cnn.n_characters")
+    inner = [place.removeprefix(prefix) for place in places if place.startswith(prefix)]
+    check_keys(options, dict.fromkeys(key.partition(".")[0] for key in inner), part)
+    for key in _PARTS[part]:
+        if key not in options:
+            raise ValueError(f"`{part}.{key}` is missing.")
+    for key, value in options.items():
+        place = prefix + key
+        yield from _read_part(value, place) if place in _PARTS else [(place, value)]
 
 
 PRESETS = {

@@ -1,155 +1,222 @@
-"""Settings of a run, each declared once as a field of a frozen dataclass.
+"""Settings: frozen dataclasses that pydantic checks, each field declared once.
 
-The command-line options, checks, rules for resuming and tables of the documentation are derived
-from these declarations.
+The options of the command line (`elmo_tf.cli`), the rules for resuming a run, the keys of
+`options.json` and the messages of errors are derived from these declarations.
 """
 
-import argparse
 import dataclasses
+import difflib
 import functools
 import json
-import math
 import os
+import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import pydantic.dataclasses
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+# Strict: "3" and True are no integers. An integer is a float, but NaN and infinity are not.
+_RULES = pydantic.ConfigDict(
+    strict=True, extra="forbid", allow_inf_nan=False, arbitrary_types_allowed=True
+)
+_BOUNDS = {"ge": "of at least", "gt": "above", "le": "of at most", "lt": "below"}
+_PLURALS = {int: "integers", float: "numbers"}
+_KINDS = {bool: "true or false", int: "an integer", float: "a number", str: "a string"}
+
+
+def _as_string(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
+def _as_tuple(value: Any) -> Any:
+    """A single value as a tuple, and a list too. None is empty."""
+    if isinstance(value, str | os.PathLike):
+        return (value,)
+    return tuple(value or ()) if isinstance(value, list | None) else value
+
+
+Natural = Annotated[int, pydantic.Field(ge=0)]
+Count = Annotated[int, pydantic.Field(ge=1)]
+NonNegative = Annotated[float, pydantic.Field(ge=0)]
+Positive = Annotated[float, pydantic.Field(gt=0)]
+Rate = Annotated[float, pydantic.Field(ge=0, lt=1)]
+# A string that is not empty; paths are accepted.
+Text = Annotated[str, pydantic.BeforeValidator(_as_string), pydantic.Field(min_length=1)]
+# One or several of them.
+Texts = Annotated[tuple[Text, ...], pydantic.BeforeValidator(_as_tuple)]
 
 
 @dataclasses.dataclass(frozen=True)
-class Setting:
-    """The declaration of a setting.
+class Option:
+    """What is declared of a setting beside its type, range, default and help.
 
-    help: text for `--help`, without the default.
-    kind: int, float, str, bool (a flag), tuple (of strings) or object. Defaults to the annotated
-        type of the field.
-    group: group title in `--help`. Defaults to that of the previous setting.
-    choices: allowed values; empty if all values in the range are allowed.
-    least, above, below, most: bounds of a number, or None.
-    metavar: placeholder for the value in `--help`.
-    option: command-line option; "" derives it from the field name, None declares none.
-    usual: description of the default in `--help`, if it is not the default value itself.
+    name: the command-line option; "" derives it from the field.
+    group: group title in `--help`; None is that of the previous setting.
+    metavar: placeholder for the value in `--help`; None depends on the type.
+    default_help: description of the default in `--help`, if it is not the default value itself.
+    is_positional: whether it is a positional argument.
+    is_repeatable: whether each value follows an option of its own.
     may_change: whether it may change when a run is resumed.
+    place: key in `options.json`, which messages name in place of the field.
+    allowed: description of the allowed values; None derives it from the type and range.
     """
 
-    help: str
-    kind: type | None = None
-    group: str = ""
-    choices: tuple = ()
-    least: float | None = None
-    above: float | None = None
-    below: float | None = None
-    most: float | None = None
+    name: str = ""
+    group: str | None = None
     metavar: str | None = None
-    option: str | None = ""
-    usual: str | None = None
+    default_help: str | None = None
+    is_positional: bool = False
+    is_repeatable: bool = False
     may_change: bool = False
-
-    @property
-    def allowed(self) -> str:
-        """Description of the allowed values, such as "an integer of at least 1"."""
-        if self.choices:
-            return f"one of {', '.join(self.choices)}"
-        names = {bool: "true or false", int: "an integer", float: "a number"}
-        words = names.get(self.kind, "a string")
-        bounds = [
-            f"{name} {bound:g}"
-            for name, bound in (
-                ("of at least", self.least),
-                ("above", self.above),
-                ("below", self.below),
-                ("of at most", self.most),
-            )
-            if bound is not None
-        ]
-        return f"{words} {' and '.join(bounds)}".strip()
-
-    def allows(self, value: Any) -> bool:
-        """Whether a value has the right type and is in range."""
-        if self.choices:
-            return value in self.choices
-        if self.kind not in (int, float):
-            return isinstance(value, self.kind) and value != ""
-        kinds = int if self.kind is int else int | float
-        if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
-            return False
-        return (
-            (self.least is None or value >= self.least)
-            and (self.above is None or value > self.above)
-            and (self.below is None or value < self.below)
-            and (self.most is None or value <= self.most)
-        )
-
-    def parse(self, text: str) -> Any:
-        """Parses an option's value. Raises `argparse.ArgumentTypeError` if it is not allowed."""
-        try:
-            value = self.kind(text) if self.kind in (int, float) else text
-        except ValueError:
-            value = None
-        if value is None or not self.allows(value):
-            raise argparse.ArgumentTypeError(f"must be {self.allowed}, not {text!r}")
-        return value
+    place: str = ""
+    allowed: str | None = None
 
 
-def setting(default: Any = dataclasses.MISSING, **declaration: Any) -> Any:
-    """Declares a field of a settings dataclass.
+def setting(default: Any = PydanticUndefined, help: str = "", **declaration: Any) -> Any:
+    """Declares a field of a checked dataclass, or the type of several such fields.
 
     Args:
         default: the default; without one, the setting is required.
-        **declaration: arguments of `Setting`.
+        help: text for `--help`, without the default.
+        **declaration: arguments of `Option`; others, such as `ge`, are those of `pydantic.Field`.
     """
-    return dataclasses.field(
-        default=default, metadata={"setting": Setting(**{"metavar": "N", **declaration})}
-    )
+    names = {field.name for field in dataclasses.fields(Option)} & declaration.keys()
+    option = Option(**{name: declaration.pop(name) for name in names})
+    extra = {"option": option}
+    return pydantic.Field(default, description=help, json_schema_extra=extra, **declaration)
 
 
-@functools.cache
-def settings_of(config_class: Any) -> dict[str, Setting]:
-    """Returns the declarations of a settings dataclass by name."""
-    types, group, declared = typing.get_type_hints(config_class), "", {}
-    for field in dataclasses.fields(config_class):
-        declaration = field.metadata["setting"]
-        group = declaration.group or group
-        kinds = [declaration.kind, *typing.get_args(types[field.name]), types[field.name]]
-        kind = next((kind for kind in kinds if kind in (int, float, str, bool)), object)
-        if typing.get_origin(types[field.name]) is tuple:
-            kind = tuple
-        declared[field.name] = dataclasses.replace(declaration, group=group, kind=kind)
-    return declared
+# Declares a setting that may change when a run is resumed.
+changeable = functools.partial(setting, may_change=True)
 
 
-def normalize_settings(config: Any) -> None:
-    """Converts paths to strings, and a single path to a tuple if the setting is a tuple."""
-    for name, declaration in settings_of(type(config)).items():
-        value = getattr(config, name)
-        if declaration.kind is tuple:
-            value = (value,) if isinstance(value, str | os.PathLike) else value or ()
-            value = tuple(map(os.fspath, value))
-        elif isinstance(value, os.PathLike) and declaration.kind is str:
-            value = os.fspath(value)
-        object.__setattr__(config, name, value)
+@typing.dataclass_transform(frozen_default=True, field_specifiers=(setting, changeable))
+def checked_dataclass(cls: Any = None, *, kw_only: bool = False) -> Any:
+    """A frozen dataclass whose values are checked; a wrong one is a `ValueError` of one line.
+
+    Pairs of fields in its class variable `EXCLUSIVE` exclude each other.
+    """
+    if cls is None:
+        return functools.partial(checked_dataclass, kw_only=kw_only)
+    checked = pydantic.dataclasses.dataclass(cls, frozen=True, kw_only=kw_only, config=_RULES)
+    check = checked.__init__
+
+    @functools.wraps(check)
+    def init(self, *args: Any, **kwargs: Any) -> None:
+        try:
+            check(self, *args, **kwargs)
+        except pydantic.ValidationError as error:
+            raise ValueError(_message(checked, error)) from None
+        for first, second in getattr(checked, "EXCLUSIVE", ()):
+            if getattr(self, first) and getattr(self, second):
+                raise ValueError(f"`{first}` and `{second}` exclude each other: pass one of them.")
+
+    checked.__init__ = init
+    return checked
 
 
-def check_settings(config: Any, exclusive: Iterable[tuple[str, str]]) -> None:
-    """Checks the type and range of each setting.
+def settings_of(config_class: Any) -> dict[str, FieldInfo]:
+    """The declared settings of a checked dataclass by name."""
+    return config_class.__pydantic_fields__
 
-    Args:
-        config: a settings dataclass.
-        exclusive: pairs of settings that exclude each other.
+
+def option_of(field: FieldInfo) -> Option:
+    """What a setting declares beside its type and range."""
+    return (field.json_schema_extra or {}).get("option", Option())
+
+
+def value_type(field: FieldInfo) -> tuple[Any, list[Any]]:
+    """The type of a value that is not None, and what pydantic knows of its range."""
+    annotation, facts = field.annotation, list(field.metadata)
+    while typing.get_origin(annotation) in (Annotated, typing.Union, types.UnionType):
+        if typing.get_origin(annotation) is Annotated:
+            inner = FieldInfo.from_annotation(annotation)
+            annotation, facts = inner.annotation, facts + inner.metadata
+        else:
+            annotation = typing.get_args(annotation)[0]
+    return annotation, facts
+
+
+def allowed_values(field: FieldInfo) -> str:
+    """Description of the allowed values, such as "an integer of at least 1"."""
+    if option_of(field).allowed is not None:
+        return option_of(field).allowed
+    kind, facts = value_type(field)
+    bounds = [
+        f"{text} {getattr(bound, name):g}"
+        for name, text in _BOUNDS.items()
+        for bound in facts
+        if hasattr(bound, name)
+    ]
+    if typing.get_origin(kind) is Literal:
+        words = f"one of {', '.join(typing.get_args(kind))}"
+    elif typing.get_origin(kind) is tuple:
+        is_some = any(getattr(fact, "min_length", 0) for fact in facts)
+        values = _PLURALS.get(value_type(element_of(field))[0], "strings")
+        words = f"{'one or more' if is_some else 'a list of'} {values}"
+    else:
+        words = _KINDS.get(kind) or f"an instance of {kind.__name__}"
+    takes_none = type(None) in typing.get_args(field.annotation) and field.default is not None
+    return f"{words} {' and '.join(bounds)}".strip() + (" or null" if takes_none else "")
+
+
+def element_of(field: FieldInfo) -> FieldInfo:
+    """The declaration of the elements of a tuple, or of the value itself."""
+    kind, _ = value_type(field)
+    is_tuple = typing.get_origin(kind) is tuple
+    return FieldInfo.from_annotation(typing.get_args(kind)[0]) if is_tuple else field
+
+
+def parse_value(field: FieldInfo, text: str) -> Any:
+    """Parses the text of a value, or of an element of a tuple.
 
     Raises:
-        ValueError: a value is not allowed, or two settings exclude each other.
+        ValueError: it is not allowed; the message does not name the setting.
     """
-    declared = settings_of(type(config))
-    for field in dataclasses.fields(config):
-        declaration, value = declared[field.name], getattr(config, field.name)
-        if value is None and field.default is None:
-            continue
-        if not declaration.allows(value):
-            raise ValueError(f"`{field.name}` must be {declaration.allowed}. Received: {value!r}")
-    for first, second in exclusive:
-        if getattr(config, first) and getattr(config, second):
-            raise ValueError(f"`{first}` and `{second}` exclude each other: pass one of them.")
+    field = element_of(field)
+    annotation = field.annotation
+    if field.metadata:
+        annotation = Annotated[(annotation, *field.metadata)]
+    adapter = pydantic.TypeAdapter(annotation, config={**_RULES, "strict": False})
+    try:
+        return adapter.validate_strings(text)
+    except pydantic.ValidationError as error:
+        cause = error.errors()[0].get("ctx", {}).get("error")
+        raise ValueError(cause or f"must be {allowed_values(field)}, not {text!r}") from None
+
+
+def check_keys(options: Any, allowed: Iterable[str], place: str) -> None:
+    """Checks that `options` is a mapping with allowed keys only; suggests the nearest key."""
+    if not isinstance(options, Mapping):
+        raise ValueError(f"`{place}` must be an object of names and values. Received: {options!r}")
+    for key in options:
+        if key not in allowed:
+            near = difflib.get_close_matches(str(key), allowed, n=1)
+            hint = f" Did you mean `{near[0]}`?" if near else ""
+            raise ValueError(
+                f"Unknown key `{key}` in `{place}`.{hint} Allowed: {', '.join(sorted(allowed))}."
+            )
+
+
+def _message(config_class: Any, error: pydantic.ValidationError) -> str:
+    """The first error in one line, without pydantic's addresses and types."""
+    first = error.errors(include_url=False)[0]
+    fields, cause = settings_of(config_class), first.get("ctx", {}).get("error")
+    if not first["loc"]:  # raised by `__post_init__`
+        return str(cause)
+    name, *_ = first["loc"]
+    if name not in fields:
+        check_keys({name: None}, fields, config_class.__name__)
+    field = fields[name]
+    place = option_of(field).place or name
+    if first["type"] == "missing":
+        return f"`{place}` is missing."
+    rule = cause or f"must be {allowed_values(field)}. Received: {first['input']!r}"
+    return f"`{place}` {rule}"
 
 
 def settings_as_json(config: Any) -> dict[str, Any]:
@@ -163,7 +230,7 @@ def check_same_settings(
     """Checks that a run is resumed with the settings that must stay the same.
 
     Args:
-        config_class: the settings dataclass.
+        config_class: the dataclass of the settings.
         now: settings of the resumed run, see `settings_as_json`.
         before: recorded settings. Missing ones had their default.
         path: the file of the recorded settings, for the message.
@@ -171,12 +238,12 @@ def check_same_settings(
     Raises:
         ValueError: a setting has changed.
     """
-    declared = settings_of(config_class)
-    before = {field.name: field.default for field in dataclasses.fields(config_class)} | before
+    fields = settings_of(config_class)
+    before = {name: field.default for name, field in fields.items()} | before
     changed = [
         f"{name} was {before[name]!r}, is {now[name]!r}"
-        for name, declaration in declared.items()
-        if not declaration.may_change and before[name] != now[name]
+        for name, field in fields.items()
+        if not option_of(field).may_change and before[name] != now[name]
     ]
     if changed:
         raise ValueError(
@@ -185,32 +252,49 @@ def check_same_settings(
         )
 
 
-def resumed_settings(
-    config_class: Any, path: Path, changes: Mapping[str, Any], exclusive: Iterable[tuple[str, str]]
-) -> dict[str, Any]:
-    """Returns the recorded settings of a run, with changes, to resume it.
+class RunSettings:
+    """Base of the settings of a run, which records them in its work directory to be resumed."""
 
-    Args:
-        config_class: the settings dataclass.
-        path: the record of the run, see `read_record`.
-        changes: settings that replace recorded ones.
-        exclusive: pairs of settings that exclude each other. A change of one drops the recorded
-            value of the other.
+    RECORD: ClassVar[str]  # name of the file, see `read_record`
+    EXCLUSIVE: ClassVar[tuple[tuple[str, str], ...]] = ()
 
-    Raises:
-        FileNotFoundError: there is no record.
-        ValueError: the record is damaged.
-    """
-    if not path.is_file():
-        raise FileNotFoundError(
-            f"{path.parent} contains no run to resume: there is no {path.name}."
-        )
-    changes = {**changes, "resume": True}
-    pairs = [pair for both in exclusive for pair in (both, both[::-1])]
-    dropped = {other for name, other in pairs if changes.get(name)}
-    names = settings_of(config_class).keys() - dropped
-    recorded = read_record(path)["settings"]
-    return {**{name: recorded[name] for name in names & recorded.keys()}, **changes}
+    def _fill(self, **defaults: Any) -> None:
+        """Sets the settings that are None; only for `__post_init__`."""
+        for name, value in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+
+    @classmethod
+    def resumed(cls, workdir: str | os.PathLike, **changes: Any) -> Self:
+        """The settings that resume the run in a work directory.
+
+        Args:
+            workdir: holds the record. Paths in it are relative to the current directory.
+            **changes: settings that replace those of the run. Training refuses changes of settings
+                that must stay the same.
+
+        Raises:
+            FileNotFoundError: there is no record.
+            ValueError: it is damaged, or a value is not allowed.
+        """
+        return cls(**cls._resumed_settings(Path(workdir), {**changes, "resume": True}))
+
+    @classmethod
+    def _resumed_settings(cls, workdir: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+        """The recorded settings, with changes.
+
+        Of two settings that exclude each other, a change of one drops the other's record.
+        """
+        path = workdir / cls.RECORD
+        if not path.is_file():
+            raise FileNotFoundError(
+                f"{workdir} contains no run to resume: there is no {path.name}."
+            )
+        pairs = [pair for both in cls.EXCLUSIVE for pair in (both, both[::-1])]
+        dropped = {other for name, other in pairs if changes.get(name)}
+        recorded = read_record(path)["settings"]
+        names = settings_of(cls).keys() & recorded.keys() - dropped
+        return {**{name: recorded[name] for name in names}, "workdir": workdir, **changes}
 
 
 def read_record(path: Path) -> dict[str, Any]:
@@ -227,76 +311,3 @@ def read_record(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{path} is damaged: {error}") from None
     return record
-
-
-def add_settings(
-    parser: argparse.ArgumentParser, config_class: Any, leave_out: Iterable[str] = ()
-) -> None:
-    """Adds an option for each setting. The namespace contains only the options that are given.
-
-    Args:
-        parser: parser of a subcommand.
-        config_class: the settings dataclass.
-        leave_out: settings without an option. If "resume" is one of them, the required settings
-            must always be given.
-    """
-    groups: dict[str, Any] = {}
-    has_resume = "resume" not in leave_out
-    for field in dataclasses.fields(config_class):
-        declaration = settings_of(config_class)[field.name]
-        if field.name in leave_out or declaration.option is None:
-            continue
-        title = declaration.group
-        if title not in groups:
-            groups[title] = parser.add_argument_group(title)
-        _add_option(groups[title], field, declaration, has_resume)
-
-
-def _add_option(group: Any, field: dataclasses.Field, declared: Setting, has_resume: bool) -> None:
-    option = declared.option or f"--{field.name.replace('_', '-')}"
-    shared: dict[str, Any] = {"dest": field.name, "default": argparse.SUPPRESS}
-    if declared.kind is bool:
-        action = "store_false" if field.default else "store_true"
-        group.add_argument(option, action=action, help=declared.help, **shared)
-        return
-    usual = declared.usual
-    if usual is None and field.default not in (None, (), "", dataclasses.MISSING):
-        usual = f"{field.default:g}" if declared.kind is float else str(field.default)
-    if field.default is dataclasses.MISSING:
-        note = " (required without --resume)" if has_resume else " (required)"
-    else:
-        note = f" (default: {usual})" if usual else ""
-    shared["help"] = declared.help + note
-    if declared.kind is tuple:
-        group.add_argument(option, nargs="+", metavar=declared.metavar, **shared)
-    elif declared.choices:
-        group.add_argument(option, choices=declared.choices, **shared)
-    else:
-        group.add_argument(option, type=declared.parse, metavar=declared.metavar, **shared)
-
-
-def config_from_options(
-    refuse_call: Callable[[str], Any], config_class: Any, given: Mapping[str, Any]
-) -> Any:
-    """Builds the configuration of a run. A resumed run needs only the settings that change.
-
-    Args:
-        refuse_call: exits with status 2 and a message; called if a required option is missing.
-        config_class: the settings dataclass, with a class method `resumed`.
-        given: the parsed options; other names are ignored.
-    """
-    settings = {name: given[name] for name in settings_of(config_class) if name in given}
-    reason = ""
-    if settings.get("resume") and "workdir" in settings:
-        try:
-            return config_class.resumed(**settings)
-        except FileNotFoundError:
-            reason = f" ({settings['workdir']} contains no run to resume)"
-    missing = ", ".join(
-        f"--{field.name}"
-        for field in dataclasses.fields(config_class)
-        if field.default is dataclasses.MISSING and field.name not in settings
-    )
-    if missing:
-        refuse_call(f"the following arguments are required: {missing}{reason}")
-    return config_class(**settings)

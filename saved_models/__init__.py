@@ -9,7 +9,6 @@ _HOMES = {
     "export_task": "elmo_tf.saved_models.exporting.task_exporting",
     "load": "elmo_tf.saved_models.exporting.layer",
     "serve": "elmo_tf.saved_models.server.server",
-    "write_server_files": "elmo_tf.saved_models.deploy.server_files",
 }
 
 __all__ = [*_HOMES]

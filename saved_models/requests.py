@@ -16,15 +16,7 @@ def predict_request(
     outputs: Sequence[str] = (),
     signature: str | None = None,
 ) -> predict_pb2.PredictRequest:
-    """Returns a prediction request for sentences.
-
-    Args:
-        spec: the model and its version.
-        sentences: from `checked_sentences`; the model splits strings at whitespace.
-        outputs: names of the outputs; empty means all.
-        signature: name of the signature. Defaults to `"serving_default"` for strings and `"tokens"`
-            for lists of tokens.
-    """
+    """Returns a prediction request for checked sentences; see `Client.predict`."""
     default = default_signature(sentences)
     # An empty list has no type: the signature decides.
     are_tokens = (default if sentences else signature or default) == "tokens"
@@ -36,15 +28,10 @@ def predict_request(
 
 
 def checked_sentences(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yields strings unchanged, and lists of tokens without padding.
-
-    Args:
-        sentences: see `sentence_items`; may be infinite.
+    """Yields strings unchanged, and lists of tokens without padding; may be infinite.
 
     Raises:
-        TypeError: see `sentence_items`; or `sentences` mixes strings and lists of tokens, or
-            contains other types.
-        ValueError: see `sentence_items`; or an empty token precedes a real one.
+        TypeError, ValueError: see `sentence_items` and `Client.predict`.
     """
     are_strings = None
     for position, sentence in enumerate(sentence_items(sentences)):
@@ -61,19 +48,15 @@ def checked_sentences(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
 def sentence_batches(
     sentences: Iterable[Sentence], batch_size: int, batch_tokens: int
 ) -> Iterator[list[Sentence]]:
-    """Groups sentences into requests, in order.
+    """Groups checked sentences into requests, in order.
 
-    Args:
-        sentences: from `checked_sentences`.
-        batch_size: int >= 1. Maximum number of sentences per request.
-        batch_tokens: int >= 1. Maximum number of tokens per request, with padding. A longer
-            sentence is a separate request.
+    A request has at most `batch_size` sentences, and `batch_tokens` tokens with padding; a longer
+    sentence is a separate request.
     """
     batch: list[Sentence] = []
     longest = 0
     for sentence in sentences:
-        is_string = isinstance(sentence, str | bytes)
-        num_tokens = len(sentence.split() if is_string else sentence)
+        num_tokens = len(sentence.split() if isinstance(sentence, str | bytes) else sentence)
         if batch and max(longest, num_tokens) * (len(batch) + 1) > batch_tokens:
             yield batch
             batch, longest = [], 0

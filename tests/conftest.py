@@ -226,6 +226,27 @@ def keras_round_trip(tmp_path):
     return save_and_load
 
 
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory):
+    """A small checkpoint that the command trained."""
+    from elmo_tf import cli
+    from runs import LINES
+
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "text.txt").write_text("\n".join(LINES) + "\n")
+    for arguments in (
+        ("vocab", folder / "text.txt", "--output", folder / "vocab.txt", "--max-size", "9"),
+        (
+            *("train", "--corpus", folder / "text.txt", "--vocab", folder / "vocab.txt"),
+            *("--workdir", folder / "run", "--preset", "tiny", "--steps", "4", "--seed", "5"),
+            *("--batch-size", "2", "--unroll", "3", "--valid", folder / "text.txt"),
+        ),
+    ):
+        with contextlib.contextmanager(_eagerly)():
+            assert cli._main(cli._parse(["elmo-tf", *map(str, arguments)])) == 0
+    return folder / "run"
+
+
 @pytest.fixture
 def command(capsys):
     """Calls the command in this process; returns its status, stdout and stderr."""

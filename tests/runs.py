@@ -57,3 +57,7 @@ def assert_same_run(workdir, run):
     assert set(got) == set(expected)
     for name, array in expected.items():
         np.testing.assert_array_equal(got[name], array, err_msg=name)
+
+
+# The text that the fixture `trained` is trained on.
+LINES = ["the cat sat .", "a dog saw the cat !", "", "the dog sat ."] * 8

@@ -1,20 +1,19 @@
-"""Requests to the models of tests/saved_models/conftest.py."""
+"""Requests to the models of tests/saved_models/conftest.py, and their answers."""
 
+import contextlib
+import http.client
+import json
 import re
 import socket
+import threading
 
 import grpc
 import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import get_model_status_pb2, predict_pb2
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 SENTENCES = tf.make_tensor_proto(["a bb", "", "ccc"])
-
-
-def model_spec(name="elmo", signature="", version=None):
-    spec = {"name": name, "signature_name": signature}
-    return spec if version is None else spec | {"version": version}
 
 
 def infos(**kinds):
@@ -27,19 +26,35 @@ def infos(**kinds):
     }
 
 
-def predict_request(inputs=None, outputs=(), **spec):
-    inputs = {"strings": SENTENCES} if inputs is None else inputs
+def predict_request(inputs=None, outputs=(), name="elmo", signature="", **spec):
     return predict_pb2.PredictRequest(
-        model_spec=model_spec(**spec), inputs=inputs, output_filter=outputs
+        model_spec={"name": name, "signature_name": signature, **spec},
+        inputs={"strings": SENTENCES} if inputs is None else inputs,
+        output_filter=outputs,
     )
 
 
-def states(catalogue, **spec):
-    request = get_model_status_pb2.GetModelStatusRequest(model_spec=model_spec(**spec))
-    name_of = get_model_status_pb2.ModelVersionStatus.State.Name
-    return [
-        (one.version, name_of(one.state)) for one in catalogue.status(request).model_version_status
-    ]
+def predict(channel, inputs=None, **spec):
+    """Sends a prediction request over gRPC."""
+    stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+    return stub.Predict(predict_request(inputs, **spec), timeout=10)
+
+
+def send(server, method, path, body=None, headers=None):
+    """Sends a request to the REST port; returns status, headers and text of the answer."""
+    if not isinstance(body, bytes | None):
+        body = json.dumps(body).encode()
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    with contextlib.closing(connection):
+        connection.request(method, path, body, headers or {})
+        response = connection.getresponse()
+        return response.status, response.headers, response.read().decode()
+
+
+def predict_rest(server, body, path="/v1/models/elmo"):
+    """Sends a prediction request to the REST port; returns status and document of the answer."""
+    status, _, text = send(server, "POST", f"{path}:predict", body)
+    return status, json.loads(text)
 
 
 def assert_refused(code, message, function, *args, **kwargs):
@@ -48,6 +63,38 @@ def assert_refused(code, message, function, *args, **kwargs):
         function(*args, **kwargs)
     assert caught.value.code() == code
     assert re.search(message, f"{code.name}: {caught.value.details()}")
+
+
+def assert_bad(answer, message, status=400):
+    """Checks an error over REST, which contains a text."""
+    assert message in answer[1]["error"]
+    assert answer[0] == status
+
+
+@contextlib.contextmanager
+def asking(function, num_threads=4):
+    """Calls a function in threads during a block, and checks that no call failed."""
+    stop, failures, counts = threading.Event(), [], [0] * num_threads
+
+    def ask(number):
+        while not stop.is_set():
+            try:
+                function()
+            except Exception as error:
+                failures.append(error)
+            counts[number] += 1
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(num_threads)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not failures
+    assert min(counts) > 0
 
 
 def free_port():

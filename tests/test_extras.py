@@ -3,12 +3,6 @@ import pytest
 from elmo_tf.extras import MissingExtraError, require_extra
 
 
-def test_an_installed_module_is_returned():
-    import json.decoder
-
-    assert require_extra("json.decoder", "plot", "A picture") is json.decoder
-
-
 def test_the_error_for_a_missing_package_names_the_extra():
     with pytest.raises(
         MissingExtraError,

@@ -26,20 +26,9 @@ def test_float32_replaces_unsupported_bfloat16_with_a_warning(flags, names, capl
     assert "using float32 instead of mixed_bfloat16" in caplog.text
 
 
-def test_bfloat16_is_not_used_on_an_unknown_processor(flags):
-    assert not precision.has_fast_bfloat16()  # the file does not exist
-
-
 def test_float32_gives_no_warning(flags, caplog):
     assert precision.usable_precision("float32") == "float32"
     assert not caplog.text
-
-
-def test_a_policy_applies_only_within_its_block():
-    before = keras.config.dtype_policy().name
-    with precision.dtype_policy("mixed_bfloat16"):
-        assert keras.layers.Dense(1).compute_dtype == "bfloat16"
-    assert keras.config.dtype_policy().name == before
 
 
 def test_a_policy_is_reset_after_an_error():

@@ -1,15 +1,22 @@
 """The settings of a pretraining run."""
 
 import dataclasses
-import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
 from elmo_tf.config import PRESETS, BiLMConfig
 from elmo_tf.settings import (
-    check_settings,
-    normalize_settings,
-    resumed_settings,
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Rate,
+    RunSettings,
+    Text,
+    Texts,
+    changeable,
+    checked_dataclass,
     setting,
     settings_as_json,
 )
@@ -36,22 +43,34 @@ RECIPES = {
 LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001, "adamw": 0.002}
 SCHEDULES = ("constant", "inverse_sqrt", "cosine")
 
-_EXCLUSIVE = (
-    ("preset", "options"),
-    ("start_from", "word_input"),
-    ("start_from", "tie_softmax"),
-    ("start_from", "forward_only"),
-    ("steps", "epochs"),
-    ("resume", "overwrite"),
-)
+# Settings of the trainings of biLMs and of task models.
+MovingAverage = Annotated[
+    float,
+    setting(
+        ge=0,
+        lt=1,
+        help="evaluate and save a moving average of the weights, with at most this decay per step, "
+        "such as 0.999; 0 for none",
+    ),
+]
+ClipNorm = Annotated[
+    float,
+    setting(
+        gt=0, help="maximum of the global gradient norm, above 0; larger gradients are scaled down"
+    ),
+]
+OverwriteRun = Annotated[
+    bool,
+    changeable(help="delete the results in --workdir, and start from the beginning"),
+]
 
 
 def _by_recipe(name: str) -> str:
     return ", ".join(f"{values[name]} in the {recipe} recipe" for recipe, values in RECIPES.items())
 
 
-@dataclasses.dataclass(frozen=True)
-class PretrainConfig:
+@checked_dataclass
+class PretrainConfig(RunSettings):
     """The settings of a pretraining run. Each field declares its type, range and meaning.
 
     A setting that is None has the default that its help names. The defaults suit runs
@@ -63,215 +82,149 @@ class PretrainConfig:
     Source: Peters et al. 2018; the training script of the original.
     """
 
-    corpus: tuple[str, ...] = setting(
+    RECORD: ClassVar = RECORD_FILE
+    EXCLUSIVE: ClassVar = (
+        ("preset", "options"),
+        ("start_from", "word_input"),
+        ("start_from", "tie_softmax"),
+        ("start_from", "forward_only"),
+        ("steps", "epochs"),
+        ("resume", "overwrite"),
+    )
+
+    # The text itself must not change, see `check_corpus`, nor the shape of the biLM.
+    corpus: Texts = changeable(
+        min_length=1,
         group="text and results",
         metavar="GLOB",
-        may_change=True,  # the text itself must not; see `check_corpus`
         help="training text: files or patterns, one tokenized sentence per line; .gz is "
         "decompressed",
     )
-    vocab: str = setting(
-        metavar="FILE", may_change=True, help="vocabulary file, written by elmo-tf vocab"
+    vocab: Text = changeable(help="vocabulary file, written by elmo-tf vocab")
+    workdir: Text = changeable(
+        metavar="DIR", help="directory for all results; it becomes a checkpoint directory"
     )
-    workdir: str = setting(
-        metavar="DIR",
-        may_change=True,
-        help="directory for all results; it becomes a checkpoint directory",
-    )
-    valid: tuple[str, ...] = setting(
+    valid: Texts = changeable(
         (),
-        metavar="GLOB",
-        may_change=True,
-        help="held-out text, in the format of --corpus; its perplexity is measured, and the best "
+        "held-out text, in the format of --corpus; its perplexity is measured, and the best "
         "weights are kept in best/",
+        metavar="GLOB",
     )
-    preset: str | None = setting(
+    preset: Literal[*PRESETS] | None = changeable(
         None,
+        "size of the biLM",
         group="model",
-        choices=tuple(PRESETS),
-        may_change=True,  # the shape itself must not
-        usual="small, without --options and --from",
-        help="size of the biLM",
+        default_help="small, without --options and --from",
     )
-    options: Any = setting(
-        None, metavar="FILE", help="options.json with the shape of the biLM, instead of --preset"
-    )
-    start_from: str | None = setting(
+    options: Any = setting(None, "options.json with the shape of the biLM, instead of --preset")
+    start_from: Text | None = changeable(
         None,
-        metavar="CHECKPOINT",
-        option="--from",
-        may_change=True,
-        usual="random initialization",
-        help="checkpoint whose shape and weights to start from: directory, archive, URL or name, "
+        "checkpoint whose shape and weights to start from: directory, archive, URL or name, "
         "such as small-en; tokens in both vocabularies keep their softmax weights",
+        metavar="CHECKPOINT",
+        name="--from",
+        default_help="random initialization",
     )
-    word_input: bool = setting(
-        False, may_change=True, help="read tokens from an embedding table instead of characters"
+    word_input: bool = changeable(
+        False, "read tokens from an embedding table instead of characters"
     )
-    tie_softmax: bool = setting(
-        False, may_change=True, help="with --word-input: use one table for input and softmax"
-    )
-    forward_only: bool = setting(False, may_change=True, help="train the forward direction only")
-    recipe: str = setting(
+    tie_softmax: bool = changeable(False, "with --word-input: use one table for input and softmax")
+    forward_only: bool = changeable(False, "train the forward direction only")
+    # The settings that it decides are recorded.
+    recipe: Literal[*RECIPES] = changeable(
         "default",
+        "defaults of the settings below: default suits one machine, paper has the published values",
         group="optimization",
-        choices=tuple(RECIPES),
-        may_change=True,  # the settings that it decides are recorded
-        help="defaults of the settings below: default suits one machine, paper has the published "
-        "values",
     )
-    steps: int | None = setting(
+    steps: Count | None = changeable(
+        None, "total number of steps, including those before a resume", default_help="by --epochs"
+    )
+    epochs: Positive | None = changeable(
         None,
-        least=1,
-        may_change=True,
-        usual="by --epochs",
-        help="total number of steps, including those before a resume",
+        "number of passes through the corpus, above 0; may be a fraction",
+        default_help=f"{DEFAULT_EPOCHS}, without --steps",
     )
-    epochs: float | None = setting(
+    batch_size: Count | None = setting(
         None,
-        metavar="X",
-        above=0,
-        may_change=True,
-        usual=f"{DEFAULT_EPOCHS}, without --steps",
-        help="number of passes through the corpus, above 0; may be a fraction",
+        "text streams processed in parallel (batch rows), of all replicas together",
+        default_help=_by_recipe("batch_size"),
     )
-    batch_size: int | None = setting(
-        None,
-        least=1,
-        usual=_by_recipe("batch_size"),
-        help="text streams processed in parallel (batch rows), of all replicas together",
-    )
-    unroll: int = setting(20, least=1, help="tokens of each batch row per step")
-    accumulate: int = setting(
+    unroll: Count = setting(20, "tokens of each batch row per step")
+    accumulate: Count = changeable(
         1,
-        least=1,
-        may_change=True,
-        help="number of parts in which a batch is computed, one after the other, to save memory; "
+        "number of parts in which a batch is computed, one after the other, to save memory; "
         "must divide --batch-size",
     )
-    num_sampled: int = setting(
-        8192,
-        least=1,
-        may_change=True,
-        help="negative samples of the softmax, per direction and step",
+    num_sampled: Count = changeable(8192, "negative samples of the softmax, per direction and step")
+    optimizer: Literal[*LEARNING_RATES] | None = setting(
+        None, "optimizer of all weights", default_help=_by_recipe("optimizer")
     )
-    optimizer: str | None = setting(
+    learning_rate: Positive | None = setting(
         None,
-        choices=tuple(LEARNING_RATES),
-        usual=_by_recipe("optimizer"),
-        help="optimizer of all weights",
+        "highest learning rate, above 0",
+        default_help=", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()),
     )
-    learning_rate: float | None = setting(
+    schedule: Literal[*SCHEDULES] | None = setting(
         None,
-        metavar="RATE",
-        above=0,
-        usual=", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()),
-        help="highest learning rate, above 0",
+        "learning rate schedule after the warm-up; cosine ends at a tenth of the highest rate",
+        default_help=_by_recipe("schedule"),
     )
-    schedule: str | None = setting(
+    warmup_steps: Natural | None = setting(
         None,
-        choices=SCHEDULES,
-        usual=_by_recipe("schedule"),
-        help="learning rate schedule after the warm-up; cosine ends at a tenth of the highest rate",
-    )
-    warmup_steps: int | None = setting(
-        None,
-        least=0,
-        usual=_by_recipe("warmup_steps"),
-        help="steps during which the learning rate rises linearly, at most half of all steps; 0 "
+        "steps during which the learning rate rises linearly, at most half of all steps; 0 "
         "for no warm-up",
+        default_help=_by_recipe("warmup_steps"),
     )
-    weight_decay: float = setting(
+    weight_decay: NonNegative = setting(
         0.0,
-        metavar="X",
-        least=0,
-        help="weight decay of --optimizer adamw, at least 0; each step multiplies it by the "
+        "weight decay of --optimizer adamw, at least 0; each step multiplies it by the "
         "learning rate",
     )
-    dropout: float | None = setting(
-        None,
-        metavar="RATE",
-        least=0,
-        below=1,
-        usual=_by_recipe("dropout"),
-        help="dropout rate of the biLM, from 0 to below 1",
+    dropout: Rate | None = setting(
+        None, "dropout rate of the biLM, from 0 to below 1", default_help=_by_recipe("dropout")
     )
-    clip_norm: float = setting(
-        10.0,
-        metavar="X",
-        above=0,
-        help="maximum of the global gradient norm, above 0; larger gradients are scaled down",
-    )
-    ema: float = setting(
-        0.0,
-        metavar="X",
-        least=0,
-        below=1,
-        help="evaluate and save a moving average of the weights, with at most this decay per step, "
-        "such as 0.999; 0 for none",
-    )
-    precision: str = setting(
+    clip_norm: ClipNorm = 10.0
+    ema: MovingAverage = 0.0
+    precision: Literal["float32", "mixed_bfloat16"] = setting(
         "float32",
-        choices=("float32", "mixed_bfloat16"),
-        help="precision of matrix products; mixed_bfloat16 is faster on processors and GPUs with "
+        "precision of matrix products; mixed_bfloat16 is faster on processors and GPUs with "
         "bfloat16 instructions",
     )
     seed: int = setting(
         0,
-        least=0,
-        below=2**31,
-        help="random seed of initial weights, text order, dropout and negative samples, from 0 to "
+        "random seed of initial weights, text order, dropout and negative samples, from 0 to "
         "2147483647",
+        ge=0,
+        lt=2**31,
     )
-    eval_every: int | None = setting(
+    eval_every: Count | None = changeable(
         None,
+        "steps between two evaluations of --valid",
         group="saving and monitoring",
-        least=1,
-        may_change=True,
-        usual="a tenth of all steps",
-        help="steps between two evaluations of --valid",
+        default_help="a tenth of all steps",
     )
-    save_every: int = setting(1000, least=1, may_change=True, help="steps between two saves")
-    save_minutes: float | None = setting(
+    save_every: Count = changeable(1000, "steps between two saves")
+    save_minutes: Positive | None = changeable(
         None,
-        metavar="MINUTES",
-        above=0,
-        may_change=True,
-        usual="off",
-        help="also save when this many minutes, above 0, have passed since the last save",
+        "also save when this many minutes, above 0, have passed since the last save",
+        default_help="off",
     )
-    tensorboard: bool = setting(
+    tensorboard: bool = changeable(
+        False, "write losses, gradient norms and learning rates for TensorBoard"
+    )
+    histograms_every: Count | None = changeable(
+        None, "with --tensorboard: steps between two histograms of all weights", default_help="off"
+    )
+    resume: bool = changeable(
         False,
-        may_change=True,
-        help="write losses, gradient norms and learning rates for TensorBoard",
-    )
-    histograms_every: int | None = setting(
-        None,
-        least=1,
-        may_change=True,
-        usual="off",
-        help="with --tensorboard: steps between two histograms of all weights",
-    )
-    resume: bool = setting(
-        False,
-        may_change=True,
-        help="resume from the last save in --workdir, with its settings unless others are given; "
+        "resume from the last save in --workdir, with its settings unless others are given; "
         "if there is no save yet, start from the beginning",
     )
-    overwrite: bool = setting(
-        False, may_change=True, help="delete the results in --workdir, and start from the beginning"
-    )
+    overwrite: OverwriteRun = False
 
     def __post_init__(self):
-        normalize_settings(self)
-        check_settings(self, _EXCLUSIVE)
-        if not self.corpus:
-            raise ValueError("`corpus` must name at least one text file.")
-        for name, value in RECIPES[self.recipe].items():
-            if getattr(self, name) is None:
-                object.__setattr__(self, name, value)
-        if self.learning_rate is None:
-            object.__setattr__(self, "learning_rate", LEARNING_RATES[self.optimizer])
+        self._fill(**RECIPES[self.recipe])
+        self._fill(learning_rate=LEARNING_RATES[self.optimizer])
         if self.weight_decay and self.optimizer != "adamw":
             raise ValueError(
                 "`weight_decay` is for the optimizer adamw. "
@@ -290,24 +243,11 @@ class PretrainConfig:
             raise ValueError("`tie_softmax` needs `word_input`, whose table the softmax shares.")
 
     @classmethod
-    def resumed(cls, workdir: str | os.PathLike, **changes: Any) -> "PretrainConfig":
-        """The configuration that resumes the run in a work directory.
-
-        Args:
-            workdir: holds `training.json`, from which the settings are read. Paths in it are
-                relative to the current directory.
-            **changes: settings that replace those of the run. `pretrain` refuses changes of
-                settings that must stay the same.
-
-        Raises:
-            FileNotFoundError: there is no `training.json`.
-            ValueError: it is damaged, or see `PretrainConfig`.
-        """
-        changes["workdir"] = workdir
-        settings = resumed_settings(cls, Path(workdir, RECORD_FILE), changes, _EXCLUSIVE)
+    def _resumed_settings(cls, workdir: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
+        settings = super()._resumed_settings(workdir, changes)
         if settings.get("preset"):  # the recorded options are its shape
             settings["options"] = changes.get("options")
-        return cls(**settings)
+        return settings
 
     def bilm_config(self, num_tokens: int) -> BiLMConfig:
         """The shape of the biLM by `preset` or `options`; `start_from` is ignored.

@@ -7,8 +7,7 @@ from typing import Any
 
 from absl import logging
 
-from elmo_tf.checkpoints.load import has_softmax, load_bilm, load_language_model
-from elmo_tf.checkpoints.locations import local_checkpoint
+from elmo_tf.checkpoints.locations import open_checkpoint
 from elmo_tf.checkpoints.named_models import MODEL_NAMES
 from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_path
 from elmo_tf.config import BiLMConfig
@@ -37,12 +36,12 @@ class InitialWeights:
     def __init__(self, path: str):
         self._path = path
         self._model: LanguageModel | None = None
-        with local_checkpoint(path) as local:
-            if has_softmax(local):
-                self._model = load_language_model(local)
+        with open_checkpoint(path) as checkpoint:
+            if checkpoint.has_softmax:
+                self._model = checkpoint.language_model()
                 self._bilm: BiLM = self._model.bilm
             else:  # such as a published checkpoint
-                self._bilm = load_bilm(local)
+                self._bilm = checkpoint.bilm()
 
     @property
     def lexicon(self) -> Lexicon | None:

@@ -17,8 +17,8 @@ import keras
 import tensorflow as tf
 from absl import logging
 
+from elmo_tf.checkpoints.formats import OPTIONS_FILE
 from elmo_tf.checkpoints.load import load_config
-from elmo_tf.checkpoints.locations import OPTIONS_FILE
 from elmo_tf.checkpoints.save import save_language_model
 from elmo_tf.config import BiLMConfig, LexiconConfig
 from elmo_tf.evaluation.perplexity import Perplexity
@@ -29,6 +29,7 @@ from elmo_tf.precision import dtype_policy, usable_precision
 from elmo_tf.text.corpus import (
     CorpusCount,
     count_corpus,
+    prefetch,
     read_sentences,
     report_corpus,
     sentence_dataset,
@@ -36,7 +37,6 @@ from elmo_tf.text.corpus import (
     warn_of_unknown,
 )
 from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
-from elmo_tf.text.prefetch import prefetch
 from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
 from elmo_tf.text.windows import lm_windows
 from elmo_tf.threads import share_cores_for_training

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any, NoReturn
 
-from elmo_tf.checkpoints.locations import (
+from elmo_tf.checkpoints.formats import (
     EMBEDDINGS_FILE,
     OPTIONS_FILE,
     SOFTMAX_FILE,

@@ -1,22 +1,16 @@
 """The Hugging Face Hub: names `hf://owner/name`, and the card of a checkpoint."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.checkpoints.manylangs import ENCODER_FILE, TOKEN_EMBEDDER_FILE
 from elmo_tf.config import BiLMConfig
 from elmo_tf.extras import require_extra
-from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 
 CARD_FILE = "README.md"
 
 _PREFIX = "hf://"
-# The files of a checkpoint, and nothing else in the repository, are downloaded.
-_PATTERNS = (
-    *("*.json", "*.hdf5", "*.safetensors", "vocab.txt"),
-    *(CHARACTERS_FILE, WORDS_FILE, ENCODER_FILE, TOKEN_EMBEDDER_FILE),
-)
 
 
 def is_hub_name(path: Any) -> bool:
@@ -24,13 +18,14 @@ def is_hub_name(path: Any) -> bool:
     return isinstance(path, str) and path.startswith(_PREFIX)
 
 
-def hub_folder(name: str) -> Path:
+def hub_folder(name: str, patterns: Iterable[str]) -> Path:
     """Downloads a checkpoint from the Hugging Face Hub into its cache, and returns the directory.
 
     The library's settings apply, such as `HF_HOME`, `HF_HUB_OFFLINE` and `HF_TOKEN`.
 
     Args:
         name: `hf://owner/name`, or `hf://owner/name@revision` for a branch, tag or commit.
+        patterns: names of the files of checkpoints; nothing else is downloaded.
 
     Raises:
         FileNotFoundError: the repository or the revision does not exist or is private, or it is
@@ -45,7 +40,7 @@ def hub_folder(name: str) -> Path:
         raise ValueError(f"A name on the Hugging Face Hub is hf://owner/name. Received: {name!r}")
     try:
         folder = hub.snapshot_download(
-            repository, revision=revision or None, allow_patterns=list(_PATTERNS)
+            repository, revision=revision or None, allow_patterns=sorted(patterns)
         )
     except errors.HFValidationError as error:
         raise ValueError(f"{name!r} is not a name on the Hugging Face Hub: {error}") from None

@@ -1,6 +1,7 @@
 """Checkpoints of ELMoForManyLangs: config.json, char.dic, word.dic and two state dicts (.pkl)."""
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,7 @@ import numpy as np
 from absl import logging
 
 from elmo_tf.checkpoints.downloads import cache_folder
+from elmo_tf.checkpoints.formats import Checkpoint, LocalPath
 from elmo_tf.checkpoints.names import WeightRule
 from elmo_tf.checkpoints.torch_pickle import read_state_dict
 from elmo_tf.checkpoints.weight_files import fill_variables
@@ -49,78 +51,80 @@ _PUBLISHED_SHAPE = {
 }
 
 
-def is_manylangs(folder: str | os.PathLike) -> bool:
-    """Whether a directory holds a checkpoint of ELMoForManyLangs, or a part of it."""
-    # A converted checkpoint has dictionaries, but no config.json.
-    parts = ((ENCODER_FILE,), (TOKEN_EMBEDDER_FILE,), (CONFIG_FILE, CHARACTERS_FILE))
-    return any(all(Path(folder, file).is_file() for file in files) for files in parts)
+class ManyLangsCheckpoint(Checkpoint):
+    """A directory of ELMoForManyLangs, or a pair of its `config.json` and one of its .pkl files.
 
-
-def read_manylangs_config(folder: str | os.PathLike) -> BiLMConfig:
-    """Reads the configuration of a checkpoint's biLM.
-
-    The sizes of the model are in a second file. `config.json` gives its path at training time; the
+    `config.json` names a second file, with the sizes of the model, by its path at training. The
     file of that name beside `config.json` is read. If it is missing and has the name of the
     published configuration, the published values are used, with a warning.
-
-    Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a value is missing or out of range, or the architecture is not supported. The
-            message names the file.
     """
-    folder = Path(folder)
+
+    patterns = ("*.json", ENCODER_FILE, TOKEN_EMBEDDER_FILE, CHARACTERS_FILE, WORDS_FILE)
+
+    @classmethod
+    def recognizes(cls, path: LocalPath) -> bool:
+        if isinstance(path, tuple):
+            return path[1].name in (ENCODER_FILE, TOKEN_EMBEDDER_FILE)
+        # A converted checkpoint has dictionaries, but no config.json.
+        parts = ((ENCODER_FILE,), (TOKEN_EMBEDDER_FILE,), (CONFIG_FILE, CHARACTERS_FILE))
+        return any(all((path / file).is_file() for file in files) for files in parts)
+
+    @functools.cached_property
+    def config(self) -> BiLMConfig:
+        return self._config_and_lexicon[0]
+
+    def lexicon(self, config: BiLMConfig) -> Lexicon:
+        return self._config_and_lexicon[1]
+
+    @functools.cached_property
+    def _config_and_lexicon(self) -> tuple[BiLMConfig, Lexicon]:
+        file, shape = _shape(self.folder)
+        with _named(file):
+            _check_kind(shape)
+            has_words = bool(shape["token_embedder"]["word_dim"])
+        lexicon = Lexicon.load(self.folder, has_words)
+        with _named(file):
+            return _config(shape, lexicon), lexicon
+
+    def read_weights(
+        self,
+        config: BiLMConfig,
+        variables: dict[str, keras.Variable],
+        token_embeddings: str | os.PathLike | None,
+    ) -> None:
+        arrays = {}
+        for file in (TOKEN_EMBEDDER_FILE, ENCODER_FILE):
+            path = self.folder / file
+            if not path.is_file():
+                raise FileNotFoundError(f"There is no {file} in {self.folder}.")
+            arrays.update({f"{file}/{key}": value for key, value in read_state_dict(path).items()})
+        _check_dictionaries(self.folder, config.char_cnn.lexicon, arrays)
+        rules = [*_token_embedder_rules(config.char_cnn), *_encoder_rules(config.lstm)]
+        fill_variables(self.folder, rules, variables, set(arrays), arrays.pop, CONFIG_FILE)
+
+
+def _shape(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The file with the sizes of the model, and its content or that of the published models."""
     path = _read_json(folder / CONFIG_FILE).get("config_path")
     if not isinstance(path, str):
         raise ValueError(f"{folder / CONFIG_FILE}: `config_path` is missing.")
     name = path.replace("\\", "/").rpartition("/")[2]
     file = folder / name
     if file.is_file():
-        shape = _read_json(file)
-    elif name in _PUBLISHED_NAMES:
-        shape = _PUBLISHED_SHAPE
-        if folder != cache_folder(folder.name):  # a named model is published
-            logging.warning(
-                "%s is missing: the values of the published models are assumed. If the model has "
-                "others, such as another activation or other clips, its vectors are wrong: copy %s "
-                "from the machine where it was trained to the directory of %s.",
-                *(file, name, CONFIG_FILE),
-            )
-    else:
+        return file, _read_json(file)
+    if name not in _PUBLISHED_NAMES:
         raise FileNotFoundError(
             f"{folder} lacks {name}, the file with the shape of the model that {CONFIG_FILE} "
             "names. Copy it from the machine where the model was trained."
         )
-    with _named(file):
-        _check_kind(shape)
-        has_words = bool(shape["token_embedder"]["word_dim"])
-    lexicon = Lexicon.load(folder, has_words)
-    with _named(file):
-        return _config(shape, lexicon)
-
-
-def read_manylangs_weights(
-    folder: str | os.PathLike, config: BiLMConfig, variables: dict[str, keras.Variable]
-) -> None:
-    """Loads the variables of a biLM. If that fails, none of them is changed.
-
-    Args:
-        folder: the checkpoint.
-        config: its shape.
-        variables: variables by path, see `variables_by_path`.
-
-    Raises:
-        FileNotFoundError: a file is missing.
-        ValueError: a file is damaged, see `read_state_dict`, or of another model.
-    """
-    folder = Path(folder)
-    arrays = {}
-    for file in (TOKEN_EMBEDDER_FILE, ENCODER_FILE):
-        path = folder / file
-        if not path.is_file():
-            raise FileNotFoundError(f"There is no {file} in {folder}.")
-        arrays.update({f"{file}/{key}": value for key, value in read_state_dict(path).items()})
-    _check_dictionaries(folder, config.char_cnn.lexicon, arrays)
-    fill_variables(folder, _rules(config), variables, set(arrays), arrays.pop, CONFIG_FILE)
+    if folder != cache_folder(folder.name):  # a named model is published
+        logging.warning(
+            "%s is missing: the values of the published models are assumed. If the model has "
+            "others, such as another activation or other clips, its vectors are wrong: copy %s "
+            "from the machine where it was trained to the directory of %s.",
+            *(file, name, CONFIG_FILE),
+        )
+    return file, _PUBLISHED_SHAPE
 
 
 def _check_dictionaries(
@@ -201,11 +205,6 @@ def _config(shape: Mapping[str, Any], lexicon: Lexicon) -> BiLMConfig:
             proj_clip=encoder["proj_clip"] or None,
         ),
     )
-
-
-def _rules(config: BiLMConfig) -> list[WeightRule]:
-    """The table of both state dicts; datasets are `FILE/NAME`."""
-    return [*_token_embedder_rules(config.char_cnn), *_encoder_rules(config.lstm)]
 
 
 def _token_embedder_rules(config: CharCNNConfig) -> Iterator[WeightRule]:

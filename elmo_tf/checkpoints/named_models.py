@@ -31,8 +31,8 @@ _LANGUAGES = (  # noqa: SIM905
 _FIRST_ARCHIVE = 136
 _MANYLANGS_ADDRESS = "http://vectors.nlpl.eu/repository/11"
 _MANYLANGS = {
-    f"manylangs-{language}": f"{number}.zip"
-    for number, language in enumerate(_LANGUAGES, start=_FIRST_ARCHIVE)
+    f"manylangs-{language}": f"{archive}.zip"
+    for archive, language in enumerate(_LANGUAGES, start=_FIRST_ARCHIVE)
 }
 # Digests of weights, if known.
 _SHA256 = {"small": "747ba97abce8a5f446558369e10bb0f7931437a46867476fdd156f5d7f576229"}
@@ -133,10 +133,10 @@ def find_named_model(path: Any) -> NamedModel | None:
 def name_hint(path: str | os.PathLike) -> str:
     """Returns a hint for error messages: the model with the most similar name, if any."""
     names = {name.lower(): name for name in MODEL_NAMES}
-    near = difflib.get_close_matches(str(path).lower(), names, n=1, cutoff=0.7)
-    if not near:
+    matches = difflib.get_close_matches(str(path).lower(), names, n=1, cutoff=0.7)
+    if not matches:
         return ""
-    name = names[near[0]]
+    name = names[matches[0]]
     kind = "built-in" if name in _SHIPPED else "published"
     return f" Did you mean the {kind} model {name!r}?"
 

@@ -88,9 +88,9 @@ def _char_cnn_rules(config: BiLMConfig) -> Iterator[WeightRule]:
 
 
 def _lstm_rules(config: BiLMConfig) -> Iterator[WeightRule]:
-    for number, direction in enumerate(config.directions):
+    for index, direction in enumerate(config.directions):
         for layer in range(config.lstm.num_layers):
-            cell = f"RNN_{number}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
+            cell = f"RNN_{index}/RNN/MultiRNNCell/Cell{layer}/LSTMCell"
             variable = f"{direction}_lstm/lstm_{layer}/cell"
             yield WeightRule(
                 f"{cell}/W_0",

@@ -7,8 +7,7 @@ from pathlib import Path
 import h5py
 import keras
 
-from elmo_tf.checkpoints.hugging_face import CARD_FILE, write_card
-from elmo_tf.checkpoints.locations import (
+from elmo_tf.checkpoints.formats import (
     EMBEDDINGS_FILE,
     OPTIONS_FILE,
     SOFTMAX_FILE,
@@ -16,6 +15,7 @@ from elmo_tf.checkpoints.locations import (
     WEIGHTS_FILE,
     in_all_formats,
 )
+from elmo_tf.checkpoints.hugging_face import CARD_FILE, write_card
 from elmo_tf.checkpoints.names import (
     WeightRule,
     softmax_rules,

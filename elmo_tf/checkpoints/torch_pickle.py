@@ -1,43 +1,26 @@
 """State dicts of PyTorch (`.pkl`, `.pt`) ─► NumPy arrays, without PyTorch.
 
-The pickle is not unpickled but interpreted: only the opcodes that build dicts, tuples and tensors
-are supported, and nothing that the file names is imported or called. Of its values, only strings
-and numbers are hashed or printed: hashing or printing nested tuples of repeated objects can need
-unlimited stack or time.
+The unpickler of Python's library that is written in Python is limited to the opcodes and functions
+of state dicts. The one written in C is not safe, whatever its `find_class` allows: a dict whose key
+is a tuple of nested tuples crashes it or takes unlimited time, and a large memo index gigabytes.
 """
 
+import io
 import mmap
 import os
-import pickletools
+import pickle
 import zipfile
-from collections.abc import Callable
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-
-_DTYPES = {
-    "torch FloatStorage": np.dtype("<f4"),
-    "torch HalfStorage": np.dtype("<f2"),
-    "torch DoubleStorage": np.dtype("<f8"),
-}
-_ORDERED_DICT = "collections OrderedDict"
-_TENSORS = ("torch._utils _rebuild_tensor_v2", "torch._utils _rebuild_tensor")
-_PARAMETER = "torch._utils _rebuild_parameter"
-_GLOBALS = {_ORDERED_DICT, *_TENSORS, _PARAMETER, *_DTYPES}
 
 _LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
 _LEGACY_VERSION = 1001
 _LEGACY_START = b"\x80\x02\x8a\x0a"
 _COUNT = np.dtype("<i8")
-_MOST_AXES = 64
-_MOST_OPCODES = 1_000_000  # of a pickle: about 30,000 tensors
-
-
-class _Global(NamedTuple):
-    """A function or class that the pickle names as "module name"."""
-
-    name: str
+_MAX_AXES = 64
+_MAX_PICKLE = 2**20  # bytes: about 7,000 tensors
 
 
 class _Storage(NamedTuple):
@@ -73,12 +56,10 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
         ValueError: the file is damaged, or is no such state dict; it names anything but the
             functions of state dicts; or a tensor is larger than its data. The message names the
             file and the reason.
-        OSError: the file cannot be read.
+        OSError: the file cannot be opened.
     """
     with open(path, "rb") as file:
         start = file.read(len(_LEGACY_START))
-        if not start:
-            raise ValueError(f"{os.fspath(path)} is empty.")
         try:
             if start.startswith(b"PK"):
                 with zipfile.ZipFile(file) as archive:
@@ -86,54 +67,45 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
             if start == _LEGACY_START:
                 with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
                     return _read_legacy(data)
-        except _DamagedError as error:
-            raise ValueError(f"{os.fspath(path)}: {str(error)[:300]}") from None
+            raise pickle.UnpicklingError("it is of another format" if start else "it is empty")
         except _ERRORS as error:
-            raise ValueError(f"{os.fspath(path)} is damaged: {str(error)[:120]}") from None
-    raise ValueError(f"{os.fspath(path)} is not a state dict of PyTorch.")
+            reason = " ".join(str(error).split())[:300]
+            raise ValueError(
+                f"Cannot read {os.fspath(path)} as a state dict of PyTorch: {reason}."
+            ) from None
 
 
-class _DamagedError(Exception):
-    """The file is damaged or refused."""
-
-
-# Errors of `zipfile`, `pickletools` and NumPy, and of `_Machine`, in damaged files.
+# Errors of `zipfile`, `pickle` and NumPy in damaged files.
 _ERRORS = (
-    *(zipfile.BadZipFile, EOFError, OSError, RuntimeError),
-    *(ValueError, IndexError, KeyError, TypeError, OverflowError),
+    *(pickle.UnpicklingError, zipfile.BadZipFile, EOFError, OSError, RuntimeError),
+    *(ValueError, LookupError, TypeError, AttributeError, OverflowError),
 )
 
 
 def _read_legacy(data: mmap.mmap) -> dict[str, np.ndarray]:
     """Reads five pickles, of which the fourth is the state dict, and the storages after them."""
-    magic, version, system = (_value(data) for _ in range(3))
+    magic, version, system, tensors, keys = (_unpickled(data) for _ in range(5))
     if (magic, version) != (_LEGACY_MAGIC, _LEGACY_VERSION):
-        raise _DamagedError("it is not a state dict of PyTorch.")
+        raise pickle.UnpicklingError("it is of another format")
     if not isinstance(system, dict) or system.get("little_endian") is not True:
-        raise _DamagedError("its numbers are not little-endian.")
-    tensors = _tensors_of(_value(data))
-    keys = _value(data)
-    sizes = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
+        raise pickle.UnpicklingError("its numbers are not little-endian")
+    storages = _storages_of(tensors)
     arrays: dict[str, np.ndarray] = {}
     position = data.tell()
     for key in keys if isinstance(keys, list) else [None]:
-        if not isinstance(key, str) or key not in sizes or key in arrays:
-            raise _DamagedError("the list of its storages is wrong.")
-        storage = sizes[key]
-        count = _numbers(data, _COUNT, position, 1, key)[0]
-        if count != storage.size:
-            raise _DamagedError(f"storage {key} has {count} numbers instead of {storage.size}.")
+        if not isinstance(key, str) or key not in storages or key in arrays:
+            raise pickle.UnpicklingError("the list of its storages is wrong")
+        storage = storages[key]
+        count = np.frombuffer(data[position : position + _COUNT.itemsize], _COUNT)
         position += _COUNT.itemsize
-        arrays[key] = _numbers(data, storage.dtype, position, storage.size, key)
-        position += arrays[key].nbytes
+        end = position + storage.size * storage.dtype.itemsize
+        if count.tolist() != [storage.size] or end > len(data):
+            raise pickle.UnpicklingError(f"storage {key} has not {storage.size} numbers")
+        arrays[key] = np.frombuffer(data[position:end], storage.dtype)
+        position = end
+    if len(arrays) < len(storages):
+        raise pickle.UnpicklingError("the list of its storages is wrong")
     return _arrays_of(tensors, arrays)
-
-
-def _numbers(data: mmap.mmap, dtype: np.dtype, start: int, count: int, key: str) -> np.ndarray:
-    end = start + count * dtype.itemsize
-    if end > len(data):
-        raise _DamagedError(f"it ends within storage {key}.")
-    return np.frombuffer(data[start:end], dtype)
 
 
 def _read_archive(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
@@ -142,45 +114,36 @@ def _read_archive(archive: zipfile.ZipFile) -> dict[str, np.ndarray]:
     folders = {name.partition("/")[0] for name in entries}
     top = folders.pop() if len(folders) == 1 else None
     if f"{top}/data.pkl" not in entries:
-        raise _DamagedError("the zip file has no data.pkl in its only folder.")
+        raise pickle.UnpicklingError("the zip file has no data.pkl in its only folder")
     if any(name.startswith((f"{top}/code/", f"{top}/constants.pkl")) for name in entries):
-        raise _DamagedError("it is a TorchScript program, not a state dict.")
+        raise pickle.UnpicklingError("it is a TorchScript program")
     if any(
         entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size
         for entry in entries.values()
     ):
-        raise _DamagedError("an entry of the zip file is compressed.")
+        raise pickle.UnpicklingError("an entry of the zip file is compressed")
+    # Entries may share their bytes.
     total = os.fstat(archive.fp.fileno()).st_size
     if sum(entry.file_size for entry in entries.values()) > total:
-        raise _DamagedError("the entries of the zip file are larger than the file.")
-
-    def content(name: str) -> bytes:
-        if f"{top}/{name}" not in entries:
-            raise _DamagedError(f"the zip file has no {name}.")
-        return archive.read(f"{top}/{name}")
-
-    if f"{top}/byteorder" in entries and content("byteorder") != b"little":
-        raise _DamagedError("its numbers are not little-endian.")
-    tensors = _tensors_of(_value(content("data.pkl")))
+        raise pickle.UnpicklingError("the entries of the zip file are larger than the file")
+    if f"{top}/byteorder" in entries and archive.read(f"{top}/byteorder") != b"little":
+        raise pickle.UnpicklingError("its numbers are not little-endian")
+    tensors = _unpickled(archive.open(f"{top}/data.pkl"))
     arrays = {}
-    for storage in {tensor.storage.key: tensor.storage for tensor in tensors.values()}.values():
-        data = content(f"data/{storage.key}")
-        if len(data) != storage.size * storage.dtype.itemsize:
-            raise _DamagedError(
-                f"storage {storage.key} has {len(data)} bytes instead of "
-                f"{storage.size * storage.dtype.itemsize}."
-            )
-        arrays[storage.key] = np.frombuffer(data, storage.dtype)
+    for key, storage in _storages_of(tensors).items():
+        arrays[key] = np.frombuffer(archive.read(f"{top}/data/{key}"), storage.dtype)
+        if arrays[key].size != storage.size:
+            raise pickle.UnpicklingError(f"storage {key} has not {storage.size} numbers")
     return _arrays_of(tensors, arrays)
 
 
-def _tensors_of(value: Any) -> dict[str, _Tensor]:
-    if not isinstance(value, dict) or not value:
-        raise _DamagedError("it holds no state dict.")
-    for name, tensor in value.items():
+def _storages_of(tensors: Any) -> dict[str, _Storage]:
+    if not isinstance(tensors, dict) or not tensors:
+        raise pickle.UnpicklingError("it holds no tensors")
+    for name, tensor in tensors.items():
         if not isinstance(tensor, _Tensor):
-            raise _DamagedError(f"{name[:80]!r} in the state dict is no tensor.")
-    return value
+            raise pickle.UnpicklingError(f"{name[:80]!r} in the state dict is no tensor")
+    return {tensor.storage.key: tensor.storage for tensor in tensors.values()}
 
 
 def _arrays_of(
@@ -189,155 +152,129 @@ def _arrays_of(
     arrays = {}
     room = sum(data.nbytes for data in storages.values())
     for name, (storage, offset, size, strides) in tensors.items():
-        if storage.key not in storages:
-            raise _DamagedError(f"the data of {name} are missing.")
         data = storages[storage.key]
         last = offset + sum((n - 1) * step for n, step in zip(size, strides, strict=True))
         # Repeated elements, by a stride of 0, could need any amount of memory.
         if not 0 < prod(size) <= data.size or last >= data.size:
-            raise _DamagedError(f"the shape of {name} does not suit its data.")
+            raise pickle.UnpicklingError(f"the shape of {name[:80]} does not suit its data")
         steps = [step * data.itemsize * (n > 1) for n, step in zip(size, strides, strict=True)]
         view = np.lib.stride_tricks.as_strided(data[offset:], size, steps, writeable=False)
         # A contiguous view needs no memory, so that tensors may share their data.
         room -= 0 if view.flags.c_contiguous else view.nbytes
         if room < 0:
-            raise _DamagedError("its tensors are larger than its data.")
+            raise pickle.UnpicklingError("its tensors are larger than its data")
         arrays[name] = np.ascontiguousarray(view)
     return arrays
 
 
-def _value(pickled: Any) -> Any:
-    """The value of one pickle.
+def _unpickled(file: Any) -> Any:
+    """The value of the pickle at the position of a file, which is moved to the pickle's end."""
+    start = file.tell()
+    content = io.BytesIO(file.read(_MAX_PICKLE))
+    try:
+        value = _Unpickler(content).load()
+    except KeyError as error:
+        raise pickle.UnpicklingError(
+            f"its pickle has the opcode {error}, which state dicts do not have"
+        ) from None
+    except EOFError:
+        raise pickle.UnpicklingError(
+            f"its pickle ends too early, or is longer than {_MAX_PICKLE:,} bytes"
+        ) from None
+    file.seek(start + content.tell())
+    return value
 
-    Args:
-        pickled: bytes, or a file at the pickle's beginning; it is read up to the pickle's end.
+
+def _tensor(storage: Any, offset: Any, size: Any, strides: Any, *_: Any) -> _Tensor:
+    if (
+        not isinstance(storage, _Storage)
+        or not len(size) == len(strides) <= _MAX_AXES
+        or not all(type(n) is int and n >= 0 for n in (offset, *size, *strides))
+    ):
+        raise pickle.UnpicklingError(
+            "a tensor needs a storage, and an offset, sizes and strides >= 0 of at most "
+            f"{_MAX_AXES} axes"
+        )
+    # Copies: the pickle may append to a list later.
+    return _Tensor(storage, offset, tuple(size), tuple(strides))
+
+
+def _empty_dict(*items: Any) -> dict[str, Any]:
+    if items not in ((), ([],)):
+        raise pickle.UnpicklingError("a dict is not empty at first")
+    return {}
+
+
+# Stand-ins of all that a state dict names.
+_GLOBALS = {
+    "collections.OrderedDict": _empty_dict,
+    "torch._utils._rebuild_tensor": _tensor,
+    "torch._utils._rebuild_tensor_v2": _tensor,
+    "torch._utils._rebuild_parameter": lambda tensor, *_: tensor,
+    "torch.FloatStorage": np.dtype("<f4"),
+    "torch.HalfStorage": np.dtype("<f2"),
+    "torch.DoubleStorage": np.dtype("<f8"),
+}
+_OPCODES = (
+    *("PROTO", "STOP", "MARK", "EMPTY_DICT", "EMPTY_LIST", "EMPTY_TUPLE", "NONE", "NEWTRUE"),
+    *("NEWFALSE", "BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1", "BINPUT", "LONG_BINPUT"),
+    *("BINGET", "LONG_BINGET", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "GLOBAL", "BINPERSID"),
+    *("REDUCE", "BUILD", "SETITEM", "SETITEMS", "APPEND", "APPENDS"),
+)
+
+
+class _Unpickler(pickle._Unpickler):
+    """Builds dicts, tuples and `_Tensor`s.
+
+    Of the values, only strings and numbers are hashed or printed: both can need unlimited stack or
+    time for tuples of nested tuples.
     """
-    machine = _Machine()
-    for number, (opcode, argument, _) in enumerate(pickletools.genops(pickled)):
-        if number == _MOST_OPCODES:
-            raise _DamagedError(f"its pickle has more than {_MOST_OPCODES:,} opcodes.")
-        machine.run(opcode.name, argument)
-    return machine.result()
 
+    dispatch: ClassVar[dict[int, Any]] = {
+        code: pickle._Unpickler.dispatch[code]
+        for code in (getattr(pickle, name)[0] for name in _OPCODES)
+    }
 
-class _Machine:
-    """Interprets the opcodes of a state dict's pickle."""
-
-    def __init__(self):
-        self._stack: list[Any] = []
-        self._marked: list[list[Any]] = []  # the stacks below the marks
-        self._memo: dict[int, Any] = {}
-
-    def run(self, opcode: str, argument: Any) -> None:
-        """Runs one opcode, named as in `pickletools`."""
-        if opcode in _CONSTANTS:
-            self._stack.append(_CONSTANTS[opcode]())
-        elif opcode in _LITERALS:
-            self._stack.append(argument)
-        elif opcode == "MARK":
-            self._marked.append(self._stack)
-            self._stack = []
-        elif opcode in ("BINPUT", "LONG_BINPUT"):
-            self._memo[argument] = self._stack[-1]
-        elif opcode in ("BINGET", "LONG_BINGET"):
-            self._stack.append(self._memo[argument])
-        elif opcode in _TUPLES:
-            values = self._pop(_TUPLES[opcode])
-            self._stack.append(tuple(values))
-        elif opcode == "GLOBAL":
-            self._stack.append(self._global(argument))
-        elif opcode in ("REDUCE", "BINPERSID", "BUILD"):
-            getattr(self, f"_{opcode.lower()}")()
-        elif opcode in ("SETITEM", "SETITEMS"):
-            items = self._pop(2 if opcode == "SETITEM" else None)
-            if not all(isinstance(key, str) for key in items[::2]):
-                raise _DamagedError("the pickle is damaged: a key of a dict is not a string.")
-            self._top(dict).update(zip(items[::2], items[1::2], strict=True))
-        elif opcode in ("APPEND", "APPENDS"):
-            items = self._pop(1 if opcode == "APPEND" else None)
-            self._top(list).extend(items)
-        elif opcode not in ("PROTO", "STOP"):
-            raise _DamagedError(f"its pickle has the opcode {opcode}, which state dicts have not.")
-
-    def result(self) -> Any:
-        """The value, after the last opcode."""
-        if self._marked or len(self._stack) != 1:
-            raise _DamagedError("the pickle is damaged: it does not end with one value")
-        return self._stack[0]
-
-    def _pop(self, count: int | None) -> list[Any]:
-        """Removes the last `count` values, or those since the last mark."""
-        if count is None:
-            values, self._stack = self._stack, self._marked.pop()
-            return values
-        if len(self._stack) < count:
-            raise _DamagedError("the pickle is damaged: a value is missing")
-        values = self._stack[len(self._stack) - count :]
-        del self._stack[len(self._stack) - count :]
-        return values
-
-    def _top(self, kind: type) -> Any:
-        if not isinstance(self._stack[-1], kind):
-            raise _DamagedError(f"the pickle is damaged: no {kind.__name__} to add to")
-        return self._stack[-1]
-
-    def _global(self, name: str) -> _Global:
-        if name not in _GLOBALS:
-            raise _DamagedError(
-                f"it names {name.replace(' ', '.')[:80]}, which is not part of a state dict. "
-                "Nothing was executed."
+    def find_class(self, module: str, name: str) -> Any:
+        if f"{module}.{name}" not in _GLOBALS:
+            raise pickle.UnpicklingError(
+                f"it names {f'{module}.{name}'[:80]}, which is not part of a state dict. Nothing "
+                "was executed"
             )
-        return _Global(name)
+        return _GLOBALS[f"{module}.{name}"]
 
-    def _reduce(self) -> None:
-        function, arguments = self._pop(2)
-        if function == _Global(_ORDERED_DICT) and arguments in ((), ([],)):
-            self._stack.append({})
-        elif function == _Global(_PARAMETER) and isinstance(arguments[0], _Tensor):
-            self._stack.append(arguments[0])
-        elif isinstance(function, _Global) and function.name in _TENSORS:
-            storage, offset, size, strides = arguments[:4]
-            if (
-                not isinstance(storage, _Storage)
-                or not len(size) == len(strides) <= _MOST_AXES
-                or not all(type(n) is int and n >= 0 for n in (offset, *size, *strides))
-            ):
-                raise _DamagedError(
-                    "the pickle is damaged: a tensor needs a storage, and an offset, sizes and "
-                    f"strides >= 0 of at most {_MOST_AXES} axes."
-                )
-            self._stack.append(_Tensor(storage, offset, size, strides))
-        else:
-            raise _DamagedError("its pickle calls a function in a way that state dicts do not.")
-
-    def _binpersid(self) -> None:
-        (found,) = self._pop(1)
-        kind, storage, key, _, size, *view = found[:7] if isinstance(found, tuple) else [None] * 5
+    def persistent_load(self, pid: Any) -> _Storage:
+        is_storage = isinstance(pid, tuple) and 5 <= len(pid) <= 6
+        kind, dtype, key, _, size, *view = pid if is_storage else [None] * 5
         if (
             kind != "storage"
-            or not isinstance(storage, _Global)
-            or storage.name not in _DTYPES
+            or not isinstance(dtype, np.dtype)
             or not isinstance(key, str)
             or type(size) is not int
             or size < 0
             or view not in ([], [None])
         ):
-            raise _DamagedError("a storage in its pickle is of another kind than those of floats.")
-        self._stack.append(_Storage(_DTYPES[storage.name], key, size))
+            raise pickle.UnpicklingError("it has a storage of another kind than those of floats")
+        return _Storage(dtype, key, size)
 
-    def _build(self) -> None:
-        """Ignores attributes of a dict, such as `_metadata`."""
-        self._pop(1)
-        self._top(dict)
+    def load_setitem(self):
+        value, key = self.stack.pop(), self.stack.pop()
+        self._update([key, value])
 
+    def load_setitems(self):
+        self._update(self.pop_mark())
 
-_CONSTANTS: dict[str, Callable[[], Any]] = {
-    "EMPTY_DICT": dict,
-    "EMPTY_LIST": list,
-    "EMPTY_TUPLE": tuple,
-    "NONE": lambda: None,
-    "NEWTRUE": lambda: True,
-    "NEWFALSE": lambda: False,
-}
-_LITERALS = {"BINUNICODE", "BININT", "BININT1", "BININT2", "LONG1"}
-_TUPLES: dict[str, int | None] = {"TUPLE": None, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+    def _update(self, items: list[Any]) -> None:
+        target = self.stack[-1]
+        if not isinstance(target, dict) or not all(isinstance(key, str) for key in items[::2]):
+            raise pickle.UnpicklingError("a key of a dict is not a string")
+        target.update(zip(items[::2], items[1::2], strict=True))
+
+    def load_build(self):
+        self.stack.pop()  # attributes, such as `_metadata`
+
+    dispatch |= {
+        pickle.SETITEM[0]: load_setitem,
+        pickle.SETITEMS[0]: load_setitems,
+        pickle.BUILD[0]: load_build,
+    }

@@ -12,7 +12,7 @@ import numpy as np
 from elmo_tf.checkpoints.names import WeightRule
 from elmo_tf.extras import require_extra
 from elmo_tf.files import atomic_file
-from elmo_tf.layers.large_tables import take_rows
+from elmo_tf.layers.embedding_tables import take_entries
 from elmo_tf.layers.sampled_softmax import SampledSoftmax
 
 # Formats of weight files, which are also their suffixes.
@@ -45,38 +45,45 @@ def read_weights(
             has NaN or infinite values; or a variable is not in the table.
         MissingExtraError: the package safetensors is not installed.
     """
-    with _arrays_in(path) as (names, read):
+    with _arrays_in(path) as (shapes, read):
         others = set(ignore) - {rule.dataset for rule in rules}
-        fill_variables(path, rules, variables, names - others, read)
+        fill_variables(path, rules, variables, shapes.keys() - others, read)
 
 
-def array_names(path: str | os.PathLike) -> set[str]:
-    """Returns the names of the arrays in a file. Errors: see `read_weights`."""
-    with _arrays_in(path) as (names, _):
-        return names
+def array_shapes(path: str | os.PathLike) -> dict[str, tuple[int, ...]]:
+    """Returns the shapes of the arrays in a file by their names. Errors: see `read_weights`."""
+    with _arrays_in(path) as (shapes, _):
+        return shapes
 
 
 def fill_variables(
     path: str | os.PathLike,
     rules: Sequence[WeightRule],
     variables: dict[str, keras.Variable],
-    found: set[str],
+    names: set[str],
     read: Callable[[str], np.ndarray],
     options: str = "options.json",
 ) -> None:
     """Loads variables from any file of named arrays. If that fails, no variable is changed.
 
-    Args:
-        path, rules, variables: see `read_weights`; the path is for error messages.
-        found: names of the arrays in the file; the table must contain all of them.
-        read: returns an array by its name.
-        options: name of the file with the shape of the model, for error messages.
-
-    Raises:
-        ValueError: see `read_weights`.
+    Args, Raises: see `read_weights`. `names` are those of all arrays in the file, `read` returns an
+    array by its name, and `options` is the file with the shape of the model.
     """
-    rules = [rule for rule in rules if rule.dataset in found or not rule.is_optional]
-    _check_names(path, found, {rule.dataset for rule in rules}, options)
+    rules = [rule for rule in rules if rule.dataset in names or not rule.is_optional]
+    expected = {rule.dataset for rule in rules}
+    problems = [
+        f"{problem} {', '.join(f'`{name}`' for name in sorted(wrong))}"
+        for problem, wrong in (
+            ("the file lacks", expected - names),
+            ("the model does not use", names - expected),
+        )
+        if wrong
+    ]
+    if problems:
+        raise ValueError(
+            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this {options} "
+            "written for these weights?"
+        )
     values: dict[str, np.ndarray] = {}
     for rule in rules:
         values.update(_convert(path, rule, read(rule.dataset), variables, options))
@@ -175,7 +182,7 @@ def _write_rows(
     dataset = file.create_dataset(name, table.shape, dtype, **packing)
     size = max(1, _CHUNK_SIZE // width)
     for start in range(0, num_rows, size):
-        rows = take_rows(table, np.arange(start, min(start + size, num_rows)))
+        rows = take_entries(table, np.arange(start, min(start + size, num_rows)))
         rows = _converted(np.asarray(rows), dtype)
         is_rounded = compress and dtype == "float16"
         dataset[start : start + size] = _rounded(rows) if is_rounded else rows
@@ -206,11 +213,11 @@ def softmax_variables(softmax: SampledSoftmax) -> dict[str, keras.Variable]:
     return {"W": softmax.kernel, "b": softmax.bias}
 
 
-_Arrays = tuple[set[str], Callable[[str], np.ndarray]]
+_Arrays = tuple[dict[str, tuple[int, ...]], Callable[[str], np.ndarray]]
 
 
 def _arrays_in(path: str | os.PathLike) -> contextlib.AbstractContextManager[_Arrays]:
-    """Yields the names of the arrays in a file, and a function that reads one."""
+    """Yields the shapes of the arrays in a file by their names, and a function that reads one."""
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no weight file {os.fspath(path)}.")
     is_safetensors = os.fspath(path).endswith(".safetensors")
@@ -228,7 +235,7 @@ def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
             except OSError as error:
                 raise _damaged(path, dataset, error) from None
 
-        yield _dataset_names(file), read
+        yield _dataset_shapes(file), read
 
 
 @contextlib.contextmanager
@@ -250,7 +257,8 @@ def _safetensors_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
             except (safetensors.SafetensorError, TypeError) as error:
                 raise _damaged(path, name, error) from None
 
-        yield set(file.keys()), read
+        names = file.keys()
+        yield {name: tuple(file.get_slice(name).get_shape()) for name in names}, read
 
 
 def _damaged(path: str | os.PathLike, name: str, error: Exception) -> ValueError:
@@ -265,24 +273,15 @@ def _safetensors() -> Any:
     return require_extra("safetensors", "huggingface", "The format safetensors")
 
 
-def _dataset_names(file: h5py.File) -> set[str]:
-    names: set[str] = set()
-    file.visititems(lambda name, item: names.add(name) if isinstance(item, h5py.Dataset) else None)
-    return names
+def _dataset_shapes(file: h5py.File) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
 
+    def add(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            shapes[name] = item.shape
 
-def _check_names(path: str | os.PathLike, found: set[str], wanted: set[str], options: str) -> None:
-    missing, unknown = sorted(wanted - found), sorted(found - wanted)
-    problems = []
-    if missing:
-        problems.append(f"the file lacks {', '.join(f'`{name}`' for name in missing)}")
-    if unknown:
-        problems.append(f"the model does not use {', '.join(f'`{name}`' for name in unknown)}")
-    if problems:
-        raise ValueError(
-            f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this {options} "
-            "written for these weights?"
-        )
+    file.visititems(add)
+    return shapes
 
 
 def _convert(

@@ -7,101 +7,79 @@ from typing import Any
 
 from elmo_tf.commands.options import (
     CHECKPOINT,
-    add_precision,
-    add_vectors,
-    at_least_1,
+    NamedVectors,
+    Precision,
     named_vectors,
+    subcommand,
 )
-from elmo_tf.commands.reports import (
-    add_report_options,
-    check_report_options,
-    markdown_table,
-    percent,
-    report,
-    short_names,
-)
+from elmo_tf.commands.reports import ReportOptions, markdown_table, percent, short_names
+from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 
 
-def add_command(add: Callable) -> None:
-    """Adds `elmo-tf compare`."""
-    parser = add(
-        "compare",
-        _compare,
-        "compare perplexity, tags, senses, speed and size of biLMs",
-        "elmo-tf compare small-en run --text text.txt --probe-train train.conllu "
-        "--probe-test dev.conllu",
-    )
-    parser.add_argument("models", nargs="+", metavar="MODEL", help=CHECKPOINT)
-    parser.add_argument(
-        "--text",
-        nargs="+",
-        default=[],
+@checked_dataclass(kw_only=True)
+class _CompareOptions(ReportOptions):
+    models: Texts = setting(is_positional=True, metavar="MODEL", help=CHECKPOINT)
+    text: Texts = setting(
+        (),
+        "text to measure perplexity and speed on, one tokenized sentence per line",
         metavar="GLOB",
-        help="text to measure perplexity and speed on, one tokenized sentence per line",
     )
-    tags = parser.add_argument_group("tags, see elmo-tf probe")
-    senses = parser.add_argument_group("senses, see elmo-tf senses")
-    for part in ("train", "test"):
-        tags.add_argument(
-            f"--probe-{part}",
-            nargs="+",
-            default=[],
-            metavar="FILE",
-            help=f"CoNLL file to {part} on",
-        )
-        senses.add_argument(
-            f"--senses-{part}",
-            nargs="+",
-            default=[],
-            metavar="X.data.xml",
-            help=f"sense-annotated text to {part} on",
-        )
-    tags.add_argument(
-        "--tag-column", **at_least_1(), help="column, from 1 (default: the last, or 4 of .conllu)"
+    precision: Precision = "float32"
+    vectors: NamedVectors = ()
+    probe_train: Texts = setting((), "CoNLL files to train on", group="tags, see elmo-tf probe")
+    probe_test: Texts = setting((), "CoNLL files to test on")
+    tag_column: Count | None = setting(
+        None, "column, from 1", default_help="the last, or 4 of .conllu"
     )
-    senses.add_argument("--inventory", metavar="FILE", help="sense inventory")
-    speed = parser.add_argument_group("speed")
-    speed.add_argument("--turns", **at_least_1(3), help="turns of each model, with new sentences")
-    speed.add_argument("--tokens-per-turn", **at_least_1(10_000), help="tokens per turn")
-    add_precision(parser)
-    add_vectors(parser)
-    add_report_options(parser)
+    senses_train: Texts = setting(
+        (),
+        "sense-annotated text to train on",
+        group="senses, see elmo-tf senses",
+        metavar="X.data.xml",
+    )
+    senses_test: Texts = setting((), "sense-annotated text to test on", metavar="X.data.xml")
+    inventory: str | None = setting(None, "sense inventory")
+    turns: Count = setting(3, "turns of each model, with new sentences", group="speed")
+    tokens_per_turn: Count = setting(10_000, "tokens per turn")
+
+    def __post_init__(self):
+        if len(set(map(os.path.abspath, self.models))) < len(self.models):
+            raise ValueError(f"a model is named twice: {' '.join(self.models)}")
+        if bool(self.probe_train) != bool(self.probe_test):
+            raise ValueError("--probe-train and --probe-test go together")
+        senses = self.senses_train, self.senses_test, self.inventory
+        if any(senses) and not all(senses):
+            raise ValueError("--senses-train, --senses-test and --inventory go together")
 
 
-def _compare(arguments: Any) -> None:
-    _refuse_wrong_calls(arguments)
-    check_report_options(arguments)
+@subcommand(
+    "elmo-tf compare small-en run --text text.txt --probe-train train.conllu --probe-test "
+    "dev.conllu"
+)
+def compare(options: _CompareOptions) -> None:
+    """Compare perplexity, tags, senses, speed and size of biLMs."""
+    options.check_report()
     from elmo_tf.evaluation.comparison import compare
     from elmo_tf.text.corpus import text_files
 
     measures = {}
-    if arguments.probe_train:
-        measures["probe"] = _probe_measure(arguments)
-    if arguments.senses_train:
-        measures["senses"] = _senses_measure(arguments)
-    found = compare(
-        dict(zip(short_names(arguments.models), arguments.models, strict=True)),
-        text_files(arguments.text) if arguments.text else (),
+    if options.probe_train:
+        measures["probe"] = _probe_measure(options)
+    if options.senses_train:
+        measures["senses"] = _senses_measure(options)
+    results = compare(
+        dict(zip(short_names(options.models), options.models, strict=True)),
+        text_files(options.text) if options.text else (),
         measures,
-        arguments.precision,
-        arguments.turns,
-        arguments.tokens_per_turn,
-        named_vectors(arguments),
+        options.precision,
+        options.turns,
+        options.tokens_per_turn,
+        named_vectors(options.vectors),
     )
-    report(arguments, {"models": found}, lambda: _table(found))
+    options.report({"models": results}, lambda: _table(results))
 
 
-def _refuse_wrong_calls(arguments: Any) -> None:
-    if len(set(map(os.path.abspath, arguments.models))) < len(arguments.models):
-        arguments.refuse_call(f"a model is named twice: {' '.join(arguments.models)}")
-    if bool(arguments.probe_train) != bool(arguments.probe_test):
-        arguments.refuse_call("--probe-train and --probe-test go together")
-    senses = arguments.senses_train, arguments.senses_test, arguments.inventory
-    if any(senses) and not all(senses):
-        arguments.refuse_call("--senses-train, --senses-test and --inventory go together")
-
-
-def _probe_measure(arguments: Any) -> Callable:
+def _probe_measure(options: Any) -> Callable:
     from elmo_tf.embedding.layer_cache import LayerCache
     from elmo_tf.evaluation.probing import probe
     from elmo_tf.extras import require_extra
@@ -109,31 +87,31 @@ def _probe_measure(arguments: Any) -> Callable:
 
     require_extra("sklearn", "analysis", "A probe")
     train, test = (
-        read_tagged_files(files, tag_column=arguments.tag_column)
-        for files in (arguments.probe_train, arguments.probe_test)
+        read_tagged_files(files, tag_column=options.tag_column)
+        for files in (options.probe_train, options.probe_test)
     )
     return lambda embedder: probe(embedder, train, test, LayerCache()).to_json()
 
 
-def _senses_measure(arguments: Any) -> Callable:
+def _senses_measure(options: Any) -> Callable:
     from elmo_tf.evaluation import SenseCorpus, SenseInventory, evaluate_senses
 
     train, tests = (
         [SenseCorpus(path) for path in paths]
-        for paths in (arguments.senses_train, arguments.senses_test)
+        for paths in (options.senses_train, options.senses_test)
     )
-    inventory = SenseInventory(arguments.inventory)
+    inventory = SenseInventory(options.inventory)
     return lambda embedder: evaluate_senses(embedder, train, tests, inventory).to_json()
 
 
-def _table(found: Mapping[str, Mapping[str, Any]]) -> str:
+def _table(results: Mapping[str, Mapping[str, Any]]) -> str:
     """One row per measure, one column per model."""
     rows = []
-    for parts in zip(*map(_sections, found.values()), strict=True):
+    for parts in zip(*map(_sections, results.values()), strict=True):
         # In the order of the model with the most rows: others may have fewer layers.
         names = dict.fromkeys(name for part in sorted(parts, key=len)[::-1] for name in part)
         rows += [[name, *(part.get(name) for part in parts)] for name in names]
-    return markdown_table(["measure", *found], rows)
+    return markdown_table(["measure", *results], rows)
 
 
 def _sections(result: Mapping[str, Any]) -> list[dict[str, str | None]]:

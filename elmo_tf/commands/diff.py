@@ -1,49 +1,38 @@
 """The subcommand `diff`: vectors of an old pipeline, compared with those of a model."""
 
-from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import add_input_columns, add_model, positive_float
-from elmo_tf.commands.reports import (
-    add_report_options,
-    check_report_options,
-    markdown_table,
-    report,
-)
+from elmo_tf.commands.options import InputFormat, Model, TokenColumn, subcommand
+from elmo_tf.commands.reports import ReportOptions, markdown_table
+from elmo_tf.settings import Positive, checked_dataclass, setting
 
 DIFFERENT = 3  # exit status
 
 
-def add_command(add: Callable) -> None:
-    """Adds `elmo-tf diff`."""
-    parser = add(
-        "diff",
-        _diff,
-        "compare a file of vectors with what a model computes",
-        "elmo-tf embed small-en text.txt old.hdf5 && elmo-tf diff old.hdf5 small-en text.txt",
-    )
-    parser.epilog = "Exit status: 0 if all vectors are equal within the tolerance, 3 if not."
-    parser.add_argument(
-        "old",
+@checked_dataclass(kw_only=True)
+class _DiffOptions(ReportOptions):
+    old: str = setting(
+        is_positional=True,
         metavar="OLD",
         help="vectors, as written by elmo-tf embed (.hdf5, .npz, .npy, .parquet), or HDF5 with one "
         "dataset per sentence, as of AllenNLP and ELMoForManyLangs",
     )
-    add_model(parser)
-    parser.add_argument("text", metavar="TEXT", help="the text, one tokenized sentence per line")
-    parser.add_argument(
-        "--tolerance",
-        type=positive_float,
-        default=1e-5,
-        metavar="X",
-        help="largest difference of equal vectors",
+    model: Model
+    text: str = setting(
+        is_positional=True, metavar="TEXT", help="the text, one tokenized sentence per line"
     )
-    add_input_columns(parser.add_argument_group("text"))
-    add_report_options(parser)
+    tolerance: Positive = setting(1e-5, "largest difference of equal vectors")
+    input_format: InputFormat = None
+    token_column: TokenColumn = None
 
 
-def _diff(arguments: Any) -> int | None:
-    check_report_options(arguments)
+@subcommand(
+    "elmo-tf embed small-en text.txt old.hdf5 && elmo-tf diff old.hdf5 small-en text.txt",
+    epilog="Exit status: 0 if all vectors are equal within the tolerance, 3 if not.",
+)
+def diff(options: _DiffOptions) -> int | None:
+    """Compare a file of vectors with what a model computes."""
+    options.check_report()
     from elmo_tf.checkpoints.load import load_bilm
     from elmo_tf.evaluation.differences import compare_vectors
     from elmo_tf.evaluation.old_vectors import OldVectors
@@ -51,27 +40,27 @@ def _diff(arguments: Any) -> int | None:
     from elmo_tf.threads import share_cores_for_embedding
 
     share_cores_for_embedding()
-    old = OldVectors(arguments.old)
-    read = sentence_reader(arguments.text, arguments.input_format, arguments.token_column)
+    old = OldVectors(options.old)
+    read = sentence_reader(options.text, options.input_format, options.token_column)
     sentences = [sentence.tokens for sentence in read()]
-    found = compare_vectors(old, load_bilm(arguments.model), sentences, arguments.tolerance)
-    report(arguments, found, lambda: _markdown(found))
-    return None if found["equal"] else DIFFERENT
+    result = compare_vectors(old, load_bilm(options.model), sentences, options.tolerance)
+    options.report(result, lambda: _markdown(result))
+    return None if result["equal"] else DIFFERENT
 
 
-def _markdown(found: Any) -> str:
+def _markdown(result: Any) -> str:
     rows = [
         [layer["layer"], *(_number(layer[key]) for key in ("largest", "mean", "cosine"))]
-        for layer in found["layers"]
+        for layer in result["layers"]
     ]
     table = markdown_table(["difference", "largest", "mean", "cosine"], rows)
-    if found["equal"]:
-        return f"{table}\n\nThe vectors of all {found['sentences']:,} sentences are equal."
-    first = ", ".join(map(str, found["first_different"]))
+    if result["equal"]:
+        return f"{table}\n\nThe vectors of all {result['sentences']:,} sentences are equal."
+    first = ", ".join(map(str, result["first_different"]))
     listed = f" (the first: {first})" if first else ""
-    causes = "".join(f"\n- {cause}" for cause in found["causes"])
+    causes = "".join(f"\n- {cause}" for cause in result["causes"])
     return (
-        f"{table}\n\n{found['different']:,} of {found['sentences']:,} sentences differ{listed}.\n"
+        f"{table}\n\n{result['different']:,} of {result['sentences']:,} sentences differ{listed}.\n"
         f"Likely causes:\n{causes}"
     )
 

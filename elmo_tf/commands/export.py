@@ -1,73 +1,64 @@
 """The subcommand `export`: checkpoint ─► SavedModel."""
 
 import itertools
-from collections.abc import Callable
-from typing import Any
 
 from elmo_tf.commands.options import (
-    add_flag,
-    add_model,
-    add_overwrite,
-    add_precision,
-    add_version,
-    at_least_0,
+    CHECKPOINT,
+    ModelDirectory,
+    ModelVersion,
+    Overwrite,
+    Precision,
+    subcommand,
 )
+from elmo_tf.settings import Natural, checked_dataclass, setting
 
 
-def add_command(add: Callable) -> None:
-    """Adds `elmo-tf export`."""
-    parser = add(
-        "export",
-        _export,
-        "export a checkpoint as a SavedModel for TF Serving",
-        "elmo-tf export small-en exported",
+@checked_dataclass(kw_only=True)
+class _ExportOptions:
+    checkpoint: str = setting(is_positional=True, metavar="CHECKPOINT", help=CHECKPOINT)
+    directory: ModelDirectory
+    version: ModelVersion = 1
+    precision: Precision = "float32"
+    free_characters: bool = setting(
+        False, "let the char_ids signature accept fewer ids per token than the model's maximum"
     )
-    add_model(parser, "checkpoint")
-    add_version(parser)
-    add_precision(parser)
-    add_flag(
-        parser,
-        "--free-characters",
-        "let the char_ids signature accept fewer ids per token than the model's maximum",
-    )
-    add_flag(
-        parser,
-        "--raw-text",
+    raw_text: bool = setting(
+        False,
         "add the signature `text`, which splits off punctuation; the server must have the "
         "operations of tensorflow-text",
     )
-    parser.add_argument(
-        "--warmup",
+    warmup: str | None = setting(
+        None,
+        "text file; TF Serving embeds its first sentences when it loads the model, so that the "
+        "first requests are fast",
         metavar="TEXT",
-        help="text file; TF Serving embeds its first sentences when it loads the model, so that "
-        "the first requests are fast",
     )
-    parser.add_argument(
-        "--cache-tokens",
-        **at_least_0(0),
-        help="number of distinct tokens whose vectors are cached between requests; 0 for no cache",
+    cache_tokens: Natural = setting(
+        0, "number of distinct tokens whose vectors are cached between requests; 0 for no cache"
     )
-    add_overwrite(parser)
+    overwrite: Overwrite = False
 
 
-def _export(arguments: Any) -> None:
+@subcommand("elmo-tf export small-en exported")
+def export(options: _ExportOptions) -> None:
+    """Export a checkpoint as a SavedModel for TF Serving."""
     from elmo_tf.checkpoints.load import load_bilm, load_vocabulary
     from elmo_tf.saved_models.exporting.export import export
     from elmo_tf.saved_models.exporting.tokenizers import PunctuationSplitter
-    from elmo_tf.saved_models.folders import check_new_version
+    from elmo_tf.saved_models.versions import check_new_version
 
-    check_new_version(arguments.directory, arguments.version, arguments.overwrite)
+    check_new_version(options.directory, options.version, options.overwrite)
     path = export(
-        load_bilm(arguments.checkpoint),
-        arguments.directory,
-        arguments.version,
-        arguments.overwrite,
-        arguments.precision,
-        arguments.free_characters,
-        PunctuationSplitter() if arguments.raw_text else None,
-        load_vocabulary(arguments.checkpoint),
-        _sentences(arguments.warmup) if arguments.warmup else (),
-        cache_tokens=arguments.cache_tokens,
+        load_bilm(options.checkpoint),
+        options.directory,
+        options.version,
+        options.overwrite,
+        options.precision,
+        options.free_characters,
+        PunctuationSplitter() if options.raw_text else None,
+        load_vocabulary(options.checkpoint),
+        _sentences(options.warmup) if options.warmup else (),
+        cache_tokens=options.cache_tokens,
     )
     print(path)
 

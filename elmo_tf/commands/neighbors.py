@@ -1,145 +1,129 @@
 """The subcommand `neighbors`: words in context ─► the nearest tokens of a corpus."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 from absl import logging
+from pydantic import PlainValidator
 
 from elmo_tf.commands.options import (
     CHECKPOINT,
     VECTORS_GUIDE,
-    add_precision,
-    at_least_0,
-    at_least_1,
+    Precision,
     named_vectors,
     optionally_named_file,
+    subcommand,
 )
-from elmo_tf.commands.reports import (
-    add_report_options,
-    check_report_options,
-    markdown_table,
-    report,
-)
+from elmo_tf.commands.reports import ReportOptions, markdown_table
+from elmo_tf.settings import Count, Natural, Texts, checked_dataclass, setting
 
 _CONTEXT = 8  # tokens of context on each side of a token in a table
 
-
-def add_command(add: Callable) -> None:
-    """Adds `elmo-tf neighbors`."""
-    parser = add(
-        "neighbors",
-        _neighbors,
-        "find the nearest tokens of a corpus to a word in context",
-        "elmo-tf neighbors field --index index --model small-en --corpus text.txt",
-    )
-    parser.epilog = (
-        "The first call builds the index from --model and --corpus; later calls need only --index."
-    )
-    parser.add_argument(
-        "words",
-        nargs="*",
-        metavar="WORD",
-        help="words to look up, before the options; without words, only build or check the index",
-    )
-    _add_index(parser.add_argument_group("index"))
-    _add_query(parser.add_argument_group("query"))
-    add_report_options(parser)
-
-
-def _add_index(group: Any) -> None:
-    group.add_argument(
-        "--index",
-        required=True,
-        metavar="DIR",
-        help="directory of the index; built if it does not exist",
-    )
-    group.add_argument(
-        "--model",
-        metavar="CHECKPOINT",
-        help=f"model to build the index with (default: that of the index): {CHECKPOINT}",
-    )
-    group.add_argument(
-        "--corpus",
-        nargs="+",
-        default=[],
-        metavar="GLOB",
-        help="text to build the index from, one tokenized sentence per line; .gz is decompressed",
-    )
-    group.add_argument(
-        "--max-tokens", **at_least_1(), help="tokens of the corpus to read (default: all)"
-    )
-    add_precision(group)
-
-
-def _add_query(group: Any) -> None:
-    group.add_argument(
-        "--sentence",
-        metavar="TEXT",
-        help="tokenized sentence that contains WORD (default: dissimilar uses of WORD in the "
-        "corpus, as many as --occurrences)",
-    )
-    group.add_argument("--occurrences", **at_least_1(2), help="occurrences to query per word")
-    group.add_argument(
-        "--layer",
-        nargs="+",
-        **at_least_0(),
-        help="layers to compare (default: all except 0); 0 compares types, without context",
-    )
-    group.add_argument("--top", **at_least_1(5), help="neighbors per occurrence and layer")
-    words = group.add_mutually_exclusive_group()
-    for name, which, help in (
-        ("--same-word", "same", "find only occurrences of WORD"),
-        ("--other-words", "other", "find only other words"),
-    ):
-        words.add_argument(
-            name, dest="which", action="store_const", const=which, default="any", help=help
-        )
-    group.add_argument(
-        "--vectors",
-        nargs="+",
-        type=optionally_named_file,
-        default=[],
+_Vectors = Annotated[
+    tuple[Annotated[tuple[str, str], PlainValidator(optionally_named_file)], ...],
+    setting(
         metavar="[NAME=]FILE",
         help="also report neighbors by vectors in files: nearest types of static word vectors "
         "(GloVe, word2vec or fastText text); or nearest tokens by .hdf5 or .parquet files with one "
         "vector per whitespace-separated token of the whole corpus, as by elmo-tf embed "
         f"({VECTORS_GUIDE})",
+    ),
+]
+
+
+@checked_dataclass(kw_only=True)
+class _NeighborsOptions(ReportOptions):
+    EXCLUSIVE: ClassVar = (("same_word", "other_words"),)
+
+    words: Texts = setting(
+        (),
+        "words to look up, before the options; without words, only build or check the index",
+        is_positional=True,
+        metavar="WORD",
     )
+    index: str = setting(
+        group="index", metavar="DIR", help="directory of the index; built if it does not exist"
+    )
+    model: str | None = setting(
+        None,
+        f"model to build the index with (default: that of the index): {CHECKPOINT}",
+        metavar="CHECKPOINT",
+    )
+    corpus: Texts = setting(
+        (),
+        "text to build the index from, one tokenized sentence per line; .gz is decompressed",
+        metavar="GLOB",
+    )
+    max_tokens: Count | None = setting(None, "tokens of the corpus to read", default_help="all")
+    precision: Precision = "float32"
+    sentence: str | None = setting(
+        None,
+        "tokenized sentence that contains WORD",
+        group="query",
+        metavar="TEXT",
+        default_help="dissimilar uses of WORD in the corpus, as many as --occurrences",
+    )
+    occurrences: Count = setting(2, "occurrences to query per word")
+    layer: tuple[Natural, ...] = setting(
+        (), "layers to compare; 0 compares types, without context", default_help="all except 0"
+    )
+    top: Count = setting(5, "neighbors per occurrence and layer")
+    same_word: bool = setting(False, "find only occurrences of WORD")
+    other_words: bool = setting(False, "find only other words")
+    vectors: _Vectors = ()
 
-
-def _neighbors(arguments: Any) -> None:
-    folder = Path(arguments.index)
-    exists = folder.is_dir() and any(folder.iterdir())
-    if not exists and not (arguments.model and arguments.corpus):
-        arguments.refuse_call(
-            f"there is no index {folder}: name a model (--model) and text (--corpus) to build it"
-        )
-    if arguments.sentence is not None and not arguments.words:
-        arguments.refuse_call("--sentence requires a WORD before the options")
-    for word in arguments.words if arguments.sentence is not None else ():
-        if word not in arguments.sentence.split():
+    def __post_init__(self):
+        if self.sentence is not None and not self.words:
+            raise ValueError("--sentence requires a WORD before the options")
+        if not self.has_index and not (self.model and self.corpus):
             raise ValueError(
-                f"--sentence {arguments.sentence!r} does not contain the token {word!r}."
+                f"there is no index {self.index}: name a model (--model) and text (--corpus) to "
+                "build it"
             )
-    check_report_options(arguments)
-    vectors = named_vectors(arguments)
+
+    @property
+    def has_index(self) -> bool:
+        """Whether the directory of the index has files."""
+        return os.path.isdir(self.index) and bool(os.listdir(self.index))
+
+    @property
+    def which(self) -> str:
+        """The neighbors to find: "same" word, "other" words or "any"."""
+        return "same" if self.same_word else "other" if self.other_words else "any"
+
+
+@subcommand(
+    "elmo-tf neighbors field --index index --model small-en --corpus text.txt",
+    epilog="The first call builds the index from --model and --corpus; later calls need only "
+    "--index.",
+)
+def neighbors(options: _NeighborsOptions) -> None:
+    """Find the nearest tokens of a corpus to a word in context."""
+    folder, exists = Path(options.index), options.has_index
+    for word in options.words if options.sentence is not None else ():
+        if word not in options.sentence.split():
+            raise ValueError(
+                f"--sentence {options.sentence!r} does not contain the token {word!r}."
+            )
+    options.check_report()
+    vectors = named_vectors(options.vectors)
     from elmo_tf.evaluation.occurrences import OccurrenceIndex
 
-    model = arguments.model if exists else _built(arguments, folder)
-    index = OccurrenceIndex(folder, model, arguments.precision)
+    model = options.model if exists else _built(options, folder)
+    index = OccurrenceIndex(folder, model, options.precision)
     if exists:
-        index.check_same_text(arguments.corpus, arguments.max_tokens)
+        index.check_same_text(options.corpus, options.max_tokens)
     about = ("model", "digest", "precision", "sentences", "tokens", "types")
     content = {
         "index": {"folder": str(folder), **{key: index.settings[key] for key in about}},
-        "words": [_about(index, vectors, word, arguments) for word in arguments.words],
+        "words": [_about(index, vectors, word, options) for word in options.words],
     }
-    report(arguments, content, lambda: _markdown(content))
+    options.report(content, lambda: _markdown(content))
 
 
-def _built(arguments: Any, folder: Path) -> Any:
+def _built(options: Any, folder: Path) -> Any:
     """Builds the index, and returns the model."""
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.occurrence_building import build_occurrence_index
@@ -147,40 +131,42 @@ def _built(arguments: Any, folder: Path) -> Any:
     from elmo_tf.text.corpus import text_files
 
     refuse_directory(folder)
-    files = text_files(arguments.corpus)
-    embedder = Embedder(arguments.model, precision=arguments.precision)
+    files = text_files(options.corpus)
+    embedder = Embedder(options.model, precision=options.precision)
     # Absolute: later calls may come from another working directory.
-    name = arguments.model
+    name = options.model
     name = os.path.abspath(name) if os.path.exists(name) else name
-    build_occurrence_index(embedder, files, folder, arguments.max_tokens, name)
+    build_occurrence_index(embedder, files, folder, options.max_tokens, name)
     return embedder
 
 
-def _about(index: Any, vectors: Mapping[str, Any], word: str, arguments: Any) -> dict[str, Any]:
+def _about(index: Any, vectors: Mapping[str, Any], word: str, options: Any) -> dict[str, Any]:
     """The results of a word."""
     from elmo_tf.evaluation.occurrences import Occurrence
     from elmo_tf.evaluation.stored_vectors import WordVectorSource
 
-    static = {name: one for name, one in vectors.items() if isinstance(one, WordVectorSource)}
-    contextual = {name: one for name, one in vectors.items() if name not in static}
-    layers = [layer for layer in arguments.layer or index.layers if layer]
+    static = {
+        name: source for name, source in vectors.items() if isinstance(source, WordVectorSource)
+    }
+    contextual = {name: source for name, source in vectors.items() if name not in static}
+    layers = [layer for layer in options.layer or index.layers if layer]
     content: dict[str, Any] = {"word": word, "count": len(index.numbers(word)), "occurrences": []}
     if static:
         content["vectors"] = {
-            name: _nearest_by(name, source, word, arguments.top) for name, source in static.items()
+            name: _nearest_by(name, source, word, options.top) for name, source in static.items()
         }
-    if 0 in (arguments.layer or ()):
-        content["types"] = _types(index.nearest_types(word, arguments.top))
+    if 0 in (options.layer):
+        content["types"] = _types(index.nearest_types(word, options.top))
     if not layers and not contextual:
         return content
-    if arguments.sentence is None:
+    if options.sentence is None:
         layer = max(layers or index.layers)
-        occurrences = index.unlike_occurrences(word, arguments.occurrences, layer)
+        occurrences = index.unlike_occurrences(word, options.occurrences, layer)
     else:
-        tokens = arguments.sentence.split()
+        tokens = options.sentence.split()
         positions = [place for place, token in enumerate(tokens) if token == word]
-        occurrences = [Occurrence(tokens, place) for place in positions[: arguments.occurrences]]
-    how = arguments.top, arguments.which
+        occurrences = [Occurrence(tokens, place) for place in positions[: options.occurrences]]
+    how = options.top, options.which
     tables = [("", index.nearest(occurrences, layers, *how))]
     for name, source in contextual.items():
         tables.append((f"{name}, layer ", index.nearest_by_vectors(source, occurrences, *how)))

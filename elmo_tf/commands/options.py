@@ -1,17 +1,21 @@
-"""Options and input and output helpers that several subcommands share."""
+"""Subcommands, and the options and input and output helpers that several of them share."""
 
-import argparse
 import contextlib
+import dataclasses
+import itertools
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+import typing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import PlainValidator
 
 from elmo_tf.config import LAYERS
 from elmo_tf.files import json_text
-from elmo_tf.settings import Setting
+from elmo_tf.settings import Texts, setting, settings_of
 
 STDIN = "-"  # in place of a text file
 # Where the format of files of vectors is described, for help texts.
@@ -24,26 +28,160 @@ CHECKPOINT = (
 )
 
 
-def add_flag(parser: Any, name: str, help: str) -> None:
-    """Adds an option without a value."""
-    parser.add_argument(name, action="store_true", help=help)
+@dataclasses.dataclass(frozen=True)
+class Subcommand:
+    """A subcommand: a function whose parameters are its options.
+
+    name: the name on the command line.
+    summary: the first line of the help.
+    example: a command that works as pasted.
+    run: the function. Its parameters are checked dataclasses (`elmo_tf.settings`).
+    leave_out: settings without an option.
+    """
+
+    name: str
+    summary: str
+    example: str
+    run: Callable[..., int | None]
+    epilog: str | None = None
+    leave_out: Sequence[str] = ()
+
+    @property
+    def parameters(self) -> list[tuple[Any, list[str]]]:
+        """The classes of the function's parameters, and their settings that have an option.
+
+        A class's own settings stand before those of its bases. A setting hides those of the same
+        name in the parameters before.
+        """
+        parameters, hidden = [], set(self.leave_out)
+        hints = typing.get_type_hints(self.run)
+        for options_class in [cls for name, cls in hints.items() if name != "return"][::-1]:
+            classes = [vars(cls).get("__annotations__", {}) for cls in options_class.__mro__]
+            declared = dict.fromkeys(itertools.chain.from_iterable(classes))
+            names = [name for name in declared if name in settings_of(options_class)]
+            parameters.insert(0, (options_class, [name for name in names if name not in hidden]))
+            hidden.update(names)
+        return parameters
 
 
-def add_choice(parser: Any, name: str, choices: Sequence[str], help: str) -> None:
-    """Adds an option that takes one of `choices`. The first is the default."""
-    parser.add_argument(name, choices=choices, default=choices[0], help=help)
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """A subcommand that consists of other subcommands, of which `metavar` is the general name."""
+
+    name: str
+    summary: str
+    example: str
+    metavar: str
+    subcommands: Sequence[Subcommand]
+    epilog: str | None = None
 
 
-def add_files(
-    parser: argparse.ArgumentParser, content: str = "text, one tokenized sentence per line"
-) -> None:
-    """Adds the text files that a subcommand reads."""
-    parser.add_argument(
-        "files",
-        nargs="+",
+def subcommand(example: str, **facts: Any) -> Callable[[Callable], Subcommand]:
+    """Makes a function a subcommand, see `Subcommand`. Its docstring is the summary."""
+
+    def new(run: Callable) -> Subcommand:
+        summary = run.__doc__.removesuffix(".")
+        name = run.__name__.replace("_", "-")
+        return Subcommand(name, summary[0].lower() + summary[1:], example, run, **facts)
+
+    return new
+
+
+def named_file(text: Any) -> Any:
+    """Parses `NAME=FILE`; a pair is returned as it is."""
+    if not isinstance(text, str):
+        return text
+    name, separator, file = text.partition("=")
+    if not (name and separator and file):
+        raise ValueError(f"must be NAME=FILE, not {text!r}")
+    return name, file
+
+
+def optionally_named_file(text: Any) -> Any:
+    """Parses `NAME=FILE`, or a file, which is its own name; a pair is returned as it is."""
+    return named_file(text) if "=" in text or not isinstance(text, str) else (text, text)
+
+
+def _as_layers(layers: str | int, names: Sequence[str] = LAYERS) -> str | int:
+    if isinstance(layers, int) or layers in names:
+        return layers
+    if not layers.isdecimal():
+        raise ValueError(f"use {', '.join(names)} or a number, not {layers!r}")
+    return int(layers)
+
+
+Model = Annotated[str, setting(is_positional=True, metavar="MODEL", help=CHECKPOINT)]
+LanguageModel = Annotated[
+    str,
+    setting(
+        is_positional=True,
+        metavar="CHECKPOINT",
+        help="checkpoint with a softmax: small-en, or a work directory of elmo-tf train",
+    ),
+]
+TextFiles = Annotated[
+    Texts,
+    setting(
+        is_positional=True,
         metavar="FILES",
-        help=f"{content}; .gz is decompressed; {STDIN} is stdin",
-    )
+        help="text, one tokenized sentence per line; .gz is decompressed; - is stdin",
+    ),
+]
+Layers = Annotated[
+    str | int,
+    PlainValidator(_as_layers),
+    setting(
+        metavar="|".join([*LAYERS, "N"]),
+        help="all layers (one vector per layer and token); their concat, average or sum; the top "
+        "layer; or one layer by number, from 0; or the learned mix of an exported model (with "
+        "--cluster)",
+    ),
+]
+Precision = Annotated[
+    Literal["float32", "bfloat16"],
+    setting(
+        help="precision of matrix products; bfloat16 is less exact, and faster on processors with "
+        "bfloat16 instructions"
+    ),
+]
+BatchTokens = Annotated[int, setting(ge=1, help="tokens per batch")]
+Overwrite = Annotated[bool, setting(help="replace existing outputs")]
+InputFormat = Annotated[
+    Literal["text", "conll", "conllu"] | None,
+    setting(default_help="by the file name", help="format of the input"),
+]
+TokenColumn = Annotated[
+    int | None,
+    setting(ge=1, default_help="1, or 2 of .conllu", help="column of the tokens, from 1"),
+]
+ModelDirectory = Annotated[
+    str, setting(is_positional=True, metavar="DIR", help="the model is written to DIR/VERSION")
+]
+ModelVersion = Annotated[int, setting(ge=0, help="version number of the model")]
+NamedVectors = Annotated[
+    tuple[Annotated[tuple[str, str], PlainValidator(named_file)], ...],
+    setting(
+        metavar="NAME=FILE",
+        help="also measure vectors in files: .hdf5 or .parquet with one vector per token, as by "
+        "elmo-tf embed, for the same sentences; or static word vectors (text, or word2vec .bin). A "
+        "token is a line of CoNLL columns; in .data.xml a word between spaces, so an expression of "
+        f"several words is several tokens ({VECTORS_GUIDE})",
+    ),
+]
+
+
+def named_vectors(vectors: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    """Opens the files of `--vectors`; returns them by their names.
+
+    Raises:
+        ValueError: a name is given twice; or see `open_vectors`.
+    """
+    from elmo_tf.evaluation.stored_vectors import open_vectors
+
+    names = [name for name, _ in vectors]
+    if len(set(names)) < len(names):
+        raise ValueError(f"--vectors has a name twice: {' '.join(names)}")
+    return {name: open_vectors(file) for name, file in vectors}
 
 
 def text_sources(patterns: Iterable[str]) -> list[Any]:
@@ -52,8 +190,8 @@ def text_sources(patterns: Iterable[str]) -> list[Any]:
 
     sources: dict[Any, None] = {}
     for pattern in patterns:
-        found = [sys.stdin.buffer] if pattern == STDIN else text_files([pattern])
-        sources.update(dict.fromkeys(found))
+        matches = [sys.stdin.buffer] if pattern == STDIN else text_files([pattern])
+        sources.update(dict.fromkeys(matches))
     return list(sources)
 
 
@@ -70,149 +208,6 @@ def stdin_in_a_file(paths: Sequence[str]) -> Iterator[list[str]]:
         yield [copy if path == STDIN else path for path in paths]
 
 
-def add_model(parser: argparse.ArgumentParser, name: str = "model") -> None:
-    """Adds the checkpoint that a subcommand reads."""
-    parser.add_argument(name, metavar=name.upper(), help=CHECKPOINT)
-
-
-def add_vectors(parser: Any) -> None:
-    """Adds files of vectors, which are measured like a model."""
-    parser.add_argument(
-        "--vectors",
-        nargs="+",
-        type=named_file,
-        default=[],
-        metavar="NAME=FILE",
-        help="also measure vectors in files: .hdf5 or .parquet with one vector per token, as by "
-        "elmo-tf embed, for the same sentences; or static word vectors (text, or word2vec .bin). A "
-        "token is a line of CoNLL columns; in .data.xml a word between spaces, so an expression of "
-        f"several words is several tokens ({VECTORS_GUIDE})",
-    )
-
-
-def named_vectors(arguments: Any) -> dict[str, Any]:
-    """Opens the files of `add_vectors`; returns them by their names.
-
-    Raises:
-        ValueError: a name is given twice; or see `open_vectors`.
-    """
-    from elmo_tf.evaluation.stored_vectors import open_vectors
-
-    names = [name for name, _ in arguments.vectors]
-    if len(set(names)) < len(names):
-        raise ValueError(f"--vectors has a name twice: {' '.join(names)}")
-    return {name: open_vectors(file) for name, file in arguments.vectors}
-
-
-def named_file(text: str) -> tuple[str, str]:
-    """Parses `NAME=FILE`."""
-    name, separator, file = text.partition("=")
-    if not (name and separator and file):
-        raise argparse.ArgumentTypeError(f"must be NAME=FILE, not {text!r}")
-    return name, file
-
-
-def optionally_named_file(text: str) -> tuple[str, str]:
-    """Parses `NAME=FILE`, or a file, which is its own name."""
-    return named_file(text) if "=" in text else (text, text)
-
-
-def add_language_model(parser: Any) -> None:
-    """Adds the language model (a biLM with its softmax) that a subcommand reads."""
-    parser.add_argument(
-        "checkpoint",
-        metavar="CHECKPOINT",
-        help="checkpoint with a softmax: small-en, or a work directory of elmo-tf train",
-    )
-
-
-def add_input_columns(group: Any) -> None:
-    """Adds the format of an input that holds sentences as text or CoNLL columns."""
-    group.add_argument(
-        "--input-format",
-        choices=("text", "conll", "conllu"),
-        help="format of the input (default: by the file name)",
-    )
-    add_token_column(group)
-
-
-def add_token_column(group: Any) -> None:
-    """Adds the column of the tokens in CoNLL files."""
-    group.add_argument(
-        "--token-column",
-        **at_least_1(),
-        help="column of the tokens, from 1 (default: 1, or 2 of .conllu)",
-    )
-
-
-def add_overwrite(parser: argparse.ArgumentParser) -> None:
-    """Adds `--overwrite`."""
-    add_flag(parser, "--overwrite", "replace existing outputs")
-
-
-def add_layers(parser: argparse.ArgumentParser, has_mix: bool = False) -> None:
-    """Adds the choice of layers, with `has_mix` also the learned mix of an exported model."""
-    text = (
-        "all layers (one vector per layer and token); their concat, average or sum; the top layer; "
-        "or one layer by number, from 0"
-    )
-    if has_mix:
-        text += "; or the learned mix of an exported model (with --cluster)"
-    names = [name for name in LAYERS if has_mix or name != "mix"]
-
-    def layers(value: str) -> str | int:
-        if not value.isdecimal() and value not in names:
-            raise argparse.ArgumentTypeError(f"use {', '.join(names)} or a number, not {value!r}")
-        return int(value) if value.isdecimal() else value
-
-    parser.add_argument(
-        "--layers",
-        type=layers,
-        default="all",
-        metavar="|".join([*names, "N"]),
-        help=f"{text} (default: all)",
-    )
-
-
-def add_batch_tokens(parser: argparse.ArgumentParser) -> None:
-    """Adds the size of the batches in which sentences are embedded."""
-    parser.add_argument("--batch-tokens", **at_least_1(4096), help="tokens per batch")
-
-
-def add_version(parser: argparse.ArgumentParser) -> None:
-    """Adds the directory and version number of an exported model."""
-    parser.add_argument("directory", metavar="DIR", help="the model is written to DIR/VERSION")
-    parser.add_argument("--version", **at_least_0(1), help="version number of the model")
-
-
-def add_precision(parser: argparse.ArgumentParser) -> None:
-    """Adds the precision of a model's matrix products."""
-    add_choice(
-        parser,
-        "--precision",
-        ("float32", "bfloat16"),
-        "precision of matrix products; bfloat16 is less exact, and faster on processors with "
-        "bfloat16 instructions",
-    )
-
-
 def print_json(content: Any, indent: int | None = None) -> None:
     """Prints one JSON value, see `json_text`."""
     print(json_text(content, indent))
-
-
-def at_least_1(default: int | None = None) -> dict[str, Any]:
-    """The arguments of `add_argument` for an integer >= 1."""
-    return {"type": positive, "default": default, "metavar": "N"}
-
-
-def at_least_0(default: int | None = None) -> dict[str, Any]:
-    """The arguments of `add_argument` for an integer >= 0."""
-    return {"type": natural, "default": default, "metavar": "N"}
-
-
-natural = Setting("", int, least=0).parse
-positive = Setting("", int, least=1).parse
-positive_float = Setting("", float, above=0).parse
-not_negative = Setting("", float, least=0).parse
-rate = Setting("", float, least=0, below=1).parse

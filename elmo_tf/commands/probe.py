@@ -1,99 +1,65 @@
 """The subcommand `probe`: tagged sentences ─► accuracy of a linear classifier on each layer."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from elmo_tf.commands.options import (
-    add_flag,
-    add_model,
-    add_precision,
-    add_token_column,
-    add_vectors,
-    at_least_0,
-    at_least_1,
+    Model,
+    NamedVectors,
+    Precision,
+    TokenColumn,
     named_vectors,
-    positive_float,
+    subcommand,
 )
-from elmo_tf.commands.reports import (
-    add_report_options,
-    check_report_options,
-    markdown_table,
-    percent,
-    report,
-)
+from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
+from elmo_tf.settings import Count, Natural, Positive, Texts, checked_dataclass, setting
 
 _COLUMNS = ("input_format", "token_column", "tag_column")
 _LIMITS = ("max_iterations", "max_train_tokens", "seed")
+_FILES = "as CoNLL columns or CoNLL-U; .gz is decompressed"
 
 
-def add_command(add: Callable) -> None:
-    """Adds `elmo-tf probe`."""
-    parser = add(
-        "probe",
-        _probe,
-        "measure how well a linear classifier predicts tags from each layer",
-        "elmo-tf probe small-en --train train.conllu --test dev.conllu",
+@checked_dataclass(kw_only=True)
+class _ProbeOptions(ReportOptions):
+    EXCLUSIVE: ClassVar = (("cache", "no_cache"),)
+
+    model: Model
+    train: Texts = setting(help=f"tagged sentences to train on, {_FILES}")
+    test: Texts = setting(help=f"tagged sentences to test on, {_FILES}")
+    precision: Precision = "float32"
+    vectors: NamedVectors = ()
+    input_format: Literal["conll", "conllu"] | None = setting(
+        None,
+        "format of all files",
+        group="tagged sentences",
+        default_help="conllu for *.conllu, else conll",
     )
-    add_model(parser)
-    for name, purpose in (("train", "to train on"), ("test", "to test on")):
-        parser.add_argument(
-            f"--{name}",
-            nargs="+",
-            required=True,
-            metavar="FILE",
-            help=f"tagged sentences {purpose}, as CoNLL columns or CoNLL-U; .gz is decompressed",
-        )
-    _add_input_options(parser.add_argument_group("tagged sentences"))
-    _add_classifier_options(parser.add_argument_group("classifiers"))
-    _add_cache_options(parser.add_argument_group("cache of layers"))
-    add_precision(parser)
-    add_vectors(parser)
-    add_report_options(parser)
-
-
-def _add_input_options(group: Any) -> None:
-    group.add_argument(
-        "--input-format",
-        choices=("conll", "conllu"),
-        help="format of all files (default: conllu for *.conllu, else conll)",
+    token_column: TokenColumn = None
+    tag_column: Count | None = setting(
+        None,
+        "column of the tags, from 1",
+        default_help="the last, or 4 of .conllu: UPOS; 5 is XPOS",
     )
-    add_token_column(group)
-    group.add_argument(
-        "--tag-column",
-        **at_least_1(),
-        help="column of the tags, from 1 (default: the last, or 4 of .conllu: UPOS; 5 is XPOS)",
+    max_iterations: Count = setting(200, "limit of L-BFGS iterations", group="classifiers")
+    max_train_tokens: Count = setting(
+        500_000, "size of the sample that replaces larger training data, in tokens"
     )
-
-
-def _add_classifier_options(group: Any) -> None:
-    group.add_argument("--max-iterations", **at_least_1(200), help="limit of L-BFGS iterations")
-    group.add_argument(
-        "--max-train-tokens",
-        **at_least_1(500_000),
-        help="size of the sample that replaces larger training data, in tokens",
-    )
-    group.add_argument("--seed", **at_least_0(0), help="seed of the sample")
-
-
-def _add_cache_options(group: Any) -> None:
-    choice = group.add_mutually_exclusive_group()
-    choice.add_argument(
-        "--cache",
+    seed: Natural = setting(0, "seed of the sample")
+    cache: str | None = setting(
+        None,
+        "cache directory",
+        group="cache of layers",
         metavar="DIR",
-        help="cache directory (default: elmo_tf/layers in $XDG_CACHE_HOME or ~/.cache)",
+        default_help="elmo_tf/layers in $XDG_CACHE_HOME or ~/.cache",
     )
-    add_flag(choice, "--no-cache", "do not cache layers")
-    group.add_argument(
-        "--cache-gb",
-        type=positive_float,
-        default=20.0,
-        metavar="GIB",
-        help="size limit of the cache, in GiB",
-    )
+    no_cache: bool = setting(False, "do not cache layers")
+    cache_gb: Positive = setting(20.0, "size limit of the cache, in GiB", metavar="GIB")
 
 
-def _probe(arguments: Any) -> None:
-    check_report_options(arguments)
+@subcommand("elmo-tf probe small-en --train train.conllu --test dev.conllu")
+def probe(options: _ProbeOptions) -> None:
+    """Measure how well a linear classifier predicts tags from each layer."""
+    options.check_report()
     from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.layer_cache import LayerCache
     from elmo_tf.evaluation.probing import probe
@@ -101,40 +67,36 @@ def _probe(arguments: Any) -> None:
     from elmo_tf.tasks.data.tagged_sentences import read_tagged_files
 
     require_extra("sklearn", "analysis", "A probe")
-    cache = LayerCache(
-        arguments.cache, 0 if arguments.no_cache else int(arguments.cache_gb * 2**30)
-    )
-    columns = [getattr(arguments, name) for name in _COLUMNS]
-    limits = {name: getattr(arguments, name) for name in _LIMITS}
-    train, test = (
-        read_tagged_files(files, *columns) for files in (arguments.train, arguments.test)
-    )
-    vectors = named_vectors(arguments)
-    embedder = Embedder(arguments.model, "all", arguments.precision)
-    found = probe(embedder, train, test, cache, **limits)
+    cache = LayerCache(options.cache, 0 if options.no_cache else int(options.cache_gb * 2**30))
+    columns = [getattr(options, name) for name in _COLUMNS]
+    limits = {name: getattr(options, name) for name in _LIMITS}
+    train, test = (read_tagged_files(files, *columns) for files in (options.train, options.test))
+    vectors = named_vectors(options.vectors)
+    embedder = Embedder(options.model, "all", options.precision)
+    scores = probe(embedder, train, test, cache, **limits)
     others = {name: probe(source, train, test, cache, **limits) for name, source in vectors.items()}
     names = ("model", "precision", "train", "test", *_COLUMNS, *_LIMITS)
-    settings = {name: getattr(arguments, name) for name in names}
+    settings = {name: getattr(options, name) for name in names}
     settings["precision"] = embedder.precision
-    content = {**settings, **found.to_json()}
+    content = {**settings, **scores.to_json()}
     if others:
         content["vectors"] = {name: other.to_json() for name, other in others.items()}
-    report(arguments, content, lambda: _markdown(found, others))
+    options.report(content, lambda: _markdown(scores, others))
 
 
-def _markdown(found: Any, others: Mapping[str, Any]) -> str:
-    rows = [["most frequent tag", *_percents(found.baseline), None]]
-    for name, one in {"": found, **others}.items():
-        for result in one.layers:
+def _markdown(scores: Any, others: Mapping[str, Any]) -> str:
+    rows = [["most frequent tag", *_percents(scores.baseline), None]]
+    for name, source in {"": scores, **others}.items():
+        for result in source.layers:
             iterations = f"{result.iterations}{'' if result.converged else ', not converged'}"
             layer = f"{name} layer {result.layer}".strip()
             rows.append([layer, *_percents(result.accuracy), iterations])
     table = markdown_table(["accuracy (%)", "all", "known", "unknown", "iterations"], rows)
     return (
-        f"{table}\n\nTrained on {found.train_tokens:,} tokens of {found.train_sentences:,} "
-        f"sentences with {found.tags} tags, tested on {found.test_tokens:,} tokens of "
-        f"{found.test_sentences:,} sentences: {found.test_unknown:,} of them unknown, "
-        f"{found.test_unseen_tags:,} with a tag that the training data lack."
+        f"{table}\n\nTrained on {scores.train_tokens:,} tokens of {scores.train_sentences:,} "
+        f"sentences with {scores.tags} tags, tested on {scores.test_tokens:,} tokens of "
+        f"{scores.test_sentences:,} sentences: {scores.test_unknown:,} of them unknown, "
+        f"{scores.test_unseen_tags:,} with a tag that the training data lack."
     )
 
 

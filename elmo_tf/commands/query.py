@@ -1,78 +1,70 @@
 """The subcommand `query`: sentences ─► server ─► vectors."""
 
+import logging
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from elmo_tf.commands.options import at_least_0, positive_float, print_json
+from elmo_tf.commands.options import print_json, subcommand
+from elmo_tf.settings import Natural, Positive, Texts, checked_dataclass, setting
 
 
-def add_command(add: Callable) -> None:
-    """Adds `elmo-tf query`."""
-    parser = add(
-        "query",
-        _query,
-        "request the vectors of sentences from a model server",
-        "elmo-tf query localhost:8500 'The bank of the river' --output default",
-    )
-    parser.add_argument(
-        "address",
+@checked_dataclass(kw_only=True)
+class _QueryOptions:
+    address: str = setting(
+        is_positional=True,
         metavar="ADDRESS",
         help="host:port or grpcs://host:port (gRPC), http(s)://host:port (REST)",
     )
-    parser.add_argument(
-        "sentences",
-        nargs="*",
-        metavar="SENTENCE",
-        help="whitespace-separated tokens; without sentences, or with -, each line of stdin is a "
+    sentences: tuple[str, ...] = setting(
+        (),
+        "whitespace-separated tokens; without sentences, or with -, each line of stdin is a "
         "sentence, and one JSON line is printed per sentence",
+        is_positional=True,
+        metavar="SENTENCE",
     )
-    parser.add_argument("--model", default="elmo", metavar="NAME", help="name of the model")
-    parser.add_argument(
-        "--output",
-        action="append",
+    model: str = setting("elmo", "name of the model", metavar="NAME")
+    output: Texts = setting(
+        ("elmo",),
+        "elmo, default (sentence vectors), word_emb, …; repeatable",
+        is_repeatable=True,
         metavar="NAME",
-        help="elmo, default (sentence vectors), word_emb, …; repeatable (default: elmo)",
+        default_help="elmo",
     )
-    parser.add_argument("--signature", metavar="NAME", help="signature (default: serving_default)")
-    parser.add_argument(
-        "--version", **at_least_0(), help="model version (default: the server's default)"
+    signature: str | None = setting(
+        None, "signature", metavar="NAME", default_help="serving_default"
     )
-    parser.add_argument(
-        "--timeout",
-        type=positive_float,
-        default=60.0,
-        metavar="SECONDS",
-        help="timeout; for sentences from stdin, per request",
-    )
-    parser.add_argument(
-        "--tls-ca", metavar="FILE", help="CA certificates of the server, in PEM format"
-    )
+    version: Natural | None = setting(None, "model version", default_help="the server's default")
+    timeout: Positive = setting(60.0, "timeout; for sentences from stdin, per request")
+    tls_ca: str | None = setting(None, "CA certificates of the server, in PEM format")
 
 
-def _query(arguments: Any) -> None:
+@subcommand("elmo-tf query localhost:8500 'The bank of the river' --output default")
+def query(options: _QueryOptions) -> None:
+    """Request the vectors of sentences from a model server."""
     from elmo_tf.saved_models.client.client import Client
     from elmo_tf.text.vocabulary import sentence_lines
 
-    outputs = arguments.output or ("elmo",)
-    reads_stdin = arguments.sentences in ([], ["-"])
+    # Retries are not worth a line: only the last error is.
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    outputs = options.output or ("elmo",)
+    reads_stdin = options.sentences in ((), ("-",))
     # Typed lines are answered one by one; piped lines are sent in batches, which is faster.
     is_typed = reads_stdin and sys.stdin.isatty()
     with Client(
-        arguments.address,
-        arguments.model,
-        arguments.timeout,
-        arguments.version,
-        root_certificates=arguments.tls_ca,
+        options.address,
+        options.model,
+        options.timeout,
+        options.version,
+        root_certificates=options.tls_ca,
         **({"batch_size": 1} if is_typed else {}),
     ) as client:
         if not reads_stdin:
-            answer = client.predict(arguments.sentences, outputs, arguments.signature)
+            answer = client.predict(options.sentences, outputs, options.signature)
             print_json(_jsonable(answer))
             return
         in_flight = {"in_flight": 1} if is_typed else {}
         lines = (line.rstrip("\r\n") for line in sentence_lines(sys.stdin.buffer))
-        for answer in client.stream(lines, outputs, arguments.signature, **in_flight):
+        for answer in client.stream(lines, outputs, options.signature, **in_flight):
             print_json(_jsonable(answer))
             sys.stdout.flush()
 

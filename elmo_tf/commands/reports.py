@@ -1,51 +1,53 @@
 """Results of an analysis ─► JSON or Markdown tables."""
 
-import argparse
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from elmo_tf.commands.options import add_overwrite, print_json
+from elmo_tf.commands.options import Overwrite, print_json
 from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_file, write_json
+from elmo_tf.settings import checked_dataclass, setting
 
 
-def add_report_options(parser: argparse.ArgumentParser) -> None:
-    """Adds the options of `report`."""
-    group = parser.add_argument_group("results")
-    group.add_argument(
-        "--format",
-        dest="report_format",
-        choices=("json", "markdown"),
-        help="format on stdout (default: markdown on a terminal, json elsewhere)",
+@checked_dataclass(kw_only=True)
+class ReportOptions:
+    """The options of results, and their output."""
+
+    report_format: Literal["json", "markdown"] | None = setting(
+        None,
+        "format on stdout",
+        name="--format",
+        group="results",
+        default_help="markdown on a terminal, json elsewhere",
     )
-    group.add_argument("--json", metavar="FILE", help="also write the results there, as JSON")
-    add_overwrite(group)
+    json: str | None = setting(None, "also write the results there, as JSON")
+    overwrite: Overwrite = False
 
+    def check_report(self) -> None:
+        """Raises before the work begins if `report` could not write its results."""
+        if self.json is not None:
+            refuse_file(self.json, self.overwrite)
+        if self._format() == "markdown":
+            require_extra("tabulate", "analysis", "A table in Markdown")
 
-def check_report_options(arguments: Any) -> None:
-    """Raises before the work begins if `report` could not write its results."""
-    if arguments.json is not None:
-        refuse_file(arguments.json, arguments.overwrite)
-    if _format(arguments) == "markdown":
-        require_extra("tabulate", "analysis", "A table in Markdown")
+    def report(self, content: Mapping[str, Any], markdown: Callable[[], str]) -> None:
+        """Prints the results, and writes them to the file that `--json` names.
 
+        Args:
+            content: the results.
+            markdown: returns the results as Markdown.
+        """
+        if self.json is not None:
+            write_json(self.json, content, self.overwrite)
+        if self._format() == "json":
+            print_json(content, indent=2)
+        else:
+            print(markdown())
 
-def report(arguments: Any, content: Mapping[str, Any], markdown: Callable[[], str]) -> None:
-    """Prints the results, and writes them to the file that `--json` names.
-
-    Args:
-        arguments: parsed arguments, with the options of `add_report_options`.
-        content: the results.
-        markdown: returns the results as Markdown.
-    """
-    if arguments.json is not None:
-        write_json(arguments.json, content, arguments.overwrite)
-    if _format(arguments) == "json":
-        print_json(content, indent=2)
-    else:
-        print(markdown())
+    def _format(self) -> str:
+        return self.report_format or ("markdown" if sys.stdout.isatty() else "json")
 
 
 def markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str | None]]) -> str:
@@ -71,7 +73,3 @@ def short_names(paths: Sequence[str]) -> list[str]:
         if len(set(names)) == len(names):
             break
     return names
-
-
-def _format(arguments: Any) -> str:
-    return arguments.report_format or ("markdown" if sys.stdout.isatty() else "json")

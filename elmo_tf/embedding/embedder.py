@@ -19,7 +19,7 @@ from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tok
 from elmo_tf.embedding.sources import bilm_and_mix, bilm_of_state, layer_state, mix_of_state
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.layers.scalar_mix import ScalarMix
-from elmo_tf.models.digests import model_digest
+from elmo_tf.models.weights import model_digest
 from elmo_tf.precision import PRECISIONS, usable_precision
 from elmo_tf.progress import progress
 from elmo_tf.text.batches import read_ahead
@@ -89,8 +89,8 @@ class Embedder:
     ):
         check_layers(layers)
         check_choice(precision, "precision", PRECISIONS)
-        check_int(batch_tokens, "batch_tokens", least=1)
-        check_int(cache_tokens, "cache_tokens", least=0)
+        check_int(batch_tokens, "batch_tokens", ge=1)
+        check_int(cache_tokens, "cache_tokens", ge=0)
         _refuse_fork()
         share_cores_for_embedding()
         self.tokenizer = tokenizer_of(tokenizer)

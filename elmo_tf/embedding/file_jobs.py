@@ -26,7 +26,7 @@ from elmo_tf.files import (
 from elmo_tf.progress import progress, progress_over
 from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.corpus import check_regular_file
-from elmo_tf.text.sentence_files import Sentence, SentenceCount, count_sentences
+from elmo_tf.text.sentence_files import FileSentence, SentenceCount, count_sentences
 
 _JOB_FILE, _SHARDS = "job.json", "shards"
 _BYTES_PER_SENTENCE = 1024  # of an output besides the vectors, about
@@ -120,7 +120,7 @@ class _Group(NamedTuple):
 
     shard: Path
     first: int
-    sentences: list[Sentence]
+    sentences: list[FileSentence]
 
     @property
     def num_tokens(self) -> int:
@@ -148,7 +148,7 @@ class FileJob:
         self,
         embedder: Any,
         input: str | os.PathLike,
-        read: Callable[[], Iterator[Sentence]],
+        read: Callable[[], Iterator[FileSentence]],
         input_format: str,
         output: str | os.PathLike,
         options: OutputOptions,

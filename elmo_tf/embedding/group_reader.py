@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from elmo_tf.embedding.layer_choice import LayerChoice
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.token_rows import NUM_SPECIAL_ROWS, with_boundaries
+from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, between_boundaries
 from elmo_tf.text.batches import packed_batches
 from elmo_tf.threads import num_cores
 
@@ -130,7 +130,7 @@ class GroupReader:
         most = max(self._batch_tokens // MIN_WINDOW, 1)
         for first in range(0, len(numbers), most):
             part = numbers[first : first + most]
-            vectors = [self._table.vectors(with_boundaries(tokens[number])) for number in part]
+            vectors = [self._table.vectors(between_boundaries(tokens[number])) for number in part]
             for number, array in zip(part, self._read_long(vectors), strict=True):
                 arrays[number] = array
 
@@ -223,7 +223,7 @@ class TokenTable:
 
     def forget(self) -> None:
         """Encodes the boundaries and the pinned tokens again, and removes all other tokens."""
-        self._vectors[:NUM_SPECIAL_ROWS] = self._encode([])
+        self._vectors[:NUM_SPECIAL_TOKENS] = self._encode([])
         self._rows = {}
         self._add(self.pinned)
 
@@ -243,7 +243,7 @@ class TokenTable:
     @property
     def boundaries(self) -> np.ndarray:
         """See `BiLM.boundary_embeddings`."""
-        return self._vectors[1:NUM_SPECIAL_ROWS]
+        return self._vectors[1:NUM_SPECIAL_TOKENS]
 
     def vectors(self, rows: np.ndarray) -> np.ndarray:
         """Token vectors of rows: int (…) → float32 (…, projection_dim)."""
@@ -251,7 +251,7 @@ class TokenTable:
 
     def _add(self, tokens: Iterable[bytes]) -> None:
         tokens = list(tokens)
-        first = NUM_SPECIAL_ROWS + len(self._rows)
+        first = NUM_SPECIAL_TOKENS + len(self._rows)
         size = first + len(tokens)
         if size > len(self._vectors):
             num_new = max(size - len(self._vectors), len(self._vectors))
@@ -259,7 +259,7 @@ class TokenTable:
 
         def encode(start: int) -> None:
             part = tokens[start : start + _TOKENS_AT_ONCE]
-            self._vectors[first + start :][: len(part)] = self._encode(part)[NUM_SPECIAL_ROWS:]
+            self._vectors[first + start :][: len(part)] = self._encode(part)[NUM_SPECIAL_TOKENS:]
 
         # Parts are encoded in parallel, because operations may have a single thread.
         with concurrent.futures.ThreadPoolExecutor(num_cores()) as pool:
@@ -269,14 +269,14 @@ class TokenTable:
     def _encode(self, tokens: list[bytes]) -> np.ndarray:
         padded = [*tokens, *[b"<S>"] * (_LEAST_TOKENS - len(tokens))]
         vectors = self._encode_rows(tf.constant(padded, tf.string))
-        return vectors[: NUM_SPECIAL_ROWS + len(tokens)].numpy()
+        return vectors[: NUM_SPECIAL_TOKENS + len(tokens)].numpy()
 
     @functools.cached_property
     def _encode_rows(self) -> Callable[[tf.Tensor], tf.Tensor]:
         """The graph that encodes tokens: string (token,) → (3 + token, projection_dim)."""
 
         def encode(tokens):
-            return tf.cast(self._bilm.encode_rows(tokens), tf.float32)
+            return tf.cast(self._bilm.encode_tokens(tokens), tf.float32)
 
         spec = tf.TensorSpec((None,), tf.string)
         return tf.function(encode, autograph=False).get_concrete_function(spec)

@@ -91,7 +91,7 @@ class LayerCache:
     """
 
     def __init__(self, folder: str | os.PathLike | None = None, max_bytes: int = 20 * 2**30):
-        check_int(max_bytes, "max_bytes", least=0)
+        check_int(max_bytes, "max_bytes", ge=0)
         self._max_bytes = max_bytes
         if not max_bytes:
             folder = tempfile.gettempdir()

@@ -21,7 +21,7 @@ def check_layers(
     if isinstance(layers, str):
         check_choice(layers, "layers", allowed)
         return
-    check_int(layers, "layers", least=0)
+    check_int(layers, "layers", ge=0)
     if num_layers is not None and layers >= num_layers:
         raise ValueError(
             f"`layers` must be at most {num_layers - 1}: the model has the layers 0 to "

@@ -8,8 +8,8 @@ from absl import logging
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.copies import copied_bilm
 from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.weights import copied_bilm
 from elmo_tf.precision import PRECISIONS
 
 

@@ -49,7 +49,7 @@ def build_occurrence_index(
     """
     check_all_layers(embedder)
     if max_tokens is not None:
-        check_int(max_tokens, "max_tokens", least=1)
+        check_int(max_tokens, "max_tokens", ge=1)
     faiss_module(), parquet()
     names = [os.path.abspath(file) for file in files]
     settings = {

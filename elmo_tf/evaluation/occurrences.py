@@ -146,7 +146,7 @@ class OccurrenceIndex:
         Raises:
             ValueError: the word does not occur, or there is no such layer.
         """
-        check_int(count, "count", least=1)
+        check_int(count, "count", ge=1)
         (layer,) = self._checked(self.layers[-1:] if layer is None else [layer])
         numbers = self.numbers(word)
         if not len(numbers):
@@ -183,7 +183,7 @@ class OccurrenceIndex:
         Raises:
             ValueError: an argument is out of range, or a position is outside its sentence.
         """
-        check_int(top_n, "top_n", least=1)
+        check_int(top_n, "top_n", ge=1)
         layers = self._checked(self.layers if layers is None else layers)
         vectors = self._vectors(occurrences)
         return [

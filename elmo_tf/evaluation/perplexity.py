@@ -10,8 +10,13 @@ import tensorflow as tf
 from elmo_tf.evaluation.full_softmax import window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.progress import progress
-from elmo_tf.text.corpus import count_corpus, report_lines, sentence_dataset, warn_of_unknown
-from elmo_tf.text.prefetch import prefetch
+from elmo_tf.text.corpus import (
+    count_corpus,
+    prefetch,
+    report_lines,
+    sentence_dataset,
+    warn_of_unknown,
+)
 from elmo_tf.text.windows import lm_windows
 
 # In short texts the initial states weigh more, so these are read in fewer batch rows.

@@ -116,8 +116,8 @@ def probe(
     Source: Peters et al. 2018, section 5.3 (part-of-speech tagging).
     """
     require_extra("sklearn.linear_model", "analysis", "A probe")
-    check_int(max_iterations, "max_iterations", least=1)
-    check_int(max_train_tokens, "max_train_tokens", least=1)
+    check_int(max_iterations, "max_iterations", ge=1)
+    check_int(max_train_tokens, "max_train_tokens", ge=1)
     if not c > 0:
         raise ValueError(f"`c` must be above 0. Received: {c!r}")
     train = _sampled(train, max_train_tokens, seed)

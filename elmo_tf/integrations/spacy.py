@@ -45,7 +45,7 @@ class ElmoComponent:
     ):
         check_choice(layers, "layers", ("average", "top"))
         check_choice(precision, "precision", PRECISIONS)
-        check_int(batch_tokens, "batch_tokens", least=1)
+        check_int(batch_tokens, "batch_tokens", ge=1)
         self.name = name
         self._model: Any = model
         self._options = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}

@@ -69,7 +69,7 @@ class CellRNN(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_int(units, "units", least=1)
+        check_int(units, "units", ge=1)
         check_choice(cell, "cell", CELLS)
         check_rate(dropout, "dropout")
         self.units = units

@@ -27,11 +27,11 @@ class CharCNN(TrackedParts, keras.layers.Layer):
         num_characters: int >= 1. Number of ids. Defaults to 261, see `elmo_tf.char_ids`.
 
     Call arguments:
-        char_ids: int (…, char), values 0 to `num_characters`. A row of zeros is a padding token.
+        char_ids: int (…, char), values 0 to `num_characters`. Zeros alone are a padding token.
             Character padding (261 of `elmo_tf.char_ids`) has an embedding.
 
     Returns:
-        float (…, sum of counts). The mask is False where a row is all zeros.
+        float (…, sum of counts). The mask is False where all ids of a token are 0.
 
     Raises:
         ValueError: an argument is out of range, ids are not integers, or rows are shorter than the
@@ -49,7 +49,7 @@ class CharCNN(TrackedParts, keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_int(num_characters, "num_characters", least=1)
+        check_int(num_characters, "num_characters", ge=1)
         self._config = CharCNNConfig(
             filters=filters, embedding_dim=embedding_dim, activation=activation, max_chars=10**6
         )

@@ -62,17 +62,17 @@ def _maxima_by_length(
     order = tf.pad(order, [[0, num_parts * size - num_tokens]])
     rounded = tf.gather(tf.constant(_LENGTHS), tf.searchsorted(_LENGTHS[:-1], lengths))
     rounded = tf.maximum(rounded, lengths)
-    found = tf.TensorArray(table.dtype, num_parts, element_shape=(None, kernel.shape[1]))
+    results = tf.TensorArray(table.dtype, num_parts, element_shape=(None, kernel.shape[1]))
 
-    def add(part: tf.Tensor, found: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
+    def add(part: tf.Tensor, results: tf.TensorArray) -> tuple[tf.Tensor, tf.TensorArray]:
         tokens = order[part * size : (part + 1) * size]
         limit = tf.reduce_max(tf.gather(rounded, tokens)) + widest
         ids = tf.gather(char_ids, tokens)[:, :limit]
-        return part + 1, found.write(part, _maxima(tf.gather(table, ids), kernel, widest))
+        return part + 1, results.write(part, _maxima(tf.gather(table, ids), kernel, widest))
 
-    _, found = tf.while_loop(lambda part, _: part < num_parts, add, (tf.constant(0), found))
-    found = tf.reshape(found.stack(), (-1, kernel.shape[1]))[:num_tokens]
-    return tf.gather(found, tf.math.invert_permutation(order[:num_tokens]))
+    _, results = tf.while_loop(lambda part, _: part < num_parts, add, (tf.constant(0), results))
+    results = tf.reshape(results.stack(), (-1, kernel.shape[1]))[:num_tokens]
+    return tf.gather(results, tf.math.invert_permutation(order[:num_tokens]))
 
 
 def _as_matrix(kernel: tf.Tensor, width: int) -> tf.Tensor:

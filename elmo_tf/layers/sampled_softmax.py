@@ -6,8 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from elmo_tf.layers.large_tables import row_normal, take_rows
-from elmo_tf.layers.log_uniform import log_uniform_probability
+from elmo_tf.layers.embedding_tables import table_normal, take_entries
 
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
@@ -68,8 +67,8 @@ class SampledSoftmax(keras.layers.Layer):
         self.kernel = self.add_weight(
             name="W",
             shape=(self.vocabulary_size, feature_dim),
-            initializer=row_normal(feature_dim**-0.5),
-            autocast=False,  # a call casts only the rows that it needs
+            initializer=table_normal(feature_dim**-0.5),
+            autocast=False,  # a call casts only the entries that it needs
         )
 
     def call(self, inputs, targets, seed=None):
@@ -92,11 +91,11 @@ class SampledSoftmax(keras.layers.Layer):
             miss = ops.log1p(-log_uniform_probability(ids, size))
             return ops.log(-ops.expm1(ops.cast(num_draws, "float32") * miss))
 
-        rows = ops.maximum(sampled, 0)
+        drawn = ops.maximum(sampled, 0)
         inputs = ops.cast(inputs, self.compute_dtype)
-        bias = take_rows(self.bias, rows) - self._for_loss(log_expected(rows))
+        bias = take_entries(self.bias, drawn) - self._for_loss(log_expected(drawn))
         bias = ops.where(sampled < 0, -1e9, bias)
-        log_partition = sampling_tf.log_partition(inputs, self._kernel_rows(rows), bias)
+        log_partition = sampling_tf.log_partition(inputs, self._kernel_entries(drawn), bias)
         target_logits = self._target_logits(inputs, targets, log_expected)
         return sampling_tf.loss_of_target(log_partition, target_logits, targets, sampled)
 
@@ -111,9 +110,9 @@ class SampledSoftmax(keras.layers.Layer):
 
         inputs = ops.cast(inputs, self.compute_dtype)
         target_logits = self._target_logits(inputs, targets, log_expected)
-        sampled_logits = ops.matmul(inputs, ops.transpose(self._kernel_rows(sampled)))
+        sampled_logits = ops.matmul(inputs, ops.transpose(self._kernel_entries(sampled)))
         sampled_logits = self._for_loss(sampled_logits)  # (token, sample)
-        sampled_logits = sampled_logits + take_rows(self.bias, sampled) - log_expected(sampled)
+        sampled_logits = sampled_logits + take_entries(self.bias, sampled) - log_expected(sampled)
         is_target = ops.equal(ops.cast(sampled, targets.dtype), targets[:, None])
         sampled_logits = ops.where(is_target, -1e9, sampled_logits)
         logits = ops.concatenate([target_logits[:, None], sampled_logits], axis=-1)
@@ -130,11 +129,11 @@ class SampledSoftmax(keras.layers.Layer):
         return self._for_loss(products) + self.bias
 
     def _target_logits(self, inputs, targets, log_expected):
-        products = self._for_loss(inputs) * self._for_loss(self._kernel_rows(targets))
-        return ops.sum(products, axis=-1) + take_rows(self.bias, targets) - log_expected(targets)
+        products = self._for_loss(inputs) * self._for_loss(self._kernel_entries(targets))
+        return ops.sum(products, axis=-1) + take_entries(self.bias, targets) - log_expected(targets)
 
-    def _kernel_rows(self, ids):
-        return ops.cast(take_rows(self.kernel, ids), self.compute_dtype)
+    def _kernel_entries(self, ids):
+        return ops.cast(take_entries(self.kernel, ids), self.compute_dtype)
 
     @property
     def _loss_dtype(self) -> str:
@@ -212,3 +211,9 @@ def _log_uniform(num_draws: int, size: int, seed: Any) -> Any:
     uniform = keras.random.uniform((num_draws,), seed=seed)
     ids = ops.floor(ops.exp(uniform * math.log(size + 1))) - 1
     return ops.clip(ops.cast(ids, "int32"), 0, size - 1)
+
+
+def log_uniform_probability(ids: Any, size: int) -> Any:
+    """`P(v) = log((v + 2) / (v + 1)) / log(V + 1)`."""
+    ids = ops.cast(ids, "float32")
+    return ops.log1p(1.0 / (ids + 1.0)) / math.log(size + 1)

@@ -1,13 +1,14 @@
 """`SampledSoftmax` on TensorFlow: sampling without replacement, and a memory-efficient loss."""
 
+import bisect
 import functools
 import math
 from collections.abc import Callable
 
+import numpy as np
 import tensorflow as tf
 
 from elmo_tf.layers.custom_gradient_tf import custom_gradient
-from elmo_tf.layers.log_uniform import draws_for_distinct
 
 # Factor on the average number of draws, so that the draws nearly always suffice.
 _SLACK = 1.1
@@ -37,13 +38,13 @@ def distinct_log_uniform(
     distinct, index = tf.unique(draws)
     # `index` increases by one at each new token: the first draw with index `num_sampled - 1`
     # completed the sample.
-    found = tf.minimum(tf.size(distinct), num_sampled)
+    size_found = tf.minimum(tf.size(distinct), num_sampled)
     num_draws = tf.where(
-        found == num_sampled,
+        size_found == num_sampled,
         tf.cast(tf.argmax(index == num_sampled - 1, output_type=tf.int32), tf.int32) + 1,
         max_draws,
     )
-    missing = num_sampled - found
+    missing = num_sampled - size_found
     sampled = tf.pad(distinct[:num_sampled], [[0, missing]], constant_values=-1)
     return tf.ensure_shape(sampled, (num_sampled,)), num_draws
 
@@ -53,14 +54,7 @@ def loss_of_target(
 ) -> tf.Tensor:
     """Returns the loss of each token, with its target counted once if it was also sampled.
 
-    Args:
-        log_partition: float (token,), of the sample.
-        target_logits: float (token,).
-        targets: int (token,).
-        sampled: int (sample,), distinct.
-
-    Returns:
-        float (token,).
+    All arguments have the shape (token,), except `sampled`, distinct ids (sample,).
     """
     in_order = tf.sort(sampled)
     place = tf.minimum(tf.searchsorted(in_order, targets), tf.size(sampled) - 1)
@@ -71,19 +65,19 @@ def loss_of_target(
 
 @custom_gradient
 def log_partition(
-    inputs: tf.Tensor, rows: tf.Tensor, bias: tf.Tensor
+    inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor
 ) -> tuple[tf.Tensor, Callable]:
     """`log sum_k exp(x · W_k + b_k)`, with a gradient that reuses the exponentials.
 
     Args:
         inputs: float (token, feature).
-        rows: float (sample, feature), of the same dtype.
+        kernel: float (sample, feature), of the same dtype.
         bias: float (sample,), at least float32.
 
     Returns:
         float (token,), in the dtype of `bias`.
     """
-    logits = tf.cast(tf.matmul(inputs, rows, transpose_b=True), bias.dtype) + bias
+    logits = tf.cast(tf.matmul(inputs, kernel, transpose_b=True), bias.dtype) + bias
     largest = tf.reduce_max(logits, axis=-1, keepdims=True)
     exponentials = tf.exp(logits - largest)  # (token, sample)
     sums = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
@@ -95,9 +89,9 @@ def log_partition(
         to_bias = tf.matmul(exponentials, scale, transpose_a=True)[:, 0]
         narrow = tf.cast(exponentials, inputs.dtype)
         scaled_inputs = tf.cast(tf.cast(inputs, scale.dtype) * scale, inputs.dtype)
-        to_rows = tf.matmul(narrow, scaled_inputs, transpose_a=True)
-        to_inputs = tf.cast(tf.matmul(narrow, rows), scale.dtype) * scale
-        return tf.cast(to_inputs, inputs.dtype), to_rows, to_bias
+        to_kernel = tf.matmul(narrow, scaled_inputs, transpose_a=True)
+        to_inputs = tf.cast(tf.matmul(narrow, kernel), scale.dtype) * scale
+        return tf.cast(to_inputs, inputs.dtype), to_kernel, to_bias
 
     return (largest + tf.math.log(sums))[:, 0], gradient
 
@@ -106,3 +100,20 @@ def log_partition(
 def _num_draws(num_sampled: int, size: int) -> int:
     needed = math.ceil(_SLACK * draws_for_distinct(num_sampled, size)) + 64
     return min(needed, _MAX_DRAWS_PER_TOKEN * num_sampled)
+
+
+def draws_for_distinct(num_sampled: int, size: int) -> int:
+    """Number of draws that yield `num_sampled` distinct tokens on average.
+
+    Solves `sum_v 1 - (1 - P(v))^n = num_sampled` for `n`, rounded up.
+    """
+    ids = np.arange(size, dtype=np.float64)
+    log_miss = np.log1p(-np.log1p(1 / (ids + 1)) / math.log(size + 1))
+
+    def num_distinct(draws: int) -> float:
+        return -np.expm1(draws * log_miss).sum()
+
+    limit = num_sampled
+    while num_distinct(limit) < num_sampled:
+        limit *= 2
+    return bisect.bisect_left(range(limit), num_sampled, lo=num_sampled, key=num_distinct)

@@ -12,12 +12,11 @@ from elmo_tf.layers.tracked_parts import TrackedParts
 from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
-from elmo_tf.models.token_rows import (
-    NUM_SPECIAL_ROWS,
-    CharacterRows,
-    TokenRows,
+from elmo_tf.models.token_ids import (
+    NUM_SPECIAL_TOKENS,
     add_boundaries,
-    distinct_rows,
+    distinct_ids,
+    ids_of_config,
 )
 from elmo_tf.text.inputs import checked_inputs, is_token
 from elmo_tf.text.lexicon import Lexicon
@@ -47,9 +46,9 @@ class BiLM(TrackedParts, keras.Model):
     Call arguments:
         inputs: a list of sentences or a string tensor (batch,), split as by `str.split()`; a list
             of token lists, a ragged tensor, or a string tensor (batch, token) padded with `""`;
-            char ids (batch, token, char), where rows may be narrower than
-            `config.char_cnn.max_chars` and 0 may pad the characters of a token, see `char_ids`; or,
-            without a character CNN, token ids (batch, token) for `TokenEmbedding`.
+            char ids (batch, token, char), see `char_ids`, maybe of fewer chars than
+            `config.char_cnn.max_chars`, and padded with 0; or, without a character CNN, token ids
+            (batch, token) for `TokenEmbedding`.
         lengths: int (batch,) or None. Number of real tokens per row; later tokens are ignored.
             None counts them.
         training: bool. Whether gradients are needed. Affects speed only.
@@ -83,8 +82,7 @@ class BiLM(TrackedParts, keras.Model):
                 "`config` must be a BiLMConfig: BiLMConfig.preset(name) gives a known size, "
                 f"BiLMConfig.from_options(path) reads one. Received: {config!r}"
             )
-        _check_vocabulary(config, vocabulary)
-        _check_lexicon(config, lexicon)
+        self._ids = ids_of_config(config, vocabulary, lexicon)
         self.config = config
         self.stateful = stateful
         self.keep_boundaries = keep_boundaries
@@ -99,9 +97,7 @@ class BiLM(TrackedParts, keras.Model):
             self.token_encoder = TokenEncoder(
                 *shape, lexicon=cnn.lexicon, dtype=policy, name="token_encoder"
             )
-            self._rows = CharacterRows(cnn, lexicon)
         else:
-            self._rows = TokenRows(config.num_tokens, vocabulary)
             self.token_encoder = TokenEmbedding(
                 config.num_tokens, dim, dtype=policy, name="token_embedding"
             )
@@ -125,9 +121,8 @@ class BiLM(TrackedParts, keras.Model):
 
     def build(self, input_shape):
         lstm = self.config.lstm
-        self.token_encoder.build(
-            (None,) if self.config.char_cnn is None else (None, self._rows.width)
-        )
+        width = self._ids.width
+        self.token_encoder.build((None,) if width is None else (None, width))
         for stack in self.lstm_stacks:
             stack.build((None, None, lstm.projection_dim))
         # [h; c] of every layer of each direction. Zeros until `warm_start`.
@@ -157,9 +152,9 @@ class BiLM(TrackedParts, keras.Model):
             float (batch, token + 2, projection_dim), and the mask, bool (batch, token + 2): True
             for real tokens and boundaries.
         """
-        rows, index, lengths = distinct_rows(inputs, lengths, self._rows)
+        ids, index, lengths = distinct_ids(inputs, lengths, self._ids)
         index, mask = add_boundaries(index, lengths)
-        return tf.gather(self._encode(rows), index), mask
+        return tf.gather(self._encode(ids), index), mask
 
     def read(
         self,
@@ -251,17 +246,14 @@ class BiLM(TrackedParts, keras.Model):
         The backward direction reads the reversed rows. Their padding comes first; it is masked and
         leaves the initial state unchanged.
         """
-        num_directions = self.config.num_directions
-        directions, states = self.read(
-            [vectors, ops.flip(vectors, axis=1)][:num_directions],
-            [mask, ops.flip(mask, axis=1)][:num_directions],
+        count = self.config.num_directions
+        (forward, *backward), states = self.read(
+            [vectors, ops.flip(vectors, axis=1)][:count],
+            [mask, ops.flip(mask, axis=1)][:count],
             states,
             training=training,
         )
-        directions[1:] = [
-            [ops.flip(layer, axis=1) for layer in layers] for layers in directions[1:]
-        ]
-        return directions, states
+        return [forward, *([ops.flip(layer, axis=1) for layer in b] for b in backward)], states
 
     # Keras would trace a call of floats for `tf.saved_model.save`.
     _default_save_signature = None
@@ -289,7 +281,7 @@ class BiLM(TrackedParts, keras.Model):
         """
         if self.config.char_cnn is None:
             raise ValueError("This biLM has no character CNN, so it has no char ids.")
-        return self._rows.spelling.char_ids(tokens, self.config.char_cnn.max_chars)
+        return self._ids.spelling.char_ids(tokens, self.config.char_cnn.max_chars)
 
     def token_embeddings(self, tokens: Any) -> Any:
         """Encodes tokens without context: the vectors below the LSTMs.
@@ -307,14 +299,14 @@ class BiLM(TrackedParts, keras.Model):
         tokens = string_tensor(tokens)
         if isinstance(tokens, tf.RaggedTensor):
             return tf.ragged.map_flat_values(self.token_embeddings, tokens)
-        # The special rows also make an empty batch of tokens possible.
-        vectors = self.encode_rows(tf.reshape(tokens, (-1,)))[NUM_SPECIAL_ROWS:]
+        # The special tokens also make an empty batch of tokens possible.
+        vectors = self.encode_tokens(tf.reshape(tokens, (-1,)))[NUM_SPECIAL_TOKENS:]
         shape = tf.concat([tf.shape(tokens), [self.config.lstm.projection_dim]], axis=0)
         vectors = tf.reshape(vectors, shape)
         return ops.where(is_token(tokens)[..., None], vectors, ops.zeros_like(vectors))
 
-    def encode_rows(self, tokens: tf.Tensor) -> tf.Tensor:
-        """Encodes a flat batch of tokens, after three special rows: no token, `<S>` and `</S>`.
+    def encode_tokens(self, tokens: tf.Tensor) -> tf.Tensor:
+        """Encodes a flat batch of tokens, after three special ones: no token, `<S>` and `</S>`.
 
         Args:
             tokens: string (token,).
@@ -322,11 +314,11 @@ class BiLM(TrackedParts, keras.Model):
         Returns:
             float (3 + token, projection_dim).
         """
-        return self._encode(self._rows.of_strings(tokens))
+        return self._encode(self._ids.of_strings(tokens))
 
     def boundary_embeddings(self) -> Any:
         """The vectors of `<S>` and `</S>`, float (2, projection_dim)."""
-        return self.encode_rows(tf.zeros((0,), tf.string))[1:]
+        return self.encode_tokens(tf.zeros((0,), tf.string))[1:]
 
     def reset_states(self) -> None:
         """Resets the LSTM states that `stateful=True` carries from batch to batch."""
@@ -356,8 +348,8 @@ class BiLM(TrackedParts, keras.Model):
         flat = [ops.concatenate(state, axis=-1)[0] for stack in states for state in stack]
         self.initial_state.assign(ops.reshape(ops.stack(flat), self.initial_state.shape))
 
-    def _encode(self, rows: tf.Tensor) -> tf.Tensor:
-        vectors = self.token_encoder(self._rows.with_boundaries(rows))  # (2 + token, feature)
+    def _encode(self, ids: tf.Tensor) -> tf.Tensor:
+        vectors = self.token_encoder(self._ids.after_boundaries(ids))  # (2 + token, feature)
         return tf.concat([tf.zeros_like(vectors[:1]), vectors], axis=0)
 
     def zero_states(self, batch_size: Any) -> list[list[list[Any]]]:
@@ -406,34 +398,3 @@ def _stacked_layers(vectors: Any, directions: Sequence[Sequence[Any]]) -> Any:
     """Token vectors and the layers of each direction → (batch, L + 1, token, feature)."""
     layers = [[vectors] * len(directions), *zip(*directions, strict=True)]
     return ops.stack([ops.concatenate(layer, axis=-1) for layer in layers], axis=1)
-
-
-def _check_vocabulary(config: BiLMConfig, vocabulary: Vocabulary | None) -> None:
-    if vocabulary is None:
-        return
-    if config.char_cnn is not None:
-        raise ValueError(
-            "`vocabulary` is only for a biLM without a character CNN; this biLM has one."
-        )
-    if len(vocabulary) != config.num_tokens:
-        raise ValueError(
-            f"`vocabulary` must have {config.num_tokens} tokens, as many as the embedding table. "
-            f"Received: {len(vocabulary)} tokens."
-        )
-
-
-def _check_lexicon(config: BiLMConfig, lexicon: Lexicon | None) -> None:
-    wanted = None if config.char_cnn is None else config.char_cnn.lexicon
-    if (wanted is None) != (lexicon is None):
-        raise ValueError(
-            "`lexicon` is required if `config.char_cnn.lexicon` is set, and only then. "
-            f"Received: {lexicon!r}"
-        )
-    if wanted is None:
-        return
-    for name in ("num_characters", "num_words"):
-        if getattr(lexicon, name) != getattr(wanted, name):
-            raise ValueError(
-                f"`lexicon` must have `{name}` {getattr(wanted, name)}, as the tables of the biLM. "
-                f"Received: {getattr(lexicon, name)}. Is it the lexicon of another model?"
-            )

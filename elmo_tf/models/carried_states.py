@@ -9,14 +9,7 @@ States = Sequence[Sequence[Sequence[tf.Tensor]]]
 
 
 class CarriedStates:
-    """The last `[h, c]` of every batch row of a stateful biLM.
-
-    Args:
-        num_layers: int. Layers per direction.
-        sizes: widths of `h` and `c`.
-        num_directions: int, 1 or 2.
-        dtype: dtype of the states.
-    """
+    """The last `[h, c]` of every batch row of a stateful biLM; `sizes` are their widths."""
 
     def __init__(self, num_layers: int, sizes: Sequence[int], num_directions: int, dtype: str):
         def empty(size: int) -> tf.Variable:

@@ -9,7 +9,7 @@ import tensorflow as tf
 from elmo_tf.config import BiLMConfig
 from elmo_tf.layers.sampled_softmax import SampledSoftmax, TiedSoftmax
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.token_rows import window_rows
+from elmo_tf.models.token_ids import distinct_window_tokens
 from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.text.windows import target_ids
@@ -94,8 +94,8 @@ class LanguageModel:
         """
         num_directions = self.bilm.config.num_directions
         inputs = inputs[:num_directions]
-        distinct, index = window_rows(inputs)
-        vectors = tf.gather(self.bilm.encode_rows(distinct), index)  # (direction, row, token, …)
+        distinct, index = distinct_window_tokens(inputs)
+        vectors = tf.gather(self.bilm.encode_tokens(distinct), index)  # (direction, row, token, …)
         layers, states = self.bilm.read(
             tf.unstack(vectors), [None] * num_directions, states, dropout_fn, training
         )

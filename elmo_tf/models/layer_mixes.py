@@ -37,7 +37,7 @@ class LayerMixes(TrackedParts, keras.layers.Layer, abc.ABC):
         Raises:
             ValueError: an argument is out of range.
         """
-        check_int(num_mixes, "num_mixes", least=1)
+        check_int(num_mixes, "num_mixes", ge=1)
         check_rate(dropout, "dropout")
         if top_only and average:
             raise ValueError("Only one of `top_only` and `average` may be True.")
@@ -129,8 +129,8 @@ class VectorMix(LayerMixes):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_int(num_layers, "num_layers", least=1)
-        check_int(dim, "dim", least=1)
+        check_int(num_layers, "num_layers", ge=1)
+        check_int(dim, "dim", ge=1)
         self._shape = (num_layers, dim)
         self._create_mixes(num_mixes, dropout, layer_norm, l2, top_only, average)
 

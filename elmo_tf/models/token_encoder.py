@@ -7,8 +7,8 @@ from keras import ops
 
 from elmo_tf.config import NUM_CHARACTERS, CharCNNConfig, LexiconConfig
 from elmo_tf.layers.char_cnn import CharCNN
+from elmo_tf.layers.embedding_tables import table_normal, take_entries
 from elmo_tf.layers.highway import HighwayStack
-from elmo_tf.layers.large_tables import row_normal, take_rows
 from elmo_tf.text.char_ids import PAD
 
 
@@ -32,11 +32,11 @@ class TokenEncoder(keras.layers.Layer):
             is the id of the word.
 
     Returns:
-        float (…, projection_dim). The mask is False where a row is all zeros.
+        float (…, projection_dim). The mask is False where all ids of a token are 0.
 
     Raises:
-        ValueError: an argument is out of range, the ids are not integers, or a row is shorter than
-            the widest filter.
+        ValueError: an argument is out of range, the ids are not integers, or there are fewer chars
+            than the widest filter has.
 
     Source: Peters et al. 2018, section 3.4; Che et al. 2018 for words.
     """
@@ -150,16 +150,16 @@ class TokenEmbedding(keras.layers.Layer):
         self.embedding = self.add_weight(
             name="embedding",
             shape=(self.num_tokens, self.embedding_dim),
-            initializer=row_normal(self.embedding_dim**-0.5),
+            initializer=table_normal(self.embedding_dim**-0.5),
             # Casting the table would make its gradient dense instead of sparse.
             autocast=False,
         )
 
     def call(self, token_ids):
-        rows = take_rows(self.embedding, ops.maximum(token_ids - 1, 0))
-        rows = ops.cast(rows, self.compute_dtype)
+        vectors = take_entries(self.embedding, ops.maximum(token_ids - 1, 0))
+        vectors = ops.cast(vectors, self.compute_dtype)
         real = ops.expand_dims(ops.not_equal(token_ids, 0), -1)
-        return ops.where(real, rows, ops.zeros_like(rows))
+        return ops.where(real, vectors, ops.zeros_like(vectors))
 
     def compute_mask(self, token_ids, previous_mask=None):
         return ops.not_equal(token_ids, 0)

@@ -10,8 +10,7 @@ import tensorflow as tf
 
 from elmo_tf.embedding.embedder import Embedder
 from elmo_tf.embedding.layer_choice import LayerChoice, check_layers
-from elmo_tf.saved_models.folders import newest_version
-from elmo_tf.saved_models.operations import register_operations
+from elmo_tf.saved_models.versions import newest_version, register_operations
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
 from elmo_tf.text.sentences import encode
 

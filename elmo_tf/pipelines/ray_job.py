@@ -25,7 +25,7 @@ from elmo_tf.files import atomic_file, put_in_place
 from elmo_tf.pipelines.exported_embedder import load_embedder
 from elmo_tf.pipelines.text_parts import PART_BYTES, TextPart, parts_of, sentences_of
 from elmo_tf.progress import progress, progress_over
-from elmo_tf.saved_models.folders import newest_version
+from elmo_tf.saved_models.versions import newest_version
 from elmo_tf.text.corpus import text_files
 from elmo_tf.text.sentence_files import SentenceCount, count_sentences, sentence_reader
 from elmo_tf.threads import limit_threads
@@ -88,10 +88,10 @@ def embed_with_ray(
     ray = require_extra("ray", "ray", "A job on a cluster")
     require_extra("ray.data", "ray", "A job on a cluster")
     check_layers(layers)
-    check_int(cores_per_worker, "cores_per_worker", least=1)
-    check_int(part_bytes, "part_bytes", least=1)
+    check_int(cores_per_worker, "cores_per_worker", ge=1)
+    check_int(part_bytes, "part_bytes", ge=1)
     if num_workers is not None:
-        check_int(num_workers, "num_workers", least=1)
+        check_int(num_workers, "num_workers", ge=1)
     options = options or OutputOptions()
     ParquetOutput.check(options)
     files = [os.path.abspath(file) for file in text_files([pattern])]

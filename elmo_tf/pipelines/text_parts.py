@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from elmo_tf.text.sentence_files import Sentence, format_of, sentence_reader, text_sentences
+from elmo_tf.text.sentence_files import FileSentence, format_of, sentence_reader, text_sentences
 from elmo_tf.text.vocabulary import is_compressed
 
 PART_BYTES = 2**18
@@ -63,7 +63,7 @@ def _text_parts(path: str, part_bytes: int) -> Iterator[TextPart]:
 
 def sentences_of(
     part: TextPart, format: str | None = None, token_column: int | None = None
-) -> Iterator[Sentence]:
+) -> Iterator[FileSentence]:
     """Yields the sentences of a part, or raises `ValueError` if the file has changed."""
     sentences = (
         sentence_reader(part.file, format, token_column)()

@@ -67,7 +67,7 @@ class BCN(Classifier):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
         check_rate(maxout_dropout, "maxout_dropout")
-        check_int(reduction, "reduction", least=1)
+        check_int(reduction, "reduction", ge=1)
         check_bool(batch_norm, "batch_norm")
         dtype = self.dtype_policy
         self.settings = {

@@ -76,7 +76,7 @@ class BiDAF(TaskModel):
     ):
         super().__init__(embeddings, elmo, placement, **kwargs)
         check_rate(dropout, "dropout")
-        check_int(max_answer, "max_answer", least=1)
+        check_int(max_answer, "max_answer", ge=1)
         self.settings = {"units": units, "dropout": dropout, "max_answer": max_answer}
         dtype = self.dtype_policy
         self.dropout = keras.layers.SpatialDropout1D(dropout, dtype=dtype, name="dropout")

@@ -63,7 +63,7 @@ class CRF(keras.layers.Layer):
 
     def __init__(self, num_tags: int, constraints: TagConstraints | None = None, **kwargs):
         super().__init__(**kwargs)
-        check_int(num_tags, "num_tags", least=1)
+        check_int(num_tags, "num_tags", ge=1)
         self.num_tags = num_tags
         self.constraints = None if constraints is None else TagConstraints(*constraints)
         if self.constraints is not None:

@@ -52,14 +52,14 @@ class WordEmbedding(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_int(dim, "dim", least=1)
+        check_int(dim, "dim", ge=1)
         self.words = tuple(words)
         if not self.words:
             raise ValueError("`words` is empty. Pass at least one word.")
         self.dim = dim
         self.lowercase = lowercase
         if num_trained is not None:
-            check_int(num_trained, "num_trained", least=0)
+            check_int(num_trained, "num_trained", ge=0)
             if num_trained > len(self.words):
                 raise ValueError(
                     f"`num_trained` must be at most the number of words, {len(self.words)}. "
@@ -88,7 +88,7 @@ class WordEmbedding(keras.layers.Layer):
         Raises:
             ValueError: no word has this count, or see the layer.
         """
-        check_int(min_count, "min_count", least=1)
+        check_int(min_count, "min_count", ge=1)
         counts = word_counts(texts, kwargs.get("lowercase", False))
         words = [word for word, count in counts.most_common() if count >= min_count]
         return cls(words, dim, **kwargs)

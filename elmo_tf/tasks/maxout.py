@@ -30,8 +30,8 @@ class Maxout(keras.layers.Layer):
 
     def __init__(self, units: int, num_pieces: int = 4, **kwargs):
         super().__init__(**kwargs)
-        check_int(units, "units", least=1)
-        check_int(num_pieces, "num_pieces", least=1)
+        check_int(units, "units", ge=1)
+        check_int(num_pieces, "num_pieces", ge=1)
         self.units = units
         self.num_pieces = num_pieces
         self.pieces = keras.layers.Dense(units * num_pieces, dtype=self.dtype_policy, name="pieces")

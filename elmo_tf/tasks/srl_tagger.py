@@ -74,8 +74,8 @@ class SRLTagger(Tagger):
         **kwargs,
     ):
         super().__init__(labels, embeddings, elmo, placement, **kwargs)
-        check_int(num_layers, "num_layers", least=1)
-        check_int(predicate_dim, "predicate_dim", least=1)
+        check_int(num_layers, "num_layers", ge=1)
+        check_int(predicate_dim, "predicate_dim", ge=1)
         self.settings = {
             "units": units,
             "num_layers": num_layers,

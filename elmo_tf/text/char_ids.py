@@ -18,15 +18,16 @@ DEFAULT_MAX_CHARS = 50
 
 
 class Spelling(abc.ABC):
-    """Converts tokens to the rows of ids that a character CNN reads.
+    """Converts tokens to the ids that a character CNN reads.
 
-    A row is `begin_word, characters[:max_chars - 2], end_word, pad, pad, …`, all zeros for `""`.
+    The ids of a token are `begin_word, characters[:max_chars - 2], end_word, pad, pad, …`, or all
+    zeros for `""`.
 
     Attributes:
         num_characters: int. Number of ids; they begin at 1.
         begin_word, end_word, bos, eos, pad: int. The ids of word boundaries, `<S>`, `</S>` and
             padding.
-        num_columns: int. Columns of a row before the characters.
+        num_columns: int. Ids of a token before those of the characters.
     """
 
     num_characters: int
@@ -49,23 +50,23 @@ class Spelling(abc.ABC):
             int32 (token,).
         """
 
-    def rows(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
+    def ids_of(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
         """Spells tokens, string (token,) → int32 (token, num_columns + max_chars)."""
         ids, length = self.characters(tokens, max_chars - 2)
         length = tf.minimum(length, max_chars - 2)[:, tf.newaxis]
         position = tf.range(max_chars)
         edge = tf.zeros_like(ids[:, :1])
-        row = tf.concat([edge, ids, edge], axis=-1)  # (token, max_chars)
-        row = tf.where(position == 0, self.begin_word, row)
-        row = tf.where(position == length + 1, self.end_word, row)
-        row = tf.where(position > length + 1, self.pad, row)
-        return tf.where(length > 0, row, 0)
+        ids = tf.concat([edge, ids, edge], axis=-1)  # (token, max_chars)
+        ids = tf.where(position == 0, self.begin_word, ids)
+        ids = tf.where(position == length + 1, self.end_word, ids)
+        ids = tf.where(position > length + 1, self.pad, ids)
+        return tf.where(length > 0, ids, 0)
 
-    def boundary_rows(self, max_chars: int) -> tf.Tensor:
-        """The rows of `<S>` and `</S>`, int32 (2, num_columns + max_chars)."""
+    def boundary_ids(self, max_chars: int) -> tf.Tensor:
+        """The ids of `<S>` and `</S>`, int32 (2, num_columns + max_chars)."""
         rest = [self.pad] * (max_chars - 3)
-        rows = [[self.begin_word, edge, self.end_word, *rest] for edge in (self.bos, self.eos)]
-        return tf.constant(rows, dtype=tf.int32)
+        ids = [[self.begin_word, edge, self.end_word, *rest] for edge in (self.bos, self.eos)]
+        return tf.constant(ids, dtype=tf.int32)
 
     def char_ids(self, tokens: Any, max_chars: int) -> tf.Tensor | tf.RaggedTensor:
         """Spells strings of any shape. Arguments and errors: see the function `char_ids`."""
@@ -73,9 +74,9 @@ class Spelling(abc.ABC):
         if isinstance(tokens, tf.RaggedTensor):
             return tf.ragged.map_flat_values(self.char_ids, tokens, max_chars)
         width = self.num_columns + max_chars
-        rows = self.rows(tf.reshape(tokens, (-1,)), max_chars)
-        rows = tf.reshape(rows, tf.concat([tf.shape(tokens), [width]], axis=0))
-        return tf.ensure_shape(rows, tokens.shape.concatenate([width]))
+        ids = self.ids_of(tf.reshape(tokens, (-1,)), max_chars)
+        ids = tf.reshape(ids, tf.concat([tf.shape(tokens), [width]], axis=0))
+        return tf.ensure_shape(ids, tokens.shape.concatenate([width]))
 
 
 class _Bytes(Spelling):
@@ -96,13 +97,13 @@ BYTES = _Bytes()
 def char_ids(tokens: Any, max_chars: int = DEFAULT_MAX_CHARS) -> tf.Tensor | tf.RaggedTensor:
     """Converts tokens to the ids that a character CNN of bytes reads.
 
-    A row is `BEGIN_WORD, bytes[:max_chars - 2], END_WORD, PAD, PAD, …`. For a biLM with a `Lexicon`
-    use `BiLM.char_ids`.
+    The ids of a token are `BEGIN_WORD, bytes[:max_chars - 2], END_WORD, PAD, PAD, …`. For a
+    biLM with a `Lexicon` use `BiLM.char_ids`.
 
     Args:
         tokens: strings of any shape: a `str`, nested lists, a tensor or a ragged tensor. Python
             strings are encoded as UTF-8 with `surrogateescape`.
-        max_chars: int >= 3. Length of a row; longer tokens are truncated.
+        max_chars: int >= 3. Ids per token; longer tokens are truncated.
 
     Returns:
         int32 (…, max_chars) with values 1 to 261; all zeros for `""`. Ragged if `tokens` is. Works

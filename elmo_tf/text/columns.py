@@ -35,8 +35,7 @@ def column_sentences(
         path: the file; `.gz` is decompressed.
         format: "conll", or "conllu" (Universal Dependencies), where comments, multiword tokens
             (`3-4`) and empty nodes (`5.1`) are skipped.
-        warns: whether to count sentences of "conllu" without an empty line before them in a
-            warning.
+        warns: whether to warn of sentences of "conllu" without an empty line before them.
 
     Yields:
         The rows of a sentence, at least one.
@@ -85,13 +84,7 @@ def fields_of(line: str) -> list[str]:
 
 
 def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: str) -> list[str]:
-    """Returns one column of a sentence.
-
-    Args:
-        path: the file, for error messages.
-        rows: rows of the sentence.
-        number: int >= 1. Column number.
-        content: "token" or "tag", for error messages.
+    """Returns column `number`, from 1, of a sentence; `content` is "token" or "tag", for messages.
 
     Raises:
         ValueError: the column is missing or empty in a row.
@@ -107,12 +100,7 @@ def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: s
 
 
 def last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> int:
-    """Returns the number of the last column, which must be the same in the complete file.
-
-    Args:
-        path: the file, for error messages.
-        rows: rows of the sentence.
-        first: first row of the file.
+    """Returns the number of the last column, which must be that of the `first` row of the file.
 
     Raises:
         ValueError: a row has more or fewer columns than the first row.

@@ -50,10 +50,10 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
         names = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
         if not glob.has_magic(pattern) and not names:
             raise FileNotFoundError(f"There is no text file {pattern}.")
-        found = [Path(name) for name in names if name == pattern or not os.path.isdir(name)]
-        if not found:
+        matches = [Path(name) for name in names if name == pattern or not os.path.isdir(name)]
+        if not matches:
             raise FileNotFoundError(f"No text file matches {pattern}.")
-        files.update(dict.fromkeys(found))
+        files.update(dict.fromkeys(matches))
     for file in files:
         check_text_file(file)
     return list(files)
@@ -127,13 +127,24 @@ def sentence_dataset(
     if seed is not None:
         sources = sources.shuffle(len(files), seed=seed)
     lines = sources.interleave(
-        lambda number: _lines(names[number], compressions[number]),
+        lambda index: _lines(names[index], compressions[index]),
         cycle_length=1 if seed is None else _MIXED_FILES,
     )
     if seed is not None:  # before splitting, where lines take the least memory
         lines = lines.shuffle(SHUFFLE_LINES, seed=seed)
     sentences = lines.batch(_LINES_PER_BATCH).map(lambda lines: _cut(split_tokens(lines))).unbatch()
     return sentences.map(lambda tokens: tokens)  # plain tensors
+
+
+def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
+    """Prefetches `count` elements, with autotuning disabled.
+
+    The autotuner sleeps for up to a minute, and an iterator ends only when it wakes up: a pass of
+    12 seconds took 20.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return dataset.prefetch(count).with_options(options)
 
 
 class CorpusCount(NamedTuple):
@@ -236,10 +247,7 @@ def report_lines(count: CorpusCount) -> None:
 def warn_of_unknown(count: CorpusCount, text: str, consequence: str) -> None:
     """Warns if more than 5 % of the targets of a corpus are not in the vocabulary.
 
-    Args:
-        count: the size of the corpus.
-        text: what the targets are of, for the message; may be empty.
-        consequence: the end of the message.
+    `text` names the corpus in the message, which ends with `consequence`.
     """
     if count.unknown_share > _MAX_UNKNOWN:
         logging.warning(

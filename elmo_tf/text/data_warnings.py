@@ -18,24 +18,19 @@ _WIDE_SPACES = re.compile(r"\S[\u00a0\u3000]+\S")
 
 
 def suspicions(line: str, tokens: Sequence[str] | None = None) -> Sequence[str]:
-    """Returns the keys of `LINE_KINDS` that apply to a line.
-
-    Args:
-        line: the line, or the tokens of columns joined by spaces.
-        tokens: its tokens. None for those of `line.split()`.
-    """
+    """Returns the keys of `LINE_KINDS` that apply to a line, or to tokens joined by spaces."""
     if line.isascii() and ">" not in line and "\0" not in line:
         return ()  # fast: most lines
-    found = []
+    kinds_found = []
     if not is_utf_8(line):
-        found.append("invalid")
+        kinds_found.append("invalid")
     if "\0" in line:
-        found.append("nul")
+        kinds_found.append("nul")
     if "S>" in line and not _BOUNDARIES.isdisjoint(line.split() if tokens is None else tokens):
-        found.append("boundary")
+        kinds_found.append("boundary")
     if _is_split_at_wide_space(line, tokens):
-        found.append("space")
-    return found
+        kinds_found.append("space")
+    return kinds_found
 
 
 def _is_split_at_wide_space(line: str, tokens: Sequence[str] | None) -> bool:
@@ -52,13 +47,9 @@ def line_kinds(counts: Mapping[str, int]) -> list[tuple[int, str]]:
 
 
 def data_warnings(*kinds: tuple[int, str]) -> str:
-    """Summarizes suspicious lines as a line of text, empty if there are none.
-
-    Args:
-        kinds: pairs (count, description).
-    """
-    found = [f"{number:,} {kind}" for number, kind in kinds if number]
-    return f"Suspicious lines: {', '.join(found)}." if found else ""
+    """Summarizes pairs (count, description) as a line of text, empty if all counts are 0."""
+    kinds_found = [f"{count:,} {kind}" for count, kind in kinds if count]
+    return f"Suspicious lines: {', '.join(kinds_found)}." if kinds_found else ""
 
 
 def line_error(path: str | os.PathLike, line: int, message: str) -> ValueError:
@@ -80,13 +71,7 @@ def is_utf_8(line: str) -> bool:
 def warn_of_invalid_utf_8(
     path: str | os.PathLike, items: Iterable[Iterable[str]], kind: str
 ) -> None:
-    """Logs how many items have invalid UTF-8, if any.
-
-    Args:
-        path: the file, for the message.
-        items: the strings of each item.
-        kind: what the items are, in the plural, such as "sentences".
-    """
+    """Logs how many items, each of several strings, have invalid UTF-8, if any."""
     is_valid = [all(map(is_utf_8, strings)) for strings in items]
     if not all(is_valid):
         logging.warning(

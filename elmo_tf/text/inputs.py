@@ -94,11 +94,8 @@ def refuse_sentences_as_tokens(strings: Any) -> Any:
     A token may contain whitespace, as in "10 000", but only sentences contain it in a column of its
     own, (batch, 1), or in more than half of all strings.
 
-    Args:
-        strings: any inputs. Arrays, tensors and data frames are checked, lists of lists are not.
-
-    Returns:
-        `strings`; in a graph, with the check attached.
+    Arrays, tensors and data frames are checked, lists of lists are not. Returns `strings`; in a
+    graph, with the check attached.
 
     Raises:
         ValueError: the strings are sentences (in a graph, `tf.errors.InvalidArgumentError` when it
@@ -116,8 +113,8 @@ def refuse_sentences_as_tokens(strings: Any) -> Any:
         rows = np.asarray(strings)
         items = [item if isinstance(item, str | bytes) else "" for item in rows.ravel().tolist()]
         table = tf.reshape(string_tensor(items), rows.shape)
-    found = has_whitespace(table)
-    num_found = tf.math.count_nonzero(found, dtype=tf.int32)
+    has_space = has_whitespace(table)
+    num_found = tf.math.count_nonzero(has_space, dtype=tf.int32)
     num_tokens = tf.math.count_nonzero(is_token(table), dtype=tf.int32)
     limit = tf.where(tf.shape(table)[1] == 1, 0, num_tokens // 2)
     return checked(
@@ -125,7 +122,7 @@ def refuse_sentences_as_tokens(strings: Any) -> Any:
         num_found <= limit,
         "Pass sentences as strings of shape (batch,), for example `array[:, 0]`. In shape (batch, "
         "token) each string is one token, and a token contains whitespace in row",
-        tf.where(found)[:1, 0],
+        tf.where(has_space)[:1, 0],
     )
 
 
@@ -135,14 +132,7 @@ def sentence_shape(input_shape: Sequence[int | None]) -> tuple[int | None, int |
 
 
 def is_token(inputs: tf.Tensor) -> tf.Tensor:
-    """Returns the mask of real tokens: not `""`, not all zeros, not 0.
-
-    Args:
-        inputs: string (…), int (batch, token, char) or int (batch, token).
-
-    Returns:
-        bool, of the shape of the tokens.
-    """
+    """Returns the mask of real tokens, bool: not `""`, all zeros (batch, token, char), or 0."""
     if inputs.dtype == tf.string:
         return tf.strings.length(inputs) > 0
     return tf.reduce_any(inputs != 0, axis=-1) if inputs.shape.rank == 3 else inputs != 0
@@ -152,12 +142,10 @@ def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None = None) -> tuple[tf
     """Splits sentences into tokens, if necessary, and counts the tokens of each row.
 
     Args:
-        inputs: string (batch,) or (batch, token), as returned by `checked_inputs`.
-        lengths: int32 (batch,) or None. Number of real tokens per row; None counts them.
+        inputs, lengths: as returned by `checked_inputs`.
 
     Returns:
-        tokens: string (batch, token), padded with `""` to at least one token.
-        lengths: int32 (batch,).
+        string (batch, token), padded with `""` to at least one token; and int32 (batch,).
     """
     tokens = inputs
     if inputs.shape.rank == 1:
@@ -186,14 +174,7 @@ def count_tokens(real: tf.Tensor) -> tf.Tensor:
 
 
 def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
-    """Checks the number of real tokens per row.
-
-    Args:
-        real: bool (batch, token), see `is_token`.
-        lengths: int32 (batch,) or None. None counts the real tokens.
-
-    Returns:
-        int32 (batch,).
+    """Checks the number of real tokens per row, int32 (batch,); None counts those of `is_token`.
 
     Raises:
         ValueError: `lengths` has another shape, is below 0 or larger than the number of token

@@ -11,8 +11,7 @@ import tensorflow as tf
 from elmo_tf.files import atomic_file
 from elmo_tf.text.char_ids import Spelling
 from elmo_tf.text.sentences import encode
-from elmo_tf.text.string_tables import StringTable
-from elmo_tf.text.vocabulary import read_lines
+from elmo_tf.text.vocabulary import StringTable, read_lines
 
 CHARACTERS_FILE = "char.dic"
 WORDS_FILE = "word.dic"
@@ -28,10 +27,10 @@ _SURROGATES = frozenset(map(chr, range(0xDC80, 0xDD00)))
 class Lexicon(Spelling):
     """Characters and words of a biLM, with their ids.
 
-    A row of ids is the word's id, if there are words, and the ids of the characters, which are code
-    points. An id is the position in the list plus one. The original swaps the word boundaries: a
-    word begins with `<eow>` and ends with `<bow>`. The tokens `<bos>` and `<eos>` of a text are
-    read as boundaries of sentences. Invalid UTF-8 is an unknown character.
+    The ids of a token are that of the word, if there are words, and those of its characters, which
+    are code points. An id is the position in the list plus one. The original swaps the word
+    boundaries: a word begins with `<eow>` and ends with `<bow>`. The tokens `<bos>` and `<eos>` of
+    a text are read as boundaries of sentences. Invalid UTF-8 is an unknown character.
 
     Args:
         characters: single code points, and `<bos> <eos> <oov> <pad> <bow> <eow>`.
@@ -57,7 +56,7 @@ class Lexicon(Spelling):
         for key in ids:
             if len(key) != 1:
                 raise ValueError(f"{CHARACTERS_FILE}: the entry {key!r} is not one character.")
-        points = sorted((ord(key), number) for key, number in ids.items())
+        points = sorted((ord(key), index) for key, index in ids.items())
         # -1 is no code point: an empty table has no first element to compare with.
         self._points, self._ids = np.array([(-1, 0), *points], np.int32).T
         self._table: StringTable | None = None
@@ -114,7 +113,7 @@ class Lexicon(Spelling):
         """Writes `char.dic` and, if there are words, `word.dic`, for `load`."""
         for name, entries in ((CHARACTERS_FILE, self.entries), (WORDS_FILE, self.words)):
             if entries is not None:
-                lines = (encode(f"{entry}\t{number}\n") for number, entry in enumerate(entries))
+                lines = (encode(f"{entry}\t{index}\n") for index, entry in enumerate(entries))
                 with atomic_file(Path(folder, name)) as part:
                     part.write_bytes(b"".join(lines))
 
@@ -147,33 +146,34 @@ class Lexicon(Spelling):
         is_known = tf.gather(self._points, index) == points
         return tf.where(is_known, tf.gather(self._ids, index), self._unknown), lengths
 
-    def rows(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
+    def ids_of(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:
         # Words are truncated like their characters, before they are looked up.
-        rows = self._with_words(
-            super().rows(tokens, max_chars),
+        ids = self._with_words(
+            super().ids_of(tokens, max_chars),
             tf.strings.substr(tokens, 0, max_chars - 2, unit="UTF8_CHAR"),
         )
-        bos, eos = tf.unstack(self.boundary_rows(max_chars))
-        for token, row in ((b"<bos>", bos), (b"<eos>", eos)):
-            rows = tf.where((tokens == token)[:, tf.newaxis], row, rows)
-        return rows
+        bos, eos = tf.unstack(self.boundary_ids(max_chars))
+        for token, boundary in ((b"<bos>", bos), (b"<eos>", eos)):
+            ids = tf.where((tokens == token)[:, tf.newaxis], boundary, ids)
+        return ids
 
-    def boundary_rows(self, max_chars: int) -> tf.Tensor:
-        return self._with_words(super().boundary_rows(max_chars), tf.constant(["<bos>", "<eos>"]))
+    def boundary_ids(self, max_chars: int) -> tf.Tensor:
+        return self._with_words(super().boundary_ids(max_chars), tf.constant(["<bos>", "<eos>"]))
 
-    def _with_words(self, rows: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
-        """Adds the ids of words as the first column, 0 where the row is zero."""
+    def _with_words(self, char_ids: tf.Tensor, words: tf.Tensor) -> tf.Tensor:
+        """Adds the ids of words as the first column, 0 where the characters are zero."""
         if self._table is None:
-            return rows
+            return char_ids
         ids = tf.cast(self._table.table.lookup(words), tf.int32) + 1
-        return tf.concat([tf.where(rows[:, :1] == 0, 0, ids[:, tf.newaxis]), rows], axis=-1)
+        ids = tf.where(char_ids[:, :1] == 0, 0, ids[:, tf.newaxis])
+        return tf.concat([ids, char_ids], axis=-1)
 
 
 def _ids(entries: Sequence[str], name: str, specials: Sequence[str]) -> dict[str, int]:
     """The id of each entry, from 1."""
-    ids = {entry: number for number, entry in enumerate(entries, start=1)}
+    ids = {entry: index for index, entry in enumerate(entries, start=1)}
     if len(ids) < len(entries):
-        twice = next(entry for number, entry in enumerate(entries, 1) if ids[entry] != number)
+        twice = next(entry for index, entry in enumerate(entries, 1) if ids[entry] != index)
         raise ValueError(f"{name}: the entry {twice!r} is listed twice.")
     missing = [special for special in specials if special not in ids]
     if missing:
@@ -186,11 +186,11 @@ def _read(path: Path) -> list[str]:
     if not path.is_file():
         raise FileNotFoundError(f"There is no {path.name} in {path.parent}.")
     entries = []
-    for number, line in enumerate(read_lines(path)):
-        entry, _, found = line.rstrip("\r\n").rpartition("\t")
-        if found.strip() != str(number):
+    for index, line in enumerate(read_lines(path)):
+        entry, _, received = line.rstrip("\r\n").rpartition("\t")
+        if received.strip() != str(index):
             raise ValueError(
-                f"{path}, line {number + 1}: the id {number} is required. Received: {found!r}. Is "
+                f"{path}, line {index + 1}: the id {index} is required. Received: {received!r}. Is "
                 "the dictionary of another model?"
             )
         # As in the original, which strips whitespace, an empty entry is the ideographic space.

@@ -19,7 +19,7 @@ FORMATS = ("text", "conll", "conllu")
 _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", ".iobes", ".bioes")
 
 
-class Sentence(NamedTuple):
+class FileSentence(NamedTuple):
     """A sentence of a file.
 
     text: its line, stripped; for CoNLL, the tokens joined by spaces.
@@ -49,7 +49,7 @@ def sentence_reader(
     format: str | None = None,
     token_column: int | None = None,
     tokenizer: Tokenizer | None = None,
-) -> Callable[[], Iterator[Sentence]]:
+) -> Callable[[], Iterator[FileSentence]]:
     """Returns a function that reads the sentences of a file from its beginning.
 
     Args:
@@ -78,23 +78,18 @@ def sentence_reader(
     return lambda: _conll_sentences(path, format, number, next(warns, False))
 
 
-def text_sentences(source: TextSource, first: int = 0) -> Iterator[Sentence]:
-    """Yields a sentence per line; see `sentence_lines`.
-
-    Args:
-        source: the text, or a part of it.
-        first: number of the first line, from 0, for the messages of errors.
-    """
+def text_sentences(source: TextSource, first: int = 0) -> Iterator[FileSentence]:
+    """Yields a sentence per line; see `sentence_lines`. `first` numbers the first line, from 0."""
     for line in sentence_lines(source, first + 1):
         tokens = line.split()
-        yield Sentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
+        yield FileSentence(line.strip(), tokens, not tokens and line.rstrip("\r\n") != "")
 
 
-def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[Sentence]:
+def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[FileSentence]:
     for number, line in enumerate(sentence_lines(path)):
         line = line.rstrip("\r\n")
         for tokens in tokenized(line, tokenizer):
-            yield Sentence(
+            yield FileSentence(
                 line[tokens[0].start : tokens[-1].end],
                 [token.text for token in tokens],
                 line=number,
@@ -104,19 +99,14 @@ def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Itera
 
 def _conll_sentences(
     path: str | os.PathLike, format: str, token_column: int, warns: bool
-) -> Iterator[Sentence]:
+) -> Iterator[FileSentence]:
     for rows in column_sentences(path, format, warns):
         tokens = column(path, rows, token_column, "token")
-        yield Sentence(" ".join(tokens), tokens)
+        yield FileSentence(" ".join(tokens), tokens)
 
 
 class TokenLimit(NamedTuple):
-    """The length to which a model truncates tokens.
-
-    Args:
-        length: int.
-        unit: "bytes" (of UTF-8) or "characters".
-    """
+    """The length to which a model truncates tokens, in "bytes" (of UTF-8) or "characters"."""
 
     length: int
     unit: str
@@ -128,7 +118,7 @@ class TokenLimit(NamedTuple):
         """Whether a token is longer."""
         return len(token if self.unit == "bytes" else decode(token)) > self.length
 
-    def is_exceeded(self, sentence: "Sentence") -> bool:
+    def is_exceeded(self, sentence: "FileSentence") -> bool:
         """Whether a sentence has a longer token."""
         length = self.length
         if self.unit == "characters":
@@ -179,16 +169,13 @@ class SentenceCount(NamedTuple):
 
 
 def count_sentences(
-    sentences: Iterable[Sentence],
+    sentences: Iterable[FileSentence],
     limit: TokenLimit | None = None,
     vocabulary: Container[str] | None = None,
 ) -> SentenceCount:
-    """Counts sentences.
+    """Counts sentences, without keeping them.
 
-    Args:
-        sentences: the sentences; they are not kept in memory.
-        limit: the length to which tokens are truncated, or None.
-        vocabulary: of a model that reads whole tokens, or None.
+    `limit` is the length to which tokens are truncated, `vocabulary` that of a model of tokens.
     """
     number = num_tokens = longest = empty = blank = cut = unknown = 0
     suspicious: collections.Counter[str] = collections.Counter()

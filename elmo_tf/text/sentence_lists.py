@@ -69,11 +69,11 @@ def _without_padding(tokens: list) -> list:
     return tokens
 
 
-def token_bytes(number: int, sentence: Any) -> list[bytes]:
+def token_bytes(index: int, sentence: Any) -> list[bytes]:
     """The tokens of a sentence as UTF-8; `number` identifies the sentence in error messages."""
-    tokens = [encode(token) for token in tokens_of(f"Sentence {number}", sentence)]
+    tokens = [encode(token) for token in tokens_of(f"Sentence {index}", sentence)]
     if b"" in tokens:
-        raise ValueError(f"Sentence {number} contains an empty token: {sentence!r}.")
+        raise ValueError(f"Sentence {index} contains an empty token: {sentence!r}.")
     return tokens
 
 

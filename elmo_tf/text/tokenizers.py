@@ -64,8 +64,8 @@ class SpacyTokenizer:
 
 def _parts(text: str, start: int, length: int) -> list[Token]:
     """A token of spaCy, split at whitespace, which words of some languages contain."""
-    found = re.finditer(r"\S+", text[start : start + length])
-    return [Token(part.group(), start + part.start(), start + part.end()) for part in found]
+    matches = re.finditer(r"\S+", text[start : start + length])
+    return [Token(part.group(), start + part.start(), start + part.end()) for part in matches]
 
 
 def tokenized(text: str, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:

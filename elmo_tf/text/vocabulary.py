@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from elmo_tf.files import atomic_file
 from elmo_tf.text.sentences import decode, encode
-from elmo_tf.text.string_tables import StringTable
 
 BOS_TOKEN = "<S>"
 EOS_TOKEN = "</S>"
@@ -150,6 +149,40 @@ class Vocabulary:
         return self._table.table
 
 
+class StringTable:
+    """Ids of strings in the graph: the position in a list, or `default` for all other strings."""
+
+    def __init__(self, strings: Sequence[str], default: int):
+        self._strings = strings
+        self._default = default
+        self._eager: tf.lookup.StaticHashTable | None = None
+
+    @property
+    def table(self) -> tf.lookup.StaticHashTable:
+        """TensorFlow's table: one for eager code and its functions, and one per TF1 graph."""
+        with tf.init_scope():
+            if tf.executing_eagerly():
+                if self._eager is None:
+                    self._eager = self._new()
+                return self._eager
+            # Stored in the graph, so that the table and the graph have the same lifetime.
+            tables = tf.compat.v1.get_default_graph().get_collection_ref(self)
+            if not tables:
+                tables.append(self._new())
+            return tables[0]
+
+    def _new(self) -> tf.lookup.StaticHashTable:
+        keys = tf.constant([encode(string) for string in self._strings])
+        values = tf.range(len(self._strings), dtype=tf.int64)
+        return tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(keys, values), default_value=self._default
+        )
+
+    def __getstate__(self) -> dict:
+        # Tables cannot be copied; a copy creates its own.
+        return {**self.__dict__, "_eager": None}
+
+
 def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
     """Yields the lines of a text, split at newlines only. All readers of files use this function.
 
@@ -167,13 +200,13 @@ def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
     name = _name_of(source)
     try:
         with _opened(source) as lines:
-            for number, line in enumerate(lines, start=first):
+            for line_number, line in enumerate(lines, start=first):
                 line = decode(line)
-                if number == 1:
+                if line_number == 1:
                     # TensorFlow's reader drops carriage returns, also before a byte order mark.
                     line = re.sub("^\r*\ufeff", "", line)
                 if "\r" in line:
-                    _refuse_lone_carriage_return(line, f"{name}, line {number}")
+                    _refuse_lone_carriage_return(line, f"{name}, line {line_number}")
                 yield line
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"Cannot unpack {name}: {error}") from None
@@ -195,12 +228,12 @@ def sentence_lines(source: TextSource, first: int = 1) -> Iterator[str]:
         )
     lines = read_lines(source, first)
     if first == 1:
-        for number, line in enumerate(lines, start=1):
+        for line_number, line in enumerate(lines, start=1):
             if line.startswith(">"):
                 raise ValueError(
-                    f"{name}, line {number}: FASTA is not supported, and the text begins with '>': "
-                    f"{_quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write a "
-                    "space before the '>', or remove it."
+                    f"{name}, line {line_number}: FASTA is not supported, and the text begins with "
+                    f"'>': {_quoted(line.rstrip())}. {_FASTA_REMEDY} If it is ordinary text, write "
+                    "a space before the '>', or remove it."
                 )
             yield line
             if line.strip():

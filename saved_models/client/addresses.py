@@ -4,8 +4,8 @@ import re
 
 import urllib3
 
+from elmo_tf.saved_models.client.calls import TransportOptions
 from elmo_tf.saved_models.client.grpc_transport import GrpcTransport
-from elmo_tf.saved_models.client.options import TransportOptions
 from elmo_tf.saved_models.client.rest_transport import RestTransport
 
 # gRPC's own target syntax, which gRPC checks itself.
@@ -31,7 +31,8 @@ def open_transport(address: str, options: TransportOptions) -> Transport:
     url = _URL.fullmatch(address)
     scheme, rest = (url[1].lower(), url[2]) if url else ("grpc", address)
     is_secure = scheme in ("grpcs", "https")
-    if options.has_certificates and not is_secure:
+    has_certificates = options.root_certificates is not None or options.client_key is not None
+    if has_certificates and not is_secure:
         raise ValueError(
             "Certificates need an address with TLS, grpcs:// or https://, but the address is "
             f"{address!r}."

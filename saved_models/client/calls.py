@@ -1,14 +1,48 @@
-"""Calls to a server: errors, deadlines, and several calls in flight."""
+"""Calls to a server: options, errors, deadlines, and several calls in flight."""
 
+import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import grpc
 
+MAX_RETRIES = 4  # gRPC makes at most five attempts
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TransportOptions:
+    """The options of `Client` that apply to all requests.
+
+    Raises:
+        OSError: a PEM file cannot be read.
+        ValueError: `retries` is out of range, or `client_key` or `client_certificate` is missing.
+    """
+
+    retries: int = MAX_RETRIES
+    root_certificates: str | os.PathLike | None = None
+    client_key: str | os.PathLike | None = None
+    client_certificate: str | os.PathLike | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self):
+        if not 0 <= self.retries <= MAX_RETRIES:
+            raise ValueError(f"`retries` must be 0 … {MAX_RETRIES}, but is {self.retries}.")
+        if (self.client_key is None) != (self.client_certificate is None):
+            raise ValueError(
+                "`client_key` and `client_certificate` go together, but only one was given."
+            )
+        self.pem_files()
+
+    def pem_files(self) -> list[bytes | None]:
+        """Returns the contents of the root certificates, client key and client certificate."""
+        paths = (self.root_certificates, self.client_key, self.client_certificate)
+        return [None if path is None else Path(path).read_bytes() for path in paths]
 
 
 class ServerError(grpc.RpcError):
@@ -36,14 +70,13 @@ class Deadline:
         self._end = None if timeout is None else time.monotonic() + timeout
 
     def left(self) -> float | None:
-        """Returns the remaining seconds, at least 0; `None` means no deadline."""
-        return None if self._end is None else max(0.0, self._end - time.monotonic())
+        """Returns the remaining seconds, more than 0; `None` means no deadline."""
+        return None if self._end is None else max(1e-6, self._end - time.monotonic())
 
 
-def explained(
-    code: grpc.StatusCode, details: str, address: str, port_of: str, deadline: Deadline
-) -> ServerError:
+def explained(error: grpc.RpcError, address: str, port_of: str, deadline: Deadline) -> ServerError:
     """Returns an error whose message names the likely remedy; `port_of` is "gRPC" or "REST"."""
+    code, details = error.code(), error.details()
     if code == grpc.StatusCode.UNAVAILABLE and _is_of_connection(details):
         details = (
             f"Cannot reach a model server at {address}: {details}. Is it running, "
@@ -88,12 +121,8 @@ class Calls(Generic[T]):
     ) -> Iterator[tuple[Call, T]]:
         """Starts a call for each batch and yields the calls in order, with their batches.
 
-        Closing the iterator cancels the unfinished calls.
-
-        Args:
-            batches: may be infinite: a batch is consumed when its call is started.
-            start: starts a call.
-            in_flight: int >= 1. Maximum number of calls in flight.
+        At most `in_flight` calls are in flight. A batch is consumed when its call is started:
+        `batches` may be infinite. Closing the iterator cancels the unfinished calls.
         """
         pending = self._pending
         try:

@@ -13,15 +13,27 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
-from elmo_tf.saved_models.answers import Arrays, OutputPlan, joined, output_plan, rows
 from elmo_tf.saved_models.client.addresses import open_transport
-from elmo_tf.saved_models.client.calls import Call, Calls, Deadline, ServerError
-from elmo_tf.saved_models.client.options import MAX_RETRIES, TransportOptions
+from elmo_tf.saved_models.client.calls import (
+    MAX_RETRIES,
+    Call,
+    Calls,
+    Deadline,
+    ServerError,
+    TransportOptions,
+)
 from elmo_tf.saved_models.requests import (
     checked_sentences,
     default_signature,
     predict_request,
     sentence_batches,
+)
+from elmo_tf.saved_models.responses import (
+    Arrays,
+    OutputPlan,
+    join_responses,
+    output_plan,
+    split_rows,
 )
 from elmo_tf.text.sentence_lists import Sentence
 
@@ -151,8 +163,8 @@ class Client:
                 batches, lambda batch: self._start(batch, signature, plan, deadline), _IN_FLIGHT
             )
             with contextlib.closing(sent):
-                answers = [call.result() for call, _ in sent]
-        return joined(answers, plan)
+                responses = [call.result() for call, _ in sent]
+        return join_responses(responses, plan)
 
     def stream(
         self,
@@ -204,7 +216,7 @@ class Client:
             )
             with contextlib.closing(sent):
                 for call, batch in sent:
-                    yield from rows(call.result(), len(batch), plan)
+                    yield from split_rows(call.result(), len(batch), plan)
 
     def status(self) -> dict[int, str]:
         """Returns the state of each version, such as `{1: "AVAILABLE"}`.
@@ -214,7 +226,7 @@ class Client:
         """
         self._check_open()
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
-        response = self._transport.status(request, Deadline(self.timeout)).result()
+        response = self._transport.start(request, Deadline(self.timeout), {}).result()
         name_of = get_model_status_pb2.ModelVersionStatus.State.Name
         return {one.version: name_of(one.state) for one in response.model_version_status}
 
@@ -259,13 +271,13 @@ class Client:
         self, batch: list[Sentence], signature: str, plan: OutputPlan, deadline: Deadline
     ) -> Call[Arrays]:
         request = predict_request(self._spec, batch, plan.requested, signature)
-        return self._transport.predict(request, plan.infos, deadline)
+        return self._transport.start(request, deadline, plan.infos)
 
     def _metadata(self, deadline: Deadline) -> get_model_metadata_pb2.GetModelMetadataResponse:
         request = get_model_metadata_pb2.GetModelMetadataRequest(
             model_spec=self._spec, metadata_field=["signature_def"]
         )
-        return self._transport.metadata(request, deadline).result()
+        return self._transport.start(request, deadline, {}).result()
 
     def _plan(self, signature: str, outputs: str | Sequence[str], deadline: Deadline) -> OutputPlan:
         """Fetches the signatures once; they are optional, since some servers return none."""

@@ -1,11 +1,10 @@
 """The client's transport over gRPC."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import grpc
-import numpy as np
 import tensorflow as tf
 from google.protobuf.message import Message
 from tensorflow.core.protobuf import meta_graph_pb2
@@ -17,10 +16,16 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from elmo_tf.saved_models.client.calls import Call, Deadline, explained
-from elmo_tf.saved_models.client.options import TransportOptions
+from elmo_tf.saved_models.client.calls import Deadline, TransportOptions, explained
 
-_RETRY_BUFFER = 256 * 1024 * 1024  # bytes; larger requests are not retried
+_ARGUMENTS = (
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # Reconnect soon after a server restart, before the retries are used up.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 2000),
+    ("grpc.per_rpc_retry_buffer_size", 256 * 1024 * 1024),  # larger requests are not retried
+)
 
 
 class GrpcTransport:
@@ -32,56 +37,39 @@ class GrpcTransport:
     def __init__(self, address: str, target: str, is_secure: bool, options: TransportOptions):
         self._address = address
         self._headers = [(name.lower(), value) for name, value in options.headers.items()]
+        arguments = [*_ARGUMENTS, *_retries(options.retries)]
         if is_secure:
             credentials = grpc.ssl_channel_credentials(*options.pem_files())
-            self._channel = grpc.secure_channel(target, credentials, _arguments(options.retries))
+            self._channel = grpc.secure_channel(target, credentials, arguments)
         else:
-            self._channel = grpc.insecure_channel(target, _arguments(options.retries))
-        self._predictions = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
-        self._models = model_service_pb2_grpc.ModelServiceStub(self._channel)
+            self._channel = grpc.insecure_channel(target, arguments)
+        predictions = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
+        models = model_service_pb2_grpc.ModelServiceStub(self._channel)
+        self._methods = {
+            predict_pb2.PredictRequest: predictions.Predict,
+            get_model_metadata_pb2.GetModelMetadataRequest: predictions.GetModelMetadata,
+            get_model_status_pb2.GetModelStatusRequest: models.GetModelStatus,
+        }
 
-    def predict(
+    def start(
         self,
-        request: predict_pb2.PredictRequest,
-        outputs: Mapping[str, meta_graph_pb2.TensorInfo],
+        request: Message,
         deadline: Deadline,
-    ) -> Call[dict[str, np.ndarray]]:
-        """Requests predictions. `outputs` is only used over REST."""
-        return self._start(self._predictions.Predict, request, deadline, _arrays)
-
-    def metadata(
-        self, request: get_model_metadata_pb2.GetModelMetadataRequest, deadline: Deadline
-    ) -> Call[get_model_metadata_pb2.GetModelMetadataResponse]:
-        """Requests the signatures of a version."""
-        return self._start(self._predictions.GetModelMetadata, request, deadline)
-
-    def status(
-        self, request: get_model_status_pb2.GetModelStatusRequest, deadline: Deadline
-    ) -> Call[get_model_status_pb2.GetModelStatusResponse]:
-        """Requests the states of versions."""
-        return self._start(self._models.GetModelStatus, request, deadline)
+        outputs: Mapping[str, meta_graph_pb2.TensorInfo],
+    ) -> "_GrpcCall":
+        """Sends a request. Predictions return arrays by name; `outputs` is only used over REST."""
+        method = self._methods[type(request)]
+        future = method.future(request, timeout=deadline.left(), metadata=self._headers)
+        return _GrpcCall(future, self._address, deadline)
 
     def close(self) -> None:
         """Closes the channel. Calls in flight fail."""
         self._channel.close()
 
-    def _start(
-        self,
-        method: grpc.UnaryUnaryMultiCallable,
-        request: Message,
-        deadline: Deadline,
-        decode: Callable[[Any], Any] = lambda response: response,
-    ) -> "_GrpcCall":
-        future = method.future(request, timeout=deadline.left(), metadata=self._headers)
-        return _GrpcCall(future, decode, self._address, deadline)
-
 
 class _GrpcCall:
-    def __init__(
-        self, future: grpc.Future, decode: Callable[[Any], Any], address: str, deadline: Deadline
-    ):
+    def __init__(self, future: grpc.Future, address: str, deadline: Deadline):
         self._future = future
-        self._decode = decode
         self._address = address
         self._deadline = deadline
         self.done = future.done
@@ -91,26 +79,16 @@ class _GrpcCall:
         try:
             response = self._future.result()
         except grpc.RpcError as error:
-            code, details = error.code(), error.details()
-            raise explained(code, details, self._address, "gRPC", self._deadline) from error
-        return self._decode(response)
+            raise explained(error, self._address, "gRPC", self._deadline) from error
+        if isinstance(response, predict_pb2.PredictResponse):
+            return {name: tf.make_ndarray(response.outputs[name]) for name in response.outputs}
+        return response
 
 
-def _arrays(response: predict_pb2.PredictResponse) -> dict[str, np.ndarray]:
-    return {name: tf.make_ndarray(response.outputs[name]) for name in sorted(response.outputs)}
-
-
-def _arguments(retries: int) -> list[tuple[str, Any]]:
-    """Returns channel options: no size limits, and the retries of gRPC."""
-    arguments = [
-        ("grpc.max_receive_message_length", -1),
-        ("grpc.max_send_message_length", -1),
-        # Reconnect soon after a server restart, before the retries are used up.
-        ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.max_reconnect_backoff_ms", 2000),
-    ]
+def _retries(retries: int) -> list[tuple[str, Any]]:
+    """Returns the channel options for gRPC's retries."""
     if not retries:
-        return [*arguments, ("grpc.enable_retries", 0)]
+        return [("grpc.enable_retries", 0)]
     policy = {
         "maxAttempts": 1 + retries,
         "initialBackoff": "0.2s",
@@ -119,9 +97,4 @@ def _arguments(retries: int) -> list[tuple[str, Any]]:
         "retryableStatusCodes": ["UNAVAILABLE"],
     }
     config = {"methodConfig": [{"name": [{}], "retryPolicy": policy}]}
-    return [
-        *arguments,
-        ("grpc.enable_retries", 1),
-        ("grpc.service_config", json.dumps(config)),
-        ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER),
-    ]
+    return [("grpc.enable_retries", 1), ("grpc.service_config", json.dumps(config))]

@@ -8,11 +8,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import grpc
 import numpy as np
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2
 
+from elmo_tf.saved_models.client.calls import ServerError
 from elmo_tf.text.sentences import encode
 
 
@@ -26,7 +28,7 @@ def request_body(request: predict_pb2.PredictRequest) -> bytes:
     return json.dumps(document, ensure_ascii=False).encode()
 
 
-def answer_arrays(
+def response_arrays(
     document: Any, wanted: list[str], infos: Mapping[str, meta_graph_pb2.TensorInfo]
 ) -> dict[str, np.ndarray]:
     """Returns the arrays of a response.
@@ -39,7 +41,7 @@ def answer_arrays(
 
     Raises:
         ValueError: `document` is not a response.
-        KeyError: there is no such output; its argument is the message.
+        ServerError: there is no such output.
     """
     if not isinstance(document, dict) or "outputs" not in document:
         raise ValueError("there is no key 'outputs'")
@@ -50,9 +52,10 @@ def answer_arrays(
         values = {name: values}
     for name in wanted:
         if name not in values:
-            raise KeyError(
+            raise ServerError(
+                grpc.StatusCode.INVALID_ARGUMENT,
                 f"output tensor alias not found in signature: {name} "
-                f"Outputs expected to be in the set {{{','.join(sorted(values))}}}."
+                f"Outputs expected to be in the set {{{','.join(sorted(values))}}}.",
             )
     names = wanted or sorted(values)
     return {name: _array(values[name], infos.get(name)) for name in names}

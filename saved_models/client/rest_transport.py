@@ -8,20 +8,34 @@ from concurrent import futures
 from typing import Any
 
 import grpc
-import numpy as np
+import urllib3
 from google.protobuf import json_format
+from google.protobuf.message import Message
 from tensorflow.core.protobuf import meta_graph_pb2
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    model_pb2,
-    predict_pb2,
-)
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from elmo_tf.saved_models.client.calls import Call, Deadline, ServerError, explained
-from elmo_tf.saved_models.client.http_requests import HttpRequests
-from elmo_tf.saved_models.client.options import TransportOptions
-from elmo_tf.saved_models.client.rest_tensors import answer_arrays, request_body
+from elmo_tf.saved_models.client.calls import Deadline, ServerError, TransportOptions, explained
+from elmo_tf.saved_models.client.rest_tensors import request_body, response_arrays
+
+# gRPC's equivalents of the HTTP status codes of TF Serving and of proxies.
+_STATUS_CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    408: grpc.StatusCode.DEADLINE_EXCEEDED,
+    409: grpc.StatusCode.ABORTED,
+    412: grpc.StatusCode.FAILED_PRECONDITION,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    499: grpc.StatusCode.CANCELLED,
+    500: grpc.StatusCode.INTERNAL,
+    501: grpc.StatusCode.UNIMPLEMENTED,
+    502: grpc.StatusCode.UNAVAILABLE,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+_CONNECTIONS = 32  # kept alive
 
 
 class RestTransport:
@@ -33,102 +47,154 @@ class RestTransport:
     def __init__(self, address: str, url: str, options: TransportOptions):
         self._address = address
         self._url = url
-        self._http = HttpRequests(options)
+        self._retries = options.retries
+        self._pool = urllib3.PoolManager(
+            headers={**options.headers, "Content-Type": "application/json"},
+            maxsize=_CONNECTIONS,
+            ca_certs=options.root_certificates,
+            key_file=options.client_key,
+            cert_file=options.client_certificate,
+        )
 
-    def predict(
+    def start(
         self,
-        request: predict_pb2.PredictRequest,
-        outputs: Mapping[str, meta_graph_pb2.TensorInfo],
+        request: Message,
         deadline: Deadline,
-    ) -> Call[dict[str, np.ndarray]]:
-        """Requests predictions. `outputs` are those of the signature, empty if unknown."""
+        outputs: Mapping[str, meta_graph_pb2.TensorInfo],
+    ) -> "_RestCall":
+        """Sends a request. Predictions return arrays by name.
 
-        def decode(document: Any) -> dict[str, np.ndarray]:
-            try:
-                return answer_arrays(document, list(request.output_filter), outputs)
-            except KeyError as error:
-                raise ServerError(grpc.StatusCode.INVALID_ARGUMENT, error.args[0]) from error
+        `outputs` are those of the signature, for their types; empty if unknown.
+        """
+        spec, retries = request.model_spec, _Retries.until(deadline, self._retries)
+        url = f"{self._url}/v1/models/{urllib.parse.quote(spec.name, safe='')}"
+        if spec.HasField("version"):
+            url += f"/versions/{spec.version.value}"
 
-        path = f"{_path(request.model_spec)}:predict"
-        return self._start("POST", path, deadline, decode, lambda: request_body(request))
+        def send() -> Any:
+            if isinstance(request, predict_pb2.PredictRequest):
+                body = request_body(request)
+                document = self._document("POST", f"{url}:predict", retries, body)
+                return response_arrays(document, list(request.output_filter), outputs)
+            if isinstance(request, get_model_metadata_pb2.GetModelMetadataRequest):
+                return _metadata(self._document("GET", f"{url}/metadata", retries))
+            response = get_model_status_pb2.GetModelStatusResponse()
+            document = self._document("GET", url, retries)
+            return json_format.ParseDict(document, response, ignore_unknown_fields=True)
 
-    def metadata(
-        self, request: get_model_metadata_pb2.GetModelMetadataRequest, deadline: Deadline
-    ) -> Call[get_model_metadata_pb2.GetModelMetadataResponse]:
-        """Requests the signatures of a version."""
-        return self._start("GET", f"{_path(request.model_spec)}/metadata", deadline, _metadata)
-
-    def status(
-        self, request: get_model_status_pb2.GetModelStatusRequest, deadline: Deadline
-    ) -> Call[get_model_status_pb2.GetModelStatusResponse]:
-        """Requests the states of versions."""
-        return self._start("GET", _path(request.model_spec), deadline, _status)
+        return _RestCall(send, retries, self._address)
 
     def close(self) -> None:
         """Closes the idle connections."""
-        self._http.close()
+        self._pool.clear()
 
-    def _start(
-        self,
-        method: str,
-        path: str,
-        deadline: Deadline,
-        decode: Callable[[Any], Any],
-        body: Callable[[], bytes] = bytes,
-    ) -> "_ThreadCall":
-        def send(cancelled: threading.Event) -> Any:
-            try:
-                answer = self._http.send(method, self._url + path, body(), deadline, cancelled)
-            except ServerError as error:
-                code, details = error.code(), error.details()
-                raise explained(code, details, self._address, "REST", deadline) from error
-            try:
-                return decode(json.loads(answer.decode("utf-8", "surrogateescape")))
-            except (ValueError, json_format.ParseError) as error:
-                details = f"{self._address} does not answer like a model server: {error}"
-                raise ServerError(grpc.StatusCode.INTERNAL, details) from error
-
-        return _ThreadCall(send)
+    def _document(
+        self, method: str, url: str, retries: "_Retries", body: bytes | None = None
+    ) -> Any:
+        timeout = urllib3.Timeout(total=retries.deadline.left())
+        response = self._pool.request(
+            method, url, body=body, timeout=timeout, retries=retries, redirect=False
+        )
+        if response.status != 200:
+            raise _error_of_response(response)
+        return json.loads(response.data.decode("utf-8", "surrogateescape"))
 
 
-class _ThreadCall(futures.Future):
+class _RestCall(futures.Future):
     """A call in a daemon thread. Cancelling it only stops further retries."""
 
-    def __init__(self, send: Callable[[threading.Event], Any]):
+    def __init__(self, send: Callable[[], Any], retries: "_Retries", address: str):
         super().__init__()
-        self._cancelled = threading.Event()
-        threading.Thread(target=self._run, args=(send,), name="rest-call", daemon=True).start()
+        self._send = send
+        self._retries = retries
+        self._address = address
+        threading.Thread(target=self._run, name="rest-call", daemon=True).start()
 
-    def _run(self, send: Callable[[threading.Event], Any]) -> None:
+    def _run(self) -> None:
         try:
-            answer = send(self._cancelled)
+            self.set_result(self._send())
         except BaseException as error:
             self.set_exception(error)
-        else:
-            self.set_result(answer)
+
+    def result(self) -> Any:
+        try:
+            return super().result(self._retries.deadline.left())
+        except TimeoutError:  # the limits of urllib3 apply to each attempt and each read
+            self.cancel()
+            failure = ServerError(grpc.StatusCode.DEADLINE_EXCEEDED, "")
+        except urllib3.exceptions.HTTPError as error:
+            failure = _error_of_failure(error)
+        except ServerError as error:
+            failure = error
+        except (ValueError, json_format.ParseError) as error:
+            details = f"{self._address} does not answer like a model server: {error}"
+            raise ServerError(grpc.StatusCode.INTERNAL, details) from error
+        raise explained(failure, self._address, "REST", self._retries.deadline)
 
     def cancel(self) -> None:
-        self._cancelled.set()
+        self._retries.cancelled.set()
 
 
-def _path(spec: model_pb2.ModelSpec) -> str:
-    path = f"/v1/models/{urllib.parse.quote(spec.name, safe='')}"
-    return f"{path}/versions/{spec.version.value}" if spec.HasField("version") else path
+class _Retries(urllib3.Retry):
+    """Retries until a deadline, or until an event is set."""
+
+    deadline: Deadline
+    cancelled: threading.Event
+
+    @classmethod
+    def until(cls, deadline: Deadline, total: int) -> "_Retries":
+        retries = cls(
+            total=total,
+            other=0,  # errors of TLS, which would occur again
+            status_forcelist=(502, 503),
+            allowed_methods=None,  # POST too: predictions have no side effects
+            raise_on_status=False,
+            backoff_factor=0.1,
+            backoff_max=5,
+            backoff_jitter=0.1,
+        )
+        retries.deadline, retries.cancelled = deadline, threading.Event()
+        return retries
+
+    def new(self, **changes: Any) -> "_Retries":
+        retries = super().new(**changes)
+        retries.deadline, retries.cancelled = self.deadline, self.cancelled
+        return retries
+
+    def sleep(self, response: urllib3.BaseHTTPResponse | None = None) -> None:
+        asked_for = None if response is None else self.get_retry_after(response)
+        pause, left = asked_for or self.get_backoff_time(), self.deadline.left()
+        if (left is not None and pause >= left) or self.cancelled.wait(pause):
+            raise self.history[-1].error or _error_of_response(response)
+
+
+def _error_of_response(response: urllib3.BaseHTTPResponse) -> ServerError:
+    text = response.data.decode("utf-8", "surrogateescape")
+    try:
+        details = json.loads(text)["error"]
+    except (ValueError, KeyError, TypeError):
+        # Not from a model server, but perhaps from a proxy.
+        details = f"HTTP {response.status} {response.reason}: {' '.join(text.split()):.200}"
+    return ServerError(_STATUS_CODES.get(response.status, grpc.StatusCode.UNKNOWN), str(details))
+
+
+def _error_of_failure(error: urllib3.exceptions.HTTPError) -> ServerError:
+    error = getattr(error, "reason", None) or error
+    # In urllib3, the error of a refused connection is also a `TimeoutError`.
+    is_timeout = isinstance(error, urllib3.exceptions.TimeoutError)
+    if is_timeout and not isinstance(error, urllib3.exceptions.NewConnectionError):
+        return ServerError(grpc.StatusCode.DEADLINE_EXCEEDED, str(error))
+    return ServerError(grpc.StatusCode.UNAVAILABLE, str(error.__cause__ or error))
 
 
 def _metadata(document: Any) -> get_model_metadata_pb2.GetModelMetadataResponse:
     response = get_model_metadata_pb2.GetModelMetadataResponse()
     signatures = get_model_metadata_pb2.SignatureDefMap()
     try:
-        spec, found = document["model_spec"], document["metadata"]["signature_def"]
+        spec, definitions = document["model_spec"], document["metadata"]["signature_def"]
     except (KeyError, TypeError) as error:
         raise ValueError("there is no key 'metadata'") from error
     json_format.ParseDict(spec, response.model_spec, ignore_unknown_fields=True)
-    json_format.ParseDict(found, signatures, ignore_unknown_fields=True)
+    json_format.ParseDict(definitions, signatures, ignore_unknown_fields=True)
     response.metadata["signature_def"].Pack(signatures)
     return response
-
-
-def _status(document: Any) -> get_model_status_pb2.GetModelStatusResponse:
-    response = get_model_status_pb2.GetModelStatusResponse()
-    return json_format.ParseDict(document, response, ignore_unknown_fields=True)

@@ -10,15 +10,15 @@ from typing import Any
 import tensorflow as tf
 from absl import logging
 
-from elmo_tf.checkpoints.locations import OPTIONS_FILE, VOCABULARY_FILE
+from elmo_tf.checkpoints.formats import OPTIONS_FILE, VOCABULARY_FILE
 from elmo_tf.files import atomic_directory, refuse_pattern, write_json
 from elmo_tf.models.elmo import Elmo
-from elmo_tf.saved_models.exporting.model_cards import model_card
+from elmo_tf.saved_models.exporting.model_cards import elmo_card
 from elmo_tf.saved_models.exporting.signatures import Exported
 from elmo_tf.saved_models.exporting.verify import verify
 from elmo_tf.saved_models.exporting.warmup import write_warmup
-from elmo_tf.saved_models.folders import VERSION_FILES, check_new_version
 from elmo_tf.saved_models.requests import Sentence, checked_sentences
+from elmo_tf.saved_models.versions import VERSION_FILES, check_new_version
 from elmo_tf.text.vocabulary import Vocabulary
 
 
@@ -81,7 +81,7 @@ def export(
             write_saved_model(exported, part, path, Path(assets))
         if check:
             verify(part, exported)
-        write_card(part, model_card(part, exported))
+        write_card(part, elmo_card(part, exported))
         if warmup:
             write_warmup(part, warmup)
     return os.fspath(path)

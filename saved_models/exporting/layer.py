@@ -9,8 +9,7 @@ import keras
 import tensorflow as tf
 
 from elmo_tf.models.elmo import TokenMask
-from elmo_tf.saved_models.folders import newest_version
-from elmo_tf.saved_models.operations import register_operations
+from elmo_tf.saved_models.versions import newest_version, register_operations
 from elmo_tf.text.inputs import checked_inputs, token_batch
 
 

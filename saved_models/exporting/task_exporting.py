@@ -2,20 +2,17 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
-from elmo_tf import __version__
 from elmo_tf.saved_models.exporting.export import (
     new_version,
     warn_of_layer_norm,
     write_card,
     write_saved_model,
 )
-from elmo_tf.saved_models.exporting.model_cards import signature_rows, table, type_name
+from elmo_tf.saved_models.exporting.model_cards import model_card
 from elmo_tf.saved_models.exporting.task_signatures import PAIR_SEPARATOR, ExportedTask
 from elmo_tf.saved_models.exporting.verify import (
     SENTENCES,
@@ -108,46 +105,28 @@ def _inputs(model: TaskModel) -> dict[str, dict[str, tf.Tensor]]:
     return {"default": {"strings": strings}, "serving_default": {"strings": strings}, **others}
 
 
-def _title(outputs: Mapping[str, Any]) -> str:
-    """The kind of prediction, for the title of the model card."""
-    titles = {"tags": "labels of tokens", "answer": "an answer", "entity": "coreference"}
-    return next((title for name, title in titles.items() if name in outputs), "a label")
-
-
 def _card(exported: ExportedTask) -> str:
     model = exported.model
     outputs = exported.signatures["default"].get_concrete_function().structured_outputs
-    elmo = "none" if model.elmo is None else f"at the {model.token_vectors.placement}"
-    if model.elmo is not None and model.token_vectors.placement == "both":
-        elmo = "at the input and the output"
-    shape: list[tuple[str, Any]] = [
-        ("model", type(model).__name__),
-        ("labels", ", ".join(model.labels) or "none"),
-        ("ELMo", elmo),
-        ("weights", f"{sum(int(weight.shape.num_elements()) for weight in exported.variables):,}"),
-    ]
-    paragraphs = [
-        f"# {type(model).__name__}: {_title(outputs)}",
-        f"Written by elmo_tf {__version__} with TensorFlow {tf.__version__}.",
-        table(("property", "value"), shape),
-        "## Signatures",
-        table(("signature", "inputs"), signature_rows(exported.signatures)),
-    ]
+    titles = {"tags": "labels of tokens", "answer": "an answer", "entity": "coreference"}
+    title = next((title for name, title in titles.items() if name in outputs), "a label")
+    elmo = "none"
+    if model.elmo is not None:
+        placement = model.token_vectors.placement
+        elmo = f"at the {'input and the output' if placement == 'both' else placement}"
+    notes = ""
     if len(model.texts) > 1:
-        texts = " and a ".join(model.texts)
-        paragraphs.append(f"Each of `strings` is a {texts}, with a tab between them.")
+        notes = f"Each of `strings` is a {' and a '.join(model.texts)}, with a tab between them."
     if isinstance(model, SRLTagger):
-        paragraphs.append(
+        notes = (
             "Each string of the default signature is the index of the predicate, from 0, and the "
             "sentence, such as `1 Cats chase mice .`"
         )
     if isinstance(model, CoreferenceModel):
-        paragraphs.append("Each of `strings` is a document with one sentence per line.")
-    paragraphs += [
-        "All signatures return these outputs:",
-        table(
-            ("output", "dtype and shape", "meaning"),
-            [(f"`{name}`", type_name(spec), _MEANINGS[name]) for name, spec in outputs.items()],
-        ),
-    ]
-    return "\n\n".join(paragraphs) + "\n"
+        notes = "Each of `strings` is a document with one sentence per line."
+    properties = {
+        "model": type(model).__name__,
+        "labels": ", ".join(model.labels) or "none",
+        "ELMo": elmo,
+    }
+    return model_card(f"{type(model).__name__}: {title}", exported, properties, _MEANINGS, notes)

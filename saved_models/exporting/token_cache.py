@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from elmo_tf.models.bilm import BiLM
-from elmo_tf.models.token_rows import NUM_SPECIAL_ROWS, add_boundaries
+from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, add_boundaries
 
 # A token has no whitespace, so these keys are not tokens.
 _BOUNDARY_KEYS = (" <S>", " </S>")
@@ -38,7 +38,7 @@ class TokenCache:
             lengths: int32 (batch,).
         """
         distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
-        index = tf.reshape(index, tf.shape(tokens)) + NUM_SPECIAL_ROWS
+        index = tf.reshape(index, tf.shape(tokens)) + NUM_SPECIAL_TOKENS
         index, mask = add_boundaries(index, lengths)
         found = self.table.lookup(tf.concat([_BOUNDARY_KEYS, distinct], axis=0))
         found = tf.ensure_shape(found, (None, self._width))  # (2 + distinct token, feature)
@@ -53,11 +53,11 @@ class TokenCache:
     def _encode_missing(
         self, distinct: tf.Tensor, found: tf.Tensor, is_missing: tf.Tensor
     ) -> tf.Tensor:
-        """Encodes the missing tokens, and returns all rows as `BiLM.encode_rows` does."""
+        """Encodes the missing tokens, and returns all rows as `BiLM.encode_tokens` does."""
         num_boundaries = len(_BOUNDARY_KEYS)
         places = tf.where(is_missing[num_boundaries:])
         missing = tf.gather_nd(distinct, places)
-        encoded = tf.cast(self._bilm.encode_rows(missing), tf.float32)
+        encoded = tf.cast(self._bilm.encode_tokens(missing), tf.float32)
         keys = tf.concat([_BOUNDARY_KEYS, missing], axis=0)
         size = tf.cast(self.table.size(), tf.int32) + tf.size(missing)
         has_room = size <= self._capacity + num_boundaries
@@ -65,6 +65,6 @@ class TokenCache:
         kept = self.table.insert(keys[:num_kept], encoded[1 : 1 + num_kept])
         with tf.control_dependencies([kept]):
             found = tf.tensor_scatter_nd_update(
-                found[num_boundaries:], places, encoded[NUM_SPECIAL_ROWS:]
+                found[num_boundaries:], places, encoded[NUM_SPECIAL_TOKENS:]
             )
-        return tf.concat([encoded[:NUM_SPECIAL_ROWS], found], axis=0)
+        return tf.concat([encoded[:NUM_SPECIAL_TOKENS], found], axis=0)

@@ -48,11 +48,7 @@ def compare_signatures(
 ) -> tuple[Any, dict[str, dict[str, np.ndarray]]]:
     """Compares the outputs of all signatures of a SavedModel, loaded in Python and in a session.
 
-    Args:
-        path: the SavedModel.
-        signatures: of the live model.
-        inputs: of each signature.
-        tolerance: relative and absolute.
+    `signatures` are those of the live model, `inputs` those of each signature.
 
     Returns:
         The model loaded in Python, and the outputs of the live model.

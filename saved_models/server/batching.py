@@ -6,7 +6,6 @@ model is busy form the next batch; an idle model starts at once, unless there is
 
 import collections
 import dataclasses
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,14 +14,12 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.answers import LENGTHS, concatenate_padded
-from elmo_tf.saved_models.config_protos import read_batching_parameters
-from elmo_tf.saved_models.server.batch_rows import Call, batch_key, num_rows_of, split_outputs
+from elmo_tf.saved_models.responses import LENGTHS, concatenate_padded
 from elmo_tf.saved_models.server.errors import unavailable
 from elmo_tf.saved_models.server.limits import takes_sentences
 from elmo_tf.saved_models.server.metrics import Metrics
-from elmo_tf.threads import num_cores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,37 +45,68 @@ class Batching:
     max_batch_tokens: int = 16_384
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
-            least = 0 if field.name == "batch_timeout_micros" else 1
-            value = getattr(self, field.name)
+        for name, value in vars(self).items():
+            least = 0 if name == "batch_timeout_micros" else 1
             if value < least:
-                raise ValueError(f"{field.name} must be at least {least}, but is {value}.")
+                raise ValueError(f"{name} must be at least {least}, but is {value}.")
 
-    @classmethod
-    def of_file(cls, path: str | os.PathLike) -> "Batching":
-        """Reads TF Serving's `batching_parameters.txt`; omitted values are TF Serving's defaults.
 
-        Raises:
-            ValueError: the file cannot be parsed, or a value is too small.
-            OSError: the file cannot be read.
+@dataclasses.dataclass(frozen=True)
+class Call:
+    """A checked request."""
+
+    name: str  # of the signature
+    signature: meta_graph_pb2.SignatureDef
+    inputs: Mapping[str, np.ndarray]
+    aliases: Sequence[str]  # names of the requested outputs
+    num_tokens: int = 0  # number of sentences times the tokens of the longest
+    is_awaited: Callable[[], bool] = lambda: True  # whether the client still waits
+
+    @property
+    def num_rows(self) -> int | None:
+        """The number of rows, or `None` if the call cannot share a batch.
+
+        To share a batch, the first axis of all inputs and outputs must have an unknown size in the
+        signature and the same size >= 1 in the call. If the width of an output depends on the
+        content of strings, padding that other calls cause can be removed only with the sentence
+        lengths. Lengths beyond the call's own width would count padding as tokens: such a call runs
+        alone, and the model rejects it.
         """
-        parameters = read_batching_parameters(path)
-        values = {
-            "max_batch_size": 1000,
-            "batch_timeout_micros": 0,
-            "max_enqueued_batches": 10,
-            "num_batch_threads": num_cores(),
-        }
-        for name in values:
-            if parameters.HasField(name):
-                values[name] = getattr(parameters, name).value
-        return cls(**values)
+        outputs = self.signature.outputs.values()
+        if not all(_is_variable(info, 0) for info in [*self.signature.inputs.values(), *outputs]):
+            return None
+        sizes = {len(array) if array.ndim else 0 for array in self.inputs.values()}
+        if len(sizes) > 1 or 0 in sizes:
+            return None
+        width = max((array.shape[1] for array in self.inputs.values() if array.ndim > 1), default=0)
+        if LENGTHS in self.inputs and self.inputs[LENGTHS].max() > width:
+            return None
+        has_own_width = width == 0 and any(_is_variable(info, 1) for info in outputs)
+        if has_own_width and not takes_sentences(self.signature):
+            return None
+        return sizes.pop()
 
+    @property
+    def batch_key(self) -> Any:
+        """A key that is equal for calls that may share a batch.
 
-DEFAULT_BATCHING = Batching()
+        If the signature returns the sentence lengths, the number of tokens may differ, since the
+        model ignores padding. Otherwise all shapes but the number of rows are equal.
+        """
+        first = 2 if takes_sentences(self.signature) else 1
+        shapes = (
+            (name, array.ndim, array.shape[first:]) for name, array in sorted(self.inputs.items())
+        )
+        return (self.name, *shapes)
 
-# Arguments: name of the signature, inputs, names of the outputs.
-Run = Callable[[str, Mapping[str, np.ndarray], Sequence[str]], list[np.ndarray]]
+    def width(self, outputs: Mapping[str, np.ndarray]) -> int | None:
+        """The number of tokens, with padding; `None` if the signature is not for sentences."""
+        if not takes_sentences(self.signature):
+            return None
+        for array in self.inputs.values():
+            if array.ndim > 1:
+                return array.shape[1]
+        return int(outputs[LENGTHS].max())
 
 
 class Batcher:
@@ -88,11 +116,16 @@ class Batcher:
     is removed, and an invalid call fails alone. The argument `run` computes a batch.
     """
 
-    def __init__(self, run: Run, options: Batching, metrics: Metrics | None = None):
+    def __init__(
+        self,
+        run: Callable[[Call], list[np.ndarray]],
+        options: Batching,
+        metrics: Metrics | None = None,
+    ):
         self._run = run
         self._options = options
         self._metrics = metrics or Metrics()
-        self._waiting: dict[Any, collections.deque[_Task]] = {}  # by `batch_key`
+        self._waiting: dict[Any, collections.deque[_Task]] = {}  # by batch key
         self._num_waiting = 0  # rows
         self._changed = threading.Condition()
         self._closed = False
@@ -109,9 +142,9 @@ class Batcher:
         Raises:
             tf.errors.OpError: the call is invalid, or the queue is full.
         """
-        num_rows = num_rows_of(call)
+        num_rows = call.num_rows
         if num_rows is None:
-            return self._run(call.name, call.inputs, call.aliases)
+            return self._run(call)
         task = _Task(call, num_rows)
         max_waiting = self._options.max_enqueued_batches * self._options.max_batch_size
         with self._changed:
@@ -121,7 +154,7 @@ class Batcher:
                 raise unavailable(
                     "The batch scheduling queue to which this task was submitted is full"
                 )
-            self._waiting.setdefault(batch_key(call), collections.deque()).append(task)
+            self._waiting.setdefault(call.batch_key, collections.deque()).append(task)
             self._num_waiting += num_rows
             self._changed.notify()
         return task.arrays.result()
@@ -136,11 +169,9 @@ class Batcher:
 
     def _work(self) -> None:
         while (batch := self._next_batch()) is not None:
-            tasks = []
+            tasks = [task for task in batch if task.call.is_awaited()]
             for task in batch:
-                if task.call.is_awaited():
-                    tasks.append(task)
-                else:
+                if task not in tasks:
                     error = tf.errors.CancelledError(None, None, "The client has disconnected.")
                     task.arrays.set_exception(error)
             if tasks:
@@ -152,7 +183,7 @@ class Batcher:
                 self._compute(tasks)
 
     def _next_batch(self) -> "list[_Task] | None":
-        """Waits for the next batch: tasks with the `batch_key` of the oldest; `None` if closed."""
+        """Waits for the next batch: tasks with the batch key of the oldest; `None` if closed."""
         with self._changed:
             while not self._closed or self._waiting:
                 if not self._waiting:
@@ -195,11 +226,7 @@ class Batcher:
 
     def _compute(self, tasks: "list[_Task]") -> None:
         try:
-            if len(tasks) == 1:
-                call = tasks[0].call
-                results = [self._run(call.name, call.inputs, call.aliases)]
-            else:
-                results = self._run_together(tasks)
+            results = self._run_together(tasks) if tasks[1:] else [self._run(tasks[0].call)]
         except Exception as error:
             if len(tasks) == 1:
                 tasks[0].arrays.set_exception(error)
@@ -212,20 +239,20 @@ class Batcher:
 
     def _run_together(self, tasks: "list[_Task]") -> list[list[np.ndarray]]:
         calls = [task.call for task in tasks]
-        name, signature = calls[0].name, calls[0].signature
+        signature = calls[0].signature
         aliases = {alias for call in calls for alias in call.aliases}
         if takes_sentences(signature):
             aliases.add(LENGTHS)
-        aliases = sorted(aliases)
         inputs = {
             key: concatenate_padded([call.inputs[key] for call in calls])
             for key in signature.inputs
         }
-        outputs = dict(zip(aliases, self._run(name, inputs, aliases), strict=True))
-        return split_outputs(calls, [task.num_rows for task in tasks], inputs, outputs)
+        batch = Call(calls[0].name, signature, inputs, sorted(aliases))
+        outputs = dict(zip(batch.aliases, self._run(batch), strict=True))
+        return _split(batch, outputs, tasks)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class _Task:
     """A waiting call and its future arrays."""
 
@@ -238,3 +265,36 @@ class _Task:
     def longest(self) -> int:
         """Tokens of the longest sentence."""
         return self.call.num_tokens // max(1, self.num_rows)
+
+
+def _split(
+    batch: Call, outputs: Mapping[str, np.ndarray], tasks: Sequence[_Task]
+) -> list[list[np.ndarray]]:
+    """Returns each task's rows of its outputs, without the padding caused by other tasks.
+
+    Raises:
+        ValueError: an output has not one row per input row, or not one column per token.
+    """
+    width = batch.width(outputs)
+    with_tokens = set()
+    if width is not None:
+        with_tokens = {a for a in outputs if _is_variable(batch.signature.outputs[a], 1)}
+    num_rows = sum(task.num_rows for task in tasks)
+    for alias, array in outputs.items():
+        if len(array) != num_rows or (alias in with_tokens and array.shape[1] != width):
+            raise ValueError(f"The output {alias} of {batch.name} has the shape {array.shape}.")
+    results, start = [], 0
+    for task in tasks:
+        rows = {alias: array[start : start + task.num_rows] for alias, array in outputs.items()}
+        start += task.num_rows
+        width = task.call.width(rows)
+        for alias in with_tokens:
+            rows[alias] = rows[alias][:, :width]
+        results.append([rows[alias] for alias in task.call.aliases])
+    return results
+
+
+def _is_variable(info: meta_graph_pb2.TensorInfo, axis: int) -> bool:
+    """Whether the signature leaves the size of an axis open."""
+    dims = info.tensor_shape.dim
+    return not info.tensor_shape.unknown_rank and len(dims) > axis and dims[axis].size == -1

@@ -2,10 +2,8 @@
 
 from collections.abc import Iterable
 
-import grpc
 import tensorflow as tf
 
-_STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _MAX_MESSAGE = 1024  # bytes; TF Serving's limit
 
 
@@ -26,15 +24,9 @@ def not_found(message: str) -> tf.errors.NotFoundError:
 
 def servable_not_found(name: str, version: int | None) -> tf.errors.NotFoundError:
     """Returns the error for a model or version that is not served; `None` means the newest."""
-    servable = f"Latest({shortened(name)})"
-    if version is not None:
-        servable = f"Specific({shortened(name)}, {version})"
+    name = shortened(name)
+    servable = f"Latest({name})" if version is None else f"Specific({name}, {version})"
     return not_found(f"Servable not found for request: {servable}")
-
-
-def status_code(error: tf.errors.OpError) -> grpc.StatusCode:
-    """Returns the gRPC status code of a TensorFlow error."""
-    return _STATUS_CODES.get(error.error_code, grpc.StatusCode.UNKNOWN)
 
 
 def shortened(message: str) -> str:

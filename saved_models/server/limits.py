@@ -2,14 +2,13 @@
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.answers import LENGTHS
+from elmo_tf.saved_models.responses import LENGTHS
 from elmo_tf.saved_models.server.errors import invalid
 
 
@@ -31,46 +30,45 @@ class Limits:
     max_tokens: int = 65_536
 
     def __post_init__(self):
-        for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
+        for name, value in vars(self).items():
             if value < 1:
-                raise ValueError(f"{field.name} must be at least 1, but is {value}.")
+                raise ValueError(f"{name} must be at least 1, but is {value}.")
         if self.max_request_bytes >= 2**31:
             raise ValueError(
                 f"max_request_bytes is {self.max_request_bytes}; gRPC allows less than 2 GiB."
             )
 
-    def check_size(self, alias: str, proto: tensor_pb2.TensorProto) -> None:
+    def check_size(
+        self, alias: str, dtype: int, shape: Sequence[int], strings: Sequence[bytes] = ()
+    ) -> None:
         """Checks the size of a tensor before it is decoded.
 
         A TensorProto may hold one value for a tensor of any size, so that a small message could
-        fill the memory.
+        fill the memory. The last of `strings` is repeated if there are too few.
 
         Raises:
-            tf.errors.InvalidArgumentError: an axis has an unknown size, or the tensor is too large.
+            tf.errors.InvalidArgumentError: the tensor is too large.
         """
-        sizes = [dim.size for dim in proto.tensor_shape.dim]
-        if proto.tensor_shape.unknown_rank or any(size < 0 for size in sizes):
-            raise invalid(f"tensor parsing error: {alias}")
+        try:
+            is_string = dtype == tf.string.as_datatype_enum
+            element_size = 16 if is_string else tf.as_dtype(dtype).size
+        except TypeError:  # an unknown type, which is rejected later
+            element_size = 1
         # An empty axis counts as 1, because the other axes cost time even without rows.
-        num_elements = math.prod(max(1, size) for size in sizes)
-        num_bytes = num_elements * _element_size(proto.dtype)
-        if proto.string_val:  # the last string is repeated
-            num_bytes += len(proto.string_val[-1]) * max(0, num_elements - len(proto.string_val))
+        num_elements = math.prod(max(1, size) for size in shape)
+        num_bytes = num_elements * element_size
+        if strings:
+            num_bytes += len(strings[-1]) * max(0, num_elements - len(strings))
         if num_bytes > self.max_request_bytes:
             raise invalid(
-                f"tensor parsing error: {alias} has the shape {sizes}, which is more than "
+                f"tensor parsing error: {alias} has the shape {list(shape)}, which is more than "
                 f"{self.max_request_bytes} bytes"
             )
 
     def check_tokens(
         self, signature: meta_graph_pb2.SignatureDef, inputs: Mapping[str, np.ndarray]
     ) -> int:
-        """Checks the number of sentences and tokens.
-
-        Args:
-            signature: the signature of the request.
-            inputs: arrays by name.
+        """Checks the number of sentences and tokens of a request.
 
         Returns:
             Number of sentences times the tokens of the longest; 0 if the inputs are not text.
@@ -78,10 +76,8 @@ class Limits:
         Raises:
             tf.errors.InvalidArgumentError: there are too many sentences or tokens.
         """
-        is_text = any(
-            info.dtype == tf.string.as_datatype_enum for info in signature.inputs.values()
-        )
-        if not is_text and not takes_sentences(signature):
+        dtypes = {info.dtype for info in signature.inputs.values()}
+        if tf.string.as_datatype_enum not in dtypes and not takes_sentences(signature):
             return 0
         num_sentences = max((len(array) for array in inputs.values() if array.ndim), default=0)
         if num_sentences > self.max_sentences:
@@ -106,10 +102,10 @@ class Limits:
             return array.shape[1]
         if array.dtype != object:
             return 0
-        texts = [text for text in array.tolist() if isinstance(text, bytes)]
+        texts = array.ravel().tolist()
         if is_raw:  # a tokenizer may make a token of each byte
             return max(map(len, texts), default=0)
-        limit = self.max_tokens // max(1, len(array))
+        limit = self.max_tokens // max(1, len(texts))
         tokens = (text.decode("utf-8", "replace").split(None, limit) for text in texts)
         return max(map(len, tokens), default=0)
 
@@ -117,10 +113,3 @@ class Limits:
 def takes_sentences(signature: meta_graph_pb2.SignatureDef) -> bool:
     """Whether a signature is that of an exported biLM, which returns the sentence lengths."""
     return LENGTHS in signature.outputs
-
-
-def _element_size(dtype: int) -> int:
-    try:
-        return 16 if dtype == tf.string.as_datatype_enum else tf.as_dtype(dtype).size
-    except TypeError:  # an unknown type, which is rejected later
-        return 1

@@ -1,9 +1,8 @@
 """Prometheus metrics of a server, under TF Serving's names."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import prometheus_client
-from prometheus_client.core import Metric
 
 _MICROSECONDS = [10 * 1.8**step for step in range(32)]  # TF Serving's buckets: up to 14 minutes
 _ROWS = [2.0**step for step in range(13)]
@@ -14,45 +13,41 @@ class Metrics:
 
     def __init__(self):
         self._registry = prometheus_client.CollectorRegistry()
-        self._requests = self._counter(
-            ":tensorflow:serving:request_count", "Requests.", ["model_name", "status"]
-        )
+        self._requests = self._counter("serving:request_count", "Requests.", "model_name", "status")
         self._latency = self._histogram(
-            ":tensorflow:serving:request_latency",
+            "request_latency",
             "Microseconds from the arrival of a request to its response.",
             ["model_name", "API", "entrypoint"],
-            _MICROSECONDS,
         )
         self._loads = self._counter(
-            ":tensorflow:cc:saved_model:load_attempt_count",
+            "cc:saved_model:load_attempt_count",
             "Attempts to load a version.",
-            ["model_path", "status"],
+            "model_path",
+            "status",
         )
         self._load_latency = self._counter(
-            ":tensorflow:cc:saved_model:load_latency",
-            "Microseconds spent loading.",
-            ["model_path"],
+            "cc:saved_model:load_latency", "Microseconds spent loading.", "model_path"
         )
         self._queuing = self._histogram(
-            ":tensorflow:serving:batching_session:queuing_latency",
+            "batching_session:queuing_latency",
             "Microseconds that a request waits for its batch.",
             ["signature_name"],
-            _MICROSECONDS,
         )
         self._batches = self._histogram(
-            ":tensorflow:serving:batching_session:processed_batch_size",
-            "Rows of a batch.",
-            ["signature_name"],
-            _ROWS,
+            "batching_session:processed_batch_size", "Rows of a batch.", ["signature_name"], _ROWS
         )
 
-    def count_request(self, model_name: str, status: str) -> None:
-        """Counts a request; `model_name` is "" for unknown models, `status` such as `"OK"`."""
-        self._requests.labels(model_name, status).inc()
+    def observe_prediction(
+        self, model_name: str, status: str, entrypoint: str, seconds: float
+    ) -> None:
+        """Counts a prediction, and records its latency if it was successful.
 
-    def observe_latency(self, model_name: str, api: str, entrypoint: str, seconds: float) -> None:
-        """Records the latency of a successful request."""
-        self._latency.labels(model_name, api, entrypoint).observe(1e6 * seconds)
+        `model_name` is "" for unknown models, `status` such as `"OK"`, `entrypoint` `"GRPC"` or
+        `"REST"`.
+        """
+        self._requests.labels(model_name, status).inc()
+        if status == "OK":
+            self._latency.labels(model_name, "Predict", entrypoint).observe(1e6 * seconds)
 
     def count_load(self, path: str, is_loaded: bool, seconds: float) -> None:
         """Counts an attempt to load a version."""
@@ -69,30 +64,15 @@ class Metrics:
         """Returns all metrics in Prometheus's text format."""
         return prometheus_client.generate_latest(self._registry)
 
-    def _counter(self, name: str, help: str, labels: list[str]) -> prometheus_client.Counter:
-        counter = prometheus_client.Counter(name, help, labels, registry=None)
-        self._registry.register(_WithoutSuffix(counter, name))
-        return counter
+    def _counter(self, name: str, help: str, *labels: str) -> prometheus_client.Gauge:
+        """A gauge that is only increased: to the names of counters the library appends `_total`."""
+        name = f":tensorflow:{name}"
+        return prometheus_client.Gauge(name, help, labels, registry=self._registry)
 
     def _histogram(
-        self, name: str, help: str, labels: list[str], buckets: list[float]
+        self, name: str, help: str, labels: list[str], buckets: Sequence[float] = _MICROSECONDS
     ) -> prometheus_client.Histogram:
+        name = f":tensorflow:serving:{name}"
         return prometheus_client.Histogram(
             name, help, labels, buckets=buckets, registry=self._registry
         )
-
-
-class _WithoutSuffix:
-    """Exports a counter without the suffix `_total`, as TF Serving does."""
-
-    def __init__(self, counter: prometheus_client.Counter, name: str):
-        self._counter = counter
-        self._name = name
-
-    def collect(self) -> Iterator[Metric]:
-        for counter in self._counter.collect():
-            metric = Metric(self._name, counter.documentation, "unknown")
-            for sample in counter.samples:
-                if sample.name.endswith("_total"):
-                    metric.add_sample(self._name, sample.labels, sample.value)
-            yield metric

@@ -1,4 +1,4 @@
-"""JSON ◄─► tensors, by the rules of TF Serving's REST interface.
+"""JSON ◄─► arrays, by the rules of TF Serving's REST interface.
 
 A request holds `instances`, one value per row, or `inputs`, complete tensors. A value is an object
 of named tensors, or a plain tensor if the signature has one input. Strings are UTF-8, or bytes as
@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.server.errors import invalid
@@ -41,30 +40,18 @@ def parse(body: bytes) -> dict[str, Any]:
     return document
 
 
-def input_tensors(
+def input_arrays(
     document: dict[str, Any], infos: Mapping[str, meta_graph_pb2.TensorInfo], limits: Limits
-) -> dict[str, tensor_pb2.TensorProto]:
-    """Returns the tensors of a request for the inputs in `infos`."""
+) -> dict[str, np.ndarray]:
+    """Returns the arrays of a request for the inputs in `infos`."""
     if "instances" in document:
-        for name, info in infos.items():
-            _check_size(name, info.dtype, _shape_of(document["instances"])[:1], limits)
-        columns = _columns_of_rows(document["instances"], list(infos))
+        values = _columns(document["instances"], infos, limits)
     else:
-        columns = _named(document["inputs"], list(infos), "'inputs'")
-    tensors = {}
-    for name, info in infos.items():
-        dtype = tf.as_dtype(info.dtype)
-        shape, rank = _shape_of(columns[name]), tf.TensorShape(info.tensor_shape).rank
-        if rank not in (None, len(shape)):
-            raise invalid(f"Expected {name} to have {rank} axes, but got {len(shape)}")
-        _check_size(name, info.dtype, shape, limits)
-        values = _flat(columns[name], shape, name, dtype)
-        array = np.array(values, dtype.as_numpy_dtype).reshape(shape)
-        tensors[name] = tf.make_tensor_proto(array, dtype, shape)
-    return tensors
+        values = _named(document["inputs"], list(infos), "'inputs'")
+    return {name: _array(name, values[name], info, limits) for name, info in infos.items()}
 
 
-def rows(outputs: dict[str, np.ndarray]) -> list[Any]:
+def output_rows(outputs: dict[str, np.ndarray]) -> list[Any]:
     """Returns one value per row: an object, or a plain value if there is one output."""
     shapes = {name: array.shape for name, array in outputs.items()}
     if () in shapes.values() or len({shape[0] for shape in shapes.values()}) > 1:
@@ -78,33 +65,23 @@ def rows(outputs: dict[str, np.ndarray]) -> list[Any]:
     return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
 
 
-def columns(outputs: dict[str, np.ndarray]) -> Any:
+def output_columns(outputs: dict[str, np.ndarray]) -> Any:
     """Returns an object of complete tensors, or a plain tensor if there is one output."""
     values = {name: _jsonable(name, array) for name, array in outputs.items()}
     return next(iter(values.values())) if len(values) == 1 else values
 
 
-def _shape_of(value: Any) -> list[int]:
-    """Returns the shape of nested lists, judged by the first element of each."""
-    shape = []
-    while isinstance(value, list):
-        shape.append(len(value))
-        value = value[0] if value else None
-    return shape
-
-
-def _check_size(name: str, dtype: int, shape: list[int], limits: Limits) -> None:
-    """Checks the size of a tensor that is still JSON. Empty lists take time, too."""
-    tensor_shape = tf.TensorShape([max(1, size) for size in shape]).as_proto()
-    limits.check_size(name, tensor_pb2.TensorProto(dtype=dtype, tensor_shape=tensor_shape))
-
-
-def _columns_of_rows(instances: Any, names: list[str]) -> dict[str, list[Any]]:
+def _columns(
+    instances: Any, infos: Mapping[str, meta_graph_pb2.TensorInfo], limits: Limits
+) -> dict[str, list[Any]]:
+    """Returns the values of each input, one per row."""
     if not isinstance(instances, list) or not instances:
         raise invalid(f"Expected 'instances' to be a list of rows, but got {_shown(instances)}")
-    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for name, info in infos.items():
+        limits.check_size(name, info.dtype, [len(instances)])
+    columns: dict[str, list[Any]] = {name: [] for name in infos}
     for i, row in enumerate(instances):
-        for name, value in _named(row, names, f"row {i} of 'instances'").items():
+        for name, value in _named(row, list(infos), f"row {i} of 'instances'").items():
             columns[name].append(value)
     return columns
 
@@ -119,15 +96,17 @@ def _named(value: Any, names: list[str], where: str) -> dict[str, Any]:
     raise invalid(f"Expected {where} to be an object with {sorted(names)}, but got {_shown(value)}")
 
 
-def _flat(value: Any, shape: list[int], name: str, dtype: tf.DType) -> list[Any]:
-    """Flattens nested lists and checks that they have the given shape."""
-    if not shape:
-        return [_scalar(value, name, dtype)]
-    if not isinstance(value, list) or len(value) != shape[0]:
+def _array(name: str, value: Any, info: meta_graph_pb2.TensorInfo, limits: Limits) -> np.ndarray:
+    dtype, rank = tf.as_dtype(info.dtype), tf.TensorShape(info.tensor_shape).rank
+    values = np.array(value, object)
+    if rank not in (None, values.ndim):
         raise invalid(
-            f"The lists of {name} are ragged: expected {shape[0]} elements, but got {_shown(value)}"
+            f"Expected {name} to have {rank} axes with lists of equal lengths, but got "
+            f"{values.ndim}: {_shown(value)}"
         )
-    return [scalar for element in value for scalar in _flat(element, shape[1:], name, dtype)]
+    limits.check_size(name, info.dtype, values.shape)
+    scalars = [_scalar(scalar, name, dtype) for scalar in values.ravel().tolist()]
+    return np.array(scalars, dtype.as_numpy_dtype).reshape(values.shape)
 
 
 def _scalar(value: Any, name: str, dtype: tf.DType) -> Any:

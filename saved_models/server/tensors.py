@@ -7,26 +7,11 @@ import tensorflow as tf
 from tensorflow.core.framework import tensor_pb2
 
 from elmo_tf.saved_models.server.errors import invalid
-
-
-def array_of(alias: str, proto: tensor_pb2.TensorProto) -> np.ndarray:
-    """Returns the array of a tensor in a request, whose size has been checked.
-
-    Raises:
-        tf.errors.InvalidArgumentError: the proto is not a valid tensor.
-    """
-    # KeyError: a type without values. OverflowError: a number outside the range of its type.
-    with contextlib.suppress(KeyError, OverflowError, TypeError, ValueError):
-        return tf.make_ndarray(proto)
-    raise invalid(f"tensor parsing error: {alias}")
-
+from elmo_tf.saved_models.server.limits import Limits
 
 # TF Serving writes values into the field of their type, where clients in other languages expect
 # them. Packed fields are given by number and by the binary type of their values.
-_PACKED_FIELDS = {
-    tf.float32: (5, np.dtype("<f4")),
-    tf.float64: (6, np.dtype("<f8")),
-}
+_PACKED_FIELDS = {tf.float32: (5, np.dtype("<f4")), tf.float64: (6, np.dtype("<f8"))}
 _VALUE_FIELDS = {
     tf.int32: "int_val",
     tf.int64: "int64_val",
@@ -35,10 +20,24 @@ _VALUE_FIELDS = {
 }
 
 
-def proto_of(value: np.ndarray | bytes, dtype: int) -> tensor_pb2.TensorProto:
-    """Encodes the value of an output, with the values in the field of their type."""
-    dtype = tf.as_dtype(dtype)
-    array = np.asarray(value, dtype=dtype.as_numpy_dtype)
+def array_of(alias: str, proto: tensor_pb2.TensorProto, limits: Limits) -> np.ndarray:
+    """Decodes a tensor of a request.
+
+    Raises:
+        tf.errors.InvalidArgumentError: the proto is not a valid tensor, or too large.
+    """
+    shape = [dim.size for dim in proto.tensor_shape.dim]
+    if not proto.tensor_shape.unknown_rank and min(shape, default=0) >= 0:
+        limits.check_size(alias, proto.dtype, shape, proto.string_val)
+        # KeyError: a type without values. OverflowError: a number outside the range of its type.
+        with contextlib.suppress(KeyError, OverflowError, TypeError, ValueError):
+            return tf.make_ndarray(proto)
+    raise invalid(f"tensor parsing error: {alias}")
+
+
+def proto_of(array: np.ndarray) -> tensor_pb2.TensorProto:
+    """Encodes an output, with the values in the field of their type."""
+    dtype = tf.as_dtype(array.dtype)
     if dtype not in _VALUE_FIELDS and dtype not in _PACKED_FIELDS:
         return tf.make_tensor_proto(array, dtype)
     proto = tensor_pb2.TensorProto(

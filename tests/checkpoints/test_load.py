@@ -39,10 +39,11 @@ def check(bilm, layers):
     np.testing.assert_array_equal(bilm(SENTENCES)["layers"], layers)
 
 
-@pytest.mark.parametrize("path", [None, 7])
-def test_a_checkpoint_must_be_a_path_or_a_name(path):
-    with pytest.raises(TypeError, match=rf'Pass a checkpoint: a name such as "small-en".*{path}'):
-        load_bilm(path)
+def test_a_checkpoint_must_be_a_path_a_name_or_a_pair():
+    with pytest.raises(TypeError, match=r'Pass a checkpoint: a name such as "small-en".*None'):
+        load_bilm(None)
+    with pytest.raises(ValueError, match=r"A pair \(options, weights\) is required. Received"):
+        load_bilm(("one",))
 
 
 @pytest.mark.parametrize(
@@ -117,12 +118,11 @@ def test_a_tar_archive_from_a_url_is_loaded(website, checkpoint_directory, layer
     check(load_bilm(f"{address}/elmo.tar.gz"), layers)
 
 
-@pytest.mark.parametrize("keep", [0, 0.5])
-def test_the_error_names_a_truncated_tar_archive(tmp_path, checkpoint_directory, keep):
+def test_the_error_names_a_truncated_tar_archive(tmp_path, checkpoint_directory):
     path = tmp_path / "elmo.tar.gz"
     with tarfile.open(path, "w:gz") as archive:
         archive.add(checkpoint_directory, "elmo")
-    path.write_bytes(path.read_bytes()[: int(keep * path.stat().st_size)])
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
     with pytest.raises(
         ValueError, match=r"Cannot unpack .*elmo\.tar\.gz: .* damaged or incomplete"
@@ -251,25 +251,6 @@ def test_truncated_zips_and_single_files_are_refused(tmp_path, checkpoint_direct
         load_bilm(path)
     with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint: pass a directory"):
         load_bilm(checkpoint_directory / "weights.hdf5")
-
-
-@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
-def test_the_error_names_a_damaged_zip(tmp_path, checkpoint_directory, compression):
-    path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory), compression)
-    content = bytearray(path.read_bytes())
-    with zipfile.ZipFile(path) as archive:
-        header = archive.getinfo("weights.hdf5").header_offset
-    start = header + 30 + len("weights.hdf5")
-    content[start : start + 64] = bytes(255 - byte for byte in content[start : start + 64])
-    path.write_bytes(content)
-
-    with pytest.raises(ValueError, match=r"Cannot unpack .*elmo\.zip"):
-        load_bilm(path)
-
-
-def test_a_tuple_of_one_path_is_refused(checkpoint_directory):
-    with pytest.raises(ValueError, match=r"A pair \(options, weights\) is required. Received"):
-        load_bilm((checkpoint_directory,))
 
 
 def test_a_vocabulary_without_token_embeddings_is_refused(checkpoint_directory):

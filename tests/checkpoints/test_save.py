@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
-from elmo_tf.checkpoints.load import load_language_model, load_softmax
+from elmo_tf.checkpoints.load import load_language_model
+from elmo_tf.checkpoints.locations import open_checkpoint
 from elmo_tf.checkpoints.save import dump_token_embeddings, save_language_model, save_softmax
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
@@ -25,6 +26,11 @@ SHAPES = {
         "use_skip_connections": False,
     },
 }
+
+
+def load_softmax(path, *arguments):
+    with open_checkpoint(path) as opened:
+        return opened.softmax(*arguments)
 
 
 def test_a_loaded_checkpoint_is_saved_unchanged(tmp_path, checkpoint_directory, options, weights):
@@ -190,7 +196,7 @@ def test_a_saved_language_model_loads_unchanged(tmp_path, config):
     np.testing.assert_array_equal(written["b"], model.softmax.bias)
     if not config.tie_softmax:
         with pytest.raises(ValueError, match=r"Cannot load `W` .*, the model .*\(7, 4\)"):
-            load_softmax(tmp_path, 7, loaded.bilm)
+            load_softmax(tmp_path, loaded.bilm, 7)
 
     save_language_model(model, tmp_path, format="safetensors")
     assert set(os.listdir(tmp_path)) == {
@@ -221,7 +227,7 @@ def test_a_tied_softmax_that_differs_from_the_bilm_table_is_refused(tmp_path):
     bilm = load_bilm(tmp_path)
 
     with pytest.raises(ValueError, match=r"`W` in .*softmax.hdf5 differs from the embedding table"):
-        load_softmax(tmp_path, 6, bilm)
+        load_softmax(tmp_path, bilm, 6)
 
     np.testing.assert_array_equal(bilm.token_encoder.embedding, model.softmax.kernel)
 
@@ -230,4 +236,4 @@ def test_a_missing_softmax_raises_an_error(checkpoint_directory, bilm):
     with pytest.raises(
         FileNotFoundError, match=r"There is no softmax.hdf5 in .*written by training"
     ):
-        load_softmax(checkpoint_directory, 11, bilm)
+        load_softmax(checkpoint_directory, bilm, 11)

@@ -18,18 +18,10 @@ def change(folder, tensors=(), drop=()):
     tf1_training.save(folder / PREFIX, kept)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("options.json", r"no options.json in .*next to model.ckpt-8"),
-        ("model.ckpt-8.index", r"no model.ckpt-8.index in .*`checkpoint` names"),
-        ("model.ckpt-8.data-00000-of-00001", r"no model.ckpt-8.data-00000-of-00001 in"),
-    ],
-)
-def test_the_error_names_a_missing_file(trained, name, message):
-    (trained / name).unlink()
+def test_the_error_names_a_missing_index(trained):
+    (trained / "model.ckpt-8.index").unlink()
 
-    with pytest.raises(FileNotFoundError, match=message):
+    with pytest.raises(FileNotFoundError, match=r"no model.ckpt-8.index in .*`checkpoint` names"):
         load_bilm(trained)
 
 
@@ -42,15 +34,14 @@ def test_several_checkpoints_without_a_checkpoint_file_are_refused(trained):
         load_bilm(trained)
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "emptied"])
-def test_the_error_names_a_damaged_data_file(trained, damage):
+def test_the_error_names_a_data_file_with_a_wrong_checksum(trained):
     path = trained / f"{PREFIX}.data-00000-of-00001"
     content = bytearray(path.read_bytes())
     start = bytes(content).index(
         tf1_training.weights(tf1_training.options())["char_embed"].tobytes()
     )
     content[start] ^= 255
-    path.write_bytes({"cut": content[:start], "changed": content, "emptied": b""}[damage])
+    path.write_bytes(content)
 
     with pytest.raises(ValueError, match=r"Cannot read `lm/.*` from .*ckpt-8: .* is damaged"):
         load_bilm(trained)
@@ -65,27 +56,12 @@ def test_the_error_names_a_damaged_index(trained, length):
         load_bilm(trained)
 
 
-def test_the_error_names_a_missing_variable(trained):
-    change(trained, drop=["lm/CNN_proj/b_proj", "lm/CNN_proj/b_proj/Adagrad"])
-
-    with pytest.raises(ValueError, match=r"ckpt-8 does not fit .* lacks `lm/CNN_proj/b_proj`"):
-        load_bilm(trained)
-
-
 @pytest.mark.parametrize("name", ["lm/softmax/W", "lm/softmax/b"])
 def test_the_error_names_a_missing_softmax_variable(trained, name):
     change(trained, drop=[name, f"{name}/Adagrad"])
 
     load_bilm(trained)
     with pytest.raises(ValueError, match=rf"ckpt-8 does not fit the model: .* lacks `{name}`"):
-        load_language_model(trained)
-
-
-def test_the_error_names_a_variable_with_nan_values(trained):
-    change(trained, {"lm/softmax/b": np.full(len(TOKENS), np.nan, np.float32)})
-
-    load_bilm(trained)
-    with pytest.raises(ValueError, match=r"`lm/softmax/b` in .*ckpt-8 has NaN or inf.*: 7 of 7"):
         load_language_model(trained)
 
 

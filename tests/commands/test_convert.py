@@ -51,5 +51,6 @@ def test_convert_keeps_softmax_and_vocabulary(command, bilm):
     kernel = softmax.kernel.numpy()
     Path("half/vocab.txt").unlink()
     assert command("convert", "half", "without")[0] == 0
-    assert {path.name for path in Path("without").iterdir()} == {"options.json", "weights.hdf5"}
+    names = {path.name for path in Path("without").iterdir()}
+    assert names == {"options.json", "softmax.hdf5", "weights.hdf5"}
     np.testing.assert_allclose(found.softmax.kernel, kernel, rtol=2**-9 + 2**-11, atol=1e-6)

@@ -1,14 +1,8 @@
-import argparse
 import json
 
 import pytest
 
-from elmo_tf.commands.reports import (
-    add_report_options,
-    check_report_options,
-    report,
-    short_names,
-)
+from elmo_tf.commands.reports import ReportOptions, short_names
 
 CONTENT = {"layers": [0.5, 0.75], "word": "größer"}
 
@@ -17,12 +11,10 @@ CONTENT = {"layers": [0.5, 0.75], "word": "größer"}
 def print_report(capsys):
     """Reports `CONTENT` with some options; returns the text on stdout."""
 
-    def call(*options):
-        parser = argparse.ArgumentParser()
-        add_report_options(parser)
-        arguments = parser.parse_args([str(option) for option in options])
-        check_report_options(arguments)
-        report(arguments, CONTENT, lambda: "| a table |")
+    def call(**settings):
+        options = ReportOptions(**settings)
+        options.check_report()
+        options.report(CONTENT, lambda: "| a table |")
         return capsys.readouterr().out
 
     return call
@@ -35,7 +27,7 @@ def test_stdout_gets_json_and_a_terminal_gets_a_table(print_report, monkeypatch)
 
 
 def test_json_file_does_not_depend_on_the_stdout_format(print_report, tmp_path):
-    print_report("--format", "markdown", "--json", tmp_path / "results.json")
+    print_report(report_format="markdown", json=str(tmp_path / "results.json"))
 
     assert json.loads((tmp_path / "results.json").read_text("utf-8")) == CONTENT
 
@@ -43,7 +35,7 @@ def test_json_file_does_not_depend_on_the_stdout_format(print_report, tmp_path):
 def test_invalid_bytes_are_escaped_in_json(print_report, tmp_path, monkeypatch):
     monkeypatch.setitem(CONTENT, "word", "caf\udce9")
 
-    assert print_report("--json", tmp_path / "results.json").encode()
+    assert print_report(json=str(tmp_path / "results.json")).encode()
     assert json.loads((tmp_path / "results.json").read_text("utf-8"))["word"] == "caf\udce9"
 
 
@@ -52,9 +44,9 @@ def test_json_file_is_replaced_only_with_overwrite(print_report, tmp_path):
     path.write_text("earlier results")
 
     with pytest.raises(FileExistsError, match=r"results\.json exists\."):
-        print_report("--json", path)
+        print_report(json=str(path))
     assert path.read_text() == "earlier results"
-    print_report("--json", path, "--overwrite")
+    print_report(json=str(path), overwrite=True)
     assert json.loads(path.read_text("utf-8")) == CONTENT
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from elmo_tf.embedding.outputs import output_format
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 from vector_files import read_vectors, sentence_to_index
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -72,7 +72,7 @@ def test_compression_reduces_the_size_and_keeps_the_vectors(tmp_path, suffix, co
         (folder / "shards").mkdir(parents=True)
         output = output_format(path)(OutputOptions("float16", compression))
         shard = folder / "shards" / f"part{output.shard_suffix}"
-        sentences = [Sentence("", ["a"] * 400), Sentence("", [])]
+        sentences = [FileSentence("", ["a"] * 400), FileSentence("", [])]
         output.write_shard(shard, 0, sentences, arrays)
         output.join([(shard, sentences)], folder)[""].rename(path)
         return path

@@ -6,7 +6,7 @@ import pytest
 from elmo_tf import Elmo, Embedder, Vocabulary
 from elmo_tf.embedding import group_reader as module
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
-from elmo_tf.models.token_rows import NUM_SPECIAL_ROWS
+from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -39,7 +39,7 @@ def assert_matches_bilm(bilm, table, sentences):
 
 
 def test_the_first_rows_are_padding_and_the_sentence_boundaries(bilm):
-    vectors = TokenTable(bilm, 100).vectors(np.arange(NUM_SPECIAL_ROWS))
+    vectors = TokenTable(bilm, 100).vectors(np.arange(NUM_SPECIAL_TOKENS))
 
     np.testing.assert_array_equal(vectors[0], np.zeros(6))
     np.testing.assert_allclose(vectors[1:], bilm.boundary_embeddings(), atol=1e-6)

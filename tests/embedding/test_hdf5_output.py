@@ -6,7 +6,7 @@ import pytest
 
 from elmo_tf.embedding.outputs.hdf5_output import HDF5Output
 from elmo_tf.embedding.outputs.vector_output import OutputOptions
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 
 # Sentences with slashes (paths in HDF5), names that would be both a dataset and a group, a repeated
 # sentence, invalid names, and a sentence that equals a replacement name (`line 6`).
@@ -20,7 +20,7 @@ TEXTS = [
 @pytest.fixture
 def written(tmp_path):
     output = HDF5Output(OutputOptions(use_sentence_keys=True))
-    sentences = [Sentence(text, ["a", "b"]) for text in TEXTS]
+    sentences = [FileSentence(text, ["a", "b"]) for text in TEXTS]
     shards = []
     for start, end in ((0, 5), (5, len(TEXTS))):
         arrays = [np.full((2, 3), TEXTS.index(text), np.float32) for text in TEXTS[start:end]]

@@ -41,17 +41,6 @@ def test_equals_the_formula(activation):
     np.testing.assert_allclose(layer(ids), expected(layer, ids), atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [(11,), (3, 4, 8)])
-def test_any_number_of_axes_may_precede_the_characters(shape):
-    layer = layer_of()
-    ids = random_ids(shape)
-
-    features = layer(ids)
-
-    assert features.shape == (*shape[:-1], 13)
-    np.testing.assert_allclose(features, expected(layer, ids), atol=1e-5)
-
-
 def test_rows_of_zeros_are_masked():
     ids = np.array([[[0, 0, 0], [1, 0, 0]], [[261, 261, 261], [0, 0, 0]]])
 
@@ -71,11 +60,6 @@ def test_initial_weights_are_distributed_as_in_the_original():
     assert 0.049 < np.abs(kernel).max() <= 0.05
     assert not bias.any()
     assert np.std(tanh.get_weights()[1]) == pytest.approx(48**-0.5, rel=0.02)
-
-
-def test_an_unknown_activation_is_refused():
-    with pytest.raises(ValueError, match=r"`char_cnn.activation` must be one of relu, tanh"):
-        CharCNN(activation="gelu")
 
 
 def test_rows_shorter_than_the_widest_filter_are_refused():

@@ -59,14 +59,6 @@ def test_maxima_equal_those_of_conv1d(case):
     np.testing.assert_allclose(found, plain(ids, table, kernels), atol=1e-5)
 
 
-def test_an_empty_batch_gives_an_empty_result():
-    table, kernels = arrays()
-
-    found = char_cnn_tf.maxima(tf.zeros((0, 50), tf.int32), table, list(map(tf.constant, kernels)))
-
-    assert found.shape == (0, 13)
-
-
 def test_gradients_equal_those_of_conv1d():
     table, kernels = arrays()
     ids = words([3, 50, 1, 17, 46, 45, 0, 9] * 10, 50)

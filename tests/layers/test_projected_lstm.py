@@ -127,14 +127,6 @@ def test_the_last_output_is_that_of_the_last_real_token(unroll):
     np.testing.assert_allclose(last(random_tokens()), whole(random_tokens())[0][:, -1], atol=1e-6)
 
 
-def test_unrolling_gives_the_same_backwards():
-    kwargs = {**SHAPES["projection and clips"], "go_backwards": True}
-
-    unrolled = layer_of(kwargs, unroll=True)(random_tokens(), mask=MASK)
-
-    np.testing.assert_allclose(unrolled, layer_of(kwargs)(random_tokens(), mask=MASK), atol=1e-6)
-
-
 @shapes
 @pytest.mark.parametrize("is_large", [False, True])
 def test_packed_sentences_equal_the_formula_sentence_by_sentence(shape, is_large, monkeypatch):
@@ -209,22 +201,6 @@ def test_initial_weights_are_distributed_as_in_the_original():
     assert not cell.bias.numpy().any()
 
 
-@shapes
-def test_a_saved_model_loads_and_gives_the_same(shape, keras_round_trip):
-    inputs = keras.Input((None, FEATURES))
-    masked = keras.layers.Masking()(inputs)
-    model = keras.Model(inputs, layer_of(shape, go_backwards=True)(masked))
-    tokens = random_tokens() * MASK[:, :, None]
-
-    loaded = keras_round_trip(model)
-
-    np.testing.assert_array_equal(loaded(tokens), model(tokens))
-    config = layer_of(shape, go_backwards=True).get_config()
-    assert ProjectedLSTM.from_config(config).get_config() == config
-    cell = layer_of(shape).cell.get_config()
-    assert ProjectedLSTMCell.from_config(cell).get_config() == cell
-
-
 @pytest.mark.parametrize("backwards", [False, True])
 def test_other_backends_use_the_keras_loop_and_give_the_same(monkeypatch, backwards):
     layer = layer_of(SHAPES["projection and clips"], go_backwards=backwards)
@@ -233,6 +209,12 @@ def test_other_backends_use_the_keras_loop_and_give_the_same(monkeypatch, backwa
     monkeypatch.setattr(keras.config, "backend", lambda: "another")
 
     np.testing.assert_allclose(layer(random_tokens(), mask=MASK), fast, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [ProjectedLSTM, ProjectedLSTMCell])
+def test_a_projection_wider_than_the_lstm_is_refused(kind):
+    with pytest.raises(ValueError, match=r"must be at most `lstm.dim` \(4\). Received: 5"):
+        kind(units=4, projection_dim=5)
 
 
 def test_masked_outputs_may_repeat_the_last_one_as_in_keras():
@@ -246,7 +228,9 @@ def test_masked_outputs_may_repeat_the_last_one_as_in_keras():
     np.testing.assert_allclose(outputs[3:], np.repeat(real[2:3], 4, axis=0), atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [ProjectedLSTM, ProjectedLSTMCell])
-def test_a_projection_wider_than_the_lstm_is_refused(kind):
-    with pytest.raises(ValueError, match=r"must be at most `lstm.dim` \(4\). Received: 5"):
-        kind(units=4, projection_dim=5)
+def test_unrolling_gives_the_same_backwards():
+    kwargs = {**SHAPES["projection and clips"], "go_backwards": True}
+
+    unrolled = layer_of(kwargs, unroll=True)(random_tokens(), mask=MASK)
+
+    np.testing.assert_allclose(unrolled, layer_of(kwargs)(random_tokens(), mask=MASK), atol=1e-6)

@@ -44,14 +44,6 @@ def test_sampling_the_whole_vocabulary_is_exact(num_sampled):
     np.testing.assert_allclose(layer(*batch()), full_loss(layer, *batch()), rtol=1e-5)
 
 
-def test_logits_have_the_vocabulary_as_last_axis():
-    layer = layer_of(4)
-    inputs = batch()[0].reshape(7, 1, FEATURES)
-
-    expected = inputs @ layer.kernel.numpy().T + layer.bias.numpy()
-    np.testing.assert_allclose(layer.logits(inputs), expected, rtol=1e-5)
-
-
 @pytest.mark.parametrize("dtype", [np.int32, np.int64])
 @pytest.mark.parametrize(("num_sampled", "size"), [(4, VOCABULARY_SIZE), (499, 500)])
 def test_the_loss_equals_the_formula_for_its_sample(num_sampled, size, dtype):
@@ -134,19 +126,6 @@ def test_initial_weights_have_a_deviation_of_one_over_root_width():
     assert layer.num_sampled == 8192
 
 
-def test_a_saved_model_loads_and_gives_the_same(keras_round_trip):
-    inputs, targets = keras.Input((FEATURES,)), keras.Input((), dtype="int32")
-    layer = layer_of(VOCABULARY_SIZE, seed=7)
-    model = keras.Model([inputs, targets], layer(inputs, targets))
-
-    loaded = keras_round_trip(model)
-
-    np.testing.assert_array_equal(loaded(batch()), model(batch()))
-    config = layer_of(4, seed=7).get_config()
-    assert (config["vocabulary_size"], config["num_sampled"], config["seed"]) == (23, 4, 7)
-    assert SampledSoftmax.from_config(config).get_config() == config
-
-
 @pytest.mark.parametrize("arguments", [(0, 5), (5, 0)])
 def test_sizes_must_be_positive(arguments):
     with pytest.raises(
@@ -194,19 +173,6 @@ def test_a_tied_softmax_equals_a_softmax_over_the_embedding_table(num_sampled):
         np.testing.assert_array_equal(one, other)
     assert tied.kernel is tied.embedding.embedding
     assert len(tied.weights) == 2
-
-
-def test_a_saved_tied_softmax_loads_and_gives_the_same(keras_round_trip):
-    inputs, targets = keras.Input((FEATURES,)), keras.Input((), dtype="int32")
-    layer = tied_layer_of(VOCABULARY_SIZE, seed=7, name="tied")
-    model = keras.Model([inputs, targets], layer(inputs, targets))
-
-    loaded = keras_round_trip(model)
-
-    np.testing.assert_array_equal(loaded(batch()), model(batch()))
-    again = loaded.get_layer("tied")
-    assert again.kernel is again.embedding.embedding
-    assert (again.vocabulary_size, again.num_sampled, again.seed) == (23, 23, 7)
 
 
 def test_inputs_of_a_tied_softmax_must_have_the_width_of_its_table():

@@ -59,12 +59,6 @@ def test_layer_norm_without_a_mask_treats_all_tokens_as_real():
     np.testing.assert_array_equal(mix(layers), mix(layers, mask=np.ones((2, 5), bool)))
 
 
-def test_layer_norm_of_padding_only_is_zero():
-    mixed = layer_of(layer_norm=True)(random_layers(), mask=np.zeros((2, 5), bool))
-
-    np.testing.assert_array_equal(mixed, np.zeros((2, 5, 4)))
-
-
 def test_a_negative_penalty_is_refused():
     with pytest.raises(ValueError, match=r"`l2` must be at least 0. Received: -0.1"):
         ScalarMix(l2=-0.1)

@@ -122,15 +122,6 @@ def test_an_argument_that_is_not_a_bilm_is_refused():
         Elmo("path")
 
 
-def test_invalid_inputs_raise_the_errors_of_the_bilm(bilm):
-    with pytest.raises(TypeError, match=r"batch of sentences is required, not a single string"):
-        Elmo(bilm)("one sentence")
-    with pytest.raises(ValueError, match=r"An empty token .* precedes a real token"):
-        Elmo(bilm)([["", "a"]])
-    with pytest.raises(ValueError, match=r"reads strings of shape.*Received: string"):
-        Elmo(bilm)(keras.Input((2, 3), dtype="string"))
-
-
 @pytest.mark.parametrize("width", [None, 1])
 def test_a_column_of_sentences_is_refused(bilm, width):
     column = np.array([["the cat sat"], ["a"]], object)

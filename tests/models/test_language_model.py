@@ -1,6 +1,5 @@
 import keras
 import numpy as np
-import pytest
 import tensorflow as tf
 
 from elmo_tf import BiLMConfig, Vocabulary, load_bilm
@@ -19,14 +18,6 @@ def window_of(sentence, rows=1):
     """One window with a whole sentence in each row."""
     dataset = tf.data.Dataset.from_tensors(tf.constant(sentence)).repeat(rows)
     return next(iter(lm_windows(dataset, rows, len(sentence) + 1)))
-
-
-def test_targets_are_ids_of_the_vocabulary(language_model):
-    forward, backward = language_model.targets(window_of(SENTENCE)["targets"])
-
-    ids = language_model.vocabulary.ids(SENTENCE)
-    assert forward.numpy().tolist() == [*ids, 1]
-    assert backward.numpy().tolist() == [*ids[::-1], 0]
 
 
 def test_the_probability_of_a_sentence_equals_the_formula(language_model, options, weights):
@@ -118,14 +109,6 @@ def test_all_weights_get_gradients(language_model):
 
     gradients = tape.gradient(loss, language_model.trainable_weights)
     assert all(gradient is not None for gradient in gradients)
-
-
-@pytest.mark.parametrize("name", ["weights", "trainable_weights"])
-def test_the_weights_are_those_of_the_bilm_and_the_softmax(language_model, name):
-    parts = language_model.bilm, language_model.softmax
-
-    expected = [id(weight) for part in parts for weight in getattr(part, name)]
-    assert [id(weight) for weight in getattr(language_model, name)] == expected
 
 
 def test_a_new_model_has_layer_names_and_is_deterministic_for_a_seed():

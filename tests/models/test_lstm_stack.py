@@ -39,14 +39,3 @@ def test_the_skip_connection_adds_the_dropped_input():
         )
         expected = expected + dropped if index else expected
         np.testing.assert_allclose(outputs[index][0], expected, atol=2e-6)
-
-
-def test_a_configuration_makes_the_same_layer():
-    stack = new_stack()
-
-    again = LSTMStack.from_config(stack.get_config())
-    again.build((None, None, PROJECTION))
-    again.set_weights(stack.get_weights())
-
-    assert again.get_config() == stack.get_config()
-    np.testing.assert_array_equal(again(random_inputs())[0][2], stack(random_inputs())[0][2])

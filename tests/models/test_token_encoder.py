@@ -80,7 +80,3 @@ def test_cut_characters_keeps_a_character_after_padding():
 
     assert cut.shape[1] >= 10 + 3
     assert cut[1, 9] == 7
-
-
-def test_cut_characters_accepts_an_empty_batch():
-    assert cut_characters(np.zeros((0, 20), np.int32), 3).shape[0] == 0

@@ -10,8 +10,8 @@ import tensorflow as tf
 from elmo_tf import BiLMConfig, LSTMConfig, Vocabulary, load_bilm
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
-from elmo_tf.models.digests import model_digest
 from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.models.weights import model_digest
 from elmo_tf.text.windows import lm_windows
 from reference import bilm as reference
 from reference import checkpoint
@@ -162,11 +162,3 @@ def test_the_gradient_of_a_tied_table_is_the_sum_of_both_uses():
         sum(tf.convert_to_tensor(one) for one in both),
         atol=1e-6,
     )
-
-
-def test_a_frozen_tied_table_is_not_trained():
-    model = model_of(tie_softmax=True)
-
-    model.bilm.trainable = False
-
-    assert [weight.path for weight in model.trainable_weights] == ["softmax/b"]

@@ -12,7 +12,7 @@ from elmo_tf.embedding.outputs.vector_output import OutputOptions
 from elmo_tf.pipelines import embed_with_ray
 from elmo_tf.pipelines.ray_job import _checked_count
 from elmo_tf.pipelines.text_parts import TextPart
-from elmo_tf.text.sentence_files import Sentence, SentenceCount, sentence_reader
+from elmo_tf.text.sentence_files import FileSentence, SentenceCount, sentence_reader
 from vector_files import read_shards, vectors_of
 
 pytestmark = [pytest.mark.more, pytest.mark.filterwarnings("ignore")]  # Ray's warnings
@@ -124,7 +124,7 @@ def test_an_incomplete_shard_is_an_error(tmp_path):
     arrays = [np.zeros((1, 2), np.float32)]
     count = SentenceCount(sentences=1)
     ParquetOutput(OutputOptions()).write_shard(
-        shard, 0, [Sentence("a", ["a"])], arrays, "a.txt", count
+        shard, 0, [FileSentence("a", ["a"])], arrays, "a.txt", count
     )
 
     assert _checked_count(shard, TextPart("a.txt", 0, 2, 0, 1)) == count

@@ -44,10 +44,6 @@ def test_batches_contain_each_index_once_sorted_by_length(batch_tokens, position
         assert is_within or len(batch) == 1
 
 
-def test_a_batch_contains_as_many_sentences_as_fit():
-    assert list(length_batches([4] * 9, 16)) == [[0, 1, 2, 3], [4, 5, 6, 7], [8]]
-
-
 def test_positions_per_token_allows_more_padding_per_batch():
     assert list(length_batches([1, 7, 8], 16)) == [[0, 1], [2]]
     assert list(length_batches([1, 7, 8], 16, positions_per_token=2)) == [[0, 1, 2]]
@@ -60,10 +56,6 @@ def test_read_ahead_stops_after_the_requested_number_of_tokens():
     assert read_ahead(sentences, 1) == [["d"] * 9]
     assert read_ahead(sentences, 100) == [["e"]]
     assert read_ahead(sentences, 100) == []
-
-
-def test_no_lengths_give_no_batches():
-    assert list(length_batches([], 8)) == []
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 700, 10_000])

@@ -3,6 +3,7 @@ import gzip
 import json
 import os
 import random
+import threading
 
 import pytest
 import tensorflow as tf
@@ -12,6 +13,7 @@ from elmo_tf.text.corpus import (
     MAX_SENTENCE_TOKENS,
     CorpusCount,
     count_corpus,
+    prefetch,
     read_sentences,
     report_corpus,
     reported_lines,
@@ -153,14 +155,6 @@ def test_a_saved_iterator_resumes_at_its_position(tmp_path):
     assert len(rest) == 40 + 3 - 21
 
 
-def test_file_names_may_contain_any_bytes(tmp_path):
-    (tmp_path / "odd\udcff.txt").write_text("a b")
-
-    files = text_files([tmp_path / "odd*.txt"])
-
-    assert decoded(sentence_dataset(files)) == list(read_sentences(files)) == [["a", "b"]]
-
-
 def test_a_shuffled_dataset_is_complete_and_reproducible_by_seed(tmp_path):
     names = [f"{i}.txt" for i in range(8)]
     for name in names:
@@ -208,12 +202,6 @@ def test_counts_match_the_sentences_read(tmp_path, content):
     assert count.tokens == count.unknown + 1 == sum(map(len, expected))
     assert count.types == len({token for tokens in expected for token in tokens})
     assert count.longest == max(map(len, expected))
-
-
-def test_the_unk_token_in_a_text_counts_as_unknown(tmp_path):
-    (tmp_path / "text.txt").write_text("a <UNK> b")
-
-    assert count_corpus([tmp_path / "text.txt"], Vocabulary.build(["a"])).unknown == 2
 
 
 SUSPICIOUS_LINES = {
@@ -380,3 +368,23 @@ def test_a_corpus_without_tokens_is_an_error(tmp_path):
 
     with pytest.raises(ValueError, match=r"There is no token in .*empty\.txt"):
         count_corpus([tmp_path / "empty.txt"], Vocabulary.build(["a"]))
+
+
+def test_prefetch_prepares_the_next_elements_in_advance():
+    made = []
+    is_made = threading.Semaphore(0)
+
+    def numbers():
+        for number in range(6):
+            made.append(number)
+            is_made.release()
+            yield number
+
+    dataset = tf.data.Dataset.from_generator(numbers, output_signature=tf.TensorSpec((), tf.int32))
+    dataset = prefetch(dataset, 2)
+    assert dataset.options().autotune.enabled is False
+    iterator = iter(dataset)
+    first = next(iterator)
+    for _ in range(3):  # the first and two more, before they are requested
+        assert is_made.acquire(timeout=10)
+    assert [int(one) for one in (first, *iterator)] == made == list(range(6))

@@ -1,5 +1,3 @@
-import pickle
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -38,15 +36,9 @@ def test_char_ids_match_the_reference(lexicon):
         assert row.tolist() == [word + 1, *(number + 1 for number in characters)], token
 
 
-def test_a_lexicon_without_words_gives_only_character_ids(lexicon):
-    rows = Lexicon(reference.CHARACTERS).char_ids(TOKENS, MAX_CHARS)
-
-    np.testing.assert_array_equal(rows, lexicon.char_ids(TOKENS, MAX_CHARS)[:, 1:])
-
-
 def test_boundary_rows_equal_the_ids_of_bos_and_eos(lexicon):
     np.testing.assert_array_equal(
-        lexicon.boundary_rows(MAX_CHARS), lexicon.char_ids(["<bos>", "<eos>"], MAX_CHARS)
+        lexicon.boundary_ids(MAX_CHARS), lexicon.char_ids(["<bos>", "<eos>"], MAX_CHARS)
     )
 
 
@@ -96,16 +88,6 @@ def test_an_id_without_a_character_is_the_ideographic_space(tmp_path):
     lexicon = Lexicon.load(tmp_path, has_words=False)
 
     assert lexicon.char_ids("\u3000", 4).numpy()[1] == 2
-
-
-def test_a_lexicon_can_be_pickled(lexicon):
-    lexicon.char_ids("the", MAX_CHARS)
-
-    copy = pickle.loads(pickle.dumps(lexicon))
-
-    np.testing.assert_array_equal(
-        copy.char_ids(TOKENS, MAX_CHARS), lexicon.char_ids(TOKENS, MAX_CHARS)
-    )
 
 
 @pytest.mark.parametrize(

@@ -67,12 +67,6 @@ def test_whitespace_separates_columns_and_empty_lines_separate_sentences(file):
     assert tokens_of(path, None, 2) == [["NNP", "."], ["SYM"], ["NN"]]
 
 
-def test_a_document_boundary_ends_a_sentence(file):
-    path = file("a.conll", "one O\n-DOCSTART- -X-\ntwo O\n#end document\nthree O\n")
-
-    assert tokens_of(path) == [["one"], ["two"], ["three"]]
-
-
 def test_tab_separated_columns_may_contain_spaces(file):
     assert tokens_of(file("a.conll", "New York\tB-LOC\nis\tO\n")) == [["New York", "is"]]
 
@@ -97,10 +91,6 @@ def test_a_conllu_sentence_begins_where_the_ids_restart_without_an_empty_line(fi
     (message,) = caplog.messages
     assert "a.conllu: sentences without an empty line before them" in message
     assert message.endswith(": 2.")
-
-
-def test_numbers_in_columns_that_are_not_conllu_do_not_divide_sentences(file):
-    assert tokens_of(file("a.conll", "1 NUM\nto ADP\n1 NUM\n")) == [["1", "to", "1"]]
 
 
 def test_the_error_names_a_line_without_the_token_column(file):

@@ -22,21 +22,6 @@ def test_split_tokens_splits_at_the_same_code_points_as_python():
     assert wrong == []
 
 
-def test_split_tokens_gives_the_same_tokens_as_python():
-    sentences = ["", " ", " \t\n ", "one", "  two  tokens ", "a\u00a0b\u3000c\u2028d"]
-    sentences += ["no\u200bbreak here", "한국어 😀", "tab\tline\r\nend\x0b\x0c\x1c\x85x"]
-
-    found = split_tokens(tf.constant(sentences)).to_list()
-
-    assert found == [[token.encode() for token in sentence.split()] for sentence in sentences]
-
-
-def test_split_tokens_runs_in_a_graph():
-    split = tf.function(split_tokens, input_signature=[tf.TensorSpec((None,), tf.string)])
-
-    assert split(["a b", "", "c"]).to_list() == [[b"a", b"b"], [], [b"c"]]
-
-
 @pytest.mark.parametrize(
     ("string", "encoded"),
     [

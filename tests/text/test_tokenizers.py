@@ -25,11 +25,6 @@ def test_text_is_split_into_sentences_and_tokens_with_offsets(tokenizer):
     assert all(text[t.start : t.end] == t.text for sentence in sentences for t in sentence)
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\u3000\t"])
-def test_whitespace_has_no_sentences(tokenizer, text):
-    assert tokenizer(text) == []
-
-
 def test_invalid_utf_8_is_kept(tokenizer):
     assert tokenizer("a b \udcff c") == [
         [Token("a", 0, 1), Token("b", 2, 3), Token("\udcff", 4, 5), Token("c", 6, 7)]

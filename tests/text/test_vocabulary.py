@@ -41,10 +41,6 @@ def test_lines_and_files_may_be_mixed(tmp_path):
     assert mixed == Vocabulary.build(["a b b c", "c a", "c c d"])
 
 
-def test_a_line_that_looks_like_a_path_is_a_line():
-    assert "/etc/hosts" in Vocabulary.build(["/etc/hosts"])
-
-
 def test_a_saved_vocabulary_loads_unchanged(tmp_path):
     vocabulary = Vocabulary.build(["한국어 caf\udce9 a\u200bb <s> ß ß"])
     path = tmp_path / "new" / "vocab.txt"
@@ -199,13 +195,6 @@ def test_a_single_line_or_path_instead_of_a_list_is_refused(alone):
         Vocabulary.build(alone)
 
 
-def test_the_error_names_a_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"none\.txt"):
-        Vocabulary.build([tmp_path / "none.txt"])
-    with pytest.raises(FileNotFoundError, match=r"none\.txt"):
-        Vocabulary.load(tmp_path / "none.txt")
-
-
 @pytest.mark.parametrize(
     ("tokens", "message"),
     [
@@ -235,10 +224,3 @@ def test_error_messages_quote_only_the_beginning_of_a_long_line(tokens):
         Vocabulary(tokens)
     assert len(str(error.value)) < 300
     assert "x…" in str(error.value) or "x …" in str(error.value)
-
-
-@pytest.mark.parametrize("lines", ["x " * 1_000_000, [["x"] * 1_000_000]])
-def test_error_messages_quote_only_the_beginning_of_a_long_argument(lines):
-    with pytest.raises(TypeError, match="`lines_or_paths` must") as error:
-        Vocabulary.build(lines)
-    assert len(str(error.value)) < 300

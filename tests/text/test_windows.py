@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.text.vocabulary import Vocabulary
-from elmo_tf.text.windows import boundary_or, lm_windows, target_ids
+from elmo_tf.text.windows import lm_windows, target_ids
 
 NUM_ROWS, WINDOW = 3, 4
 
@@ -132,9 +132,3 @@ def test_targets_and_boundaries_are_mapped_to_vocabulary_ids():
 
     assert ids.dtype == tf.int32
     assert ids.numpy().tolist() == [[0, 1, 3], [4, 2, 0]]
-
-
-def test_boundaries_are_distinguished_from_tokens_of_the_same_name():
-    tokens = tf.constant(["<S>", " <S>", "</S>", " </S>"])
-
-    assert boundary_or(tokens, 7, 8, tf.range(4)).numpy().tolist() == [0, 7, 2, 8]

@@ -13,17 +13,9 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"corpus": ()}, "`corpus` must name at least one text file"),
         ({"preset": "tiny", "options": {}}, None),
         ({"preset": "tiny", "options": {"lstm": {}}}, "`preset` and `options` exclude each other"),
-        ({"batch_size": 0}, "`batch_size` must be an integer of at least 1. Received: 0"),
-        ({"num_sampled": True}, "`num_sampled` must be an integer of at least 1. Received: True"),
-        ({"epochs": -0.5}, "`epochs` must be a number above 0"),
-        ({"seed": -1}, "`seed` must be an integer of at least 0 and below 2"),
-        ({"clip_norm": "10"}, "`clip_norm` must be a number above 0"),
-        ({"dropout": 1.0}, "`dropout` must be a number of at least 0 and below 1"),
-        ({"preset": "huge"}, "`preset` must be one of tiny, small, medium, original"),
-        ({"resume": 1}, "`resume` must be true or false. Received: 1"),
+        ({"resume": True, "overwrite": True}, "`resume` and `overwrite` exclude each other"),
         ({"weight_decay": 0.1, "optimizer": "adam"}, "`weight_decay` is for the optimizer adamw"),
         ({"schedule": "inverse_sqrt", "warmup_steps": 0}, "needs `warmup_steps` of at least 1"),
         ({"tie_softmax": True}, "`tie_softmax` needs `word_input`"),
@@ -38,13 +30,6 @@ def test_an_error_names_the_invalid_setting(change, message):
         return
     with pytest.raises(ValueError, match=message):
         PretrainConfig(**{**NEEDED, **change})
-
-
-def test_corpus_and_valid_accept_one_pattern_or_a_list(tmp_path):
-    assert PretrainConfig(**NEEDED).corpus == ("text.txt",)
-    config = PretrainConfig(**{**NEEDED, "corpus": [tmp_path / "a", "b*"]}, valid=tmp_path / "c")
-    assert config.corpus == (str(tmp_path / "a"), "b*")
-    assert config.valid == (str(tmp_path / "c"),)
 
 
 def test_the_shape_comes_from_a_preset_or_from_options(tmp_path):

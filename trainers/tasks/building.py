@@ -64,7 +64,7 @@ def new_elmo(config: TaskConfig, source: BiLM | VectorSource | None) -> LayerMix
         "num_mixes": 2 if config.placement == "both" else 1,
         "dropout": config.elmo_dropout,
         "layer_norm": config.layer_norm,
-        "l2": config.mix_l2 if config.mix == "learnt" else 0.0,
+        "l2": config.mix_l2 if config.mix == "learned" else 0.0,
         "top_only": config.mix == "top",
         "average": config.mix == "average",
         "name": "elmo",

@@ -1,19 +1,28 @@
 """The settings of a task training run."""
 
-import dataclasses
 import os
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator
 
 from elmo_tf.config import PLACEMENTS
 from elmo_tf.config_checks import check_choice
 from elmo_tf.settings import (
-    check_settings,
-    normalize_settings,
-    resumed_settings,
+    Count,
+    Natural,
+    NonNegative,
+    Positive,
+    Rate,
+    RunSettings,
+    Text,
+    Texts,
+    changeable,
+    checked_dataclass,
     setting,
     settings_as_json,
+    settings_of,
 )
+from elmo_tf.trainers.config import ClipNorm, MovingAverage, OverwriteRun
 
 RECORD_FILE = "task.json"
 # The tasks, and what their files hold.
@@ -38,6 +47,7 @@ MODELS = {
     "srl": ("srl",),
     "coref": ("coref",),
 }
+_MODELS = dict.fromkeys(model for models in MODELS.values() for model in models)
 # Settings that only some tasks have.
 _ONLY_FOR = {
     "format": ("ner", "pos"),
@@ -56,11 +66,19 @@ _LEARNING_RATES = {"adam": 0.001, "adadelta": 1.0}
 # As published. The models of other tasks apply dropout to all token vectors.
 _ELMO_DROPOUT = {"squad": 0.5, "srl": 0.1, "coref": 0.5}
 
-_EXCLUSIVE = (("resume", "overwrite"), ("elmo", "vectors"))
+
+def current_mix(mix: Any) -> Any:
+    """The value of `mix`. Version 0.2 called learned mixing weights "learnt"."""
+    return "learned" if mix == "learnt" else mix
 
 
-@dataclasses.dataclass(frozen=True)
-class TaskConfig:
+_Mix = Annotated[Literal["learned", "top", "average"], BeforeValidator(current_mix)]
+# The name of a column, or its number.
+_Column = Annotated[Text, BeforeValidator(lambda column: str(column))]
+
+
+@checked_dataclass
+class TaskConfig(RunSettings):
     """The settings of a task training run. Each field declares its range and meaning.
 
     `elmo` accepts everything that `elmo_tf.load_bilm` accepts.
@@ -71,282 +89,192 @@ class TaskConfig:
     Source: Peters et al. 2018, sections 3.3 and 4, and the supplement.
     """
 
-    task: str = setting(
+    RECORD: ClassVar = RECORD_FILE
+    EXCLUSIVE: ClassVar = (("resume", "overwrite"), ("elmo", "vectors"))
+
+    task: Literal[*TASKS] = setting(
         group="task and results",
-        choices=tuple(TASKS),
         help="; ".join(f"{task}: {description}" for task, description in TASKS.items()),
     )
-    train: tuple[str, ...] = setting(
-        metavar="FILE", may_change=True, help="files of training examples"
+    train: Texts = changeable(min_length=1, help="files of training examples")
+    dev: Texts = changeable(
+        min_length=1, help="files of held-out examples; they select the best epoch"
     )
-    dev: tuple[str, ...] = setting(
-        metavar="FILE",
-        may_change=True,
-        help="files of held-out examples; they select the best epoch",
-    )
-    workdir: str = setting(
-        metavar="DIR",
-        may_change=True,
-        help="directory for the model of the best epoch, the scores and the log",
+    workdir: Text = changeable(
+        metavar="DIR", help="directory for the model of the best epoch, the scores and the log"
     )
     share: float = setting(
         1.0,
-        metavar="X",
-        above=0,
-        most=1,
-        help="fraction of the training examples to train on, above 0 and at most 1; --seed selects "
+        "fraction of the training examples to train on, above 0 and at most 1; --seed selects "
         "the examples",
+        gt=0,
+        le=1,
     )
-    resume: bool = setting(
+    resume: bool = changeable(
         False,
-        may_change=True,
-        help="resume after the last epoch in --workdir, with its settings unless others are given; "
+        "resume after the last epoch in --workdir, with its settings unless others are given; "
         "if there is no epoch yet, start from the beginning",
     )
-    overwrite: bool = setting(
-        False, may_change=True, help="delete the results in --workdir, and start from the beginning"
-    )
-    elmo: Any = setting(
+    overwrite: OverwriteRun = False
+    # The contents of this and the next must not change, nor those of `word_vectors`.
+    elmo: Any = changeable(
         None,
+        "directory, archive, URL or name of a checkpoint, such as small-en",
         group="ELMo",
         metavar="CHECKPOINT",
-        may_change=True,  # the contents of this and the next must not
-        usual="a model without ELMo; required for sweep",
-        help="directory, archive, URL or name of a checkpoint, such as small-en",
+        default_help="a model without ELMo; required for sweep",
     )
-    vectors: str | None = setting(
+    vectors: Text | None = changeable(
         None,
-        metavar="[NAME=]FILE",
-        may_change=True,
-        usual="none",
-        help="vectors of another model in place of --elmo: .hdf5 or .parquet with one vector per "
+        "vectors of another model in place of --elmo: .hdf5 or .parquet with one vector per "
         "token of all texts, as by elmo-tf embed; or static word vectors (text or .bin)",
+        metavar="[NAME=]FILE",
+        default_help="none",
     )
-    placement: str = setting(
+    placement: Literal[*PLACEMENTS] = setting(
         "input",
-        choices=tuple(PLACEMENTS),
-        help="where to concatenate ELMo: with the word vectors, with the output of the task's "
+        "where to concatenate ELMo: with the word vectors, with the output of the task's "
         "LSTM, or with both",
     )
-    mix: str = setting(
-        "learnt",
-        choices=("learnt", "top", "average"),
-        help="how to combine the layers of the biLM: with trained mixing weights, the top layer "
+    mix: _Mix = setting(
+        "learned",
+        "how to combine the layers of the biLM: with trained mixing weights, the top layer "
         "only, or their average",
     )
-    mix_l2: float = setting(
+    mix_l2: NonNegative = setting(
         0.001,
-        metavar="X",
-        least=0,
-        help="L2 penalty on the trained mixing weights, at least 0; with 1 the weights stay almost "
+        "L2 penalty on the trained mixing weights, at least 0; with 1 the weights stay almost "
         "equal",
     )
-    elmo_dropout: float | None = setting(
+    elmo_dropout: Rate | None = setting(
         None,
-        metavar="RATE",
-        least=0,
-        below=1,
-        usual="0.5 for squad and coref, 0.1 for srl, 0 for others",
-        help="dropout rate of the ELMo vectors, in addition to --dropout, from 0 to below 1",
+        "dropout rate of the ELMo vectors, in addition to --dropout, from 0 to below 1",
+        default_help="0.5 for squad and coref, 0.1 for srl, 0 for others",
     )
-    layer_norm: bool = setting(False, help="normalize each layer over the batch before the mix")
-    fine_tune: bool = setting(False, help="also train the biLM, which is slower")
-    precision: str = setting(
+    layer_norm: bool = setting(False, "normalize each layer over the batch before the mix")
+    fine_tune: bool = setting(False, "also train the biLM, which is slower")
+    precision: Literal["float32", "bfloat16"] = setting(
         "float32",
-        choices=("float32", "bfloat16"),
-        help="precision of the matrix products of a frozen biLM; bfloat16 is faster on processors "
+        "precision of the matrix products of a frozen biLM; bfloat16 is faster on processors "
         "with bfloat16 instructions",
     )
-    cache: str | None = setting(
+    cache: Text | None = changeable(
         None,
+        "cache directory for the layers of a frozen biLM",
         metavar="DIR",
-        may_change=True,
-        usual="~/.cache/elmo_tf/layers",
-        help="cache directory for the layers of a frozen biLM",
+        default_help="~/.cache/elmo_tf/layers",
     )
-    cache_gb: float = setting(
-        20.0,
-        metavar="GiB",
-        least=0,
-        may_change=True,
-        help="size limit of the cache in GiB; 0 keeps nothing after the run",
+    cache_gb: NonNegative = changeable(
+        20.0, "size limit of the cache in GiB; 0 keeps nothing after the run"
     )
-    model: str | None = setting(
+    model: Literal[*_MODELS] | None = setting(
         None,
+        "architecture of the task model",
         group="model",
-        choices=tuple(dict.fromkeys(model for models in MODELS.values() for model in models)),
-        usual=", ".join(f"{models[0]} for {task}" for task, models in MODELS.items()),
-        help="architecture of the task model",
+        default_help=", ".join(f"{models[0]} for {task}" for task, models in MODELS.items()),
     )
-    word_vectors: str | None = setting(
+    word_vectors: Text | None = changeable(
         None,
-        metavar="FILE",
-        may_change=True,  # its contents must not
-        usual="random initialization",
-        help="initial word vectors: a text file of GloVe, word2vec or fastText; may be .gz",
+        "initial word vectors: a text file of GloVe, word2vec or fastText; may be .gz",
+        default_help="random initialization",
     )
-    word_dim: int = setting(
-        50,
-        least=0,
-        help="width of the trained word vectors; 0 for none; ignored with --word-vectors",
+    word_dim: Natural = setting(
+        50, "width of the trained word vectors; 0 for none; ignored with --word-vectors"
     )
-    lowercase: bool = setting(False, help="look up word vectors in lower case")
-    freeze_words: bool = setting(False, help="do not train the vectors of --word-vectors")
+    lowercase: bool = setting(False, "look up word vectors in lower case")
+    freeze_words: bool = setting(False, "do not train the vectors of --word-vectors")
     characters: bool = setting(
-        True, option="--no-characters", help="omit the character CNN of the task model"
+        True, "omit the character CNN of the task model", name="--no-characters"
     )
-    units: int | None = setting(
+    units: Count | None = setting(
         None,
-        least=1,
-        usual="as published",
-        help="width of each direction of the task's LSTMs; for ner and pos, the second LSTM has "
+        "width of each direction of the task's LSTMs; for ner and pos, the second LSTM has "
         "half of it",
+        default_help="as published",
     )
-    dropout: float | None = setting(
+    dropout: Rate | None = setting(
         None,
-        metavar="RATE",
-        least=0,
-        below=1,
-        usual="as published: 0.5; 0.2 for squad and coref, 0.1 for srl",
-        help="dropout rate of the task model, from 0 to below 1",
+        "dropout rate of the task model, from 0 to below 1",
+        default_help="as published: 0.5; 0.2 for squad and coref, 0.1 for srl",
     )
-    model_options: tuple[str, ...] = setting(
+    model_options: Texts = setting(
         (),
-        option="--set",
+        "further arguments of the model's class, such as num_layers=4 for srl",
+        name="--set",
         metavar="NAME=VALUE",
-        help="further arguments of the model's class, such as num_layers=4 for srl",
     )
-    format: str | None = setting(
+    format: Literal["conll", "conllu"] | None = setting(
         None,
+        "ner and pos: file format, columns or CoNLL-U",
         group="files",
-        option="--input-format",
-        choices=("conll", "conllu"),
-        usual="by the file name",
-        help="ner and pos: file format, columns or CoNLL-U",
+        name="--input-format",
+        default_help="by the file name",
     )
-    token_column: int | None = setting(
+    token_column: Count | None = setting(
+        None, "ner and pos: column of the tokens, counted from 1", default_help="1, or 2 for conllu"
+    )
+    tag_column: Count | None = setting(
         None,
-        least=1,
-        usual="1, or 2 for conllu",
-        help="ner and pos: column of the tokens, counted from 1",
+        "ner and pos: column of the tags, counted from 1",
+        default_help="the last, or 4 for conllu",
     )
-    tag_column: int | None = setting(
-        None,
-        least=1,
-        usual="the last, or 4 for conllu",
-        help="ner and pos: column of the tags, counted from 1",
+    scheme: Literal["BIO", "IOB1", "BIOUL"] = setting(
+        "BIO", "ner: tagging scheme of the files; IOB1 also accepts broken BIO"
     )
-    scheme: str = setting(
-        "BIO",
-        choices=("BIO", "IOB1", "BIOUL"),
-        help="ner: tagging scheme of the files; IOB1 also accepts broken BIO",
-    )
-    phrases: int | None = setting(
-        None,
-        least=1,
-        usual="sentences only",
-        help="sst: also train on phrases of at least N tokens",
+    phrases: Count | None = setting(
+        None, "sst: also train on phrases of at least N tokens", default_help="sentences only"
     )
     binary: bool = setting(
-        False, help="sst: predict two labels (negative, positive), and leave neutral sentences out"
+        False, "sst: predict two labels (negative, positive), and leave neutral sentences out"
     )
-    text_column: str = setting(
-        "text",
-        metavar="NAME",
-        help="classify: name of the text column, or its number, counted from 1",
+    text_column: _Column = setting(
+        "text", "classify: name of the text column, or its number, counted from 1", metavar="NAME"
     )
-    label_column: str = setting(
+    label_column: _Column = setting(
         "label",
-        metavar="NAME",
-        help="classify: name of the label column, or its number, counted from 1; if both columns "
+        "classify: name of the label column, or its number, counted from 1; if both columns "
         "are numbers, the file has no header",
+        metavar="NAME",
     )
-    max_tokens: int | None = setting(
+    max_tokens: Count | None = setting(
         None,
-        least=1,
-        usual="100 for srl, no limit for squad",
-        help="squad and srl: leave out training examples with more tokens",
+        "squad and srl: leave out training examples with more tokens",
+        default_help="100 for srl, no limit for squad",
     )
-    window: int = setting(
-        50,
-        least=1,
-        help="coref: number of sentences per step; longer documents give a random window of them",
+    window: Count = setting(
+        50, "coref: number of sentences per step; longer documents give a random window of them"
     )
-    optimizer: str = setting(
+    optimizer: Literal[*_LEARNING_RATES] = setting(
         "adam",
+        "optimizer; squad and srl were published with adadelta, which needs many epochs",
         group="training",
-        choices=tuple(_LEARNING_RATES),
-        help="optimizer; squad and srl were published with adadelta, which needs many epochs",
     )
-    learning_rate: float | None = setting(
-        None,
-        metavar="RATE",
-        above=0,
-        usual="0.001, or 1 for adadelta",
-        help="learning rate, above 0",
+    learning_rate: Positive | None = setting(
+        None, "learning rate, above 0", default_help="0.001, or 1 for adadelta"
     )
-    ema: float = setting(
-        0.0,
-        metavar="X",
-        least=0,
-        below=1,
-        help="evaluate and save a moving average of the weights, with at most this decay per step, "
-        "such as 0.999; 0 for none",
-    )
-    clip_norm: float = setting(
-        5.0,
-        metavar="X",
-        above=0,
-        help="maximum of the global gradient norm, above 0; larger gradients are scaled down",
-    )
-    batch_size: int = setting(32, least=1, help="examples per step; for coref, always one document")
-    epochs: int = setting(50, least=1, may_change=True, help="maximum number of epochs")
-    patience: int = setting(
-        5, least=1, may_change=True, help="stop after N epochs without a better score on --dev"
-    )
+    ema: MovingAverage = 0.0
+    clip_norm: ClipNorm = 5.0
+    batch_size: Count = setting(32, "examples per step; for coref, always one document")
+    epochs: Count = changeable(50, "maximum number of epochs")
+    patience: Count = changeable(5, "stop after N epochs without a better score on --dev")
     seed: int = setting(
         0,
-        least=0,
-        below=2**32,
-        help="random seed of initial weights, order of examples and dropout, from 0 to 4294967295",
+        "random seed of initial weights, order of examples and dropout, from 0 to 4294967295",
+        ge=0,
+        lt=2**32,
     )
 
     def __post_init__(self):
-        for name in ("text_column", "label_column"):
-            object.__setattr__(self, name, str(getattr(self, name)))
-        normalize_settings(self)
         if self.vectors is not None:
             object.__setattr__(self, "vectors", _file_of(self.vectors))
-        check_settings(self, _EXCLUSIVE)
-        for name in ("train", "dev"):
-            if not getattr(self, name):
-                raise ValueError(f"`{name}` must name at least one file.")
-        if self.model is None:
-            object.__setattr__(self, "model", MODELS[self.task][0])
-        if self.elmo_dropout is None:
-            object.__setattr__(self, "elmo_dropout", _ELMO_DROPOUT.get(self.task, 0.0))
-        if self.learning_rate is None:
-            object.__setattr__(self, "learning_rate", _LEARNING_RATES[self.optimizer])
+        self._fill(
+            model=MODELS[self.task][0],
+            elmo_dropout=_ELMO_DROPOUT.get(self.task, 0.0),
+            learning_rate=_LEARNING_RATES[self.optimizer],
+        )
         check_choice(self.model, "model", MODELS[self.task])
         self._check_together()
         self._check_task_settings()
-
-    @classmethod
-    def resumed(cls, workdir: str | os.PathLike, **changes: Any) -> "TaskConfig":
-        """The configuration that resumes the run in a work directory.
-
-        Args:
-            workdir: holds `task.json`, from which the settings are read. Paths in it are relative
-                to the current directory.
-            **changes: settings that replace those of the run. `train_task` refuses changes of
-                settings that must stay the same.
-
-        Raises:
-            FileNotFoundError: there is no `task.json`.
-            ValueError: it is damaged, or see `TaskConfig`.
-        """
-        changes["workdir"] = workdir
-        return cls(**resumed_settings(cls, Path(workdir, RECORD_FILE), changes, _EXCLUSIVE))
 
     def _check_together(self) -> None:
         if self.task == "coref" and self.placement in ("output", "both"):
@@ -368,12 +296,11 @@ class TaskConfig:
             raise ValueError("`fine_tune` needs a `placement` other than none.")
 
     def _check_task_settings(self) -> None:
-        for field in dataclasses.fields(self):
-            tasks = _ONLY_FOR.get(field.name, (self.task,))
-            value = getattr(self, field.name)
-            if self.task not in tasks and value != field.default:
+        for name, tasks in _ONLY_FOR.items():
+            value = getattr(self, name)
+            if self.task not in tasks and value != settings_of(type(self))[name].default:
                 raise ValueError(
-                    f"`{field.name}` is only for --task {' or '.join(tasks)}. "
+                    f"`{name}` is only for --task {' or '.join(tasks)}. "
                     f"Received: {value!r} for {self.task}"
                 )
         if self.phrases is not None and self.share < 1:

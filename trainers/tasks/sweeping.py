@@ -49,7 +49,7 @@ def sweep_task(
         ValueError: `elmo` is missing, or see `TaskConfig` and `train_task`.
         OSError: see `train_task`.
     """
-    check_int(num_seeds, "num_seeds", least=1)
+    check_int(num_seeds, "num_seeds", ge=1)
     if config.elmo is None or config.placement == "none":
         raise ValueError(
             "A sweep compares with and without ELMo: it needs `elmo` and a `placement`."

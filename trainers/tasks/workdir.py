@@ -15,7 +15,7 @@ from elmo_tf.models.elmo import Elmo
 from elmo_tf.settings import check_same_settings, read_record
 from elmo_tf.tasks import TaskModel  # also registers all layers of saved models
 from elmo_tf.trainers.averaging import WeightAverage
-from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
+from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig, current_mix
 from elmo_tf.trainers.workdir import refuse_other_results, refuse_used_workdir
 
 MODEL_FILE = "model.keras"
@@ -41,6 +41,7 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
         refuse_other_results(workdir, results, RECORD_FILE)
     elif config.resume and STATE_FILE in names:
         before = read_state(workdir).record["settings"]
+        before = {**before, "mix": current_mix(before["mix"])}
         check_same_settings(TaskConfig, config.as_json(), before, workdir / RECORD_FILE)
     elif config.resume and names == results:
         _check_has_no_epoch(workdir)

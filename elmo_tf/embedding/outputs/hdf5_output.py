@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 from elmo_tf.embedding.outputs.vector_output import VectorOutput
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 
 SENTENCES = "sentence_to_index"
 # Names of datasets whose sentences are not valid names. A sentence of this form is not one either.
@@ -32,7 +32,7 @@ class HDF5Output(VectorOutput):
     takes_sentence_keys = True
 
     def join(
-        self, shards: Iterable[tuple[Path, Sequence[Sentence]]], folder: Path
+        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
     ) -> dict[str, Path]:
         path = folder / "vectors.hdf5"
         index = {}
@@ -55,7 +55,7 @@ class HDF5Output(VectorOutput):
         return {} if compression == "none" or not vectors.size else {"compression": compression}
 
     def _write_by_sentence(
-        self, file: h5py.File, number: int, sentence: Sentence, vectors: np.ndarray
+        self, file: h5py.File, number: int, sentence: FileSentence, vectors: np.ndarray
     ) -> None:
         key, fallback = _text(sentence), f"line {number}"
         if not _is_valid_key(key):
@@ -77,7 +77,7 @@ def _found(file: h5py.File, key: str) -> Any:
         return None
 
 
-def _text(sentence: Sentence) -> str:
+def _text(sentence: FileSentence) -> str:
     """The key of a sentence; of raw text, its tokens, as in tokenized text."""
     return sentence.text if sentence.offsets is None else " ".join(sentence.tokens)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo_tf.embedding.outputs.vector_output import VectorOutput, npy_header
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 
 # Added to the name of the array for the file of sentence offsets.
 OFFSETS = ".offsets.npy"
@@ -20,7 +20,7 @@ class NpzOutput(VectorOutput):
     compressions = ("gzip",)
 
     def join(
-        self, shards: Iterable[tuple[Path, Sequence[Sentence]]], folder: Path
+        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
     ) -> dict[str, Path]:
         path = folder / "vectors.npz"
         is_plain = self._options.compression == "none"
@@ -45,7 +45,7 @@ class NpyOutput(VectorOutput):
     suffixes = (OFFSETS,)
 
     def join(
-        self, shards: Iterable[tuple[Path, Sequence[Sentence]]], folder: Path
+        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
     ) -> dict[str, Path]:
         path = folder / "vectors.npy"
         ends, rows = [0], np.zeros(0, self._options.dtype)

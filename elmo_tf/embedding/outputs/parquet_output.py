@@ -11,7 +11,7 @@ import numpy as np
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, VectorOutput
 from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_directory
-from elmo_tf.text.sentence_files import Sentence, SentenceCount
+from elmo_tf.text.sentence_files import FileSentence, SentenceCount
 from elmo_tf.text.sentences import encode
 
 # Bytes of vectors per row group, which writers and readers keep in memory.
@@ -45,7 +45,7 @@ class ParquetOutput(VectorOutput):
         self,
         path: Path,
         first: int,
-        sentences: Iterable[Sentence],
+        sentences: Iterable[FileSentence],
         arrays: Iterable[np.ndarray],
         file: str | None = None,
         count: SentenceCount | None = None,
@@ -88,7 +88,7 @@ class ParquetOutput(VectorOutput):
         return pa.schema(columns)
 
     def _row(
-        self, file: str | None, line: int, sentence: Sentence, vectors: np.ndarray
+        self, file: str | None, line: int, sentence: FileSentence, vectors: np.ndarray
     ) -> dict[str, Any]:
         """One row; `pyarrow` ignores columns that are not in the schema."""
         vectors = self._options.as_written(vectors)
@@ -102,7 +102,7 @@ class ParquetOutput(VectorOutput):
         }
 
     def join(
-        self, shards: Iterable[tuple[Path, Sequence[Sentence]]], folder: Path
+        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
     ) -> dict[str, Path]:
         return {"": next(iter(shards))[0].parent}
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.files import refuse_file
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 
 DTYPES = ("float32", "float16")
 POOLS = ("none", "mean")
@@ -126,7 +126,11 @@ class VectorOutput(abc.ABC):
         refuse_file(path, overwrite)
 
     def write_shard(
-        self, path: Path, first: int, sentences: Iterable[Sentence], arrays: Iterable[np.ndarray]
+        self,
+        path: Path,
+        first: int,
+        sentences: Iterable[FileSentence],
+        arrays: Iterable[np.ndarray],
     ) -> None:
         """Writes the vectors of consecutive sentences.
 
@@ -150,7 +154,7 @@ class VectorOutput(abc.ABC):
 
     @abc.abstractmethod
     def join(
-        self, shards: Iterable[tuple[Path, Sequence[Sentence]]], folder: Path
+        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
     ) -> dict[str, Path]:
         """Makes the files of the output from shards.
 
@@ -163,8 +167,8 @@ class VectorOutput(abc.ABC):
         """
 
     def _arrays(
-        self, shards: Iterable[tuple[Path, Sequence[Sentence]]]
-    ) -> Iterator[tuple[int, Sentence, np.ndarray]]:
+        self, shards: Iterable[tuple[Path, Sequence[FileSentence]]]
+    ) -> Iterator[tuple[int, FileSentence, np.ndarray]]:
         """Yields the number of each sentence, the sentence, and its array."""
         number = 0
         for path, sentences in shards:

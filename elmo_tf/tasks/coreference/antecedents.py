@@ -71,7 +71,7 @@ class AntecedentScores(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_int(max_antecedents, "max_antecedents", least=1)
+        check_int(max_antecedents, "max_antecedents", ge=1)
         self.max_antecedents = max_antecedents
         self.hidden_units = hidden_units
         self.feature_dim = feature_dim

@@ -36,7 +36,7 @@ class ScoringNetwork(keras.layers.Layer):
 
     def __init__(self, units: int, dropout: float, **kwargs):
         super().__init__(**kwargs)
-        check_int(units, "hidden_units", least=1)
+        check_int(units, "hidden_units", ge=1)
         check_rate(dropout, "dropout")
         self.units = units
         self.dropout_rate = dropout

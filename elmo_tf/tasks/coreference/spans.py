@@ -65,8 +65,8 @@ class SpanScores(keras.layers.Layer):
         self, max_width: int, hidden_units: int, feature_dim: int, dropout: float, **kwargs
     ):
         super().__init__(**kwargs)
-        check_int(max_width, "max_width", least=1)
-        check_int(feature_dim, "feature_dim", least=1)
+        check_int(max_width, "max_width", ge=1)
+        check_int(feature_dim, "feature_dim", ge=1)
         self.max_width = max_width
         self.hidden_units = hidden_units
         self.feature_dim = feature_dim

@@ -61,7 +61,7 @@ def read_tagged(
     check_choice(format, "format", TAGGED_FORMATS)
     for name, number in (("token_column", token_column), ("tag_column", tag_column)):
         if number is not None:
-            check_int(number, name, least=1)
+            check_int(number, name, ge=1)
     token_column = token_column or TOKEN_COLUMNS[format]
     if tag_column is None and format == "conllu":
         tag_column = _UPOS_COLUMN

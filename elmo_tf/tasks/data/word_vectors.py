@@ -85,7 +85,7 @@ class WordVectors:
             top_n: int >= 1. Number of tokens. Defaults to 5.
             without: a token to leave out, or None.
         """
-        check_int(top_n, "top_n", least=1)
+        check_int(top_n, "top_n", ge=1)
         vector = np.asarray(vector, np.float32)
         similarities = self._units @ (vector / (np.linalg.norm(vector) or 1))  # (token,)
         order = np.argsort(-similarities, kind="stable")[: top_n + 1]

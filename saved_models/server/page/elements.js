@@ -21,10 +21,10 @@ export function formatted(similarity, decimals) {
   return similarity.toFixed(decimals).replace(/^-(?=[0.]+$)/, "").replace("-", "−");
 }
 
-/** Colours an element by the rule for `.coloured` in page.css. */
-export function colour(made, similarity) {
+/** Colors an element by the rule for `.colored` in page.css. */
+export function color(made, similarity) {
   const strength = Math.min(1, Math.abs(similarity));
-  made.classList.add("coloured");
+  made.classList.add("colored");
   made.classList.toggle("opposite", similarity < 0);
   made.classList.toggle("strong", strength > DARKEST_UNDER_DARK_TEXT);
   made.style.setProperty("--strength", `${100 * strength}%`);
@@ -42,7 +42,7 @@ export function showPrediction(hint, ...children) {
 }
 
 /** Returns the list item of a span of tokens with its label below, or "" for none. */
-export function labelled(label, ...tokens) {
+export function labeled(label, ...tokens) {
   const item = element("li", {}, element("div", {}, ...tokens));
   if (label) item.append(element("b", {}, label));
   return item;

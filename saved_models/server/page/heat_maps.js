@@ -1,6 +1,6 @@
 // A heat map per layer: the similarity of every pair of tokens of a sentence.
 
-import { byId, colour, element, layerTitle, tokenElement, formatted } from "./elements.js";
+import { byId, color, element, layerTitle, tokenElement, formatted } from "./elements.js";
 import { similarities } from "./vectors.js";
 
 const MAX_NUMBERED = 16; // tokens; longer sentences have cells that are too small for numbers
@@ -36,7 +36,7 @@ function heatMap(tokens, layer) {
 }
 
 function mapCell(similarity) {
-  const cell = colour(element("td", { tabIndex: -1 }, formatted(similarity, 2)), similarity);
+  const cell = color(element("td", { tabIndex: -1 }, formatted(similarity, 2)), similarity);
   cell.dataset.similarity = similarity;
   return cell;
 }

@@ -1,6 +1,6 @@
 // The label of a text or of a pair of sentences, with probabilities.
 
-import { colour, element, formatted, showPrediction } from "./elements.js";
+import { color, element, formatted, showPrediction } from "./elements.js";
 import { predictOne } from "./server.js";
 
 const OUTPUTS = ["label", "probabilities"];
@@ -53,7 +53,7 @@ function showLabel({ label, probabilities }) {
     element("li", {},
       rank === 0 ? element("strong", {}, element("bdi", {}, label)) : `label ${index + 1}`,
       element("span", { className: "number" }, formatted(probability, 3)),
-      colour(element("span", { className: "bar" }), probability),
+      color(element("span", { className: "bar" }), probability),
     ),
   );
   showPrediction(

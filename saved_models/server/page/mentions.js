@@ -1,9 +1,9 @@
-// The entities of a document: each mention in brackets, with the number and the colour of its entity.
+// The entities of a document: each mention in brackets, with the number and the color of its entity.
 
 import { element, showPrediction } from "./elements.js";
 import { predictOne, split } from "./server.js";
 
-const HUE_STEP = 137.5; // degrees, the golden angle: neighboring numbers get different colours
+const HUE_STEP = 137.5; // degrees, the golden angle: neighboring numbers get different colors
 
 export const mentions = {
   title: "Coreference",
@@ -50,7 +50,7 @@ function showEntities(sentences, spans) {
   const numbers = [...new Set(spans.map(({ entity }) => entity))].sort((a, b) => a - b);
   const items = numbers.map((entity) => {
     const texts = spans.filter((span) => span.entity === entity).map(textOf).join(" · ");
-    return coloured(element("li", {}, element("b", {}, `${entity + 1}`), ` ${texts}`), entity);
+    return colored(element("li", {}, element("b", {}, `${entity + 1}`), ` ${texts}`), entity);
   });
   const list = element("ul", { className: "entities", ariaLabel: "Entities" }, ...items);
   const root = element("div", {}, text, list);
@@ -83,7 +83,7 @@ function bracketed(sentence, position, spans, textOf) {
       const label = `Entity ${span.entity + 1}: ${textOf(span)}`;
       const properties = { className: "mention", role: "group", ariaLabel: label, tabIndex: -1 };
       const node = element("span", properties, "[");
-      parent().append(coloured(node, span.entity));
+      parent().append(colored(node, span.entity));
       open.push({ span, node });
     }
     parent().append(token);
@@ -95,7 +95,7 @@ function bracketed(sentence, position, spans, textOf) {
   return line;
 }
 
-function coloured(node, entity) {
+function colored(node, entity) {
   node.dataset.entity = entity;
   node.style.setProperty("--hue", `${(entity * HUE_STEP) % 360}`);
   return node;

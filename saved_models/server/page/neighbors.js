@@ -1,6 +1,6 @@
 // The tokens of two sentences, the nearest tokens, and the heat maps of a biLM.
 
-import { byId, colour, element, layerTitle, tokenElement, formatted } from "./elements.js";
+import { byId, color, element, layerTitle, tokenElement, formatted } from "./elements.js";
 import { showMaps } from "./heat_maps.js";
 import { split } from "./server.js";
 import { embed, similarities } from "./vectors.js";
@@ -93,7 +93,7 @@ function neighborList(layer) {
       element("span", { className: "token" },
         tokenElement(shown.second[position]), element("small", {}, `${position + 1}`)),
       element("span", { className: "number" }, formatted(similarity, 3)),
-      colour(element("span", { className: "bar" }), similarity),
+      color(element("span", { className: "bar" }), similarity),
     ),
   );
   return element("section", { className: "card" }, layerTitle(layer), element("ol", {}, ...items));

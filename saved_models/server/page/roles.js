@@ -1,6 +1,6 @@
 // The semantic roles of a sentence for one predicate, which is selected among its tokens.
 
-import { byId, element, labelled, showPrediction, tokenElement } from "./elements.js";
+import { byId, element, labeled, showPrediction, tokenElement } from "./elements.js";
 import { predictOne, split } from "./server.js";
 
 export const roles = {
@@ -42,14 +42,14 @@ function showRoles(tokens, tags, predicate, choose) {
     onclick: () => choose(position),
   }, tokenElement(tokens[position]));
   const items = spansOf(tags).map(
-    ({ role, positions }) => labelled(role, ...positions.map(button)),
+    ({ role, positions }) => labeled(role, ...positions.map(button)),
   );
   const hadFocus = byId("prediction").contains(document.activeElement);
   showPrediction(
     predicate === undefined
       ? "Select the predicate: the token, usually a verb, whose roles are to be found."
       : "The roles of the selected predicate. Select another token to see its roles.",
-    element("ol", { className: "tokens labelled" }, ...items),
+    element("ol", { className: "tokens labeled" }, ...items),
   );
   if (hadFocus) byId("prediction").querySelector("[aria-pressed=true]")?.focus();
 }

@@ -1,6 +1,6 @@
 // The label of each token of a sentence.
 
-import { element, labelled, showPrediction, tokenElement } from "./elements.js";
+import { element, labeled, showPrediction, tokenElement } from "./elements.js";
 import { predictOne, split } from "./server.js";
 
 export const tags = {
@@ -20,12 +20,12 @@ export const tags = {
     const found = await predictOne(model, this.signature, { strings: texts.sentence }, signal);
     const items = split(texts.sentence).map((token, position) => {
       const tag = found.tags[position];
-      return labelled(tag === "O" ? "" : tag, tokenElement(token));
+      return labeled(tag === "O" ? "" : tag, tokenElement(token));
     });
     const hasLabels = found.tags.some((tag) => tag !== "O");
     showPrediction(
       hasLabels ? "Tokens without a label are O." : "The model labels all tokens O.",
-      element("ol", { className: "tokens labelled" }, ...items),
+      element("ol", { className: "tokens labeled" }, ...items),
     );
   },
 };

@@ -29,11 +29,6 @@ def test_grpc_addresses_are_accepted(address):
     Client(address).close()
 
 
-def test_the_address_may_begin_with_grpc(server):
-    with Client(f"grpc://127.0.0.1:{server.port}") as client:
-        assert client.predict(["a"])["elmo"].shape == (1, 1, 6)
-
-
 @pytest.mark.parametrize("retries", [-1, 5])
 def test_the_number_of_retries_is_limited(retries):
     with pytest.raises(ValueError, match=rf"`retries` must be 0 … 4, but is {retries}\."):

@@ -42,18 +42,17 @@ def failing_http(status, times, headers=None):
     return answer
 
 
-def test_requests_to_an_unavailable_grpc_server_are_retried(grpc_server, lengths):
-    method = failing(grpc.StatusCode.UNAVAILABLE, 2, lengths)
-    with Client(f"127.0.0.1:{grpc_server(method)}") as client:
-        assert client.predict(["a b"])["elmo"].shape == (1, 2, 1)
-    assert method.calls == 3
-
-
-def test_requests_to_an_unavailable_rest_server_are_retried(http_server):
-    answer = failing_http(503, 2)
-    with Client(f"http://127.0.0.1:{http_server(answer)}") as client:
-        assert client.predict(["a"])["elmo"].tolist() == [[[1.0]]]
-    assert answer.calls == 3
+@pytest.mark.parametrize("code", ["UNAVAILABLE", "RESOURCE_EXHAUSTED"])
+def test_requests_to_an_unavailable_server_are_retried(grpc_server, http_server, lengths, code):
+    method, is_retried = failing(grpc.StatusCode[code], 2, lengths), code == "UNAVAILABLE"
+    answer = failing_http(503 if is_retried else 429, 2)
+    for address in (f"127.0.0.1:{grpc_server(method)}", f"http://127.0.0.1:{http_server(answer)}"):
+        with Client(address) as client:
+            if is_retried:  # large requests, too
+                assert client.predict(["a" * 5_000_000])["elmo"].tolist() == [[[1.0]]]
+            else:
+                assert_refused(grpc.StatusCode[code], "not now", client.predict, ["a"])
+    assert method.calls == answer.calls == (3 if is_retried else 1)
 
 
 @pytest.mark.parametrize(
@@ -71,13 +70,6 @@ def test_requests_fail_after_the_last_retry(grpc_server, http_server, lengths, r
     assert answer.calls == calls
 
 
-def test_other_errors_are_not_retried(grpc_server, lengths):
-    method = failing(grpc.StatusCode.RESOURCE_EXHAUSTED, 1, lengths)
-    with Client(f"127.0.0.1:{grpc_server(method)}") as client:
-        assert_refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "not now", client.predict, ["a"])
-    assert method.calls == 1
-
-
 @pytest.mark.parametrize(
     ("status", "code"), [(401, "UNAUTHENTICATED"), (418, "UNKNOWN"), (500, "INTERNAL")]
 )
@@ -88,18 +80,10 @@ def test_an_http_error_has_the_matching_grpc_code(http_server, status, code):
     assert answer.calls == 1
 
 
-def test_a_large_request_is_retried_too(grpc_server, lengths):
-    method = failing(grpc.StatusCode.UNAVAILABLE, 1, lengths)
-    with Client(f"127.0.0.1:{grpc_server(method)}") as client:
-        answer = client.predict(["a" * 5_000_000], "sequence_len")
-    assert (answer["sequence_len"].tolist(), method.calls) == ([1], 2)
-
-
 def test_an_answer_above_grpcs_default_limit_is_received(grpc_server, response):
     vectors = np.random.default_rng(0).random((1, 700, 2048), np.float32)
     with Client(f"127.0.0.1:{grpc_server(lambda *request: response(elmo=vectors))}") as client:
         np.testing.assert_array_equal(client.predict(["a"])["elmo"], vectors)
-    assert vectors.nbytes > 4 * 1024 * 1024
 
 
 @pytest.mark.parametrize("scheme", ["", "http://"])
@@ -128,9 +112,8 @@ def test_the_retry_after_header_is_respected(http_server):
     assert time.monotonic() - start >= 1
 
 
-@pytest.mark.parametrize("value", ["30", "soon"])
-def test_a_retry_after_beyond_the_timeout_or_malformed_fails_at_once(value, http_server):
-    answer = failing_http(503, 99, {"Retry-After": value})
+def test_a_retry_after_beyond_the_timeout_fails_at_once(http_server):
+    answer = failing_http(503, 99, {"Retry-After": "30"})
     with Client(f"http://127.0.0.1:{http_server(answer)}", timeout=5) as client:
         start = time.monotonic()
         assert_refused(grpc.StatusCode.UNAVAILABLE, "not now", client.predict, ["a"])
@@ -165,13 +148,6 @@ def test_a_server_that_takes_too_long_is_an_error(scheme):
     ):
         message = r"did not answer within 0\.1 s\. Send fewer sentences"
         assert_refused(grpc.StatusCode.DEADLINE_EXCEEDED, message, client.predict, ["a"])
-
-
-def test_without_a_timeout_the_message_of_a_proxy_remains(http_server):
-    port = http_server(lambda method, path, headers, body: (504, JSON, b'{"error": "proxy: late"}'))
-    with Client(f"http://127.0.0.1:{port}", timeout=None, retries=0) as client:
-        code = grpc.StatusCode.DEADLINE_EXCEEDED
-        assert_refused(code, "proxy: late", client.predict, ["a"])
 
 
 @pytest.mark.parametrize("scheme", ["", "http://"])
@@ -258,25 +234,9 @@ def test_answers_are_returned_unchanged_without_metadata(grpc_server, http_serve
     assert row["elmo"].shape == (2, 1)
 
 
-def test_metadata_is_requested_again_after_an_error(grpc_server, lengths):
-    asked = []
-
-    def metadata(request, context):
-        asked.append(request)
-        context.abort(grpc.StatusCode.UNIMPLEMENTED, "none")
-
-    predict = failing(grpc.StatusCode.NOT_FOUND, 1, lengths)
-    with Client(f"127.0.0.1:{grpc_server(predict, metadata)}") as client:
-        with pytest.raises(ServerError, match="NOT_FOUND: not now"):
-            client.predict(["a"])
-        for _ in range(3):
-            client.predict(["a"])
-    assert len(asked) == 2
-
-
 @pytest.mark.parametrize("scheme", ["", "http://"])
-def test_headers_are_sent_with_every_request(grpc_server, http_server, lengths, scheme):
-    seen = []
+def test_headers_are_sent_to_the_path_of_the_address(grpc_server, http_server, lengths, scheme):
+    seen, paths = [], []
 
     def predict(request, context):
         seen.append(dict(context.invocation_metadata())["authorization"])
@@ -284,22 +244,14 @@ def test_headers_are_sent_with_every_request(grpc_server, http_server, lengths, 
 
     def answer(method, path, headers, body):
         seen.append(headers["authorization"])
-        return 200, JSON, ANSWER
-
-    port = http_server(answer) if scheme else grpc_server(predict)
-    headers = {"Authorization": "Bearer key"}
-    with Client(f"{scheme}127.0.0.1:{port}", headers=headers) as client:
-        client.predict(["a"])
-    assert set(seen) == {"Bearer key"}
-
-
-def test_the_address_may_have_a_path_prefix(http_server):
-    paths = []
-
-    def answer(method, path, headers, body):
         paths.append(path)
         return 200, JSON, ANSWER
 
-    with Client(f"http://127.0.0.1:{http_server(answer)}/nlp/", "my model", version=3) as client:
+    address = f"127.0.0.1:{grpc_server(predict)}"
+    if scheme:
+        address = f"http://127.0.0.1:{http_server(answer)}/nlp/"
+    headers = {"Authorization": "Bearer key"}
+    with Client(address, "my model", version=3, headers=headers) as client:
         client.predict(["a"])
-    assert paths[-1] == "/nlp/v1/models/my%20model/versions/3:predict"
+    assert set(seen) == {"Bearer key"}
+    assert paths[1:] == (["/nlp/v1/models/my%20model/versions/3:predict"] if scheme else [])

@@ -107,20 +107,9 @@ def test_closing_a_stream_cancels_its_requests_in_flight(grpc_server, lengths):
         release.set()
 
 
-def test_an_empty_stream_sends_no_request():
-    with Client("localhost:1") as client:
-        assert list(client.stream([])) == []
-
-
-def test_stream_errors_name_the_position_of_the_sentence(address):
+def test_stream_errors(address):
     with Client(address, batch_size=2) as client:
-        rows = client.stream(["a", "b", "c", ["d"]])
-        with pytest.raises(TypeError, match=r"sentence 3 is \['d'\] and has another type than"):
-            list(rows)
-        with pytest.raises(ValueError, match="Sentence 2 has an empty token"):
-            list(client.stream([["a"], ["b"], ["", "c"]]))
-        with pytest.raises(TypeError, match="not one string: 'abc'"):
-            list(client.stream("abc"))
+        assert list(client.stream([])) == []
         with pytest.raises(ServerError, match="not found in signature: layers"):
             next(client.stream(["a"], "layers"))
         with pytest.raises(ValueError, match="`in_flight` must be at least 1, but is 0"):
@@ -138,33 +127,8 @@ def test_answers_can_be_awaited(address):
             wanted = client.predict(SENTENCES[number:], OUTPUTS)
             for name in OUTPUTS:
                 np.testing.assert_array_equal(answer[name], wanted[name])
-
-
-def test_errors_are_raised_by_await(address):
-    with Client(address, model="bert") as client:
-        with pytest.raises(ServerError, match="NOT_FOUND"):
-            asyncio.run(client.predict_async(["a"]))
         with pytest.raises(TypeError, match="not one string"):
             asyncio.run(client.predict_async("a"))
-
-
-def test_the_event_loop_runs_while_an_answer_is_awaited(grpc_server, lengths):
-    asked, release = threading.Event(), threading.Event()
-
-    def predict(request, context):
-        asked.set()
-        release.wait(10)
-        return lengths(request)
-
-    async def ask(client):
-        task = asyncio.create_task(client.predict_async(["a"]))
-        while not asked.is_set():
-            await asyncio.sleep(0.01)
-        release.set()
-        return await task
-
-    with Client(f"127.0.0.1:{grpc_server(predict)}") as client:
-        assert asyncio.run(ask(client))["elmo"].shape == (1, 1, 1)
 
 
 async def cancelled_call(client, asked):

@@ -103,13 +103,6 @@ def test_padding_tokens_do_not_change_the_outputs(ask, live):
     np.testing.assert_allclose(outputs["default"], live["default"], atol=1e-5)
 
 
-def test_an_empty_sentence_has_a_zero_vector(ask):
-    outputs = ask("default", strings=np.array(["", " \t"], object))
-
-    np.testing.assert_array_equal(outputs["elmo"], np.zeros((2, 1, 12)))
-    np.testing.assert_array_equal(outputs["default"], np.zeros((2, 12)))
-
-
 @signatures
 def test_an_empty_batch_has_an_empty_answer(ask, name):
     outputs = ask(name, **{key: value[:0] for key, value in INPUTS[name].items()})
@@ -267,16 +260,3 @@ def test_layer_norm_causes_a_warning(bilm, exported_bilm, caplog, layer_norm, nu
         export(Elmo(bilm, layer_norm=layer_norm), Path(exported_bilm).parent)
 
     assert caplog.text.count("depend on the other sentences of the batch") == num_warnings
-
-
-def test_a_path_with_wildcards_is_refused(bilm, tmp_path):
-    with pytest.raises(ValueError, match=r"cannot write to .*: it treats \[ as a wildcard"):
-        export(bilm, tmp_path / "models[1]")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_with_other_files_is_not_replaced(bilm, tmp_path):
-    (tmp_path / "1").mkdir()
-    (tmp_path / "1" / "letters").touch()
-    with pytest.raises(FileExistsError, match=r"contains other files: letters"):
-        export(bilm, tmp_path, overwrite=True)

@@ -108,28 +108,14 @@ def test_a_frozen_layer_has_no_trainable_weight_and_passes_no_gradient(small):
 def test_a_trainable_layer_trains_all_its_weights(trained):
     before, layer, _, _ = trained
 
+    losses = trained[2]
+    assert losses == sorted(losses, reverse=True)
     changed = {
         weight.name
         for old, weight in zip(before, layer.weights, strict=True)
         if (old != weight.numpy()).any()
     }
     assert changed == {weight.name for weight in layer.trainable_weights} == {"table", "b"}
-
-
-def test_the_loss_of_a_task_falls(trained):
-    losses = trained[2]
-
-    assert losses == sorted(losses, reverse=True)
-    assert losses[-1] < losses[0]
-
-
-def test_gradients_of_sentences_reach_all_trainable_weights(trained):
-    layer = trained[1]
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(layer(SENTENCES, training=True) ** 2)
-
-    gradients = tape.gradient(loss, layer.trainable_weights)
-    assert all(gradient is not None for gradient in gradients)
 
 
 def test_the_mask_reaches_the_layers_above(layer):
@@ -153,16 +139,6 @@ def test_a_keras_file_keeps_trained_weights(trained, keras_round_trip):
     np.testing.assert_array_equal(loaded(PADDED), model(PADDED))
     assert loaded.get_layer(layer.name).get_config() == layer.get_config()
     assert len(loaded.trainable_weights) == len(model.trainable_weights)
-
-
-def test_a_keras_file_keeps_a_frozen_layer_frozen(small, keras_round_trip):
-    layer = load(small)
-    inputs = keras.Input((None,), dtype="string")
-
-    loaded = keras_round_trip(keras.Model(inputs, layer(inputs)))
-
-    assert loaded.trainable_weights == []
-    np.testing.assert_allclose(loaded(PADDED), layer(PADDED), atol=1e-5)
 
 
 def test_a_folder_of_versions_loads_the_newest(exported_elmo, exported_bilm, tmp_path, layer):
@@ -193,16 +169,13 @@ def test_the_error_names_a_damaged_model(exported_bilm, tmp_path):
         load(path)
 
 
-def test_a_model_without_the_signatures_is_refused(tmp_path):
+def test_a_model_without_the_signatures_is_refused(tmp_path, model_directory):
+    with pytest.raises(ValueError, match=r"of another kind: it does not list its variables"):
+        load(model_directory)
     tf.saved_model.save(tf.Module(), str(tmp_path))
 
     with pytest.raises(ValueError, match=r"of another kind: it has no signature serving_default"):
         load(tmp_path)
-
-
-def test_a_model_without_listed_variables_is_refused(model_directory):
-    with pytest.raises(ValueError, match=r"of another kind: it does not list its variables"):
-        load(model_directory)
 
 
 def test_a_trainable_layer_adds_its_penalty_to_the_losses(trained):
@@ -217,14 +190,6 @@ def test_char_ids_are_refused(layer):
         layer(char_ids(PADDED, 14))
     with pytest.raises(TypeError, match=r"over sentences and tokens.*int32 of shape \(None, 5\)"):
         layer(keras.Input((5,), dtype="int32"))
-
-
-def test_two_layers_in_one_model_survive_saving(small, keras_round_trip):
-    inputs = keras.Input((None,), dtype="string")
-    hidden = [keras.layers.LSTM(3)(load(small)(inputs)) for _ in range(2)]
-    model = keras.Model(inputs, keras.layers.Concatenate()(hidden))
-
-    np.testing.assert_array_equal(keras_round_trip(model)(PADDED), model(PADDED))
 
 
 def test_tensorflow_saves_and_restores_a_model_with_a_layer(small, tmp_path):

@@ -3,14 +3,13 @@
 import functools
 import re
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models import Client, export_task, serve
 from elmo_tf.saved_models.exporting.task_signatures import ExportedTask
-from elmo_tf.tasks import BiDAF, BiLSTMClassifier, CoreferenceModel, SRLTagger
+from elmo_tf.tasks import BiDAF, CoreferenceModel, SRLTagger
 from task_models import embeddings, new_model, padded, some_inputs
 
 PASSAGES = ["the cat sat on the mat .", "Zürich"]
@@ -88,18 +87,21 @@ def test_served_predictions_equal_the_live_model(kind, exported):
                     _assert_equal(found[name], values)
 
 
-def test_streamed_documents_have_no_padding(exported):
+def test_streamed_documents_and_tags_have_no_padding(exported):
     model, folder = exported("documents")
+    tagger, tags_folder = exported("tags")
 
-    with (
-        serve(folder, name="task", port=0, rest_port=None) as server,
-        Client(f"localhost:{server.port}", "task") as client,
-    ):
-        rows = list(client.stream(DOCUMENTS, outputs=()))
+    with serve({"coref": folder, "tags": tags_folder}, port=0, rest_port=None) as server:
+        with Client(f"localhost:{server.port}", "coref") as client:
+            rows = list(client.stream(DOCUMENTS, outputs=()))
+        with Client(f"localhost:{server.port}", "tags") as client:
+            tokens = [sentence.split() for sentence in SENTENCES]
+            tags = [row["tags"] for row in client.stream(tokens, "tags")]
 
     for row, document in zip(rows, DOCUMENTS, strict=True):
         for name, values in model.predictions(document.split("\n")).items():
             np.testing.assert_array_equal(row[name], values)
+    assert [[tag.decode() for tag in row] for row in tags] == tagger.tag(SENTENCES)
 
 
 @pytest.mark.parametrize(
@@ -152,32 +154,6 @@ def test_invalid_strings_are_refused(kind, strings, message, exported):
 @pytest.mark.parametrize("kind", ["tags", "pairs"])
 def test_the_written_model_equals_the_live_one(exported, tmp_path, kind):
     export_task(exported(kind)[0], tmp_path, check=True)
-
-
-def test_a_custom_embedding_may_have_a_lookup_table(tmp_path):
-    words = keras.layers.StringLookup(vocabulary=["cat", "mat"], mask_token="")
-    embedding = keras.Sequential([keras.Input((None,), dtype="string"), words])
-    embedding.add(keras.layers.Embedding(4, 3))
-    model = BiLSTMClassifier(["bad", "good"], [embedding], units=4)
-
-    export_task(model, tmp_path, check=False)
-
-    served = tf.saved_model.load(str(tmp_path / "1")).signatures["serving_default"]
-    expected = model.predictions(SENTENCES)["probabilities"]
-    found = served(strings=tf.constant(SENTENCES))["probabilities"]
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_streamed_tags_have_no_padding(exported):
-    model, folder = exported("tags")
-
-    with (
-        serve(folder, name="task", port=0, rest_port=None) as server,
-        Client(f"localhost:{server.port}", "task") as client,
-    ):
-        rows = list(client.stream([sentence.split() for sentence in SENTENCES], "tags"))
-
-    assert [[tag.decode() for tag in row["tags"]] for row in rows] == model.tag(SENTENCES)
 
 
 def test_tokens_beyond_the_lengths_are_ignored(exported, eager_functions):

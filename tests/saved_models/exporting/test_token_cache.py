@@ -37,13 +37,13 @@ def test_the_written_model_equals_the_live_one(exported, bilm):
 
 def test_known_tokens_are_not_encoded_again_up_to_the_capacity(bilm, monkeypatch):
     encoded = []
-    encode = bilm.encode_rows
+    encode = bilm.encode_tokens
 
     def watched(tokens):
         encoded.append(tokens.numpy().tolist())
         return encode(tokens)
 
-    monkeypatch.setattr(bilm, "encode_rows", watched)
+    monkeypatch.setattr(bilm, "encode_tokens", watched)
     cache = TokenCache(bilm, 4)
 
     for tokens in (["a", "b"], ["b", "a", "b"], ["c"], ["d", "e", "f"], ["d", "a"]):
@@ -53,6 +53,7 @@ def test_known_tokens_are_not_encoded_again_up_to_the_capacity(bilm, monkeypatch
     assert cache.table.size() == 2 + 4  # with both boundaries
 
 
+@pytest.mark.more
 def test_a_trainable_layer_does_not_use_the_cache(exported):
     layer = load(exported, trainable=True)
     tokens = tf.constant([["the", "cat"]])

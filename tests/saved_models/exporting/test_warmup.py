@@ -49,12 +49,6 @@ def test_sentences_may_be_lists_of_tokens(warm, tmp_path):
     assert read_warmup(tmp_path) == read_warmup(warm)
 
 
-def test_warmup_is_a_list_of_sentences(bilm, tmp_path):
-    with pytest.raises(TypeError, match="`sentences` must be several sentences, not one string"):
-        export(bilm, tmp_path, warmup="The bank")
-    assert not list(tmp_path.iterdir())
-
-
 def test_no_file_is_written_without_sentences(exported_bilm):
     assert read_warmup(exported_bilm) == []
     assert not list(Path(exported_bilm).rglob("tf_serving_warmup_requests"))

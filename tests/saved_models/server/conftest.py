@@ -1,16 +1,7 @@
-"""A model like those of TF Serving's examples, and a browser."""
+"""A model like those of TF Serving's examples."""
 
 import pytest
 import tensorflow as tf
-
-import browser
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory):
-    """A tab of a real browser."""
-    with browser.running(tmp_path_factory.mktemp("profile")) as tab:
-        yield tab
 
 
 @pytest.fixture(scope="session")

@@ -7,10 +7,9 @@ import pytest
 import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 
-from elmo_tf.saved_models.server.batch_rows import Call, num_rows_of
-from elmo_tf.saved_models.server.batching import Batcher, Batching
+from elmo_tf.saved_models.server.batching import Batcher, Batching, Call
+from elmo_tf.saved_models.server.loaded_version import LoadedVersion
 from elmo_tf.saved_models.server.metrics import Metrics
-from elmo_tf.saved_models.server.sessions import LoadedVersion
 
 
 @pytest.fixture(scope="module")
@@ -26,13 +25,13 @@ class Held:
     def __init__(self, version):
         self.begun, self.release = threading.Event(), threading.Event()
         self.num_rows = []
-        self._run = version._run
+        self._run = version.run
 
-    def __call__(self, name, inputs, aliases):
+    def __call__(self, call):
         self.begun.set()
         assert self.release.wait(10)
-        self.num_rows.append(max(len(array) for array in inputs.values() if array.ndim))
-        return self._run(name, inputs, aliases)
+        self.num_rows.append(max(len(array) for array in call.inputs.values() if array.ndim))
+        return self._run(call)
 
 
 @pytest.fixture
@@ -87,42 +86,33 @@ def batcher_queue(batcher):
 
 
 def assert_as_single_call(version, call, arrays):
-    for got, wanted in zip(arrays, version._run(call.name, call.inputs, call.aliases), strict=True):
-        np.testing.assert_array_equal(got, wanted)
+    for array, wanted in zip(arrays, version.run(call), strict=True):
+        np.testing.assert_array_equal(array, wanted)
 
 
-def test_waiting_calls_are_batched_with_unchanged_results(version, held, call_of):
+@pytest.mark.parametrize(
+    ("calls", "num_rows"),
+    [
+        ([["a bb", "ccc"], ["d e f g h i"], [""], ["jj", "", "k l m"]], [2, 7]),
+        ([[["a", "bb"], ["c"]], [["d"] * 5], [["e", "f", "g"]]], [2, 4]),
+        ([["a"], [["b"]], ["c d"]], [1, 2, 1]),  # each signature has separate batches
+    ],
+)
+def test_waiting_calls_are_batched_with_unchanged_results(version, held, call_of, calls, num_rows):
+    outputs = ["word_emb"], ["sequence_len", "default"], ["elmo"], ["default", "elmo"]
     calls = [
-        call_of(["a bb", "ccc"]),
-        call_of(["d e f g h i"]),
-        call_of([""]),
-        call_of(["jj", "", "k l m"]),
+        call_of(sentences, aliases) for sentences, aliases in zip(calls, outputs, strict=False)
     ]
     for call, arrays in zip(calls, run_together(held, calls), strict=True):
         assert_as_single_call(version, call, arrays)
-    assert held.num_rows == [2, 7]
-
-
-def test_tokens_of_different_lengths_share_a_batch(version, held, call_of):
-    calls = [call_of([["a", "bb"], ["c"]]), call_of([["d"] * 5]), call_of([["e", "f", "g"]])]
-    for call, arrays in zip(calls, run_together(held, calls), strict=True):
-        assert_as_single_call(version, call, arrays)
-    assert held.num_rows == [2, 4]
-
-
-def test_each_call_gets_its_requested_outputs_in_order(version, held, call_of):
-    calls = [call_of(["a b"], ["word_emb"]), call_of(["c"], ["sequence_len", "default"])]
-    results = run_together(held, calls)
-    assert [len(arrays) for arrays in results] == [1, 2]
-    for call, arrays in zip(calls, results, strict=True):
-        assert_as_single_call(version, call, arrays)
+    assert held.num_rows == num_rows
 
 
 def test_an_invalid_call_does_not_fail_the_others(version, held, call_of):
-    def refusing(name, inputs, aliases):
-        if "bad" in inputs["strings"]:
+    def refusing(call):
+        if "bad" in call.inputs["strings"]:
             raise tf.errors.InvalidArgumentError(None, None, "a bad word")
-        return version._run(name, inputs, aliases)
+        return version.run(call)
 
     held._run = refusing
     calls = [call_of(["c"]), call_of(["bad"]), call_of(["d e f g"])]
@@ -145,13 +135,6 @@ def test_lengths_beyond_the_tokens_of_a_call_are_refused_in_a_batch(held, call_o
     batcher.close()
 
 
-def test_each_signature_has_separate_batches(version, held, call_of):
-    calls = [call_of(["a"]), call_of([["b"]]), call_of(["c d"])]
-    for call, arrays in zip(calls, run_together(held, calls), strict=True):
-        assert_as_single_call(version, call, arrays)
-    assert held.num_rows == [1, 2, 1]
-
-
 def test_calls_without_a_common_number_of_rows_are_not_batched(version, held, call_of):
     held.release.set()
     batcher = Batcher(held, Batching())
@@ -171,22 +154,22 @@ def test_calls_whose_padding_could_not_be_removed_are_not_batched(version):
     signature = meta_graph_pb2.SignatureDef()
     signature.CopyFrom(version.signatures["serving_default"])
     del signature.outputs["sequence_len"]
-    assert num_rows_of(Call("serving_default", signature, inputs, ["default"])) is None
+    assert Call("serving_default", signature, inputs, ["default"]).num_rows is None
     for name in ("elmo", "word_emb"):
         del signature.outputs[name]
-    assert num_rows_of(Call("serving_default", signature, inputs, ["default"])) == 1
+    assert Call("serving_default", signature, inputs, ["default"]).num_rows == 1
 
 
-def test_a_batch_has_at_most_max_batch_size_sentences(held, call_of):
-    calls = [call_of(["a"] * size) for size in (3, 2, 1, 7, 1)]
-    run_together(held, calls, Batching(max_batch_size=5))
-    assert held.num_rows == [3, 5, 1, 7, 1]
-
-
-def test_a_batch_has_at_most_max_batch_tokens_tokens(held, call_of):
-    calls = [call_of(["a"]), call_of(["b"]), call_of(["c " * 10]), call_of(["d"])]
-    run_together(held, calls, Batching(max_batch_tokens=20))
-    assert held.num_rows == [1, 2, 2]
+@pytest.mark.parametrize(
+    ("calls", "limit", "num_rows"),
+    [
+        ([["a"] * size for size in (3, 2, 1, 7, 1)], {"max_batch_size": 5}, [3, 5, 1, 7, 1]),
+        ([["a"], ["b"], ["c " * 10], ["d"]], {"max_batch_tokens": 20}, [1, 2, 2]),
+    ],
+)
+def test_a_batch_is_limited_in_sentences_and_tokens(held, call_of, calls, limit, num_rows):
+    run_together(held, [call_of(sentences) for sentences in calls], Batching(**limit))
+    assert held.num_rows == num_rows
 
 
 def test_calls_are_refused_if_the_queue_is_full(held, call_of):
@@ -233,10 +216,10 @@ def one_column_per_character(strings, array):
 def test_calls_are_computed_singly_if_output_shapes_do_not_match_inputs(
     version, held, call_of, change, shapes
 ):
-    def changed(name, inputs, aliases):
-        found = dict(zip(aliases, version._run(name, inputs, aliases), strict=True))
-        found["word_emb"] = change(inputs["strings"], found["word_emb"])
-        return [found[alias] for alias in aliases]
+    def changed(call):
+        outputs = dict(zip(call.aliases, version.run(call), strict=True))
+        outputs["word_emb"] = change(call.inputs["strings"], outputs["word_emb"])
+        return [outputs[alias] for alias in call.aliases]
 
     held._run = changed
     calls = [call_of(["abc"], ["word_emb"]), call_of(["b cdefg"], ["word_emb"])]
@@ -288,14 +271,3 @@ def test_a_too_small_size_or_timeout_is_an_error():
         Batching(max_batch_size=0)
     with pytest.raises(ValueError, match="batch_timeout_micros must be at least 0, but is -1"):
         Batching(batch_timeout_micros=-1)
-
-
-def test_parameters_are_read_from_tf_servings_file(tmp_path):
-    path = tmp_path / "batching_parameters.txt"
-    path.write_text("max_batch_size { value: 7 }\nbatch_timeout_micros { value: 300 }\n")
-    batching = Batching.of_file(path)
-    assert (batching.max_batch_size, batching.batch_timeout_micros) == (7, 300)
-    assert batching.max_enqueued_batches == 10  # TF Serving's default
-    path.write_text("num_batch_threads { }")
-    with pytest.raises(ValueError, match="num_batch_threads must be at least 1, but is 0"):
-        Batching.of_file(path)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from elmo_tf.saved_models import Client, serve
-from elmo_tf.saved_models.server import checkpoints
+from elmo_tf.saved_models.server import server
 from reference import tf1_training
 
 SENTENCES = ["the cat sat", "", "한국어 a"]
@@ -24,8 +24,8 @@ def test_a_served_checkpoint_is_exported_to_a_temporary_folder(
     temporary, checkpoint_directory, bilm
 ):
     with (
-        serve(checkpoint_directory, port=0, rest_port=None) as server,
-        Client(f"localhost:{server.port}") as client,
+        serve(checkpoint_directory, port=0, rest_port=None) as running,
+        Client(f"localhost:{running.port}") as client,
     ):
         answer = client.predict(SENTENCES, ("lstm_outputs1", "lstm_outputs2"))
         assert len(list(temporary.glob("elmo_tf-*/1/saved_model.pb"))) == 1
@@ -49,13 +49,13 @@ def test_a_pair_of_files_a_tf1_prefix_and_a_parent_folder_are_checkpoints(
     tmp_path, checkpoint_directory, monkeypatch
 ):
     exported = []
-    monkeypatch.setattr(checkpoints, "export", lambda bilm, *_, **kwargs: exported.append(bilm))
+    monkeypatch.setattr(server, "export", lambda bilm, *_, **kwargs: exported.append(bilm))
     options = tf1_training.options()
     trained = tf1_training.write(tmp_path / "run", options, tf1_training.weights(options))
     pair = checkpoint_directory / "options.json", checkpoint_directory / "weights.hdf5"
     shutil.copytree(checkpoint_directory, tmp_path / "unpacked" / "elmo")
     for source in (pair, trained / tf1_training.PREFIX, tmp_path / "unpacked"):
-        with checkpoints.exported_models(source):
+        with server._exported_versions(source):
             pass
     assert len(exported) == 3
 

@@ -1,15 +1,15 @@
 """Loading and unloading the versions of a model."""
 
-import contextlib
 import shutil
-import threading
+import time
+from contextlib import ExitStack
 
 import pytest
 import tensorflow as tf
-from tensorflow_serving.apis import model_pb2
-from tensorflow_serving.config import model_server_config_pb2
 
+from elmo_tf.saved_models import Client, serve
 from elmo_tf.saved_models.server.models import Model, State
+from serving_requests import asking
 
 
 class Loaded:
@@ -39,7 +39,7 @@ class Loader:
         return self.loaded[-1]
 
     def open_numbers(self):
-        return [one.number for one in self.loaded if not one.is_closed]
+        return [version.number for version in self.loaded if not version.is_closed]
 
 
 @pytest.fixture
@@ -47,53 +47,44 @@ def loader():
     return Loader()
 
 
+@pytest.fixture
+def model_of(tmp_path, loader):
+    """Loads a model with these versions in `tmp_path`."""
+
+    def new(*names):
+        for name in names:
+            put(tmp_path, name)
+        model = Model("elmo", tmp_path, loader)
+        model.load()
+        return model
+
+    return new
+
+
 def put(directory, name, content=""):
     (directory / str(name)).mkdir(exist_ok=True)
     (directory / str(name) / "saved_model.pb").write_text(content)
 
 
-def model_of(directory, loader, policy=None, labels=()):
-    model = Model(config_of(directory, policy, labels), loader)
-    model.load()
-    return model
-
-
-def config_of(directory, policy=None, labels=()):
-    return model_server_config_pb2.ModelConfig(
-        name="elmo",
-        base_path=str(directory),
-        model_version_policy=policy,
-        version_labels=dict(labels),
-    )
-
-
 def states(model):
-    return {number: State.Name(one.state) for number, one in model.states().items()}
+    return {number: State.Name(version.state) for number, version in model.states().items()}
 
 
-def number_of(model, **spec):
-    with model.version(spec_of(**spec)) as version:
+def number_of(model, number=None):
+    with model.version(number) as version:
         return version.number
 
 
-def spec_of(**spec):
-    return model_pb2.ModelSpec(name="elmo", **spec)
-
-
-def test_the_version_with_the_highest_number_is_the_newest(tmp_path, loader):
-    for name in ("9", "00010", "2"):
-        put(tmp_path, name)
-    model = model_of(tmp_path, loader)
-    assert number_of(model) == 10
-    assert number_of(model, version={"value": 10}) == 10
+def test_the_version_with_the_highest_number_is_the_newest(model_of):
+    model = model_of("9", "00010", "2")
+    assert number_of(model) == number_of(model, 10) == 10
     assert states(model) == {10: "AVAILABLE", 9: "START", 2: "START"}
 
 
-def test_an_old_version_is_unloaded_after_its_last_request(tmp_path, loader):
-    put(tmp_path, 1)
-    model = model_of(tmp_path, loader)
+def test_an_old_version_is_unloaded_after_its_last_request(tmp_path, model_of):
+    model = model_of(1)
     put(tmp_path, 2)
-    with model.version(spec_of()) as old:
+    with model.version() as old:
         model.refresh()
         assert number_of(model) == 2
         assert states(model)[1] == "UNLOADING"
@@ -102,63 +93,48 @@ def test_an_old_version_is_unloaded_after_its_last_request(tmp_path, loader):
     assert states(model)[1] == "END"
 
 
-def test_a_broken_new_version_leaves_the_old_one_loaded(tmp_path, loader, caplog):
-    put(tmp_path, 1)
-    model = model_of(tmp_path, loader)
-    put(tmp_path, 2, "broken")
-    model.refresh()
-    assert number_of(model) == 1
-    assert states(model) == {2: "END", 1: "AVAILABLE"}
-    assert "Cannot load version 2 of elmo: " in caplog.text
-    assert "is broken" in str(model.states()[2].error)
-
-
-def test_a_broken_version_is_loaded_again_after_a_change(tmp_path, loader):
-    put(tmp_path, 1)
-    model = model_of(tmp_path, loader)
+def test_a_broken_version_leaves_the_old_one_until_it_is_changed(
+    tmp_path, model_of, loader, caplog
+):
+    model = model_of(1)
     put(tmp_path, 2, "broken")
     for _ in range(3):
         model.refresh()
     assert loader.num_tries == 2
+    assert number_of(model) == 1
+    assert states(model) == {2: "END", 1: "AVAILABLE"}
+    assert "Cannot load version 2 of elmo: " in caplog.text
+    assert "is broken" in str(model.states()[2].error)
     put(tmp_path, 2, "whole")
     model.refresh()
     assert number_of(model) == 2
 
 
-def test_a_broken_requested_version_is_not_found(tmp_path, loader):
+def test_a_missing_or_broken_requested_version_is_not_found(tmp_path, model_of):
+    model = model_of(2)
     put(tmp_path, 1, "broken")
-    put(tmp_path, 2)
-    model = model_of(tmp_path, loader)
-    with pytest.raises(tf.errors.NotFoundError, match=r"for request: Specific\(elmo, 1\)"):
-        number_of(model, version={"value": 1})
+    for number in (1, 5):
+        message = rf"Servable not found for request: Specific\(elmo, {number}\)"
+        with pytest.raises(tf.errors.NotFoundError, match=message):
+            number_of(model, number)
     assert number_of(model) == 2
 
 
-def test_a_deleted_version_is_unloaded_if_another_exists(tmp_path, loader):
-    put(tmp_path, 1)
-    put(tmp_path, 2)
-    model = model_of(tmp_path, loader)
+def test_a_deleted_version_is_unloaded_if_another_exists(tmp_path, model_of, loader):
+    model = model_of(1, 2)
     shutil.rmtree(tmp_path / "2")
     model.refresh()
     assert number_of(model) == 1
     assert loader.open_numbers() == [1]
-
-
-def test_the_last_version_stays_loaded_if_its_folder_is_deleted(tmp_path, loader):
-    put(tmp_path, 1)
-    model = model_of(tmp_path, loader)
     shutil.rmtree(tmp_path / "1")
     model.refresh()
     assert number_of(model) == 1
 
 
-def test_without_a_policy_a_requested_version_is_loaded_until_a_change(tmp_path, loader):
-    put(tmp_path, 1)
-    put(tmp_path, 2)
-    model = model_of(tmp_path, loader)
+def test_a_requested_version_is_loaded_until_the_newest_changes(tmp_path, model_of, loader):
+    model = model_of(1, 2)
     assert loader.open_numbers() == [2]
-    assert number_of(model, version={"value": 1}) == 1
-    assert loader.open_numbers() == [2, 1]
+    assert number_of(model, 1) == 1
     model.refresh()
     assert loader.open_numbers() == [2, 1]
     put(tmp_path, 3)
@@ -166,62 +142,9 @@ def test_without_a_policy_a_requested_version_is_loaded_until_a_change(tmp_path,
     assert loader.open_numbers() == [3]
 
 
-@pytest.mark.parametrize(
-    ("policy", "numbers"),
-    [
-        ({"latest": {}}, [3]),
-        ({"latest": {"num_versions": 2}}, [3, 2]),
-        ({"all": {}}, [3, 2, 1]),
-        ({"specific": {"versions": [1, 3]}}, [3, 1]),
-    ],
-)
-def test_the_policy_selects_the_loaded_versions(tmp_path, loader, policy, numbers):
-    for number in (1, 2, 3):
-        put(tmp_path, number)
-    model = model_of(tmp_path, loader, policy)
-    assert loader.open_numbers() == numbers
-    assert list(states(model)) == numbers
-    for other in {1, 2, 3} - set(numbers):
-        message = rf"Servable not found for request: Specific\(elmo, {other}\)"
-        with pytest.raises(tf.errors.NotFoundError, match=message):
-            number_of(model, version={"value": other})
-
-
-def test_a_label_selects_a_version(tmp_path, loader):
-    for number in (1, 2):
-        put(tmp_path, number)
-    model = model_of(tmp_path, loader, {"all": {}}, {"stable": 1, "new": 2})
-    assert number_of(model, version_label="stable") == 1
-    model.refresh(config_of(tmp_path, {"all": {}}, {"stable": 2}))
-    assert number_of(model, version_label="stable") == 2
-    with pytest.raises(tf.errors.InvalidArgumentError, match="servable version label: new"):
-        number_of(model, version_label="new")
-
-
-def test_a_missing_version_of_the_policy_is_an_error(tmp_path, loader):
-    put(tmp_path, 1)
-    put(tmp_path, 3)
-    with pytest.raises(FileNotFoundError, match=r"has no version 2, 7 of elmo; it has 1, 3\."):
-        model_of(tmp_path, loader, {"specific": {"versions": [7, 3, 2]}})
-
-
-def test_unused_prepared_versions_are_unloaded(tmp_path, loader):
-    for number in (1, 2):
-        put(tmp_path, number)
-    model = model_of(tmp_path, loader, {"latest": {}})
-    message = "assign label to version 5 of model elmo, which is not currently available"
-    with pytest.raises(tf.errors.FailedPreconditionError, match=message):
-        model.prepare(config_of(tmp_path, {"specific": {"versions": [1]}}, {"stable": 5}))
-    assert loader.open_numbers() == [2, 1]
-    model.refresh()
-    assert loader.open_numbers() == [2]
-    assert number_of(model) == 2
-
-
-def test_close_unloads_after_running_requests_and_refuses_new_ones(tmp_path, loader):
-    put(tmp_path, 1)
-    model = model_of(tmp_path, loader)
-    with model.version(spec_of()) as running:
+def test_close_unloads_after_running_requests_and_refuses_new_ones(model_of):
+    model = model_of(1)
+    with model.version() as running:
         model.close()
         assert not running.is_closed
         with pytest.raises(tf.errors.UnavailableError, match="The server is shutting down"):
@@ -229,35 +152,64 @@ def test_close_unloads_after_running_requests_and_refuses_new_ones(tmp_path, loa
     assert running.is_closed
 
 
-def test_no_request_fails_while_versions_change(tmp_path, loader):
-    put(tmp_path, 0)
-    model = model_of(tmp_path, loader)
-    stop = threading.Event()
-    failures, counts = [], []
+def test_no_request_fails_while_versions_change(tmp_path, model_of, loader):
+    model = model_of(0)
 
     def ask():
-        count = 0
-        while not stop.is_set():
-            try:
-                with model.version(spec_of()) as version:
-                    if version.is_closed:
-                        raise RuntimeError("closed while in use")
-            except Exception as error:
-                failures.append(error)
-            count += 1
-        counts.append(count)
+        with model.version() as version:
+            if version.is_closed:
+                raise RuntimeError("closed while in use")
 
-    threads = [threading.Thread(target=ask) for _ in range(4)]
-    with contextlib.ExitStack() as stack:
-        stack.callback(stop.set)
-        for thread in threads:
-            thread.start()
+    with asking(ask):
         for number in range(1, 31):
             put(tmp_path, number)
             model.refresh()
             shutil.rmtree(tmp_path / str(number - 1))
-    for thread in threads:
-        thread.join()
-    assert not failures
-    assert min(counts) > 0
     assert loader.open_numbers() == [30]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ((), r"it holds no version. Expected a folder with"),
+        (("missing",), r"missing: no such folder. Expected a folder with"),
+        (("1",), r"1: it is a single version.*parent folder"),
+    ],
+)
+def test_a_folder_without_versions_is_an_error(tmp_path, names, message):
+    if names == ("1",):
+        put(tmp_path, "1")
+    with pytest.raises(FileNotFoundError, match=message):
+        Model("elmo", tmp_path.joinpath(*names), Loader())
+
+
+def test_a_server_swaps_versions_under_load_without_a_failed_request(model_directory, tmp_path):
+    """A broken version does not replace a loaded one, and its error is reported."""
+    shutil.copytree(model_directory / "1", tmp_path / "1")
+    with (
+        serve(tmp_path, port=0, rest_port=0, poll_seconds=0.05) as server,
+        ExitStack() as stack,
+    ):
+        addresses = f"localhost:{server.port}", f"http://localhost:{server.rest_port}"
+        clients = [stack.enter_context(Client(address, retries=0)) for address in addresses]
+
+        def scale(client):
+            return client.predict(["a"])["elmo"][0, 0, 0]
+
+        def wait_for(condition):
+            end = time.monotonic() + 20
+            while not condition():
+                assert time.monotonic() < end
+                time.sleep(0.01)
+
+        for client in clients:
+            stack.enter_context(asking(lambda client=client: client.predict(["a"]), 2))
+        (tmp_path / "2").mkdir()
+        (tmp_path / "2" / "saved_model.pb").write_bytes(b"broken")
+        wait_for(lambda: clients[0].status().get(2) == "END")
+        assert {scale(client) for client in clients} == {10}
+        shutil.copytree(model_directory / "2", tmp_path / ".3")
+        (tmp_path / ".3").rename(tmp_path / "3")
+        wait_for(lambda: scale(clients[0]) == 100)
+        assert scale(clients[1]) == 100
+        assert clients[0].status() == {3: "AVAILABLE", 2: "END", 1: "END"}

@@ -77,10 +77,6 @@ def test_ovmsclient_gets_all_outputs(ovmsclient, expected, transport, strings):
     assert sorted(outputs) == sorted(expected)
     for name, array in expected.items():
         np.testing.assert_allclose(outputs[name], array, atol=1e-5, err_msg=name)
-
-
-@pytest.mark.parametrize("transport", ["grpc", "http"])
-def test_ovmsclient_gets_the_state(ovmsclient, transport):
     states = ovmsclient(transport, "get_model_status('elmo', 3)")
     assert states == {"3": {"state": "AVAILABLE", "error_code": 0, "error_message": ""}}
 
@@ -92,12 +88,6 @@ def test_ovmsclient_gets_the_metadata(ovmsclient, expected):
     # Over REST, it expects keys that TF Serving does not use, and returns the answer unchanged.
     answer = ovmsclient("http", "get_model_metadata('elmo', 3)")
     assert answer["model_spec"] == {"name": "elmo", "version": "3", "signature_name": ""}
-
-
-@pytest.mark.parametrize("transport", ["grpc", "http"])
-def test_ovmsclient_requests_version_0_by_default(ovmsclient, transport):
-    message = ovmsclient(transport, "predict({'strings': sentences}, 'elmo')")
-    assert "Servable not found for request: Specific(elmo, 0)" in message
 
 
 @pytest.fixture(scope="module")

@@ -1,178 +1,67 @@
+"""Starting and stopping a server, its ports and connections, and the command."""
+
+import http.client
+import json
 import re
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
-import tensorflow as tf
 from absl import logging
-from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
-    ProtoReflectionDescriptorDatabase,
-)
-from tensorflow_serving.apis import (
-    classification_pb2,
-    model_management_pb2,
-    model_service_pb2_grpc,
-    prediction_service_pb2_grpc,
-)
 
 from elmo_tf.saved_models import Client
-from elmo_tf.saved_models.server.batching import DEFAULT_BATCHING
-from elmo_tf.saved_models.server.catalogue import Catalogue
+from elmo_tf.saved_models.server import rest_endpoint, server
+from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.limits import Limits
-from elmo_tf.saved_models.server.server import serve
-from rest_requests import ask
-from serving_requests import assert_refused, free_port, predict_request
+from elmo_tf.saved_models.server.loaded_version import LoadedVersion
+from elmo_tf.saved_models.server.server import DEFAULT_BATCHING, serve
+from serving_requests import assert_refused, free_port, predict, predict_rest, send
 
-
-@pytest.fixture(scope="module")
-def channel(server):
-    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
-        yield channel
+BODY = json.dumps({"inputs": ["a"]}).encode()
+HEAD = b"POST /v1/models/elmo:predict HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n" % len(BODY)
+ADDRESSES = pytest.mark.parametrize(
+    "address", ["localhost:{0.port}", "http://localhost:{0.rest_port}"]
+)
 
 
 @pytest.fixture
 def slow_predictions(monkeypatch):
     """Predictions set the event `begun`, then wait for the event `release`."""
     begun, release = threading.Event(), threading.Event()
-    predict = Catalogue.predict
+    predict = LoadedVersion.predict
 
-    def slow_predict(self, *arguments, **named):
+    def slow_predict(self, *arguments):
         begun.set()
         assert release.wait(10)
-        return predict(self, *arguments, **named)
+        return predict(self, *arguments)
 
-    monkeypatch.setattr(Catalogue, "predict", slow_predict)
+    monkeypatch.setattr(LoadedVersion, "predict", slow_predict)
     yield begun, release
     release.set()
 
 
-def predict(channel, *sentences, **spec):
-    stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-    strings = tf.make_tensor_proto(sentences or ["a bb"])
-    return stub.Predict(predict_request({"strings": strings}, **spec), timeout=10)
+def connected(server):
+    return socket.create_connection(("127.0.0.1", server.rest_port), timeout=10)
 
 
 def assert_free(port):
     socket.create_server(("127.0.0.1", port)).close()
 
 
-def test_a_long_error_message_is_truncated(channel):
-    name = "n" * 2000
-    assert_refused(grpc.StatusCode.NOT_FOUND, "n...TRUNCATED", predict, channel, name=name)
-
-
-def test_an_unexpected_exception_is_an_internal_error(channel, monkeypatch):
-    def fail(self, *args):
-        raise KeyError("lost")
-
-    monkeypatch.setattr(Catalogue, "predict", fail)
-    assert_refused(grpc.StatusCode.INTERNAL, "KeyError: 'lost'", predict, channel)
-    monkeypatch.undo()
-    assert predict(channel)
-
-
-def test_an_unsupported_method_is_unimplemented(channel):
-    stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
-    request = classification_pb2.ClassificationRequest()
-    assert_refused(grpc.StatusCode.UNIMPLEMENTED, "", stub.Classify, request, timeout=10)
-
-
-@pytest.mark.parametrize("content", [b"\xff\xff\xff", b"\x0a\x05abc"])
-def test_unparsable_bytes_are_an_invalid_argument(channel, content):
-    for method in (
-        "PredictionService/Predict",
-        "PredictionService/GetModelMetadata",
-        "ModelService/GetModelStatus",
-        "ModelService/HandleReloadConfigRequest",
-    ):
-        call = channel.unary_unary(f"/tensorflow.serving.{method}", _registered_method=True)
-        code = grpc.StatusCode.INVALID_ARGUMENT
-        assert_refused(code, "Cannot parse the request", call, content, timeout=10)
-
-
-def test_a_request_larger_than_the_limit_is_refused(model_directory):
-    limits = Limits(max_request_bytes=10_000)
-    with (
-        serve(model_directory, port=0, rest_port=None, limits=limits) as server,
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
-        code = grpc.StatusCode.RESOURCE_EXHAUSTED
-        assert_refused(code, "larger than max", predict, channel, "x" * 10_000)
-        assert predict(channel, "x" * 1000)
-
-
-def test_health_checks_report_serving_until_the_server_stops(model_directory, slow_predictions):
-    begun, release = slow_predictions
-    server = serve(model_directory, port=0, rest_port=None)
-    with (
-        ThreadPoolExecutor(2) as pool,
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
-        stub = health_pb2_grpc.HealthStub(channel)
-        watched = stub.Watch(health_pb2.HealthCheckRequest())
-        for service in ("", "tensorflow.serving.PredictionService"):
-            request = health_pb2.HealthCheckRequest(service=service)
-            answer = stub.Check(request, timeout=10)
-            assert answer.status == health_pb2.HealthCheckResponse.SERVING
-        assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
-        pool.submit(predict, channel)
-        assert begun.wait(10)
-        stopping = pool.submit(server.stop)
-        assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING
-        release.set()
-        watched.cancel()
-        stopping.result(10)
-
-
-def test_health_watchers_do_not_delay_stopping(model_directory):
-    server = serve(model_directory, port=0, rest_port=None)
-    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
-        watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
-        assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
-        begun = time.monotonic()
-        server.stop(grace=20)
-        assert time.monotonic() - begun < 10
-
-
-def test_reflection_lists_services_and_methods(channel):
-    database = ProtoReflectionDescriptorDatabase(channel)
-    assert set(database.get_services()) >= {
-        "tensorflow.serving.PredictionService",
-        "tensorflow.serving.ModelService",
-        "grpc.health.v1.Health",
-    }
-    service = DescriptorPool(database).FindServiceByName("tensorflow.serving.PredictionService")
-    assert "Predict" in {method.name for method in service.methods}
-
-
-def test_a_new_configuration_is_applied(model_directory):
-    request = model_management_pb2.ReloadConfigRequest()
-    models = request.config.model_config_list.config
-    models.add(name="renamed", base_path=str(model_directory))
-    with (
-        serve(model_directory, port=0, rest_port=None) as server,
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
-        reload = model_service_pb2_grpc.ModelServiceStub(channel).HandleReloadConfigRequest
-        assert reload(request, timeout=60).status.error_code == 0
-        assert predict(channel, name="renamed")
-        assert_refused(grpc.StatusCode.NOT_FOUND, "", predict, channel)
-
-
-def test_a_directory_or_a_configuration_is_required(model_directory):
-    with pytest.raises(TypeError, match="Expected either the directory of a model or models_con"):
-        serve(port=0)
-
-
 @pytest.mark.parametrize("batching", [DEFAULT_BATCHING, None])
 def test_requests_in_parallel_get_their_own_answers(model_directory, batching):
     def ask_and_check(thread):
-        with Client(f"127.0.0.1:{server.port}") as client:
+        address = (
+            f"localhost:{server.port}" if thread % 2 else f"http://localhost:{server.rest_port}"
+        )
+        with Client(address) as client:
             for number in range(15):
                 sentences = ["x" * (thread + 1) + " " + "y" * (number + 1)] * (1 + number % 3)
                 answer = client.predict(sentences, "word_emb")["word_emb"]
@@ -180,10 +69,37 @@ def test_requests_in_parallel_get_their_own_answers(model_directory, batching):
         return True
 
     with (
-        serve(model_directory, port=0, rest_port=None, batching=batching) as server,
+        serve(model_directory, port=0, rest_port=0, batching=batching) as server,
         ThreadPoolExecutor(8) as pool,
     ):
         assert all(pool.map(ask_and_check, range(8)))
+
+
+def test_several_models_are_served(model_directory, half_plus_directory):
+    directories = {"elmo": model_directory, "half": half_plus_directory}
+    with serve(directories, port=0, rest_port=0) as server:
+        assert predict_rest(server, {"inputs": ["a"]})[0] == 200
+        _, document = predict_rest(server, {"inputs": [1.0]}, "/v1/models/half")
+        assert document == {"outputs": [3.5]}
+        assert json.loads(send(server, "GET", "/models.json")[2]) == {"models": ["elmo", "half"]}
+
+
+def test_health_watchers_learn_of_a_stop_and_do_not_delay_it(model_directory, slow_predictions):
+    begun, release = slow_predictions
+    server = serve(model_directory, port=0, rest_port=None)
+    with (
+        ThreadPoolExecutor(2) as pool,
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
+        answer = pool.submit(predict, channel)
+        assert begun.wait(10)
+        stopping = pool.submit(server.stop, grace=60)
+        assert next(watched).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        release.set()
+        assert answer.result(10)
+        stopping.result(10)
 
 
 def test_serve_fails_if_the_newest_version_cannot_be_loaded(tmp_path):
@@ -208,36 +124,26 @@ def test_a_busy_port_is_an_error_that_names_it(model_directory, server, name):
     expected = rf"port {busy}: Address already in use. Choose another port; 0 picks"
     with pytest.raises(OSError, match=expected):
         serve(model_directory, **{"port": other, "rest_port": other, name: busy})
+    with pytest.raises(OSError, match=rf"port {other}: Address already in use"):
+        serve(model_directory, port=other, rest_port=other)
     assert_free(other)
 
 
-def test_the_same_port_for_grpc_and_rest_is_an_error(model_directory):
-    port = free_port()
-    with pytest.raises(OSError, match=rf"port {port}: it is used for both gRPC and REST. Ch"):
-        serve(model_directory, port=port, rest_port=port)
-    assert_free(port)
-
-
-def test_the_ports_are_free_after_the_context(model_directory):
-    with serve(model_directory, port=0, rest_port=0) as server:
-        assert server.port != server.rest_port
-    for port in (server.port, server.rest_port):
-        assert_free(port)
-    with serve(model_directory, port=0, rest_port=None) as server:
-        assert server.rest_port is None
-
-
-def test_stopping_twice_is_allowed_and_ends_wait(model_directory):
+def test_stopping_frees_the_ports_and_ends_wait_and_may_be_repeated(model_directory):
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     server = serve(model_directory, port=0, rest_port=0)
+    assert {number: signal.getsignal(number) for number in handlers} == handlers
     waiting = threading.Thread(target=server.wait, daemon=True)
     waiting.start()
     server.stop()
     server.stop()
     waiting.join(5)
     assert not waiting.is_alive()
+    for port in (server.port, server.rest_port):
+        assert_free(port)
 
 
-@pytest.mark.parametrize("address", ["localhost:{0.port}", "http://localhost:{0.rest_port}"])
+@ADDRESSES
 def test_stopping_answers_running_requests(model_directory, slow_predictions, address):
     begun, release = slow_predictions
     server = serve(model_directory, port=0, rest_port=0)
@@ -246,27 +152,100 @@ def test_stopping_answers_running_requests(model_directory, slow_predictions, ad
         assert begun.wait(10)
         stopping = pool.submit(server.stop)
         with pytest.raises(TimeoutError):
-            stopping.result(0.2)
+            stopping.result(0.5)
         assert_refused(grpc.StatusCode.UNAVAILABLE, "", client.predict, ["a"])
         release.set()
         assert answer.result(10)["elmo"].shape == (1, 1, 6)
         stopping.result(10)
 
 
-def test_requests_running_after_the_grace_period_are_cancelled(model_directory, slow_predictions):
-    begun, _ = slow_predictions
-    server = serve(model_directory, port=0, rest_port=None)
-    with (
-        ThreadPoolExecutor(1) as pool,
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
-        answer = pool.submit(predict, channel)
+@ADDRESSES
+def test_requests_running_after_the_grace_period_are_cancelled(
+    model_directory, slow_predictions, address
+):
+    begun, release = slow_predictions
+    server = serve(model_directory, port=0, rest_port=0)
+    with ThreadPoolExecutor(2) as pool, Client(address.format(server), retries=0) as client:
+        answer = pool.submit(client.predict, ["a"])
         assert begun.wait(10)
-        server.stop(grace=0.1)
-        assert answer.exception(10).code() in (
-            grpc.StatusCode.CANCELLED,
-            grpc.StatusCode.UNAVAILABLE,
-        )
+        stopping = pool.submit(server.stop, grace=0.1)
+        code = answer.exception(10).code()
+        assert code in (grpc.StatusCode.CANCELLED, grpc.StatusCode.UNAVAILABLE)
+        release.set()
+        stopping.result(10)
+
+
+def test_stopping_answers_the_requests_received_before_and_closes_idle_connections(
+    model_directory,
+):
+    server = serve(model_directory, port=0, rest_port=0)
+    idle = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    idle.request("GET", "/v1/models/elmo")
+    idle.getresponse().read()
+    connections = []
+    for _ in range(30):
+        connections.append(connected(server))
+        connections[-1].sendall(HEAD + b"\r\n" + BODY)
+    begun = time.monotonic()
+    server.stop(grace=60)
+    assert time.monotonic() - begun < 10
+    for connection in connections:
+        with connection:
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+    idle.close()
+
+
+def test_half_sent_requests_do_not_block_others(model_directory, monkeypatch):
+    monkeypatch.setattr(rest_endpoint, "_READ_SECONDS", 1)
+    with serve(model_directory, port=0, rest_port=0) as server:
+        parts = [b"", HEAD] * 30 + [HEAD + b"\r\n", HEAD + b"\r\n{"] * 30
+        connections = [connected(server) for _ in parts]
+        for connection, part in zip(connections, parts, strict=True):
+            connection.sendall(part)
+        assert predict_rest(server, {"inputs": ["a"]})[0] == 200
+        for connection, part in zip(connections, parts, strict=True):
+            with connection:
+                expected = b"HTTP/1.1 408" if b"\r\n\r\n" in part else b""
+                assert connection.recv(12) == expected
+        with connected(server) as connection:
+            connection.sendall(HEAD + b"\r\n{")  # the client disconnects
+        assert predict_rest(server, {"inputs": ["a"]})[0] == 200
+
+
+@pytest.mark.parametrize(
+    "line", [b"\x16\x03\x01", b"GET", b"GET / HTTP/x", b"GET http://[ HTTP/1.0"]
+)
+def test_an_invalid_request_line_gets_an_error_in_json(server, line):
+    with connected(server) as connection:
+        connection.sendall(line + b"\r\n\r\n")
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        assert (response.status, list(json.load(response))) == (400, ["error"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/page.js", "/models.json", "/monitoring/prometheus/metrics", "/none"),
+        *("/v1/models/elmo", "/v1/models/elmo/versions/2/metadata", "/v1/models/none"),
+    ],
+)
+def test_head_is_answered_as_get_without_a_body_on_a_kept_connection(server, path):
+    connection = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
+    answers = []
+    for method in ("HEAD", "GET", "HEAD"):
+        if answers:
+            assert connection.sock is not None
+        connection.request(method, path)
+        response = connection.getresponse()
+        headers = {name: value for name, value in response.getheaders() if name != "date"}
+        size = len(response.read())
+        assert size == (0 if method == "HEAD" else int(headers["content-length"]))
+        if path == "/none":
+            del headers["content-length"]  # of a message that names the method
+        answers.append((response.status, headers))
+    connection.close()
+    assert answers[0] == answers[1] == answers[2]
 
 
 def test_the_access_log_has_a_line_for_each_request(model_directory, caplog):
@@ -277,8 +256,9 @@ def test_the_access_log_has_a_line_for_each_request(model_directory, caplog):
             predict(channel)
             assert_refused(grpc.StatusCode.NOT_FOUND, "", predict, channel, name="bert\nforged")
         for name in ("elmo", "bert"):
-            ask(server, "GET", f"/v1/models/{name}")
+            send(server, "GET", f"/v1/models/{name}")
 
+    assert not [record for record in caplog.records if record.name.startswith("uvicorn")]
     lines = [record.message for record in caplog.records if record.message.endswith(" ms")]
     for line, pattern in zip(
         lines,
@@ -291,3 +271,58 @@ def test_the_access_log_has_a_line_for_each_request(model_directory, caplog):
         strict=True,
     ):
         assert re.fullmatch(pattern, line), line
+
+
+@pytest.fixture
+def arguments_of(command, monkeypatch):
+    """Runs `elmo-tf serve` without a server; returns the arguments of `serve`, or an error."""
+
+    def run(*options):
+        calls = []
+
+        def serve(*arguments, **named):
+            calls.append((arguments, named))
+            raise KeyboardInterrupt  # as Ctrl-C would
+
+        monkeypatch.setattr(server, "serve", serve)
+        monkeypatch.setattr(signal, "signal", lambda *arguments: None)
+        status, _, err = command("serve", *options)
+        return calls[0] if status == 0 else (status, err)
+
+    return run
+
+
+def test_the_options_of_the_command_are_passed_on(arguments_of):
+    arguments, named = arguments_of("exported", "--port", 0, "--rest-port", 9, "--name", "mine")
+    assert arguments == ("exported", "mine", 0, 9, "127.0.0.1")
+    defaults = {"batching": DEFAULT_BATCHING, "limits": Limits(), "poll_seconds": 1.0}
+    assert named == {**defaults, "access_log": False}
+    _, named = arguments_of(
+        *("exported", "--no-batching", "--poll-seconds", 0, "--access-log"),
+        *("--max-request-mb", 2, "--max-sentences", 3, "--max-tokens", 4),
+    )
+    changed = {"batching": None, "limits": Limits(2 * 2**20, 3, 4), "poll_seconds": None}
+    assert named == {**changed, "access_log": True}
+    _, named = arguments_of("exported", "--max-batch-size", 9, "--batch-timeout-micros", 5)
+    assert named["batching"] == Batching(9, 5)
+
+
+def test_the_command_takes_several_models_with_names(arguments_of, tmp_path):
+    arguments, _ = arguments_of("a=one", "b-2=two/x=y")
+    assert arguments[0] == {"a": "one", "b-2": "two/x=y"}
+    (tmp_path / "c=d").mkdir()
+    assert arguments_of(tmp_path / "c=d")[0][0] == str(tmp_path / "c=d")
+    for directories, message in (("one two", "need names"), ("a=one a=two", "the same name")):
+        status, err = arguments_of(*directories.split())
+        assert status == 2
+        assert message in err
+
+
+def test_the_process_ends_while_the_model_still_computes():
+    code = (
+        "import threading, time\n"
+        "from elmo_tf.commands.serve import _end_after\n"
+        "threading.Thread(target=time.sleep, args=(100,)).start()\n"
+        "_end_after(0.0)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=30, check=False).returncode == 0

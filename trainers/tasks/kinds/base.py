@@ -15,7 +15,7 @@ from absl import logging
 from elmo_tf.evaluation.task_scores import label_scores
 from elmo_tf.models.layer_mixes import LayerMixes
 from elmo_tf.tasks.task_model import LabelModel, TaskModel
-from elmo_tf.text.sentence_files import Sentence, sentence_reader
+from elmo_tf.text.sentence_files import FileSentence, sentence_reader
 from elmo_tf.text.vocabulary import read_lines
 from elmo_tf.trainers.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.examples import Batches, Layers
@@ -233,6 +233,6 @@ def first_line(path: str) -> str:
     return next((line for line in read_lines(path) if line.strip()), "")
 
 
-def sentences_of(path: str, settings: Mapping[str, Any]) -> list[Sentence]:
+def sentences_of(path: str, settings: Mapping[str, Any]) -> list[FileSentence]:
     """The sentences of text or columns."""
     return list(sentence_reader(path, settings["format"], settings["token_column"])())

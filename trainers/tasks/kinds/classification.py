@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from elmo_tf.tasks import BCN, ESIM, BiLSTMClassifier
 from elmo_tf.tasks.data.labelled_texts import is_table, read_labelled, read_pairs, read_sentiment
 from elmo_tf.tasks.data.sentiment_trees import read_trees
-from elmo_tf.text.sentence_files import Sentence
+from elmo_tf.text.sentence_files import FileSentence
 from elmo_tf.trainers.tasks.kinds.base import TaskKind, sentences_of
 
 # A bracketed tree and the label of its root.
@@ -45,7 +45,7 @@ class Sentiment(Classification):
         return sentences
 
 
-def _look_like_trees(sentences: Sequence[Sentence], known: Collection[str]) -> bool:
+def _look_like_trees(sentences: Sequence[FileSentence], known: Collection[str]) -> bool:
     """Whether all lines are trees with a known label, rather than text in brackets."""
     trees = [_TREE.fullmatch(sentence.text) for sentence in sentences if sentence.tokens]
     return bool(trees) and all(tree and tree[1] in known for tree in trees)

@@ -7,7 +7,7 @@ from elmo_tf.evaluation.task_scores import span_scores, tag_scores
 from elmo_tf.tasks import CRFTagger
 from elmo_tf.tasks.data.tag_schemes import converted, scheme_tags, span_types
 from elmo_tf.tasks.data.tagged_sentences import read_tagged
-from elmo_tf.text.sentence_files import Sentence, format_of
+from elmo_tf.text.sentence_files import FileSentence, format_of
 from elmo_tf.trainers.tasks.kinds.base import TaskKind, sentences_of
 
 # Files of named entities are converted to BIO; models predict BIOUL, which also marks span ends.
@@ -60,7 +60,7 @@ class Tagging(TaskKind):
         return arguments
 
 
-def _look_like_columns(sentences: Sequence[Sentence], known: Collection[str]) -> bool:
+def _look_like_columns(sentences: Sequence[FileSentence], known: Collection[str]) -> bool:
     """Whether all lines have the same number of parts and end in a tag other than punctuation."""
     rows = [sentence.tokens for sentence in sentences if sentence.tokens]
     last = [row[-1] for row in rows]

@@ -1,0 +1,40 @@
+"""Lookup and initialization of large embedding tables without temporary copies."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+
+def take_entries(variable: keras.Variable, ids: Any) -> Any:
+    """Looks up entries of a table, with a sparse gradient.
+
+    Args:
+        variable: float (entry, feature) or (entry,).
+        ids: int (…), below the number of entries.
+
+    Returns:
+        float (…, feature) or (…).
+    """
+    if keras.config.backend() == "tensorflow":
+        import tensorflow as tf
+
+        # Reads only these entries. `ops.take` reads the complete table, which TensorFlow copies at
+        # every read once an optimizer has written to some of its entries.
+        return tf.gather(variable.value, ids)
+    return ops.take(variable, ids, axis=0)
+
+
+def table_normal(stddev: float) -> Callable:
+    """An initializer with normal random numbers that needs little memory besides the table."""
+    initializer = keras.initializers.RandomNormal(stddev=stddev)
+    if keras.config.backend() != "tensorflow":
+        return initializer
+    import tensorflow as tf
+
+    def draw(shape: Any, dtype: Any = None) -> Any:
+        # In a graph, intermediate results are freed early.
+        return tf.function(lambda: initializer(shape, dtype=dtype), autograph=False)()
+
+    return draw

@@ -1,0 +1,232 @@
+"""tokens ─► the ids that a token encoder reads, for each distinct token of a batch once.
+
+The encoder's vectors are a list: no token, `<S>`, `</S>`, then the distinct tokens. A token's index
+is its place in this list.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from elmo_tf.config import BiLMConfig, CharCNNConfig
+from elmo_tf.models.token_encoder import cut_characters
+from elmo_tf.text.char_ids import BYTES, Spelling
+from elmo_tf.text.inputs import checked, count_tokens, is_token, token_batch
+from elmo_tf.text.lexicon import Lexicon
+from elmo_tf.text.vocabulary import BOS_ID, EOS_ID, Vocabulary
+from elmo_tf.text.windows import boundary_or
+
+# Only this module depends on their order.
+_NO_TOKEN_INDEX, _BOS_INDEX, _EOS_INDEX, NUM_SPECIAL_TOKENS = range(4)
+
+_TOKEN_COUNT_MULTIPLE = 64
+
+
+def ids_of_config(
+    config: BiLMConfig, vocabulary: Vocabulary | None, lexicon: Lexicon | None
+) -> "CharacterIds | TokenIds":
+    """The conversion to ids for a biLM.
+
+    Raises:
+        ValueError: the vocabulary or lexicon does not match the configuration, see `BiLM`.
+    """
+    cnn = config.char_cnn
+    expected = None if cnn is None else cnn.lexicon
+    if (expected is None) != (lexicon is None):
+        raise ValueError(
+            "`lexicon` is required if `config.char_cnn.lexicon` is set, and only then. "
+            f"Received: {lexicon!r}"
+        )
+    for name in ("num_characters", "num_words") if lexicon is not None else ():
+        if getattr(lexicon, name) != getattr(expected, name):
+            raise ValueError(
+                f"`lexicon` must have `{name}` {getattr(expected, name)}, as the tables of the "
+                f"biLM. Received: {getattr(lexicon, name)}. Is it the lexicon of another model?"
+            )
+    if cnn is not None:
+        if vocabulary is not None:
+            raise ValueError(
+                "`vocabulary` is only for a biLM without a character CNN; this biLM has one."
+            )
+        return CharacterIds(cnn, lexicon)
+    if vocabulary is not None and len(vocabulary) != config.num_tokens:
+        raise ValueError(
+            f"`vocabulary` must have {config.num_tokens} tokens, as many as the embedding table. "
+            f"Received: {len(vocabulary)} tokens."
+        )
+    return TokenIds(config.num_tokens, vocabulary)
+
+
+class CharacterIds:
+    """Char ids, for a `TokenEncoder`.
+
+    Args:
+        char_cnn: the configuration of the character CNN.
+        spelling: a `Lexicon`, or None for bytes.
+    """
+
+    def __init__(self, char_cnn: CharCNNConfig, spelling: Spelling | None = None):
+        self._char_cnn = char_cnn
+        self.spelling = spelling or BYTES
+        self.width = self.spelling.num_columns + char_cnn.max_chars  # ids of a token
+
+    def of_strings(self, tokens: tf.Tensor) -> tf.Tensor:
+        """Converts strings (token,) to int32 (token, width). Zeros for `""`."""
+        return self.spelling.ids_of(tokens, self._char_cnn.max_chars)
+
+    def of_ids(self, ids: tf.Tensor) -> tf.Tensor:
+        """Checks ids (batch, token, char) and pads them to (batch · token, width).
+
+        The character CNN takes its maxima over the padding too, so all tokens must be padded alike.
+
+        Raises:
+            ValueError: the ids do not match the biLM, see `BiLM`.
+        """
+        if len(ids.shape) != 3:
+            raise ValueError(
+                "This biLM reads strings, or char ids of shape (batch, token, char). "
+                f"Received: ids of shape {tuple(ids.shape)}."
+            )
+        first, max_chars = self.spelling.num_columns, self._char_cnn.max_chars
+        message = f"Char ids must have 3 to {max_chars} characters per token"
+        if first:
+            message += ", after the id of the word"
+        width = ids.shape[-1]
+        if width is None:
+            width = tf.shape(ids)[-1]
+            fits = tf.logical_and(width >= first + 3, width <= self.width)
+            ids = checked(ids, fits, f"{message}. Received", width)
+        elif not first + 3 <= width <= self.width:
+            raise ValueError(f"{message}. Received: ids of shape {tuple(ids.shape)}.")
+        ids = tf.reshape(ids, (-1, width))
+        words, characters = ids[:, :first], ids[:, first:]
+        characters = _checked_range(characters, self.spelling.num_characters)
+        pad = self.spelling.pad
+        characters = tf.where(characters == 0, pad, characters)
+        missing = [[0, 0], [0, self.width - width]]
+        characters = tf.pad(characters, missing, constant_values=pad)
+        if not first:
+            return characters
+        return tf.concat([_checked_range(words, self.spelling.num_words), characters], axis=1)
+
+    def after_boundaries(self, ids: tf.Tensor) -> tf.Tensor:
+        """Prepends the ids of `<S>` and `</S>`, and removes unnecessary character padding."""
+        ids = tf.concat([self.spelling.boundary_ids(self._char_cnn.max_chars), ids], axis=0)
+        first = self.spelling.num_columns
+        cut = cut_characters(ids[:, first:], self._char_cnn.max_width, self.spelling.pad)
+        return tf.concat([ids[:, :first], cut], axis=1) if first else cut
+
+
+class TokenIds:
+    """Ids of whole tokens, for a `TokenEmbedding`.
+
+    Args:
+        num_tokens: int. Size of the embedding table.
+        vocabulary: for strings; or None.
+    """
+
+    width = None
+
+    def __init__(self, num_tokens: int, vocabulary: Vocabulary | None):
+        self._num_tokens = num_tokens
+        self._vocabulary = vocabulary
+
+    def of_strings(self, tokens: tf.Tensor) -> tf.Tensor:
+        """Converts strings (token,) to int32 (token,). Zeros for `""`."""
+        if self._vocabulary is None:
+            raise ValueError(
+                "This biLM has no character CNN and needs a vocabulary to read strings: add "
+                "vocab.txt to the checkpoint directory, or pass `vocabulary=`, or token ids "
+                "instead of strings."
+            )
+        ids = tf.cast(self._vocabulary.lookup(tokens), tf.int32) + 1
+        return tf.where(is_token(tokens), ids, 0)
+
+    def of_ids(self, ids: tf.Tensor) -> tf.Tensor:
+        """Checks ids (batch, token) and flattens them. Errors: see `CharacterIds.of_ids`."""
+        if len(ids.shape) != 2:
+            raise ValueError(
+                "A biLM without a character CNN reads strings, or token ids of shape (batch, "
+                f"token). Received: ids of shape {tuple(ids.shape)}."
+            )
+        return tf.reshape(_checked_range(ids, self._num_tokens), (-1,))
+
+    def after_boundaries(self, ids: tf.Tensor) -> tf.Tensor:
+        """Prepends the ids of `<S>` and `</S>`."""
+        return tf.concat([tf.constant([BOS_ID + 1, EOS_ID + 1]), ids], axis=0)
+
+
+def distinct_ids(
+    inputs: tf.Tensor, lengths: tf.Tensor | None, ids: CharacterIds | TokenIds
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Prepares a batch for a token encoder.
+
+    Args:
+        inputs, lengths: as returned by `checked_inputs`.
+        ids: the conversion of the biLM.
+
+    Returns:
+        ids: int32 (distinct token, width), or (distinct token,) without a character CNN. Equal
+            strings are one token; ids are not deduplicated.
+        index: int32 (batch, token). The index of each token.
+        lengths: int32 (batch,). Number of real tokens per sentence.
+
+    Raises:
+        ValueError: the inputs do not match the biLM, see `BiLM`.
+    """
+    if inputs.dtype == tf.string:
+        tokens, lengths = token_batch(inputs, lengths)
+        distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
+        index = tf.reshape(index, tf.shape(tokens)) + NUM_SPECIAL_TOKENS
+        return ids.of_strings(distinct), index, lengths
+    flat = ids.of_ids(inputs)
+    real = is_token(inputs)
+    if lengths is None:
+        lengths = count_tokens(real)
+    index = tf.reshape(tf.range(tf.size(real)), tf.shape(real)) + NUM_SPECIAL_TOKENS
+    return flat, index, lengths
+
+
+def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Adds `<S>` before and `</S>` after each sentence.
+
+    Args:
+        index: int (batch, token), see `distinct_ids`.
+        lengths: int (batch,).
+
+    Returns:
+        index, int (batch, token + 2), and its mask, bool of the same shape.
+    """
+    index = tf.pad(index, [[0, 0], [1, 1]], constant_values=_BOS_INDEX)  # (batch, token + 2)
+    position = tf.range(tf.shape(index)[1])
+    end = lengths[:, tf.newaxis] + 1
+    index = tf.where(position == end, _EOS_INDEX, index)
+    mask = position <= end
+    return tf.where(mask, index, _NO_TOKEN_INDEX), mask
+
+
+def between_boundaries(tokens: np.ndarray) -> np.ndarray:
+    """Adds the indices of `<S>` and `</S>` to those of a sentence's tokens, int (token,)."""
+    return np.concatenate([[_BOS_INDEX], tokens, [_EOS_INDEX]])
+
+
+def distinct_window_tokens(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Finds the distinct tokens of windows of running text, which include boundaries.
+
+    Args:
+        inputs: string of any shape, see `lm_windows`.
+
+    Returns:
+        tokens: string (distinct token,), padded with `""` to a multiple of 64, because TensorFlow
+            prepares its kernels again for every new shape.
+        index: int32 of the shape of `inputs`. The index of each token.
+    """
+    distinct, index = tf.unique(tf.reshape(inputs, (-1,)))
+    distinct = tf.pad(distinct, [[0, -tf.size(distinct) % _TOKEN_COUNT_MULTIPLE]])
+    index = tf.reshape(index, tf.shape(inputs)) + NUM_SPECIAL_TOKENS
+    index = boundary_or(inputs, _BOS_INDEX, _EOS_INDEX, index)
+    return distinct, tf.ensure_shape(index, inputs.shape)
+
+
+def _checked_range(ids: tf.Tensor, maximum: int) -> tf.Tensor:
+    valid = tf.reduce_all(tf.logical_and(ids >= 0, ids <= maximum))
+    return checked(ids, valid, f"Ids must be between 0 and {maximum}. Received", ids)

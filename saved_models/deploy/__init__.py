@@ -1,1 +1,0 @@
-"""Configuration files for TF Serving, Docker Compose and Kubernetes."""

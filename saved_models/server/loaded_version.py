@@ -1,0 +1,183 @@
+"""One version of an exported model, loaded in a session.
+
+Like TF Serving, this uses a TF1-style session, so that models that fail there fail here, too.
+"""
+
+import copy
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.core.protobuf import meta_graph_pb2
+from tensorflow_serving.apis import predict_pb2
+
+from elmo_tf.saved_models.exporting.warmup import read_warmup
+from elmo_tf.saved_models.server.batching import Batcher, Batching, Call
+from elmo_tf.saved_models.server.errors import braces, invalid
+from elmo_tf.saved_models.server.limits import Limits
+from elmo_tf.saved_models.server.metrics import Metrics
+from elmo_tf.saved_models.server.tensors import array_of, proto_of
+from elmo_tf.saved_models.versions import register_operations
+from elmo_tf.threads import num_cores
+
+_NO_LIMITS = Limits(2**31 - 1, 2**62, 2**62)  # for warm-up requests
+
+
+class LoadedVersion:
+    """A version of a model. Loading it runs its warm-up requests.
+
+    Raises:
+        Exception: TensorFlow cannot load the version, or a warm-up request fails.
+    """
+
+    def __init__(
+        self,
+        number: int,
+        path: Path,
+        limits: Limits | None = None,
+        batching: Batching | None = None,
+        metrics: Metrics | None = None,
+    ):
+        self.number = number
+        self._limits = _NO_LIMITS
+        # At most as many parallel runs as in TF Serving.
+        self._free = threading.BoundedSemaphore(4 * num_cores())
+        # On two cores, splitting short operations costs more than it saves: see `elmo_tf.threads`.
+        config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=int(num_cores() <= 2))
+        self._session = tf.compat.v1.Session(graph=tf.Graph(), config=config)
+        self._batcher = None
+        try:
+            register_operations(path)
+            with self._session.graph.as_default():
+                meta_graph = tf.compat.v1.saved_model.load(
+                    self._session, [tf.saved_model.SERVING], os.fspath(path)
+                )
+            # A copy, so that the graph of `meta_graph` can be freed.
+            self.signatures = copy.deepcopy(dict(meta_graph.signature_def))
+            for request in read_warmup(path):
+                self.answer(request)
+            self._limits = limits or Limits()
+            if batching is not None:
+                self._batcher = Batcher(self.run, batching, metrics)
+        except BaseException:
+            self._session.close()
+            raise
+
+    def answer(
+        self,
+        request: predict_pb2.PredictRequest,
+        is_awaited: Callable[[], bool] = lambda: True,
+    ) -> predict_pb2.PredictResponse:
+        """Answers `PredictionService.Predict`. The version in the request is ignored.
+
+        `is_awaited` returns whether the client still waits; it is called before the computation.
+
+        Raises:
+            tf.errors.OpError: the request is rejected or fails.
+        """
+        spec = request.model_spec
+        name, signature = self.signature(spec.signature_name)
+        _check_names(request.inputs, signature)
+        inputs = {
+            alias: array_of(alias, proto, self._limits) for alias, proto in request.inputs.items()
+        }
+        outputs = self.predict(name, inputs, request.output_filter, is_awaited)
+        response = predict_pb2.PredictResponse(
+            model_spec={"name": spec.name, "signature_name": name}
+        )
+        response.model_spec.version.value = self.number
+        for alias, array in outputs.items():
+            response.outputs[alias].CopyFrom(proto_of(array))
+        return response
+
+    def signature(self, name: str) -> tuple[str, meta_graph_pb2.SignatureDef]:
+        """Returns a signature and its name; `""` is the default signature.
+
+        Raises:
+            tf.errors.FailedPreconditionError: the signature does not exist.
+        """
+        name = name or "serving_default"
+        signature = self.signatures.get(name)
+        if signature is None or not signature.method_name:  # those of initialization have none
+            message = f'Serving signature key "{name}" not found.'
+            raise tf.errors.FailedPreconditionError(None, None, message)
+        return name, signature
+
+    def predict(
+        self,
+        name: str,
+        inputs: Mapping[str, np.ndarray],
+        output_filter: Sequence[str] = (),
+        is_awaited: Callable[[], bool] = lambda: True,
+    ) -> dict[str, np.ndarray]:
+        """Returns the outputs of a signature, given all its inputs; see `answer`.
+
+        Raises:
+            tf.errors.OpError: the request is rejected or fails.
+        """
+        signature = self.signatures[name]
+        _check_arrays(inputs, signature)
+        aliases = _output_aliases(signature, output_filter)
+        num_tokens = self._limits.check_tokens(signature, inputs)
+        call = Call(name, signature, inputs, aliases, num_tokens, is_awaited)
+        run = self._batcher.run if self._batcher is not None else self.run
+        outputs = zip(aliases, run(call), strict=True)
+        return {
+            alias: np.asarray(value, tf.as_dtype(signature.outputs[alias].dtype).as_numpy_dtype)
+            for alias, value in outputs
+        }
+
+    def run(self, call: Call) -> list[np.ndarray]:
+        """Computes the outputs of a call, which has been checked."""
+        signature = call.signature
+        feeds = {signature.inputs[alias].name: array for alias, array in call.inputs.items()}
+        with self._free:
+            return self._session.run(
+                [signature.outputs[alias].name for alias in call.aliases], feeds
+            )
+
+    def close(self) -> None:
+        """Closes the session. No requests may be running."""
+        if self._batcher is not None:
+            self._batcher.close()
+        self._session.close()
+
+
+def _check_names(inputs: Mapping[str, object], signature: meta_graph_pb2.SignatureDef) -> None:
+    given, wanted = set(inputs), set(signature.inputs)
+    if given != wanted:
+        raise invalid(
+            f"inputs do not match signature: {braces(given)} != {braces(wanted)}. "
+            f"Sent extra: {braces(given - wanted)}. "
+            f"Missing but required: {braces(wanted - given)}."
+        )
+
+
+def _check_arrays(inputs: Mapping[str, np.ndarray], signature: meta_graph_pb2.SignatureDef) -> None:
+    """Checks types, which Python sessions would convert, and shapes."""
+    for alias, info in signature.inputs.items():
+        expected, received = tf.as_dtype(info.dtype), tf.as_dtype(inputs[alias].dtype)
+        if received != expected:
+            raise invalid(f"Expects {alias} to be {expected.name} but {received.name} is provided")
+        shape = tf.TensorShape(info.tensor_shape)
+        if not shape.is_compatible_with(inputs[alias].shape):
+            raise invalid(
+                f"Expects {alias} to have the shape {shape} but {inputs[alias].shape} is provided"
+            )
+
+
+def _output_aliases(
+    signature: meta_graph_pb2.SignatureDef, output_filter: Sequence[str]
+) -> list[str]:
+    for number, alias in enumerate(output_filter):
+        if alias not in signature.outputs:
+            raise invalid(
+                f"output tensor alias not found in signature: {alias} "
+                f"Outputs expected to be in the set {braces(signature.outputs)}."
+            )
+        if alias in output_filter[:number]:
+            raise invalid(f"duplicate output tensor alias: {alias}")
+    return list(output_filter) or sorted(signature.outputs)

@@ -1,0 +1,157 @@
+"""All checkpoint formats load, convert, and name what is wrong with a file."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from elmo_tf import load_bilm, save_bilm
+from elmo_tf.checkpoints.locations import CHECKPOINT_FORMATS, open_checkpoint
+from elmo_tf.checkpoints.weight_files import variables_by_path
+from elmo_tf.models.weights import model_digest
+from reference import checkpoint, manylangs, tf1_training
+from torch_files import legacy_file, zip_file
+
+SENTENCES = ["the cat sat", "", "한국어"]
+
+
+class Published:
+    files = ("options.json", "weights.hdf5")
+    name = "RNN_1/RNN/MultiRNNCell/Cell0/LSTMCell/W_0"
+
+    def arrays(self):
+        return checkpoint.random_weights(checkpoint.options())
+
+    def write(self, folder, arrays):
+        checkpoint.write(folder, checkpoint.options(), arrays)
+
+
+class Safetensors(Published):
+    files = ("options.json", "weights.safetensors")
+
+    def write(self, folder, arrays):
+        folder.mkdir(exist_ok=True)
+        (folder / "options.json").write_text(json.dumps(checkpoint.options()))
+        save_file(arrays, folder / "weights.safetensors")
+
+
+class TF1:
+    files = ("options.json", f"{tf1_training.PREFIX}.data-00000-of-00001")
+    name = "lm/RNN_1/rnn/multi_rnn_cell/cell_0/lstm_cell/kernel"
+
+    def arrays(self):
+        options = tf1_training.options()
+        weights = tf1_training.weights(options)
+        return {tf1_training.trained_name(name, options): a for name, a in weights.items()}
+
+    def write(self, folder, arrays):
+        options = tf1_training.options()
+        tf1_training.write(folder, options, tf1_training.weights(options))
+        tf1_training.save(folder / tf1_training.PREFIX, arrays)
+
+
+class ManyLangs:
+    files = ("config.json", "char.dic", "word.dic", "shape.json", "encoder.pkl")
+    name = "encoder.pkl/backward_layer_0.input_linearity.weight"
+    write_state = staticmethod(legacy_file)
+
+    def arrays(self):
+        weights = manylangs.random_weights(manylangs.SHAPE)
+        return {f"{file}.pkl/{name}": a for file, s in weights.items() for name, a in s.items()}
+
+    def write(self, folder, arrays):
+        states = {"encoder": {}, "token_embedder": {}}
+        for path, array in arrays.items():
+            file, _, name = path.partition(".pkl/")
+            states[file][name] = array
+        manylangs.write(folder, manylangs.SHAPE, states, self.write_state)
+
+
+class ZippedManyLangs(ManyLangs):
+    write_state = staticmethod(zip_file)
+
+
+KINDS = (Published(), Safetensors(), TF1(), ManyLangs(), ZippedManyLangs())
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: type(kind).__name__)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def loaded(kind, tmp_path_factory):
+    """The biLM of an undamaged checkpoint."""
+    folder = tmp_path_factory.mktemp("formats")
+    kind.write(folder, kind.arrays())
+    return load_bilm(folder)
+
+
+def check_refused(folder, loaded, message, error=ValueError):
+    """Loading raises a one-line error, and changes no variable."""
+    before = model_digest(loaded)
+    with pytest.raises(error, match=message) as caught, open_checkpoint(folder) as opened:
+        opened.read_weights(opened.config, variables_by_path(loaded), None)
+    assert "\n" not in str(caught.value)
+    assert model_digest(loaded) == before
+
+
+def test_every_format_is_tested():
+    assert len(CHECKPOINT_FORMATS) == len({type(kind).__mro__[-2] for kind in KINDS})
+
+
+@pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
+def test_a_converted_checkpoint_has_the_same_weights_and_vectors(loaded, tmp_path, suffix):
+    save_bilm(loaded, tmp_path, format=suffix)
+
+    again = load_bilm(tmp_path)
+
+    assert model_digest(again) == model_digest(loaded)
+    np.testing.assert_array_equal(again(SENTENCES)["layers"], loaded(SENTENCES)["layers"])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda array: None, "does not fit the model: the file lacks `{}`. Was this "),
+        (lambda array: array[:-1], "Cannot load `{}` into .* has .*, the model expects"),
+        (lambda array: array.T.copy(), "Cannot load `{}` into .* has .*, the model expects"),
+        (lambda array: np.full_like(array, np.nan), r"`{}` in .* has NaN or infinite .*: (\d+) of"),
+        (lambda array: array * np.float32(np.inf), "`{}` in .* has NaN or infinite values"),
+    ],
+    ids=["missing", "short", "transposed", "NaN", "infinite"],
+)
+def test_the_error_names_a_wrong_array(kind, loaded, tmp_path, change, message):
+    arrays = kind.arrays()
+    changed = change(arrays.pop(kind.name))
+    kind.write(tmp_path, arrays if changed is None else {**arrays, kind.name: changed})
+
+    check_refused(tmp_path, loaded, message.format(re.escape(kind.name)))
+
+
+def test_the_error_names_an_unknown_array(kind, loaded, tmp_path):
+    other = kind.name.replace("0", "7")
+    arrays = kind.arrays()
+    kind.write(tmp_path, {**arrays, other: arrays[kind.name]})
+
+    check_refused(tmp_path, loaded, f"the model does not use `{re.escape(other)}`")
+
+
+@pytest.mark.parametrize("keep", [0, 50, 0.5, 0.9])
+def test_the_error_names_a_truncated_file(kind, loaded, tmp_path, keep):
+    kind.write(tmp_path, kind.arrays())
+    path = tmp_path / kind.files[-1]
+    content = path.read_bytes()
+    path.write_bytes(content[: int(keep if keep > 1 else keep * len(content))])
+
+    check_refused(tmp_path, loaded, rf"Cannot (open|read) .*{path.stem.partition('.data')[0]}")
+
+
+def test_the_error_names_a_missing_file(kind, loaded, tmp_path):
+    for name in kind.files:
+        kind.write(tmp_path, kind.arrays())
+        (tmp_path / name).unlink()
+        pattern = rf"{name}|\*{name}" if "weights" not in name else "weights"
+        check_refused(tmp_path, loaded, pattern, FileNotFoundError)

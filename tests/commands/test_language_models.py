@@ -1,0 +1,126 @@
+"""The subcommands that read a language model: evaluate, score and substitutes."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from elmo_tf.checkpoints.load import load_language_model
+from elmo_tf.evaluation import sentence_scores, substitutes
+from runs import LINES
+
+pytestmark = pytest.mark.usefixtures("eager_module")
+
+
+def test_evaluate_prints_one_json_object(command, trained, caplog):
+    status, out, _ = command("evaluate", trained, "text.txt")
+    assert status == 0
+    result = json.loads(out)
+    assert set(result) == {"forward", "backward", "average", "tokens", "unknown"}
+    assert result["tokens"] == sum(len(line.split()) + 1 for line in LINES if line)
+    assert result["average"] == pytest.approx(
+        np.sqrt(result["forward"] * result["backward"]), rel=1e-6
+    )
+    known = (trained / "vocab.txt").read_text().split()
+    unknown = [word for line in LINES for word in line.split() if word not in known]
+    assert result["unknown"] == len(unknown) / result["tokens"] > 0.05
+    assert f"{result['unknown']:.1%} of the targets are not in the vocabulary" in caplog.text
+
+
+def test_score_prints_sentences_and_their_tokens(command, trained):
+    Path("one.txt").write_bytes(b"the cat \xff\n\n")
+    status, out, _ = command("score", trained, "one.txt", "--per-token", "--batch-tokens", "1")
+    assert status == 0
+    assert r'"\udcff"' in out
+    sentence, empty = map(json.loads, out.splitlines())
+    (score,) = sentence_scores(load_language_model(trained), ["the cat \udcff"])
+    assert sentence["tokens"] == 4
+    assert [word["token"] for word in sentence["words"]] == ["<S>", "the", "cat", "\udcff", "</S>"]
+    assert set(sentence["words"][0]) == {"token", "backward", "surprisal"}
+    assert set(sentence["words"][-1]) == {"token", "forward", "surprisal"}
+    for direction in ("forward", "backward"):
+        assert sentence[direction] == pytest.approx(score.log_probs[direction], rel=1e-5)
+        words = [word for word in sentence["words"] if direction in word]
+        values = [word[direction] for word in words]
+        assert sum(values) == pytest.approx(sentence[direction], rel=1e-6)
+        bits = [word["surprisal"][direction] for word in words]
+        assert [2**-each for each in bits] == pytest.approx(np.exp(values), rel=1e-6)
+        assert sentence["surprisal"][direction] == pytest.approx(np.mean(bits), rel=1e-6)
+    assert [word["token"] for word in empty["words"]] == ["<S>", "</S>"]
+
+
+def test_substitutes_reads_several_sentences_with_marked_tokens(command, trained, stdin):
+    stdin(b"the **cat** sat\n\n **a** dog **saw** **\n")
+    status, out, _ = command(
+        "substitutes", "--top", "2", trained, "the **cat** **fled**", "-", "**dog**"
+    )
+    assert status == 0
+    results = [json.loads(line) for line in out.splitlines()]
+    wanted = [
+        *((0, 1, "cat", "the cat fled"), (0, 2, "fled", "the cat fled")),
+        (1, 1, "cat", "the cat sat"),
+        *((3, 0, "a", "a dog saw **"), (3, 2, "saw", "a dog saw **")),
+        (4, 0, "dog", "dog"),
+    ]
+    model = load_language_model(trained)
+    for result, (number, position, token, sentence) in zip(results, wanted, strict=True):
+        assert (result["sentence"], result["position"], result["token"]) == (
+            *(number, position, token),
+        )
+        (best,) = substitutes(model, sentence, [position], top_n=2)
+        assert [one["token"] for one in result["substitutes"]] == [one.token for one in best]
+        totals = [one["total"] for one in result["substitutes"]]
+        assert totals == pytest.approx([one.total for one in best], abs=1e-5)
+
+
+def test_positions_are_those_of_every_sentence(command, trained, stdin):
+    stdin(b"\nthe **dog**\n")
+    positions = ("--position", "1", "--position", "0")
+    _, out, _ = command("substitutes", trained, *positions, "the cat", "-", "--top", "1")
+    results = [json.loads(line) for line in out.splitlines()]
+    places = [(each["sentence"], each["position"], each["token"]) for each in results]
+    assert places == [(0, 1, "cat"), (0, 0, "the"), (2, 1, "**dog**"), (2, 0, "the")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "message"),
+    [
+        (("the cat", "--position", "5"), b"", "--position 5: the sentence has 2 tokens (0 to 1)."),
+        (("the cat", "a", "--position", "1"), b"", "'a': --position 1: the sentence has 1 token"),
+        (("-",), b"**a** dog\n\nthe cat\n", "<stdin>, line 3: no token is marked as **token**"),
+        (("-", "--position", "1"), b"a dog\na\n", "<stdin>, line 2: --position 1: the sentence"),
+    ],
+)
+def test_the_error_names_the_sentence_without_the_position(
+    command, trained, stdin, arguments, text, message
+):
+    stdin(text)
+    status, out, err = command("substitutes", trained, *arguments)
+    assert (status, out) == (1, "")
+    assert err.splitlines()[-1].startswith(f"elmo-tf: {message}")
+
+
+@pytest.mark.parametrize("name", ["evaluate", "score"])
+def test_a_dash_reads_stdin(command, trained, stdin, monkeypatch, name):
+    Path("temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", "temporary")
+    wanted = command(name, trained, "text.txt")
+    stdin(Path("text.txt").read_bytes())
+    found = command(name, trained, "-")
+    assert wanted[0] == found[0] == 0
+    assert found[1] == wanted[1]
+    stdin(b"the\ncat\rdog\n")
+    status, _, err = command(name, trained, "-")
+    assert status == 1
+    assert re.search("stdin>?, line 2: a carriage return between two tokens", err)
+    assert not list(Path("temporary").iterdir())
+
+
+def test_files_and_stdin_are_read_in_the_order_of_the_arguments(command, trained, stdin):
+    Path("one.txt").write_text("the cat\n")
+    stdin(b"the\n")
+    _, out, _ = command("score", trained, "one.txt", "-", "text.txt")
+    sizes = [json.loads(line)["tokens"] for line in out.splitlines()]
+    assert sizes == [3, 2, *(len(line.split()) + 1 for line in LINES)]

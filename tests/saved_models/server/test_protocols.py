@@ -1,0 +1,379 @@
+"""What a server answers and refuses, over gRPC and REST."""
+
+import base64
+import json
+import re
+
+import grpc
+import numpy as np
+import pytest
+import tensorflow as tf
+from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+from prometheus_client.parser import text_string_to_metric_families
+from tensorflow.core.framework import tensor_pb2
+from tensorflow_serving.apis import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+from elmo_tf.saved_models.server.limits import Limits
+from elmo_tf.saved_models.server.server import serve
+from elmo_tf.saved_models.server.server_core import ServerCore
+from serving_requests import SENTENCES, assert_bad, assert_refused, predict, predict_rest, send
+
+TOKENS = {"tokens": [["a", "bb"], ["ccc", ""]], "sequence_len": [2, 1]}
+FLAGS = {"number": 1.0, "flags": [True]}
+
+
+@pytest.fixture(scope="module")
+def channel(server):
+    with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
+        yield channel
+
+
+@pytest.fixture(scope="module")
+def stub(channel):
+    return prediction_service_pb2_grpc.PredictionServiceStub(channel)
+
+
+def test_a_response_names_model_version_and_signature(channel):
+    spec = predict(channel).model_spec
+    assert (spec.name, spec.version.value, spec.signature_name) == ("elmo", 2, "serving_default")
+
+
+def test_rest_takes_instances_and_inputs(server):
+    rows = [dict(zip(TOKENS, row, strict=True)) for row in zip(*TOKENS.values(), strict=True)]
+    status, by_row = predict_rest(server, {"signature_name": "tokens", "instances": rows})
+    assert status == 200
+    _, by_column = predict_rest(server, {"signature_name": "tokens", "inputs": TOKENS})
+    for name in ("default", "elmo", "sequence_len", "word_emb"):
+        assert [row[name] for row in by_row["predictions"]] == by_column["outputs"][name]
+    elmo = np.array(by_column["outputs"]["elmo"])
+    np.testing.assert_allclose(elmo, 100 * np.array([[1, 2], [3, 0]])[..., None] * np.arange(1, 7))
+
+
+def test_every_type_is_sent_and_received(server, channel):
+    inputs = {"number": 0.1, "flags": [True, False]}
+    _, document = predict_rest(server, {"signature_name": "other_types", "inputs": inputs})
+    assert document["outputs"] == {
+        "scalar": 10.0,
+        "half": [0.1, 0.1],
+        "large": [2**40, 2**40],
+        "flags": [False, True],
+        "text": "Jürgen",
+        "some_bytes": [{"b64": base64.b64encode(b"\xff").decode()}],
+    }
+    protos = {name: tf.make_tensor_proto(value) for name, value in inputs.items()}
+    outputs = predict(channel, protos, signature="other_types").outputs
+    found = {name: tf.make_ndarray(proto).tolist() for name, proto in outputs.items()}
+    assert found["half"] == [np.float16(0.1)] * 2
+    assert (found["text"], found["some_bytes"]) == ("Jürgen".encode(), [b"\xff"])
+    assert (found["large"], found["flags"]) == ([2**40] * 2, [False, True])
+
+
+@pytest.mark.parametrize(
+    ("string", "num_bytes"),
+    [
+        *((b'"J\xc3\xbcrgen"', 7), (b'{"b64": "SsO8cmdlbg=="}', 7), (b'"J\\u00fcrgen"', 7)),
+        (b'"\xff\xfe\xfd"', 3),
+    ],
+)
+def test_a_json_string_is_utf8_base64_or_bytes(server, string, num_bytes):
+    _, document = predict_rest(server, b'{"instances": [%s]}' % string)
+    assert document["predictions"][0]["word_emb"][0][0] == num_bytes
+
+
+@pytest.mark.parametrize(
+    ("spec", "inputs", "status", "code", "message"),
+    [
+        ({"name": "bert"}, None, 404, "NOT_FOUND", "for request: Latest(bert)"),
+        ({"name": "n" * 2000}, None, 404, "NOT_FOUND", "n...TRUNCATED"),
+        ({"version": {"value": 5}}, None, 404, "NOT_FOUND", "for request: Specific(elmo, 5)"),
+        (
+            *({"signature": "images"}, None, 400, "FAILED_PRECONDITION"),
+            'Serving signature key "images" not found.',
+        ),
+        (
+            *({"signature": "__saved_model_init_op"}, None, 400, "FAILED_PRECONDITION"),
+            'Serving signature key "__saved_model_init_op" not found.',
+        ),
+        (
+            *({"signature": "tokens"}, {"tokens": [["a"]], "sequence_len": [2]}),
+            *(400, "INVALID_ARGUMENT", "sequence_len is longer than the sentence"),
+        ),
+        (
+            *({}, {"strings": ["a"] * 4097}, 400, "INVALID_ARGUMENT"),
+            "The request has 4097 sentences, more than 4096",
+        ),
+        (
+            *({}, {"strings": ["a " * 65_537]}, 400, "INVALID_ARGUMENT"),
+            "their product must be at most 65536",
+        ),
+    ],
+)
+def test_an_invalid_request_is_refused(server, channel, spec, inputs, status, code, message):
+    inputs = inputs or {"strings": ["a"]}
+    protos = {name: tf.make_tensor_proto(value) for name, value in inputs.items()}
+    code = grpc.StatusCode[code]
+    assert_refused(code, re.escape(message), predict, channel, protos, **spec)
+    path = f"/v1/models/{spec.get('name', 'elmo')}"
+    if "version" in spec:
+        path += f"/versions/{spec['version']['value']}"
+    body = {"signature_name": spec.get("signature", ""), "inputs": inputs}
+    assert_bad(predict_rest(server, body, path), message, status)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": ""}, "ModelSpec has no name specified."),
+        ({"version_label": "stable"}, "Unrecognized servable version label: stable"),
+        (
+            {"inputs": {"strings": SENTENCES, "lines": SENTENCES}},
+            "inputs do not match signature: {lines,strings} != {strings}. "
+            "Sent extra: {lines}. Missing but required: {}.",
+        ),
+        (
+            {"outputs": ["elmo", "layers"]},
+            "output tensor alias not found in signature: layers "
+            "Outputs expected to be in the set {default,elmo,sequence_len,word_emb}.",
+        ),
+        ({"outputs": ["elmo", "elmo"]}, "duplicate output tensor alias: elmo"),
+        (
+            {"inputs": {"strings": tf.make_tensor_proto([1, 2])}},
+            "Expects strings to be string but int32 is provided",
+        ),
+        (
+            {"inputs": {"strings": tensor_pb2.TensorProto(string_val=[b"a"])}},
+            "tensor parsing error: strings",
+        ),
+        (
+            {"inputs": {"strings": tf.make_tensor_proto([["a"]])}},
+            "Expects strings to have the shape (None,) but (1, 1) is provided",
+        ),
+    ],
+)
+def test_an_invalid_proto_is_refused(channel, changes, message):
+    code = grpc.StatusCode.INVALID_ARGUMENT
+    assert_refused(code, re.escape(message), predict, channel, **changes)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"{", "JSON Parse error: Expecting property name"),
+        (b"[" * 100_000, "JSON Parse error: "),
+        ([1], "Expected a JSON object, but received [1]"),
+        ({"signature_name": "\ud800", "inputs": []}, "'signature_name' is not Unicode: \"\\ud800"),
+        ({}, "Expected one of the keys 'instances' and 'inputs'"),
+        (
+            {"instances": [{"lines": "a"}]},
+            "Expected row 0 of 'instances' to be an object with ['strings'], but got {",
+        ),
+        (
+            {"signature_name": "tokens", "inputs": TOKENS | {"tokens": [["a", "b"], ["c"]]}},
+            "Expected tokens to have 2 axes with lists of equal lengths, but got 1: ",
+        ),
+        ({"inputs": ["a", ["b"]]}, 'Expected strings to hold string, but got ["b"]'),
+        ({"inputs": [{"b64": "???"}]}, 'to hold strings or {"b64": "…"}, but got {"b64": "???"}'),
+        ({"inputs": ["\ud800"]}, 'A string of strings is not Unicode: "\\ud800"'),
+        (
+            {"signature_name": "tokens", "inputs": TOKENS | {"sequence_len": [2, True]}},
+            "Expected sequence_len to hold int32, but got true",
+        ),
+        (
+            {"signature_name": "tokens", "inputs": TOKENS | {"sequence_len": [2, 2**31]}},
+            "Expected sequence_len to hold int32, but got 2147483648",
+        ),
+        (
+            {"signature_name": "other_types", "inputs": FLAGS | {"number": 10**400}},
+            "Expected number to hold float32, but got 1000",
+        ),
+        (
+            {"signature_name": "other_types", "inputs": FLAGS | {"flags": [0]}},
+            "Expected flags to hold bool, but got 0",
+        ),
+    ],
+)
+def test_an_invalid_json_is_refused(server, body, message):
+    assert_bad(predict_rest(server, body), message)
+
+
+@pytest.mark.parametrize("key", ["inputs", "instances"])
+def test_too_long_lists_are_refused_before_their_values_are_checked(server, key):
+    body = b'{"%s": [%s"" ]}' % (key.encode(), b'"", ' * 2**22)
+    message = "strings has the shape [4194305], which is more than 67108864 bytes"
+    assert_bad(predict_rest(server, body), message)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/models"),
+        ("PUT", "/v1/models/elmo"),
+        ("POST", "/v1/models/elmo:classify"),
+        ("POST", "/v1/models/elmo/versions/new:predict"),
+        ("GET", f"/v1/models/elmo/versions/{10**30}"),
+    ],
+)
+def test_an_invalid_path_is_an_error_that_lists_the_valid_ones(server, method, path):
+    status, _, text = send(server, method, path)
+    message = f"Malformed request: {method} {path}. This server knows GET /v1/models/NAME"
+    assert_bad((status, json.loads(text)), message)
+
+
+def test_a_body_above_the_limit_is_refused(model_directory):
+    limits = Limits(max_request_bytes=10_000)
+    with (
+        serve(model_directory, port=0, rest_port=0, limits=limits) as server,
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        message = "The request has more than 10000 bytes"
+        assert_bad(predict_rest(server, {"inputs": ["x" * 10_000]}), message, 413)
+        chunked = {"Transfer-Encoding": "chunked"}
+        path = "/v1/models/elmo:predict"
+        for size, expected in ((9000, 200), (10_000, 413)):
+            chunk = b'{"inputs":["%s"]}' % (b"x" * size)
+            body = b"%x\r\n%s\r\n0\r\n\r\n" % (len(chunk), chunk)
+            assert send(server, "POST", path, body, chunked)[0] == expected
+        code = grpc.StatusCode.RESOURCE_EXHAUSTED
+        strings = {"strings": tf.make_tensor_proto(["x" * 10_000])}
+        assert_refused(code, "larger than max", predict, channel, strings)
+        assert predict(channel)
+
+
+def test_an_unexpected_exception_is_an_internal_error(server, channel, monkeypatch):
+    def fail(self, *args):
+        raise KeyError("lost")
+
+    monkeypatch.setattr(ServerCore, "version", fail)
+    assert_refused(grpc.StatusCode.INTERNAL, "KeyError: 'lost'", predict, channel)
+    assert_bad(predict_rest(server, {"inputs": ["a"]}), "KeyError: 'lost'", 500)
+    monkeypatch.undo()
+    assert predict(channel)
+    assert predict_rest(server, {"inputs": ["a"]})[0] == 200
+
+
+def test_an_unsupported_method_is_unimplemented(stub):
+    request = classification_pb2.ClassificationRequest()
+    assert_refused(grpc.StatusCode.UNIMPLEMENTED, "", stub.Classify, request, timeout=10)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xff\xff", b"\x0a\x05abc"])
+@pytest.mark.parametrize("method", ["PredictionService/Predict", "ModelService/GetModelStatus"])
+def test_unparsable_bytes_are_an_invalid_argument(channel, method, content):
+    call = channel.unary_unary(f"/tensorflow.serving.{method}", _registered_method=True)
+    code = grpc.StatusCode.INVALID_ARGUMENT
+    assert_refused(code, "Cannot parse the request", call, content, timeout=10)
+
+
+def test_a_request_without_a_model_is_refused(channel, stub):
+    get_status = model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus
+    for method, request_type in (
+        (stub.Predict, predict_pb2.PredictRequest),
+        (stub.GetModelMetadata, get_model_metadata_pb2.GetModelMetadataRequest),
+        (get_status, get_model_status_pb2.GetModelStatusRequest),
+    ):
+        code = grpc.StatusCode.INVALID_ARGUMENT
+        assert_refused(code, "Missing ModelSpec", method, request_type(), timeout=10)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [((), "specify at least one metadata_field"), (("weights",), "weights is not supported")],
+)
+def test_missing_or_unknown_metadata_fields_are_refused(stub, fields, message):
+    request = get_model_metadata_pb2.GetModelMetadataRequest(
+        model_spec={"name": "elmo"}, metadata_field=fields
+    )
+    code = grpc.StatusCode.INVALID_ARGUMENT
+    assert_refused(code, message, stub.GetModelMetadata, request, timeout=10)
+
+
+def test_the_status_names_states_and_errors(model_directory, tmp_path):
+    (tmp_path / "1").symlink_to(model_directory / "1")
+    with serve(tmp_path, port=0, rest_port=0) as server:
+        (tmp_path / "2").mkdir()
+        (tmp_path / "2" / "saved_model.pb").write_bytes(b"broken")
+        _, broken = predict_rest(server, {"inputs": ["a"]}, "/v1/models/elmo/versions/2")
+        assert "Servable not found" in broken["error"]
+        _, _, text = send(server, "GET", "/v1/models/elmo")
+        newest, older = json.loads(text)["model_version_status"]
+        assert older == {
+            "version": "1",
+            "state": "AVAILABLE",
+            "status": {"error_code": "OK", "error_message": ""},
+        }
+        assert (newest["version"], newest["state"]) == ("2", "END")
+        assert "saved_model.pb" in newest["status"]["error_message"]
+        for path, message in (("bert", "any versions of model bert"), ("elmo/versions/5", "n 5")):
+            status, _, text = send(server, "GET", f"/v1/models/{path}")
+            assert_bad((status, json.loads(text)), message, 404)
+
+
+def test_a_tf1_model_is_served_as_by_tf_serving(half_plus_directory):
+    path = "/v1/models/half_plus/versions/123"
+    with serve({"half_plus": half_plus_directory}, port=0, rest_port=0) as server:
+        newest = predict_rest(server, {"instances": [1.0, 2.0, 5.0]}, "/v1/models/half_plus")
+        older = predict_rest(server, {"instances": [1.0, 2.0, 5.0]}, path)
+        by_column = predict_rest(server, {"inputs": [1.0]}, path)
+        _, _, text = send(server, "GET", f"{path}/metadata")
+    assert newest == (200, {"predictions": [3.5, 4.0, 5.5]})
+    assert older == (200, {"predictions": [2.5, 3.0, 4.5]})
+    assert by_column == (200, {"outputs": [2.5]})
+
+    def info(name):
+        shape = {"dim": [{"size": "-1", "name": ""}], "unknown_rank": False}
+        return {"dtype": "DT_FLOAT", "tensor_shape": shape, "name": f"{name}:0"}
+
+    signature = {
+        "inputs": {"x": info("x")},
+        "outputs": {"y": info("y")},
+        "method_name": "tensorflow/serving/predict",
+        "defaults": {},
+    }
+    assert json.loads(text) == {
+        "model_spec": {"name": "half_plus", "signature_name": "", "version": "123"},
+        "metadata": {"signature_def": {"signature_def": {"serving_default": signature}}},
+    }
+
+
+def test_reflection_lists_services_and_methods(channel):
+    database = ProtoReflectionDescriptorDatabase(channel)
+    assert set(database.get_services()) >= {
+        "tensorflow.serving.PredictionService",
+        "tensorflow.serving.ModelService",
+        "grpc.health.v1.Health",
+    }
+    service = DescriptorPool(database).FindServiceByName("tensorflow.serving.PredictionService")
+    assert "Predict" in {method.name for method in service.methods}
+
+
+def test_metrics_count_requests(model_directory):
+    with (
+        serve(model_directory, port=0, rest_port=0) as server,
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        predict_rest(server, {"inputs": ["a b"]})
+        predict_rest(server, {"inputs": ["a b"]}, "/v1/models/some-other-name")
+        predict(channel)
+        _, headers, text = send(server, "GET", "/monitoring/prometheus/metrics")
+    assert headers["Content-Type"].startswith("text/plain")
+    count = ":tensorflow:serving:request_count"
+    assert f'{count}{{model_name="elmo",status="OK"}} 2.0' in text
+    # Unknown names must not use memory.
+    assert f'{count}{{model_name="",status="NOT_FOUND"}} 1.0' in text
+    assert "some-other-name" not in text
+    for entrypoint in ("GRPC", "REST"):
+        latency = f'latency_count{{API="Predict",entrypoint="{entrypoint}",model_name="elmo"}} 1.0'
+        assert latency in text
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    loads = families[":tensorflow:cc:saved_model:load_attempt_count"].samples
+    assert [(load.labels["status"], load.value) for load in loads] == [("success", 1.0)]

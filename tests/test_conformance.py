@@ -1,0 +1,135 @@
+"""What all layers have in common: saving, dtype policies, and masks."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from elmo_tf import char_ids
+from elmo_tf.layers import (
+    CharCNN,
+    HighwayStack,
+    MeanOverTokens,
+    ProjectedLSTM,
+    SampledSoftmax,
+    ScalarMix,
+)
+from elmo_tf.layers.cell_rnn import CellRNN
+from elmo_tf.layers.sampled_softmax import TiedSoftmax
+from elmo_tf.models.lstm_stack import LSTMStack
+from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
+from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
+from elmo_tf.tasks.crf import CRF
+
+TOKENS = tf.constant([["Die", "Katze", "die"], ["Ärger", "", ""]])
+MASK = np.array([[True, True, True], [True, False, False]])
+CHAR_IDS = char_ids(TOKENS, 14)
+IDS = np.array([[3, 7, 3], [1, 0, 0]], np.int32)
+FLOATS = np.random.default_rng(1).normal(2, 3, (2, 3, 5, 4)).astype(np.float32)
+CNN = {"filters": [[1, 2], [2, 4], [3, 7]], "embedding_dim": 5, "activation": "tanh"}
+# First, following and last tags.
+CONSTRAINTS = [[True, False, True], [[True] * 3, [False, False, True], [True] * 3], [True] * 3]
+WORDS = {"words": ["katze", "die"], "dim": 3, "lowercase": True}
+LSTM = {"units": 6, "projection_dim": 5, "cell_clip": 0.5, "proj_clip": 0.2}
+STACK = {"dim": 6, "projection_dim": 4, "num_layers": 3, "cell_clip": 0.5, "proj_clip": 0.2}
+VECTORS = FLOATS[:, :, 0] * MASK[..., None]  # (batch, token, feature)
+
+LAYERS = {
+    "CharCNN": (CharCNN, CNN, CHAR_IDS),
+    "HighwayStack": (HighwayStack, {"num_layers": 3}, VECTORS),
+    "ScalarMix": (ScalarMix, {"l2": 0.3, "layer_norm": False, "equal_shares": False}, FLOATS),
+    "ScalarMix, layer_norm": (ScalarMix, {"l2": 0.3, "layer_norm": True}, FLOATS),
+    "TokenEncoder": (TokenEncoder, {**CNN, "num_highway": 2, "projection_dim": 6}, CHAR_IDS),
+    "no projection": (TokenEncoder, {**CNN, "num_highway": 2, "projection_dim": 13}, CHAR_IDS),
+    "TokenEmbedding": (TokenEmbedding, {"num_tokens": 7, "embedding_dim": 3}, IDS),
+    "MeanOverTokens": (MeanOverTokens, {}, VECTORS),
+    "ProjectedLSTM": (ProjectedLSTM, LSTM, VECTORS),
+    "ProjectedLSTM, backwards": (ProjectedLSTM, {**LSTM, "go_backwards": True}, VECTORS),
+    "no clips": (ProjectedLSTM, {"units": 6, "projection_dim": None, "cell_clip": None}, VECTORS),
+    "LSTMStack": (LSTMStack, {**STACK, "use_skip_connections": True}, VECTORS),
+    "CellRNN": (CellRNN, {"units": 3, "cell": "gru", "go_backwards": True}, VECTORS),
+    "CRF": (CRF, {"num_tags": 3, "constraints": CONSTRAINTS}, VECTORS[..., :3]),
+    "WordEmbedding": (WordEmbedding, WORDS, TOKENS),
+    "CharacterEmbedding": (CharacterEmbedding, {**CNN, "max_chars": 9}, TOKENS),
+}
+MASKED = {"ProjectedLSTM", "no clips", "LSTMStack", "CellRNN", "MeanOverTokens", "HighwayStack"}
+
+
+def model_of(name, **kwargs):
+    """A model of one layer with random weights, and its input."""
+    layer_class, settings, values = LAYERS[name]
+    dtype = getattr(values.dtype, "name", values.dtype)
+    shape = values.shape[1:] if len(values.shape) == 4 else (None, *values.shape[2:])
+    inputs, layer = keras.Input(shape, dtype=dtype), layer_class(**settings, **kwargs)
+    masked = keras.layers.Masking()(inputs) if values is VECTORS else inputs
+    model = keras.Model(inputs, layer(masked))
+    rng = np.random.default_rng(0)
+    for weight in model.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
+    return model, values
+
+
+def flat(outputs):
+    return [tf.cast(tensor, "float32").numpy() for tensor in tf.nest.flatten(outputs)]
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_saved_layer_loads_and_gives_the_same(name, keras_round_trip):
+    model, values = model_of(name)
+    layer, settings = model.layers[-1], LAYERS[name][1]
+
+    loaded = keras_round_trip(model)
+
+    outputs = model(values)
+    for old, new in zip(flat(outputs), flat(loaded(values)), strict=True):
+        np.testing.assert_array_equal(new, old)
+    config = layer.get_config()
+    assert loaded.layers[-1].get_config() == config
+    assert {key: config[key] for key in settings} == settings
+    shapes = tf.nest.flatten(model.output)
+    for symbolic, real in zip(shapes, tf.nest.flatten(outputs), strict=True):
+        known = zip(symbolic.shape, real.shape, strict=True)
+        assert all(size in (None, length) for size, length in known)
+
+
+@pytest.mark.parametrize("name", [name for name in LAYERS if name != "CRF"])
+def test_a_layer_in_mixed_precision_is_close_and_keeps_float32_weights(name):
+    model, values = model_of(name)
+    mixed, _ = model_of(name, dtype="mixed_bfloat16")
+    mixed.set_weights(model.get_weights())
+
+    assert {weight.dtype for weight in mixed.trainable_weights} <= {"float32"}
+    assert {tensor.dtype for tensor in tf.nest.flatten(mixed(values))} == {tf.bfloat16}
+    for old, new in zip(flat(model(values)), flat(mixed(values)), strict=True):
+        np.testing.assert_allclose(new, old, atol=0.03 * max(1, np.abs(old).max()))
+
+
+@pytest.mark.parametrize("name", sorted(MASKED))
+def test_padding_does_not_change_the_outputs_of_real_tokens(name):
+    model, values = model_of(name)
+    longer = np.pad(values, [(0, 0), (0, 4), (0, 0)])
+
+    for short, long in zip(flat(model(values)), flat(model(longer)), strict=True):
+        if short.ndim == 3 and name != "HighwayStack":
+            assert not long[:, 3:].any()
+        if short.ndim == 3:
+            long = long[:, :3]
+        np.testing.assert_allclose(long, short, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+def test_a_saved_softmax_loads_and_gives_the_same(is_tied, keras_round_trip):
+    inputs, targets = keras.Input((4,)), keras.Input((), dtype="int32")
+    settings = {"num_sampled": 7, "seed": 7, "name": "softmax"}
+    first = (
+        TiedSoftmax(TokenEmbedding(7, 4), **settings) if is_tied else SampledSoftmax(7, **settings)
+    )
+    model = keras.Model([inputs, targets], first(inputs, targets))
+    batch = [VECTORS[:, 0], np.array([5, 2])]
+
+    loaded = keras_round_trip(model)
+
+    np.testing.assert_array_equal(loaded(batch), model(batch))
+    again = loaded.get_layer("softmax")
+    assert (again.vocabulary_size, again.num_sampled, again.seed) == (7, 7, 7)
+    assert not is_tied or again.kernel is again.embedding.embedding
