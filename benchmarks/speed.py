@@ -146,7 +146,7 @@ def _write_windows(folder: Path, shape: str, arguments: argparse.Namespace) -> l
     )
     rows = char_ids(inputs).numpy()
     which = boundary_or(inputs, 0, 1, -1).numpy()
-    rows = np.where(which[..., None] >= 0, BYTES.boundary_rows(50).numpy()[which], rows)
+    rows = np.where(which[..., None] >= 0, BYTES.boundary_ids(50).numpy()[which], rows)
     np.savez(
         folder / "windows.npz",
         inputs=inputs.numpy().astype("S"),

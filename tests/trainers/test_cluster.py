@@ -33,12 +33,15 @@ def deterministic(real_settings):
     return {**real_settings, **DETERMINISTIC}
 
 
-@pytest.fixture(scope="module")
-def single_replica(tmp_path_factory, deterministic):
-    """The log of one replica, and the held-out perplexities."""
+@pytest.fixture(scope="module", params=["adagrad", "adamw"])
+def single_replica(request, tmp_path_factory, deterministic):
+    """The settings of a run with one replica, its log, and the held-out perplexities."""
+    settings = {**deterministic, "optimizer": request.param}
+    if request.param == "adamw":
+        settings |= {"weight_decay": 0.1, "schedule": "inverse_sqrt", "warmup_steps": 5}
     workdir = tmp_path_factory.mktemp("alone") / "run"
-    record = pretrain(PretrainConfig(**deterministic, workdir=workdir))
-    return read_log(workdir), record["perplexity"]
+    record = pretrain(PretrainConfig(**settings, workdir=workdir))
+    return settings, read_log(workdir), record["perplexity"]
 
 
 def assert_same_curve(log, expected):
@@ -49,25 +52,25 @@ def assert_same_curve(log, expected):
 
 @pytest.mark.more
 def test_two_devices_have_the_losses_of_one_and_one_resumes_their_run(
-    tmp_path, deterministic, single_replica, caplog
+    tmp_path, single_replica, caplog
 ):
     workdir = tmp_path / "run"
-    launching.finish(launching.start(deterministic, workdir, num_devices=2, steps=10))
-    log, perplexities = single_replica
+    settings, log, perplexities = single_replica
+    launching.finish(launching.start(settings, workdir, num_devices=2, steps=10))
     assert_same_curve(read_log(workdir), log[:10])
     # One device resumes with the batch rows of both.
     with caplog.at_level("INFO", logger="absl"):
-        record = pretrain(PretrainConfig(**deterministic, workdir=workdir, resume=True))
+        record = pretrain(PretrainConfig(**settings, workdir=workdir, resume=True))
     assert_same_curve(read_log(workdir), log)
     assert_same_curve(record["perplexity"], perplexities)
     assert "was saved by 2 replicas and is resumed with 1" in caplog.text
 
 
 @pytest.mark.slow
-def test_two_workers_have_the_losses_of_one(tmp_path, deterministic, single_replica):
+def test_two_workers_have_the_losses_of_one(tmp_path, single_replica):
     workdir = tmp_path / "run"
-    launching.finish(*launching.start_workers(deterministic, workdir))
-    log, perplexities = single_replica
+    settings, log, perplexities = single_replica
+    launching.finish(*launching.start_workers(settings, workdir))
     assert_same_curve(read_log(workdir), log)
     record = json.loads((workdir / "training.json").read_text())
     assert_same_curve(record["perplexity"], perplexities)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import signal
 import threading
 
@@ -10,6 +11,7 @@ import pytest
 
 from elmo_tf.evaluation.perplexity import Perplexity
 from elmo_tf.trainers import PretrainConfig, pretrain
+from elmo_tf.trainers.checkpointing import last_save
 from elmo_tf.trainers.interrupts import StopRequest
 from elmo_tf.trainers.training_logger import TrainingLogger
 from runs import read_log
@@ -51,30 +53,29 @@ def evaluations(monkeypatch):
     return interrupted
 
 
-def test_an_evaluation_interrupted_by_a_signal_is_repeated(tmp_path, settings, text, evaluations):
-    settings = {**settings, "valid": text / "valid.txt", "steps": 1}
-    config = PretrainConfig(**settings, workdir=tmp_path / "run", resume=True)
-    evaluations += [2, 3]
+def test_an_evaluation_interrupted_by_a_signal_is_repeated(interrupted, text, evaluations):
+    config = PretrainConfig.resumed(interrupted, steps=26, valid=text / "valid.txt")
+    evaluations += [1, 2]
     for _ in evaluations:
         with pytest.raises(SystemExit):
             pretrain(config)
-    record = pretrain(config)
-    assert [one["step"] for one in record["perplexity"]] == [0, 1]
+        assert last_save(interrupted).name == "step-00000026"
+    assert [one["step"] for one in pretrain(config)["perplexity"]] == [26]
 
 
 def test_with_another_held_out_text_the_best_weights_are_chosen_again(
-    tmp_path, interrupted, evaluations, caplog
+    tmp_path, run, evaluations, caplog
 ):
-    path = interrupted / "training.json"
-    earlier = {"step": 25, "average": 8.0, "tokens": 140, "unknown": 0.1}
+    workdir = shutil.copytree(run.workdir, tmp_path / "run")
+    path = workdir / "training.json"
+    earlier = {"step": 60, "average": 8.0, "tokens": 140, "unknown": 0.1}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"perplexity": [earlier]}))
     (tmp_path / "other.txt").write_text("the cat sees\n")
 
-    valid = tmp_path / "other.txt"
-    record = pretrain(PretrainConfig.resumed(interrupted, steps=26, valid=valid))
+    record = pretrain(PretrainConfig.resumed(workdir, valid=tmp_path / "other.txt"))
 
-    assert [(one["step"], one["tokens"]) for one in record["perplexity"]] == [(26, 4)]
-    assert (interrupted / "best" / "weights.hdf5").exists()
+    assert [(one["step"], one["tokens"]) for one in record["perplexity"]] == [(60, 4)]
+    assert (workdir / "best" / "weights.hdf5").exists()
     assert "The held-out text has changed" in caplog.text
 
 

@@ -1,6 +1,4 @@
 import math
-import subprocess
-import sys
 
 import keras
 import numpy as np
@@ -110,71 +108,6 @@ def test_a_sparse_step_creates_no_tensor_of_the_size_of_the_table(make):
     sizes = {shape[0] for shape in outputs if shape.rank == 2}
     assert sizes
     assert 500 not in sizes
-
-
-# Logical devices must be configured before TensorFlow starts: this runs in a separate process.
-TWO_REPLICAS = """
-import numpy as np
-import tensorflow as tf
-
-cpu = tf.config.list_physical_devices("CPU")[0]
-tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
-
-import keras
-
-from elmo_tf.trainers.optimizers import optimizer_named
-from elmo_tf.trainers.optimizers import learning_rate_schedule
-
-DECAY = {"adagrad": 0.0, "adam": 0.0, "adamw": 0.1}
-
-
-def train(strategy, name, rate):
-    start = np.arange(1, 16, dtype=np.float32).reshape(5, 3)
-    with strategy.scope():
-        variables = [keras.Variable(start), keras.Variable(start), keras.Variable(start[0])]
-        optimizer = optimizer_named(name, rate, DECAY[name])
-        optimizer.build(variables)
-
-    @tf.function(autograph=False)
-    def step(scale):
-        def replica_step():
-            rows = tf.IndexedSlices(
-                tf.ones((3, 3)) * scale, tf.constant([4, 1, 2]), tf.constant([5, 3])
-            )
-            dense = tf.cast(tf.reshape(tf.range(15), (5, 3)), tf.float32) * scale
-            optimizer.apply([rows, dense, dense[1]], variables)
-
-        strategy.run(replica_step)
-
-    for scale in (1.0, -0.4, 0.3):
-        step(tf.constant(scale))
-    assert int(optimizer.iterations.numpy()) == 3
-    results = []
-    for variable in [*variables, *optimizer.variables]:
-        copies = strategy.experimental_local_results(variable.value)
-        assert len(copies) == strategy.num_replicas_in_sync, variable.path
-        for copy in copies[1:]:
-            np.testing.assert_array_equal(copy, copies[0])
-        results.append(copies[0].numpy())
-    return results
-
-
-two = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-assert two.num_replicas_in_sync == 2
-for name in DECAY:
-    for rate in (0.1, learning_rate_schedule("cosine", 0.1, 2, 5)):
-        one = train(tf.distribute.get_strategy(), name, rate)
-        for single, mirrored in zip(one, train(two, name, rate), strict=True):
-            np.testing.assert_allclose(mirrored, single, rtol=1e-6)
-"""
-
-
-@pytest.mark.more
-def test_two_replicas_make_the_same_steps_as_one():
-    result = subprocess.run(
-        [sys.executable, "-c", TWO_REPLICAS], capture_output=True, text=True, timeout=300
-    )
-    assert result.returncode == 0, result.stderr[-3000:]
 
 
 def test_optimizers_are_created_by_name():
