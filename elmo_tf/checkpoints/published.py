@@ -40,7 +40,7 @@ _OTHER_ARRAYS = (Path(EMBEDDINGS_FILE).stem, Path(SOFTMAX_FILE).stem)
 class PublishedCheckpoint(Checkpoint):
     """A directory with one `*options.json` and one file of weights, or a pair of these files.
 
-    `token_embeddings.hdf5`, `softmax.hdf5` and `vocab.txt` may stand beside them.
+    The directory may also hold `token_embeddings.hdf5`, `softmax.hdf5` and `vocab.txt`.
     """
 
     patterns = (_OPTIONS, "*.hdf5", "*.safetensors", VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The names that the trainer uses, which this package does not import.
 LOG_FILE, RECORD_FILE = "log.jsonl", "training.json"
 AXES = {"step": "step", "tokens": "tokens read (targets of one direction)", "time": "hours"}
-# Title of each panel, and its columns; the last one stands in for the others.
+# Title of each panel, and its columns; the last one is drawn if a run lacks the others.
 _PANELS = {
     "Training loss (nats per token)": ["forward", "backward", "loss"],
     "Held-out perplexity per token": ["of forward", "of backward", "of average"],
