@@ -1,8 +1,9 @@
 """Saves the state of a run in `workdir/state`, and restores it exactly.
 
-A save is a directory: `weights` (with the step and the usual gradient norm), `optimizer` and, with
-a moving average of the weights, `average`, written by the chief; the position in the text and the
-LSTM states of each worker; and `COMPLETE`, written last. A directory without `COMPLETE` is ignored.
+A save is a directory: `weights` (with the step and the running gradient norm), `optimizer` and,
+with a moving average of the weights, `average`, written by the chief; the position in the text and
+the LSTM states of each worker; and `COMPLETE`, written last. A directory without `COMPLETE` is
+ignored.
 """
 
 import contextlib
@@ -10,7 +11,6 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.files import atomic_file, sync_to_disk
-from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.steps import TrainStep
 
 STATE_FOLDER = "state"
@@ -40,20 +39,21 @@ class RunState:
         workdir: the work directory, shared by all workers.
         train_step: the `TrainStep` with all variables.
         windows: the iterator over the training windows.
-        cluster: the replicas of the run.
     """
 
-    def __init__(self, workdir: Path, train_step: TrainStep, windows: Any, cluster: Cluster):
+    def __init__(self, workdir: Path, train_step: TrainStep, windows: Any):
         self._folder = workdir / STATE_FOLDER
         self.train_step = train_step
-        self._cluster = cluster
+        self._cluster = train_step.cluster
         # Keras variables are wrappers; `tf.train.Checkpoint` needs TensorFlow's variables.
         weights = {weight.path: weight.value for weight in train_step.model.weights}
         slots = {variable.path: variable.value for variable in train_step.optimizer.variables}
         # TensorFlow copies everything that it writes into one file at a time.
         self._shared = {
             "weights": tf.train.Checkpoint(
-                weights=weights, step=train_step.step, usual_norm=train_step.usual_norm
+                weights=weights,
+                step=train_step.step,
+                usual_norm=train_step.running_norm,  # the name in saves of earlier versions
             ),
             "optimizer": tf.train.Checkpoint(optimizer=slots),
         }
@@ -70,21 +70,27 @@ class RunState:
         """
         step = int(self._cluster.local(self.train_step.step)[0])
         folder = self._folder / f"step-{step:08d}"
-        error = None
+        reason = None
         try:
-            with _writing_to(folder):
-                self._write(folder)
-        except OSError as failure:
-            error = failure
-        if any(self._cluster.gather(float(error is not None))):
-            raise error or OSError(f"Another worker cannot save its state in {folder}.")
+            self._write(folder)
+        except tf.errors.OpError as error:
+            reason = error.message
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+        if any(self._cluster.gather(float(reason is not None))):
+            reason = reason or "Another worker cannot write its part."
+            raise OSError(f"Cannot save the state of the run in {folder}: {reason}")
         if self._cluster.is_chief:
             self._wait_for_parts(folder)
             with atomic_file(folder / _COMPLETE) as part:
                 workers, replicas = self._cluster.num_workers, self._cluster.num_replicas
                 marker = {"step": step, "workers": workers, "replicas": replicas}
                 part.write_text(json.dumps(marker))
-            self._prune(folder)
+            # Removes older and incomplete saves.
+            keep = {path for path, _ in _complete_saves(self._folder)[-_SAVES_KEPT:]} | {folder}
+            for path in self._folder.iterdir():
+                if path not in keep:
+                    shutil.rmtree(path, ignore_errors=True)
 
     def _write(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,13 +125,6 @@ class RunState:
                 )
             time.sleep(1)
 
-    def _prune(self, last: Path) -> None:
-        """Removes older and incomplete saves."""
-        keep = {path for path, _ in _complete_saves(self._folder)[-_SAVES_KEPT:]} | {last}
-        for path in self._folder.iterdir():
-            if path not in keep:
-                shutil.rmtree(path, ignore_errors=True)
-
     def restore(self) -> int:
         """Restores the last complete save, if there is one.
 
@@ -144,7 +143,7 @@ class RunState:
         if set(steps) != {step}:
             raise ValueError(
                 "The workers see different last saves, of the steps "
-                f"{', '.join(str(round(one)) for one in steps)}. All must have the same work "
+                f"{', '.join(f'{each:.0f}' for each in steps)}. All must have the same work "
                 "directory, on a shared disk. If they have, restart all workers."
             )
         if not saves:
@@ -195,26 +194,12 @@ def last_save(workdir: Path) -> Path | None:
 
 def _complete_saves(folder: Path) -> list[tuple[Path, dict[str, int]]]:
     """Complete saves in order of their steps, with the content of `COMPLETE`."""
-    found = []
+    saves = []
     for path in folder.glob("step-*"):
         with contextlib.suppress(FileNotFoundError, ValueError):
-            found.append((path, json.loads((path / _COMPLETE).read_text())))
-    return sorted(found, key=lambda save: save[1]["step"])
+            saves.append((path, json.loads((path / _COMPLETE).read_text())))
+    return sorted(saves, key=lambda save: save[1]["step"])
 
 
 def _worker_name(worker: int, num_workers: int) -> str:
     return f"worker-{worker}-of-{num_workers}"
-
-
-@contextlib.contextmanager
-def _writing_to(folder: Path) -> Iterator[None]:
-    """Turns TensorFlow's write errors into `OSError`, and adds the directory to the message."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        reason = error.message
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-    else:
-        return
-    raise OSError(f"Cannot save the state of the run in {folder}: {reason}")

@@ -35,26 +35,20 @@ class Cluster:
         addresses: the address of each process if there are several. Defaults to ().
 
     Attributes:
+        is_chief: whether this process writes the shared files.
         num_workers: int >= 1. Number of processes.
         num_replicas: int >= 1. Replicas of all workers together.
     """
 
     def __init__(
-        self,
-        strategy: tf.distribute.Strategy,
-        worker: int = 0,
-        addresses: Sequence[str] = (),
+        self, strategy: tf.distribute.Strategy, worker: int = 0, addresses: Sequence[str] = ()
     ):
         self.strategy = strategy
+        self.worker = worker
+        self.is_chief = worker == 0
         self._addresses = addresses
         self.num_workers = max(1, len(addresses))
-        self.worker = worker
         self.num_replicas = strategy.num_replicas_in_sync
-
-    @property
-    def is_chief(self) -> bool:
-        """Whether this process writes the shared files."""
-        return self.worker == 0
 
     def rows(self, num_rows: int) -> slice:
         """The slice of all `num_rows` batch rows that this process trains on."""
@@ -77,12 +71,12 @@ class Cluster:
         """The values of a distributed value on the replicas of this process."""
         return self.strategy.experimental_local_results(value)
 
-    def gather(self, number: float) -> list[float]:
-        """The numbers of all processes, by worker. All processes must call it together."""
+    def gather(self, value: float) -> list[float]:
+        """The values of all processes, by worker. All processes must call it together."""
         if self.num_workers == 1:
-            return [number]
+            return [value]
         mine = [0.0] * self.num_workers
-        mine[self.worker] = number
+        mine[self.worker] = value
         with self.reporting_lost_workers():
             return self.local(self._sum(tf.constant(mine, tf.float64)))[0].numpy().tolist()
 
@@ -95,20 +89,17 @@ class Cluster:
             if self.num_workers == 1:
                 raise
             message = error.message or repr(error)
+            lines = message.splitlines()  # one with the cause; the others are places in the code
+            cause = next((line for line in lines if "aborted" in line), lines[0])[:300]
+            others = set(range(self.num_workers)) - {self.worker}
+            lost = others & {int(index) for index in re.findall(r"/task:(\d+)", message)} or others
+            names = [f"worker {index} ({self._addresses[index]})" for index in sorted(lost)]
+            lost_workers = f"W{names[0][1:]}" if len(names) == 1 else f"One of {', '.join(names)}"
             raise ConnectionError(
-                f"{self._lost_workers(message)} has stopped, or cannot be reached. Restart all "
-                "workers with --resume (resume=True): they resume from the last complete save. "
-                f"TensorFlow says: {_cause(message)}"
+                f"{lost_workers} has stopped, or cannot be reached. Restart all workers with "
+                "--resume (resume=True): they resume from the last complete save. "
+                f"TensorFlow says: {cause}"
             ) from None
-
-    def _lost_workers(self, message: str) -> str:
-        """The workers that TensorFlow's message names, or else all others."""
-        others = set(range(self.num_workers)) - {self.worker}
-        lost = others & {int(number) for number in re.findall(r"/task:(\d+)", message)}
-        names = [
-            f"worker {number} ({self._addresses[number]})" for number in sorted(lost or others)
-        ]
-        return f"W{names[0][1:]}" if len(names) == 1 else f"One of {', '.join(names)}"
 
     @tf.function(autograph=False)
     def _sum(self, value: tf.Tensor) -> Any:
@@ -122,12 +113,6 @@ class Cluster:
             return context.all_reduce(tf.distribute.ReduceOp.SUM, value)
 
         return self.strategy.run(add, args=(value,))
-
-
-def _cause(message: str) -> str:
-    """The line with the cause in TensorFlow's message; the others are places in the code."""
-    lines = message.splitlines()
-    return next((line for line in lines if "aborted" in line), lines[0])[:300]
 
 
 def cluster_from_environment(batch_size: int, num_parts: int = 1) -> Cluster:

@@ -82,19 +82,11 @@ class InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
 
 
 class _RowOptimizer(keras.optimizers.Optimizer):
-    """The base class: separate updates for dense and for sparse gradients.
+    """The base class. Subclasses implement `update_step` for dense and sparse gradients.
 
     `apply` expects gradients as `clip_by_global_norm` returns them: summed over all replicas, and
-    with each row of a sparse gradient once. Subclasses implement `_update_all(gradient, variable,
-    learning_rate)` for dense gradients and `_update_rows` for sparse ones.
+    with each row of a sparse gradient once.
     """
-
-    def update_step(self, gradient, variable, learning_rate):
-        learning_rate = tf.cast(learning_rate, variable.dtype)
-        if isinstance(gradient, tf.IndexedSlices):
-            self._update_rows(gradient, variable, learning_rate)
-        else:
-            self._update_all(gradient, variable, learning_rate)
 
     def _slot(self, slots: list, variable: tf.Variable) -> Any:
         """The handle of a variable's slot, on the same replica as the variable."""
@@ -121,14 +113,8 @@ class Adagrad(_RowOptimizer):
     Source: Duchi et al. 2011; the settings of Peters et al. 2018.
     """
 
-    def __init__(
-        self,
-        learning_rate: Any = 0.2,
-        initial_accumulator_value: float = 1.0,
-        name: str = "adagrad",
-        **kwargs,
-    ):
-        super().__init__(learning_rate=learning_rate, name=name, **kwargs)
+    def __init__(self, learning_rate: Any = 0.2, initial_accumulator_value: float = 1.0):
+        super().__init__(learning_rate=learning_rate, name="adagrad")
         self.initial_accumulator_value = initial_accumulator_value
 
     def build(self, variables):
@@ -144,23 +130,18 @@ class Adagrad(_RowOptimizer):
             for variable in variables
         ]
 
-    def _update_all(self, gradient, variable, learning_rate):
-        tf.raw_ops.ResourceApplyAdagradV2(**self._settings(variable, learning_rate), grad=gradient)
-
-    def _update_rows(self, gradient, variable, learning_rate):
-        tf.raw_ops.ResourceSparseApplyAdagradV2(
-            **self._settings(variable, learning_rate),
-            grad=gradient.values,
-            indices=gradient.indices,
-        )
-
-    def _settings(self, variable: tf.Variable, learning_rate: tf.Tensor) -> dict[str, Any]:
-        return {
+    def update_step(self, gradient, variable, learning_rate):
+        settings = {
             "var": variable.handle,
             "accum": self._slot(self._accumulators, variable),
-            "lr": learning_rate,
+            "lr": tf.cast(learning_rate, variable.dtype),
             "epsilon": tf.zeros((), variable.dtype),
         }
+        if isinstance(gradient, tf.IndexedSlices):
+            settings |= {"grad": gradient.values, "indices": gradient.indices}
+            tf.raw_ops.ResourceSparseApplyAdagradV2(**settings)
+        else:
+            tf.raw_ops.ResourceApplyAdagradV2(**settings, grad=gradient)
 
 
 class AdamW(_RowOptimizer):
@@ -193,11 +174,8 @@ class AdamW(_RowOptimizer):
         epsilon: float = 1e-8,
         weight_decay: float = 0.0,
         name: str = "adamw",
-        **kwargs,
     ):
-        super().__init__(
-            learning_rate=learning_rate, weight_decay=weight_decay, name=name, **kwargs
-        )
+        super().__init__(learning_rate=learning_rate, weight_decay=weight_decay, name=name)
         self.beta_1 = beta_1
         self.beta_2 = beta_2
         self.epsilon = epsilon
@@ -212,46 +190,40 @@ class AdamW(_RowOptimizer):
         # Keras would decay all rows and copy the table. `update_step` decays the used rows instead.
         pass
 
-    def _decay(self, variable: tf.Variable, learning_rate: tf.Tensor) -> tf.Tensor | None:
-        """The fraction that a step subtracts from a weight, or None without weight decay."""
-        if not self.weight_decay or len(variable.shape) < 2 or not self._use_weight_decay(variable):
-            return None
-        return learning_rate * self.weight_decay
-
-    def _powers(self, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
-        """`beta_1^t` and `beta_2^t`."""
+    def update_step(self, gradient, variable, learning_rate):
+        dtype = variable.dtype
+        rate, beta_1, beta_2, epsilon = (
+            tf.cast(value, dtype)
+            for value in (learning_rate, self.beta_1, self.beta_2, self.epsilon)
+        )
+        means, squares = self._slot(self._means, variable), self._slot(self._squares, variable)
         step = tf.cast(self.iterations + 1, dtype)
-        return tf.cast(self.beta_1, dtype) ** step, tf.cast(self.beta_2, dtype) ** step
-
-    def _update_all(self, gradient, variable, learning_rate):
-        decay = self._decay(variable, learning_rate)
-        if decay is not None:
-            variable.assign_sub(variable * decay)
-        beta_1_power, beta_2_power = self._powers(variable.dtype)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._slot(self._means, variable),
-            v=self._slot(self._squares, variable),
-            beta1_power=beta_1_power,
-            beta2_power=beta_2_power,
-            lr=learning_rate,
-            beta1=tf.cast(self.beta_1, variable.dtype),
-            beta2=tf.cast(self.beta_2, variable.dtype),
-            epsilon=tf.cast(self.epsilon, variable.dtype),
-            grad=gradient,
-        )
-
-    def _update_rows(self, gradient, variable, learning_rate):
-        rows, dtype = gradient.indices, variable.dtype
-        mean = _decayed_mean(self._slot(self._means, variable), rows, gradient.values, self.beta_1)
-        square = _decayed_mean(
-            self._slot(self._squares, variable), rows, gradient.values**2, self.beta_2
-        )
-        beta_1_power, beta_2_power = self._powers(dtype)
-        rate = learning_rate * tf.sqrt(1 - beta_2_power) / (1 - beta_1_power)
+        beta_1_power, beta_2_power = beta_1**step, beta_2**step
+        has_decay = self.weight_decay and len(variable.shape) > 1
+        has_decay = has_decay and self._use_weight_decay(variable)
+        decay = rate * self.weight_decay if has_decay else 0.0  # of each weight, in this step
+        if not isinstance(gradient, tf.IndexedSlices):
+            if has_decay:
+                variable.assign_sub(variable * decay)
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=means,
+                v=squares,
+                beta1_power=beta_1_power,
+                beta2_power=beta_2_power,
+                lr=rate,
+                beta1=beta_1,
+                beta2=beta_2,
+                epsilon=epsilon,
+                grad=gradient,
+            )
+            return
+        rows = gradient.indices
+        mean = _decayed_mean(means, rows, gradient.values, self.beta_1)
+        square = _decayed_mean(squares, rows, gradient.values**2, self.beta_2)
+        rate = rate * tf.sqrt(1 - beta_2_power) / (1 - beta_1_power)
         change = rate * mean / (tf.sqrt(square) + self.epsilon)  # (row, …)
-        decay = self._decay(variable, learning_rate)
-        if decay is not None:
+        if has_decay:
             change += decay * tf.raw_ops.ResourceGather(
                 resource=variable.handle, indices=rows, dtype=dtype
             )

@@ -13,12 +13,13 @@ from elmo_tf.trainers.averaging import WeightAverage
 from elmo_tf.trainers.cluster import Cluster
 from elmo_tf.trainers.optimizers import clip_by_global_norm
 
+_fold_in = tf.random.experimental.stateless_fold_in
 # Folded into the seed of a step, so that dropout and sampling draw different numbers.
 _DROPOUT, _NEGATIVES = range(2)
-# A gradient whose norm exceeds the usual norm by this factor is replaced by zero.
+# A gradient whose norm exceeds the running norm by this factor is replaced by zero.
 _OUTLIER = 10
 _MEASURED_STEPS = 100  # before the first limit: norms rise at the beginning of a run
-_NORM_SMOOTHING = 0.01  # weight of a later step in the usual norm
+_NORM_SMOOTHING = 0.01  # weight of a later step in the running norm
 
 
 class TrainStep:
@@ -29,7 +30,7 @@ class TrainStep:
     row; it is summed over all replicas and then clipped by its global norm. Gradients do not cross
     windows (truncated backpropagation through time).
 
-    Unlike in the original, a gradient whose norm is more than 10 times the usual norm (a moving
+    Unlike in the original, a gradient whose norm is more than 10 times the running norm (a moving
     geometric mean) is replaced by zero: exploding gradients can ruin a run, even if they are
     clipped. This begins with step 101.
 
@@ -70,26 +71,20 @@ class TrainStep:
         self.seed = seed
         self.num_parts = num_parts
         self.cluster = cluster or Cluster(tf.distribute.get_strategy())
-        self.step = tf.Variable(
-            0,
-            dtype=tf.int64,
-            trainable=False,
-            name="step",
-            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-        )
-        self.usual_norm = tf.Variable(
-            0.0,
-            trainable=False,
-            name="usual_norm",
-            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-        )
+        shared = {"trainable": False, "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA}
+        self.step = tf.Variable(0, dtype=tf.int64, name="step", **shared)
+        self.running_norm = tf.Variable(0.0, name="running_norm", **shared)
         rows = num_rows // self.cluster.num_replicas
         self.states = tf.nest.map_structure(_replica_variable, model.bilm.zero_states(rows))
         self.trainable = model.trainable_weights
         optimizer.build(self.trainable)
         self.average = WeightAverage(self.trainable, ema)
         # One function per instance: a decorated method is shared by all of them.
-        self._run = tf.function(self._run_replicas, reduce_retracing=True, autograph=False)
+        self._run = tf.function(
+            lambda *args: self.cluster.strategy.run(self._replica_step, args=args),
+            reduce_retracing=True,
+            autograph=False,
+        )
 
     def __call__(
         self, inputs: tf.Tensor, targets: tf.Tensor, signal: int = 0
@@ -110,34 +105,31 @@ class TrainStep:
         results = self._run(shard(inputs), shard(targets), tf.constant(signal))
         return {name: self.cluster.local(value)[0] for name, value in results.items()}
 
-    def _run_replicas(self, inputs: Any, targets: Any, signal: tf.Tensor) -> dict[str, Any]:
-        return self.cluster.strategy.run(self._replica_step, args=(inputs, targets, signal))
-
     def _replica_step(
         self, inputs: tf.Tensor, targets: tf.Tensor, signal: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
-        seed = tf.random.experimental.stateless_fold_in((self.seed, 0), self.step)
+        seed = _fold_in((self.seed, 0), self.step)
         if self.cluster.num_replicas > 1:
+            replica = tf.distribute.get_replica_context().replica_id_in_sync_group
             seed = _fold_in(seed, replica)
         gradients, losses = self._gradients(inputs, targets, seed)
         gradients, losses, signal = self._reduced(gradients, losses, signal)
         is_measured = self.step >= _MEASURED_STEPS
-        max_norm = tf.where(is_measured, _OUTLIER * self.usual_norm, math.inf)
+        max_norm = tf.where(is_measured, _OUTLIER * self.running_norm, math.inf)
         gradients, norm = clip_by_global_norm(gradients, self.clip_norm, max_norm)
         self.optimizer.apply(gradients, self.trainable)
         self.average.update(self.step)
-        self._update_usual_norm(norm)
+        self._update_running_norm(norm)
         self.step.assign_add(1)
         results = {"loss": tf.reduce_mean(losses), "norm": norm, "signal": signal}
         results["skipped"] = tf.cast(norm > max_norm, tf.int32)
         return results | dict(zip(("forward", "backward"), tf.unstack(losses), strict=False))
 
-    def _update_usual_norm(self, norm: tf.Tensor) -> None:
+    def _update_running_norm(self, norm: tf.Tensor) -> None:
         """Updates the geometric mean, on which a single outlier has little effect."""
         weight = tf.maximum(_NORM_SMOOTHING, 1 / (tf.cast(self.step, tf.float32) + 1))
-        norm, usual = tf.maximum(norm, 1e-6), self.usual_norm
-        usual.assign(tf.where(self.step == 0, norm, usual * (norm / usual) ** weight))
+        norm, mean = tf.maximum(norm, 1e-6), self.running_norm
+        mean.assign(tf.where(self.step == 0, norm, mean * (norm / mean) ** weight))
 
     def _reduced(self, gradients: list, losses: tf.Tensor, signal: tf.Tensor) -> tuple:
         """Over all replicas: summed gradients, mean losses, and the largest signal."""
@@ -228,7 +220,3 @@ def _add(first: Any, second: Any) -> Any:
         indices = tf.concat([first.indices, second.indices], axis=0)
         return tf.IndexedSlices(values, indices, first.dense_shape)
     return first + second
-
-
-def _fold_in(seed: tf.Tensor, number: Any) -> tf.Tensor:
-    return tf.random.experimental.stateless_fold_in(seed, number)

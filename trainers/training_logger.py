@@ -22,7 +22,7 @@ _SMOOTHING = 0.02
 _LARGEST_EXPONENT = 50
 
 
-class TrainingLogger:
+class TrainingLogger(contextlib.ExitStack):
     """Logs each step; a context manager that closes its files. Only the chief writes.
 
     Args:
@@ -41,36 +41,25 @@ class TrainingLogger:
         first: int,
         is_chief: bool,
     ):
+        super().__init__()
         workdir = Path(config.workdir)
         self._num_steps = num_steps
-        self._tokens = config.batch_size * config.unroll
+        self._tokens = tokens = config.batch_size * config.unroll
         self._schedule = schedule
         self._smooth: dict[str, float] = {}
         self._log: TextIO | None = None
-        self._board: _Board | None = None
-        with contextlib.ExitStack() as files:
-            if is_chief:
-                log = open(workdir / LOG_FILE, "a", encoding="utf-8")  # noqa: SIM115 - kept below
-                self._log = files.enter_context(log)
-            if config.tensorboard and is_chief:
-                self._board = _Board(workdir / TENSORBOARD_FOLDER, config.histograms_every)
-                files.callback(self._board.close)
-            self._meter = progress(
-                num_steps * self._tokens,
-                "training",
-                "tokens",
-                initial=first * self._tokens,
-                shown=is_chief,
-            )
-            files.callback(self._meter.close)
-            self._files = files.pop_all()
+        self._board: tf.summary.SummaryWriter | None = None
+        self._histograms_every = config.histograms_every
+        if is_chief:
+            log = open(workdir / LOG_FILE, "a", encoding="utf-8")  # noqa: SIM115 - closed on exit
+            self._log = self.enter_context(log)
+        if is_chief and config.tensorboard:
+            self._board = tf.summary.create_file_writer(str(workdir / TENSORBOARD_FOLDER))
+            self.callback(self._board.close)
+        total, done = num_steps * tokens, first * tokens
+        self._meter = progress(total, "training", "tokens", initial=done, shown=is_chief)
+        self.callback(self._meter.close)
         self._last = time.monotonic()
-
-    def __enter__(self) -> "TrainingLogger":
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._files.close()
 
     def step(self, step: int, losses: dict[str, float], train_step: TrainStep) -> None:
         """Logs a step: losses, gradient norm, learning rate, and seconds since the last step."""
@@ -94,40 +83,9 @@ class TrainingLogger:
             f"sampled perplexity {', '.join(perplexities)}"
         )
         self._meter.update(self._tokens)
-        if self._board is not None:
-            self._board.step(step, losses, learning_rate, train_step)
-
-    def evaluation(self, step: int, result: dict[str, Any]) -> None:
-        """Logs the perplexity of the held-out text."""
-        directions = [
-            f"{name} {result[name]:.1f}" for name in ("forward", "backward") if name in result
-        ]
-        logging.info(
-            "Step %d: held-out perplexity %.1f (%s; %d tokens, %s unknown).",
-            step,
-            result["average"],
-            ", ".join(directions),
-            result["tokens"],
-            f"{result['unknown']:.1%}",
-        )
-        if self._board is not None:
-            self._board.evaluation(step, result)
-
-
-class _Board:
-    """Writes for TensorBoard: losses, norms and rates; and histograms of the weights."""
-
-    def __init__(self, folder: Path, histograms_every: int | None):
-        self._writer = tf.summary.create_file_writer(str(folder))
-        self._histograms_every = histograms_every
-
-    def close(self) -> None:
-        self._writer.close()
-
-    def step(
-        self, step: int, losses: dict[str, float], learning_rate: float, train_step: TrainStep
-    ) -> None:
-        with self._writer.as_default(step=step):
+        if self._board is None:
+            return
+        with self._board.as_default(step=step):
             for name, value in losses.items():
                 group = "gradient" if name == "norm" else "loss"
                 tf.summary.scalar(f"{group}/{name}", value)
@@ -139,7 +97,19 @@ class _Board:
                     tf.summary.scalar(f"norm/{weight.path}", tf.norm(value))
 
     def evaluation(self, step: int, result: dict[str, Any]) -> None:
-        with self._writer.as_default(step=step):
-            for name in ("forward", "backward", "average"):
-                if name in result:
-                    tf.summary.scalar(f"held_out_perplexity/{name}", result[name])
+        """Logs the perplexity of the held-out text."""
+        perplexities = {
+            name: result[name] for name in ("forward", "backward", "average") if name in result
+        }
+        directions = [
+            f"{name} {value:.1f}" for name, value in perplexities.items() if name != "average"
+        ]
+        logging.info(
+            "Step %d: held-out perplexity %.1f (%s; %d tokens, %s unknown).",
+            *(step, result["average"], ", ".join(directions), result["tokens"]),
+            f"{result['unknown']:.1%}",
+        )
+        if self._board is not None:
+            with self._board.as_default(step=step):
+                for name, value in perplexities.items():
+                    tf.summary.scalar(f"held_out_perplexity/{name}", value)

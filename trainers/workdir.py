@@ -15,28 +15,19 @@ from elmo_tf.checkpoints.formats import (
 )
 from elmo_tf.config import BiLMConfig
 from elmo_tf.files import atomic_file, locked_directory, refuse_pattern, write_json
+from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.settings import check_same_settings, read_record
-from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE, Lexicon
+from elmo_tf.text.lexicon import CHARACTERS_FILE, WORDS_FILE
 from elmo_tf.text.vocabulary import Vocabulary
 from elmo_tf.trainers.checkpointing import STATE_FOLDER, last_save
 from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
 from elmo_tf.trainers.training_logger import LOG_FILE, TENSORBOARD_FOLDER
 
 BEST_FOLDER = "best"
-_RESULTS = (
-    OPTIONS_FILE,
-    WEIGHTS_FILE,
-    VOCABULARY_FILE,
-    CHARACTERS_FILE,
-    WORDS_FILE,
-    SOFTMAX_FILE,
-    LOG_FILE,
-    RECORD_FILE,
-    STATE_FOLDER,
-    BEST_FOLDER,
-    EMBEDDINGS_FILE,
-    TENSORBOARD_FOLDER,
-)
+_RESULTS = {
+    *(OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, WORDS_FILE, SOFTMAX_FILE),
+    *(EMBEDDINGS_FILE, LOG_FILE, RECORD_FILE, STATE_FOLDER, BEST_FOLDER, TENSORBOARD_FOLDER),
+}
 
 
 def check_workdir(
@@ -53,45 +44,46 @@ def check_workdir(
     refuse_pattern(workdir)
     if not workdir.exists():
         return
-    if config.overwrite:
-        names = {path.name for path in workdir.iterdir()}
-        found = names & set(_RESULTS) - {OPTIONS_FILE, VOCABULARY_FILE, LOG_FILE}
-        refuse_other_results(workdir, found, RECORD_FILE)
-        return
-    if config.resume:
-        record = workdir / RECORD_FILE
-        if last_save(workdir) is not None:
-            before = read_record(record)["settings"]
-            check_same_settings(PretrainConfig, config.as_json(shape), before, record)
-            if Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary:
-                raise ValueError(
-                    f"Cannot resume with another vocabulary: {config.vocab} differs from "
-                    f"{workdir / VOCABULARY_FILE}."
-                )
-            return
-        if _was_stopped_before_first_save(workdir, shape, vocabulary):
-            return
+    record, options, vocab = (
+        workdir / name for name in (RECORD_FILE, OPTIONS_FILE, VOCABULARY_FILE)
+    )
     names = {path.name for path in workdir.iterdir()}
+    if config.overwrite:
+        results = names & _RESULTS - {OPTIONS_FILE, VOCABULARY_FILE, LOG_FILE}
+        refuse_other_results(workdir, results, RECORD_FILE)
+        return
+    if config.resume and last_save(workdir) is not None:
+        before = read_record(record)["settings"]
+        check_same_settings(PretrainConfig, config.as_json(shape), before, record)
+        if Vocabulary.load(vocab) != vocabulary:
+            raise ValueError(
+                f"Cannot resume with another vocabulary: {config.vocab} differs from {vocab}."
+            )
+        return
     inputs = {VOCABULARY_FILE}
     if shape.char_cnn is not None and shape.char_cnn.lexicon is not None:
         inputs |= {CHARACTERS_FILE, WORDS_FILE}
-    if names - inputs or (
-        VOCABULARY_FILE in names and Vocabulary.load(workdir / VOCABULARY_FILE) != vocabulary
-    ):
+    was_stopped_before_first_save = (
+        config.resume
+        and {name for name in names if not name.startswith(".")} <= _RESULTS - {WEIGHTS_FILE}
+        and (not options.exists() or BiLMConfig.from_options(options) == shape)
+    )
+    is_usable = names <= inputs or was_stopped_before_first_save
+    if not is_usable or (vocab.exists() and Vocabulary.load(vocab) != vocabulary):
         refuse_used_workdir(workdir, names, RECORD_FILE, config.resume)
 
 
-def refuse_other_results(workdir: Path, found: set[str], record: str) -> None:
+def refuse_other_results(workdir: Path, names: set[str], record: str) -> None:
     """Raises `FileExistsError` if `overwrite` would delete files that are not a run's.
 
     Args:
         workdir: the directory.
-        found: the names of its files that would be deleted.
+        names: the names of its files that would be deleted.
         record: the name of the record of a run of this kind.
     """
-    if found and record not in found:
+    if names and record not in names:
         raise FileExistsError(
-            f"{workdir} is not the work directory of a run: it holds {', '.join(sorted(found))} "
+            f"{workdir} is not the work directory of a run: it holds {', '.join(sorted(names))} "
             f"but no {record}. Nothing was deleted. Choose another --workdir."
         )
 
@@ -100,9 +92,7 @@ def refuse_used_workdir(workdir: Path, names: set[str], record: str, resume: boo
     """Raises `FileExistsError` with the content of the directory and the remedy.
 
     Args:
-        workdir: the directory.
-        names: the names of its files.
-        record: the name of the record of a run of this kind.
+        workdir, names, record: see `refuse_other_results`; all files of the directory.
         resume: whether `resume` is set.
     """
     if record in names and not resume:
@@ -126,65 +116,38 @@ def claimed_workdir(workdir: Path) -> contextlib.AbstractContextManager[None]:
     return locked_directory(workdir, message)
 
 
-def _was_stopped_before_first_save(
-    workdir: Path, shape: BiLMConfig, vocabulary: Vocabulary
-) -> bool:
-    names = {path.name for path in workdir.iterdir() if not path.name.startswith(".")}
-    if WEIGHTS_FILE in names or not names <= set(_RESULTS):
-        return False
-    options, vocab = workdir / OPTIONS_FILE, workdir / VOCABULARY_FILE
-    return (not options.exists() or BiLMConfig.from_options(options) == shape) and (
-        not vocab.exists() or Vocabulary.load(vocab) == vocabulary
+def check_corpus(workdir: Path, config: PretrainConfig, corpus: dict[str, Any]) -> None:
+    """Raises `ValueError` if a run is resumed with another corpus; `corpus` describes it."""
+    if not config.resume or last_save(workdir) is None:
+        return
+    before = read_record(workdir / RECORD_FILE)["corpus"]
+    # An older version recorded fewer numbers.
+    if before == {name: corpus.get(name) for name in before}:
+        return
+    units = {"sentences": "sentences", "tokens": "tokens", "types": "distinct tokens"}
+    changes = [
+        f"{before[name]:,} {unit} before, {corpus[name]:,} now"
+        for name, unit in units.items()
+        if before[name] != corpus[name]
+    ]
+    changes.append("the numbers of sentences and tokens are the same, but the files differ")
+    raise ValueError(
+        f"The corpus changed: {changes[0]}. Pass the text with which the run in {workdir} was "
+        "trained, or choose another --workdir."
     )
 
 
-def check_corpus(workdir: Path, config: PretrainConfig, corpus: dict[str, Any]) -> None:
-    """Raises `ValueError` if a run is resumed with another corpus.
-
-    Args:
-        workdir: the work directory.
-        config: the settings of the run.
-        corpus: the description of the corpus for the record.
-    """
-    if config.resume and last_save(workdir) is not None:
-        before = read_record(workdir / RECORD_FILE)["corpus"]
-        # An older version recorded fewer numbers.
-        if before != {name: corpus.get(name) for name in before}:
-            raise ValueError(
-                f"The corpus changed: {_corpus_change(before, corpus)}. Pass the text with which "
-                f"the run in {workdir} was trained, or choose another --workdir."
-            )
-
-
-def _corpus_change(before: dict[str, Any], now: dict[str, Any]) -> str:
-    for name, unit in (("sentences",) * 2, ("tokens",) * 2, ("types", "distinct tokens")):
-        if before[name] != now[name]:
-            return f"{before[name]:,} {unit} before, {now[name]:,} now"
-    return "the numbers of sentences and tokens are the same, but the files differ"
-
-
-def prepare_workdir(
-    workdir: Path,
-    config: PretrainConfig,
-    shape: BiLMConfig,
-    vocabulary: Vocabulary,
-    lexicon: Lexicon | None,
-) -> None:
-    """Creates the directory, deletes old results if `overwrite`, and writes the model's options.
-
-    Args:
-        workdir, config: the run.
-        shape, vocabulary, lexicon: those of its model; all are written.
-    """
+def prepare_workdir(workdir: Path, config: PretrainConfig, model: LanguageModel) -> None:
+    """Creates the directory, deletes old results if `overwrite`, and writes the model's options."""
     workdir.mkdir(parents=True, exist_ok=True)
     if config.overwrite:
         for name in _RESULTS:
             path = workdir / name
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    write_json(workdir / OPTIONS_FILE, shape.to_options())
-    vocabulary.save(workdir / VOCABULARY_FILE)
-    if lexicon is not None:
-        lexicon.save(workdir)
+    write_json(workdir / OPTIONS_FILE, model.bilm.config.to_options())
+    model.vocabulary.save(workdir / VOCABULARY_FILE)
+    if model.bilm.lexicon is not None:
+        model.bilm.lexicon.save(workdir)
 
 
 def begin_record(
@@ -194,20 +157,16 @@ def begin_record(
     record = {"settings": config.as_json(shape), "corpus": corpus, "step": first, "perplexity": []}
     if first > 0:
         before = read_record(workdir / RECORD_FILE)
-        record["perplexity"] = [one for one in before["perplexity"] if one["step"] <= first]
+        record["perplexity"] = [old for old in before["perplexity"] if old["step"] <= first]
         # If the run was killed right after the save, the loss of that step was not recorded.
         if before["step"] == first and "loss" in before:
             record["loss"] = before["loss"]
-    _cut_log(workdir / LOG_FILE, first)
+    log = workdir / LOG_FILE
+    if log.exists():
+        lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
+        # A killed run may leave half a line.
+        kept = [line for line in lines if line.endswith("\n") and json.loads(line)["step"] <= first]
+        with atomic_file(log) as part:
+            part.write_text("".join(kept), encoding="utf-8")
     write_json(workdir / RECORD_FILE, record)
     return record
-
-
-def _cut_log(path: Path, last_step: int) -> None:
-    if not path.exists():
-        return
-    with open(path, encoding="utf-8") as log:
-        lines = [line for line in log if line.endswith("\n")]  # a killed run may leave half a line
-    lines = [line for line in lines if json.loads(line)["step"] <= last_step]
-    with atomic_file(path) as part:
-        part.write_text("".join(lines), encoding="utf-8")

@@ -91,14 +91,14 @@ def test_gradients_are_scaled_by_the_window_length_and_clipped(new_step, windows
 def test_exploding_gradients_change_no_weight_after_the_first_hundred_steps(new_step, windows):
     step = new_step()
     first = values(step, windows[0])["norm"]
-    assert float(step.usual_norm) == pytest.approx(first)
-    step.usual_norm.assign(first / 100)
+    assert float(step.running_norm) == pytest.approx(first)
+    step.running_norm.assign(first / 100)
     second = values(step, windows[1])  # norms may rise at the beginning
     assert not second["skipped"]
-    usual = (first / 100 * second["norm"]) ** 0.5
-    assert float(step.usual_norm) == pytest.approx(usual)
+    expected = (first / 100 * second["norm"]) ** 0.5
+    assert float(step.running_norm) == pytest.approx(expected)
 
-    step.usual_norm.assign(first / 100)
+    step.running_norm.assign(first / 100)
     step.step.assign(100)
     weights = [weight.numpy() for weight in step.model.weights]
     states = [state.numpy() for state in tf.nest.flatten(step.states)]
@@ -107,7 +107,7 @@ def test_exploding_gradients_change_no_weight_after_the_first_hundred_steps(new_
         np.testing.assert_array_equal(weight.numpy(), before)
     for state, before in zip(tf.nest.flatten(step.states), states, strict=True):
         assert not np.array_equal(state.numpy(), before)
-    assert float(step.usual_norm) < 1.06 * first / 100
+    assert float(step.running_norm) < 1.06 * first / 100
 
 
 def test_a_step_changes_only_the_softmax_rows_that_it_uses(new_step, windows):

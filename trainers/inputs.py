@@ -1,0 +1,214 @@
+"""What a run reads before its work directory changes: text, lexicon and initial weights."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from absl import logging
+
+from elmo_tf.checkpoints.formats import OPTIONS_FILE
+from elmo_tf.checkpoints.load import load_config
+from elmo_tf.checkpoints.locations import open_checkpoint
+from elmo_tf.checkpoints.named_models import MODEL_NAMES
+from elmo_tf.checkpoints.weight_files import softmax_variables, variables_by_path
+from elmo_tf.config import BiLMConfig, LexiconConfig
+from elmo_tf.models.bilm import BiLM
+from elmo_tf.models.language_model import LanguageModel
+from elmo_tf.text.corpus import count_corpus, read_sentences, report_corpus, warn_of_unknown
+from elmo_tf.text.lexicon import CHARACTERS_FILE, Lexicon
+from elmo_tf.text.vocabulary import SPECIAL_TOKENS, Vocabulary
+from elmo_tf.trainers.checkpointing import last_save
+from elmo_tf.trainers.config import DEFAULT_EPOCHS, PretrainConfig
+from elmo_tf.trainers.workdir import check_corpus, check_workdir
+
+# With fewer distinct tokens, the corpus is of a closed alphabet, such as characters or amino acids.
+_CLOSED_TYPES = 1_000
+# Variables with one row per token of the vocabulary, by their path below the biLM or softmax.
+_TABLES = frozenset({"W", "b", "token_embedding/embedding"})
+# Not copied: `warm_start` computed it with the weights of the checkpoint, which training changes.
+_STATE = "initial_state"
+
+
+class Inputs(NamedTuple):
+    """The vocabulary of a run, the shape of its biLM, its lexicon, and the size of its text."""
+
+    vocabulary: Vocabulary
+    shape: BiLMConfig
+    lexicon: Lexicon | None
+    corpus: dict[str, Any]
+    num_steps: int
+
+
+def initial_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
+    """The shape of the biLM: that of the checkpoint it starts from, or else of the settings.
+
+    Args:
+        config: the settings of the run.
+        num_tokens: int >= 1. Size of the vocabulary.
+
+    Raises:
+        ValueError: the work directory has the name of the checkpoint, and would be read in its
+            place when the run is resumed; or preset or options have another shape.
+    """
+    path = config.start_from
+    if path is None:
+        return config.bilm_config(num_tokens)
+    if path in MODEL_NAMES and Path(path).absolute() == Path(config.workdir).absolute():
+        raise ValueError(
+            f"`workdir` must not be {path!r} here: a directory of that name hides the model "
+            f"{path} to start from. Choose another."
+        )
+    if _resumes(config):  # without the checkpoint, which may have been removed
+        shape = BiLMConfig.from_options(Path(config.workdir, OPTIONS_FILE))
+    else:
+        shape = load_config(path)
+        if shape.char_cnn is None or shape.num_tokens is not None:
+            shape = dataclasses.replace(shape, num_tokens=num_tokens)
+    if config.preset or config.options is not None:
+        ours, theirs = map(_flat, (shape, config.bilm_config(num_tokens)))
+        values = [(name, ours.get(name), theirs.get(name)) for name in sorted({*ours, *theirs})]
+        changed = [f"`{name}` is {our}, not {their}" for name, our, their in values if our != their]
+        if changed:
+            raise ValueError(
+                f"{path} has another shape than the preset or options: "
+                f"{'; '.join(changed)}. Leave the preset and options out."
+            )
+    return shape
+
+
+def read_inputs(
+    config: PretrainConfig,
+    shape: BiLMConfig,
+    vocabulary: Vocabulary,
+    files: list[Path],
+    valid_files: list[Path],
+    is_chief: bool,
+) -> Inputs:
+    """Reads and checks the text and the work directory. Only the chief checks the latter.
+
+    Args:
+        config, vocabulary: those of the run.
+        shape: see `initial_shape`.
+        files, valid_files: the text and the held-out text.
+        is_chief: whether this process writes to the work directory.
+
+    Raises:
+        FileExistsError, ValueError, OSError: see `pretrain`.
+    """
+    workdir, lexicon = Path(config.workdir), None
+    has_lexicon = shape.char_cnn is not None and shape.char_cnn.lexicon is not None
+    if has_lexicon and (config.start_from is None or _resumes(config)):
+        lexicon, shape = _own_lexicon(config, shape, vocabulary, files)
+    if is_chief:
+        check_workdir(workdir, config, shape, vocabulary)
+    count = count_corpus(files, vocabulary)
+    report_corpus(count)
+    window = config.batch_size * config.unroll
+    if count.targets < window:
+        raise ValueError(
+            f"The corpus has {count.targets} tokens, sentence ends included: too few for one step "
+            f"of batch_size {config.batch_size} by unroll {config.unroll}. Lower them."
+        )
+    warn_of_unknown(
+        count,
+        " of the training text",
+        "the model does not learn these words, and its perplexity is misleadingly low. Build the "
+        "vocabulary from this text, or with a larger --max-size.",
+    )
+    if count.unknown == 0 and count.types >= _CLOSED_TYPES:
+        logging.warning(
+            "The vocabulary holds every token of the corpus, so <UNK> is never learned and unknown "
+            "words of other text get far too low probabilities. Build the vocabulary with "
+            "--min-count 2 or --max-size."
+        )
+    corpus = {**count._asdict(), "bytes": [file.stat().st_size for file in files]}
+    if is_chief:
+        check_corpus(workdir, config, corpus)
+        if valid_files:
+            count_corpus(valid_files, vocabulary)  # fails if the text cannot be read
+    epochs = config.epochs or DEFAULT_EPOCHS
+    num_steps = config.steps or max(1, round(epochs * (count.targets / window)))
+    return Inputs(vocabulary, shape, lexicon, corpus, num_steps)
+
+
+def initial_weights(config: PretrainConfig) -> LanguageModel | BiLM | None:
+    """The model of the checkpoint to start from, or None. It is read when the run begins.
+
+    Raises:
+        FileNotFoundError, ValueError: see `load_bilm`.
+    """
+    if config.start_from is None or _resumes(config):
+        return None
+    with open_checkpoint(config.start_from) as checkpoint:
+        # A published checkpoint has no softmax.
+        return checkpoint.language_model() if checkpoint.has_softmax else checkpoint.bilm()
+
+
+def copy_weights(source: LanguageModel | BiLM, model: LanguageModel, path: str) -> None:
+    """Copies weights to a model. Rows of tokens that the source's vocabulary lacks are unchanged.
+
+    Args:
+        source: the model of the checkpoint `path`.
+        model: a model of the same shape.
+        path: for the messages.
+    """
+    vocabulary = source.vocabulary
+    ids = {token: index for index, token in enumerate(vocabulary.tokens if vocabulary else ())}
+    new = [index for index, token in enumerate(model.vocabulary.tokens) if token in ids]
+    old = [ids[model.vocabulary.tokens[index]] for index in new]
+    bilm = source.bilm if isinstance(source, LanguageModel) else source
+    parts = [(variables_by_path(bilm), variables_by_path(model.bilm))]
+    if isinstance(source, LanguageModel):
+        parts.append((softmax_variables(source.softmax), softmax_variables(model.softmax)))
+        logging.info(
+            "%d of %d tokens keep their softmax rows of %s; the others are randomly initialized.",
+            *(len(new), len(model.vocabulary), path),
+        )
+    else:
+        logging.warning("%s has no softmax weights: the softmax is randomly initialized.", path)
+    for values, weights in parts:
+        for name, weight in weights.items():
+            if name == _STATE:
+                continue
+            value = values[name].numpy()
+            if name in _TABLES:
+                rows, value = value[old], weight.numpy()
+                value[new] = rows
+            weight.assign(value)
+
+
+def _resumes(config: PretrainConfig) -> bool:
+    return config.resume and last_save(Path(config.workdir)) is not None
+
+
+def _own_lexicon(
+    config: PretrainConfig, shape: BiLMConfig, vocabulary: Vocabulary, files: list[Path]
+) -> tuple[Lexicon, BiLMConfig]:
+    """The lexicon of a run, and the shape of its biLM with the sizes of the lexicon.
+
+    It is that of the work directory, if there is one, or else built from the text and vocabulary.
+    """
+    char_cnn = shape.char_cnn
+    has_words = char_cnn.lexicon.num_words > 0
+    is_given = Path(config.workdir, CHARACTERS_FILE).exists() and not config.overwrite
+    if is_given or _resumes(config):
+        lexicon = Lexicon.load(config.workdir, has_words)
+    else:
+        words = vocabulary.tokens[len(SPECIAL_TOKENS) :] if has_words else None
+        lexicon = Lexicon.build(read_sentences(files), words, char_cnn.max_chars)
+        logging.info("Built a %r from the training text.", lexicon)
+    sizes = LexiconConfig(lexicon.num_characters, lexicon.num_words, char_cnn.lexicon.word_dim)
+    char_cnn = dataclasses.replace(char_cnn, lexicon=sizes)
+    return lexicon, dataclasses.replace(shape, char_cnn=char_cnn)
+
+
+def _flat(shape: BiLMConfig) -> dict[str, Any]:
+    """The settings of all groups, by names such as `lstm.dim`."""
+
+    def flat(value: Any, name: str) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            return {name[1:]: value}
+        return {k: v for key in value for k, v in flat(value[key], f"{name}.{key}").items()}
+
+    return flat(dataclasses.asdict(shape), "")
