@@ -24,18 +24,8 @@ _HOMES = {
     "save_bilm": "elmo_tf.checkpoints.save",
 }
 _SUBPACKAGES = (
-    "checkpoints",
-    "config",
-    "embedding",
-    "evaluation",
-    "integrations",
-    "layers",
-    "models",
-    "pipelines",
-    "saved_models",
-    "tasks",
-    "text",
-    "trainers",
+    *("checkpoints", "config", "embedding", "evaluation", "integrations", "layers"),
+    *("models", "pipelines", "saved_models", "tasks", "text", "trainers"),
 )
 
 # Classes that saved Keras models may contain.

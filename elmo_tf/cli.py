@@ -24,25 +24,9 @@ from elmo_tf.settings import element_of, option_of, parse_value, settings_of, va
 
 # Modules of `elmo_tf.commands`, in the order of the help.
 _SUBCOMMANDS = (
-    "tokenize",
-    "vocab",
-    "train",
-    "evaluate",
-    "score",
-    "substitutes",
-    "probe",
-    "senses",
-    "neighbors",
-    "compare",
-    "convert",
-    "export",
-    "serve",
-    "query",
-    "embed",
-    "distill",
-    "diff",
-    "task",
-    "plot",
+    *("tokenize", "vocab", "train", "evaluate", "score", "substitutes"),
+    *("probe", "senses", "neighbors", "compare"),
+    *("convert", "export", "serve", "query", "embed", "distill", "diff", "task", "plot"),
 )
 
 DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
@@ -99,9 +83,7 @@ def _options_of(arguments: argparse.Namespace) -> list[Any]:
         for name, value in vars(arguments).items()
     }
     return [
-        _new_options(
-            arguments.parser, options_class, {name: given[name] for name in names if name in given}
-        )
+        _new_options(arguments.parser, options_class, {k: given[k] for k in names if k in given})
         for options_class, names in arguments.subcommand.parameters
     ]
 
@@ -113,8 +95,7 @@ def _new_options(parser: Any, options_class: Any, settings: Mapping[str, Any]) -
             return options_class.resumed(**settings)  # needs only the settings that change
         except FileNotFoundError:
             reason = f" ({settings['workdir']} contains no run to resume)"
-    fields = settings_of(options_class)
-    required = [name for name, field in fields.items() if field.is_required()]
+    required = [name for name, field in settings_of(options_class).items() if field.is_required()]
     missing = [f"--{name}" for name in required if name not in settings]
     if missing:
         parser.error(f"the following arguments are required: {', '.join(missing)}{reason}")
@@ -201,7 +182,7 @@ def _add_options(parser: Any, options_class: Any, names: Sequence[str]) -> None:
 
 def _add_option(group: Any, name: str, field: FieldInfo, has_resume: bool) -> None:
     option, kind = option_of(field), value_type(field)[0]
-    is_list, element = typing.get_origin(kind) is tuple, element_of(field)
+    is_list, element_kind = typing.get_origin(kind) is tuple, value_type(element_of(field))[0]
     words = [name] if option.is_positional else [option.name or f"--{name.replace('_', '-')}"]
     shared: dict[str, Any] = {} if option.is_positional else {"dest": name}
     shared |= {"default": argparse.SUPPRESS, "help": field.description}
@@ -209,7 +190,14 @@ def _add_option(group: Any, name: str, field: FieldInfo, has_resume: bool) -> No
         action = "store_false" if field.default else "store_true"
         group.add_argument(*words, action=action, **shared)
         return
-    shared["help"] += _note(field, has_resume)
+    if field.is_required():
+        shared["help"] += " (required without --resume)" if has_resume else ""
+    else:
+        default = option.default_help
+        if default is None and field.default not in (None, (), ""):
+            is_float = isinstance(field.default, float)
+            default = f"{field.default:g}" if is_float else str(field.default)
+        shared["help"] += f" (default: {default})" if default else ""
     if option.is_positional and (is_list or not field.is_required()):
         shared["nargs"] = ("+" if field.is_required() else "*") if is_list else "?"
     elif option.is_repeatable:
@@ -218,22 +206,11 @@ def _add_option(group: Any, name: str, field: FieldInfo, has_resume: bool) -> No
         shared |= {"nargs": "+", "action": "extend"}
     if not option.is_positional:
         shared["required"] = field.is_required() and not has_resume
-    element_kind = value_type(element)[0]
     if typing.get_origin(element_kind) is Literal:
         shared["choices"] = typing.get_args(element_kind)
     else:
         shared["metavar"] = option.metavar or {int: "N", float: "X"}.get(element_kind, "FILE")
     group.add_argument(*words, type=_parser_of(field), **shared)
-
-
-def _note(field: FieldInfo, has_resume: bool) -> str:
-    option, default = option_of(field), field.default
-    if field.is_required():
-        return " (required without --resume)" if has_resume else ""
-    default_help = option.default_help
-    if default_help is None and default not in (None, (), ""):
-        default_help = f"{default:g}" if isinstance(default, float) else str(default)
-    return f" (default: {default_help})" if default_help else ""
 
 
 def _parser_of(field: FieldInfo) -> Callable[[str], Any]:

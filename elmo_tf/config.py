@@ -29,30 +29,15 @@ PLACEMENTS = {"input": 1, "output": 1, "both": 2, "none": 0}
 # Training options that the original writes to options.json. They do not affect the vectors and are
 # ignored.
 _TRAINING_OPTIONS = (
-    "all_clip_norm_val",
-    "batch_size",
-    "dropout",
-    "learning_rate",
-    "n_epochs",
-    "n_gpus",
-    "n_negative_samples_batch",
-    "n_train_tokens",
-    "sample_softmax",
-    "unroll_steps",
+    *("all_clip_norm_val", "batch_size", "dropout", "learning_rate", "n_epochs", "n_gpus"),
+    *("n_negative_samples_batch", "n_train_tokens", "sample_softmax", "unroll_steps"),
 )
 _PUBLISHED_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 
-def _as_tuples(pairs: Any) -> Any:
-    if not isinstance(pairs, tuple | list):
-        return pairs
-    return tuple(tuple(pair) if isinstance(pair, list) else pair for pair in pairs)
-
-
-_Filters = Annotated[
-    tuple[tuple[Count, Count], ...],
-    pydantic.BeforeValidator(_as_tuples),
-]
+# Not strict: lists become tuples.
+_Pair = Annotated[tuple[Count, Count], pydantic.Strict(False)]
+_Filters = Annotated[tuple[_Pair, ...], pydantic.Strict(False)]
 
 
 @checked_dataclass
@@ -249,13 +234,11 @@ class BiLMConfig:
         if isinstance(options, Mapping):
             return _read_options(options)
         path = os.fspath(options)
-        with open(path, encoding="utf-8") as file:
-            try:
-                options = json.load(file)
-            except ValueError as error:
-                raise ValueError(f"{path} is not JSON: {error}") from None
         try:
-            return _read_options(options)
+            with open(path, encoding="utf-8") as file:
+                return _read_options(json.load(file))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not JSON: {error}") from None
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
 

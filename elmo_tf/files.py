@@ -197,7 +197,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 def sync_to_disk(path: Path) -> None:
     """Syncs a file to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, os.O_RDONLY)  # `open` does not open directories
     try:
         os.fsync(descriptor)
     finally:

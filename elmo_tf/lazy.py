@@ -1,5 +1,6 @@
 """Lazy imports of a package's public names (PEP 562) and of its registered Keras classes."""
 
+import functools
 import importlib
 import importlib.machinery
 import sys
@@ -42,7 +43,9 @@ def register_lazily(package: str, homes: Mapping[str, str]) -> None:
     def register(keras: ModuleType) -> None:
         registered = keras.saving.get_custom_objects()
         for name, home in homes.items():
-            registered.setdefault(f"{package}>{name}", _placeholder(home, name))
+            # The import replaces this placeholder with the class.
+            load = functools.partial(_load, home, name)
+            registered[f"{package}>{name}"] = SimpleNamespace(from_config=load)
 
     if "keras" in sys.modules:
         register(sys.modules["keras"])
@@ -50,12 +53,8 @@ def register_lazily(package: str, homes: Mapping[str, str]) -> None:
         sys.meta_path.insert(0, _AfterImport("keras", register))
 
 
-def _placeholder(home: str, name: str) -> SimpleNamespace:
-    def from_config(config: dict[str, Any]) -> Any:
-        # The import replaces this placeholder with the class.
-        return getattr(importlib.import_module(home), name).from_config(config)
-
-    return SimpleNamespace(from_config=from_config)
+def _load(home: str, name: str, config: dict[str, Any]) -> Any:
+    return getattr(importlib.import_module(home), name).from_config(config)
 
 
 class _AfterImport:

@@ -1,13 +1,11 @@
 """Logging of the command line: plain lines of this project, and warnings of libraries."""
 
-import contextlib
 import gc
 import importlib
 import io
 import logging as python_logging
 import os
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from absl import flags, logging
@@ -45,51 +43,25 @@ def import_tensorflow() -> None:
     """
     if "keras" in sys.modules:
         return
-    with _no_stderr(), _no_garbage_collection(), _not_found(_SKIPPED_BY_KERAS):
-        importlib.import_module("tensorflow")
-        importlib.import_module("keras")
-
-
-@contextlib.contextmanager
-def _no_stderr() -> Iterator[None]:
-    """Discards everything that is written to stderr, including by C++."""
+    left_out = [name for name in _SKIPPED_BY_KERAS if name not in sys.modules]
     sys.stderr.flush()
     stderr, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
-        os.close(nowhere)
-
-
-@contextlib.contextmanager
-def _no_garbage_collection() -> Iterator[None]:
-    """Disables garbage collection in the block, which halves the time of the import.
-
-    Objects that exist at its end are excluded from later collections.
-    """
+    os.dup2(nowhere, 2)  # discards what C++ writes too
     collects = gc.isenabled()
-    gc.disable()
+    gc.disable()  # which halves the time of the import
+    sys.modules.update(dict.fromkeys(left_out))  # importing them raises ImportError
     try:
-        yield
-    finally:
-        gc.freeze()
-        if collects:
-            gc.enable()
-
-
-@contextlib.contextmanager
-def _not_found(modules: Iterable[str]) -> Iterator[None]:
-    """Makes imports of these modules raise `ImportError`."""
-    left_out = [name for name in modules if name not in sys.modules]
-    sys.modules.update(dict.fromkeys(left_out))
-    try:
-        yield
+        importlib.import_module("tensorflow")
+        importlib.import_module("keras")
     finally:
         for name in left_out:
             sys.modules.pop(name, None)
+        gc.freeze()  # later collections leave out the objects that exist now
+        if collects:
+            gc.enable()
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
 
 
 class _AroundBars(io.TextIOBase):

@@ -22,7 +22,11 @@ def usable_precision(precision: str) -> str:
     Args:
         precision: name of a Keras dtype policy.
     """
-    if "bfloat16" not in precision or has_fast_bfloat16():
+    if "bfloat16" not in precision or tf.config.list_physical_devices("GPU"):
+        return precision
+    lines = _CPU_FLAGS.read_text().splitlines() if _CPU_FLAGS.exists() else []
+    flags = next((line.split() for line in lines if line.startswith("flags")), [])
+    if not _FAST_FLAGS.isdisjoint(flags):
         return precision
     logging.warning(
         "This machine has no GPU, and its processor has none of the instructions %s: using "
@@ -31,18 +35,6 @@ def usable_precision(precision: str) -> str:
         precision,
     )
     return "float32"
-
-
-def has_fast_bfloat16() -> bool:
-    """Whether this machine has a GPU or a processor with bfloat16 instructions."""
-    if tf.config.list_physical_devices("GPU"):
-        return True
-    try:
-        lines = _CPU_FLAGS.read_text().splitlines()
-    except OSError:
-        return False
-    flags = next((line for line in lines if line.startswith("flags")), "")
-    return not _FAST_FLAGS.isdisjoint(flags.split())
 
 
 @contextlib.contextmanager

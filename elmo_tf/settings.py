@@ -85,8 +85,7 @@ def setting(default: Any = PydanticUndefined, help: str = "", **declaration: Any
         **declaration: arguments of `Option`; others, such as `ge`, are those of `pydantic.Field`.
     """
     names = {field.name for field in dataclasses.fields(Option)} & declaration.keys()
-    option = Option(**{name: declaration.pop(name) for name in names})
-    extra = {"option": option}
+    extra = {"option": Option(**{name: declaration.pop(name) for name in names})}
     return pydantic.Field(default, description=help, json_schema_extra=extra, **declaration)
 
 
@@ -277,24 +276,22 @@ class RunSettings:
             FileNotFoundError: there is no record.
             ValueError: it is damaged, or a value is not allowed.
         """
-        return cls(**cls._resumed_settings(Path(workdir), {**changes, "resume": True}))
-
-    @classmethod
-    def _resumed_settings(cls, workdir: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The recorded settings, with changes.
-
-        Of two settings that exclude each other, a change of one drops the other's record.
-        """
-        path = workdir / cls.RECORD
+        path = Path(workdir, cls.RECORD)
         if not path.is_file():
             raise FileNotFoundError(
-                f"{workdir} contains no run to resume: there is no {path.name}."
+                f"{path.parent} contains no run to resume: there is no {path.name}."
             )
-        pairs = [pair for both in cls.EXCLUSIVE for pair in (both, both[::-1])]
-        dropped = {other for name, other in pairs if changes.get(name)}
         recorded = read_record(path)["settings"]
-        names = settings_of(cls).keys() & recorded.keys() - dropped
-        return {**{name: recorded[name] for name in names}, "workdir": workdir, **changes}
+        changes = {"workdir": path.parent, **changes, "resume": True}
+        settings = {name: recorded[name] for name in settings_of(cls) if name in recorded} | changes
+        for first, second in cls.EXCLUSIVE:
+            # A change drops the other's record. The recorded options are those of the preset.
+            if settings.get(first) and settings.get(second):
+                if second not in changes:
+                    del settings[second]
+                elif first not in changes:
+                    del settings[first]
+        return cls(**settings)
 
 
 def read_record(path: Path) -> dict[str, Any]:

@@ -28,24 +28,20 @@ def test_lines_are_printed_at_intervals_and_at_the_end(clock, capsys):
     assert "00:12 left" in lines[0]
 
 
-def test_an_unknown_total_is_not_printed(capsys):
-    with progress(None, "reading", "tokens") as meter:
-        meter.update(2)
-
-    line = capsys.readouterr().err
-    assert line.startswith("reading: 2.00, ")
-    assert "%" not in line
-    assert "left" not in line
-
-
-def test_initial_units_count_for_the_total_but_not_for_the_rate(clock, capsys):
-    with progress(100, "training", "steps", initial=60) as meter:
+@pytest.mark.parametrize(
+    ("total", "initial", "line"),
+    [
+        (None, 0, "reading: 20.0, 2.00 tokens/s, 00:10 elapsed"),
+        # Initial units count for the total, but not for the rate.
+        (100, 60, "reading: 80/100 (80%), 2.00 tokens/s, 00:10 elapsed, 00:10 left"),
+    ],
+)
+def test_a_line_depends_on_the_total_and_the_initial_units(clock, capsys, total, initial, line):
+    with progress(total, "reading", "tokens", initial=initial) as meter:
         clock(10.0)
         meter.update(20)
 
-    line = capsys.readouterr().err
-    assert line.startswith("training: 80/100 (80%), 2.00 steps/s, ")
-    assert "00:10 left" in line
+    assert capsys.readouterr().err == f"{line}\n"
 
 
 def test_a_terminal_shows_a_progress_bar(capsys, monkeypatch):

@@ -10,30 +10,28 @@ import_tensorflow()  # the fast way
 import tensorflow as tf
 from elmo_tf import threads
 
+threading = tf.config.threading
 os.environ.pop("TF_NUM_INTRAOP_THREADS", None)
-for cores, share in (
-    (2, lambda: threads.share_cores_for_embedding()),
-    (16, lambda: threads.share_cores_for_embedding()),
-    (2, lambda: threads.share_cores_for_training(1024)),
-    (2, lambda: threads.share_cores_for_training(4096)),
-    (16, lambda: threads.share_cores_for_training(256)),
-    (16, lambda: threads.share_cores_for_training(1024)),
-):
-    tf.config.threading.set_intra_op_parallelism_threads(0)
+
+
+def threads_after(call, before=0, cores=2):
+    threading.set_intra_op_parallelism_threads(before)
     threads.num_cores = lambda: cores
-    share()
-    print(tf.config.threading.get_intra_op_parallelism_threads())
-tf.config.threading.set_intra_op_parallelism_threads(3)
-threads.one_thread_per_operation()
-print(tf.config.threading.get_intra_op_parallelism_threads())
-tf.config.threading.set_intra_op_parallelism_threads(0)
+    call()
+    print(threading.get_intra_op_parallelism_threads())
+
+
+for cores in (2, 16):
+    threads_after(threads.share_cores_for_embedding, cores=cores)
+for cores, dim in ((2, 1024), (2, 4096), (16, 256), (16, 1024)):
+    threads_after(lambda: threads.share_cores_for_training(dim), cores=cores)
+threads_after(threads.one_thread_per_operation, before=3)
 os.environ["TF_NUM_INTRAOP_THREADS"] = "3"
-threads.one_thread_per_operation()
-print(tf.config.threading.get_intra_op_parallelism_threads())
+threads_after(threads.one_thread_per_operation)
 del os.environ["TF_NUM_INTRAOP_THREADS"]
 tf.constant(0) + 1
 threads.one_thread_per_operation()
-print(tf.config.threading.get_intra_op_parallelism_threads())
+print(threading.get_intra_op_parallelism_threads())
 """
 
 

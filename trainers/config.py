@@ -1,8 +1,6 @@
 """The settings of a pretraining run."""
 
 import dataclasses
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from elmo_tf.config import PRESETS, BiLMConfig
@@ -242,13 +240,6 @@ class PretrainConfig(RunSettings):
         if self.tie_softmax and not self.word_input:
             raise ValueError("`tie_softmax` needs `word_input`, whose table the softmax shares.")
 
-    @classmethod
-    def _resumed_settings(cls, workdir: Path, changes: Mapping[str, Any]) -> dict[str, Any]:
-        settings = super()._resumed_settings(workdir, changes)
-        if settings.get("preset"):  # the recorded options are its shape
-            settings["options"] = changes.get("options")
-        return settings
-
     def bilm_config(self, num_tokens: int) -> BiLMConfig:
         """The shape of the biLM by `preset` or `options`; `start_from` is ignored.
 
@@ -262,16 +253,14 @@ class PretrainConfig(RunSettings):
             config = BiLMConfig.from_options(self.options)
         else:
             config = BiLMConfig.preset(self.preset or "small")
-        changes: dict[str, Any] = {}
-        if self.word_input:
-            changes["char_cnn"] = None
-        if self.word_input or config.char_cnn is None or config.num_tokens is not None:
-            changes["num_tokens"] = num_tokens
-        if self.tie_softmax:
-            changes["tie_softmax"] = True
-        if self.forward_only:
-            changes["bidirectional"] = False
-        return dataclasses.replace(config, **changes)
+        char_cnn = None if self.word_input else config.char_cnn
+        return dataclasses.replace(
+            config,
+            char_cnn=char_cnn,
+            num_tokens=num_tokens if char_cnn is None or config.num_tokens is not None else None,
+            bidirectional=config.bidirectional and not self.forward_only,
+            tie_softmax=config.tie_softmax or self.tie_softmax,
+        )
 
     def as_json(self, shape: BiLMConfig) -> dict[str, Any]:
         """All settings with their defaults resolved, for `training.json`."""

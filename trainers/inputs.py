@@ -88,10 +88,8 @@ def read_inputs(
     """Reads and checks the text and the work directory. Only the chief checks the latter.
 
     Args:
-        config, vocabulary: those of the run.
+        config, vocabulary, files, valid_files: those of the run.
         shape: see `initial_shape`.
-        files, valid_files: the text and the held-out text.
-        is_chief: whether this process writes to the work directory.
 
     Raises:
         FileExistsError, ValueError, OSError: see `pretrain`.
@@ -151,7 +149,6 @@ def copy_weights(source: LanguageModel | BiLM, model: LanguageModel, path: str) 
     Args:
         source: the model of the checkpoint `path`.
         model: a model of the same shape.
-        path: for the messages.
     """
     vocabulary = source.vocabulary
     ids = {token: index for index, token in enumerate(vocabulary.tokens if vocabulary else ())}

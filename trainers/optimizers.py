@@ -39,7 +39,7 @@ def learning_rate_schedule(
         total_steps: int >= 1. All steps, including the warm-up.
     """
     if name == "inverse_sqrt":
-        return InverseSqrtWithWarmup(learning_rate, min(warmup_steps, max(total_steps // 2, 1)))
+        return _InverseSqrtWithWarmup(learning_rate, min(warmup_steps, max(total_steps // 2, 1)))
     warmup_steps = min(warmup_steps, total_steps // 2)
     return keras.optimizers.schedules.CosineDecay(
         # The rate of the first warm-up step is above 0.
@@ -51,21 +51,10 @@ def learning_rate_schedule(
     )
 
 
-class InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises linearly, then decreases with the inverse square root of the step.
+class _InverseSqrtWithWarmup(keras.optimizers.schedules.LearningRateSchedule):
+    """`rate = learning_rate · min(t / warmup_steps, sqrt(warmup_steps / t))` in step `t`, from 1.
 
-    `rate = learning_rate · min(t / warmup_steps, sqrt(warmup_steps / t))` in step `t`, counted
-    from 1.
-
-    Args:
-        learning_rate: float > 0. The highest rate, reached at step `warmup_steps`.
-        warmup_steps: int >= 1.
-
-    Call arguments:
-        step: int scalar. The optimizer's `iterations`, `t - 1`.
-
-    Returns:
-        float32 scalar.
+    The argument `step` of a call is the optimizer's `iterations`, `t - 1`.
 
     Source: Vaswani et al. 2017, section 5.3, scaled to the highest rate.
     """

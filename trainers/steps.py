@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -75,7 +74,14 @@ class TrainStep:
         self.step = tf.Variable(0, dtype=tf.int64, name="step", **shared)
         self.running_norm = tf.Variable(0.0, name="running_norm", **shared)
         rows = num_rows // self.cluster.num_replicas
-        self.states = tf.nest.map_structure(_replica_variable, model.bilm.zero_states(rows))
+        per_replica = {
+            "trainable": False,
+            "synchronization": tf.VariableSynchronization.ON_READ,
+            "aggregation": tf.VariableAggregation.NONE,
+        }
+        self.states = tf.nest.map_structure(
+            lambda state: tf.Variable(state, **per_replica), model.bilm.zero_states(rows)
+        )
         self.trainable = model.trainable_weights
         optimizer.build(self.trainable)
         self.average = WeightAverage(self.trainable, ema)
@@ -181,10 +187,16 @@ class TrainStep:
         self, inputs: tf.Tensor, targets: tf.Tensor, states: Any, seed: tf.Tensor
     ) -> tuple[tf.Tensor, Any]:
         """The mean loss of each direction, float (direction,), and the new states."""
-        dropout_fn = None
-        if self.dropout:
-            dropout_fn = _seeded_dropout(self.dropout, _fold_in(seed, _DROPOUT))
-        outputs, states = self.model.top_layer_outputs(inputs, states, dropout_fn, training=True)
+        calls, dropout_seed = itertools.count(), _fold_in(seed, _DROPOUT)
+
+        def dropout(inputs: tf.Tensor) -> tf.Tensor:
+            """The seed and the index of the call determine the mask."""
+            call_seed = _fold_in(dropout_seed, next(calls))
+            return tf.nn.experimental.stateless_dropout(inputs, self.dropout, seed=call_seed)
+
+        outputs, states = self.model.top_layer_outputs(
+            inputs, states, dropout if self.dropout else None, training=True
+        )
         losses = []
         for direction, (top, ids) in enumerate(
             zip(outputs, self.model.targets(targets), strict=True)
@@ -193,24 +205,6 @@ class TrainStep:
             sample_seed = _fold_in(_fold_in(seed, _NEGATIVES), direction)
             losses.append(tf.reduce_mean(self.model.softmax(top, ids, seed=sample_seed)))
         return tf.stack(losses), states
-
-
-def _seeded_dropout(rate: float, seed: tf.Tensor) -> Callable[[Any], tf.Tensor]:
-    """Inverted dropout. The seed and the number of the call determine the mask."""
-    calls = itertools.count()
-    return lambda inputs: tf.nn.experimental.stateless_dropout(
-        inputs, rate, seed=_fold_in(seed, next(calls))
-    )
-
-
-def _replica_variable(state: tf.Tensor) -> tf.Variable:
-    """A variable with a separate value on each replica."""
-    return tf.Variable(
-        state,
-        trainable=False,
-        synchronization=tf.VariableSynchronization.ON_READ,
-        aggregation=tf.VariableAggregation.NONE,
-    )
 
 
 def _add(first: Any, second: Any) -> Any:

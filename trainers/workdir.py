@@ -76,10 +76,7 @@ def check_workdir(
 def refuse_other_results(workdir: Path, names: set[str], record: str) -> None:
     """Raises `FileExistsError` if `overwrite` would delete files that are not a run's.
 
-    Args:
-        workdir: the directory.
-        names: the names of its files that would be deleted.
-        record: the name of the record of a run of this kind.
+    `names` are the files to delete, and `record` is the record of a run of this kind.
     """
     if names and record not in names:
         raise FileExistsError(
@@ -89,12 +86,7 @@ def refuse_other_results(workdir: Path, names: set[str], record: str) -> None:
 
 
 def refuse_used_workdir(workdir: Path, names: set[str], record: str, resume: bool) -> NoReturn:
-    """Raises `FileExistsError` with the content of the directory and the remedy.
-
-    Args:
-        workdir, names, record: see `refuse_other_results`; all files of the directory.
-        resume: whether `resume` is set.
-    """
+    """Raises `FileExistsError` with the names of the files in the directory, and the remedy."""
     if record in names and not resume:
         raise FileExistsError(
             f"{workdir} already holds a training run. Add --resume (resume=True) to resume it, "

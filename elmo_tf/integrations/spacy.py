@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -95,12 +96,10 @@ class ElmoComponent:
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
         """Returns the model as a zip file of the files of `to_disk`."""
-        content = io.BytesIO()
-        with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(content, "w") as archive:
-            self.to_disk(folder)
-            for file in sorted(Path(folder).iterdir()):
-                archive.write(file, file.name)
-        return content.getvalue()
+        with tempfile.TemporaryDirectory() as folder:
+            self.to_disk(Path(folder, "model"))
+            archive = shutil.make_archive(f"{folder}/archive", "zip", f"{folder}/model")
+            return Path(archive).read_bytes()
 
     def from_bytes(self, data: bytes, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
         """Reads the model from bytes, in place of the one that the settings name.

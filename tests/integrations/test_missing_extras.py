@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from elmo_tf import Embedder
-from elmo_tf.extras import MissingExtraError
+from elmo_tf.extras import MissingExtraError, require_extra
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,14 @@ def test_a_tokenizer_without_spacy_names_the_extra(monkeypatch, bilm):
 
     with pytest.raises(MissingExtraError, match=r"A tokenizer needs spacy.*elmo_tf\[spacy\]"):
         Embedder(bilm, tokenizer="en")
+
+
+def test_import_errors_inside_an_installed_package_are_unchanged(tmp_path, monkeypatch):
+    (tmp_path / "broken_package.py").write_text("import no_such_part")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(ModuleNotFoundError, match="no_such_part"):
+        require_extra("broken_package", "plot", "A picture")
 
 
 @pytest.mark.more
