@@ -13,7 +13,6 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"preset": "tiny", "options": {}}, None),
         ({"preset": "tiny", "options": {"lstm": {}}}, "`preset` and `options` exclude each other"),
         ({"resume": True, "overwrite": True}, "`resume` and `overwrite` exclude each other"),
         ({"weight_decay": 0.1, "optimizer": "adam"}, "`weight_decay` is for the optimizer adamw"),
@@ -25,39 +24,34 @@ NEEDED = {"corpus": "text.txt", "vocab": "vocab.txt", "workdir": "run"}
     ],
 )
 def test_an_error_names_the_invalid_setting(change, message):
-    if message is None:  # empty options count as no options
-        assert PretrainConfig(**NEEDED, **change).preset == "tiny"
-        return
     with pytest.raises(ValueError, match=message):
         PretrainConfig(**{**NEEDED, **change})
 
 
-def test_the_shape_comes_from_a_preset_or_from_options(tmp_path):
-    assert PretrainConfig(**NEEDED).bilm_config(9) == BiLMConfig.preset("small")
-    options = BiLMConfig.preset("medium").to_options()
-    (tmp_path / "options.json").write_text(json.dumps(options))
-    for given in (options, tmp_path / "options.json"):
-        config = PretrainConfig(**NEEDED, options=given)
-        assert config.bilm_config(9) == BiLMConfig.preset("medium")
-
-
-TINY = BiLMConfig.preset("tiny")
+TINY, MEDIUM = BiLMConfig.preset("tiny"), BiLMConfig.preset("medium")
+WORDS = {"preset": "tiny", "word_input": True}
 
 
 @pytest.mark.parametrize(
     ("settings", "shape"),
     [
-        ({}, TINY),
-        ({"word_input": True}, BiLMConfig(None, TINY.lstm, num_tokens=9)),
+        ({}, BiLMConfig.preset("small")),
+        ({"options": MEDIUM.to_options()}, MEDIUM),
+        ({"options": "options.json"}, MEDIUM),
+        (WORDS, BiLMConfig(None, TINY.lstm, 9)),
+        ({**WORDS, "tie_softmax": True}, BiLMConfig(None, TINY.lstm, 9, tie_softmax=True)),
         (
-            {"word_input": True, "tie_softmax": True},
-            BiLMConfig(None, TINY.lstm, num_tokens=9, tie_softmax=True),
+            {"preset": "tiny", "forward_only": True},
+            BiLMConfig(TINY.char_cnn, TINY.lstm, bidirectional=False),
         ),
-        ({"forward_only": True}, BiLMConfig(TINY.char_cnn, TINY.lstm, bidirectional=False)),
     ],
 )
-def test_the_shape_may_be_word_input_or_forward_only(settings, shape):
-    assert PretrainConfig(**NEEDED, preset="tiny", **settings).bilm_config(9) == shape
+def test_the_shape_depends_on_preset_options_and_kind_of_input(
+    tmp_path, monkeypatch, settings, shape
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "options.json").write_text(json.dumps(MEDIUM.to_options()))
+    assert PretrainConfig(**NEEDED, **settings).bilm_config(9) == shape
 
 
 def test_a_recipe_sets_the_defaults_of_other_settings():
@@ -73,10 +67,9 @@ def test_a_recipe_sets_the_defaults_of_other_settings():
 
 
 def test_a_run_is_not_resumed_with_another_seed_optimizer_or_shape(tmp_path):
-    tiny = BiLMConfig.preset("tiny")
-    before = json.loads(json.dumps(PretrainConfig(**NEEDED, preset="tiny").as_json(tiny)))
+    before = json.loads(json.dumps(PretrainConfig(**NEEDED, preset="tiny").as_json(TINY)))
 
-    def check(shape=tiny, **changes):
+    def check(shape=TINY, **changes):
         now = PretrainConfig(**NEEDED, **changes).as_json(shape)
         check_same_settings(PretrainConfig, now, before, tmp_path)
 
@@ -88,7 +81,7 @@ def test_a_run_is_not_resumed_with_another_seed_optimizer_or_shape(tmp_path):
         with pytest.raises(ValueError, match=rf"Cannot resume with other settings.*{name} was"):
             check(**change)
     with pytest.raises(ValueError, match=r"Cannot resume with other settings.*options was"):
-        check(BiLMConfig.preset("small"))
+        check(MEDIUM)
 
 
 def recorded(workdir, **settings):
@@ -100,8 +93,12 @@ def recorded(workdir, **settings):
 
 
 def test_a_resumed_run_has_the_settings_and_shape_of_its_record(tmp_path):
-    options = BiLMConfig.preset("medium").to_options()
-    settings = {"options": options, "word_input": True, "valid": "v.txt", "batch_size": 3}
+    settings = {
+        "options": MEDIUM.to_options(),
+        "word_input": True,
+        "valid": "v.txt",
+        "batch_size": 3,
+    }
     begun = recorded(tmp_path, **settings, steps=7, overwrite=True)
 
     resumed = PretrainConfig.resumed(tmp_path)
@@ -120,9 +117,8 @@ def test_arguments_of_a_resumed_run_override_its_record(tmp_path):
     longer = PretrainConfig.resumed(workdir, epochs=2, corpus="moved.txt")
     assert (longer.steps, longer.epochs) == (None, 2)
     assert (longer.corpus, longer.workdir) == (("moved.txt",), str(workdir))
-    options = BiLMConfig.preset("small").to_options()
-    other = PretrainConfig.resumed(workdir, options=options)
-    assert (other.preset, other.options) == (None, options)
+    other = PretrainConfig.resumed(workdir, options=MEDIUM.to_options())
+    assert (other.preset, other.options) == (None, MEDIUM.to_options())
     with pytest.raises(ValueError, match="`resume` and `overwrite` exclude each other"):
         PretrainConfig.resumed(workdir, overwrite=True)
 

@@ -50,36 +50,36 @@ def tuned(tmp_path_factory, unchanged, run, replace_losses):
 
 
 def rows_by_token(model):
-    kernel, bias = model.softmax.kernel.numpy(), model.softmax.bias.numpy()
-    return {token: (kernel[i], bias[i]) for i, token in enumerate(model.vocabulary.tokens)}
+    rows = np.column_stack([model.softmax.kernel.numpy(), model.softmax.bias.numpy()])
+    return dict(zip(model.vocabulary.tokens, rows, strict=True))
+
+
+def assert_same_bilm(workdir, other):
+    before, after = (read_hdf5(folder / "weights.hdf5") for folder in (other, workdir))
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array)
 
 
 def test_tokens_in_both_vocabularies_keep_their_softmax_rows(run, tuned):
     before, after = load_language_model(run.workdir), load_language_model(tuned[0])
     old, new = rows_by_token(before), rows_by_token(after)
     for token in old.keys() & new.keys():
-        np.testing.assert_array_equal(new[token][0], old[token][0], err_msg=token)
-        np.testing.assert_array_equal(new[token][1], old[token][1], err_msg=token)
+        np.testing.assert_array_equal(new[token], old[token], err_msg=token)
     assert new.keys() - old.keys() == {"old"}
-    assert new["old"][0].any()  # random, not zeros
+    assert new["old"].any()  # random, not zeros
     for one, other in zip(before.bilm.weights, after.bilm.weights, strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
     options = json.loads((tuned[0] / "options.json").read_text())
     assert options["n_tokens_vocab"] == len(new)
-
-
-def test_fine_tuning_resets_the_warm_start_state(tuned):
-    workdir, source = tuned
-    assert load_bilm(source).initial_state.numpy().any()
-    assert not load_bilm(workdir).initial_state.numpy().any()
+    # Fine-tuning resets the state of `warm_start`.
+    assert load_bilm(tuned[1]).initial_state.numpy().any()
+    assert not after.bilm.initial_state.numpy().any()
 
 
 def test_a_resumed_run_does_not_need_the_starting_checkpoint(tmp_path, tuned):
     workdir = shutil.copytree(tuned[0], tmp_path / "tuned")
     pretrain(PretrainConfig.resumed(workdir, steps=2, start_from=tmp_path / "removed"))
-    before, after = (read_hdf5(folder / "weights.hdf5") for folder in (tuned[0], workdir))
-    for name, array in before.items():
-        np.testing.assert_array_equal(after[name], array)
+    assert_same_bilm(workdir, tuned[0])
 
 
 def test_tokens_in_both_vocabularies_keep_their_embeddings(tmp_path, settings, unchanged):
@@ -104,18 +104,14 @@ def test_only_the_bilm_is_loaded_from_a_checkpoint_without_a_softmax(
     changes = {"start_from": tmp_path / "published", "options": options}
     pretrain(PretrainConfig(**{**unchanged, **changes}, workdir=tmp_path / "tuned"))
     assert "has no softmax weights: the softmax is randomly initialized" in caplog.text
-    before, after = (read_hdf5(tmp_path / name / "weights.hdf5") for name in ("published", "tuned"))
-    for name, array in before.items():
-        np.testing.assert_array_equal(array, after[name])
+    assert_same_bilm(tmp_path / "tuned", tmp_path / "published")
 
 
 def test_options_must_have_the_shape_of_the_starting_checkpoint(tmp_path, unchanged, run):
     options = json.loads((run.workdir / "options.json").read_text())
     options["lstm"]["dim"] = 17
     changes = {"start_from": run.workdir, "options": options, "workdir": tmp_path / "other"}
-    with pytest.raises(
-        ValueError, match=r"has another shape than .* options: `lstm\.dim` is 13, not 17\."
-    ):
+    with pytest.raises(ValueError, match=r"another shape than .*: `lstm\.dim` is 13, not 17\."):
         pretrain(PretrainConfig(**{**unchanged, **changes}))
     assert not (tmp_path / "other").exists()
 

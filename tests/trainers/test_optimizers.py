@@ -112,9 +112,8 @@ def test_a_sparse_step_creates_no_tensor_of_the_size_of_the_table(make):
 
 def test_optimizers_are_created_by_name():
     made = [optimizer_named("adagrad", 0.3), optimizer_named("adamw", 0.3, 0.02)]
-    assert [type(optimizer) for optimizer in made] == [Adagrad, AdamW]
-    assert [optimizer.weight_decay for optimizer in made] == [None, 0.02]
-    assert all(float(optimizer.learning_rate) == pytest.approx(0.3) for optimizer in made)
+    assert [(type(one), one.weight_decay) for one in made] == [(Adagrad, None), (AdamW, 0.02)]
+    assert [float(one.learning_rate) for one in made] == pytest.approx([0.3, 0.3])
 
 
 RATE, TOTAL = 0.3, 20

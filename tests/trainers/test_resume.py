@@ -6,10 +6,12 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 from elmo_tf import Vocabulary
 from elmo_tf.trainers import PretrainConfig, pretrain
+from elmo_tf.trainers.training_logger import TrainingLogger
 from runs import assert_same_run, read_log
 
 pytestmark = pytest.mark.usefixtures("simple_losses")
@@ -35,6 +37,19 @@ def test_a_killed_run_resumes_exactly_from_its_last_complete_save(
     assert_same_run(interrupted, run)
     saves = sorted(path.name for path in (interrupted / "state").iterdir())
     assert saves == ["step-00000050", "step-00000060"]
+
+
+def test_a_resumed_run_has_the_running_mean_of_the_gradient_norms(interrupted, run, monkeypatch):
+    """It is the geometric mean of the norms of the first hundred steps."""
+    means = []
+
+    def step(self, step, losses, train_step):
+        means.append(float(train_step.running_norm))
+
+    monkeypatch.setattr(TrainingLogger, "step", step)
+    pretrain(PretrainConfig.resumed(interrupted, steps=26))
+    expected = np.exp(np.mean(np.log([entry["norm"] for entry in run.log[:26]])))
+    assert means == [pytest.approx(expected, rel=1e-4)]
 
 
 def test_a_run_killed_before_it_wrote_a_loss_resumes(interrupted):
