@@ -1,11 +1,11 @@
 """Runs that a signal stops, and evaluations that it interrupts."""
 
+import concurrent.futures
 import itertools
 import json
 import os
 import shutil
 import signal
-import threading
 
 import pytest
 
@@ -90,19 +90,15 @@ def test_the_first_signal_is_recorded_and_a_second_ctrl_c_interrupts():
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_handlers_of_ignored_signals_and_of_other_threads_are_kept(monkeypatch):
-    seen = []
-
-    def enter():
+def test_handlers_of_ignored_signals_and_of_other_threads_are_kept():
+    def handler():
         with StopRequest():
-            seen.append(signal.getsignal(signal.SIGINT))
+            return signal.getsignal(signal.SIGINT)
 
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        assert pool.submit(handler).result() == signal.getsignal(signal.SIGINT)
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        enter()
+        assert handler() == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
-    assert seen == [before, signal.SIG_IGN]

@@ -42,7 +42,7 @@ def watched(tmp_path_factory, settings, text, replace_losses):
     with replace_losses(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(Perplexity, "__call__", measure)
         record = pretrain(PretrainConfig(**{**settings, **changes}, workdir=workdir))
-    log = [json.loads(line) for line in (workdir / "log.jsonl").read_text().splitlines()]
+    log = list(map(json.loads, (workdir / "log.jsonl").read_text().splitlines()))
     return SimpleNamespace(workdir=workdir, record=record, best=best, log=log)
 
 
@@ -67,9 +67,8 @@ def test_tensorboard_has_the_log_the_perplexities_and_histograms(watched):
 
 def test_without_tensorboard_the_error_names_the_extra(tmp_path, settings, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    config = PretrainConfig(**settings, workdir=tmp_path / "run", tensorboard=True)
     with pytest.raises(ImportError, match=r"elmo_tf\[tensorboard\]"):
-        pretrain(config)
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run", tensorboard=True))
     assert not (tmp_path / "run").exists()
 
 

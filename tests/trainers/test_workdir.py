@@ -42,13 +42,15 @@ def test_a_work_directory_in_use_is_refused(tmp_path, settings, name, content, h
     assert {path.name: path.read_text() for path in workdir.iterdir()} == {name: content}
 
 
-def test_two_runs_do_not_share_a_work_directory(tmp_path, settings):
+def test_a_work_directory_of_another_run_or_with_a_wildcard_is_refused(tmp_path, settings):
     with (
         claimed_workdir(tmp_path / "run"),
         pytest.raises(FileExistsError, match="Another process trains in"),
     ):
         pretrain(PretrainConfig(**settings, workdir=tmp_path / "run"))
     assert list((tmp_path / "run").iterdir()) == []
+    with pytest.raises(ValueError, match=r"cannot write to .*run\[1\]: it treats \[ as a wildcard"):
+        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run[1]"))
 
 
 @pytest.mark.parametrize(
@@ -72,11 +74,6 @@ def test_invalid_input_raises_an_error_before_files_are_changed(
     assert {path.name for path in tmp_path.iterdir()} == before
 
 
-def test_a_work_directory_with_a_wildcard_in_its_name_is_refused(tmp_path, settings):
-    with pytest.raises(ValueError, match=r"cannot write to .*run\[1\]: it treats \[ as a wildcard"):
-        pretrain(PretrainConfig(**settings, workdir=tmp_path / "run[1]"))
-
-
 def test_overwrite_removes_the_previous_run_and_keeps_other_files(settings, run, interrupted):
     (interrupted / "notes.txt").write_text("mine")
     pretrain(PretrainConfig(**{**settings, "steps": 2}, workdir=interrupted, overwrite=True))
@@ -95,33 +92,20 @@ def test_epochs_set_the_number_of_steps(tmp_path, settings, run):
     assert read_log(tmp_path) == run.log[:steps]
 
 
-@pytest.fixture(scope="module")
-def three_steps(tmp_path_factory, settings, replace_losses):
-    """Runs of three steps with and without averages of the weights, and a save after each step."""
-    folder = tmp_path_factory.mktemp("three_steps")
+def test_the_moving_average_of_the_weights_is_saved(tmp_path, settings, run):
+    """Its decay is that of the setting, but less in the first steps.
 
-    def new_run(ema):
-        copies = {step: folder / f"{ema}_{step}" for step in (2, 3)}
-        saves = {"save_minutes": 1e-9, "save_every": 1000}
-        changes = {"steps": 3, "ema": ema, **saves}
-        return run_of({**settings, **changes}, folder / str(ema), copies)
-
-    with replace_losses():
-        return new_run(0.2), new_run(0.0)
-
-
-def test_a_save_is_written_after_save_minutes_at_any_step(three_steps):
-    """The last two saves are kept."""
-    names = {path.name for path in (three_steps[0].workdir / "state").iterdir()}
-    assert names == {"step-00000002", "step-00000003"}
-
-
-def test_the_moving_average_of_the_weights_is_saved(three_steps, run):
-    """Its decay is that of the setting, but less in the first steps."""
-    averages, last = (
-        [weights(folder) for folder in (*one.copies.values(), one.workdir)] for one in three_steps
-    )
-    assert three_steps[0].log == three_steps[1].log == run.log[:3]
+    A save is written after `save_minutes`, here after each step, and the last two are kept.
+    """
+    changes = {"steps": 3, "save_minutes": 1e-9, "save_every": 1000}
+    averages, last = [], []
+    for ema, states in ((0.2, averages), (0.0, last)):
+        copies = {step: tmp_path / f"{ema}_{step}" for step in (2, 3)}
+        short = run_of({**settings, **changes, "ema": ema}, tmp_path / str(ema), copies)
+        states += [weights(folder) for folder in (*copies.values(), short.workdir)]
+        assert short.log == run.log[:3]
+        names = {path.name for path in (short.workdir / "state").iterdir()}
+        assert names == {"step-00000002", "step-00000003"}
     for step, decay in ((1, 2 / 11), (2, 0.2)):
         for name, average in averages[step].items():
             expected = decay * averages[step - 1][name] + (1 - decay) * last[step][name]
