@@ -92,11 +92,7 @@ def write_hdf5(path, arrays):
 
 def read_hdf5(path):
     """Every dataset of a file."""
-    arrays = {}
+    names = []
     with h5py.File(path) as file:
-        file.visititems(
-            lambda name, item: (
-                arrays.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None
-            )
-        )
-    return arrays
+        file.visit(names.append)
+        return {name: file[name][()] for name in names if isinstance(file[name], h5py.Dataset)}

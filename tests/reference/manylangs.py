@@ -4,15 +4,12 @@ import json
 
 import numpy as np
 
+from reference import lstm, token_encoder
+
 SPECIALS = ("<oov>", "<bos>", "<eos>", "<pad>")
 CHARACTERS = (
     *"<bos>etaciö한\u3000\U0001f600",
-    "<bos>",
-    "<eos>",
-    "<oov>",
-    "<pad>",
-    "<bow>",
-    "<eow>",
+    *("<bos>", "<eos>", "<oov>", "<pad>", "<bow>", "<eow>"),
 )
 # Longer words are cut to 10 characters, as in `abcdefghij`; `zzz` has unknown characters.
 WORDS = (*SPECIALS, "the", "cat", "The", "ö", "abcdefghij", "zzz")
@@ -101,62 +98,52 @@ def layers(tokens, shape, weights):
     vectors = np.stack(
         [_token_vector(token, shape, weights) for token in ("<bos>", *tokens, "<eos>")]
     )
-    found = [[vectors] for _ in range(2)]
-    for number, direction in enumerate(("forward", "backward")):
-        step = -1 if number else 1
-        inputs = vectors[::step]
+    both = []
+    for direction, step in (("forward", 1), ("backward", -1)):
+        inputs, outputs_of_layers = vectors[::step], [vectors]
         for layer in range(count):
             outputs = _lstm(inputs, encoder, f"{direction}_layer_{layer}", shape["encoder"])
             inputs = outputs + inputs if layer else outputs
-            found[number].append(inputs[::step])
-    return np.stack([np.concatenate(pair, axis=-1) for pair in zip(*found, strict=True)])
+            outputs_of_layers.append(inputs[::step])
+        both.append(outputs_of_layers)
+    return np.concatenate(both, axis=-1)
 
 
 def _token_vector(token, shape, weights):
     state, config = weights["token_embedder"], shape["token_embedder"]
     word, row = ids(token, config["max_characters_per_token"])
-    embedded = state["char_emb_layer.embedding.weight"][row]
-    activation = {"relu": lambda x: np.maximum(x, 0), "tanh": np.tanh}[config["activation"]]
-    features = []
-    for i, (width, _) in enumerate(config["filters"]):
-        kernel = state[f"convolutions.{i}.weight"]
-        windows = [
-            np.einsum("nct,tc->n", kernel, embedded[start : start + width])
-            for start in range(len(row) - width + 1)
-        ]
-        features.append(activation(np.max(windows, axis=0) + state[f"convolutions.{i}.bias"]))
-    value = np.concatenate(features)
+    parts = [f"convolutions.{i}" for i in range(len(config["filters"]))]
+    value = token_encoder.char_cnn(
+        [character + 1 for character in row],  # of which 0 is no character
+        state["char_emb_layer.embedding.weight"],
+        [state[f"{part}.weight"].T for part in parts],
+        [state[f"{part}.bias"] for part in parts],
+        config["activation"],
+    )
     for k in range(config["n_highway"]):
         name = f"highways._layers.{k}"
-        sums = state[f"{name}.weight"] @ value + state[f"{name}.bias"]
-        other, gate = np.split(sums, 2)
-        gate = _sigmoid(gate)
-        value = gate * value + (1 - gate) * np.maximum(other, 0)
+        kernel, gate_kernel = np.split(state[f"{name}.weight"].T, 2, axis=1)
+        bias, gate_bias = np.split(state[f"{name}.bias"], 2)
+        # The gate is that of the input.
+        value = token_encoder.highway(value, -gate_kernel, -gate_bias, kernel, bias)
     if config["word_dim"]:
         value = np.concatenate([state["word_emb_layer.embedding.weight"][word], value])
     return state["projection.weight"] @ value + state["projection.bias"]
 
 
 def _lstm(inputs, state, name, config):
-    hidden, cell = np.zeros(config["projection_dim"]), np.zeros(config["dim"])
-    outputs = []
-    for value in inputs:
-        sums = (
-            state[f"{name}.input_linearity.weight"] @ value
-            + state[f"{name}.state_linearity.weight"] @ hidden
-            + state[f"{name}.state_linearity.bias"]
-        )
-        i, f, g, o = np.split(sums, 4)
-        cell = _clip(_sigmoid(f) * cell + _sigmoid(i) * np.tanh(g), config["cell_clip"])
-        hidden = state[f"{name}.state_projection.weight"] @ (_sigmoid(o) * np.tanh(cell))
-        hidden = _clip(hidden, config["proj_clip"])
-        outputs.append(hidden)
-    return np.stack(outputs)
-
-
-def _clip(value, most):
-    return np.clip(value, -most, most) if most else value
-
-
-def _sigmoid(value):
-    return 1 / (1 + np.exp(-value))
+    """PyTorch has the gates in the order i, f, j, o, and adds no 1 to the forget gate."""
+    kernels = [state[f"{name}.{part}_linearity.weight"] for part in ("input", "state")]
+    i, f, j, o = np.split(np.concatenate(kernels, axis=1).T, 4, axis=1)
+    b_i, b_f, b_j, b_o = np.split(state[f"{name}.state_linearity.bias"], 4)
+    outputs, _, _ = lstm.sequence(
+        inputs,
+        np.zeros(config["projection_dim"]),
+        np.zeros(config["dim"]),
+        matrix=np.concatenate([i, j, f, o], axis=1),
+        bias=np.concatenate([b_i, b_j, b_f - 1, b_o]),
+        projection=state[f"{name}.state_projection.weight"].T,
+        cell_clip=config["cell_clip"] or None,
+        proj_clip=config["proj_clip"] or None,
+    )
+    return outputs
