@@ -1,23 +1,81 @@
+"""The benchmark scripts of speed, on a small text."""
+
+import json
+import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from elmo_tf import Vocabulary
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
-@pytest.mark.parametrize("work", ["embed", "train"])
-def test_each_contender_prints_its_speed_and_memory(benchmark, work, lines, tmp_path):
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def benchmark(tmp_path):
+    """Runs a script with options; returns its stderr and the objects that it printed."""
+    lines = [f"word{i % 7} stands between word{i % 5} and word{i % 11} ." for i in range(400)]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
     Vocabulary.build(lines).save(tmp_path / "vocab.txt")
+
+    def run(script, options, **environment):
+        result = subprocess.run(
+            [
+                sys.executable,
+                BENCHMARKS / script,
+                *options.split(),
+                "--corpus",
+                tmp_path / "t*.txt",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "PEER_PYTHON": "", **environment},
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stderr, list(map(json.loads, result.stdout.splitlines()))
+
+    return run
+
+
+@pytest.mark.parametrize("work", ["embed", "train"])
+def test_each_contender_prints_its_speed_and_memory(benchmark, work, tmp_path):
     options = f"{work} --shapes tiny --rounds 2 --sentences 10 --vocab {tmp_path}/vocab.txt"
     options += " --steps 2 --batch-size 4 --unroll 6 --num-sampled 10"
-    result, found = benchmark("speed.py", options, PEER_PYTHON=sys.executable)
+    messages, results = benchmark("speed.py", options, PEER_PYTHON=sys.executable)
 
-    assert result.returncode == 0, result.stderr
-    assert "PEER_PYTHON names no peer" in result.stderr
-    assert [one["contender"] for one in found] == ["float32", "bfloat16"]
-    for one in found:
-        assert len(one["all"]) == 2
-        assert min(one["all"]) <= one["tokens_per_second"] <= max(one["all"])
-        assert 100 < one["peak_memory_mib"] < 10_000
-        assert "ratio_to_peer" not in one
+    assert "PEER_PYTHON names no peer" in messages
+    assert [result["contender"] for result in results] == ["float32", "bfloat16"]
+    for result in results:
+        assert len(result["all"]) == 2
+        assert min(result["all"]) <= result["tokens_per_second"] <= max(result["all"])
+        assert 100 < result["peak_memory_mib"] < 10_000
+        assert "ratio_to_peer" not in result
+
+
+def test_each_server_prints_its_speed_and_memory_and_has_no_wrong_answers(benchmark):
+    _, results = benchmark("serve.py", "--preset tiny --clients 2 --rounds 1 --seconds 2")
+
+    assert [result["server"] for result in results] == ["batching", "no-batching"]
+    for result in results:
+        assert result["clients"] == 2
+        assert result["right"] > 0
+        assert (result["wrong"], result["failed"]) == (0, 0)
+        assert result["requests_per_second"] > 0
+        assert result["p50_ms"] <= result["p99_ms"]
+        assert 100 < result["memory_mib"] < 10_000
+
+
+def test_all_curves_are_measured(benchmark):
+    options = "--preset tiny --rounds 1 --tokens 300 --curves batch length"
+    _, points = benchmark("embed_curves.py", options)
+
+    sizes = [point["batch_tokens"] for point in points if point["curve"] == "batch"]
+    assert sizes == [256, 1024, 4096, 16_384]
+    assert len({point["sentence_tokens"] for point in points if point["curve"] == "length"}) == 7
+    assert all(point["tokens_per_second"] > 0 for point in points)
