@@ -111,8 +111,7 @@ def test_missing_options_get_the_defaults_of_the_original_code():
 def test_widths_are_derived_from_the_filters():
     config = CharCNNConfig(filters=[[1, 2], [4, 3]])
 
-    assert config.max_width == 4
-    assert config.num_filters == 5
+    assert (config.max_width, config.num_filters) == (4, 5)
     assert config.filters == ((1, 2), (4, 3))
 
 
@@ -156,25 +155,23 @@ def test_errors_name_the_option_its_value_and_allowed_values(tmp_path, place, va
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("content", "message"),
     [
-        ('{"lstm": ', r"options\.json is not JSON: "),
-        ("[1]", r"options\.json: `options` must be an object.*Received: \[1\]"),
+        (b'{"lstm": ', r"options\.json is not JSON: "),
+        (b"\xff", r"options\.json is not JSON: "),
+        (b"[1]", r"options\.json: `options` must be an object.*Received: \[1\]"),
     ],
 )
-def test_a_file_that_is_no_json_object_is_named(tmp_path, text, message):
+def test_a_file_that_is_no_json_object_is_named(tmp_path, content, message):
     path = tmp_path / "options.json"
-    path.write_text(text)
+    path.write_bytes(content)
 
     with pytest.raises(ValueError, match=message):
         BiLMConfig.from_options(path)
 
 
-def test_the_error_for_an_unknown_preset_lists_all_presets():
+def test_presets_and_parts_must_be_known():
     with pytest.raises(ValueError, match=r"one of tiny, small, medium, original. Received: 'big'"):
         BiLMConfig.preset("big")
-
-
-def test_parts_must_be_configurations():
     with pytest.raises(ValueError, match=r"`lstm` must be an instance of LSTMConfig\. Rec"):
         BiLMConfig(lstm={})

@@ -23,11 +23,10 @@ def wheel(tmp_path_factory):
     """Built from a copy of the tree, so that no files are left in the tree."""
     tree = tmp_path_factory.mktemp("tree")
     for folder in FOLDERS:
-        for file in (REPOSITORY / folder).rglob("*"):
-            if file.is_file() and "__pycache__" not in file.parts:
-                copy = tree / file.relative_to(REPOSITORY)
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_bytes(file.read_bytes())
+        for file in files_of(folder):
+            copy = tree / file.relative_to(REPOSITORY)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
     for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
         (tree / name).write_bytes((REPOSITORY / name).read_bytes())
     wheels = tmp_path_factory.mktemp("wheels")
@@ -40,6 +39,14 @@ def pip(*arguments):
     subprocess.run([sys.executable, "-m", "pip", "--quiet", *map(str, arguments)], check=True)
 
 
+def files_of(folder):
+    return [
+        file
+        for file in (REPOSITORY / folder).rglob("*")
+        if file.is_file() and "__pycache__" not in file.parts
+    ]
+
+
 def test_the_wheel_contains_one_package_with_all_files(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
@@ -48,8 +55,8 @@ def test_the_wheel_contains_one_package_with_all_files(wheel):
     files = {
         f"{home}/{file.relative_to(REPOSITORY / folder).as_posix()}"
         for folder, home in FOLDERS.items()
-        for file in (REPOSITORY / folder).rglob("*")
-        if file.is_file() and "__pycache__" not in file.parts and file.name != "BUILD"
+        for file in files_of(folder)
+        if file.name != "BUILD"
     }
     assert {name for name in names if name.startswith("elmo_tf/")} == files
     assert "elmo_tf/py.typed" in files
@@ -62,24 +69,16 @@ def test_the_installed_wheel_runs_the_demo_in_another_folder(wheel, tmp_path):
     pip("install", "--no-deps", "--target", site, wheel)
     demo = tmp_path / "demo.py"
     demo.write_bytes((REPOSITORY / "examples" / "demo.py").read_bytes())
-    environment = {**os.environ, "PYTHONPATH": str(site)}
-    place = subprocess.run(
-        [sys.executable, "-c", "import elmo_tf.trainers; print(elmo_tf.trainers.__file__)"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=tmp_path,
-        env=environment,
-    )
-    assert Path(place.stdout.strip()).is_relative_to(site)
-    result = subprocess.run(
-        [sys.executable, demo, "--steps", "60"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env=environment,
-    )
-    assert result.returncode == 0, result.stderr
-    assert "All steps succeeded" in result.stdout
+
+    def output_of(*arguments):
+        command, environment = [sys.executable, *arguments], {**os.environ, "PYTHONPATH": str(site)}
+        result = subprocess.run(
+            command, capture_output=True, text=True, cwd=tmp_path, env=environment
+        )
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    place = output_of("-c", "import elmo_tf.trainers; print(elmo_tf.trainers.__file__)")
+    assert Path(place.strip()).is_relative_to(site)
+    assert "All steps succeeded" in output_of(demo, "--steps", "60")
     assert (tmp_path / "demo" / "exported" / "1" / "saved_model.pb").is_file()
