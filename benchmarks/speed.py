@@ -121,10 +121,9 @@ def _write_windows(folder: Path, shape: str, arguments: argparse.Namespace) -> l
 
     from elmo_tf.config import BiLMConfig
     from elmo_tf.text.char_ids import BYTES, char_ids
-    from elmo_tf.text.corpus import text_files
+    from elmo_tf.text.corpus import sentence_dataset, text_files
     from elmo_tf.text.vocabulary import Vocabulary
-    from elmo_tf.text.windows import boundary_or, target_ids
-    from elmo_tf.trainers.pretraining import training_windows
+    from elmo_tf.text.windows import boundary_or, lm_windows, target_ids
 
     vocabulary = Vocabulary.load(shutil.copy(arguments.vocab, folder / "vocab.txt"))
     options = BiLMConfig.preset(shape).to_options()
@@ -136,8 +135,8 @@ def _write_windows(folder: Path, shape: str, arguments: argparse.Namespace) -> l
     options |= {"n_tokens_vocab": len(vocabulary)}
     (folder / "peer.json").write_text(json.dumps(options))
 
-    files = text_files(arguments.corpus)
-    windows = training_windows(files, arguments.batch_size, arguments.unroll, seed=0)
+    sentences = sentence_dataset(text_files(arguments.corpus), seed=0).repeat()
+    windows = lm_windows(sentences, arguments.batch_size, arguments.unroll)
     # All rows begin with a sentence. Some windows later, they are at different positions.
     count = _WARM_UP["train"] + arguments.rounds * arguments.steps
     windows = list(windows.skip(20).take(count))

@@ -138,8 +138,9 @@ def build_parser() -> argparse_flags.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"elmo_tf {elmo_tf.__version__}")
     parser.set_defaults(subcommand=None)
-    modules = [importlib.import_module(f"elmo_tf.commands.{name}") for name in _SUBCOMMANDS]
-    commands = [getattr(module, name) for module, name in zip(modules, _SUBCOMMANDS, strict=True)]
+    commands = [
+        getattr(importlib.import_module(f"elmo_tf.commands.{name}"), name) for name in _SUBCOMMANDS
+    ]
     _add_subcommands(parser, "SUBCOMMAND", commands, is_required=False)
     return parser
 
@@ -170,14 +171,12 @@ def _add_subcommands(
 
 def _add_options(parser: Any, options_class: Any, names: Sequence[str]) -> None:
     """Adds an option for each setting. The namespace contains only the options that are given."""
-    groups, title = {"": parser}, ""
+    group = parser
     for name in names:
         field = settings_of(options_class)[name]
-        group = option_of(field).group
-        title = title if group is None else group
-        if title not in groups:
-            groups[title] = parser.add_argument_group(title)
-        _add_option(groups[title], name, field, has_resume="resume" in names)
+        if option_of(field).group is not None:
+            group = parser.add_argument_group(option_of(field).group)
+        _add_option(group, name, field, has_resume="resume" in names)
 
 
 def _add_option(group: Any, name: str, field: FieldInfo, has_resume: bool) -> None:

@@ -15,12 +15,9 @@ _FAST_FLAGS = frozenset({"avx512_bf16", "amx_bf16"})
 
 
 def usable_precision(precision: str) -> str:
-    """Returns `precision`, or "float32" with a warning if bfloat16 is slow on this machine.
+    """Returns a Keras dtype policy, or "float32" with a warning if bfloat16 is slow here.
 
     Processors without bfloat16 instructions may take 100 times longer than with float32.
-
-    Args:
-        precision: name of a Keras dtype policy.
     """
     if "bfloat16" not in precision or tf.config.list_physical_devices("GPU"):
         return precision

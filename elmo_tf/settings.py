@@ -226,16 +226,12 @@ def settings_as_json(config: Any) -> dict[str, Any]:
 def check_same_settings(
     config_class: Any, now: Mapping[str, Any], before: Mapping[str, Any], path: Path
 ) -> None:
-    """Checks that a run is resumed with the settings that must stay the same.
+    """Raises `ValueError` if a setting that must stay the same changes when a run is resumed.
 
     Args:
         config_class: the dataclass of the settings.
         now: settings of the resumed run, see `settings_as_json`.
-        before: recorded settings. Missing ones had their default.
-        path: the file of the recorded settings, for the message.
-
-    Raises:
-        ValueError: a setting has changed.
+        before: the settings in the file `path`. Missing ones had their default.
     """
     fields = settings_of(config_class)
     before = {name: field.default for name, field in fields.items()} | before

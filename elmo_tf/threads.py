@@ -33,10 +33,9 @@ def one_thread_per_operation() -> None:
 
 
 def limit_threads(num_threads: int) -> None:
-    """Limits TensorFlow to some threads, for several processes on one machine.
+    """Limits the operations that run in parallel, each in one thread.
 
-    Args:
-        num_threads: int >= 1. Operations that run in parallel, each in one thread.
+    For several processes on one machine.
     """
     with contextlib.suppress(RuntimeError):
         tf.config.threading.set_inter_op_parallelism_threads(num_threads)
@@ -50,10 +49,6 @@ def share_cores_for_embedding() -> None:
 
 
 def share_cores_for_training(dim: int) -> None:
-    """Calls `one_thread_per_operation` if a biLM's operations are too short to be split.
-
-    Args:
-        dim: int. Width of the LSTM cell.
-    """
+    """Calls `one_thread_per_operation` if the operations of LSTM cells of width `dim` are short."""
     if dim <= (_SMALL_DIM_OF_TWO_CORES if num_cores() <= 2 else _SMALL_DIM):
         one_thread_per_operation()

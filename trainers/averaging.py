@@ -34,11 +34,7 @@ class WeightAverage:
         ]
 
     def update(self, step: Any) -> None:
-        """Updates the averages. Call it after each update of the weights, on every replica.
-
-        Args:
-            step: int scalar, `t`.
-        """
+        """Updates the averages after step `t`. Call it on every replica."""
         share = tf.maximum(1.0 - self._decay, 9 / (10 + tf.cast(step, tf.float32)))
         for average, weight in zip(self.variables, self._weights, strict=True):
             change = tf.cast(share, average.dtype) * (weight.value - average.value)

@@ -33,12 +33,8 @@ _READ_ERRORS = (AssertionError, IndexError, KeyError, OSError, ValueError, tf.er
 class RunState:
     """Saves and restores weights, optimizer, step, LSTM states and the position in the text.
 
-    If a run is killed during a save, it resumes from the save before.
-
-    Args:
-        workdir: the work directory, shared by all workers.
-        train_step: the `TrainStep` with all variables.
-        windows: the iterator over the training windows.
+    If a run is killed during a save, it resumes from the save before. All workers share the work
+    directory. `windows` is the iterator over the training windows.
     """
 
     def __init__(self, workdir: Path, train_step: TrainStep, windows: Any):
@@ -168,8 +164,7 @@ class RunState:
             logging.info(
                 "The run was saved by %d replicas and is resumed with %d: model and text order are "
                 "the same, but dropout masks and negative samples differ.",
-                content["replicas"],
-                self._cluster.num_replicas,
+                *(content["replicas"], self._cluster.num_replicas),
             )
         return content["step"]
 

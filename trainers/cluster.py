@@ -151,9 +151,7 @@ def cluster_from_environment(batch_size: int, num_parts: int = 1) -> Cluster:
     if cluster.num_replicas > 1:
         logging.info(
             "%d replicas in %d processes train on %d batch rows each.",
-            cluster.num_replicas,
-            cluster.num_workers,
-            batch_size // cluster.num_replicas,
+            *(cluster.num_replicas, cluster.num_workers, batch_size // cluster.num_replicas),
         )
     return cluster
 

@@ -43,10 +43,6 @@ class Inputs(NamedTuple):
 def initial_shape(config: PretrainConfig, num_tokens: int) -> BiLMConfig:
     """The shape of the biLM: that of the checkpoint it starts from, or else of the settings.
 
-    Args:
-        config: the settings of the run.
-        num_tokens: int >= 1. Size of the vocabulary.
-
     Raises:
         ValueError: the work directory has the name of the checkpoint, and would be read in its
             place when the run is resumed; or preset or options have another shape.
@@ -144,11 +140,9 @@ def initial_weights(config: PretrainConfig) -> LanguageModel | BiLM | None:
 
 
 def copy_weights(source: LanguageModel | BiLM, model: LanguageModel, path: str) -> None:
-    """Copies weights to a model. Rows of tokens that the source's vocabulary lacks are unchanged.
+    """Copies the weights of the checkpoint `path`, whose model is `source`, to a model.
 
-    Args:
-        source: the model of the checkpoint `path`.
-        model: a model of the same shape.
+    Rows of tokens that the vocabulary of the checkpoint lacks are unchanged.
     """
     vocabulary = source.vocabulary
     ids = {token: index for index, token in enumerate(vocabulary.tokens if vocabulary else ())}

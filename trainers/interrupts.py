@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-
 
 class StopRequest:
     """A context manager that records SIGINT and SIGTERM instead of ending the process.
@@ -28,8 +26,9 @@ class StopRequest:
     def __enter__(self) -> "StopRequest":
         # Python allows only the main thread to set signal handlers.
         if threading.current_thread() is threading.main_thread():
-            numbers = [one for one in _SIGNALS if signal.getsignal(one) is not signal.SIG_IGN]
-            self._handlers = {number: signal.signal(number, self._handle) for number in numbers}
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -253,12 +253,11 @@ def clip_by_global_norm(
     ]
     norm = tf.linalg.global_norm(gradients)
     scale = tf.where(norm <= max_norm, clip_norm / tf.maximum(norm, clip_norm), 0.0)
-    return [_scaled(gradient, scale) for gradient in gradients], norm
 
+    def scaled(gradient: Any) -> Any:
+        if isinstance(gradient, tf.IndexedSlices):
+            values = scaled(gradient.values)
+            return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+        return tf.math.multiply_no_nan(gradient, scale)  # 0 times infinity is 0
 
-def _scaled(gradient: Any, scale: tf.Tensor) -> Any:
-    """A gradient times a number; 0 times infinity is 0."""
-    if isinstance(gradient, tf.IndexedSlices):
-        values = tf.math.multiply_no_nan(gradient.values, scale)
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return tf.math.multiply_no_nan(gradient, scale)
+    return list(map(scaled, gradients)), norm

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +97,9 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
             config.schedule, config.learning_rate, config.warmup_steps, inputs.num_steps
         )
         train_step = _build(config, cluster, inputs, schedule)
-        windows = iter(training_windows(files, config.batch_size, config.unroll, config.seed))
+        # Each pass reads the sentences in another order. The iterator can be saved.
+        sentences = sentence_dataset(files, config.seed).repeat()
+        windows = iter(prefetch(lm_windows(sentences, config.batch_size, config.unroll), 4))
         if cluster.is_chief:
             stack.enter_context(claimed_workdir(Path(config.workdir)))
         state = RunState(Path(config.workdir), train_step, windows)
@@ -132,17 +134,6 @@ def _build(config: PretrainConfig, cluster: Cluster, inputs: Inputs, schedule: A
             ema=config.ema,
             cluster=cluster,
         )
-
-
-def training_windows(
-    files: Sequence[Path], num_rows: int, window: int, seed: int
-) -> tf.data.Dataset:
-    """Windows of the corpus without end; each pass reads the sentences in another order.
-
-    Args, Returns: see `lm_windows` and `sentence_dataset`. `tf.train.Checkpoint` can save its
-        iterator.
-    """
-    return prefetch(lm_windows(sentence_dataset(files, seed).repeat(), num_rows, window), 4)
 
 
 def _begin(config: PretrainConfig, inputs: Inputs, state: RunState) -> dict[str, Any]:

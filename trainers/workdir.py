@@ -99,11 +99,7 @@ def refuse_used_workdir(workdir: Path, names: set[str], record: str, resume: boo
 
 
 def claimed_workdir(workdir: Path) -> contextlib.AbstractContextManager[None]:
-    """Creates the directory and locks it within the block.
-
-    Raises:
-        FileExistsError: another process has locked it.
-    """
+    """Creates and locks the directory; `FileExistsError` if another process has locked it."""
     message = f"Another process trains in {workdir}. Wait for it, or choose another --workdir."
     return locked_directory(workdir, message)
 

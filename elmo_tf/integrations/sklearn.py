@@ -62,13 +62,9 @@ class ElmoVectorizer(
                 "BiLM: pass `embedder.bilm`. Received: an Embedder"
             )
         check_layers(self.layers, allowed=[name for name in LAYERS if name != "mix"])
-        self.embedder_ = Embedder(
-            self.model,
-            layers=self.layers,
-            precision=self.precision,
-            batch_tokens=self.batch_tokens,
-            tokenizer=self.tokenizer,
-        )
+        options = self.get_params(deep=False)
+        del options["normalize"]
+        self.embedder_ = Embedder(options.pop("model"), **options)
         num_layers = self.embedder_.num_layers if self.layers == "all" else 1
         self._n_features_out = num_layers * self.embedder_.dim
         return self
