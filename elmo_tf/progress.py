@@ -2,11 +2,9 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 from tqdm import tqdm
-
-Item = TypeVar("Item")
 
 # Seconds between two plain lines.
 PLAIN_INTERVAL = 10.0
@@ -41,9 +39,7 @@ def progress(
     )
 
 
-def progress_over(
-    items: Iterable[Item], total: int | None, description: str, unit: str
-) -> Iterator:
+def progress_over(items: Iterable[Any], total: int | None, description: str, unit: str) -> Iterator:
     """Yields the items and shows their progress."""
     with progress(total, description, unit) as meter:
         for item in items:

@@ -14,8 +14,7 @@ class WeightAverage:
     `d = min(decay, (1 + t) / (10 + t))` in step `t`, counted from 0: the average forgets the
     initial weights, also in short runs.
 
-    Keras optimizers can average too, but replace the weights by their averages at the end of
-    `fit`.
+    Keras optimizers average too, but replace the weights by their averages after `fit`.
 
     Args:
         weights: variables.

@@ -93,7 +93,7 @@ class RunState:
         if self._cluster.is_chief:
             for name, part in self._shared.items():
                 part.write(str(folder / name))
-        worker = _worker_name(self._cluster.worker, self._cluster.num_workers)
+        worker = _worker_names(self._cluster.num_workers)[self._cluster.worker]
         self._windows.write(str(folder / f"{worker}-text"))
         states = [
             # the batch rows of all replicas of this worker
@@ -109,8 +109,7 @@ class RunState:
 
     def _wait_for_parts(self, folder: Path) -> None:
         """Waits for the files of all workers; a network file system may show them late."""
-        count = self._cluster.num_workers
-        workers = [_worker_name(worker, count) for worker in range(count)]
+        workers = _worker_names(self._cluster.num_workers)
         wanted = {f"{name}{end}" for name in workers for end in ("-text.index", "-rows.npz")}
         end = time.monotonic() + _FILE_TIMEOUT
         while missing := wanted - set(os.listdir(folder)):
@@ -148,7 +147,7 @@ class RunState:
         try:
             for name, part in self._shared.items():
                 part.read(str(folder / name)).assert_consumed()
-            workers = [_worker_name(k, content["workers"]) for k in range(content["workers"])]
+            workers = _worker_names(content["workers"])
             # All workers are at the same position of the same text.
             mine = workers[self._cluster.worker % len(workers)]
             self._windows.read(str(folder / f"{mine}-text")).assert_consumed()
@@ -196,5 +195,5 @@ def _complete_saves(folder: Path) -> list[tuple[Path, dict[str, int]]]:
     return sorted(saves, key=lambda save: save[1]["step"])
 
 
-def _worker_name(worker: int, num_workers: int) -> str:
-    return f"worker-{worker}-of-{num_workers}"
+def _worker_names(count: int) -> list[str]:
+    return [f"worker-{worker}-of-{count}" for worker in range(count)]

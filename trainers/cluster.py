@@ -136,8 +136,7 @@ def cluster_from_environment(batch_size: int, num_parts: int = 1) -> Cluster:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
         cluster = Cluster(strategy, worker, addresses)
     else:
-        gpus, cpus = (tf.config.list_logical_devices(kind) for kind in ("GPU", "CPU"))
-        devices = gpus or cpus
+        devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
         strategy = tf.distribute.get_strategy()
         if len(devices) > 1:
             strategy = tf.distribute.MirroredStrategy([device.name for device in devices])

@@ -39,7 +39,6 @@ RECIPES = {
     },
 }
 LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001, "adamw": 0.002}
-SCHEDULES = ("constant", "inverse_sqrt", "cosine")
 
 # Settings of the trainings of biLMs and of task models.
 MovingAverage = Annotated[
@@ -162,7 +161,7 @@ class PretrainConfig(RunSettings):
         "highest learning rate, above 0",
         default_help=", ".join(f"{rate} for {name}" for name, rate in LEARNING_RATES.items()),
     )
-    schedule: Literal[*SCHEDULES] | None = setting(
+    schedule: Literal["constant", "inverse_sqrt", "cosine"] | None = setting(
         None,
         "learning rate schedule after the warm-up; cosine ends at a tenth of the highest rate",
         default_help=_by_recipe("schedule"),

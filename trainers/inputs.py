@@ -126,12 +126,8 @@ def read_inputs(
     return Inputs(vocabulary, shape, lexicon, corpus, num_steps)
 
 
-def initial_weights(config: PretrainConfig) -> LanguageModel | BiLM | None:
-    """The model of the checkpoint to start from, or None. It is read when the run begins.
-
-    Raises:
-        FileNotFoundError, ValueError: see `load_bilm`.
-    """
+def initial_model(config: PretrainConfig) -> LanguageModel | BiLM | None:
+    """The model of the checkpoint to start from, or None. Errors: see `load_bilm`."""
     if config.start_from is None or _resumes(config):
         return None
     with open_checkpoint(config.start_from) as checkpoint:

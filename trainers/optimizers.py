@@ -114,10 +114,7 @@ class Adagrad(_RowOptimizer):
         def initializer(shape: Any, dtype: Any) -> tf.Tensor:  # needs no memory besides the table
             return tf.fill(shape, tf.cast(self.initial_accumulator_value, dtype))
 
-        self._accumulators = [
-            self.add_variable_from_reference(variable, name="accumulator", initializer=initializer)
-            for variable in variables
-        ]
+        self._accumulators = self.add_optimizer_variables(variables, "accumulator", initializer)
 
     def update_step(self, gradient, variable, learning_rate):
         settings = {

@@ -30,13 +30,7 @@ from elmo_tf.threads import share_cores_for_training
 from elmo_tf.trainers.checkpointing import RunState
 from elmo_tf.trainers.cluster import Cluster, cluster_from_environment
 from elmo_tf.trainers.config import RECORD_FILE, PretrainConfig
-from elmo_tf.trainers.inputs import (
-    Inputs,
-    copy_weights,
-    initial_shape,
-    initial_weights,
-    read_inputs,
-)
+from elmo_tf.trainers.inputs import Inputs, copy_weights, initial_model, initial_shape, read_inputs
 from elmo_tf.trainers.interrupts import StopRequest
 from elmo_tf.trainers.optimizers import learning_rate_schedule, optimizer_named
 from elmo_tf.trainers.steps import TrainStep
@@ -115,7 +109,7 @@ def pretrain(config: PretrainConfig) -> dict[str, Any]:
 
 def _build(config: PretrainConfig, cluster: Cluster, inputs: Inputs, schedule: Any) -> TrainStep:
     """Builds the model and its optimizer."""
-    source = initial_weights(config)
+    source = initial_model(config)
     bilm = source.bilm if isinstance(source, LanguageModel) else source
     lexicon = inputs.lexicon if bilm is None else bilm.lexicon
     keras.utils.set_random_seed(config.seed)

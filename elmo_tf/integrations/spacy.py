@@ -1,5 +1,6 @@
 """The component `elmo` of spaCy pipelines: contextual vectors in `doc.tensor`."""
 
+import functools
 import io
 import os
 import shutil
@@ -50,14 +51,11 @@ class ElmoComponent:
         self.name = name
         self._model: Any = model
         self._options = {"layers": layers, "precision": precision, "batch_tokens": batch_tokens}
-        self._embedder: Embedder | None = None
 
-    @property
+    @functools.cached_property
     def embedder(self) -> Embedder:
         """The `Embedder` that computes the vectors."""
-        if self._embedder is None:
-            self._embedder = Embedder(self._model, **self._options)
-        return self._embedder
+        return Embedder(self._model, **self._options)
 
     def __call__(self, doc: Any) -> Any:
         """Sets the vectors of one document."""
@@ -91,7 +89,7 @@ class ElmoComponent:
     def from_disk(self, path: str | os.PathLike, *, exclude: Iterable[str] = ()) -> "ElmoComponent":
         """Reads the model from a directory, in place of the one that the settings name."""
         self._model = load_bilm(Path(path))
-        self._embedder = None
+        vars(self).pop("embedder", None)
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
