@@ -2,17 +2,20 @@
 
 import contextlib
 import ctypes
+import fcntl
 import gc
 import io
 import os
 import signal
 
+import numpy as np
 import pytest
 
 # Before TensorFlow starts: the test processes share the cores, so each operation uses one thread.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+import elmo_tf
 from reference import checkpoint
 
 
@@ -91,26 +94,21 @@ def checkpoint_directory(tmp_path_factory, options, weights):
 @pytest.fixture(scope="session")
 def bilm(checkpoint_directory):
     """Shared by all tests: do not change it."""
-    from elmo_tf import load_bilm
-
-    return load_bilm(checkpoint_directory)
+    return elmo_tf.load_bilm(checkpoint_directory)
 
 
 @pytest.fixture(scope="session")
 def word_bilm():
     """Reads whole tokens: `a` is token 3, `b` is token 4. Shared by all tests: do not change it."""
-    from elmo_tf import BiLM, BiLMConfig, LSTMConfig, Vocabulary
-
-    config = BiLMConfig(None, LSTMConfig(dim=7, projection_dim=4), num_tokens=5)
-    return BiLM(config, vocabulary=Vocabulary.build(["a a b"]))
+    lstm = elmo_tf.LSTMConfig(dim=7, projection_dim=4)
+    config = elmo_tf.BiLMConfig(None, lstm, num_tokens=5)
+    return elmo_tf.BiLM(config, vocabulary=elmo_tf.Vocabulary.build(["a a b"]))
 
 
 @pytest.fixture(scope="session")
 def elmo(bilm):
     """An `Elmo` with unequal mixing weights. Shared by all tests: do not change it."""
-    from elmo_tf import Elmo
-
-    elmo = Elmo(bilm, l2=0.3)
+    elmo = elmo_tf.Elmo(bilm, l2=0.3)
     elmo.build()
     elmo.mixes[0].layer_weights.assign([0.4, -1.1, 0.9])
     elmo.mixes[0].scaling.assign(1.7)
@@ -120,9 +118,7 @@ def elmo(bilm):
 @pytest.fixture
 def fresh_bilm(checkpoint_directory):
     """Loads a new biLM, which a test may change."""
-    from elmo_tf import load_bilm
-
-    return lambda **kwargs: load_bilm(checkpoint_directory, **kwargs)
+    return lambda **kwargs: elmo_tf.load_bilm(checkpoint_directory, **kwargs)
 
 
 @pytest.fixture(scope="session")
@@ -136,21 +132,16 @@ def forward_directory(tmp_path_factory, options, weights):
 @pytest.fixture(scope="session")
 def forward_bilm(forward_directory):
     """The forward half of `bilm`. Shared by all tests: do not change it."""
-    from elmo_tf import load_bilm
-
-    return load_bilm(forward_directory)
+    return elmo_tf.load_bilm(forward_directory)
 
 
 @pytest.fixture(scope="session")
 def new_language_model():
     """Adds a softmax over a small vocabulary to a biLM, with random weights."""
-    import numpy as np
-
-    from elmo_tf import Vocabulary
     from elmo_tf.layers import SampledSoftmax
     from elmo_tf.models.language_model import LanguageModel
 
-    vocabulary = Vocabulary.build(["the the cat cat sat on"])
+    vocabulary = elmo_tf.Vocabulary.build(["the the cat cat sat on"])
 
     def new(bilm):
         model = LanguageModel(bilm, SampledSoftmax(len(vocabulary), 3), vocabulary)
@@ -202,7 +193,6 @@ eager_functions = pytest.fixture(_eagerly, name="eager_functions")
 @pytest.fixture
 def locked():
     """A context manager that locks a file as HDF5 does while it writes the file."""
-    import fcntl
 
     @contextlib.contextmanager
     def lock(path):
@@ -233,24 +223,21 @@ def trained(tmp_path_factory):
     from runs import LINES
 
     folder = tmp_path_factory.mktemp("trained")
+    text, vocab, run = (str(folder / name) for name in ("text.txt", "vocab.txt", "run"))
     (folder / "text.txt").write_text("\n".join(LINES) + "\n")
+    options = "--preset tiny --steps 4 --seed 5 --batch-size 2 --unroll 3"
     for arguments in (
-        ("vocab", folder / "text.txt", "--output", folder / "vocab.txt", "--max-size", "9"),
-        (
-            *("train", "--corpus", folder / "text.txt", "--vocab", folder / "vocab.txt"),
-            *("--workdir", folder / "run", "--preset", "tiny", "--steps", "4", "--seed", "5"),
-            *("--batch-size", "2", "--unroll", "3", "--valid", folder / "text.txt"),
-        ),
+        f"vocab {text} --output {vocab} --max-size 9",
+        f"train --corpus {text} --vocab {vocab} --workdir {run} --valid {text} {options}",
     ):
         with contextlib.contextmanager(_eagerly)():
-            assert cli._main(cli._parse(["elmo-tf", *map(str, arguments)])) == 0
+            assert cli._main(cli._parse(["elmo-tf", *arguments.split()])) == 0
     return folder / "run"
 
 
 @pytest.fixture
 def command(capsys):
     """Calls the command in this process; returns its status, stdout and stderr."""
-
     from elmo_tf import cli
 
     def call(*arguments):

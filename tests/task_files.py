@@ -22,44 +22,25 @@ PAIRS = [
     {"sentence1": "A dog", "sentence2": "A cat", "gold_label": "-"},
 ]
 REVIEWS = 'label,text\nbad,"a bad, bad film"\n\ngood,"a ""good"" film\nto see"\n'
-SQUAD = {
-    "version": "1.1",
-    "data": [
-        {
-            "title": "cats",
-            "paragraphs": [
-                {
-                    "context": "The cat, a small one, sat on the mat.\nBonn is small.",
-                    "qas": [
-                        {
-                            "id": "where",
-                            "question": "Where did the cat sit?",
-                            "answers": [
-                                {"text": "on the mat", "answer_start": 26},
-                                {"text": "the mat", "answer_start": 29},
-                            ],
-                        },
-                        {
-                            "id": "who",
-                            "question": "Who sat?",
-                            "answers": [{"text": "The cat", "answer_start": 0}],
-                        },
-                    ],
-                },
-                {
-                    "context": "Bonn",
-                    "qas": [
-                        {
-                            "id": "longer",
-                            "question": "Which small city is it?",
-                            "answers": [{"text": "Bonn", "answer_start": 0}],
-                        }
-                    ],
-                },
-            ],
-        }
+
+
+def _question(name, question, **answers):
+    """A question of SQuAD; `answers` are the first characters of the answers `on_the_mat` etc."""
+    answers = [
+        {"text": text.replace("_", " "), "answer_start": start} for text, start in answers.items()
+    ]
+    return {"id": name, "question": question, "answers": answers}
+
+
+_CATS = {
+    "context": "The cat, a small one, sat on the mat.\nBonn is small.",
+    "qas": [
+        _question("where", "Where did the cat sit?", on_the_mat=26, the_mat=29),
+        _question("who", "Who sat?", The_cat=0),
     ],
 }
+_BONN = {"context": "Bonn", "qas": [_question("longer", "Which small city is it?", Bonn=0)]}
+SQUAD = {"version": "1.1", "data": [{"title": "cats", "paragraphs": [_CATS, _BONN]}]}
 SRL = """Cats - (A0*) (A0*)
 love love (V*) *
 to - (A1* *

@@ -1,8 +1,11 @@
+import functools
 import json
+import math
 
 import pytest
 
 from elmo_tf.config import BiLMConfig, CharCNNConfig, LexiconConfig, LSTMConfig
+from reference import checkpoint
 
 # The options of the published small model, as the original trainer writes them.
 PUBLISHED = {
@@ -29,9 +32,7 @@ def changed(place, value):
     """The published options with one value changed, or removed if it is `...`."""
     options = json.loads(json.dumps(PUBLISHED))
     *outer, name = place.split(".")
-    inner = options
-    for part in outer:
-        inner = inner[part]
+    inner = functools.reduce(dict.__getitem__, outer, options)
     if value is ...:
         del inner[name]
     else:
@@ -39,23 +40,12 @@ def changed(place, value):
     return options
 
 
-def num_parameters(config):
-    """The number of parameters, from the shapes of the published files."""
-    cnn, lstm = config.char_cnn, config.lstm
-    features = sum(count for _, count in cnn.filters)
-    count = 261 * cnn.embedding_dim
-    count += sum(width * cnn.embedding_dim * n + n for width, n in cnn.filters)
-    count += cnn.num_highway * 2 * (features + 1) * features
-    count += (features + 1) * lstm.projection_dim
-    cell = (2 * lstm.projection_dim + 1) * 4 * lstm.dim + lstm.dim * lstm.projection_dim
-    return count + 2 * lstm.num_layers * cell
-
-
 @pytest.mark.parametrize(
     ("name", "millions"), [("small", 13.6), ("medium", 28.0), ("original", 93.6)]
 )
 def test_presets_have_the_published_sizes(name, millions):
-    assert round(num_parameters(BiLMConfig.preset(name)) / 1e6, 1) == millions
+    shapes = checkpoint.shapes(BiLMConfig.preset(name).to_options())
+    assert round(sum(map(math.prod, shapes.values())) / 1e6, 1) == millions
 
 
 def test_the_small_preset_is_the_published_file():

@@ -85,12 +85,12 @@ class TrainStep:
         self.trainable = model.trainable_weights
         optimizer.build(self.trainable)
         self.average = WeightAverage(self.trainable, ema)
+
+        def run(*args: Any) -> dict[str, Any]:  # not a lambda, whose name TensorFlow's errors show
+            return self.cluster.strategy.run(self._replica_step, args=args)
+
         # One function per instance: a decorated method is shared by all of them.
-        self._run = tf.function(
-            lambda *args: self.cluster.strategy.run(self._replica_step, args=args),
-            reduce_retracing=True,
-            autograph=False,
-        )
+        self._run = tf.function(run, reduce_retracing=True, autograph=False)
 
     def __call__(
         self, inputs: tf.Tensor, targets: tf.Tensor, signal: int = 0
