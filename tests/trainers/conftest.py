@@ -21,14 +21,6 @@ OPTIONS = options(
 )
 
 
-def sentences(count, seed):
-    draw = random.Random(seed)
-    return [
-        f"{draw.choice(SUBJECTS)} {draw.choice(VERBS)} {draw.choice(SUBJECTS)} ."
-        for _ in range(count)
-    ]
-
-
 @pytest.fixture(scope="session")
 def replace_losses():
     """A context manager that replaces the losses by functions of all weights, states and inputs.
@@ -67,8 +59,13 @@ def simple_losses(replace_losses):
 def text(tmp_path_factory):
     """Files `train_1.txt`, `train_2.txt` and `valid.txt`, and a vocabulary that lacks one word."""
     folder = tmp_path_factory.mktemp("text")
-    for number, (name, count) in enumerate((("train_1", 150), ("train_2", 90), ("valid", 20))):
-        (folder / f"{name}.txt").write_text("\n".join(sentences(count, number)) + "\n")
+    for seed, (name, count) in enumerate((("train_1", 150), ("train_2", 90), ("valid", 20))):
+        draw = random.Random(seed)
+        lines = [
+            f"{draw.choice(SUBJECTS)} {draw.choice(VERBS)} {draw.choice(SUBJECTS)} .\n"
+            for _ in range(count)
+        ]
+        (folder / f"{name}.txt").write_text("".join(lines))
     tokens = Vocabulary.build([folder / "train_1.txt"]).tokens
     Vocabulary(token for token in tokens if token != "old").save(folder / "vocab.txt")
     return folder

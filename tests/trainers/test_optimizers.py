@@ -1,3 +1,5 @@
+import functools
+import itertools
 import math
 
 import keras
@@ -53,18 +55,14 @@ def lazy_adamw(value, gradients, decay=0.2):
     return value
 
 
-def lazy_adam(value, gradients):
-    return lazy_adamw(value, gradients, decay=0.0)
-
-
-OPTIMIZERS = [
-    (Adagrad(0.3, initial_accumulator_value=0.7), adagrad),
-    (AdamW(0.1, beta_1=0.8, beta_2=0.97), lazy_adam),
-    (AdamW(0.1, beta_1=0.8, beta_2=0.97, weight_decay=0.2), lazy_adamw),
-]
-
-
-@pytest.mark.parametrize(("optimizer", "formula"), OPTIMIZERS)
+@pytest.mark.parametrize(
+    ("optimizer", "formula"),
+    [
+        (Adagrad(0.3, initial_accumulator_value=0.7), adagrad),
+        (AdamW(0.1, beta_1=0.8, beta_2=0.97), functools.partial(lazy_adamw, decay=0.0)),
+        (AdamW(0.1, beta_1=0.8, beta_2=0.97, weight_decay=0.2), lazy_adamw),
+    ],
+)
 def test_dense_and_sparse_gradients_follow_the_formula(optimizer, formula):
     start = np.arange(1, 16, dtype=np.float32).reshape(5, 3)
     table, matrix, vector = map(keras.Variable, (start, start[:2], start[0]))
@@ -134,12 +132,15 @@ def cosine(step, warmup):
     return constant(step, warmup) * (0.1 + 0.9 * (1 + math.cos(math.pi * progress)) / 2)
 
 
-@pytest.mark.parametrize("formula", [constant, inverse_sqrt, cosine])
-@pytest.mark.parametrize("warmup", [0, 1, 7, 200])
+@pytest.mark.parametrize(
+    ("formula", "warmup"),
+    [
+        *itertools.product((constant, cosine), (0, 1, 7, 200)),
+        *((inverse_sqrt, n) for n in (1, 7, 200)),
+    ],
+)
 def test_a_schedule_follows_its_formula(formula, warmup):
     """The warm-up takes at most half of the steps."""
-    if warmup == 0 and formula is inverse_sqrt:
-        return
     schedule = learning_rate_schedule(formula.__name__, RATE, warmup, TOTAL)
     expected = [formula(step, min(warmup, TOTAL // 2)) for step in STEPS]
     assert [float(schedule(step)) for step in STEPS] == pytest.approx(expected, rel=1e-5)
