@@ -1,5 +1,6 @@
 """Runs of `pretrain` in new processes, with several devices or several workers."""
 
+import contextlib
 import json
 import os
 import socket
@@ -22,15 +23,14 @@ pretrain(PretrainConfig(**json.loads(sys.argv[2])))
 """
 
 
-def start(settings, workdir, num_devices=1, tf_config=None, prefix=(), **changes):
-    arguments = {**settings, "workdir": workdir, **changes}
+def start(settings, workdir, num_devices=1, tf_config=None, **changes):
+    arguments = json.dumps({**settings, "workdir": workdir, **changes}, default=str)
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment.pop("TF_CONFIG", None)
     if tf_config is not None:
         environment["TF_CONFIG"] = json.dumps(tf_config)
-    arguments = json.dumps(arguments, default=str)
     return subprocess.Popen(
-        [*prefix, sys.executable, "-c", _CODE, str(num_devices), arguments],
+        [sys.executable, "-c", _CODE, str(num_devices), arguments],
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
@@ -41,17 +41,11 @@ def start_workers(settings, workdir, count=2, **changes):
     """Starts workers that share a work directory, or have one each if `workdir` is a list."""
     workdirs = workdir if isinstance(workdir, list) else [workdir] * count
     addresses = [f"127.0.0.1:{port}" for port in _free_ports(count)]
+    cluster = {"worker": addresses}
+    tasks = [{"type": "worker", "index": index} for index in range(count)]
     return [
-        start(
-            settings,
-            workdirs[index],
-            tf_config={
-                "cluster": {"worker": addresses},
-                "task": {"type": "worker", "index": index},
-            },
-            **changes,
-        )
-        for index in range(count)
+        start(settings, own, tf_config={"cluster": cluster, "task": task}, **changes)
+        for own, task in zip(workdirs, tasks, strict=True)
     ]
 
 
@@ -72,11 +66,14 @@ def finish(*workers):
         assert worker.returncode == 0, errors
 
 
+def errors_of(*workers):
+    """What workers that fail write to stderr."""
+    errors = [worker.communicate(timeout=180)[1] for worker in workers]
+    assert all(worker.returncode != 0 for worker in workers)
+    return errors
+
+
 def _free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    with contextlib.ExitStack() as stack:
+        servers = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+        return [stack.enter_context(server).getsockname()[1] for server in servers]

@@ -78,16 +78,8 @@ def models(files, tmp_path_factory):
 
     folder = shutil.copytree(files, tmp_path_factory.mktemp("docs") / "models")
     (folder / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\nbank\nriver\n", "utf-8")
-    pretrain(
-        PretrainConfig(
-            corpus=[folder / "text.txt"],
-            vocab=folder / "vocab.txt",
-            workdir=folder / "run",
-            preset="tiny",
-            steps=1,
-            batch_size=2,
-        )
-    )
+    files = {"corpus": folder / "text.txt", "vocab": folder / "vocab.txt"}
+    pretrain(PretrainConfig(**files, workdir=folder / "run", preset="tiny", steps=1, batch_size=2))
     shutil.copytree(folder / "run", folder / "other")
     saved_models.export(load_bilm(folder / "run"), folder / "exported", check=False)
     shutil.copytree(folder / "exported" / "1", folder / "exported" / "2")
@@ -103,25 +95,15 @@ def server(models):
     server.stop()
 
 
-@pytest.fixture
-def working_directory(tmp_path, monkeypatch):
-    folder = tmp_path / "page"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("MPLBACKEND", "Agg")
-
-    def enter(files):
-        shutil.copytree(files, folder)
-        monkeypatch.chdir(folder)
-        return folder
-
-    return enter
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_code_blocks_of_a_page_run(page, request, working_directory):
+def test_code_blocks_of_a_page_run(page, request, tmp_path, monkeypatch):
     text = page.read_text("utf-8")
     is_tutorial = page.parent.name == "tutorials"
-    folder = working_directory(request.getfixturevalue("files" if is_tutorial else "models"))
+    files = request.getfixturevalue("files" if is_tutorial else "models")
+    folder = shutil.copytree(files, tmp_path / "page")
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("MPLBACKEND", "Agg")
     commands = "".join(re.findall(r"```shell\n(.*?)```", text, re.DOTALL))
     if "elmo-tf export" in commands:
         shutil.rmtree(folder / "exported", ignore_errors=True)
