@@ -25,5 +25,4 @@ def test_dependencies_between_packages_exist():
 def test_third_party_dependencies_are_locked():
     lock = (ROOT / "requirements_lock.txt").read_text(encoding="utf-8").lower().replace("-", "_")
     locked = set(re.findall(r"^(\w+)==", lock, re.MULTILINE))
-
     assert dependencies("@pypi//") <= locked

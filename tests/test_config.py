@@ -69,7 +69,6 @@ WORDS = {"char_cnn": None, "lstm": LSTMConfig(7, 5, cell_clip=None), "num_tokens
 def test_options_round_trip_through_json(config, keys, tmp_path):
     path = tmp_path / "options.json"
     path.write_text(json.dumps(config.to_options()))
-
     assert BiLMConfig.from_options(path) == BiLMConfig.from_options(str(path)) == config
     assert config.to_options().keys() == keys | {"lstm"}
 
@@ -91,16 +90,13 @@ def test_missing_options_get_the_defaults_of_the_original_code():
         "lstm": {"dim": 8, "projection_dim": 4},
         "char_cnn": {"embedding": {"dim": 3}, "filters": [[1, 2]]},
     }
-
     config = BiLMConfig.from_options(options)
-
     assert config.lstm == LSTMConfig(8, 4, 1, None, None, False)
     assert config.char_cnn == CharCNNConfig(((1, 2),), 3, num_highway=0)
 
 
 def test_widths_are_derived_from_the_filters():
     config = CharCNNConfig(filters=[[1, 2], [4, 3]])
-
     assert (config.max_width, config.num_filters) == (4, 5)
     assert config.filters == ((1, 2), (4, 3))
 
@@ -137,7 +133,6 @@ def test_errors_name_the_option_its_value_and_allowed_values(tmp_path, place, va
     options = changed(place, value)
     path = tmp_path / "options.json"
     path.write_text(json.dumps(options))
-
     with pytest.raises(ValueError, match=message):
         BiLMConfig.from_options(options)
     with pytest.raises(ValueError, match=rf"options\.json: .*{message}"):
@@ -155,7 +150,6 @@ def test_errors_name_the_option_its_value_and_allowed_values(tmp_path, place, va
 def test_a_file_that_is_no_json_object_is_named(tmp_path, content, message):
     path = tmp_path / "options.json"
     path.write_bytes(content)
-
     with pytest.raises(ValueError, match=message):
         BiLMConfig.from_options(path)
 

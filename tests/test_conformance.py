@@ -97,7 +97,6 @@ def test_a_layer_in_mixed_precision_is_close_and_keeps_float32_weights(name):
     model, values = model_of(name)
     mixed, _ = model_of(name, dtype="mixed_bfloat16")
     mixed.set_weights(model.get_weights())
-
     assert {weight.dtype for weight in mixed.trainable_weights} <= {"float32"}
     assert {tensor.dtype for tensor in tf.nest.flatten(mixed(values))} == {tf.bfloat16}
     for old, new in zip(flat(model(values)), flat(mixed(values)), strict=True):
@@ -108,7 +107,6 @@ def test_a_layer_in_mixed_precision_is_close_and_keeps_float32_weights(name):
 def test_padding_does_not_change_the_outputs_of_real_tokens(name):
     model, values = model_of(name)
     longer = np.pad(values, [(0, 0), (0, 4), (0, 0)])
-
     for short, long in zip(flat(model(values)), flat(model(longer)), strict=True):
         if short.ndim == 3 and name != "HighwayStack":
             assert not long[:, 3:].any()

@@ -37,13 +37,11 @@ def known(atomic):
 @both
 def test_a_path_appears_with_default_permissions_when_the_block_ends(tmp_path, atomic):
     path, default = tmp_path / "new" / "name", tmp_path / "default"
-
     with atomic(path) as part:
         default.mkdir() if part.is_dir() else default.touch()
         write(part, "done")
         assert not path.exists()
         assert part.parent == path.parent
-
     assert content_of(path) == "done"
     assert os.listdir(path.parent) == ["name"]
     assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(default.stat().st_mode)
@@ -173,9 +171,7 @@ def test_a_link_stays_and_its_target_is_replaced(tmp_path, atomic):
 
 def test_json_keeps_invalid_bytes_of_a_path(tmp_path):
     content = {"corpus": os.fsdecode(b"caf\xe9"), "language": "français"}
-
     write_json(tmp_path / "record.json", content)
-
     text = (tmp_path / "record.json").read_text("utf-8")
     assert "français" in text
     assert json.loads(text) == content
@@ -183,7 +179,6 @@ def test_json_keeps_invalid_bytes_of_a_path(tmp_path):
 
 def test_a_broken_link_counts_as_an_existing_path(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-
     with pytest.raises(FileExistsError, match=r"link exists\. Choose"):
         refuse_file(tmp_path / "link", overwrite=False)
     refuse_file(tmp_path / "link", overwrite=True)

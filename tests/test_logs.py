@@ -38,7 +38,6 @@ print(tf.reduce_sum([1, 2]).numpy(), matplotlib.__name__, sklearn.__name__)
 def test_only_our_messages_and_absl_warnings_are_shown():
     command = [sys.executable, "-c", SCRIPT, logs.__file__, steps.__file__]
     result = subprocess.run(command, capture_output=True, text=True)
-
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines() == [
         *("quiet so far", "from us: 0", "from us: 1", "an absl warning of others")

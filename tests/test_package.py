@@ -47,7 +47,6 @@ def test_all_registered_classes_are_listed_for_lazy_import():
             pattern = r'register_keras_serializable\(package="elmo_tf"\)\nclass (\w+)'
             for name in re.findall(pattern, path.read_text(encoding="utf-8")):
                 registered[name] = module
-
     assert registered == elmo_tf._REGISTERED
 
 
@@ -88,7 +87,6 @@ def test_a_fresh_process_loads_models_after_importing_the_package(modules, keras
 
 def test_importing_the_package_does_not_import_tensorflow():
     code = "import sys, elmo_tf; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
-
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -101,6 +99,5 @@ def test_layers_do_not_import_tensorflow(path):
             imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             imported.add(node.module)
-
     assert not {name for name in imported if name.split(".")[0] == "tensorflow"}
     assert not {name for name in imported if name.endswith("_tf") and name != "elmo_tf"}

@@ -20,7 +20,6 @@ def test_float32_replaces_unsupported_bfloat16_with_a_warning(
     (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: fpu {flags} sse\n")
     monkeypatch.setattr(precision, "_CPU_FLAGS", tmp_path / "cpuinfo")
     monkeypatch.setattr(precision.tf.config, "list_physical_devices", lambda kind: [])
-
     assert precision.usable_precision(requested) == usable
     warned = "using float32 instead of mixed_bfloat16" in caplog.text
     assert warned == (requested != usable) == bool(caplog.text)

@@ -40,17 +40,14 @@ def test_a_line_depends_on_the_total_and_the_initial_units(clock, capsys, total,
     with progress(total, "reading", "tokens", initial=initial) as meter:
         clock(10.0)
         meter.update(20)
-
     assert capsys.readouterr().err == f"{line}\n"
 
 
 def test_a_terminal_shows_a_progress_bar(capsys, monkeypatch):
     monkeypatch.setattr(module.sys.stderr, "isatty", lambda: True, raising=False)
-
     with progress(4, "training", "steps") as meter:
         meter.note("loss 1.5")
         meter.update(4)
-
     bar = capsys.readouterr().err
     assert "\r" in bar
     assert "training: 100%" in bar

@@ -38,5 +38,4 @@ print(threading.get_intra_op_parallelism_threads())
 def test_operations_get_one_thread_unless_configured_or_started():
     command = [sys.executable, "-c", CODE]
     output = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
-
     assert output.split() == [*"101010", *"300"]

@@ -41,9 +41,7 @@ def test_single_document_files_are_split_alternately(tmp_path):
 
 def test_wikitext_is_split_into_sentences():
     text = ' = A = \n \n It has 1 @,@ 000 co @-@ ops . " Why ? " she asked . Yes \n'
-
     lines = results.one_sentence_per_line(text).splitlines()
-
     assert lines == ["= A =", "It has 1,000 co-ops .", '" Why ? " she asked .', "Yes"]
 
 
@@ -71,12 +69,10 @@ def test_every_run_has_a_unique_name_and_valid_settings(name, tmp_path):
 def test_tables_of_a_page_are_updated(monkeypatch):
     monkeypatch.setitem(results_pages.BLOCKS, "probe", lambda: "| new |")
     page = "Before.\n\n<!-- probe -->\n\n| old |\n\n<!-- end of probe -->\n\nAfter.\n"
-
     assert results_pages.filled(page) == page.replace("old", "new")
 
 
 @pytest.mark.parametrize("name", results_pages.PAGES)
 def test_tables_of_a_page_match_the_measurements(name):
     page = (Path(results_pages.__file__).parents[1] / name).read_text("utf-8")
-
     assert results_pages.filled(page) == page

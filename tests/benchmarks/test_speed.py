@@ -60,7 +60,6 @@ def test_each_contender_prints_its_speed_and_memory(benchmark, work, tmp_path):
 
 def test_each_server_prints_its_speed_and_memory_and_has_no_wrong_answers(benchmark):
     _, results = benchmark("serve.py", "--preset tiny --clients 2 --rounds 1 --seconds 2")
-
     assert [result["server"] for result in results] == ["batching", "no-batching"]
     for result in results:
         assert result["clients"] == 2
@@ -74,7 +73,6 @@ def test_each_server_prints_its_speed_and_memory_and_has_no_wrong_answers(benchm
 def test_all_curves_are_measured(benchmark):
     options = "--preset tiny --rounds 1 --tokens 300 --curves batch length"
     _, points = benchmark("embed_curves.py", options)
-
     sizes = [point["batch_tokens"] for point in points if point["curve"] == "batch"]
     assert sizes == [256, 1024, 4096, 16_384]
     assert len({point["sentence_tokens"] for point in points if point["curve"] == "length"}) == 7

@@ -37,7 +37,6 @@ def run(monkeypatch, capsys, checkpoint_directory):
 
 def test_elmo_is_trained_in_a_custom_model(run):
     lines = run("own_model", "--epochs", 15).splitlines()
-
     assert [line.partition(":")[0] for line in lines] == ["functional", "Subclassed"]
     for line in lines:
         first, last = (float(number) for number in line.split("loss ")[1].split(" → "))
@@ -59,9 +58,7 @@ def test_elmo_is_trained_in_a_custom_model(run):
 def test_a_task_model_is_trained_and_evaluated(name, extra, score, run, tmp_path):
     file = tmp_path / "examples.conll"
     file.write_text(FILES[name], encoding="utf-8")
-
     printed = run(name, "--train", file, "--dev", file, "--epochs", 2, *extra)
-
     assert "Epoch 2/2" in printed
     assert score in printed.splitlines()[-1]
 

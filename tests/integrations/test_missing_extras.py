@@ -19,14 +19,12 @@ def test_an_import_without_the_library_names_the_extra(monkeypatch, module, libr
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, module, raising=False)
     monkeypatch.setitem(sys.modules, library, None)
-
     with pytest.raises(MissingExtraError, match=rf"pip install 'elmo_tf\[{library}\]'"):
         importlib.import_module(module)
 
 
 def test_a_tokenizer_without_spacy_names_the_extra(monkeypatch, bilm):
     monkeypatch.setitem(sys.modules, "spacy", None)
-
     with pytest.raises(MissingExtraError, match=r"A tokenizer needs spacy.*elmo_tf\[spacy\]"):
         Embedder(bilm, tokenizer="en")
 
@@ -34,7 +32,6 @@ def test_a_tokenizer_without_spacy_names_the_extra(monkeypatch, bilm):
 def test_import_errors_inside_an_installed_package_are_unchanged(tmp_path, monkeypatch):
     (tmp_path / "broken_package.py").write_text("import no_such_part")
     monkeypatch.syspath_prepend(tmp_path)
-
     with pytest.raises(ModuleNotFoundError, match="no_such_part"):
         require_extra("broken_package", "plot", "A picture")
 

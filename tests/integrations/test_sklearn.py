@@ -49,9 +49,7 @@ def test_the_text_pipeline_of_scikit_learn_works(vectorizer):
     steps = [("vect", clone(vectorizer)), ("scale", StandardScaler()), ("clf", SGDClassifier())]
     pipeline = Pipeline(steps).set_params(clf__random_state=42, clf__alpha=1e-3)
     texts = ["God is love", "the church", "OpenGL on the GPU is fast", "a fast screen"]
-
     pipeline.fit(texts, ["christian", "christian", "graphics", "graphics"])
-
     predicted = pipeline.predict(["God is love", "OpenGL on the GPU is fast"])
     assert predicted.tolist() == ["christian", "graphics"]
 
@@ -64,7 +62,6 @@ def test_checks_of_scikit_learn_pass(name, vectorizer):
 
 def test_features_have_names_and_data_frame_output_is_supported(vectorizer, bilm):
     frame = clone(vectorizer).set_output(transform="pandas").fit_transform(TEXTS)
-
     assert isinstance(frame, pandas.DataFrame)
     assert list(frame.columns[:2]) == ["elmovectorizer0", "elmovectorizer1"]
     assert frame.shape == (len(TEXTS), bilm.config.output_dim)
@@ -74,7 +71,6 @@ def test_features_have_names_and_data_frame_output_is_supported(vectorizer, bilm
 
 def test_a_pickle_contains_the_weights_and_a_clone_does_not(fitted):
     copy = pickle.loads(pickle.dumps(fitted))
-
     np.testing.assert_array_equal(copy.transform(TEXTS), fitted.transform(TEXTS))
     with pytest.raises(NotFittedError):
         clone(fitted).transform(TEXTS)
@@ -85,9 +81,7 @@ def test_a_pipeline_is_cross_validated_in_two_processes(vectorizer):
     texts = [f"{word} {number}" for number in range(12) for word in ("cat", "dog")]
     labels = [text.startswith("cat") for text in texts]
     pipeline = make_pipeline(clone(vectorizer), LogisticRegression())
-
     scores = cross_val_score(pipeline, texts, labels, cv=2, n_jobs=2)
-
     assert min(scores) > 0.8
 
 

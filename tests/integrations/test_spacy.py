@@ -27,7 +27,6 @@ def pipeline(checkpoint_directory):
 
 def test_each_sentence_is_embedded_separately(pipeline, bilm):
     doc = pipeline(TEXT)
-
     words = [token.i for token in doc if not token.is_space]
     assert len(words) == len(doc) - 1  # the second space
     arrays = Embedder(bilm, layers="average").embed(["The cat sat .", "A dog barked at it !"])
@@ -39,14 +38,12 @@ def test_each_sentence_is_embedded_separately(pipeline, bilm):
 def test_a_document_without_sentence_boundaries_is_embedded_as_one(checkpoint_directory, bilm):
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": str(checkpoint_directory), "layers": "top"})
-
     (expected,) = Embedder(bilm, layers="top").embed(["The cat sat . It left ."])
     np.testing.assert_allclose(nlp("The cat sat. It left.").tensor, expected, atol=1e-6)
 
 
 def test_document_and_span_vectors_are_means_and_support_similarity(pipeline):
     doc, other = pipeline(TEXT), pipeline("The cat sat.")
-
     np.testing.assert_allclose(doc.vector, np.delete(doc.tensor, 4, axis=0).mean(axis=0), atol=1e-6)
     np.testing.assert_allclose(doc[:3].vector, doc.tensor[:3].mean(axis=0), atol=1e-6)
     assert doc[:4].similarity(other) == pytest.approx(1, abs=1e-5)
@@ -64,9 +61,7 @@ def test_invalid_options_are_refused_when_the_component_is_added(option):
 
 def test_batches_give_the_same_vectors(pipeline):
     texts = [TEXT, "", "A dog.", " ", "The cat sat on the mat."]
-
     docs = list(pipeline.pipe(texts, batch_size=2))
-
     for text, doc in zip(texts, docs, strict=True):
         assert doc.text == text
         np.testing.assert_allclose(doc.tensor, pipeline(text).tensor, atol=1e-6)
@@ -78,9 +73,7 @@ def test_a_pipeline_is_saved_with_its_model(pipeline, tmp_path):
     config = (tmp_path / "saved" / "config.cfg").read_text()
     broken = config.replace(pipeline.config["components"]["elmo"]["model"], "gone")
     (tmp_path / "saved" / "config.cfg").write_text(broken)
-
     loaded = spacy.load(tmp_path / "saved")
-
     assert "[components.elmo]" in config
     assert (tmp_path / "saved" / "elmo" / "weights.hdf5").is_file()
     np.testing.assert_allclose(loaded(TEXT).tensor, pipeline(TEXT).tensor, atol=1e-6)
@@ -91,9 +84,7 @@ def test_bytes_of_a_pipeline_contain_its_model(pipeline, forward_directory):
     other.add_pipe("sentencizer")
     component = other.add_pipe("elmo", config={"model": str(forward_directory)})
     assert component.embedder.dim < pipeline.get_pipe("elmo").embedder.dim
-
     other.from_bytes(pipeline.to_bytes())
-
     np.testing.assert_allclose(other(TEXT).tensor, pipeline(TEXT).tensor, atol=1e-6)
     with pytest.raises(ValueError, match="bytes of the model are damaged"):
         component.from_bytes(pipeline.get_pipe("elmo").to_bytes()[:1000])
@@ -150,9 +141,7 @@ def test_vectors_of_several_processes_are_restored(pipeline, monkeypatch):
     texts = [REPEATED, "", TEXT, "The cat"]
     # TensorFlow, which this process has used, does not work after a fork.
     monkeypatch.setattr(spacy.language, "mp", multiprocessing.get_context("spawn"))
-
     docs = list(map(restore_vectors, pipeline.pipe(texts, n_process=2, batch_size=2)))
-
     assert_same_vectors(docs[0], pipeline(REPEATED))
     for doc, text in zip(docs, texts, strict=True):
         np.testing.assert_allclose(doc.vector, pipeline(text).vector, atol=1e-6)

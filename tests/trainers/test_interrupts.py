@@ -71,9 +71,7 @@ def test_with_another_held_out_text_the_best_weights_are_chosen_again(
     earlier = {"step": 60, "average": 8.0, "tokens": 140, "unknown": 0.1}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"perplexity": [earlier]}))
     (tmp_path / "other.txt").write_text("the cat sees\n")
-
     record = pretrain(PretrainConfig.resumed(workdir, valid=tmp_path / "other.txt"))
-
     assert [(one["step"], one["tokens"]) for one in record["perplexity"]] == [(60, 4)]
     assert (workdir / "best" / "weights.hdf5").exists()
     assert "The held-out text has changed" in caplog.text

@@ -65,9 +65,7 @@ def test_dictionaries_in_the_work_directory_are_used_but_not_with_overwrite(
     Lexicon.build([["a", "z"]], ["a", "zz"], 50).save(tmp_path)
     before = Lexicon.load(tmp_path).digest()
     shutil.copy(text / "vocab.txt", tmp_path)
-
     pretrain(PretrainConfig(**settings))
-
     assert Lexicon.load(tmp_path).digest() == before
     pretrain(PretrainConfig(**settings, overwrite=True))
     assert Lexicon.load(tmp_path).digest() != before
