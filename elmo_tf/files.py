@@ -182,10 +182,10 @@ def refuse_file(path: str | os.PathLike, overwrite: bool = False) -> None:
 
 def refuse_pattern(path: str | os.PathLike) -> None:
     """Raises `ValueError` if `path` contains wildcards, which TensorFlow would expand."""
-    found = re.search(r"[*?\[\]\\]", os.path.abspath(path))
-    if found:
+    match = re.search(r"[*?\[\]\\]", os.path.abspath(path))
+    if match:
         raise ValueError(
-            f"TensorFlow cannot write to {os.fspath(path)}: it treats {found[0]} as a wildcard. "
+            f"TensorFlow cannot write to {os.fspath(path)}: it treats {match[0]} as a wildcard. "
             "Choose another path."
         )
 

@@ -16,10 +16,12 @@ def asked_in_python(path):
 def asked_in_a_session(path):
     session = tf.compat.v1.Session(graph=tf.Graph())
     with session.graph.as_default():
-        found = tf.compat.v1.saved_model.load(session, ["serve"], path).signature_def
+        signatures = tf.compat.v1.saved_model.load(session, ["serve"], path).signature_def
 
     def ask(name, **inputs):
-        feeds = {found[name].inputs[key].name: value for key, value in inputs.items()}
-        return session.run({key: info.name for key, info in found[name].outputs.items()}, feeds)
+        feeds = {signatures[name].inputs[key].name: value for key, value in inputs.items()}
+        return session.run(
+            {key: info.name for key, info in signatures[name].outputs.items()}, feeds
+        )
 
     return ask

@@ -36,9 +36,9 @@ def _parquet(path):
 def read_shards(folder):
     """The rows of the shards of a pipeline, by name of the text file and line."""
     rows = pq.read_table(folder).to_pylist()
-    found = {(Path(row["file"]).name, row["line"]): row for row in rows}
-    assert len(found) == len(rows)
-    return found
+    by_line = {(Path(row["file"]).name, row["line"]): row for row in rows}
+    assert len(by_line) == len(rows)
+    return by_line
 
 
 def vectors_of(row, dtype=np.float32):

@@ -110,9 +110,9 @@ class RunState:
     def _wait_for_parts(self, folder: Path) -> None:
         """Waits for the files of all workers; a network file system may show them late."""
         workers = _worker_names(self._cluster.num_workers)
-        wanted = {f"{name}{end}" for name in workers for end in ("-text.index", "-rows.npz")}
+        expected = {f"{name}{end}" for name in workers for end in ("-text.index", "-rows.npz")}
         end = time.monotonic() + _FILE_TIMEOUT
-        while missing := wanted - set(os.listdir(folder)):
+        while missing := expected - set(os.listdir(folder)):
             if time.monotonic() > end:
                 raise OSError(
                     f"The save in {folder} lacks {', '.join(sorted(missing))}. All workers must "

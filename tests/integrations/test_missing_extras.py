@@ -47,5 +47,7 @@ for name in elmo_tf.__all__:
     getattr(elmo_tf, name)
 print(elmo_tf.Embedder("small-en", layers="top").encode("A bank .").shape)
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "(384,)"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "(384,)"

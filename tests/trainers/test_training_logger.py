@@ -14,14 +14,14 @@ from reference.checkpoint import read_hdf5
 
 def read_board(folder):
     """For each tag, its steps and values; a histogram's value is its number of buckets."""
-    found = collections.defaultdict(dict)
+    values = collections.defaultdict(dict)
     for path in folder.glob("events.*"):
         for event in tf.compat.v1.train.summary_iterator(str(path)):
             for value in event.summary.value:
                 tensor = tf.make_ndarray(value.tensor)
                 number = float(tensor) if tensor.ndim == 0 else len(tensor)
-                found[value.tag][event.step] = number
-    return found
+                values[value.tag][event.step] = number
+    return values
 
 
 @pytest.fixture(scope="module")
