@@ -71,15 +71,10 @@ def keras_files(tmp_path_factory, bilm):
 @pytest.mark.more
 @pytest.mark.parametrize("modules", ["elmo_tf, keras", "keras, elmo_tf"])
 def test_a_fresh_process_loads_models_after_importing_the_package(modules, keras_files):
-    code = (
-        f"import sys, {modules}\n"
-        "for path in sys.argv[1:]:\n"
-        "    print(type(keras.models.load_model(path)).__name__)"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code, *keras_files], capture_output=True, text=True, check=False
-    )
-
+    code = f"import sys, {modules}\nfor path in sys.argv[1:]:"
+    code += " print(type(keras.models.load_model(path)).__name__)"
+    command = [sys.executable, "-c", code, *keras_files]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
     names = [model_class.__name__ for model_class, _ in KINDS.values()]
     assert result.stdout.split() == ["Functional", "Functional", *names]

@@ -48,42 +48,28 @@ class Tensor:
 
 
 def _pickled(value, with_view):
-    torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
-
-    class FloatStorage:
-        __module__, __qualname__ = "torch", "FloatStorage"
-
-    def _rebuild_tensor_v2():
-        pass
-
-    _rebuild_tensor_v2.__module__ = "torch._utils"
-    _rebuild_tensor_v2.__qualname__ = "_rebuild_tensor_v2"
-    torch.FloatStorage, utils._rebuild_tensor_v2 = FloatStorage, _rebuild_tensor_v2
+    modules = {}
+    for module, name in (("torch", "FloatStorage"), ("torch._utils", "_rebuild_tensor_v2")):
+        modules[module] = types.ModuleType(module)
+        setattr(modules[module], name, type(name, (), {"__module__": module}))
     buffer = io.BytesIO()
-    with mock.patch.dict(sys.modules, {"torch": torch, "torch._utils": utils}):
+    with mock.patch.dict(sys.modules, modules):
         _Pickler(buffer, with_view).dump(value)
     return buffer.getvalue()
 
 
-def _as_tensors(state):
-    return {
+def _tensors_and_storages(state):
+    tensors = {
         name: value if not isinstance(value, np.ndarray) else Tensor(str(number), value)
         for number, (name, value) in enumerate(state.items())
     }
-
-
-def _storages(state):
-    return {
-        value.storage.key: value.storage.array
-        for value in state.values()
-        if isinstance(value, Tensor)
-    }
+    storages = [value.storage for value in tensors.values() if isinstance(value, Tensor)]
+    return tensors, {storage.key: storage.array for storage in storages}
 
 
 def legacy_file(path, state):
     """Writes a state dict in the format of PyTorch up to 1.5."""
-    state = _as_tensors(state)
-    storages = _storages(state)
+    state, storages = _tensors_and_storages(state)
     system = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"int": 4}}
     with open(path, "wb") as file:
         for value in (0x1950A86A20F9469CFC6C, 1001, system):
@@ -96,10 +82,10 @@ def legacy_file(path, state):
 
 def zip_file(path, state):
     """Writes a state dict in the format of PyTorch since 1.6."""
-    state = _as_tensors(state)
+    state, storages = _tensors_and_storages(state)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", _pickled(state, with_view=False))
-        for key, array in _storages(state).items():
+        for key, array in storages.items():
             archive.writestr(f"archive/data/{key}", array.tobytes())
         archive.writestr("archive/version", "3\n")
         archive.writestr("archive/byteorder", "little")
