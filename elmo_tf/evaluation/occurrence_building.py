@@ -13,7 +13,7 @@ import numpy as np
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
-from elmo_tf.evaluation.occurrences import CONTEXTS, METADATA, faiss_module, parquet, tokens_of_row
+from elmo_tf.evaluation.occurrences import CONTEXTS, METADATA, optional, tokens_of_row
 from elmo_tf.evaluation.stored_vectors import unit_vectors
 from elmo_tf.files import atomic_directory, json_text
 from elmo_tf.progress import progress
@@ -48,9 +48,8 @@ def build_occurrence_index(
         MissingExtraError: faiss or pyarrow is not installed.
     """
     check_all_layers(embedder)
-    if max_tokens is not None:
-        check_int(max_tokens, "max_tokens", ge=1)
-    faiss_module(), parquet()
+    check_int(1 if max_tokens is None else max_tokens, "max_tokens", ge=1)
+    optional("faiss")
     names = [os.path.abspath(file) for file in files]
     settings = {
         "model": model,
@@ -74,7 +73,7 @@ def _write_contexts(path: Path, settings: dict[str, Any], max_tokens: float) -> 
     schema = pa.schema(fields, {METADATA: json_text(settings)})
     rows = _distinct_sentences([name for name, _ in settings["files"]], max_tokens)
     with (
-        parquet().ParquetWriter(path, schema) as writer,
+        optional("pyarrow.parquet").ParquetWriter(path, schema) as writer,
         progress(None, "reading the corpus", "tokens") as meter,
     ):
         while group := list(itertools.islice(rows, _ROWS_PER_GROUP)):
@@ -106,8 +105,8 @@ def _distinct_sentences(files: Sequence[str], left: float) -> Iterator[tuple[byt
 
 def _write_vectors(embedder: Embedder, folder: Path, num_tokens: int) -> None:
     """Writes the unit vectors of each layer but layer 0, one byte per number."""
-    faiss = faiss_module()
-    batches = parquet().ParquetFile(folder / CONTEXTS).iter_batches(columns=["sentence"])
+    faiss, contexts = optional("faiss"), optional("pyarrow.parquet").ParquetFile(folder / CONTEXTS)
+    batches = contexts.iter_batches(columns=["sentence"])
     sentences = (tokens_of_row(row) for batch in batches for row in batch.column(0))
     settings = embedder.dim, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
     indices = [faiss.IndexScalarQuantizer(*settings) for _ in range(1, embedder.num_layers)]
@@ -121,8 +120,8 @@ def _write_vectors(embedder: Embedder, folder: Path, num_tokens: int) -> None:
             for index, layer in zip(indices, np.concatenate(block, axis=1), strict=True):
                 if not index.is_trained:
                     index.sq.rangestat_arg = 0.2  # later numbers may exceed the range of these
-                    index.train(np.ascontiguousarray(layer))
-                index.add(np.ascontiguousarray(layer))
+                    index.train(layer)
+                index.add(layer)
             block = []
     for layer, index in enumerate(indices, start=1):
         faiss.write_index(index, str(folder / f"layer_{layer}.faiss"))
