@@ -109,7 +109,10 @@ def neighbors(options: _NeighborsOptions) -> None:
         index = OccurrenceIndex(options.index, _build(options))
     about = ("model", "digest", "precision", "sentences", "tokens", "types")
     content = {
-        "index": {"folder": os.path.normpath(options.index), **{key: index.settings[key] for key in about}},
+        "index": {
+            "folder": os.path.normpath(options.index),
+            **{key: index.settings[key] for key in about},
+        },
         "words": [_about(index, vectors, word, options) for word in options.words],
     }
     options.report(content, lambda: _markdown(content))

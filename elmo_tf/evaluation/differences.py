@@ -9,7 +9,7 @@ import numpy as np
 
 from elmo_tf.embedding import Embedder
 from elmo_tf.evaluation.difference_causes import ComparedSentence, Explanation, explain
-from elmo_tf.evaluation.old_vectors import OldVectors
+from elmo_tf.evaluation.stored_vectors import OldVectors
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.progress import progress_over
 

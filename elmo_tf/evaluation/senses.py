@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -63,23 +63,25 @@ def evaluate_senses(
     Source: Peters et al. 2018, section 5.3; Melamud et al. 2016.
     """
     check_all_layers(embedder)
-    _check_corpora(train, tests, held_out)
+    if not train:
+        raise ValueError("There is no corpus to train on.")
+    if not tests and not held_out:
+        raise ValueError("There is nothing to test on: name a test set, or hold out a share.")
+    if path := _repeated(os.path.realpath(corpus.path) for corpus in (*train, *tests)):
+        raise ValueError(f"{path} is given twice among the training and test corpora.")
+    if name := _repeated([corpus.name for corpus in tests] + [HELD_OUT] * bool(held_out)):
+        raise ValueError(f"Two test sets are named {name!r}, after their files. Rename one.")
     texts, *size = held_out_texts(train, held_out)
     sets = {corpus.name: list(corpus) for corpus in tests}
     if held_out:
-        sets[HELD_OUT] = [sentence for name, sentence in _numbered(train) if name in texts]
+        sets[HELD_OUT] = [sentence for text, sentence in _sentences(train) if text in texts]
         if name := _repeated(one.id for sentence in sets[HELD_OUT] for one in sentence.instances):
             raise ValueError(
                 f"Two training corpora have an instance {name!r}, and both would be held out. "
                 "Train on one of them, or rename the instances."
             )
-    lemmas = {
-        one.lemma_pos
-        for sentences in sets.values()
-        for sentence in sentences
-        for one in sentence.instances
-    }
-    training = (sentence for name, sentence in _numbered(train) if name not in texts)
+    lemmas = set().union(*map(_lemmas, sets.values()))
+    training = (sentence for text, sentence in _sentences(train) if text not in texts)
     shown = progress_over(training, size[0], "training", "sentences")
     moments = [Moments(embedder.dim) for _ in range(embedder.num_layers)]
     vectors = _counted(instance_vectors(embedder, shown, lemmas), moments)
@@ -95,30 +97,21 @@ def evaluate_senses(
     return SensesReport(*size, results)
 
 
-def _check_corpora(
-    train: Sequence[SenseCorpus], tests: Sequence[SenseCorpus], held_out: float
-) -> None:
-    if not train:
-        raise ValueError("There is no corpus to train on.")
-    if not tests and not held_out:
-        raise ValueError("There is nothing to test on: name a test set, or hold out a share.")
-    if path := _repeated(os.path.realpath(corpus.path) for corpus in (*train, *tests)):
-        raise ValueError(f"{path} is given twice among the training and test corpora.")
-    if name := _repeated([corpus.name for corpus in tests] + [HELD_OUT] * bool(held_out)):
-        raise ValueError(f"Two test sets are named {name!r}, after their files. Rename one.")
-
-
 def _repeated(names: Iterable[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
-def _numbered(
+def _lemmas(sentences: Iterable[SenseSentence]) -> set[LemmaPos]:
+    return {one.lemma_pos for sentence in sentences for one in sentence.instances}
+
+
+def _sentences(
     corpora: Sequence[SenseCorpus],
 ) -> Iterator[tuple[tuple[int, int], SenseSentence]]:
-    """Yields the sentences of corpora, with the numbers of the corpus and of the text in it."""
-    for number, corpus in enumerate(corpora):
+    """Yields the sentences of corpora, with the indices of the corpus and of the text in it."""
+    for index, corpus in enumerate(corpora):
         for sentence in corpus:
-            yield (number, sentence.text), sentence
+            yield (index, sentence.text), sentence
 
 
 def held_out_texts(
@@ -138,23 +131,24 @@ def held_out_texts(
         raise ValueError(f"`held_out` must be from 0 to below 1. Received: {share!r}")
     sentences: Counter[tuple[int, int]] = Counter()
     instances: Counter[tuple[int, int]] = Counter()
-    for text, sentence in _numbered(corpora):
+    for text, sentence in _sentences(corpora):
         sentences[text] += 1
         instances[text] += len(sentence.instances)
-    missing, found = share * instances.total(), set()
+    missing, held_out = share * instances.total(), set()
     for text in reversed(instances):
         if missing <= 0:
             break
-        found.add(text)
+        held_out.add(text)
         missing -= instances[text]
-    if found == instances.keys():
+    if held_out == instances.keys():
         raise ValueError(
             f"Holding out {share:g} of the instances would leave no text to train on: there are "
-            f"{len(found)} texts. Hold out less, or train on more texts."
+            f"{len(held_out)} texts. Hold out less, or train on more texts."
         )
-    return found, *(
-        sum(counts[text] for text in counts.keys() - found) for counts in (sentences, instances)
-    )
+    left = [
+        sum(counts[text] for text in counts.keys() - held_out) for counts in (sentences, instances)
+    ]
+    return held_out, *left
 
 
 def instance_vectors(
@@ -170,23 +164,21 @@ def instance_vectors(
     Raises:
         ValueError: a vector is not finite.
     """
-    needed = (
-        sentence
+    embedded, needed = itertools.tee(
+        (sentence.tokens, instances)
         for sentence in sentences
-        if any(one.lemma_pos in lemmas for one in sentence.instances)
+        if (instances := [one for one in sentence.instances if one.lemma_pos in lemmas])
     )
-    embedded, needed = itertools.tee(needed)
-    arrays = embedder.embed(sentence.tokens for sentence in embedded)
-    for array, sentence in zip(arrays, needed, strict=True):
-        for one in sentence.instances:
-            if one.lemma_pos in lemmas:
-                vectors = array[:, one.first : one.end].mean(axis=1)
-                if not np.isfinite(vectors).all():
-                    raise ValueError(
-                        f"Vectors of {one.id!r} are not finite (NaN or infinity): the model's "
-                        "weights are damaged or far too large."
-                    )
-                yield one, vectors
+    arrays = embedder.embed(tokens for tokens, _ in embedded)
+    for array, (_, instances) in zip(arrays, needed, strict=True):
+        for one in instances:
+            vectors = array[:, one.first : one.end].mean(axis=1)
+            if not np.isfinite(vectors).all():
+                raise ValueError(
+                    f"Vectors of {one.id!r} are not finite (NaN or infinity): the model's "
+                    "weights are damaged or far too large."
+                )
+            yield one, vectors
 
 
 def _counted(
@@ -221,12 +213,7 @@ class LemmaSenses(NamedTuple):
     def nearest_by_mahalanobis(
         self, vectors: np.ndarray, whitenings: Sequence[Whitening]
     ) -> list[str]:
-        """Returns for each layer the sense with the smallest Mahalanobis distance.
-
-        Args:
-            vectors: float (layer, feature).
-            whitenings: one per layer.
-        """
+        """Returns for each layer the sense with the smallest distance, given (layer, feature)."""
         distances = [
             np.mean(((means - vector) @ whiten.matrix) ** 2, axis=-1)
             for means, vector, whiten in zip(self.means, vectors, whitenings, strict=True)
@@ -250,19 +237,19 @@ def mean_sense_vectors(
         instances: with their vectors, float (layer, feature).
         inventory: its order resolves ties of frequency; senses that it lacks come last.
     """
-    sums: dict[LemmaPos, dict[str, np.ndarray]] = {}
+    sums: defaultdict[LemmaPos, dict[str, np.ndarray]] = defaultdict(dict)
     counts: Counter[tuple[LemmaPos, str]] = Counter()
     for one, vectors in instances:
+        of_lemma = sums[one.lemma_pos]
         for sense in one.senses:
             counts[one.lemma_pos, sense] += 1
-            of_lemma = sums.setdefault(one.lemma_pos, {})
             of_lemma[sense] = of_lemma[sense] + vectors if sense in of_lemma else vectors
     senses = {}
     for lemma in list(sums):
-        found = sums.pop(lemma)  # frees the sums of a lemma as soon as its means are known
-        order = [*inventory.senses(*lemma), *found]
-        keys = sorted(found, key=lambda sense: (-counts[lemma, sense], order.index(sense)))
-        means = [found[sense] / np.float32(counts[lemma, sense]) for sense in keys]
+        of_lemma = sums.pop(lemma)  # frees the sums of a lemma as soon as its means are known
+        order = [*inventory.senses(*lemma), *of_lemma]
+        keys = sorted(of_lemma, key=lambda sense: (-counts[lemma, sense], order.index(sense)))
+        means = [of_lemma[sense] / np.float32(counts[lemma, sense]) for sense in keys]
         senses[lemma] = LemmaSenses(keys, np.stack(means, axis=1))  # (layer, sense, feature)
     return senses
 
@@ -279,15 +266,14 @@ def _results(
     methods = [FIRST_SENSE, "most_frequent", *layers, *(f"{one}_mahalanobis" for one in layers)]
     results = SenseResults(name, [], {method: {} for method in methods}, set())
     shown = progress_over(sentences, len(sentences), f"testing on {name}", "sentences")
-    lemmas = {one.lemma_pos for sentence in sentences for one in sentence.instances}
-    for one, vectors in instance_vectors(embedder, shown, lemmas):
+    for one, vectors in instance_vectors(embedder, shown, _lemmas(sentences)):
         results.instances.append(one)
         first = inventory.first_sense(*one.lemma_pos)
         answers = [first] * len(methods)
         if known := senses.get(one.lemma_pos):
             results.trained.add(one.id)
-            answers = [
-                *(first, known.keys[0], *known.nearest_by_cosine(vectors)),
+            answers[1:] = [
+                *(known.keys[0], *known.nearest_by_cosine(vectors)),
                 *known.nearest_by_mahalanobis(vectors, whitenings),
             ]
         for method, sense in zip(methods, answers, strict=True):

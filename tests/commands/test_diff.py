@@ -14,7 +14,7 @@ import tensorflow as tf
 from elmo_tf import BiLM, Embedder
 from elmo_tf.embedding.outputs.vector_output import mean_over_tokens
 from elmo_tf.evaluation import differences
-from elmo_tf.evaluation.old_vectors import OldVectors
+from elmo_tf.evaluation.stored_vectors import OldVectors
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 

@@ -1,9 +1,10 @@
+import functools
 import itertools
 
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation import SentenceScorer, perplexity, sentence_scores
+from elmo_tf.evaluation import perplexity, sentence_scores
 from reference import bilm as reference
 from reference import softmax as reference_softmax
 
@@ -16,7 +17,7 @@ LONG = " ".join(["the", "cat", "sat", "on", "mat"] * 3)
 
 @pytest.fixture(scope="module")
 def scorer(language_model):
-    return SentenceScorer(language_model)
+    return functools.partial(sentence_scores, language_model)
 
 
 @pytest.fixture(scope="module")
@@ -140,5 +141,5 @@ def test_empty_tokens_and_tokens_with_whitespace_are_errors(scorer, token):
 
 
 def test_batch_tokens_below_1_is_an_error(language_model):
-    with pytest.raises(ValueError, match=r"`batch_tokens` must be at least 1\. Received: 0"):
+    with pytest.raises(ValueError, match=r"`batch_tokens` must be an integer of at least 1\. Received: 0"):
         sentence_scores(language_model, ["the"], batch_tokens=0)

@@ -105,7 +105,7 @@ def test_invalid_files_are_reported_by_name(bilm):
         open_vectors("means.hdf5")
     with pytest.raises(ValueError, match=r"Cannot read .* in damaged\.hdf5: "):
         open_vectors("damaged.hdf5")
-    with pytest.raises(ValueError, match=r"other\.parquet: there is no column shape, tokens, vec"):
+    with pytest.raises(ValueError, match=r"other\.parquet: there is no column line, shape, vec"):
         open_vectors("other.parquet")
 
 
