@@ -141,5 +141,7 @@ def test_empty_tokens_and_tokens_with_whitespace_are_errors(scorer, token):
 
 
 def test_batch_tokens_below_1_is_an_error(language_model):
-    with pytest.raises(ValueError, match=r"`batch_tokens` must be an integer of at least 1\. Received: 0"):
+    with pytest.raises(
+        ValueError, match=r"`batch_tokens` must be an integer of at least 1\. Received: 0"
+    ):
         sentence_scores(language_model, ["the"], batch_tokens=0)

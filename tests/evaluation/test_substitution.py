@@ -179,5 +179,7 @@ def test_wrong_sentences_and_positions_are_errors(
 
 
 def test_batch_tokens_below_1_is_an_error(language_model):
-    with pytest.raises(ValueError, match=r"`batch_tokens` must be an integer of at least 1\. Received: 0"):
+    with pytest.raises(
+        ValueError, match=r"`batch_tokens` must be an integer of at least 1\. Received: 0"
+    ):
         sentence_substitutes(language_model, ["the"], [[0]], batch_tokens=0)
