@@ -2,10 +2,8 @@
 
 import numpy as np
 
-# Relative to the largest variance; directions below it only have rounding errors.
-_MIN_VARIANCE = 1e-6
-# Relative to the mean; a constant feature's deviation is below it.
-_MIN_DEVIATION = 1e-6
+# Relative to the largest variance and to the mean of a feature. Below it are only rounding errors.
+_MIN_VARIANCE = _MIN_DEVIATION = 1e-6
 
 
 class Moments:
