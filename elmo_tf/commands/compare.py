@@ -5,13 +5,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from elmo_tf.commands.options import (
-    CHECKPOINT,
-    NamedVectors,
-    Precision,
-    named_vectors,
-    subcommand,
-)
+from elmo_tf.commands.options import CHECKPOINT, NamedVectors, Precision, named_vectors, subcommand
 from elmo_tf.commands.reports import ReportOptions, markdown_table, percent, short_names
 from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 

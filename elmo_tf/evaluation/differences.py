@@ -18,10 +18,7 @@ _EXAMINED = 300  # sentences that are kept to find the causes of differences
 
 
 def compare_vectors(
-    old: OldVectors,
-    bilm: BiLM,
-    sentences: Iterable[Sequence[str]],
-    tolerance: float = 1e-5,
+    old: OldVectors, bilm: BiLM, sentences: Iterable[Sequence[str]], tolerance: float = 1e-5
 ) -> dict[str, Any]:
     """Compares a file of vectors with those that a biLM computes.
 

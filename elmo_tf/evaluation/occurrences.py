@@ -283,12 +283,8 @@ class OccurrenceIndex:
         order = np.argsort(-cosines, kind="stable")
         _, first = np.unique(self._rows(places[order]), return_index=True)
         best = order[np.sort(first)[:top_n]]
-        return [
-            occurrence._replace(similarity=cosine)
-            for occurrence, cosine in zip(
-                self._occurrences(places[best]), cosines[best].tolist(), strict=True
-            )
-        ]
+        nearest = zip(self._occurrences(places[best]), cosines[best].tolist(), strict=True)
+        return [occurrence._replace(similarity=cosine) for occurrence, cosine in nearest]
 
     def _rows(self, places: np.ndarray) -> np.ndarray:
         """The sentences of tokens."""
@@ -296,24 +292,20 @@ class OccurrenceIndex:
 
     def _occurrences(self, places: np.ndarray) -> list[Occurrence]:
         """The tokens with these indices in the text."""
-        return [
-            Occurrence(
-                tokens_of_row(self._sentences[row]),
-                int(place - self._starts[row]),
-                self.settings["files"][self._files[row].as_py()][0],
-                self._lines[row].as_py(),
-            )
-            for row, place in zip(self._rows(places).tolist(), places, strict=True)
-        ]
+        occurrences = []
+        for row, place in zip(self._rows(places).tolist(), places.tolist(), strict=True):
+            file, _ = self.settings["files"][self._files[row].as_py()]
+            tokens, position = tokens_of_row(self._sentences[row]), place - int(self._starts[row])
+            occurrences.append(Occurrence(tokens, position, file, self._lines[row].as_py()))
+        return occurrences
 
     def _checked(self, layers: Iterable[int]) -> list[int]:
         layers = list(layers)
-        for layer in layers:
-            if layer not in self.layers:
-                raise ValueError(
-                    f"The layers that depend on the context are {', '.join(map(str, self.layers))}."
-                    f" Received: {layer!r}"
-                )
+        if wrong := [layer for layer in layers if layer not in self.layers]:
+            allowed = ", ".join(map(str, self.layers))
+            raise ValueError(
+                f"The layers that depend on the context are {allowed}. Received: {wrong[0]!r}"
+            )
         return layers
 
 
@@ -337,12 +329,10 @@ def cluster_medoids(vectors: np.ndarray, count: int) -> list[int]:
     settings = {"niter": 20, "nredo": 3, "seed": 0, "spherical": True, "min_points_per_centroid": 1}
     means = optional("faiss").Kmeans(vectors.shape[1], count, **settings)
     means.train(vectors)
-    similarities = vectors @ means.centroids.T  # (row, cluster)
-    clusters = similarities.argmax(axis=1)
-    similarities[np.arange(count) != clusters[:, None]] = -np.inf
-    sizes = np.bincount(clusters, minlength=count)
+    similarities, clusters = means.assign(vectors)
+    sizes = np.bincount(clusters)
     order = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
-    return [int(similarities[:, cluster].argmax()) for cluster in order]
+    return [max(np.flatnonzero(clusters == c), key=similarities.item) for c in order]
 
 
 def tokens_of_row(sentence: Any) -> list[str]:

@@ -105,9 +105,7 @@ def _lemmas(sentences: Iterable[SenseSentence]) -> set[LemmaPos]:
     return {one.lemma_pos for sentence in sentences for one in sentence.instances}
 
 
-def _sentences(
-    corpora: Sequence[SenseCorpus],
-) -> Iterator[tuple[tuple[int, int], SenseSentence]]:
+def _sentences(corpora: Sequence[SenseCorpus]) -> Iterator[tuple[tuple[int, int], SenseSentence]]:
     """Yields the sentences of corpora, with the indices of the corpus and of the text in it."""
     for index, corpus in enumerate(corpora):
         for sentence in corpus:
