@@ -18,6 +18,7 @@ from elmo_tf.evaluation.sense_corpus import (
     SenseSentence,
 )
 from elmo_tf.evaluation.sense_scores import FIRST_SENSE, HELD_OUT, SenseResults, SensesReport
+from elmo_tf.evaluation.stored_vectors import unit_vectors
 from elmo_tf.evaluation.whitening import Moments, Whitening
 from elmo_tf.progress import progress_over
 
@@ -192,8 +193,6 @@ def _counted(
 class LemmaSenses(NamedTuple):
     """The senses of a lemma in the training data.
 
-    If several senses are equally near to a vector, both methods return the most frequent one.
-
     Attributes:
         keys: of the senses, the most frequent first.
         means: float32 (layer, sense, feature). Mean vectors of the senses.
@@ -202,26 +201,26 @@ class LemmaSenses(NamedTuple):
     keys: list[str]
     means: np.ndarray
 
-    def nearest_by_cosine(self, vectors: np.ndarray) -> list[str]:
-        """Returns for each layer the sense with the largest cosine, given (layer, feature)."""
-        products = np.einsum("lsf,lf->ls", self.means, vectors)
-        norms = np.linalg.norm(self.means, axis=-1) * np.linalg.norm(vectors, axis=-1)[:, None]
-        return self._best(products / np.where(norms > 0, norms, 1))
+    def nearest(self, vectors: np.ndarray, whitenings: Sequence[Whitening]) -> list[str]:
+        """Returns the sense with the largest cosine, and with the smallest Mahalanobis distance.
 
-    def nearest_by_mahalanobis(
-        self, vectors: np.ndarray, whitenings: Sequence[Whitening]
-    ) -> list[str]:
-        """Returns for each layer the sense with the smallest distance, given (layer, feature)."""
+        If several senses are equally near, it is the most frequent one.
+
+        Args:
+            vectors: float32 (layer, feature).
+            whitenings: one per layer.
+
+        Returns:
+            The senses by cosine in each layer, then those by Mahalanobis distance.
+        """
+        cosines = np.einsum("lsf,lf->ls", unit_vectors(self.means), unit_vectors(vectors))
         distances = [
             np.mean(((means - vector) @ whiten.matrix) ** 2, axis=-1)
             for means, vector, whiten in zip(self.means, vectors, whitenings, strict=True)
         ]
-        return self._best(-np.stack(distances))
-
-    def _best(self, scores: np.ndarray) -> list[str]:
-        """Returns for each row of (layer, sense) the first key with the maximum score."""
-        best = scores.max(axis=1, keepdims=True)
-        return [self.keys[place] for place in (scores >= best - _TOLERANCE).argmax(axis=1)]
+        nearness = np.concatenate([cosines, -np.stack(distances)])  # (2 · layer, sense)
+        is_best = nearness >= nearness.max(axis=1, keepdims=True) - _TOLERANCE
+        return [self.keys[place] for place in is_best.argmax(axis=1)]
 
 
 def mean_sense_vectors(
@@ -270,10 +269,7 @@ def _results(
         answers = [first] * len(methods)
         if known := senses.get(one.lemma_pos):
             results.trained.add(one.id)
-            answers[1:] = [
-                *(known.keys[0], *known.nearest_by_cosine(vectors)),
-                *known.nearest_by_mahalanobis(vectors, whitenings),
-            ]
+            answers[1:] = known.keys[0], *known.nearest(vectors, whitenings)
         for method, sense in zip(methods, answers, strict=True):
             results.answers[method][one.id] = () if sense is None else (sense,)
     return results

@@ -32,33 +32,9 @@ def substitutes(
     top_n: int = 10,
     exclude: Iterable[str] = SPECIAL_TOKENS,
 ) -> list[list[Substitute]]:
-    """Finds the tokens that are most probable at some positions of a sentence.
-
-    `score(v) = log P_forward(v | <S> w_1 … w_t-1) + log P_backward(v | w_t+1 … w_n </S>)`, natural
-    logarithms of the full softmax. Each direction's probabilities sum to 1 over the vocabulary,
-    excluded tokens included; their products do not. The token at the position itself is not read,
-    and may be among its own substitutes. The LSTMs start from zero states.
-
-    Args:
-        model: a `LanguageModel`. A forward-only model is scored by that direction alone.
-        sentence: a `str`, split like `str.split()`, or a list of tokens.
-        positions: positions of tokens, from 0. The sentence is read once for all of them.
-        top_n: int >= 1. Maximum number of substitutes per position. Defaults to 10.
-        exclude: tokens that are never returned; tokens outside the vocabulary are ignored.
-            Defaults to `<S> </S> <UNK>`.
-
-    Returns:
-        For each position a list of `Substitute`, the best first.
-
-    Raises:
-        TypeError: `sentence` is not text, a position is not an integer, or `exclude` is one string.
-        ValueError: a position is outside the sentence, or `top_n` is below 1.
-
-    Source: the directions are those of Peters et al. 2018, section 3.1; the score, their product,
-    is not from that paper.
-    """
-    (found,) = sentence_substitutes(model, [sentence], [positions], top_n, exclude)
-    return found
+    """Finds the substitutes of one sentence, see `sentence_substitutes`."""
+    (of_sentence,) = sentence_substitutes(model, [sentence], [positions], top_n, exclude)
+    return of_sentence
 
 
 def sentence_substitutes(
@@ -69,22 +45,35 @@ def sentence_substitutes(
     exclude: Iterable[str] = SPECIAL_TOKENS,
     batch_tokens: int = 4096,
 ) -> Iterator[list[list[Substitute]]]:
-    """Finds the substitutes of many sentences, which the model reads in batches.
+    """Finds the tokens that are most probable at some positions of each sentence.
+
+    `score(v) = log P_forward(v | <S> w_1 … w_t-1) + log P_backward(v | w_t+1 … w_n </S>)`, natural
+    logarithms of the full softmax. Each direction's probabilities sum to 1 over the vocabulary,
+    excluded tokens included; their products do not. The token at the position itself is not read,
+    and may be among its own substitutes. The LSTMs start from zero states.
 
     Args:
-        model, top_n, exclude: see `substitutes`.
-        sentences: each as in `substitutes`. May be infinite: a bounded number of batches is read
-            ahead.
-        positions: for each sentence the positions of tokens, from 0; may be empty.
+        model: a `LanguageModel`. A forward-only model is scored by that direction alone.
+        sentences: each a `str`, split like `str.split()`, or a list of tokens. May be infinite: a
+            bounded number of batches is read ahead.
+        positions: for each sentence the positions of tokens, from 0; may be empty. The sentence is
+            read once for all of them.
+        top_n: int >= 1. Maximum number of substitutes per position. Defaults to 10.
+        exclude: tokens that are never returned; tokens outside the vocabulary are ignored.
+            Defaults to `<S> </S> <UNK>`.
         batch_tokens: see `sentence_scores`.
 
     Yields:
-        For each sentence, in input order, the result of `substitutes`.
+        For each sentence, in input order, for each position a list of `Substitute`, the best first.
 
     Raises:
-        TypeError: `sentences` is one string or a table, or see `substitutes`.
-        ValueError: `sentences` and `positions` differ in length, `batch_tokens` is below 1, or see
-            `substitutes`.
+        TypeError: `sentences` is one string or a table, a sentence is not text, a position is not
+            an integer, or `exclude` is one string.
+        ValueError: a position is outside its sentence, `sentences` and `positions` differ in
+            length, or `top_n` or `batch_tokens` is below 1.
+
+    Source: the directions are those of Peters et al. 2018, section 3.1; the score, their product,
+    is not from that paper.
     """
     check_int(batch_tokens, "batch_tokens", ge=1)
     check_int(top_n, "top_n", ge=1)
@@ -151,22 +140,18 @@ def _batch_substitutes(
     best: list[list[Substitute]] = []
     chunk = tokens_per_chunk(model.softmax)
     for start in range(0, len(forward), chunk):
-        chunks = [index[start : start + chunk] for index in directions.values()]
-        tops = [tf.gather_nd(top, index) for top, index in zip(outputs, chunks, strict=True)]
-        logits = tf.stack([model.softmax.logits(top) for top in tops], axis=1)
+        logits = [
+            model.softmax.logits(tf.gather_nd(top, indices[start : start + chunk]))
+            for top, indices in zip(outputs, directions.values(), strict=True)
+        ]
         # (position, direction, vocabulary)
-        log_probs = tf.nn.log_softmax(logits).numpy()
+        log_probs = tf.nn.log_softmax(tf.stack(logits, axis=1)).numpy()
         totals, ids = tf.math.top_k(np.where(allowed, log_probs.sum(axis=1), -np.inf), top_n)
-        for place, of_place in enumerate(zip(ids.numpy(), totals.numpy().tolist(), strict=True)):
-            best.append(
-                [
-                    Substitute(
-                        model.vocabulary.tokens[id],
-                        dict(zip(directions, log_probs[place, :, id].tolist(), strict=True)),
-                        total,
-                    )
-                    for id, total in zip(*of_place, strict=True)
-                ]
-            )
+        for of_place, *place in zip(log_probs, ids.numpy(), totals.numpy().tolist(), strict=True):
+            row = []
+            for id, total in zip(*place, strict=True):
+                by_direction = dict(zip(directions, of_place[:, id].tolist(), strict=True))
+                row.append(Substitute(model.vocabulary.tokens[id], by_direction, total))
+            best.append(row)
     remaining = iter(best)
     return (list(itertools.islice(remaining, len(places))) for _, places in batch)
