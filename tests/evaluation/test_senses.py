@@ -158,29 +158,19 @@ def test_untrained_lemmas_get_the_first_sense_or_no_answer(evaluate):
 def test_held_out_texts_are_tested_and_not_trained_on(evaluate):
     train = [RIVERSIDE, [word("dog", "dog", "dog%1"), bank(MONEY)]]
 
-    report = evaluate(train, [[bank(RIVER)]], texts=[1, 1], held_out=0.3)
+    report = evaluate(train, [[bank(RIVER)]], [[bank(RIVER), DOG]], texts=[1, 1], held_out=0.3)
 
-    tested, held_out = report.results
-    assert (tested.name, held_out.name) == ("test0", "held_out")
+    held_out = report.results[2]
+    assert [results.name for results in report.results] == ["test0", "test1", "held_out"]
     assert (report.num_sentences, report.num_instances) == (1, 1)
     assert [one.id for one in held_out.instances] == ["s1.w0", "s1.w1"]
     assert held_out.trained == {"s1.w1"}
     assert held_out.answers["layer_2"] == {"s1.w0": ("dog%1",), "s1.w1": (RIVER,)}
-    assert report.together() is None
-
-
-def test_scores_of_several_test_sets_are_summed_over_occurrences(evaluate):
-    # Both test sets have an instance s0.w0; held-out texts are not included in the sum.
-    report = evaluate(
-        [[bank(MONEY)], [bank(MONEY)]],
-        *([[bank(MONEY), bank(RIVER)]], [[bank(MONEY)]]),
-        texts=[1, 1],
-        held_out=0.5,
-    )
-
+    # The first two test sets, both with an instance s0.w0, are scored together.
     assert list(report.together()) == METHODS
     assert report.together()["layer_1"]["all"] == SenseScore(2.0, 3, 3)
     assert report.together()["layer_1"]["verb"] == SenseScore()
+    assert evaluate(train, [[bank(RIVER)]]).together() is None
 
 
 def test_wrong_corpora_and_embedders_are_refused(
