@@ -37,8 +37,7 @@ def text_file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, embedder, text_file, checkpoint_directory):
     folder = tmp_path_factory.mktemp("indices") / "index"
-    with pytest.MonkeyPatch.context() as patch:  # several row groups and blocks
-        patch.setattr(building, "_ROWS_PER_GROUP", 4)
+    with pytest.MonkeyPatch.context() as patch:  # several blocks
         patch.setattr(building, "_TOKENS_PER_BLOCK", 20)
         build_occurrence_index(embedder, [text_file], folder, model=str(checkpoint_directory))
     return folder
