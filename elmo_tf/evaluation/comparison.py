@@ -82,15 +82,10 @@ def compare(
 def embedding_speeds(
     embedders: Mapping[str, Embedder], sentences: Sequence[list[str]], num_turns: int
 ) -> dict[str, list[float]]:
-    """Times several embedders alternately, each turn on new sentences.
+    """Times several embedders alternately, each turn on new ones of the sentences.
 
-    Args:
-        embedders: by name.
-        sentences: lists of tokens, distributed over the turns.
-        num_turns: int >= 1. A warm-up turn comes first, which is not counted.
-
-    Returns:
-        For each embedder the tokens per second of each turn; fewer turns without enough sentences.
+    A warm-up turn comes first, which is not counted. Returns for each embedder the tokens per
+    second of each turn; there are fewer turns if there are not enough sentences.
     """
     speeds: dict[str, list[float]] = {name: [] for name in embedders}
     turns = [sentences[start :: num_turns + 1] for start in range(num_turns + 1)]

@@ -23,17 +23,11 @@ class ComparedSentence(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """The layers that a file holds, and the causes of its differences.
+    """The layers that a file holds, and the causes of its differences."""
 
-    Attributes:
-        layers: the layer of the biLM for each layer of the file. The number after the last layer
-            means the mean of all layers.
-        is_pooled: whether the file has one vector per sentence, the mean over its tokens.
-        causes: parts of sentences.
-    """
-
+    # The layer of the biLM for each layer of the file; after the last one, the mean of all layers.
     layers: list[int]
-    is_pooled: bool
+    is_pooled: bool  # the file has one vector per sentence, the mean over its tokens
     causes: list[str]
 
     def aligned(self, old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -46,20 +40,13 @@ class Explanation(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """A combination of causes, and the vectors that are equal under it.
+    """A combination of causes, and the vectors that are equal under it."""
 
-    pairs: the places of a sentence in the file and in the text.
-    batch_size: sentences per batch, if states are carried from batch to batch; 0 if they are not.
-    precision: a key of `_ROUNDING`.
-    layers: see `Explanation`.
-    equal: bool (layer, token) for each pair.
-    """
-
-    pairs: list[tuple[int, int]]
-    batch_size: int
-    precision: str
-    layers: list[int]
-    equal: list[np.ndarray]
+    pairs: list[tuple[int, int]]  # the places of a sentence in the file and in the text
+    batch_size: int  # of the batches from which states are carried; 0 if they are not
+    precision: str  # a key of `_ROUNDING`
+    layers: list[int]  # see `Explanation`
+    equal: list[np.ndarray]  # bool (layer, token) for each pair
 
     @property
     def num_equal(self) -> int:
@@ -80,12 +67,8 @@ def explain(sentences: Sequence[ComparedSentence], bilm: BiLM, tolerance: float)
     """Finds the combination of causes under which most vectors of a file are equal.
 
     The causes are another order of the sentences, carried LSTM states, other layers and another
-    precision. If vectors remain, other tokens or another model are the cause.
-
-    Args:
-        sentences: the first sentences of the text, with their vectors in the file.
-        bilm: the biLM.
-        tolerance: largest difference of equal vectors.
+    precision. If vectors remain, other tokens or another model are the cause. The sentences are the
+    first ones of the text; `tolerance` is the largest difference of equal vectors.
     """
     for one in sentences:
         if one.old.shape[2] != one.new.shape[2]:

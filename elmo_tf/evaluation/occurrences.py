@@ -223,17 +223,10 @@ class OccurrenceIndex:
         top_n: int = 5,
         words: str = "any",
     ) -> list[dict[int, list[Occurrence]]]:
-        """Finds neighbors as `nearest` does, by the vectors of another model.
+        """Finds neighbors as `nearest` does, in all layers (from 0) of another model's vectors.
 
-        Args:
-            source: the vectors of all sentences of the text and of the queries.
-            occurrences, top_n, words: see `nearest`.
-
-        Returns:
-            See `nearest`, with all layers of the file, from 0.
-
-        Raises:
-            ValueError: a sentence has no vectors.
+        `source` holds the vectors of all sentences of the text and of the queries; without those
+        of a sentence it raises `ValueError`.
         """
         queries = _embedded(source, occurrences)
         sentences = progress_over(self._sentences, len(self._sentences), "comparing", "sentences")
@@ -249,14 +242,9 @@ class OccurrenceIndex:
         return neighbors
 
     def nearest_types(self, word: str, top_n: int = 5) -> list[tuple[str, float]]:
-        """Finds the types of the text with the nearest context-independent vectors (layer 0).
+        """Finds the `top_n` types of the text with the nearest context-free vectors (layer 0).
 
-        Args:
-            word: a token, which need not be in the text.
-            top_n: int >= 1. Number of types.
-
-        Returns:
-            Types and cosine similarities, nearest first.
+        `word` need not be in the text. Returns types and cosine similarities, nearest first.
         """
         words = [*self._types, word]
         vectors = token_vectors(self._embedder.bilm, words)
@@ -322,8 +310,7 @@ def _embedded(source: Embedder | VectorSource, occurrences: Sequence[Occurrence]
 def cluster_medoids(vectors: np.ndarray, count: int) -> list[int]:
     """Clusters unit vectors, float32 (row, feature), by k-means into at most `count` clusters.
 
-    Returns:
-        The row nearest to each center, in order of decreasing cluster size.
+    Returns the row nearest to each center, in order of decreasing cluster size.
     """
     count = min(count, len(vectors))
     settings = {"niter": 20, "nredo": 3, "seed": 0, "spherical": True, "min_points_per_centroid": 1}

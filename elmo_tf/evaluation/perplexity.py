@@ -20,9 +20,7 @@ from elmo_tf.text.corpus import (
 from elmo_tf.text.windows import lm_windows
 
 # In short texts the initial states weigh more, so these are read in fewer batch rows.
-_TOKENS_PER_ROW = 2_000
-_MAX_ROWS = 32
-_TOKENS_PER_WINDOW = 640
+_TOKENS_PER_ROW, _MAX_ROWS, _TOKENS_PER_WINDOW = 2_000, 32, 640
 
 
 def perplexity(

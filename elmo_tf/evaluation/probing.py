@@ -35,21 +35,13 @@ class Accuracy:
 
 @dataclasses.dataclass(frozen=True)
 class LayerProbe:
-    """The result of the classifier on one layer.
-
-    Attributes:
-        layer: its number; layer 0 is without context.
-        accuracy: on the test data.
-        iterations: number of L-BFGS iterations.
-        converged: whether the fit converged within the maximum number of iterations.
-        seconds: duration of the fit and the test.
-    """
+    """The result of the classifier on one layer; layer 0 is without context."""
 
     layer: int
-    accuracy: Accuracy
-    iterations: int
-    converged: bool
-    seconds: float
+    accuracy: Accuracy  # on the test data
+    iterations: int  # of L-BFGS
+    converged: bool  # within the maximum number of iterations
+    seconds: float  # duration of the fit and the test
 
 
 @dataclasses.dataclass(frozen=True)

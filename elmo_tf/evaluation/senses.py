@@ -133,12 +133,10 @@ def held_out_texts(
     for text, sentence in _sentences(corpora):
         sentences[text] += 1
         instances[text] += len(sentence.instances)
-    missing, held_out = share * instances.total(), set()
-    for text in reversed(instances):
-        if missing <= 0:
-            break
-        held_out.add(text)
-        missing -= instances[text]
+    last_first = list(instances)[::-1]
+    sizes = np.cumsum([instances[text] for text in last_first])
+    count = np.searchsorted(sizes, share * instances.total()) + 1 if share else 0
+    held_out = set(last_first[:count])
     if held_out == instances.keys():
         raise ValueError(
             f"Holding out {share:g} of the instances would leave no text to train on: there are "
@@ -226,13 +224,10 @@ class LemmaSenses(NamedTuple):
 def mean_sense_vectors(
     instances: Iterable[tuple[SenseInstance, np.ndarray]], inventory: SenseInventory
 ) -> dict[LemmaPos, LemmaSenses]:
-    """Averages the vectors of the instances of each sense, for each lemma.
+    """Averages the vectors (layer, feature) of the instances of each sense, for each lemma.
 
-    An instance with several gold keys counts for each of them. Memory holds one sum per sense.
-
-    Args:
-        instances: with their vectors, float (layer, feature).
-        inventory: its order resolves ties of frequency; senses that it lacks come last.
+    An instance with several gold keys counts for each of them. Memory holds one sum per sense. The
+    order of the inventory resolves ties of frequency; senses that it lacks come last.
     """
     sums: defaultdict[LemmaPos, dict[str, np.ndarray]] = defaultdict(dict)
     counts: Counter[tuple[LemmaPos, str]] = Counter()

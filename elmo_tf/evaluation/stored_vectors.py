@@ -30,11 +30,6 @@ class VectorSource(abc.ABC):
 
     Args:
         path: the file or folder.
-
-    Attributes:
-        layers: "all".
-        precision: "float32".
-        num_layers, dim: int. Shape of a token's vectors.
     """
 
     layers = "all"

@@ -7,14 +7,7 @@ _MIN_VARIANCE = _MIN_DEVIATION = 1e-6
 
 
 class Moments:
-    """Mean and covariance of vectors, accumulated in parts.
-
-    Args:
-        dim: int. Features of a vector.
-
-    Attributes:
-        count: the number of vectors.
-    """
+    """Mean and covariance of `count` vectors of `dim` features, accumulated in parts."""
 
     def __init__(self, dim: int):
         self._shift = np.zeros(dim, np.float32)

@@ -14,29 +14,17 @@ MAX_MIXES = 40
 
 
 class Mix(NamedTuple):
-    """A mix of the layers of a biLM.
+    """A mix of the layers of a biLM."""
 
-    Attributes:
-        name: of the model, and of the mix's place in it.
-        shares: float (layer,), which sum to 1; layer 0 first.
-        scale: factor of the mix.
-    """
-
-    name: str
-    shares: np.ndarray
+    name: str  # of the model, and of the mix's place in it
+    shares: np.ndarray  # (layer,), which sum to 1; layer 0 first
     scale: float
 
 
 def mixes_of(name: str, elmo: LayerMixes, places: Sequence[str]) -> list[Mix]:
-    """Returns the learned mixes of an `Elmo` layer.
+    """Returns the learned mixes of an `Elmo` layer; `ValueError` if it only uses the top layer.
 
-    Args:
-        name: of the model.
-        elmo: the layer.
-        places: where the mixes are used, one name per mix; the name of a single mix is `name`.
-
-    Raises:
-        ValueError: `elmo` only uses the top layer.
+    `places` says where each mix is used. The name of a single mix is that of the model, `name`.
     """
     if elmo.top_only:
         raise ValueError(f"{name} only uses the top layer: there is no mix.")

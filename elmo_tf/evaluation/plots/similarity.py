@@ -23,17 +23,11 @@ _MARGIN, _BAR_SPACE, _BAR_WIDTH, _BAR_LENGTH = 0.35, 1.0, 0.15, 5.0
 
 
 class TokenSimilarities(NamedTuple):
-    """Cosine similarities of all pairs of tokens of some sentences.
+    """Cosine similarities of all pairs of tokens of some sentences."""
 
-    Attributes:
-        tokens: of all sentences.
-        beginnings: indices of the first tokens of the second and later sentences.
-        cosines: float32 (layer, token, token), -1 to 1.
-    """
-
-    tokens: list[str]
-    beginnings: list[int]
-    cosines: np.ndarray
+    tokens: list[str]  # of all sentences
+    beginnings: list[int]  # indices of the first tokens of the second and later sentences
+    cosines: np.ndarray  # float32 (layer, token, token), -1 to 1
 
 
 def token_similarities(
