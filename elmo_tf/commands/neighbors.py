@@ -107,14 +107,11 @@ def neighbors(options: _NeighborsOptions) -> None:
         index.check_same_text(options.corpus, options.max_tokens)
     else:
         index = OccurrenceIndex(options.index, _build(options))
-    about = ("model", "digest", "precision", "sentences", "tokens", "types")
-    content = {
-        "index": {
-            "folder": os.path.normpath(options.index),
-            **{key: index.settings[key] for key in about},
-        },
-        "words": [_about(index, vectors, word, options) for word in options.words],
-    }
+    about = {"folder": os.path.normpath(options.index)}
+    for key in ("model", "digest", "precision", "sentences", "tokens", "types"):
+        about[key] = index.settings[key]
+    words = [_about(index, vectors, word, options) for word in options.words]
+    content = {"index": about, "words": words}
     options.report(content, lambda: _markdown(content))
 
 
@@ -129,8 +126,7 @@ def _build(options: _NeighborsOptions) -> Any:
     files = text_files(options.corpus)
     embedder = Embedder(options.model, precision=options.precision)
     # Absolute: later calls may come from another working directory.
-    name = options.model
-    name = os.path.abspath(name) if os.path.exists(name) else name
+    name = os.path.abspath(options.model) if os.path.exists(options.model) else options.model
     build_occurrence_index(embedder, files, options.index, options.max_tokens, name)
     return embedder
 
@@ -140,9 +136,10 @@ def _about(
 ) -> dict[str, Any]:
     """The results of a word."""
     from elmo_tf.evaluation.occurrences import Occurrence
+    from elmo_tf.evaluation.stored_vectors import WordVectorSource
 
     content: dict[str, Any] = {"word": word, "count": len(index.numbers(word)), "occurrences": []}
-    static = {name: source.vectors for name, source in vectors.items() if _is_static(source)}
+    static = {name: s.vectors for name, s in vectors.items() if isinstance(s, WordVectorSource)}
     for name, source in static.items():
         if word not in source:
             logging.warning("%s has no vector of %r.", name, word)
@@ -176,10 +173,6 @@ def _about(
         }
         content["occurrences"].append({**_in_context(occurrence), "neighbors": neighbors})
     return content
-
-
-def _is_static(source: Any) -> bool:
-    return hasattr(source, "vectors")
 
 
 def _types(nearest: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
