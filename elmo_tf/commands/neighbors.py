@@ -138,7 +138,7 @@ def _about(
     from elmo_tf.evaluation.occurrences import Occurrence
     from elmo_tf.evaluation.stored_vectors import WordVectorSource
 
-    content: dict[str, Any] = {"word": word, "count": len(index.numbers(word)), "occurrences": []}
+    content: dict[str, Any] = {"word": word, "count": len(index.places(word)), "occurrences": []}
     static = {name: s.vectors for name, s in vectors.items() if isinstance(s, WordVectorSource)}
     for name, source in static.items():
         if word not in source:

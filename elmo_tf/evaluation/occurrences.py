@@ -161,7 +161,7 @@ class OccurrenceIndex:
             near = difflib.get_close_matches(word.casefold(), similar)
             hint = f" Similar words: {', '.join(similar[key] for key in near)}." if near else ""
             raise ValueError(f"The word {word!r} does not occur in the text.{hint}")
-        places = self.numbers(word)
+        places = self.places(word)
         spaced = np.linspace(0, len(places) - 1, min(len(places), _MAX_CLUSTERED)).astype(int)
         candidates = self._occurrences(places[spaced])
         vectors = _embedded(self._embedder, candidates)[:, layer]
@@ -252,7 +252,7 @@ class OccurrenceIndex:
         types = WordVectors(words[:-1], np.stack(vectors))
         return types.nearest_to(query, top_n, without=word)
 
-    def numbers(self, word: str) -> np.ndarray:
+    def places(self, word: str) -> np.ndarray:
         """Returns the indices of the occurrences of a word among all tokens of the text."""
         return np.flatnonzero(self._type_ids == self._types.get(word, -1))
 
