@@ -15,7 +15,7 @@ from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation.whitening import Moments, Whitening
 from elmo_tf.extras import require_extra
-from elmo_tf.progress import progress_over
+from elmo_tf.progress import progress
 from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
 from elmo_tf.threads import num_cores
 
@@ -132,15 +132,16 @@ def probe(
     with (
         cache.layers(embedder, [sentence.tokens for sentence in train]) as train_layers,
         cache.layers(embedder, [sentence.tokens for sentence in test]) as test_layers,
+        progress(train_layers.shape[0], "fitting", "layers") as meter,
     ):
-        num_layers = train_layers.shape[0]
-        for layer in progress_over(range(num_layers), num_layers, "fitting", "layers"):
+        for layer in range(train_layers.shape[0]):
             start = time.perf_counter()
             classifier = LinearClassifier(train_layers.layer(layer), train_ids, c, max_iterations)
             is_correct = classifier.predict(test_layers.layer(layer)) == test_ids
             accuracy = _accuracy(is_correct, is_known)
             how = classifier.iterations, classifier.converged, time.perf_counter() - start
             probes.append(LayerProbe(layer, accuracy, *how))
+            meter.update(1)
     if unconverged := [str(one.layer) for one in probes if not one.converged]:
         logging.warning(
             "The classifiers on the layers %s did not converge within %s iterations. More "
