@@ -13,7 +13,7 @@ from absl import logging
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_cache import LayerCache
-from elmo_tf.evaluation.whitening import Moments, Whitening
+from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
 from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
@@ -233,10 +233,10 @@ class LinearClassifier:
         # threads that wait for each other are many times slower.
         with threadpool_limits(1 if num_cores() <= 2 else None), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            moments = Moments(vectors.shape[1])
+            self._whiten = Whitening(vectors.shape[1])
             for chunk in _chunks(vectors):
-                moments.add(chunk)
-            self._whiten = Whitening(moments)
+                self._whiten.add(chunk)
+            self._whiten.fit()
             features = np.empty((len(vectors), self._whiten.matrix.shape[1]), np.float32)
             for chunk, whitened in zip(_chunks(vectors), _chunks(features), strict=True):
                 whitened[:] = self._whiten(chunk)

@@ -19,7 +19,7 @@ from elmo_tf.evaluation.sense_corpus import (
 )
 from elmo_tf.evaluation.sense_scores import FIRST_SENSE, HELD_OUT, SenseResults, SensesReport
 from elmo_tf.evaluation.stored_vectors import unit_vectors
-from elmo_tf.evaluation.whitening import Moments, Whitening
+from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.progress import progress_over
 
 # In layer 0 a token has the same vector in every sentence, so that means of different senses may
@@ -84,13 +84,12 @@ def evaluate_senses(
     lemmas = set().union(*map(_lemmas, sets.values()))
     training = (sentence for text, sentence in _sentences(train) if text not in texts)
     shown = progress_over(training, size[0], "training", "sentences")
-    moments = [Moments(embedder.dim) for _ in range(embedder.num_layers)]
-    vectors = _counted(instance_vectors(embedder, shown, lemmas), moments)
+    whitenings = [Whitening(embedder.dim) for _ in range(embedder.num_layers)]
+    vectors = _counted(instance_vectors(embedder, shown, lemmas), whitenings)
     senses = mean_sense_vectors(vectors, inventory)
     # Shrunk: with as many instances as features, the measured correlations have half the weight.
-    whitenings = [
-        Whitening(one, embedder.dim / (embedder.dim + one.count)) for one in moments if senses
-    ]
+    for whitening in whitenings if senses else ():
+        whitening.fit(embedder.dim / (embedder.dim + whitening.count))
     results = [
         _results(name, sentences, embedder, senses, whitenings, inventory)
         for name, sentences in sets.items()
@@ -179,12 +178,13 @@ def instance_vectors(
 
 
 def _counted(
-    instances: Iterator[tuple[SenseInstance, np.ndarray]], moments: Sequence[Moments]
+    instances: Iterator[tuple[SenseInstance, np.ndarray]], whitenings: Sequence[Whitening]
 ) -> Iterator[tuple[SenseInstance, np.ndarray]]:
-    """Yields instances and vectors unchanged, and adds the vectors to the moments of each layer."""
+    """Yields instances and vectors unchanged; adds the vectors to the whitening of each layer."""
     while part := list(itertools.islice(instances, _VECTORS_PER_UPDATE)):
-        for layer, vectors in zip(moments, np.stack([v for _, v in part], axis=1), strict=True):
-            layer.add(vectors)  # (instance, feature)
+        layers = np.stack([vectors for _, vectors in part], axis=1)  # (layer, instance, feature)
+        for whitening, vectors in zip(whitenings, layers, strict=True):
+            whitening.add(vectors)
         yield from part
 
 

@@ -13,7 +13,7 @@ from elmo_tf.evaluation import (
 )
 from elmo_tf.evaluation.sense_corpus import SenseInstance, SenseSentence
 from elmo_tf.evaluation.senses import held_out_texts, instance_vectors, mean_sense_vectors
-from elmo_tf.evaluation.whitening import Moments, Whitening
+from elmo_tf.evaluation.whitening import Whitening
 from sense_files import word, write_corpus, write_inventory
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -210,11 +210,11 @@ def test_senses_are_means_in_the_order_of_frequency_and_of_the_inventory(invento
     assert senses.keys == ["many", "third", "first", "new"]
     many, third = (2 * NORTH + EAST) / 3, (NORTH + EAST) / 2
     np.testing.assert_allclose(senses.means, [[many, third, NORTH, NORTH]], atol=1e-6)
-    moments = Moments(3)
-    moments.add(senses.means[0])
-    whitenings = [Whitening(moments, 0.5)]
-    assert senses.nearest(np.stack([NORTH]), whitenings) == ["first"] * 2  # as near as "new"
-    assert senses.nearest(np.zeros((1, 3), np.float32), whitenings) == ["many", "third"]
+    whitening = Whitening(3)
+    whitening.add(senses.means[0])
+    whitening.fit(0.5)
+    assert senses.nearest(np.stack([NORTH]), [whitening]) == ["first"] * 2  # as near as "new"
+    assert senses.nearest(np.zeros((1, 3), np.float32), [whitening]) == ["many", "third"]
 
 
 def test_the_vector_of_an_instance_is_the_mean_over_its_tokens(embedder):
