@@ -2,16 +2,10 @@
 
 import os
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from elmo_tf.commands.options import (
-    CHECKPOINT,
-    NamedVectors,
-    Precision,
-    named_vectors,
-    subcommand,
-)
+from elmo_tf.commands.options import CHECKPOINT, NamedVectors, Precision, named_vectors, subcommand
 from elmo_tf.commands.reports import ReportOptions, markdown_table, percent, short_names
 from elmo_tf.settings import Count, Texts, checked_dataclass, setting
 
@@ -114,47 +108,36 @@ def _table(results: Mapping[str, Mapping[str, Any]]) -> str:
     return markdown_table(["measure", *results], rows)
 
 
-def _sections(result: Mapping[str, Any]) -> list[dict[str, str | None]]:
-    """The rows of each kind of measure; empty for a kind that was not measured."""
-    kinds = (
-        ("size", _size_rows),
-        ("tokens_per_second", _speed_rows),
-        ("perplexity", _perplexity_rows),
-        ("probe", _probe_rows),
-        ("senses", _senses_rows),
-    )
-    return [dict(rows(result[kind])) if result.get(kind) else {} for kind, rows in kinds]
-
-
-def _size_rows(size: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    if "parameters" in size:
-        yield "parameters (millions)", f"{size['parameters'] / 1e6:.1f}"
-    yield "layers", str(size["layers"])
-    yield "width of a vector", f"{size['dim']:,}"
-
-
-def _speed_rows(speeds: Sequence[float]) -> Iterator[tuple[str, str]]:
-    spread = f" ({min(speeds):,.0f} to {max(speeds):,.0f})"
-    yield "tokens per second", f"{statistics.median(speeds):,.0f}{spread}"
-
-
-def _perplexity_rows(perplexity: Mapping[str, float]) -> Iterator[tuple[str, str | None]]:
-    for name in ("forward", "backward", "average"):
-        if name in perplexity:
-            yield f"perplexity per token, {name}", f"{perplexity[name]:,.1f}"
-    yield "vocabulary (tokens)", f"{perplexity['vocabulary']:,}"
-    yield "unknown targets (%)", percent(perplexity["unknown"])
-
-
-def _probe_rows(probe: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+def _sections(result: Mapping[str, Any]) -> Iterator[dict[str, str | None]]:
+    """Yields the rows of each kind of measure; empty for a kind that was not measured."""
+    kinds = ("size", "tokens_per_second", "perplexity", "probe", "senses")
+    size, speeds, perplexity, probe, senses = map(result.get, kinds)
+    millions = f"{size['parameters'] / 1e6:.1f}" if "parameters" in size else None
+    rows = {"parameters (millions)": millions, "layers": str(size["layers"])}
+    yield {**rows, "width of a vector": f"{size['dim']:,}"}
+    rows = {}
+    if speeds:
+        spread = f" ({min(speeds):,.0f} to {max(speeds):,.0f})"
+        rows["tokens per second"] = f"{statistics.median(speeds):,.0f}{spread}"
+    yield rows
+    rows = {}
+    if perplexity:
+        for name in ("forward", "backward", "average"):
+            if name in perplexity:
+                rows[f"perplexity per token, {name}"] = f"{perplexity[name]:,.1f}"
+        rows["vocabulary (tokens)"] = f"{perplexity['vocabulary']:,}"
+        rows["unknown targets (%)"] = percent(perplexity["unknown"])
+    yield rows
+    rows = {}
     for part, words in (("all", "tags (%)"), ("unknown", "tags of unknown words (%)")):
-        yield f"{words}, most frequent", percent(probe["baseline"][part])
-        for layer in probe["layers"]:
-            yield f"{words}, layer {layer['layer']}", percent(layer["accuracy"][part])
-
-
-def _senses_rows(senses: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
-    for name, results in senses["results"].items():
+        if probe:
+            rows[f"{words}, most frequent"] = percent(probe["baseline"][part])
+            for layer in probe["layers"]:
+                rows[f"{words}, layer {layer['layer']}"] = percent(layer["accuracy"][part])
+    yield rows
+    rows = {}
+    for name, results in senses["results"].items() if senses else ():
         for method, scores in results["scores"].items():
             score = scores["all"]
-            yield f"{name} (F1), {method.replace('_', ' ')}", score and percent(score["f1"])
+            rows[f"{name} (F1), {method.replace('_', ' ')}"] = score and percent(score["f1"])
+    yield rows

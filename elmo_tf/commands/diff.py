@@ -35,7 +35,7 @@ def diff(options: _DiffOptions) -> int | None:
     options.check_report()
     from elmo_tf.checkpoints.load import load_bilm
     from elmo_tf.evaluation.differences import compare_vectors
-    from elmo_tf.evaluation.old_vectors import OldVectors
+    from elmo_tf.evaluation.stored_vectors import OldVectors
     from elmo_tf.text.sentence_files import sentence_reader
     from elmo_tf.threads import share_cores_for_embedding
 

@@ -130,19 +130,14 @@ def _embed_file(options: _EmbedOptions, stored: Any) -> None:
 def _embed_with_ray(options: _EmbedOptions, stored: Any) -> None:
     from elmo_tf.pipelines import embed_with_ray
 
+    shared = ("layers", "precision", "batch_tokens", "token_column", "overwrite")
     counts = embed_with_ray(
-        options.model,
-        options.input,
-        options.output,
-        options.layers,
-        options.precision,
-        options.batch_tokens,
-        stored,
-        options.input_format,
-        options.token_column,
-        options.overwrite,
-        options.cluster,
-        options.workers,
-        options.cores_per_worker or 1,
+        *(options.model, options.input, options.output),
+        options=stored,
+        format=options.input_format,
+        address=options.cluster,
+        num_workers=options.workers,
+        cores_per_worker=options.cores_per_worker or 1,
+        **{name: getattr(options, name) for name in shared},
     )
     print_json(counts)

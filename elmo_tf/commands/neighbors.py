@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 from absl import logging
@@ -18,8 +17,6 @@ from elmo_tf.commands.options import (
 )
 from elmo_tf.commands.reports import ReportOptions, markdown_table
 from elmo_tf.settings import Count, Natural, Texts, checked_dataclass, setting
-
-_CONTEXT = 8  # tokens of context on each side of a token in a table
 
 _Vectors = Annotated[
     tuple[Annotated[tuple[str, str], PlainValidator(optionally_named_file)], ...],
@@ -88,11 +85,6 @@ class _NeighborsOptions(ReportOptions):
         """Whether the directory of the index has files."""
         return os.path.isdir(self.index) and bool(os.listdir(self.index))
 
-    @property
-    def which(self) -> str:
-        """The neighbors to find: "same" word, "other" words or "any"."""
-        return "same" if self.same_word else "other" if self.other_words else "any"
-
 
 @subcommand(
     "elmo-tf neighbors field --index index --model small-en --corpus text.txt",
@@ -101,7 +93,6 @@ class _NeighborsOptions(ReportOptions):
 )
 def neighbors(options: _NeighborsOptions) -> None:
     """Find the nearest tokens of a corpus to a word in context."""
-    folder, exists = Path(options.index), options.has_index
     for word in options.words if options.sentence is not None else ():
         if word not in options.sentence.split():
             raise ValueError(
@@ -111,52 +102,53 @@ def neighbors(options: _NeighborsOptions) -> None:
     vectors = named_vectors(options.vectors)
     from elmo_tf.evaluation.occurrences import OccurrenceIndex
 
-    model = options.model if exists else _built(options, folder)
-    index = OccurrenceIndex(folder, model, options.precision)
-    if exists:
+    if options.has_index:
+        index = OccurrenceIndex(options.index, options.model, options.precision)
         index.check_same_text(options.corpus, options.max_tokens)
-    about = ("model", "digest", "precision", "sentences", "tokens", "types")
-    content = {
-        "index": {"folder": str(folder), **{key: index.settings[key] for key in about}},
-        "words": [_about(index, vectors, word, options) for word in options.words],
-    }
+    else:
+        index = OccurrenceIndex(options.index, _build(options))
+    about = {"folder": os.path.normpath(options.index)}
+    for key in ("model", "digest", "precision", "sentences", "tokens", "types"):
+        about[key] = index.settings[key]
+    words = [_about(index, vectors, word, options) for word in options.words]
+    content = {"index": about, "words": words}
     options.report(content, lambda: _markdown(content))
 
 
-def _built(options: Any, folder: Path) -> Any:
-    """Builds the index, and returns the model."""
+def _build(options: _NeighborsOptions) -> Any:
+    """Builds the index, and returns its embedder."""
     from elmo_tf.embedding import Embedder
     from elmo_tf.evaluation.occurrence_building import build_occurrence_index
     from elmo_tf.files import refuse_directory
     from elmo_tf.text.corpus import text_files
 
-    refuse_directory(folder)
+    refuse_directory(options.index)
     files = text_files(options.corpus)
     embedder = Embedder(options.model, precision=options.precision)
     # Absolute: later calls may come from another working directory.
-    name = options.model
-    name = os.path.abspath(name) if os.path.exists(name) else name
-    build_occurrence_index(embedder, files, folder, options.max_tokens, name)
+    name = os.path.abspath(options.model) if os.path.exists(options.model) else options.model
+    build_occurrence_index(embedder, files, options.index, options.max_tokens, name)
     return embedder
 
 
-def _about(index: Any, vectors: Mapping[str, Any], word: str, options: Any) -> dict[str, Any]:
+def _about(
+    index: Any, vectors: Mapping[str, Any], word: str, options: _NeighborsOptions
+) -> dict[str, Any]:
     """The results of a word."""
     from elmo_tf.evaluation.occurrences import Occurrence
     from elmo_tf.evaluation.stored_vectors import WordVectorSource
 
-    static = {
-        name: source for name, source in vectors.items() if isinstance(source, WordVectorSource)
-    }
-    contextual = {name: source for name, source in vectors.items() if name not in static}
-    layers = [layer for layer in options.layer or index.layers if layer]
-    content: dict[str, Any] = {"word": word, "count": len(index.numbers(word)), "occurrences": []}
-    if static:
-        content["vectors"] = {
-            name: _nearest_by(name, source, word, options.top) for name, source in static.items()
-        }
-    if 0 in (options.layer):
+    content: dict[str, Any] = {"word": word, "count": len(index.places(word)), "occurrences": []}
+    static = {name: s.vectors for name, s in vectors.items() if isinstance(s, WordVectorSource)}
+    for name, source in static.items():
+        if word not in source:
+            logging.warning("%s has no vector of %r.", name, word)
+        near = source.nearest(word, options.top) if word in source else []
+        content.setdefault("vectors", {})[name] = _types(near)
+    if 0 in options.layer:
         content["types"] = _types(index.nearest_types(word, options.top))
+    layers = [layer for layer in options.layer or index.layers if layer]
+    contextual = {name: source for name, source in vectors.items() if name not in static}
     if not layers and not contextual:
         return content
     if options.sentence is None:
@@ -166,40 +158,34 @@ def _about(index: Any, vectors: Mapping[str, Any], word: str, options: Any) -> d
         tokens = options.sentence.split()
         positions = [place for place, token in enumerate(tokens) if token == word]
         occurrences = [Occurrence(tokens, place) for place in positions[: options.occurrences]]
-    how = options.top, options.which
-    tables = [("", index.nearest(occurrences, layers, *how))]
+    words = "same" if options.same_word else "other" if options.other_words else "any"
+    tables = {"": index.nearest(occurrences, layers, options.top, words)}
     for name, source in contextual.items():
-        tables.append((f"{name}, layer ", index.nearest_by_vectors(source, occurrences, *how)))
-    for number, occurrence in enumerate(occurrences):
+        near = index.nearest_by_vectors(source, occurrences, options.top, words)
+        tables[f"{name}, layer "] = near
+    for row, occurrence in enumerate(occurrences):
         neighbors = {
             f"{prefix}{layer}": [
                 {"similarity": round(near.similarity, 4), **_in_context(near)} for near in nearest
             ]
-            for prefix, found in tables
-            for layer, nearest in found[number].items()
+            for prefix, of_occurrences in tables.items()
+            for layer, nearest in of_occurrences[row].items()
         }
         content["occurrences"].append({**_in_context(occurrence), "neighbors": neighbors})
     return content
 
 
-def _nearest_by(name: str, source: Any, word: str, top_n: int) -> list[dict[str, Any]]:
-    if word not in source.vectors:
-        logging.warning("%s has no vector of %r.", name, word)
-        return []
-    return _types(source.vectors.nearest(word, top_n))
+def _types(nearest: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
+    return [{"token": token, "similarity": round(near, 4)} for token, near in nearest]
 
 
-def _types(found: Iterable[tuple[str, float]]) -> list[dict[str, Any]]:
-    return [{"token": token, "similarity": round(near, 4)} for token, near in found]
-
-
-def _in_context(found: Any) -> dict[str, Any]:
+def _in_context(occurrence: Any) -> dict[str, Any]:
     return {
-        "token": found.tokens[found.position],
-        "position": found.position,
-        "sentence": " ".join(found.tokens),
-        "file": found.file,
-        "line": found.line,
+        "token": occurrence.tokens[occurrence.position],
+        "position": occurrence.position,
+        "sentence": " ".join(occurrence.tokens),
+        "file": occurrence.file,
+        "line": occurrence.line,
     }
 
 
@@ -212,35 +198,32 @@ def _markdown(content: Mapping[str, Any]) -> str:
     ]
     for about in content["words"]:
         parts.append(f"# {_visible(about['word'])} ({about['count']:,} times)")
-        types = {f"nearest by {name}": found for name, found in about.get("vectors", {}).items()}
+        types = {f"nearest by {name}": near for name, near in about.get("vectors", {}).items()}
         if "types" in about:
             types["nearest in layer 0"] = about["types"]
-        for name, found in types.items():
-            rows = [(_visible(near["token"]), f"{near['similarity']:.3f}") for near in found]
+        for name, nearest in types.items():
+            rows = [(_visible(near["token"]), f"{near['similarity']:.3f}") for near in nearest]
             parts.append(markdown_table([name, "similarity"], rows))
         for occurrence in about["occurrences"]:
-            parts.append(f"## {_marked(occurrence)}\n\n{_origin(occurrence)}")
-            for layer, neighbors in occurrence["neighbors"].items():
-                rows = [
-                    (_marked(near), f"{near['similarity']:.3f}", _origin(near))
-                    for near in neighbors
-                ]
+            marked, origin = _marked(occurrence)
+            parts.append(f"## {marked}\n\n{origin}")
+            for layer, nearest in occurrence["neighbors"].items():
                 name = f"layer {layer}" if layer.isdecimal() else layer
+                rows = []
+                for near in nearest:
+                    marked, origin = _marked(near)
+                    rows.append((marked, f"{near['similarity']:.3f}", origin))
                 parts.append(markdown_table([name, "similarity", "from"], rows))
     return "\n\n".join(parts)
 
 
-def _marked(found: Mapping[str, Any]) -> str:
-    """A token in bold, with its context."""
+def _marked(occurrence: Mapping[str, Any]) -> tuple[str, str]:
+    """A token in bold with 8 tokens on each side, and where it is from."""
     from elmo_tf.evaluation.visible_text import in_context
 
-    return _visible(in_context(found["sentence"].split(" "), found["position"], _CONTEXT, "**{}**"))
-
-
-def _origin(found: Mapping[str, Any]) -> str:
-    if found["file"] is None:
-        return "from --sentence"
-    return f"{_visible(os.path.basename(found['file']))}:{found['line']}"
+    tokens, file = occurrence["sentence"].split(" "), occurrence["file"]
+    origin = "from --sentence" if file is None else f"{os.path.basename(file)}:{occurrence['line']}"
+    return _visible(in_context(tokens, occurrence["position"], 8, "**{}**")), _visible(origin)
 
 
 def _visible(text: str) -> str:

@@ -30,21 +30,14 @@ CHECKPOINT = (
 
 @dataclasses.dataclass(frozen=True)
 class Subcommand:
-    """A subcommand: a function whose parameters are its options.
+    """A subcommand: a function whose parameters are its options."""
 
-    name: the name on the command line.
-    summary: the first line of the help.
-    example: a command that works as pasted.
-    run: the function. Its parameters are checked dataclasses (`elmo_tf.settings`).
-    leave_out: settings without an option.
-    """
-
-    name: str
-    summary: str
-    example: str
-    run: Callable[..., int | None]
+    name: str  # on the command line
+    summary: str  # the first line of the help
+    example: str  # a command that works as pasted
+    run: Callable[..., int | None]  # its parameters are checked dataclasses (`elmo_tf.settings`)
     epilog: str | None = None
-    leave_out: Sequence[str] = ()
+    leave_out: Sequence[str] = ()  # settings without an option
 
     @property
     def parameters(self) -> list[tuple[Any, list[str]]]:

@@ -3,14 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from elmo_tf.commands.options import (
-    Model,
-    NamedVectors,
-    Precision,
-    TokenColumn,
-    named_vectors,
-    subcommand,
-)
+from elmo_tf.commands.options import Model, NamedVectors, Precision, TokenColumn, subcommand
 from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
 from elmo_tf.settings import Count, Natural, Positive, Texts, checked_dataclass, setting
 
@@ -60,7 +53,6 @@ class _ProbeOptions(ReportOptions):
 def probe(options: _ProbeOptions) -> None:
     """Measure how well a linear classifier predicts tags from each layer."""
     options.check_report()
-    from elmo_tf.embedding import Embedder
     from elmo_tf.embedding.layer_cache import LayerCache
     from elmo_tf.evaluation.probing import probe
     from elmo_tf.extras import require_extra
@@ -71,32 +63,27 @@ def probe(options: _ProbeOptions) -> None:
     columns = [getattr(options, name) for name in _COLUMNS]
     limits = {name: getattr(options, name) for name in _LIMITS}
     train, test = (read_tagged_files(files, *columns) for files in (options.train, options.test))
-    vectors = named_vectors(options.vectors)
-    embedder = Embedder(options.model, "all", options.precision)
-    scores = probe(embedder, train, test, cache, **limits)
-    others = {name: probe(source, train, test, cache, **limits) for name, source in vectors.items()}
-    names = ("model", "precision", "train", "test", *_COLUMNS, *_LIMITS)
-    settings = {name: getattr(options, name) for name in names}
-    settings["precision"] = embedder.precision
-    content = {**settings, **scores.to_json()}
-    if others:
-        content["vectors"] = {name: other.to_json() for name, other in others.items()}
-    options.report(content, lambda: _markdown(scores, others))
+    results, content = options.measure(
+        lambda source: probe(source, train, test, cache, **limits),
+        ("model", "precision", "train", "test", *_COLUMNS, *_LIMITS),
+    )
+    options.report(content, lambda: _markdown(results))
 
 
-def _markdown(scores: Any, others: Mapping[str, Any]) -> str:
-    rows = [["most frequent tag", *_percents(scores.baseline), None]]
-    for name, source in {"": scores, **others}.items():
-        for result in source.layers:
-            iterations = f"{result.iterations}{'' if result.converged else ', not converged'}"
-            layer = f"{name} layer {result.layer}".strip()
-            rows.append([layer, *_percents(result.accuracy), iterations])
+def _markdown(results: Mapping[str, Any]) -> str:
+    of_model = results[""]
+    rows = [["most frequent tag", *_percents(of_model.baseline), None]]
+    for name, result in results.items():
+        for layer in result.layers:
+            iterations = f"{layer.iterations}{'' if layer.converged else ', not converged'}"
+            title = f"{name} layer {layer.layer}".strip()
+            rows.append([title, *_percents(layer.accuracy), iterations])
     table = markdown_table(["accuracy (%)", "all", "known", "unknown", "iterations"], rows)
     return (
-        f"{table}\n\nTrained on {scores.train_tokens:,} tokens of {scores.train_sentences:,} "
-        f"sentences with {scores.tags} tags, tested on {scores.test_tokens:,} tokens of "
-        f"{scores.test_sentences:,} sentences: {scores.test_unknown:,} of them unknown, "
-        f"{scores.test_unseen_tags:,} with a tag that the training data lack."
+        f"{table}\n\nTrained on {of_model.train_tokens:,} tokens of {of_model.train_sentences:,} "
+        f"sentences with {of_model.tags} tags, tested on {of_model.test_tokens:,} tokens of "
+        f"{of_model.test_sentences:,} sentences: {of_model.test_unknown:,} of them unknown, "
+        f"{of_model.test_unseen_tags:,} with a tag that the training data lack."
     )
 
 

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from elmo_tf.commands.options import Overwrite, print_json
+from elmo_tf.commands.options import Overwrite, named_vectors, print_json
 from elmo_tf.extras import require_extra
 from elmo_tf.files import refuse_file, write_json
 from elmo_tf.settings import checked_dataclass, setting
@@ -45,6 +45,30 @@ class ReportOptions:
             print_json(content, indent=2)
         else:
             print(markdown())
+
+    def measure(
+        self, measure: Callable[[Any], Any], settings: Sequence[str], batch_tokens: int = 4096
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Measures the vectors of the model and of each file of `--vectors`.
+
+        Args:
+            measure: returns a result with `to_json`, given an `Embedder` or a `VectorSource`.
+            settings: names of options.
+            batch_tokens: see `Embedder`.
+
+        Returns:
+            The results by name, that of the model with the name ""; and as JSON, with the settings.
+        """
+        from elmo_tf.embedding import Embedder
+
+        vectors = named_vectors(self.vectors)
+        embedder = Embedder(self.model, "all", self.precision, batch_tokens)
+        results = {name: measure(source) for name, source in {"": embedder, **vectors}.items()}
+        content = {name: getattr(self, name) for name in settings}
+        content |= {"precision": embedder.precision, **results[""].to_json()}
+        if vectors:
+            content["vectors"] = {name: results[name].to_json() for name in vectors}
+        return results, content
 
     def _format(self) -> str:
         return self.report_format or ("markdown" if sys.stdout.isatty() else "json")

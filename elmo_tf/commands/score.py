@@ -40,18 +40,13 @@ def score(options: _ScoreOptions) -> None:
     # On a terminal the printed results show the progress.
     with progress(None, "scoring", "sentences", shown=not sys.stdout.isatty()) as meter:
         for score in sentence_scores(model, lines, options.batch_tokens):
-            unknown = {"unknown_tokens": score.num_unknown, "known": score.known_log_probs}
+            content = {"tokens": score.num_targets, **score.log_probs}
             means = {name: float(bits.mean()) for name, bits in score.surprisals.items()}
-            words = {"words": _words(score)} if options.per_token else {}
-            print_json(
-                {
-                    "tokens": score.num_targets,
-                    **score.log_probs,
-                    "surprisal": means,
-                    **unknown,
-                    **words,
-                }
-            )
+            content |= {"surprisal": means, "unknown_tokens": score.num_unknown}
+            content["known"] = score.known_log_probs
+            if options.per_token:
+                content["words"] = _words(score)
+            print_json(content)
             meter.update(1)
 
 
@@ -62,13 +57,12 @@ def _words(score: Any) -> list[dict[str, Any]]:
     words: list[dict[str, Any]] = [
         {"token": token} for token in (BOS_TOKEN, *score.tokens, EOS_TOKEN)
     ]
-    first = {"forward": 1, "backward": 0}
     for direction, values in score.token_log_probs.items():
+        targets = words[1:] if direction == "forward" else words[:-1]
         bits = score.surprisals[direction].tolist()
-        for word, *values_of_word in zip(
-            words[first[direction] :], values.tolist(), bits, strict=False
-        ):
-            word[direction], word.setdefault("surprisal", {})[direction] = values_of_word
+        for word, value, surprisal in zip(targets, values.tolist(), bits, strict=True):
+            word[direction] = value
+            word.setdefault("surprisal", {})[direction] = surprisal
     for word, is_unknown in zip(words[1:-1], score.is_unknown, strict=True):
         if is_unknown:
             word["unknown"] = True

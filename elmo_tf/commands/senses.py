@@ -4,18 +4,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.commands.options import (
-    BatchTokens,
-    Model,
-    NamedVectors,
-    Precision,
-    named_vectors,
-    subcommand,
-)
+from elmo_tf.commands.options import BatchTokens, Model, NamedVectors, Precision, subcommand
 from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
 from elmo_tf.settings import Rate, Texts, checked_dataclass, setting
 
-_SETTINGS = ("model", "precision", "train", "test", "inventory", "held_out")
 # Patterns of the files that this subcommand writes; files of gold keys do not match them.
 _KEY_FILES = tuple(f"*.{method}.key.txt" for method in ("first_sense", "most_frequent", "layer_*"))
 
@@ -57,53 +49,41 @@ class _SensesOptions(ReportOptions):
 )
 def senses(options: _SensesOptions) -> None:
     """Measure word sense disambiguation by the vectors of each layer (F1)."""
-    from elmo_tf.embedding import Embedder
+    options.check_report()
     from elmo_tf.evaluation import SenseCorpus, SenseInventory, evaluate_senses
     from elmo_tf.files import refuse_directory
 
-    options.check_report()
     if options.predictions is not None:
         refuse_directory(options.predictions, options.overwrite, _KEY_FILES)
     train, tests = (
         [SenseCorpus(path) for path in paths] for paths in (options.train, options.test)
     )
     inventory = SenseInventory(options.inventory)
-    vectors = named_vectors(options.vectors)
-    embedder = Embedder(options.model, "all", options.precision, options.batch_tokens)
-    tested = evaluate_senses(embedder, train, tests, inventory, options.held_out)
+    results, content = options.measure(
+        lambda source: evaluate_senses(source, train, tests, inventory, options.held_out),
+        ("model", "precision", "train", "test", "inventory", "held_out"),
+        options.batch_tokens,
+    )
     if options.predictions is not None:
-        _write_predictions(tested, Path(options.predictions), options.overwrite)
-    settings = {name: getattr(options, name) for name in _SETTINGS}
-    settings["precision"] = embedder.precision
-    content = {**settings, **tested.to_json()}
-    others = {
-        name: evaluate_senses(source, train, tests, inventory, options.held_out)
-        for name, source in vectors.items()
-    }
-    if others:
-        content["vectors"] = {name: other.to_json() for name, other in others.items()}
-    options.report(content, lambda: _markdown(tested, others))
+        _write_predictions(results[""], Path(options.predictions), options.overwrite)
+    titled = [(f"{name}:\n" if name else "", result) for name, result in results.items()]
+    markdown = (title + "\n".join(_lines(result)) for title, result in titled)
+    options.report(content, lambda: "\n\n".join(markdown))
 
 
-def _write_predictions(tested: Any, directory: Path, overwrite: bool) -> None:
+def _write_predictions(report: Any, directory: Path, overwrite: bool) -> None:
     from elmo_tf.evaluation.sense_corpus import write_keys
     from elmo_tf.files import atomic_directory
 
     with atomic_directory(directory, overwrite, _KEY_FILES) as part:
-        for results in tested.results:
+        for results in report.results:
             for method, answers in results.answers.items():
                 write_keys(part / f"{results.name}.{method}.key.txt", answers)
 
 
-def _markdown(tested: Any, others: Mapping[str, Any]) -> str:
-    parts = ["\n".join(_lines(tested))]
-    parts += [f"{name}:\n" + "\n".join(_lines(other)) for name, other in others.items()]
-    return "\n\n".join(parts)
-
-
-def _lines(tested: Any) -> Iterator[str]:
-    yield f"Trained on {tested.num_instances:,} instances in {tested.num_sentences:,} sentences."
-    for results in tested.results:
+def _lines(report: Any) -> Iterator[str]:
+    yield f"Trained on {report.num_instances:,} instances in {report.num_sentences:,} sentences."
+    for results in report.results:
         counts = results.to_json()
         yield from (
             "",
@@ -117,18 +97,14 @@ def _lines(tested: Any) -> Iterator[str]:
         )
         if 0 < counts["fell_back"] < counts["instances"]:
             yield from ("", "Only lemmas of the training text:", "", _table(results.trained_scores))
-    together = tested.together()
+    together = report.together()
     if together:
         yield from ("", "## All test sets together", "", _table(together))
 
 
 def _table(scores: Mapping[str, Mapping[str, Any]]) -> str:
-    parts = list(next(iter(scores.values())))
     rows = [
-        [
-            method.replace("_", " "),
-            *(percent(of[part].f1 if of[part].instances else None) for part in parts),
-        ]
-        for method, of in scores.items()
+        [name.replace("_", " "), *(percent(s.f1 if s.instances else None) for s in row.values())]
+        for name, row in scores.items()
     ]
-    return markdown_table(["method", *parts], rows)
+    return markdown_table(["method", *next(iter(scores.values()))], rows)

@@ -82,14 +82,9 @@ def _queries(
 def _query(sentence: str, positions: Sequence[int], place: str) -> tuple[list[str], Sequence[int]]:
     from elmo_tf.evaluation.substitution import check_position
 
+    tokens, positions = (sentence.split(), positions) if positions else _unmarked(sentence)
     if not positions:
-        tokens, positions = _unmarked(sentence)
-        if not positions:
-            raise ValueError(
-                f"{place}no token is marked as **token**. Mark one, or add --position."
-            )
-        return tokens, positions
-    tokens = sentence.split()
+        raise ValueError(f"{place}no token is marked as **token**. Mark one, or add --position.")
     for position in positions:
         check_position(f"{place}--position", position, len(tokens))
     return tokens, positions

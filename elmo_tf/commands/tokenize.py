@@ -18,9 +18,7 @@ class _TokenizeOptions:
     overwrite: Overwrite = False
 
 
-@subcommand(
-    "elmo-tf tokenize raw.txt --language de --output german.txt",
-)
+@subcommand("elmo-tf tokenize raw.txt --language de --output german.txt")
 def tokenize(options: _TokenizeOptions) -> None:
     """Split raw text into sentences and tokens, as vocab and train read them."""
     from elmo_tf.files import atomic_file, refuse_file

@@ -6,7 +6,7 @@ from elmo_tf.trainers.config import PretrainConfig
 
 @subcommand(
     "elmo-tf train --corpus text.txt --vocab vocab.txt --workdir run --preset tiny --steps 200 "
-    "--batch-size 8",
+    "--batch-size 8"
 )
 def train(config: PretrainConfig) -> None:
     """Pretrain a biLM on text."""

@@ -19,7 +19,7 @@ class _VocabOptions:
 
 @subcommand(
     "python3 -m pydoc FORMATTING > text.txt && elmo-tf vocab text.txt --output vocab.txt "
-    "--min-count 2",
+    "--min-count 2"
 )
 def vocab(options: _VocabOptions) -> None:
     """Count tokens and write a vocabulary file."""

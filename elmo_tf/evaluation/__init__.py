@@ -8,7 +8,6 @@ from elmo_tf.evaluation.perplexity import perplexity as perplexity
 from elmo_tf.evaluation.probing import ProbeReport as ProbeReport
 from elmo_tf.evaluation.probing import probe as probe
 from elmo_tf.evaluation.scoring import SentenceScore as SentenceScore
-from elmo_tf.evaluation.scoring import SentenceScorer as SentenceScorer
 from elmo_tf.evaluation.scoring import sentence_scores as sentence_scores
 from elmo_tf.evaluation.sense_corpus import SenseCorpus as SenseCorpus
 from elmo_tf.evaluation.sense_corpus import SenseInventory as SenseInventory

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from elmo_tf.embedding import Embedder
 from elmo_tf.evaluation.perplexity import perplexity
 from elmo_tf.evaluation.stored_vectors import VectorSource
 from elmo_tf.progress import progress
+from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.corpus import read_sentences
 
 Measure = Callable[[Embedder | VectorSource], Mapping[str, Any]]
@@ -58,16 +59,19 @@ def compare(
     embedders = {
         name: Embedder(source, "all", precision=precision) for name, source in models.items()
     }
-    timed = list(_first_sentences(files, (num_turns + 1) * tokens_per_turn))
+    timed = read_ahead(read_sentences(files), (num_turns + 1) * tokens_per_turn)
     speeds = embedding_speeds(embedders, timed, num_turns)
     results = {}
     for name, source in {**embedders, **(vectors or {})}.items():
         logging.info("Measuring %s.", name)
-        is_model = name in models
-        parameters = {"parameters": source.bilm.count_params()} if is_model else {}
-        measured = _held_out_perplexity(models[name], files) if is_model and files else None
+        size, measured = {"layers": source.num_layers, "dim": source.dim}, None
+        if name in models:
+            size = {"parameters": source.bilm.count_params(), **size}
+            if files and has_softmax(models[name]):
+                model = load_language_model(models[name])
+                measured = {**perplexity(model, files), "vocabulary": len(model.vocabulary)}
         results[name] = {
-            "size": {**parameters, "layers": source.num_layers, "dim": source.dim},
+            "size": size,
             "perplexity": measured,
             "tokens_per_second": speeds.get(name) or None,
             **{kind: measure(source) for kind, measure in (measures or {}).items()},
@@ -75,47 +79,24 @@ def compare(
     return results
 
 
-def _held_out_perplexity(
-    source: str | os.PathLike, files: Sequence[Path]
-) -> dict[str, float | int] | None:
-    if not has_softmax(source):
-        return None
-    model = load_language_model(source)
-    return {**perplexity(model, files), "vocabulary": len(model.vocabulary)}
-
-
 def embedding_speeds(
     embedders: Mapping[str, Embedder], sentences: Sequence[list[str]], num_turns: int
 ) -> dict[str, list[float]]:
-    """Times several embedders alternately, each turn on new sentences.
+    """Times several embedders alternately, each turn on new ones of the sentences.
 
-    Args:
-        embedders: by name.
-        sentences: lists of tokens, distributed over the turns.
-        num_turns: int >= 1. A warm-up turn comes first, which is not counted.
-
-    Returns:
-        For each embedder the tokens per second of each turn; fewer turns without enough sentences.
+    A warm-up turn comes first, which is not counted. Returns for each embedder the tokens per
+    second of each turn; there are fewer turns if there are not enough sentences.
     """
     speeds: dict[str, list[float]] = {name: [] for name in embedders}
     turns = [sentences[start :: num_turns + 1] for start in range(num_turns + 1)]
     with progress(len(embedders) * sum(map(len, sentences)), "timing", "tokens") as meter:
-        for number, turn in enumerate(filter(None, turns)):
-            num_tokens = sum(map(len, turn))
+        for turn, part in enumerate(filter(None, turns)):
+            num_tokens = sum(map(len, part))
             for name, embedder in embedders.items():
                 start = time.perf_counter()
-                for _ in embedder.embed(turn):
+                for _ in embedder.embed(part):
                     pass
-                if number:
+                if turn:
                     speeds[name].append(num_tokens / (time.perf_counter() - start))
                 meter.update(num_tokens)
     return speeds
-
-
-def _first_sentences(files: Sequence[Path], num_tokens: int) -> Iterator[list[str]]:
-    """Yields sentences until they have `num_tokens` tokens."""
-    for sentence in read_sentences(files):
-        if num_tokens <= 0:
-            return
-        num_tokens -= len(sentence)
-        yield sentence

@@ -14,29 +14,20 @@ _ROUNDING = {"float32": 0.0, "float16": 2**-11, "bfloat16": 2**-8}
 
 
 class ComparedSentence(NamedTuple):
-    """A sentence, its vectors in the file (or None), and those of the biLM.
+    """A sentence and its vectors (layer, token, feature), in the file (or None) and by the biLM."""
 
-    Both are float32 (layer, token, feature).
-    """
-
-    number: int
+    index: int
     tokens: list[str]
     old: np.ndarray | None
     new: np.ndarray
 
 
 class Explanation(NamedTuple):
-    """The layers that a file holds, and the causes of its differences.
+    """The layers that a file holds, and the causes of its differences."""
 
-    Attributes:
-        layers: the layer of the biLM for each layer of the file. The number after the last layer
-            means the mean of all layers.
-        is_pooled: whether the file has one vector per sentence, the mean over its tokens.
-        causes: parts of sentences.
-    """
-
+    # The layer of the biLM for each layer of the file; after the last one, the mean of all layers.
     layers: list[int]
-    is_pooled: bool
+    is_pooled: bool  # the file has one vector per sentence, the mean over its tokens
     causes: list[str]
 
     def aligned(self, old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -49,20 +40,13 @@ class Explanation(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """A combination of causes, and the vectors that are equal under it.
+    """A combination of causes, and the vectors that are equal under it."""
 
-    pairs: the places of a sentence in the file and in the text.
-    batch_size: sentences per batch, if states are carried from batch to batch; 0 if they are not.
-    precision: a key of `_ROUNDING`.
-    layers: see `Explanation`.
-    equal: bool (layer, token) for each pair.
-    """
-
-    pairs: list[tuple[int, int]]
-    batch_size: int
-    precision: str
-    layers: list[int]
-    equal: list[np.ndarray]
+    pairs: list[tuple[int, int]]  # the places of a sentence in the file and in the text
+    batch_size: int  # of the batches from which states are carried; 0 if they are not
+    precision: str  # a key of `_ROUNDING`
+    layers: list[int]  # see `Explanation`
+    equal: list[np.ndarray]  # bool (layer, token) for each pair
 
     @property
     def num_equal(self) -> int:
@@ -83,18 +67,26 @@ def explain(sentences: Sequence[ComparedSentence], bilm: BiLM, tolerance: float)
     """Finds the combination of causes under which most vectors of a file are equal.
 
     The causes are another order of the sentences, carried LSTM states, other layers and another
-    precision. If vectors remain, other tokens or another model are the cause.
-
-    Args:
-        sentences: the first sentences of the text, with their vectors in the file.
-        bilm: the biLM.
-        tolerance: largest difference of equal vectors.
+    precision. If vectors remain, other tokens or another model are the cause. The sentences are the
+    first ones of the text; `tolerance` is the largest difference of equal vectors.
     """
     for one in sentences:
         if one.old.shape[2] != one.new.shape[2]:
             dims = f"{one.old.shape[2]} dimensions, not {one.new.shape[2]}"
             return Explanation([], False, [f"another model: vectors have {dims}"])
-    return _Search(sentences, bilm, tolerance).explanation()
+    search = _Search(sentences, bilm, tolerance)
+    stored = _precision([one.old for one in sentences])
+    # A float32 file may have been computed in a lower precision. The tolerance for that also
+    # accepts vectors that differ for other reasons, so only a complete fit counts.
+    lower = ("float16", "bfloat16") if stored == "float32" else ()
+    best = None
+    for fit in itertools.chain.from_iterable(map(search.fits, (stored, *lower))):
+        is_better = best is None or fit.num_equal > best.num_equal
+        if fit.is_complete or (fit.precision == stored and is_better):
+            best = fit
+        if fit.is_complete:
+            break
+    return Explanation(best.layers, search.is_pooled, search.causes(best))
 
 
 class _Search:
@@ -104,30 +96,12 @@ class _Search:
         self._sentences = sentences
         self._bilm = bilm
         self._tolerance = tolerance
-        self._is_pooled = _are_pooled(sentences)
+        self.is_pooled = _are_pooled(sentences)
         self._carried = functools.cache(self._carry)
-        self._olds = [_view_of_old(one.old, self._is_pooled) for one in sentences]
-        self._news = [_view_of_new(one.new, self._is_pooled) for one in sentences]
+        self._olds = [_view_of_old(one.old, self.is_pooled) for one in sentences]
+        self._news = [_view_of_new(one.new, self.is_pooled) for one in sentences]
 
-    def explanation(self) -> Explanation:
-        stored = _precision(self._olds)
-        # A float32 file may have been computed in a lower precision. The tolerance for that also
-        # accepts vectors that differ for other reasons, so only a complete fit counts.
-        lower = ("float16", "bfloat16") if stored == "float32" else ()
-        best = None
-        for fit in itertools.chain(*map(self._fits, (stored, *lower))):
-            if fit.is_complete or (
-                fit.precision == stored and (best is None or fit.num_equal > best.num_equal)
-            ):
-                best = fit
-            if fit.is_complete:
-                break
-        causes = self._causes(best)
-        if not best.is_complete:
-            causes.append(self._remaining_cause(best))
-        return Explanation(best.layers, self._is_pooled, causes)
-
-    def _fits(self, precision: str) -> Iterator[_Fit]:
+    def fits(self, precision: str) -> Iterator[_Fit]:
         """The combinations of order and state, simple ones first."""
         fresh = [self._fit([(k, k) for k in range(len(self._olds))], 0, precision)]
         yield fresh[0]
@@ -144,14 +118,14 @@ class _Search:
         """Chooses the layers under which most vectors are equal."""
         texts = tuple(text for _, text in pairs)
         news = self._carried(texts, batch_size) if batch_size else [self._news[k] for k in texts]
-        found = [
+        equal = [
             self._equal(self._olds[file], new, precision)
             for (file, _), new in zip(pairs, news, strict=True)
         ]
-        counts = sum(one.sum(axis=-1) for one in found)  # (layer of the file, layer)
+        counts = sum(one.sum(axis=-1) for one in equal)  # (layer of the file, layer)
         counts = 2 * counts + np.eye(*counts.shape, dtype=int)  # of equal counts, the same layer
         layers = counts.argmax(axis=1).tolist()
-        equal = [one[np.arange(len(layers)), layers] for one in found]
+        equal = [one[np.arange(len(layers)), layers] for one in equal]
         return _Fit(pairs, batch_size, precision, layers, equal)
 
     def _equal(self, old: np.ndarray, new: np.ndarray, precision: str) -> np.ndarray:
@@ -190,19 +164,19 @@ class _Search:
             sentences = [self._sentences[k].tokens for k in texts[start : start + batch_size]]
             layers = np.asarray(bilm(sentences)["layers"], np.float32)
             arrays += [row[:, : len(one)] for row, one in zip(layers, sentences, strict=True)]
-        return [_view_of_new(array, self._is_pooled) for array in arrays]
+        return [_view_of_new(array, self.is_pooled) for array in arrays]
 
-    def _causes(self, fit: _Fit) -> list[str]:
-        """The causes that a fit combines."""
+    def causes(self, fit: _Fit) -> list[str]:
+        """The causes that a fit combines, and the cause of the differences that it leaves."""
         causes = []
         num_layers = len(self._news[0]) - 1
         if fit.layers != list(range(num_layers)) and fit.num_equal:
-            names = Explanation(fit.layers, self._is_pooled, []).layer_names(num_layers)
+            names = Explanation(fit.layers, self.is_pooled, []).layer_names(num_layers)
             causes.append(f"a different layer: the file holds {', '.join(names)}")
-        if self._is_pooled:
+        if self.is_pooled:
             causes.append("sentence means: the file has one vector per sentence")
         for file, text in [pair for pair in fit.pairs if pair[0] != pair[1]][:1]:
-            one, other = self._sentences[file].number, self._sentences[text].number
+            one, other = self._sentences[file].index, self._sentences[text].index
             causes.append(
                 f"a different order: sentence {one} of the file is sentence {other} of the text"
             )
@@ -217,10 +191,9 @@ class _Search:
             )
         if fit.precision != "float32":
             causes.append(f"{fit.precision}: differences are within its rounding")
-        return causes
+        return causes if fit.is_complete else [*causes, self._remaining_cause(fit)]
 
     def _remaining_cause(self, fit: _Fit) -> str:
-        """The cause of differences that a fit does not explain."""
         rest = [
             (self._sentences[text], self._olds[file].shape[1], self._news[text].shape[1], equal)
             for (file, text), equal in zip(fit.pairs, fit.equal, strict=True)
@@ -230,18 +203,18 @@ class _Search:
             if old != new:
                 return (
                     f"different tokens: the file has {old} vectors for the {new} tokens of "
-                    f"sentence {sentence.number}"
+                    f"sentence {sentence.index}"
                 )
         if not fit.num_equal:
             return "another model: no vector of the file is equal"
-        if 0 not in fit.layers or self._is_pooled:
-            return f"different tokens: the first are in sentence {rest[0][0].number}"
+        if 0 not in fit.layers or self.is_pooled:
+            return f"different tokens: the first are in sentence {rest[0][0].index}"
         for sentence, *_, equal in rest:
             layer_0 = equal[fit.layers.index(0)]
             if not layer_0.all():
                 place = int(layer_0.argmin())
                 return (
-                    f"different tokens: the first is token {place} of sentence {sentence.number}, "
+                    f"different tokens: the first is token {place} of sentence {sentence.index}, "
                     f"which is {sentence.tokens[place]!r} in the text"
                 )
         return "other states or weights of the LSTMs: layer 0 is equal, the layers above it are not"

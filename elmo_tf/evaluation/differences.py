@@ -2,14 +2,14 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from elmo_tf.embedding import Embedder
 from elmo_tf.evaluation.difference_causes import ComparedSentence, Explanation, explain
-from elmo_tf.evaluation.old_vectors import OldVectors
+from elmo_tf.evaluation.stored_vectors import OldVectors
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.progress import progress_over
 
@@ -18,10 +18,7 @@ _EXAMINED = 300  # sentences that are kept to find the causes of differences
 
 
 def compare_vectors(
-    old: OldVectors,
-    bilm: BiLM,
-    sentences: Iterable[Sequence[str]],
-    tolerance: float = 1e-5,
+    old: OldVectors, bilm: BiLM, sentences: Iterable[Sequence[str]], tolerance: float = 1e-5
 ) -> dict[str, Any]:
     """Compares a file of vectors with those that a biLM computes.
 
@@ -39,22 +36,31 @@ def compare_vectors(
         differences, judged by the first 300 sentences.
     """
     sentences = [list(tokens) for tokens in sentences]
-    compared = _compared(old, bilm, sentences)
+    arrays = Embedder(bilm).embed(sentences)
+    arrays = progress_over(arrays, len(sentences), "embedding", "sentences")
+    compared = (
+        ComparedSentence(index, tokens, old.read(index, tokens), new)
+        for index, (tokens, new) in enumerate(zip(sentences, arrays, strict=True))
+    )
     examined = list(itertools.islice(compared, _EXAMINED))
     finite = [one for one in examined if one.old is not None and np.isfinite(one.old).all()]
     explanation = explain(finite, bilm, tolerance) if finite else Explanation([], False, [])
     different, missing, broken, sums = [], [], [], []
-    for one in itertools.chain(examined, compared):
-        if one.old is None or not _are_near(one.old, one.new, tolerance):
-            different.append(one.number)
-        if one.old is None:
-            missing.append(one.number)
-            continue
-        if not np.isfinite(one.old).all():
-            broken.append(one.number)
-        ours, theirs = explanation.aligned(one.old, one.new)
-        if ours.shape == theirs.shape and ours.size:
-            sums.append(_sums(ours, theirs))
+    for index, _, theirs, new in itertools.chain(examined, compared):
+        if theirs is None:
+            missing.append(index)
+        elif not np.isfinite(theirs).all():
+            broken.append(index)
+        if (
+            theirs is None
+            or theirs.shape != new.shape
+            or not np.all(np.abs(theirs - new) <= tolerance)
+        ):
+            different.append(index)
+        if theirs is not None:
+            theirs, ours = explanation.aligned(theirs, new)
+            if ours.shape == theirs.shape and ours.size:
+                sums.append(_sums(theirs, ours))
     causes = []
     if missing:
         causes.append(f"another text: the file has no vectors of sentence {missing[0]}")
@@ -77,20 +83,6 @@ def compare_vectors(
     }
 
 
-def _compared(
-    old: OldVectors, bilm: BiLM, sentences: list[list[str]]
-) -> Iterator[ComparedSentence]:
-    arrays = progress_over(
-        Embedder(bilm).embed(sentences), len(sentences), "embedding", "sentences"
-    )
-    for number, (tokens, new) in enumerate(zip(sentences, arrays, strict=True)):
-        yield ComparedSentence(number, tokens, old.read(number, tokens), new)
-
-
-def _are_near(one: np.ndarray, other: np.ndarray, tolerance: float) -> bool:
-    return one.shape == other.shape and bool(np.all(np.abs(one - other) <= tolerance))
-
-
 def _sums(old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Largest difference, sums of differences, number of values, cosines, tokens: (5, layer)."""
     difference = np.abs(old - new)  # (layer, token, feature)
@@ -103,14 +95,11 @@ def _sums(old: np.ndarray, new: np.ndarray) -> np.ndarray:
 
 def _layer(name: str, sums: list[np.ndarray], row: int) -> dict[str, Any]:
     """The differences of a layer over all tokens; None instead of NaN and infinity."""
-    found = {"largest": 0.0, "mean": None, "cosine": None}
+    largest, mean, cosine = 0.0, math.nan, math.nan
     if sums:
         values = np.stack(sums)[:, :, row].astype(float)  # (sentence, 5)
         _, differences, size, cosines, tokens = values.sum(axis=0)
-        found = {
-            "largest": values[:, 0].max(),  # NaN remains
-            "mean": differences / size,
-            "cosine": cosines / tokens,
-        }
-    numbers = {k: None if v is None or not math.isfinite(v) else float(v) for k, v in found.items()}
+        largest, mean, cosine = values[:, 0].max(), differences / size, cosines / tokens
+    numbers = {"largest": largest, "mean": mean, "cosine": cosine}
+    numbers = {key: float(v) if math.isfinite(v) else None for key, v in numbers.items()}
     return {"layer": name, **numbers}

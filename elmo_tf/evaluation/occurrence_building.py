@@ -1,26 +1,24 @@
 """Text ─► the directory of an index of all its tokens in context; see `occurrences`."""
 
-import hashlib
-import itertools
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_choice import check_all_layers
-from elmo_tf.evaluation.occurrences import CONTEXTS, METADATA, faiss_module, parquet, tokens_of_row
+from elmo_tf.evaluation.occurrences import CONTEXTS, METADATA, optional
 from elmo_tf.evaluation.stored_vectors import unit_vectors
 from elmo_tf.files import atomic_directory, json_text
 from elmo_tf.progress import progress
+from elmo_tf.text.batches import read_ahead
 from elmo_tf.text.corpus import MAX_SENTENCE_TOKENS, reported_lines
 from elmo_tf.text.sentences import encode
 
-_ROWS_PER_GROUP, _TOKENS_PER_BLOCK = 16_384, 8_192
+_TOKENS_PER_BLOCK = 8_192
 
 
 def build_occurrence_index(
@@ -32,8 +30,7 @@ def build_occurrence_index(
 ) -> None:
     """Builds an index of all tokens of a text, for `OccurrenceIndex`.
 
-    Equal sentences are indexed once. Memory holds one byte per number of the vectors, and about 70
-    bytes per sentence.
+    Equal sentences are indexed once. Memory holds the text, and one byte per number of the vectors.
 
     Args:
         embedder: an `Embedder` with `layers="all"`.
@@ -48,9 +45,8 @@ def build_occurrence_index(
         MissingExtraError: faiss or pyarrow is not installed.
     """
     check_all_layers(embedder)
-    if max_tokens is not None:
-        check_int(max_tokens, "max_tokens", ge=1)
-    faiss_module(), parquet()
+    check_int(1 if max_tokens is None else max_tokens, "max_tokens", ge=1)
+    pa, parquet, _ = map(optional, ("pyarrow", "pyarrow.parquet", "faiss"))
     names = [os.path.abspath(file) for file in files]
     settings = {
         "model": model,
@@ -60,69 +56,52 @@ def build_occurrence_index(
         "max_tokens": max_tokens,
         "layers": embedder.num_layers,
     }
-    with atomic_directory(directory) as folder:
-        num_tokens = _write_contexts(folder / CONTEXTS, settings, max_tokens or math.inf)
-        _write_vectors(embedder, folder, num_tokens)
-
-
-def _write_contexts(path: Path, settings: dict[str, Any], max_tokens: float) -> int:
-    """Writes the distinct sentences, and returns the number of their tokens."""
-    import pyarrow as pa
-
     # Not strings: a text may have bytes that are not valid UTF-8.
     fields = [("sentence", pa.binary()), ("file", pa.int32()), ("line", pa.int64())]
     schema = pa.schema(fields, {METADATA: json_text(settings)})
-    rows = _distinct_sentences([name for name, _ in settings["files"]], max_tokens)
-    with (
-        parquet().ParquetWriter(path, schema) as writer,
-        progress(None, "reading the corpus", "tokens") as meter,
-    ):
-        while group := list(itertools.islice(rows, _ROWS_PER_GROUP)):
-            writer.write_table(pa.table(list(zip(*group, strict=True)), schema=schema))
-            meter.update(sum(sentence.count(b" ") + 1 for sentence, *_ in group))
-        if not meter.n:
-            raise ValueError(f"There is no token in {settings['files'][0][0]}, ….")
-    return meter.n
+    with atomic_directory(directory) as folder:
+        sentences = _distinct_sentences(names, max_tokens or math.inf)
+        columns = [list(map(encode, sentences)), *zip(*sentences.values(), strict=True)]
+        parquet.write_table(pa.table(columns, schema=schema), folder / CONTEXTS)
+        _write_vectors(embedder, sentences, folder)
 
 
-def _distinct_sentences(files: Sequence[str], left: float) -> Iterator[tuple[bytes, int, int]]:
-    """Yields sentences of up to `left` tokens, joined by spaces, and their files and lines."""
-    seen: set[bytes] = set()
-    for file, path in enumerate(files):
-        for line, text in enumerate(reported_lines([path]), start=1):
-            tokens = text.split()
-            for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
-                part = tokens[start : start + MAX_SENTENCE_TOKENS]
-                sentence = encode(" ".join(part))
-                # Any two of 100 million sentences share a digest with a probability of 0.03 %.
-                digest = hashlib.blake2b(sentence, digest_size=8).digest()
-                if digest not in seen and left > 0:
-                    seen.add(digest)
-                    yield sentence, file, line
-                    left -= len(part)
-            if left <= 0:
-                return
+def _distinct_sentences(files: Sequence[str], left: float) -> dict[str, tuple[int, int]]:
+    """The first sentences, of up to `left` tokens, joined by spaces: their files and lines."""
+    sentences: dict[str, tuple[int, int]] = {}
+    with progress(None, "reading the corpus", "tokens") as meter:
+        for file, path in enumerate(files):
+            for line, text in enumerate(reported_lines([path]), start=1):
+                tokens = text.split()
+                for start in range(0, len(tokens), MAX_SENTENCE_TOKENS):
+                    part = tokens[start : start + MAX_SENTENCE_TOKENS]
+                    sentence = " ".join(part)
+                    if sentence not in sentences and left > 0:
+                        sentences[sentence] = file, line
+                        left -= len(part)
+                        meter.update(len(part))
+                if left <= 0:
+                    return sentences
+    if not sentences:
+        raise ValueError(f"There is no token in {files[0]}, ….")
+    return sentences
 
 
-def _write_vectors(embedder: Embedder, folder: Path, num_tokens: int) -> None:
+def _write_vectors(embedder: Embedder, sentences: Iterable[str], folder: Path) -> None:
     """Writes the unit vectors of each layer but layer 0, one byte per number."""
-    faiss = faiss_module()
-    batches = parquet().ParquetFile(folder / CONTEXTS).iter_batches(columns=["sentence"])
-    sentences = (tokens_of_row(row) for batch in batches for row in batch.column(0))
+    faiss = optional("faiss")
     settings = embedder.dim, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT
     indices = [faiss.IndexScalarQuantizer(*settings) for _ in range(1, embedder.num_layers)]
-    block: list[np.ndarray] = []
+    num_tokens = sum(sentence.count(" ") + 1 for sentence in sentences)
+    arrays = iter(embedder.embed(sentence.split(" ") for sentence in sentences))
     with progress(num_tokens, "embedding", "tokens") as meter:
-        for vectors in embedder.embed(sentences):
-            block.append(unit_vectors(vectors[1:]))
-            meter.update(vectors.shape[1])
-            if sum(v.shape[1] for v in block) < _TOKENS_PER_BLOCK and meter.n < num_tokens:
-                continue
-            for index, layer in zip(indices, np.concatenate(block, axis=1), strict=True):
+        while block := read_ahead(arrays, _TOKENS_PER_BLOCK, lambda array: array.shape[1]):
+            vectors = unit_vectors(np.concatenate(block, axis=1)[1:])
+            for index, layer in zip(indices, vectors, strict=True):
                 if not index.is_trained:
                     index.sq.rangestat_arg = 0.2  # later numbers may exceed the range of these
-                    index.train(np.ascontiguousarray(layer))
-                index.add(np.ascontiguousarray(layer))
-            block = []
+                    index.train(layer)
+                index.add(layer)
+            meter.update(vectors.shape[1])
     for layer, index in enumerate(indices, start=1):
         faiss.write_index(index, str(folder / f"layer_{layer}.faiss"))

@@ -5,6 +5,7 @@ Its directory holds `contexts.parquet`, the distinct sentences, with the setting
 """
 
 import difflib
+import functools
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -26,6 +27,9 @@ from elmo_tf.text.sentences import decode, encode
 
 CONTEXTS, METADATA = "contexts.parquet", b"elmo_tf.occurrences.2"
 _MAX_CLUSTERED = 100
+
+# Imports an optional module.
+optional = functools.partial(require_extra, extra="analysis", purpose="An index of occurrences")
 
 
 class Occurrence(NamedTuple):
@@ -56,7 +60,7 @@ class OccurrenceIndex:
 
     Attributes:
         settings: model, digest and precision of the biLM; files and sizes of the text; and counts.
-        layers: the numbers of the layers that depend on the context, from 1.
+        layers: the layers that depend on the context, from 1.
 
     Raises:
         FileNotFoundError: the index or its model does not exist.
@@ -83,31 +87,35 @@ class OccurrenceIndex:
             )
 
     def _read(self) -> None:
-        faiss, contexts = faiss_module(), self._folder / CONTEXTS
+        faiss, contexts = optional("faiss"), self._folder / CONTEXTS
         if not contexts.exists():
             raise FileNotFoundError(f"There is no index {self._folder}: it has no {CONTEXTS}.")
         try:
-            table = parquet().read_table(contexts)
+            table = optional("pyarrow.parquet").read_table(contexts)
             self.settings = json.loads(table.schema.metadata[METADATA])
-            self._sentences, self._files, self._lines = table.columns
-            self._starts = np.cumsum([0, *(row.as_py().count(b" ") + 1 for row in self._sentences)])
             self.layers = tuple(range(1, self.settings["layers"]))
-            self._indices = {
-                layer: faiss.read_index(
-                    str(self._folder / f"layer_{layer}.faiss"), faiss.IO_FLAG_MMAP_IFC
-                )
-                for layer in self.layers
+            files = {layer: str(self._folder / f"layer_{layer}.faiss") for layer in self.layers}
+            self._vectors = {
+                layer: faiss.read_index(file, faiss.IO_FLAG_MMAP_IFC)
+                for layer, file in files.items()
             }
+            sentences, self._files, self._lines = table.columns
+            self._sentences = sentences.cast("large_binary").combine_chunks()
+            tokens = optional("pyarrow.compute").split_pattern(self._sentences, " ")
         except (KeyError, TypeError, OSError, RuntimeError, ValueError) as error:
             reason = str(error).rpartition("Error: ")[2].strip()
             raise ValueError(
                 f"{self._folder} is damaged, or of another version: {reason}. Rebuild the index."
             ) from None
-        self._types = list(
-            dict.fromkeys(token for row in self._sentences for token in tokens_of_row(row))
-        )
-        self.settings |= {"sentences": len(self._sentences), "tokens": int(self._starts[-1])}
-        self.settings["types"] = len(self._types)
+        self._starts = tokens.offsets.to_numpy()  # the index of each sentence's first token
+        types = tokens.values.dictionary_encode()
+        self._types = {decode(word): id for id, word in enumerate(types.dictionary.to_pylist())}
+        self._type_ids = types.indices.to_numpy()  # (token,)
+        self.settings |= {
+            "sentences": len(self._sentences),
+            "tokens": len(self._type_ids),
+            "types": len(self._types),
+        }
 
     def check_same_text(self, patterns: Sequence[str], max_tokens: int | None) -> None:
         """Raises `ValueError` if the text was read from other files or with another `max_tokens`.
@@ -116,15 +124,15 @@ class OccurrenceIndex:
         """
         files = [[os.path.abspath(file), file.stat().st_size] for file in text_files(patterns)]
         built, limit = self.settings["files"], self.settings["max_tokens"]
+        problem = None
         if patterns and sorted(files) != sorted(built):
+            problem = f"from other files, or they have changed: {built[0][0]}, …"
+        elif max_tokens not in (None, limit):
+            problem = f"with max_tokens={limit}, not {max_tokens}"
+        if problem:
             raise ValueError(
-                f"The index {self._folder} was built from other files, or they have changed: "
-                f"{built[0][0]}, …. Build another index, or omit the corpus."
-            )
-        if max_tokens not in (None, limit):
-            raise ValueError(
-                f"The index {self._folder} was built with max_tokens={limit}, not {max_tokens}. "
-                "Build another index, or omit max_tokens."
+                f"The index {self._folder} was built {problem}. Build another index, or omit the "
+                "corpus and max_tokens."
             )
 
     def unlike_occurrences(
@@ -148,16 +156,16 @@ class OccurrenceIndex:
         """
         check_int(count, "count", ge=1)
         (layer,) = self._checked(self.layers[-1:] if layer is None else [layer])
-        numbers = self.numbers(word)
-        if not len(numbers):
-            similar = [token for token in self._types if abs(len(token) - len(word)) <= 2]
-            spelling = {token.casefold(): token for token in reversed(similar)}
-            near = difflib.get_close_matches(word.casefold(), spelling)
-            hint = f" Similar words: {', '.join(spelling[key] for key in near)}." if near else ""
+        if word not in self._types:
+            similar = {t.casefold(): t for t in self._types if abs(len(t) - len(word)) <= 2}
+            near = difflib.get_close_matches(word.casefold(), similar)
+            hint = f" Similar words: {', '.join(similar[key] for key in near)}." if near else ""
             raise ValueError(f"The word {word!r} does not occur in the text.{hint}")
-        chosen = np.linspace(0, len(numbers) - 1, min(len(numbers), _MAX_CLUSTERED)).astype(int)
-        found = self._occurrences(numbers[chosen])
-        return [found[row] for row in cluster_medoids(self._vectors(found)[:, layer], count)]
+        places = self.places(word)
+        spaced = np.linspace(0, len(places) - 1, min(len(places), _MAX_CLUSTERED)).astype(int)
+        candidates = self._occurrences(places[spaced])
+        vectors = _embedded(self._embedder, candidates)[:, layer]
+        return [candidates[row] for row in cluster_medoids(vectors, count)]
 
     def nearest(
         self,
@@ -185,27 +193,26 @@ class OccurrenceIndex:
         """
         check_int(top_n, "top_n", ge=1)
         layers = self._checked(self.layers if layers is None else layers)
-        vectors = self._vectors(occurrences)
+        vectors = _embedded(self._embedder, occurrences)
         return [
-            {layer: self._nearest(one, layer, own[layer], top_n, words) for layer in layers}
-            for one, own in zip(occurrences, vectors, strict=True)
+            {layer: self._nearest(query, layer, own[layer], top_n, words) for layer in layers}
+            for query, own in zip(occurrences, vectors, strict=True)
         ]
 
     def _nearest(
         self, query: Occurrence, layer: int, vector: np.ndarray, top_n: int, words: str
     ) -> list[Occurrence]:
-        faiss = faiss_module()
-        allowed = self._allowed(query, words)
+        faiss, allowed = optional("faiss"), self._allowed(query, words)
         selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
         parameters = faiss.SearchParameters(sel=selector)
         count = max(20, 4 * top_n)
         while True:
             most = max(1, min(count, int(allowed.sum())))
-            _, (numbers,) = self._indices[layer].search(vector[None], most, params=parameters)
-            numbers = numbers[numbers >= 0]
-            exact = self._vectors(self._occurrences(numbers))[:, layer] @ vector
-            best = self._ranked(query, numbers, exact, top_n)
-            if len(best) == top_n or len(numbers) < count:
+            _, (places,) = self._vectors[layer].search(vector[None], most, params=parameters)
+            places = places[places >= 0]
+            exact = _embedded(self._embedder, self._occurrences(places))[:, layer] @ vector
+            best = self._best(places, exact, top_n)
+            if len(best) == top_n or len(places) < count:
                 return best
             count *= 4  # a few sentences hold most of the candidates
 
@@ -216,148 +223,105 @@ class OccurrenceIndex:
         top_n: int = 5,
         words: str = "any",
     ) -> list[dict[int, list[Occurrence]]]:
-        """Finds neighbors as `nearest` does, by the vectors of another model.
+        """Finds neighbors as `nearest` does, in all layers (from 0) of another model's vectors.
 
-        Args:
-            source: the vectors of all sentences of the text and of the queries.
-            occurrences, top_n, words: see `nearest`.
-
-        Returns:
-            See `nearest`, with all layers of the file, from 0.
-
-        Raises:
-            ValueError: a sentence has no vectors.
+        `source` holds the vectors of all sentences of the text and of the queries; without those
+        of a sentence it raises `ValueError`.
         """
-        queries = self._vectors(occurrences, source)
-        near = []
-        num_rows = len(self._sentences)
-        for row in progress_over(self._sentences, num_rows, "comparing", "sentences"):
-            vectors = unit_vectors(next(source.embed([tokens_of_row(row)])))
-            near.append(np.einsum("ltf,qlf->qlt", vectors, queries))
-        found = []
-        for one, cosines in zip(occurrences, np.concatenate(near, axis=-1), strict=True):
-            numbers = np.flatnonzero(self._allowed(one, words))
-            found.append(
-                {
-                    layer: self._ranked(one, numbers, row[numbers], top_n)
-                    for layer, row in enumerate(cosines)
-                }
-            )
-        return found
+        queries = _embedded(source, occurrences)
+        sentences = progress_over(self._sentences, len(self._sentences), "comparing", "sentences")
+        cosines = [
+            np.einsum("ltf,qlf->qlt", unit_vectors(vectors), queries)
+            for vectors in source.embed(map(tokens_of_row, sentences))
+        ]
+        neighbors = []
+        for query, of_layers in zip(occurrences, np.concatenate(cosines, axis=-1), strict=True):
+            places = np.flatnonzero(self._allowed(query, words))
+            best = [self._best(places, row[places], top_n) for row in of_layers]
+            neighbors.append(dict(enumerate(best)))
+        return neighbors
 
     def nearest_types(self, word: str, top_n: int = 5) -> list[tuple[str, float]]:
-        """Finds the types of the text with the nearest context-independent vectors (layer 0).
+        """Finds the `top_n` types of the text with the nearest context-free vectors (layer 0).
 
-        Args:
-            word: a token, which need not be in the text.
-            top_n: int >= 1. Number of types.
-
-        Returns:
-            Types and cosine similarities, nearest first.
+        `word` need not be in the text. Returns types and cosine similarities, nearest first.
         """
         words = [*self._types, word]
         vectors = token_vectors(self._embedder.bilm, words)
         *vectors, query = progress_over(vectors, len(words), "encoding types", "types")
-        return WordVectors(self._types, np.stack(vectors)).nearest_to(query, top_n, without=word)
+        types = WordVectors(words[:-1], np.stack(vectors))
+        return types.nearest_to(query, top_n, without=word)
 
-    def numbers(self, word: str) -> np.ndarray:
-        """Returns the numbers of the occurrences of a word among all tokens of the text."""
-        compute = require_extra("pyarrow.compute", "analysis", "An index of occurrences")
-        has_word = compute.match_substring(self._sentences, encode(word)).to_numpy()
-        found = [
-            self._starts[row] + position
-            for row in np.flatnonzero(has_word).tolist()
-            for position, token in enumerate(tokens_of_row(self._sentences[row]))
-            if token == word
-        ]
-        return np.array(found, np.int64)
+    def places(self, word: str) -> np.ndarray:
+        """Returns the indices of the occurrences of a word among all tokens of the text."""
+        return np.flatnonzero(self._type_ids == self._types.get(word, -1))
 
     def _allowed(self, query: Occurrence, words: str) -> np.ndarray:
         """Which tokens of the text may be neighbors, bool (token,)."""
         check_choice(words, "words", ("any", "same", "other"))
-        allowed = np.full(self._starts[-1], words != "same")
-        if words != "any":
-            allowed[self.numbers(query.tokens[query.position])] = words == "same"
+        is_same = self._type_ids == self._types.get(query.tokens[query.position], -1)
+        allowed = {"any": np.full_like(is_same, True), "same": is_same, "other": ~is_same}[words]
+        row = self._sentences.index(encode(" ".join(query.tokens))).as_py()
+        if row >= 0:
+            allowed[self._starts[row] : self._starts[row + 1]] = False
         return allowed
 
-    def _ranked(
-        self, query: Occurrence, numbers: np.ndarray, near: np.ndarray, top_n: int
-    ) -> list[Occurrence]:
-        """The most similar tokens, at most one of a sentence and none of the query's."""
-        best: dict[tuple[str, ...], Occurrence] = {}  # by sentence
-        for row in np.argsort(-near, kind="stable").tolist():
-            (one,) = self._occurrences(numbers[row : row + 1])
-            if one.tokens != query.tokens:
-                best.setdefault(tuple(one.tokens), one._replace(similarity=float(near[row])))
-            if len(best) == top_n:
-                break
-        return list(best.values())
+    def _best(self, places: np.ndarray, cosines: np.ndarray, top_n: int) -> list[Occurrence]:
+        """The most similar of some tokens, at most one of each sentence."""
+        order = np.argsort(-cosines, kind="stable")
+        _, first = np.unique(self._rows(places[order]), return_index=True)
+        best = order[np.sort(first)[:top_n]]
+        nearest = zip(self._occurrences(places[best]), cosines[best].tolist(), strict=True)
+        return [occurrence._replace(similarity=cosine) for occurrence, cosine in nearest]
 
-    def _occurrences(self, numbers: np.ndarray) -> list[Occurrence]:
-        """The tokens with these numbers."""
-        rows = (np.searchsorted(self._starts, numbers, side="right") - 1).tolist()
-        return [
-            Occurrence(
-                tokens_of_row(self._sentences[row]),
-                int(number - self._starts[row]),
-                self.settings["files"][self._files[row].as_py()][0],
-                self._lines[row].as_py(),
-            )
-            for row, number in zip(rows, numbers, strict=True)
-        ]
+    def _rows(self, places: np.ndarray) -> np.ndarray:
+        """The sentences of tokens."""
+        return np.searchsorted(self._starts, places, side="right") - 1
 
-    def _vectors(self, occurrences: Sequence[Occurrence], source: Any = None) -> np.ndarray:
-        """Embeds occurrences: unit vectors (occurrence, layer, feature)."""
-        for one in occurrences:
-            if not 0 <= one.position < len(one.tokens):
-                raise ValueError(
-                    f"There is no token {one.position} in the sentence {one.tokens!r}."
-                )
-        source = self._embedder if source is None else source
-        arrays = source.embed([one.tokens for one in occurrences])
-        places = [one.position for one in occurrences]
-        found = [unit_vectors(a[:, place]) for a, place in zip(arrays, places, strict=True)]
-        return np.array(found, np.float32).reshape(-1, source.num_layers, source.dim)
+    def _occurrences(self, places: np.ndarray) -> list[Occurrence]:
+        """The tokens with these indices in the text."""
+        occurrences = []
+        for row, place in zip(self._rows(places).tolist(), places.tolist(), strict=True):
+            file, _ = self.settings["files"][self._files[row].as_py()]
+            tokens, position = tokens_of_row(self._sentences[row]), place - int(self._starts[row])
+            occurrences.append(Occurrence(tokens, position, file, self._lines[row].as_py()))
+        return occurrences
 
     def _checked(self, layers: Iterable[int]) -> list[int]:
         layers = list(layers)
-        for layer in layers:
-            if layer not in self.layers:
-                raise ValueError(
-                    f"The layers that depend on the context are {', '.join(map(str, self.layers))}."
-                    f" Received: {layer!r}"
-                )
+        if wrong := [layer for layer in layers if layer not in self.layers]:
+            allowed = ", ".join(map(str, self.layers))
+            raise ValueError(
+                f"The layers that depend on the context are {allowed}. Received: {wrong[0]!r}"
+            )
         return layers
+
+
+def _embedded(source: Embedder | VectorSource, occurrences: Sequence[Occurrence]) -> np.ndarray:
+    """Embeds occurrences: unit vectors (occurrence, layer, feature)."""
+    for tokens, position, *_ in occurrences:
+        if not 0 <= position < len(tokens):
+            raise ValueError(f"There is no token {position} in the sentence {tokens!r}.")
+    arrays = source.embed([one.tokens for one in occurrences])
+    vectors = [array[:, one.position] for one, array in zip(occurrences, arrays, strict=True)]
+    return unit_vectors(np.reshape(vectors, (-1, source.num_layers, source.dim)))
 
 
 def cluster_medoids(vectors: np.ndarray, count: int) -> list[int]:
     """Clusters unit vectors, float32 (row, feature), by k-means into at most `count` clusters.
 
-    Returns:
-        The row nearest to each center, in order of decreasing cluster size.
+    Returns the row nearest to each center, in order of decreasing cluster size.
     """
     count = min(count, len(vectors))
     settings = {"niter": 20, "nredo": 3, "seed": 0, "spherical": True, "min_points_per_centroid": 1}
-    means = faiss_module().Kmeans(vectors.shape[1], count, **settings)
+    means = optional("faiss").Kmeans(vectors.shape[1], count, **settings)
     means.train(vectors)
-    similarities = vectors @ means.centroids.T  # (row, cluster)
-    clusters = similarities.argmax(axis=1)
-    similarities[np.arange(count) != clusters[:, None]] = -np.inf
-    sizes = np.bincount(clusters, minlength=count)
+    similarities, clusters = means.assign(vectors)
+    sizes = np.bincount(clusters)
     order = np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]
-    return [int(similarities[:, cluster].argmax()) for cluster in order]
+    return [max(np.flatnonzero(clusters == c), key=similarities.item) for c in order]
 
 
 def tokens_of_row(sentence: Any) -> list[str]:
     """The tokens of a value of `contexts.parquet`."""
     return decode(sentence.as_py()).split(" ")
-
-
-def faiss_module() -> Any:
-    """Imports faiss."""
-    return require_extra("faiss", "analysis", "An index of occurrences")
-
-
-def parquet() -> Any:
-    """Imports pyarrow's module for Parquet."""
-    return require_extra("pyarrow.parquet", "analysis", "An index of occurrences")

@@ -20,9 +20,7 @@ from elmo_tf.text.corpus import (
 from elmo_tf.text.windows import lm_windows
 
 # In short texts the initial states weigh more, so these are read in fewer batch rows.
-_TOKENS_PER_ROW = 2_000
-_MAX_ROWS = 32
-_TOKENS_PER_WINDOW = 640
+_TOKENS_PER_ROW, _MAX_ROWS, _TOKENS_PER_WINDOW = 2_000, 32, 640
 
 
 def perplexity(
@@ -54,23 +52,15 @@ def perplexity(
 
 
 class Perplexity:
-    """Measures the perplexity of one text repeatedly, for example during training.
-
-    Args:
-        model, files: see `perplexity`.
-
-    Call arguments, Returns, Raises: see `perplexity`.
-    """
+    """Measures the perplexity of one text repeatedly, as `perplexity` does once."""
 
     def __init__(self, model: LanguageModel, files: Sequence[str | os.PathLike]):
         self._model = model
         count = count_corpus(files, model.vocabulary)
         report_lines(count)
-        self._num_targets = count.targets
-        self._unknown = count.unknown_share
-        warn_of_unknown(
-            *(count, "", "the perplexity does not measure how well these words are predicted.")
-        )
+        self._num_targets, self._unknown = count.targets, count.unknown_share
+        note = "the perplexity does not measure how well these words are predicted."
+        warn_of_unknown(count, "", note)
         num_rows = max(1, min(_MAX_ROWS, self._num_targets // _TOKENS_PER_ROW))
         window = max(1, _TOKENS_PER_WINDOW // num_rows)
         windows = lm_windows(sentence_dataset(files), num_rows, window, drop_remainder=False)

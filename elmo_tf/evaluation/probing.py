@@ -1,9 +1,9 @@
 """Probing: linear classifiers of tags on the frozen vectors of each layer."""
 
-import collections
 import dataclasses
 import time
 import warnings
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,7 +13,7 @@ from absl import logging
 from elmo_tf.config_checks import check_int
 from elmo_tf.embedding import Embedder
 from elmo_tf.embedding.layer_cache import LayerCache
-from elmo_tf.evaluation.whitening import Moments, Whitening
+from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
 from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
@@ -35,21 +35,13 @@ class Accuracy:
 
 @dataclasses.dataclass(frozen=True)
 class LayerProbe:
-    """The result of the classifier on one layer.
-
-    Attributes:
-        layer: its number; layer 0 is without context.
-        accuracy: on the test data.
-        iterations: number of L-BFGS iterations.
-        converged: whether the fit converged within the maximum number of iterations.
-        seconds: duration of the fit and the test.
-    """
+    """The result of the classifier on one layer; layer 0 is without context."""
 
     layer: int
-    accuracy: Accuracy
-    iterations: int
-    converged: bool
-    seconds: float
+    accuracy: Accuracy  # on the test data
+    iterations: int  # of L-BFGS
+    converged: bool  # within the maximum number of iterations
+    seconds: float  # duration of the fit and the test
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,33 +114,33 @@ def probe(
         raise ValueError(f"`c` must be above 0. Received: {c!r}")
     train = _sampled(train, max_train_tokens, seed)
     counts = _tag_counts(train, "training")
-    totals = sum(counts.values(), collections.Counter())
+    totals = sum(counts.values(), Counter())
     if len(totals) < 2:
         raise ValueError(
             f"All training tokens have the tag {next(iter(totals))!r}; at least two tags are "
             "needed. Are the tags in another column (tag_column, --tag-column)?"
         )
     _tag_counts(test, "test")
-    ids = {tag: number for number, tag in enumerate(sorted(totals))}
+    ids = {tag: id for id, tag in enumerate(sorted(totals))}
     train_ids = np.array([ids[tag] for sentence in train for tag in sentence.tags])
     test_ids = np.array([ids.get(tag, _UNSEEN) for sentence in test for tag in sentence.tags])
     tokens = [token for sentence in test for token in sentence.tokens]
     is_known = np.array([token in counts for token in tokens])
-    baseline = [ids[_most_frequent(counts.get(token, totals))] for token in tokens]
-    probes = []
+    baseline = np.array([ids[_most_frequent(counts.get(token, totals))] for token in tokens])
     cache = cache or LayerCache(max_bytes=0)
+    probes = []
     with (
         cache.layers(embedder, [sentence.tokens for sentence in train]) as train_layers,
         cache.layers(embedder, [sentence.tokens for sentence in test]) as test_layers,
         progress(train_layers.shape[0], "fitting", "layers") as meter,
     ):
-        for number in range(train_layers.shape[0]):
+        for layer in range(train_layers.shape[0]):
             start = time.perf_counter()
-            classifier = LinearClassifier(train_layers.layer(number), train_ids, c, max_iterations)
-            is_correct = classifier.predict(test_layers.layer(number)) == test_ids
+            classifier = LinearClassifier(train_layers.layer(layer), train_ids, c, max_iterations)
+            is_correct = classifier.predict(test_layers.layer(layer)) == test_ids
             accuracy = _accuracy(is_correct, is_known)
             how = classifier.iterations, classifier.converged, time.perf_counter() - start
-            probes.append(LayerProbe(number, accuracy, *how))
+            probes.append(LayerProbe(layer, accuracy, *how))
             meter.update(1)
     if unconverged := [str(one.layer) for one in probes if not one.converged]:
         logging.warning(
@@ -181,17 +173,15 @@ def _sampled(
     logging.warning(
         "The training data have %s tokens, more than %s (max_train_tokens, --max-train-tokens): "
         "the classifiers are trained on %s of the %s sentences, sampled with seed %s.",
-        *(f"{number:,}" for number in (lengths.sum(), max_tokens, num_sampled, len(sentences))),
+        *(f"{count:,}" for count in (lengths.sum(), max_tokens, num_sampled, len(sentences))),
         seed,
     )
     return [sentences[place] for place in np.sort(order[:num_sampled])]
 
 
-def _tag_counts(
-    sentences: Sequence[TaggedSentence], data: str
-) -> dict[str, collections.Counter[str]]:
+def _tag_counts(sentences: Sequence[TaggedSentence], data: str) -> dict[str, Counter[str]]:
     """Checks sentences, and counts the tags of each token."""
-    counts: dict[str, collections.Counter[str]] = {}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for tokens, tags in sentences:
         if len(tokens) != len(tags):
             raise ValueError(
@@ -199,22 +189,19 @@ def _tag_counts(
                 f"{' '.join(tokens)[:80]!r}"
             )
         for token, tag in zip(tokens, tags, strict=True):
-            counts.setdefault(token, collections.Counter())[tag] += 1
+            counts[token][tag] += 1
     if not counts:
         raise ValueError(f"There is no token in the {data} data.")
-    return counts
+    return dict(counts)
 
 
-def _most_frequent(counts: collections.Counter[str]) -> str:
+def _most_frequent(counts: Counter[str]) -> str:
     return min(counts, key=lambda tag: (-counts[tag], tag))
 
 
 def _accuracy(is_correct: np.ndarray, is_known: np.ndarray) -> Accuracy:
-    shares = [
-        float(is_correct[tokens].mean()) if tokens.any() else None
-        for tokens in (is_known, ~is_known)
-    ]
-    return Accuracy(float(is_correct.mean()), *shares)
+    parts = is_correct, is_correct[is_known], is_correct[~is_known]
+    return Accuracy(*(float(part.mean()) if part.size else None for part in parts))
 
 
 class LinearClassifier:
@@ -246,23 +233,23 @@ class LinearClassifier:
         # threads that wait for each other are many times slower.
         with threadpool_limits(1 if num_cores() <= 2 else None), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            moments = Moments(vectors.shape[1])
-            for rows in _chunks(len(vectors)):
-                moments.add(vectors[rows])
-            self._whiten = Whitening(moments)
+            self._whiten = Whitening(vectors.shape[1])
+            for chunk in _chunks(vectors):
+                self._whiten.add(chunk)
+            self._whiten.fit()
             features = np.empty((len(vectors), self._whiten.matrix.shape[1]), np.float32)
-            for rows in _chunks(len(vectors)):
-                features[rows] = self._whiten(vectors[rows])
+            for chunk, whitened in zip(_chunks(vectors), _chunks(features), strict=True):
+                whitened[:] = self._whiten(chunk)
             self._model = LogisticRegression(C=c, max_iter=max_iterations).fit(features, classes)
         self.iterations = int(self._model.n_iter_.max())
         self.converged = self.iterations < max_iterations
 
     def predict(self, vectors: np.ndarray) -> np.ndarray:
         """Returns the most probable class of each vector, (example, feature) → int (example,)."""
-        return np.concatenate(
-            [self._model.predict(self._whiten(vectors[rows])) for rows in _chunks(len(vectors))]
-        )
+        chunks = [self._model.predict(self._whiten(chunk)) for chunk in _chunks(vectors)]
+        return np.concatenate(chunks)
 
 
-def _chunks(num_rows: int) -> Iterator[slice]:
-    return (slice(first, first + _ROWS_PER_CHUNK) for first in range(0, num_rows, _ROWS_PER_CHUNK))
+def _chunks(vectors: np.ndarray) -> Iterator[np.ndarray]:
+    starts = range(0, len(vectors), _ROWS_PER_CHUNK)
+    return (vectors[start : start + _ROWS_PER_CHUNK] for start in starts)

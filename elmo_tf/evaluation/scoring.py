@@ -1,12 +1,13 @@
 """Log probabilities of sentences and of their tokens, by a language model."""
 
-import itertools
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
+from elmo_tf.config_checks import check_int
 from elmo_tf.evaluation.full_softmax import window_losses
 from elmo_tf.models.language_model import LanguageModel
 from elmo_tf.text.batches import length_batches, read_ahead, rounded_length, rounded_rows
@@ -97,60 +98,40 @@ def sentence_scores(
 
     Source: Peters et al. 2018, section 3.1.
     """
-    return SentenceScorer(model, batch_tokens)(sentences)
+    check_int(batch_tokens, "batch_tokens", ge=1)
+    window = tf.TensorSpec((2, None, None), tf.string)
 
-
-class SentenceScorer:
-    """Scores sentences as `sentence_scores` does; repeated calls share the traced graph.
-
-    Args:
-        model, batch_tokens: see `sentence_scores`.
-
-    Call arguments, Yields, Raises: see `sentence_scores`.
-    """
-
-    def __init__(self, model: LanguageModel, batch_tokens: int = 4096):
-        check_batch_tokens(batch_tokens)
-        self._model = model
-        self._batch_tokens = batch_tokens
-        self._directions = model.bilm.config.directions
-        window = tf.TensorSpec((2, None, None), tf.string)
-        # Not the function itself: TensorFlow warns of methods that many objects trace.
-        self._log_probs = tf.function(
-            self._window_log_probs, autograph=False
-        ).get_concrete_function(window, window)
-
-    def __call__(self, sentences: Iterable[Sentence]) -> Iterator[SentenceScore]:
-        queries = (
-            (sentence_tokens(sentence, f"Sentence {number}"), None)
-            for number, sentence in enumerate(sentence_items(sentences))
-        )
-        return in_batches(queries, self._batch_tokens, self._batch_scores)
-
-    def _batch_scores(self, batch: Sequence[tuple[list[str], None]]) -> Iterator[SentenceScore]:
-        sentences = [tokens for tokens, _ in batch]
-        width = rounded_length(len(sentences[-1]) + 1)
-        window = sentence_window(sentences, rounded_rows(len(batch)), width)
-        log_probs = self._log_probs(*window).numpy().astype(np.float64)
-        for row, tokens in enumerate(sentences):
-            by_direction = dict(
-                zip(self._directions, log_probs[:, row, : len(tokens) + 1], strict=True)
-            )
-            if "backward" in by_direction:
-                by_direction["backward"] = by_direction["backward"][::-1]
-            ids = self._model.vocabulary.ids(tokens)
-            yield SentenceScore(tokens, by_direction, [index == UNKNOWN_ID for index in ids])
-
-    def _window_log_probs(self, inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
+    def window_log_probs(inputs: tf.Tensor, targets: tf.Tensor) -> tf.Tensor:
         """Log probabilities of the targets, float (direction, row, token); 0 at padding."""
         mask = targets[0] != ""  # (row, token)
-        outputs, _ = self._model.top_layer_outputs(
-            inputs, self._model.bilm.zero_states(tf.shape(inputs)[1])
-        )
-        places = tf.where(mask)  # (real token, 2)
-        shape = tf.shape(mask, tf.int64)
-        losses = window_losses(self._model, outputs, targets, mask)
+        outputs, _ = model.top_layer_outputs(inputs, model.bilm.zero_states(tf.shape(inputs)[1]))
+        places, shape = tf.where(mask), tf.shape(mask, tf.int64)
+        losses = window_losses(model, outputs, targets, mask)
         return tf.stack([tf.scatter_nd(places, -loss, shape) for loss in losses])
+
+    # Not the function itself: TensorFlow warns of functions that are traced many times.
+    log_probs = tf.function(window_log_probs, autograph=False).get_concrete_function(window, window)
+    queries = (
+        (sentence_tokens(sentence, f"Sentence {index}"), None)
+        for index, sentence in enumerate(sentence_items(sentences))
+    )
+    return in_batches(queries, batch_tokens, functools.partial(_batch_scores, model, log_probs))
+
+
+def _batch_scores(
+    model: LanguageModel, window_log_probs: Callable, batch: Sequence[tuple[list[str], None]]
+) -> Iterator[SentenceScore]:
+    sentences = [tokens for tokens, _ in batch]
+    width = rounded_length(len(sentences[-1]) + 1)
+    window = sentence_window(sentences, rounded_rows(len(batch)), width)
+    log_probs = window_log_probs(*window).numpy().astype(np.float64)
+    for row, tokens in enumerate(sentences):
+        of_row = log_probs[:, row, : len(tokens) + 1]
+        by_direction = dict(zip(model.bilm.config.directions, of_row, strict=True))
+        if "backward" in by_direction:
+            by_direction["backward"] = by_direction["backward"][::-1]
+        is_unknown = [id == UNKNOWN_ID for id in model.vocabulary.ids(tokens)]
+        yield SentenceScore(tokens, by_direction, is_unknown)
 
 
 def in_batches(
@@ -163,20 +144,11 @@ def in_batches(
         batch_tokens: maximum tokens of a batch.
         run: returns the results of a batch of queries, the longest sentence last.
     """
-    queries, ahead = itertools.tee(queries)
-    token_lists = (tokens for tokens, _ in ahead)
-    while sentences := read_ahead(token_lists, _BATCHES_AHEAD * batch_tokens):
-        group = list(itertools.islice(queries, len(sentences)))
-        found: dict[int, Any] = {}
-        for batch in length_batches([len(tokens) + 1 for tokens in sentences], batch_tokens):
-            found.update(zip(batch, run([group[number] for number in batch]), strict=True))
-        yield from (found[number] for number in range(len(group)))
-
-
-def check_batch_tokens(batch_tokens: int) -> None:
-    """Raises `ValueError` for a number below 1."""
-    if batch_tokens < 1:
-        raise ValueError(f"`batch_tokens` must be at least 1. Received: {batch_tokens}")
+    while group := read_ahead(queries, _BATCHES_AHEAD * batch_tokens, lambda query: len(query[0])):
+        results: dict[int, Any] = {}
+        for batch in length_batches([len(tokens) + 1 for tokens, _ in group], batch_tokens):
+            results |= zip(batch, run([group[index] for index in batch]), strict=True)
+        yield from (results[index] for index in range(len(group)))
 
 
 def sentence_tokens(sentence: Any, name: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -36,9 +37,8 @@ class SenseInventory:
     """
 
     def __init__(self, path: str | os.PathLike):
-        self._senses: dict[LemmaPos, list[str]] = {}
-        # By the lower-case lemma: "march" also has the senses of "March".
-        self._folded: dict[LemmaPos, list[str]] = {}
+        # By the lower-case lemma, with the lemma: "march" also has the senses of "March".
+        self._senses: defaultdict[LemmaPos, list[tuple[str, str]]] = defaultdict(list)
         for number, line in enumerate(read_lines(path), start=1):
             if not line.strip():
                 continue
@@ -50,8 +50,7 @@ class SenseInventory:
                 message = f"the part of speech must be one of {', '.join(_POS_OF_LETTER)}."
                 raise line_error(path, number, f"{message} Received: {letter!r}")
             lemma, pos = _joined(lemma), _POS_OF_LETTER[letter]
-            self._senses.setdefault((lemma, pos), []).append(sense)
-            self._folded.setdefault((lemma.lower(), pos), []).append(sense)
+            self._senses[lemma.lower(), pos].append((lemma, sense))
         if not self._senses:
             raise ValueError(f"{os.fspath(path)} has no sense.")
 
@@ -66,8 +65,9 @@ class SenseInventory:
             Sense keys; an empty list for an unknown lemma.
         """
         lemma = _joined(lemma)
-        exact = self._senses.get((lemma, pos), [])
-        return list(dict.fromkeys([*exact, *self._folded.get((lemma.lower(), pos), [])]))
+        rows = self._senses.get((lemma.lower(), pos), ())
+        rows = sorted(rows, key=lambda row: row[0] != lemma)  # the exact spelling first
+        return list(dict.fromkeys(sense for _, sense in rows))
 
     def first_sense(self, lemma: str, pos: str) -> str | None:
         """Returns the first of these senses, or None if there is none."""
@@ -145,12 +145,11 @@ class SenseCorpus:
                 f"{self._gold_path} has sense keys for {unknown[0]!r}, which is not an instance of "
                 f"{self.path}. Do the files belong together?"
             )
-        if len(seen) > len(self._gold) and not self._warned:
+        num_plain = len(seen) - len(self._gold)
+        if num_plain and not self._warned:
             self._warned = True
-            logging.warning(
-                "%s: %d of %d instances have no gold keys and are read as plain words.",
-                *(self.path, len(seen) - len(self._gold), len(seen)),
-            )
+            message = "%s: %d of %d instances have no gold keys and are read as plain words."
+            logging.warning(message, self.path, num_plain, len(seen))
 
     def _sentences(self) -> Iterator[SenseSentence]:
         """The sentences, with all their instances."""
@@ -187,22 +186,22 @@ class SenseCorpus:
         for child in element:
             first, words = len(tokens), (child.text or "").split()
             tokens += words
-            if child.tag == "instance":
-                name, lemma, tag = (child.get(key, "") for key in ("id", "lemma", "pos"))
-                # Files of keys separate columns by spaces.
-                if name.split() != [name] or not lemma.strip() or not words:
-                    raise self._wrong(child, "needs an id without spaces, a lemma and a word")
-                if tag not in POS_OF_TAG:
-                    tags = ", ".join(POS_OF_TAG)
-                    raise self._wrong(child, f"must have one of {tags} as pos, not {tag!r}")
-                where = (POS_OF_TAG[tag], first, len(tokens))
-                senses = self._gold.get(name, ())
-                instances.append(SenseInstance(name, _joined(lemma).lower(), *where, senses))
+            if child.tag != "instance":
+                continue
+            name, lemma, tag = (child.get(key, "") for key in ("id", "lemma", "pos"))
+            problem = None
+            # Files of keys separate columns by spaces.
+            if name.split() != [name] or not lemma.strip() or not words:
+                problem = "needs an id without spaces, a lemma and a word"
+            elif tag not in POS_OF_TAG:
+                problem = f"must have one of {', '.join(POS_OF_TAG)} as pos, not {tag!r}"
+            if problem:
+                xml = ElementTree.tostring(child, "unicode").strip()
+                raise ValueError(f"{self.path}: an instance {problem}. Received: {xml}")
+            where = (POS_OF_TAG[tag], first, len(tokens))
+            senses = self._gold.get(name, ())
+            instances.append(SenseInstance(name, _joined(lemma).lower(), *where, senses))
         return SenseSentence(text, tokens, instances)
-
-    def _wrong(self, child: ElementTree.Element, message: str) -> ValueError:
-        element = ElementTree.tostring(child, "unicode").strip()
-        return ValueError(f"{self.path}: an instance {message}. Received: {element}")
 
 
 def _joined(lemma: str) -> str:

@@ -1,7 +1,7 @@
 """Scores of word sense disambiguation: precision, recall and F1, as in Raganato et al. 2017."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from elmo_tf.evaluation.sense_corpus import POS_OF_TAG, SenseInstance
@@ -26,7 +26,7 @@ class SenseScore(NamedTuple):
     instances: int = 0
 
     def __add__(self, other: "SenseScore") -> "SenseScore":
-        return SenseScore(*(mine + its for mine, its in zip(self, other, strict=True)))
+        return SenseScore(*map(sum, zip(self, other, strict=True)))
 
     @property
     def precision(self) -> float:
@@ -95,17 +95,15 @@ class SenseResults:
     @property
     def scores(self) -> Scores:
         """For each method the scores of "all" and of each part of speech."""
-        return self._scores(self.instances)
+        gold = {one.id: one.senses for one in self.instances}
+        pos = {one.id: one.pos for one in self.instances}
+        return {method: sense_scores(gold, given, pos) for method, given in self.answers.items()}
 
     @property
     def trained_scores(self) -> Scores:
         """The scores of the instances whose lemma has training data."""
-        return self._scores([one for one in self.instances if one.id in self.trained])
-
-    def _scores(self, instances: Sequence[SenseInstance]) -> Scores:
-        gold = {one.id: one.senses for one in instances}
-        pos = {one.id: one.pos for one in instances}
-        return {method: sense_scores(gold, given, pos) for method, given in self.answers.items()}
+        instances = [one for one in self.instances if one.id in self.trained]
+        return dataclasses.replace(self, instances=instances).scores
 
     def to_json(self) -> dict[str, Any]:
         """Returns a JSON-serializable dictionary of counts and scores."""

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from elmo_tf.evaluation.sense_corpus import (
     SenseSentence,
 )
 from elmo_tf.evaluation.sense_scores import FIRST_SENSE, HELD_OUT, SenseResults, SensesReport
-from elmo_tf.evaluation.whitening import Moments, Whitening
+from elmo_tf.evaluation.stored_vectors import unit_vectors
+from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.progress import progress_over
 
 # In layer 0 a token has the same vector in every sentence, so that means of different senses may
@@ -63,41 +64,6 @@ def evaluate_senses(
     Source: Peters et al. 2018, section 5.3; Melamud et al. 2016.
     """
     check_all_layers(embedder)
-    _check_corpora(train, tests, held_out)
-    texts, *size = held_out_texts(train, held_out)
-    sets = {corpus.name: list(corpus) for corpus in tests}
-    if held_out:
-        sets[HELD_OUT] = [sentence for name, sentence in _numbered(train) if name in texts]
-        if name := _repeated(one.id for sentence in sets[HELD_OUT] for one in sentence.instances):
-            raise ValueError(
-                f"Two training corpora have an instance {name!r}, and both would be held out. "
-                "Train on one of them, or rename the instances."
-            )
-    lemmas = {
-        one.lemma_pos
-        for sentences in sets.values()
-        for sentence in sentences
-        for one in sentence.instances
-    }
-    training = (sentence for name, sentence in _numbered(train) if name not in texts)
-    shown = progress_over(training, size[0], "training", "sentences")
-    moments = [Moments(embedder.dim) for _ in range(embedder.num_layers)]
-    vectors = _counted(instance_vectors(embedder, shown, lemmas), moments)
-    senses = mean_sense_vectors(vectors, inventory)
-    # Shrunk: with as many instances as features, the measured correlations have half the weight.
-    whitenings = [
-        Whitening(one, embedder.dim / (embedder.dim + one.count)) for one in moments if senses
-    ]
-    results = [
-        _results(name, sentences, embedder, senses, whitenings, inventory)
-        for name, sentences in sets.items()
-    ]
-    return SensesReport(*size, results)
-
-
-def _check_corpora(
-    train: Sequence[SenseCorpus], tests: Sequence[SenseCorpus], held_out: float
-) -> None:
     if not train:
         raise ValueError("There is no corpus to train on.")
     if not tests and not held_out:
@@ -106,19 +72,44 @@ def _check_corpora(
         raise ValueError(f"{path} is given twice among the training and test corpora.")
     if name := _repeated([corpus.name for corpus in tests] + [HELD_OUT] * bool(held_out)):
         raise ValueError(f"Two test sets are named {name!r}, after their files. Rename one.")
+    texts, *size = held_out_texts(train, held_out)
+    sets = {corpus.name: list(corpus) for corpus in tests}
+    if held_out:
+        sets[HELD_OUT] = [sentence for text, sentence in _sentences(train) if text in texts]
+        if name := _repeated(one.id for sentence in sets[HELD_OUT] for one in sentence.instances):
+            raise ValueError(
+                f"Two training corpora have an instance {name!r}, and both would be held out. "
+                "Train on one of them, or rename the instances."
+            )
+    lemmas = set().union(*map(_lemmas, sets.values()))
+    training = (sentence for text, sentence in _sentences(train) if text not in texts)
+    shown = progress_over(training, size[0], "training", "sentences")
+    whitenings = [Whitening(embedder.dim) for _ in range(embedder.num_layers)]
+    vectors = _counted(instance_vectors(embedder, shown, lemmas), whitenings)
+    senses = mean_sense_vectors(vectors, inventory)
+    # Shrunk: with as many instances as features, the measured correlations have half the weight.
+    for whitening in whitenings if senses else ():
+        whitening.fit(embedder.dim / (embedder.dim + whitening.count))
+    results = [
+        _results(name, sentences, embedder, senses, whitenings, inventory)
+        for name, sentences in sets.items()
+    ]
+    return SensesReport(*size, results)
 
 
 def _repeated(names: Iterable[str]) -> str | None:
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
-def _numbered(
-    corpora: Sequence[SenseCorpus],
-) -> Iterator[tuple[tuple[int, int], SenseSentence]]:
-    """Yields the sentences of corpora, with the numbers of the corpus and of the text in it."""
-    for number, corpus in enumerate(corpora):
+def _lemmas(sentences: Iterable[SenseSentence]) -> set[LemmaPos]:
+    return {one.lemma_pos for sentence in sentences for one in sentence.instances}
+
+
+def _sentences(corpora: Sequence[SenseCorpus]) -> Iterator[tuple[tuple[int, int], SenseSentence]]:
+    """Yields the sentences of corpora, with the indices of the corpus and of the text in it."""
+    for index, corpus in enumerate(corpora):
         for sentence in corpus:
-            yield (number, sentence.text), sentence
+            yield (index, sentence.text), sentence
 
 
 def held_out_texts(
@@ -138,23 +129,22 @@ def held_out_texts(
         raise ValueError(f"`held_out` must be from 0 to below 1. Received: {share!r}")
     sentences: Counter[tuple[int, int]] = Counter()
     instances: Counter[tuple[int, int]] = Counter()
-    for text, sentence in _numbered(corpora):
+    for text, sentence in _sentences(corpora):
         sentences[text] += 1
         instances[text] += len(sentence.instances)
-    missing, found = share * instances.total(), set()
-    for text in reversed(instances):
-        if missing <= 0:
-            break
-        found.add(text)
-        missing -= instances[text]
-    if found == instances.keys():
+    last_first = list(instances)[::-1]
+    sizes = np.cumsum([instances[text] for text in last_first])
+    count = np.searchsorted(sizes, share * instances.total()) + 1 if share else 0
+    held_out = set(last_first[:count])
+    if held_out == instances.keys():
         raise ValueError(
             f"Holding out {share:g} of the instances would leave no text to train on: there are "
-            f"{len(found)} texts. Hold out less, or train on more texts."
+            f"{len(held_out)} texts. Hold out less, or train on more texts."
         )
-    return found, *(
-        sum(counts[text] for text in counts.keys() - found) for counts in (sentences, instances)
-    )
+    left = [
+        sum(counts[text] for text in counts.keys() - held_out) for counts in (sentences, instances)
+    ]
+    return held_out, *left
 
 
 def instance_vectors(
@@ -170,39 +160,36 @@ def instance_vectors(
     Raises:
         ValueError: a vector is not finite.
     """
-    needed = (
-        sentence
+    embedded, needed = itertools.tee(
+        (sentence.tokens, instances)
         for sentence in sentences
-        if any(one.lemma_pos in lemmas for one in sentence.instances)
+        if (instances := [one for one in sentence.instances if one.lemma_pos in lemmas])
     )
-    embedded, needed = itertools.tee(needed)
-    arrays = embedder.embed(sentence.tokens for sentence in embedded)
-    for array, sentence in zip(arrays, needed, strict=True):
-        for one in sentence.instances:
-            if one.lemma_pos in lemmas:
-                vectors = array[:, one.first : one.end].mean(axis=1)
-                if not np.isfinite(vectors).all():
-                    raise ValueError(
-                        f"Vectors of {one.id!r} are not finite (NaN or infinity): the model's "
-                        "weights are damaged or far too large."
-                    )
-                yield one, vectors
+    arrays = embedder.embed(tokens for tokens, _ in embedded)
+    for array, (_, instances) in zip(arrays, needed, strict=True):
+        for one in instances:
+            vectors = array[:, one.first : one.end].mean(axis=1)
+            if not np.isfinite(vectors).all():
+                raise ValueError(
+                    f"Vectors of {one.id!r} are not finite (NaN or infinity): the model's "
+                    "weights are damaged or far too large."
+                )
+            yield one, vectors
 
 
 def _counted(
-    instances: Iterator[tuple[SenseInstance, np.ndarray]], moments: Sequence[Moments]
+    instances: Iterator[tuple[SenseInstance, np.ndarray]], whitenings: Sequence[Whitening]
 ) -> Iterator[tuple[SenseInstance, np.ndarray]]:
-    """Yields instances and vectors unchanged, and adds the vectors to the moments of each layer."""
+    """Yields instances and vectors unchanged; adds the vectors to the whitening of each layer."""
     while part := list(itertools.islice(instances, _VECTORS_PER_UPDATE)):
-        for layer, vectors in zip(moments, np.stack([v for _, v in part], axis=1), strict=True):
-            layer.add(vectors)  # (instance, feature)
+        layers = np.stack([vectors for _, vectors in part], axis=1)  # (layer, instance, feature)
+        for whitening, vectors in zip(whitenings, layers, strict=True):
+            whitening.add(vectors)
         yield from part
 
 
 class LemmaSenses(NamedTuple):
     """The senses of a lemma in the training data.
-
-    If several senses are equally near to a vector, both methods return the most frequent one.
 
     Attributes:
         keys: of the senses, the most frequent first.
@@ -212,57 +199,49 @@ class LemmaSenses(NamedTuple):
     keys: list[str]
     means: np.ndarray
 
-    def nearest_by_cosine(self, vectors: np.ndarray) -> list[str]:
-        """Returns for each layer the sense with the largest cosine, given (layer, feature)."""
-        products = np.einsum("lsf,lf->ls", self.means, vectors)
-        norms = np.linalg.norm(self.means, axis=-1) * np.linalg.norm(vectors, axis=-1)[:, None]
-        return self._best(products / np.where(norms > 0, norms, 1))
+    def nearest(self, vectors: np.ndarray, whitenings: Sequence[Whitening]) -> list[str]:
+        """Returns the sense with the largest cosine, and with the smallest Mahalanobis distance.
 
-    def nearest_by_mahalanobis(
-        self, vectors: np.ndarray, whitenings: Sequence[Whitening]
-    ) -> list[str]:
-        """Returns for each layer the sense with the smallest Mahalanobis distance.
+        If several senses are equally near, it is the most frequent one.
 
         Args:
-            vectors: float (layer, feature).
+            vectors: float32 (layer, feature).
             whitenings: one per layer.
+
+        Returns:
+            The senses by cosine in each layer, then those by Mahalanobis distance.
         """
+        cosines = np.einsum("lsf,lf->ls", unit_vectors(self.means), unit_vectors(vectors))
         distances = [
             np.mean(((means - vector) @ whiten.matrix) ** 2, axis=-1)
             for means, vector, whiten in zip(self.means, vectors, whitenings, strict=True)
         ]
-        return self._best(-np.stack(distances))
-
-    def _best(self, scores: np.ndarray) -> list[str]:
-        """Returns for each row of (layer, sense) the first key with the maximum score."""
-        best = scores.max(axis=1, keepdims=True)
-        return [self.keys[place] for place in (scores >= best - _TOLERANCE).argmax(axis=1)]
+        nearness = np.concatenate([cosines, -np.stack(distances)])  # (2 · layer, sense)
+        is_best = nearness >= nearness.max(axis=1, keepdims=True) - _TOLERANCE
+        return [self.keys[place] for place in is_best.argmax(axis=1)]
 
 
 def mean_sense_vectors(
     instances: Iterable[tuple[SenseInstance, np.ndarray]], inventory: SenseInventory
 ) -> dict[LemmaPos, LemmaSenses]:
-    """Averages the vectors of the instances of each sense, for each lemma.
+    """Averages the vectors (layer, feature) of the instances of each sense, for each lemma.
 
-    An instance with several gold keys counts for each of them. Memory holds one sum per sense.
-
-    Args:
-        instances: with their vectors, float (layer, feature).
-        inventory: its order resolves ties of frequency; senses that it lacks come last.
+    An instance with several gold keys counts for each of them. Memory holds one sum per sense. The
+    order of the inventory resolves ties of frequency; senses that it lacks come last.
     """
-    sums: dict[LemmaPos, dict[str, np.ndarray]] = {}
+    sums: defaultdict[LemmaPos, dict[str, np.ndarray]] = defaultdict(dict)
     counts: Counter[tuple[LemmaPos, str]] = Counter()
     for one, vectors in instances:
+        of_lemma = sums[one.lemma_pos]
         for sense in one.senses:
             counts[one.lemma_pos, sense] += 1
-            of_lemma = sums.setdefault(one.lemma_pos, {})
             of_lemma[sense] = of_lemma[sense] + vectors if sense in of_lemma else vectors
     senses = {}
     for lemma in list(sums):
-        found = sums.pop(lemma)  # frees the sums of a lemma as soon as its means are known
-        order = [*inventory.senses(*lemma), *found]
-        keys = sorted(found, key=lambda sense: (-counts[lemma, sense], order.index(sense)))
-        means = [found[sense] / np.float32(counts[lemma, sense]) for sense in keys]
+        of_lemma = sums.pop(lemma)  # frees the sums of a lemma as soon as its means are known
+        order = [*inventory.senses(*lemma), *of_lemma]
+        keys = sorted(of_lemma, key=lambda sense: (-counts[lemma, sense], order.index(sense)))
+        means = [of_lemma[sense] / np.float32(counts[lemma, sense]) for sense in keys]
         senses[lemma] = LemmaSenses(keys, np.stack(means, axis=1))  # (layer, sense, feature)
     return senses
 
@@ -279,17 +258,13 @@ def _results(
     methods = [FIRST_SENSE, "most_frequent", *layers, *(f"{one}_mahalanobis" for one in layers)]
     results = SenseResults(name, [], {method: {} for method in methods}, set())
     shown = progress_over(sentences, len(sentences), f"testing on {name}", "sentences")
-    lemmas = {one.lemma_pos for sentence in sentences for one in sentence.instances}
-    for one, vectors in instance_vectors(embedder, shown, lemmas):
+    for one, vectors in instance_vectors(embedder, shown, _lemmas(sentences)):
         results.instances.append(one)
         first = inventory.first_sense(*one.lemma_pos)
         answers = [first] * len(methods)
         if known := senses.get(one.lemma_pos):
             results.trained.add(one.id)
-            answers = [
-                *(first, known.keys[0], *known.nearest_by_cosine(vectors)),
-                *known.nearest_by_mahalanobis(vectors, whitenings),
-            ]
+            answers[1:] = known.keys[0], *known.nearest(vectors, whitenings)
         for method, sense in zip(methods, answers, strict=True):
             results.answers[method][one.id] = () if sense is None else (sense,)
     return results

@@ -1,21 +1,28 @@
 """Vectors in files instead of an `Embedder`: of another model, of an old run, or of words."""
 
 import abc
+import contextlib
 import functools
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 from elmo_tf.checkpoints.weight_files import open_hdf5
 from elmo_tf.embedding.outputs.hdf5_output import SENTENCES
+from elmo_tf.embedding.outputs.numpy_output import OFFSETS
 from elmo_tf.extras import require_extra
 from elmo_tf.tasks.data.word_vectors import read_word_vectors
 from elmo_tf.text.sentences import encode
+
+# The places of sentences, by their indices and their texts, and a function that reads a place.
+_Stored = tuple[dict[int | str, Any], Callable[[Any], np.ndarray]]
 
 
 class VectorSource(abc.ABC):
@@ -23,11 +30,6 @@ class VectorSource(abc.ABC):
 
     Args:
         path: the file or folder.
-
-    Attributes:
-        layers: "all".
-        precision: "float32".
-        num_layers, dim: int. Shape of a token's vectors.
     """
 
     layers = "all"
@@ -80,39 +82,26 @@ class SentenceVectorSource(VectorSource):
     """Vectors of the tokens of sentences, as `elmo-tf embed` and AllenNLP write them.
 
     Args:
-        path: an HDF5 file with `sentence_to_index`; or a folder of Parquet shards, or one shard,
-            see `parquet_schema`.
+        path: an HDF5 file with `sentence_to_index`, or whose datasets are named by sentences; or a
+            folder of Parquet shards, or one shard, as `ParquetOutput` writes them.
     """
 
     def __init__(self, path: str | os.PathLike):
         super().__init__(path)
-        try:
-            if self.path.suffix.lower() == ".parquet":
-                shards = ParquetRows(self.path)
-                places = ((" ".join(tokens), row) for tokens, row in shards.places("tokens"))
-                self._read = shards.read
-            else:
-                file = open_hdf5(self.path)
-                if SENTENCES not in file:
-                    raise ValueError(f"the dataset `{SENTENCES}` of all sentences is missing.")
-                places = json.loads(file[SENTENCES][0]).items()
-                self._read = lambda name: file[name][()]
-            self._rows = {_key(text): row for text, row in places}
-        except BlockingIOError:
-            raise
-        except (OSError, ValueError) as error:  # pyarrow's errors are ValueErrors
-            raise ValueError(f"Cannot read sentences and vectors in {self.path}: {error}") from None
-        if not self._rows:
-            raise ValueError(f"{self.path} has no sentences.")
-        first = self._layers(next(iter(self._rows.values())))
+        with _naming(self.path):
+            places, self._read = _stored(self.path)
+            self._places = {text: place for text, place in places.items() if isinstance(text, str)}
+            if not self._places:
+                raise ValueError(f"there are no sentences (`{SENTENCES}`, or the column `tokens`).")
+        first = self._layers(next(iter(self._places.values())))
         self.num_layers, _, self.dim = first.shape
 
     def embed(self, sentences: Iterable[Sequence[str]]) -> Iterator[np.ndarray]:
         for tokens in sentences:
             text = _key(" ".join(tokens))
-            if text not in self._rows:
+            if text not in self._places:
                 raise ValueError(f"{self.path} has no vectors of the sentence {text[:80]!r}.")
-            array = self._layers(self._rows[text])
+            array = self._layers(self._places[text])
             if array.shape[1] != len(tokens):
                 raise ValueError(
                     f"{self.path} has {array.shape[1]} vectors for the {len(tokens)} tokens of the "
@@ -120,9 +109,9 @@ class SentenceVectorSource(VectorSource):
                 )
             yield array
 
-    def _layers(self, row: Any) -> np.ndarray:
-        """The vectors of a row as (layer, token, feature)."""
-        array = self._read(row)
+    def _layers(self, place: Any) -> np.ndarray:
+        """The vectors at a place as (layer, token, feature)."""
+        array = self._read(place)
         if array.ndim not in (2, 3):
             raise ValueError(
                 f"{self.path} must have one vector per token. Received: an array of shape "
@@ -131,45 +120,136 @@ class SentenceVectorSource(VectorSource):
         return np.asarray(array if array.ndim == 3 else array[np.newaxis], np.float32)
 
 
-class ParquetRows:
-    """The rows of Parquet shards, see `parquet_schema`.
+class OldVectors:
+    """A file of vectors, in which sentences have their indices or their texts as keys.
 
     Args:
-        path: a folder of shards, or one shard.
+        path: `.npz`, `.npy` or `.parquet`, as written by `elmo-tf embed`. Anything else is HDF5
+            with one dataset per sentence, as of `elmo-tf embed`, AllenNLP and ELMoForManyLangs.
 
     Raises:
-        OSError, ValueError: the file has another content.
-        MissingExtraError: the package pyarrow is not installed.
+        FileNotFoundError: there is no such file.
+        BlockingIOError: another process writes it.
+        ValueError: it is damaged or of another format.
     """
 
-    def __init__(self, path: Path):
-        parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
-        paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-        self._files = [parquet.ParquetFile(path) for path in paths]
+    def __init__(self, path: str | os.PathLike):
+        self._path = Path(path)
+        if not self._path.exists():
+            raise FileNotFoundError(f"There is no file {path}.")
+        with _naming(self._path):
+            places, self._read = _stored(self._path)
+        by_index = {index: place for index, place in places.items() if isinstance(index, int)}
+        self._places = by_index or places
+        self._unread = set(self._places.values())
 
-    def places(self, column: str) -> Iterator[tuple[Any, tuple[int, int, int]]]:
-        """Yields the value of a column and the place of each row.
+    def read(self, index: int, tokens: Sequence[str]) -> np.ndarray | None:
+        """The vectors of a sentence, float32 (layer, token, feature), or None.
 
-        Raises:
-            ValueError: a column is missing.
+        A single layer has one axis less, and a vector of a sentence is read as one token.
         """
-        for number, file in enumerate(self._files):
-            if missing := {column, "shape", "vectors"} - set(file.schema_arrow.names):
-                raise ValueError(f"there is no column {', '.join(sorted(missing))}.")
-            for group in range(file.num_row_groups):
-                values = file.read_row_group(group, [column]).column(column).to_pylist()
-                yield from ((value, (number, group, row)) for row, value in enumerate(values))
+        keys = (index, _key(" ".join(tokens)), f"line {index}")
+        place = next((self._places[key] for key in keys if key in self._places), None)
+        with _naming(self._path):
+            array = None if place is None else self._read(place)
+        if array is None or array.ndim not in (1, 2, 3):
+            return None
+        self._unread.discard(place)
+        return np.asarray(array, np.float32)[(None,) * (3 - array.ndim)]
 
-    def read(self, place: tuple[int, int, int]) -> np.ndarray:
-        """The vectors of the row at a place."""
-        number, group, row = place
-        table = self._group(number, group)
-        shape = table.column("shape")[row].as_py()
-        return table.column("vectors")[row].values.to_numpy().reshape(shape)
+    @property
+    def num_unread(self) -> int:
+        """Number of sentences that were not read."""
+        return len(self._unread)
 
-    @functools.lru_cache(maxsize=2)  # noqa: B019 - a source lives as long as its process
-    def _group(self, number: int, group: int) -> Any:
-        return self._files[number].read_row_group(group, ["shape", "vectors"])
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Context manager that adds the file name to errors."""
+    try:
+        yield
+    except BlockingIOError:
+        raise
+    except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:  # pyarrow's too
+        raise ValueError(f"Cannot read vectors in {path}: {error}") from None
+
+
+def _stored(path: Path) -> _Stored:
+    readers = {".npz": _npz, ".npy": _npy, ".parquet": _parquet}
+    return readers.get(path.suffix.lower(), _hdf5)(path)
+
+
+def _hdf5(path: Path) -> _Stored:
+    """Datasets named by indices, perhaps with `sentence_to_index`, or named by sentences."""
+    file = open_hdf5(path)
+    if SENTENCES in file:
+        names = {int(name): name for name in file if name != SENTENCES}
+        texts = json.loads(file[SENTENCES][0])
+        return names | {_key(text): name for text, name in texts.items()}, lambda k: file[k][()]
+    found: list[str] = []
+
+    def add(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset):
+            found.append(name)
+
+    file.visititems(add)
+    # A dataset that is named by its sentence has the number of its line.
+    has_lines = any("line" in file[name].attrs for name in found[:1])
+    if all(map(str.isdecimal, found)) and not has_lines:
+        return {int(name): name for name in found}, lambda k: file[k][()]
+    # In ELMoForManyLangs, characters are escaped that have a meaning in HDF5 paths.
+    escaped = {_key(k.replace("$period$", ".").replace("$backslash$", "/")): k for k in found}
+    return escaped | {_key(name): name for name in found}, lambda k: file[k][()]
+
+
+def _npz(path: Path) -> _Stored:
+    """One array per sentence."""
+    if not zipfile.is_zipfile(path):
+        raise ValueError("it is not an .npz archive, or it is incomplete.")
+    file = np.load(path)
+    return {int(name): name for name in file.files}, file.__getitem__
+
+
+def _npy(path: Path) -> _Stored:
+    """One array of all tokens and the offsets of the sentences, or one row per sentence."""
+    rows = np.load(path, mmap_mode="r")  # (token, …, feature) or (sentence, …, feature)
+    offsets_path = Path(f"{path}{OFFSETS}")
+    if not offsets_path.exists():
+        return {k: k for k in range(len(rows))}, rows.__getitem__
+    offsets = np.load(offsets_path)
+    return (
+        {k: k for k in range(len(offsets) - 1)},
+        lambda k: np.moveaxis(rows[offsets[k] : offsets[k + 1]], 0, -2),
+    )
+
+
+def _parquet(path: Path) -> _Stored:
+    """Shards with one row per sentence, see `ParquetOutput`."""
+    parquet = require_extra("pyarrow.parquet", "parquet", "Parquet")
+    paths = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    files = [parquet.ParquetFile(path) for path in paths]
+    places: dict[int | str, tuple[int, int, int]] = {}
+    for number, file in enumerate(files):
+        columns = set(file.schema_arrow.names)
+        if missing := {"line", "shape", "vectors"} - columns:
+            raise ValueError(f"there is no column {', '.join(sorted(missing))}.")
+        for group in range(file.num_row_groups):
+            table = file.read_row_group(group, sorted(columns & {"line", "tokens"})).to_pylist()
+            for row, sentence in enumerate(table):
+                places[sentence["line"]] = number, group, row
+                if "tokens" in sentence:
+                    places[_key(" ".join(sentence["tokens"]))] = number, group, row
+
+    @functools.lru_cache(maxsize=2)
+    def read_group(number: int, group: int) -> Any:
+        return files[number].read_row_group(group, ["shape", "vectors"])
+
+    def read(place: tuple[int, int, int]) -> np.ndarray:
+        *group, row = place
+        table = read_group(*group)
+        return table["vectors"][row].values.to_numpy().reshape(table["shape"][row].as_py())
+
+    return places, read
 
 
 def _key(text: str) -> str:

@@ -2,20 +2,23 @@
 
 import numpy as np
 
-# Relative to the largest variance; directions below it only have rounding errors.
-_MIN_VARIANCE = 1e-6
-# Relative to the mean; a constant feature's deviation is below it.
-_MIN_DEVIATION = 1e-6
+# Relative to the largest variance and to the mean of a feature. Below it are only rounding errors.
+_MIN_VARIANCE = _MIN_DEVIATION = 1e-6
 
 
-class Moments:
-    """Mean and covariance of vectors, accumulated in parts.
+class Whitening:
+    """`z = A (x - mean)`, with the identity as covariance on the vectors that were added.
+
+    Features are standardized before their correlations are decomposed; otherwise small features
+    next to a large one would count as directions without variance, which are left out. Vectors are
+    added in parts; then `fit` computes the map.
 
     Args:
         dim: int. Features of a vector.
 
     Attributes:
-        count: the number of vectors.
+        count: the number of vectors that were added.
+        matrix: float32 (feature, direction), the transpose of A.
     """
 
     def __init__(self, dim: int):
@@ -36,35 +39,15 @@ class Moments:
         self._products += shifted.T @ shifted
         self.count += len(vectors)
 
-    @property
-    def mean(self) -> np.ndarray:
-        """float64 (feature,)."""
-        return self._shift + self._sums / self.count
+    def fit(self, shrinkage: float = 0.0) -> None:
+        """Computes the map from at least one vector.
 
-    @property
-    def covariance(self) -> np.ndarray:
-        """float64 (feature, feature), divided by the number of vectors."""
+        `shrinkage`, 0 to 1, is the weight of the identity against the measured correlations, which
+        are unreliable if there are few vectors.
+        """
         offset = self._sums / self.count
-        return self._products / self.count - np.outer(offset, offset)
-
-
-class Whitening:
-    """`z = A (x - mean)`, with the identity as covariance on the vectors of `moments`.
-
-    Features are standardized before their correlations are decomposed; otherwise small features
-    next to a large one would count as directions without variance, which are left out.
-
-    Args:
-        moments: of at least one vector.
-        shrinkage: 0 to 1. Weight of the identity against the measured correlations, which are
-            unreliable if there are few vectors. Defaults to 0.
-
-    Attributes:
-        matrix: float32 (feature, direction), the transpose of A.
-    """
-
-    def __init__(self, moments: Moments, shrinkage: float = 0.0):
-        mean, covariance = moments.mean, moments.covariance
+        mean = self._shift + offset
+        covariance = self._products / self.count - np.outer(offset, offset)
         deviations = np.sqrt(np.maximum(np.diag(covariance), 0))
         varies = deviations > _MIN_DEVIATION * np.abs(mean)
         scale = np.where(varies, 1 / np.where(varies, deviations, 1), 0)[:, np.newaxis]

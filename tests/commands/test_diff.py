@@ -1,6 +1,7 @@
 """`elmo-tf diff` reports the cause of a difference, in files made for each cause."""
 
 import json
+import operator
 import re
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import tensorflow as tf
 from elmo_tf import BiLM, Embedder
 from elmo_tf.embedding.outputs.vector_output import mean_over_tokens
 from elmo_tf.evaluation import differences
-from elmo_tf.evaluation.old_vectors import OldVectors
+from elmo_tf.evaluation.stored_vectors import OldVectors
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 
@@ -102,24 +103,13 @@ def lower_cased(arrays, bilm):
     return list(Embedder(bilm).embed([line.lower() for line in LINES]))
 
 
-def top(array):
-    return array[-1]
-
-
-def average(array):
-    return array.mean(axis=0)
-
-
-def float16(array):
-    return array.astype(np.float16)
+top = operator.itemgetter(-1)
+average = operator.methodcaller("mean", axis=0)
+float16 = operator.methodcaller("astype", np.float16)
 
 
 def bfloat16(array):
     return array.astype(tf.bfloat16.as_numpy_dtype).astype(np.float32)
-
-
-def pooled(array):
-    return mean_over_tokens(array)
 
 
 ORDER = (2, 1, 0, 3, 5, 4)
@@ -145,11 +135,11 @@ CAUSES = [
     ([lower_cased, top], [TOP, "different tokens: the first are in sentence 0"]),
     ([lambda array: array[::-1]], ["a different layer: the file holds layer 2, layer 1, layer 0"]),
     ([average], [AVERAGE]),
-    ([pooled], [MEANS]),
+    ([mean_over_tokens], [MEANS]),
     ([one_by_one], [CARRIED]),
     ([in_batches], [BATCHES]),
     ([one_by_one, average, float16], [AVERAGE, CARRIED, FLOAT16]),
-    ([one_by_one, pooled], [MEANS, CARRIED]),
+    ([one_by_one, mean_over_tokens], [MEANS, CARRIED]),
     ([in_batches, top, float16], [TOP, BATCHES, FLOAT16]),
     ([moved, top], [TOP, MOVED]),
     ([carried_in_another_order], [MOVED, CARRIED]),
@@ -172,8 +162,8 @@ CAUSES = [
 @pytest.mark.parametrize(("steps", "causes"), CAUSES)
 def test_all_likely_causes_are_reported(difference, arrays, bilm, steps, causes):
     for step in steps:
-        takes_all = step.__code__.co_argcount == 2
-        arrays = list(step(arrays, bilm)) if takes_all else [step(array) for array in arrays]
+        takes_all = getattr(step, "__code__", None) and step.__code__.co_argcount == 2
+        arrays = list(step(arrays, bilm)) if takes_all else list(map(step, arrays))
 
     found = difference(arrays)
 
@@ -181,14 +171,6 @@ def test_all_likely_causes_are_reported(difference, arrays, bilm, steps, causes)
     for cause, expected in zip(found["causes"], causes, strict=True):
         assert cause.startswith(expected)
     assert not found["equal"]
-
-
-def test_a_single_layer_is_compared_with_the_matching_layer(difference, arrays):
-    found = difference([top(array) for array in arrays])
-
-    (layer,) = found["layers"]
-    assert layer["layer"] == "layer 2"
-    assert layer["largest"] < 1e-5
 
 
 def test_differences_after_the_examined_sentences_have_an_unknown_cause(
@@ -199,6 +181,8 @@ def test_differences_after_the_examined_sentences_have_an_unknown_cause(
     found = difference([*arrays[:-1], arrays[-1] + 1])
 
     assert found["causes"] == ["unknown: the first 2 sentences are equal"]
+    Path("text.txt").write_text("")
+    assert difference(arrays)["causes"] == ["another text: the file has 6 more sentences"]
 
 
 @pytest.mark.parametrize("lines", [["a/b  c", *LINES, *LINES, "a . / b"], ["7", "42"]])
@@ -223,18 +207,11 @@ def test_all_formats_of_embed_are_read(diff, bilm, suffix, layers, causes):
 
     assert (status, found["causes"]) == (3 if causes else 0, causes)
     assert found["layers"][-1]["largest"] < 1e-5
-    sentences = [line.split() for line in LINES[:2]]
-    found = differences.compare_vectors(OldVectors(f"old.{suffix}"), bilm, sentences)
-    assert "another text: the file has 4 more sentences" in found["causes"]
-
-
-@pytest.mark.parametrize("suffix", ["npz", "npy", "parquet"])
-def test_sentence_means_of_all_formats_are_recognized(bilm, suffix):
-    Embedder(bilm).embed_file("text.txt", f"old.{suffix}", pool="mean", dtype="float16")
-
     sentences = [line.split() for line in LINES]
-    found = differences.compare_vectors(OldVectors(f"old.{suffix}"), bilm, sentences)
-
+    found = differences.compare_vectors(OldVectors(f"old.{suffix}"), bilm, sentences[:2])
+    assert "another text: the file has 4 more sentences" in found["causes"]
+    Embedder(bilm).embed_file("text.txt", f"means.{suffix}", pool="mean", dtype="float16")
+    found = differences.compare_vectors(OldVectors(f"means.{suffix}"), bilm, sentences)
     assert found["causes"] == [MEANS, FLOAT16]
 
 
@@ -250,14 +227,6 @@ def test_keys_of_elmoformanylangs_are_read(diff, bilm):
     status, found = diff("old.hdf5")
 
     assert (status, found["causes"]) == (0, [])
-
-
-def test_a_file_with_vectors_differs_from_an_empty_text(difference, arrays):
-    Path("text.txt").write_text("")
-
-    found = difference(arrays)
-
-    assert found["causes"] == ["another text: the file has 6 more sentences"]
 
 
 def test_a_table_is_printed_on_demand(command, checkpoint_directory, arrays):

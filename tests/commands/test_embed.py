@@ -1,7 +1,6 @@
 """`elmo-tf embed`: its output, its options, and how it resumes interrupted jobs."""
 
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -71,14 +70,11 @@ def test_an_interrupted_job_on_stdin_is_not_resumed(command, model, stdin, monke
 
 
 def test_mean_pooling_writes_one_vector_per_sentence_in_bfloat16(command, model):
-    options = ("--layers", "top", "--pool", "mean", "--precision", "bfloat16")
+    options = ("--layers", "1", "--pool", "mean", "--precision", "bfloat16")
 
     assert command("embed", model, "text.txt", "v.npy", *options)[0] == 0
-    expected = Embedder(model, layers="top").encode(LINES)
+    expected = Embedder(model, layers=1).encode(LINES)
     np.testing.assert_allclose(np.load("v.npy"), expected, atol=0.03)
-    assert command("embed", model, "text.txt", "w.npy", "--layers", "1")[0] == 0
-    expected = np.concatenate(list(Embedder(model, layers=1).embed(LINES)))
-    np.testing.assert_allclose(np.load("w.npy"), expected, atol=1e-6)
 
 
 def test_options_are_applied_to_the_output(command, model):
@@ -127,14 +123,19 @@ def test_a_job_killed_ten_times_writes_the_same_vectors(model, suffix):
     start = time.monotonic()
     subprocess.run([*call, f"whole{suffix}"], check=True, stderr=subprocess.DEVNULL)
     seconds = time.monotonic() - start
+    shards = Path(f"parts{suffix}.unfinished", "shards")
 
     resumed = 0
-    for number in range(10):
+    for attempt in range(10):
         process = subprocess.Popen([*call, f"parts{suffix}"], stderr=subprocess.PIPE)
-        if number % 3:  # after a shard is finished, else at any time
-            _wait_for_a_shard(Path(f"parts{suffix}.unfinished"), seconds)
+        before, start = sorted(shards.glob("part-*")), time.monotonic()
+        # Two of three times it is killed after it has finished a shard.
+        while attempt % 3 and time.monotonic() - start < seconds:
+            if sorted(shards.glob("part-*")) != before:
+                break
+            time.sleep(0.02)
         time.sleep(draw.uniform(0, seconds / 12))
-        process.send_signal(signal.SIGKILL)
+        process.kill()
         resumed += b"Resuming" in process.communicate()[1]
     if not Path(f"parts{suffix}").exists():
         subprocess.run([*call, f"parts{suffix}"], check=True, stderr=subprocess.DEVNULL)
@@ -145,12 +146,3 @@ def test_a_job_killed_ten_times_writes_the_same_vectors(model, suffix):
     for number, expected in whole.items():
         np.testing.assert_array_equal(parts[number], expected)
     assert not list(Path().glob("*.unfinished"))
-
-
-def _wait_for_a_shard(folder, seconds):
-    def shards():
-        return sorted(folder.glob("shards/part-*"))
-
-    before, start = shards(), time.monotonic()
-    while shards() == before and time.monotonic() - start < seconds:
-        time.sleep(0.02)

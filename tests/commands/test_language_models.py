@@ -51,7 +51,9 @@ def test_score_prints_sentences_and_their_tokens(command, trained):
     assert [word["token"] for word in empty["words"]] == ["<S>", "</S>"]
 
 
-def test_substitutes_reads_several_sentences_with_marked_tokens(command, trained, stdin):
+def test_substitutes_reads_several_sentences_with_marked_tokens_or_positions(
+    command, trained, stdin
+):
     stdin(b"the **cat** sat\n\n **a** dog **saw** **\n")
     status, out, _ = command(
         "substitutes", "--top", "2", trained, "the **cat** **fled**", "-", "**dog**"
@@ -65,17 +67,13 @@ def test_substitutes_reads_several_sentences_with_marked_tokens(command, trained
         (4, 0, "dog", "dog"),
     ]
     model = load_language_model(trained)
-    for result, (number, position, token, sentence) in zip(results, wanted, strict=True):
-        assert (result["sentence"], result["position"], result["token"]) == (
-            *(number, position, token),
-        )
+    for result, (index, position, token, sentence) in zip(results, wanted, strict=True):
+        place = result["sentence"], result["position"], result["token"]
+        assert place == (index, position, token)
         (best,) = substitutes(model, sentence, [position], top_n=2)
         assert [one["token"] for one in result["substitutes"]] == [one.token for one in best]
         totals = [one["total"] for one in result["substitutes"]]
         assert totals == pytest.approx([one.total for one in best], abs=1e-5)
-
-
-def test_positions_are_those_of_every_sentence(command, trained, stdin):
     stdin(b"\nthe **dog**\n")
     positions = ("--position", "1", "--position", "0")
     _, out, _ = command("substitutes", trained, *positions, "the cat", "-", "--top", "1")
@@ -111,16 +109,14 @@ def test_a_dash_reads_stdin(command, trained, stdin, monkeypatch, name):
     found = command(name, trained, "-")
     assert wanted[0] == found[0] == 0
     assert found[1] == wanted[1]
+    if name == "score":  # in the order of the arguments
+        Path("one.txt").write_text("the cat\n")
+        stdin(b"the\n")
+        lines = command(name, trained, "one.txt", "-", "text.txt")[1].splitlines()
+        assert [json.loads(line)["tokens"] for line in lines[:2]] == [3, 2]
+        assert lines[2:] == wanted[1].splitlines()
     stdin(b"the\ncat\rdog\n")
     status, _, err = command(name, trained, "-")
     assert status == 1
     assert re.search("stdin>?, line 2: a carriage return between two tokens", err)
     assert not list(Path("temporary").iterdir())
-
-
-def test_files_and_stdin_are_read_in_the_order_of_the_arguments(command, trained, stdin):
-    Path("one.txt").write_text("the cat\n")
-    stdin(b"the\n")
-    _, out, _ = command("score", trained, "one.txt", "-", "text.txt")
-    sizes = [json.loads(line)["tokens"] for line in out.splitlines()]
-    assert sizes == [3, 2, *(len(line.split()) + 1 for line in LINES)]

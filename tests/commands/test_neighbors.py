@@ -94,6 +94,12 @@ def test_neighbors_in_vector_files_are_printed_beside_those_of_the_bilm(
         *("--layer", "1", "2", "--other-words"),
     )
 
+    static = _query(
+        command,
+        *("bank", "--index", built / "index", "--vectors", "same=same.hdf5", "--layer", "0"),
+    )
+    assert static["words"][0]["types"]
+    assert [len(one["neighbors"]) for one in static["words"][0]["occurrences"]] == [3, 3]
     for occurrence in found["words"][0]["occurrences"]:
         neighbors = occurrence["neighbors"]
         assert list(neighbors) == [*("1", "2", "same, layer 0", "same, layer 1", "same, layer 2")]
@@ -103,19 +109,6 @@ def test_neighbors_in_vector_files_are_printed_beside_those_of_the_bilm(
                 for name in (f"same, layer {layer}", layer)
             )
             assert places == expected
-
-
-def test_layer_0_option_keeps_the_layers_of_vector_files(command, checkpoint_directory, built):
-    command("embed", checkpoint_directory, built / "text.txt", "same.hdf5")
-    found = _query(
-        command,
-        *("bank", "--index", built / "index", "--vectors", "same=same.hdf5", "--layer", "0"),
-    )
-
-    (bank,) = found["words"]
-    assert bank["types"]
-    assert all(len(one["neighbors"]) == 3 for one in bank["occurrences"])
-    assert bank["occurrences"]
 
 
 def test_markdown_output_marks_the_word_in_its_context(command, built):

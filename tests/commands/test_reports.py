@@ -26,28 +26,17 @@ def test_stdout_gets_json_and_a_terminal_gets_a_table(print_report, monkeypatch)
     assert print_report() == "| a table |\n"
 
 
-def test_json_file_does_not_depend_on_the_stdout_format(print_report, tmp_path):
-    print_report(report_format="markdown", json=str(tmp_path / "results.json"))
-
-    assert json.loads((tmp_path / "results.json").read_text("utf-8")) == CONTENT
-
-
-def test_invalid_bytes_are_escaped_in_json(print_report, tmp_path, monkeypatch):
-    monkeypatch.setitem(CONTENT, "word", "caf\udce9")
-
-    assert print_report(json=str(tmp_path / "results.json")).encode()
-    assert json.loads((tmp_path / "results.json").read_text("utf-8"))["word"] == "caf\udce9"
-
-
-def test_json_file_is_replaced_only_with_overwrite(print_report, tmp_path):
+def test_json_file_does_not_depend_on_the_stdout_format(print_report, tmp_path, monkeypatch):
     path = tmp_path / "results.json"
-    path.write_text("earlier results")
+    print_report(report_format="markdown", json=str(path))
 
+    assert json.loads(path.read_text("utf-8")) == CONTENT
     with pytest.raises(FileExistsError, match=r"results\.json exists\."):
         print_report(json=str(path))
-    assert path.read_text() == "earlier results"
-    print_report(json=str(path), overwrite=True)
     assert json.loads(path.read_text("utf-8")) == CONTENT
+    monkeypatch.setitem(CONTENT, "word", "caf\udce9")  # an invalid byte
+    assert print_report(json=str(path), overwrite=True).encode()
+    assert json.loads(path.read_text("utf-8"))["word"] == "caf\udce9"
 
 
 @pytest.mark.parametrize(

@@ -72,35 +72,27 @@ def test_tables_are_printed_and_outputs_replaced_with_overwrite(senses):
     existing = Path("scores.json"), Path("answers/old.layer_0.key.txt")
     for path in existing:
         path.write_text("earlier")
-    call = ("--test", "one.data.xml", "two.data.xml", "--format", "markdown")
-    outputs = ("--json", "scores.json"), ("--predictions", "answers")
 
-    status, out, _ = senses(*call, *outputs[0], *outputs[1], "--overwrite")
+    status, out, _ = senses(
+        *("--test", "one.data.xml", "two.data.xml", "--held-out", "0.3", "--format", "markdown"),
+        *("--json", "scores.json", "--predictions", "answers", "--overwrite"),
+        *("--precision", "bfloat16", "--batch-tokens", "7"),
+    )
 
     assert status == 0
-    assert list(json.loads(Path("scores.json").read_text("utf-8"))["results"]) == ["one", "two"]
-    assert len(list(Path("answers").iterdir())) == 2 * len(METHODS)
+    content = json.loads(Path("scores.json").read_text("utf-8"))
+    assert content["held_out"] == 0.3
+    assert content["trained_on"] == {"sentences": 2, "instances": 2}
+    assert list(content["results"]) == ["one", "two", "held_out"]
+    assert len(list(Path("answers").iterdir())) == 3 * len(METHODS)
     lines = out.splitlines()
-    assert lines[0] == "Trained on 3 instances in 3 sentences."
+    assert lines[0] == "Trained on 2 instances in 2 sentences."
     assert [line for line in lines if line.startswith("#")] == [
-        "## one",
-        "## two",
-        "## All test sets together",
+        *("## one", "## two", "## held_out", "## All test sets together")
     ]
-    # "two" has no trained lemma.
+    # "two" has no trained lemma, and "held_out" only trained ones.
     assert out.count("Only lemmas of the training text:") == 1
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines if "|" in line]
     assert rows[0] == ["method", "all", "noun", "verb", "adj", "adv"]
     assert rows[2] == ["first sense", "66.7", "50.0", "100.0", "-", "-"]
     assert rows[6] == ["layer 2", "100.0", "100.0", "100.0", "-", "-"]
-
-
-def test_a_held_out_share_of_the_training_text_is_tested(senses):
-    status, out, _ = senses("--held-out", "0.3", "--precision", "bfloat16", "--batch-tokens", "7")
-
-    assert status == 0
-    content = json.loads(out)
-    assert content["trained_on"] == {"sentences": 2, "instances": 2}
-    assert content["held_out"] == 0.3
-    assert list(content["results"]) == ["held_out"]
-    assert "together" not in content

@@ -26,18 +26,17 @@ def test_tokenize_writes_one_sentence_per_line(command, caplog):
     assert command("vocab", "text.txt", "--output", "vocab.txt")[0] == 0
 
 
-def test_an_unknown_language_is_an_error(command):
-    status, _, err = command("tokenize", "raw.txt", "--language", "qq", "--output", "text.txt")
-    assert status == 1
-    assert "spaCy has no tokenizer for the language 'qq'" in err
-    assert not Path("text.txt").exists()
-
-
-def test_fasta_is_an_error(command):
-    Path("raw.txt").write_text(">P1\nMKT\n")
-    status, _, err = command("tokenize", "raw.txt", "--language", "en", "--output", "text.txt")
-    assert status == 1
-    assert "raw.txt, line 1: FASTA is not supported" in err
+@pytest.mark.parametrize(
+    ("text", "language", "message"),
+    [
+        ("text", "qq", "spaCy has no tokenizer for the language 'qq'"),
+        (">P1\nMKT\n", "en", "raw.txt, line 1: FASTA is not supported"),
+    ],
+)
+def test_unknown_languages_and_fasta_are_errors(command, text, language, message):
+    Path("raw.txt").write_text(text)
+    status, _, err = command("tokenize", "raw.txt", "--language", language, "--output", "text.txt")
+    assert (status, message in err) == (1, True)
     assert not Path("text.txt").exists()
 
 

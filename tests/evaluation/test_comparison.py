@@ -43,38 +43,23 @@ def compared(trained_directory, forward_directory, text):
     )
 
 
-def test_the_size_of_each_model_is_reported(compared, bilm, forward_bilm):
+def test_each_model_has_its_size_speeds_and_measures(compared, bilm, forward_bilm):
     for name, model in (("both", bilm), ("forward", forward_bilm)):
+        dim = model.config.output_dim
         num_parameters = sum(int(np.prod(weight.shape)) for weight in model.weights)
-        assert compared[name]["size"] == {
-            "parameters": num_parameters,
-            "layers": 3,
-            "dim": model.config.output_dim,
-        }
+        assert compared[name]["size"] == {"parameters": num_parameters, "layers": 3, "dim": dim}
+        assert compared[name]["width"] == {"of the mean": dim}
+        assert len(compared[name]["tokens_per_second"]) == 2
 
 
-def test_perplexity_is_reported_with_the_vocabulary_size(compared, trained_directory, text):
+def test_perplexity_requires_a_softmax_and_a_text(compared, trained_directory, text):
     expected = perplexity(load_language_model(trained_directory), [text])
 
     assert compared["both"]["perplexity"] == {**expected, "vocabulary": 7}
     assert expected["unknown"] == 4 / (17 + len(LINES))
-
-
-def test_a_model_without_a_softmax_has_no_perplexity(compared):
     assert compared["forward"]["perplexity"] is None
-
-
-def test_additional_measures_are_computed_for_each_model(compared, bilm, forward_bilm):
-    for name, model in (("both", bilm), ("forward", forward_bilm)):
-        assert compared[name]["width"] == {"of the mean": model.config.output_dim}
-        assert len(compared[name]["tokens_per_second"]) == 2
-
-
-def test_perplexity_and_speed_require_a_text(trained_directory):
-    result = compare({"both": trained_directory})["both"]
-
-    assert result["perplexity"] is None
-    assert result["tokens_per_second"] is None
+    without = compare({"both": trained_directory})["both"]
+    assert without["perplexity"] is without["tokens_per_second"] is None
 
 
 def test_the_first_turn_is_not_timed(bilm):

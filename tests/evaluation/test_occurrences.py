@@ -37,8 +37,7 @@ def text_file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, embedder, text_file, checkpoint_directory):
     folder = tmp_path_factory.mktemp("indices") / "index"
-    with pytest.MonkeyPatch.context() as patch:  # several row groups and blocks
-        patch.setattr(building, "_ROWS_PER_GROUP", 4)
+    with pytest.MonkeyPatch.context() as patch:  # several blocks
         patch.setattr(building, "_TOKENS_PER_BLOCK", 20)
         build_occurrence_index(embedder, [text_file], folder, model=str(checkpoint_directory))
     return folder
@@ -98,7 +97,9 @@ def test_nearest_occurrences_are_exact_by_cosine(index, embedder, nearest, sente
         np.testing.assert_allclose(similarities, [near for near, *_ in expected], atol=1e-5)
 
 
-def test_occurrences_have_the_file_and_line_of_their_first_appearance(index, text_file):
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_occurrences_have_the_file_and_line_of_their_first_appearance(folder, text_file, precision):
+    index = OccurrenceIndex(folder, precision=precision)  # by the model that the index names
     [found] = index.nearest([Occurrence(["the", "bank"], 1)], [1], 3, "same")
     lines = text_file.read_text("utf-8", "surrogateescape").split("\n")
 
@@ -155,16 +156,6 @@ def test_nearest_types_use_context_free_vectors_of_the_bilm(index, bilm, word):
     np.testing.assert_allclose([near for _, near in found], cosines[expected], atol=1e-5)
 
 
-def test_an_index_can_be_queried_in_another_precision(folder, index):
-    occurrence = Occurrence(["the", "bank"], 1)
-
-    [other] = OccurrenceIndex(folder, precision="bfloat16").nearest([occurrence], top_n=1)
-
-    [exact] = index.nearest([occurrence], top_n=1)
-    for layer, [nearest] in exact.items():
-        assert other[layer][0].similarity == pytest.approx(nearest.similarity, abs=0.05)
-
-
 def test_an_index_works_with_a_forward_bilm(forward_bilm, text_file, tmp_path):
     embedder = Embedder(forward_bilm)
     build_occurrence_index(embedder, [text_file], tmp_path / "index", max_tokens=12)
@@ -188,20 +179,20 @@ def test_an_interrupted_build_leaves_nothing(embedder, text_file, tmp_path, monk
     assert not list(tmp_path.iterdir())
 
 
-WRONG_CALLS = [
-    (lambda index: index.unlike_occurrences("Plai"), r"'Plai' does not .*Similar words: play\.$"),
-    (lambda index: index.unlike_occurrences("BANK"), r"'BANK' does not .*Similar words: bank\.$"),
-    (lambda index: index.unlike_occurrences("x" * 17), r"does not occur in the text\.$"),
-    (lambda index: index.unlike_occurrences("bank", layer=3), r"context are 1, 2\. Received: 3"),
-    (lambda index: index.nearest([], layers=[0]), r"context are 1, 2\. Received: 0"),
-    (lambda index: index.nearest([Occurrence(["a"], 1)]), r"no token 1 in the sentence \['a'\]"),
-    (lambda index: index.nearest([Occurrence(["a"], -1)]), "no token -1 in the sentence"),
-    (lambda index: index.check_same_text([], 5), "was built with max_tokens=None, not 5"),
-    (lambda index: index.check_same_text([__file__], None), "was built from other files"),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), WRONG_CALLS)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda index: index.unlike_occurrences("Plai"), r"'Plai' does not .* words: play\.$"),
+        (lambda index: index.unlike_occurrences("BANK"), r"'BANK' does not .* words: bank\.$"),
+        (lambda index: index.unlike_occurrences("x" * 17), r"does not occur in the text\.$"),
+        (lambda index: index.unlike_occurrences("bank", layer=3), r"are 1, 2\. Received: 3"),
+        (lambda index: index.nearest([], layers=[0]), r"context are 1, 2\. Received: 0"),
+        (lambda index: index.nearest([Occurrence(["a"], 1)]), r"no token 1 in the .* \['a'\]"),
+        (lambda index: index.nearest([Occurrence(["a"], -1)]), "no token -1 in the sentence"),
+        (lambda index: index.check_same_text([], 5), "was built with max_tokens=None, not 5"),
+        (lambda index: index.check_same_text([__file__], None), "was built from other files"),
+    ],
+)
 def test_wrong_arguments_are_errors(index, call, message):
     with pytest.raises(ValueError, match=message):
         call(index)
@@ -234,19 +225,15 @@ def test_a_missing_index_and_missing_models_are_errors(folder, embedder, text_fi
 
 
 @pytest.mark.parametrize("name", ["contexts.parquet", "layer_2.faiss"])
-def test_missing_and_damaged_files_are_errors(folder, embedder, tmp_path, name):
+def test_missing_and_damaged_files_and_other_tables_are_errors(folder, embedder, tmp_path, name):
     file = shutil.copytree(folder, tmp_path / "index") / name
+    if name == "contexts.parquet":
+        pq.write_table(pq.read_table(file).replace_schema_metadata(None), file)
+        with pytest.raises(ValueError, match="damaged, or of another version"):
+            OccurrenceIndex(tmp_path / "index", embedder)
     file.write_bytes(file.read_bytes()[:-200])
     with pytest.raises(ValueError, match=r"index is damaged, .*Rebuild the index"):
         OccurrenceIndex(tmp_path / "index", embedder)
     file.unlink()
     with pytest.raises((ValueError, FileNotFoundError), match=f"{name}"):
-        OccurrenceIndex(tmp_path / "index", embedder)
-
-
-def test_a_parquet_file_of_another_kind_is_refused(folder, embedder, tmp_path):
-    shutil.copytree(folder, tmp_path / "index")
-    table = pq.read_table(folder / "contexts.parquet")
-    pq.write_table(table.replace_schema_metadata(None), tmp_path / "index/contexts.parquet")
-    with pytest.raises(ValueError, match="damaged, or of another version"):
         OccurrenceIndex(tmp_path / "index", embedder)

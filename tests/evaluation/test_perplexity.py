@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.evaluation import Perplexity, perplexity
+from elmo_tf.evaluation import Perplexity, full_softmax, perplexity
 from reference import bilm as reference
 from reference import softmax as reference_softmax
 
@@ -59,39 +59,26 @@ def expected(language_model, target_ids, options, weights):
     }
 
 
-@pytest.fixture(scope="module")
-def measure(language_model, text):
-    return Perplexity(language_model, [text])
+@pytest.mark.parametrize("tokens_per_window", [640, 4])  # one window, and several
+def test_perplexity_equals_the_formula_in_each_measurement(
+    language_model, text, expected, monkeypatch, capsys, tokens_per_window
+):
+    monkeypatch.setattr(module, "_TOKENS_PER_WINDOW", tokens_per_window)
+    measure = Perplexity(language_model, [text])
+
+    assert measure() == pytest.approx(expected, rel=1e-5)
+
+    assert f"evaluating: {NUM_TARGETS}/{NUM_TARGETS} (100%)" in capsys.readouterr().err
+    assert measure(shown=False) == pytest.approx(expected, rel=1e-5)  # from zero states again
+    assert capsys.readouterr().err == ""
 
 
-@pytest.fixture(scope="module")
-def measured(measure):
-    return measure()
-
-
-def test_perplexity_of_a_short_text_equals_the_formula(measured, expected):
-    assert measured == pytest.approx(expected, rel=1e-5)
-
-
-def test_a_forward_model_has_only_a_forward_perplexity(forward_model, text, measured):
+def test_a_forward_model_has_only_a_forward_perplexity(forward_model, text, expected):
     result = perplexity(forward_model, [text])
 
     assert result.keys() == {"forward", "average", "tokens", "unknown"}
     assert result["average"] == result["forward"]
-    assert result["forward"] == pytest.approx(measured["forward"], rel=1e-6)
-    assert result["tokens"] == NUM_TARGETS
-
-
-def test_the_lstm_state_is_carried_from_window_to_window(
-    language_model, text, expected, monkeypatch
-):
-    monkeypatch.setattr(module, "_TOKENS_PER_WINDOW", 4)
-
-    assert perplexity(language_model, [text]) == pytest.approx(expected, rel=1e-5)
-
-
-def test_each_measurement_resets_the_lstm_state(measure, measured):
-    assert measure() == measured
+    assert result["forward"] == pytest.approx(expected["forward"], rel=1e-5)
 
 
 @pytest.mark.parametrize("tokens_per_row", [1, 5])
@@ -111,6 +98,8 @@ def test_all_tokens_are_counted_with_several_batch_rows(
     for direction, ids in zip(("forward", "backward"), target_ids, strict=True):
         assert result[direction] == pytest.approx(np.exp(losses[ids].mean()), rel=1e-5)
     assert result["tokens"] == NUM_TARGETS
+    model.softmax.bias.assign(np.eye(len(scores))[0] * 10_000)  # others have probability 0
+    assert perplexity(model, [text])["forward"] == np.inf
 
 
 def test_a_long_text_is_read_in_several_batch_rows(language_model, tmp_path, monkeypatch, caplog):
@@ -140,14 +129,6 @@ def test_many_unknown_targets_give_a_warning(language_model, tmp_path, caplog):
     assert measure(shown=False)["unknown"] == 3 / 40
 
 
-def test_progress_is_shown_on_request(measure, capsys):
-    measure(shown=True)
-    assert f"evaluating: {NUM_TARGETS}/{NUM_TARGETS} (100%)" in capsys.readouterr().err
-
-    measure(shown=False)
-    assert capsys.readouterr().err == ""
-
-
 def test_a_text_without_tokens_is_an_error(language_model, tmp_path):
     (tmp_path / "empty.txt").write_text("\n \n")
 
@@ -155,10 +136,22 @@ def test_a_text_without_tokens_is_an_error(language_model, tmp_path):
         perplexity(language_model, [tmp_path / "empty.txt"])
 
 
-def test_perplexity_is_infinite_on_overflow(bilm, new_language_model, text):
-    model = new_language_model(bilm)
-    bias = np.zeros(len(model.vocabulary))
-    bias[0] = 10_000  # all other tokens have probability 0
-    model.softmax.bias.assign(bias)
+# Logits in memory: of less than one token, of three (the last chunk is short), and of all.
+@pytest.mark.parametrize("num_tokens_in_memory", [0.1, 3, 100])
+@pytest.mark.parametrize("num_tokens", [11, 0])
+def test_losses_are_exact_for_any_chunk_size(
+    language_model, monkeypatch, num_tokens_in_memory, num_tokens
+):
+    softmax, rng = language_model.softmax, np.random.default_rng(1)
+    inputs = rng.normal(size=(num_tokens, softmax.kernel.shape[1])).astype(np.float32)
+    targets = rng.integers(0, softmax.vocabulary_size, num_tokens, np.int32)
+    size = int(num_tokens_in_memory * softmax.vocabulary_size)
+    monkeypatch.setattr(full_softmax, "_LOGITS_IN_MEMORY", size)
 
-    assert perplexity(model, [text])["forward"] == np.inf
+    losses = full_softmax.token_losses(softmax, tf.constant(inputs), tf.constant(targets))
+
+    expected = reference_softmax.full_loss(
+        inputs, targets, softmax.kernel.numpy(), softmax.bias.numpy()
+    )
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    assert losses.dtype == tf.float32

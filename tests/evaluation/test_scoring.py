@@ -1,9 +1,10 @@
+import functools
 import itertools
 
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation import SentenceScorer, perplexity, sentence_scores
+from elmo_tf.evaluation import perplexity, sentence_scores
 from reference import bilm as reference
 from reference import softmax as reference_softmax
 
@@ -16,7 +17,7 @@ LONG = " ".join(["the", "cat", "sat", "on", "mat"] * 3)
 
 @pytest.fixture(scope="module")
 def scorer(language_model):
-    return SentenceScorer(language_model)
+    return functools.partial(sentence_scores, language_model)
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +25,12 @@ def scores(scorer):
     return list(scorer(LINES))
 
 
-def assert_same(found, wanted):
-    assert found.tokens == wanted.tokens
-    assert found.token_log_probs.keys() == wanted.token_log_probs.keys()
-    for direction, values in wanted.token_log_probs.items():
-        np.testing.assert_allclose(found.token_log_probs[direction], values, atol=1e-5)
+def assert_same(scores, wanted):
+    for score, other in zip(scores, wanted, strict=True):
+        assert score.tokens == other.tokens
+        assert score.token_log_probs.keys() == other.token_log_probs.keys()
+        for direction, values in other.token_log_probs.items():
+            np.testing.assert_allclose(score.token_log_probs[direction], values, atol=1e-5)
 
 
 def test_scores_equal_the_formula(scores, language_model, options, weights):
@@ -69,17 +71,13 @@ def test_perplexity_of_one_sentence_matches_its_score(kind, directions, request,
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 40])
-def test_scores_do_not_depend_on_the_other_sentences_of_a_batch(
-    language_model, scores, batch_tokens
-):
-    lines = [*LINES, LONG, *LINES[::-1]]
+def test_scores_do_not_depend_on_the_other_sentences_of_a_batch(scorer, scores, batch_tokens):
+    token_lists = [line.split() for line in LINES[::-1]]
 
-    found = list(sentence_scores(language_model, lines, batch_tokens))
+    found = list(scorer([*LINES, LONG, *token_lists], batch_tokens))
 
-    for score, wanted in zip(found[: len(LINES)], scores, strict=True):
-        assert_same(score, wanted)
-    for score, wanted in zip(found[: -len(LINES) - 1 : -1], scores, strict=True):
-        assert_same(score, wanted)
+    assert_same(found[: len(LINES)], scores)
+    assert_same(found[: -len(LINES) - 1 : -1], scores)
 
 
 def test_unknown_words_are_scored_as_unk_and_read_by_characters(scorer):
@@ -107,38 +105,31 @@ def test_unknown_targets_are_marked_and_excluded_from_known_log_probs(scorer, fo
     assert forward.known_log_probs.keys() == {"forward"}
 
 
-def test_token_lists_and_strings_have_equal_scores(scorer, scores):
-    for score, wanted in zip(scorer([line.split() for line in LINES]), scores, strict=True):
-        assert_same(score, wanted)
-
-
-def test_an_endless_input_is_read_lazily(language_model, scores):
+def test_an_endless_input_is_read_lazily(scorer, scores):
     taken = []
     lines = (taken.append(line) or line for line in itertools.cycle(LINES[:1]))
 
-    for score in itertools.islice(sentence_scores(language_model, lines, batch_tokens=8), 20):
-        assert_same(score, scores[0])
+    found = itertools.islice(scorer(lines, batch_tokens=8), 20)
 
+    assert_same(found, [scores[0]] * 20)
     assert len(taken) < 20 + 16 * 8
 
 
-def test_a_single_string_is_an_error(scorer):
-    with pytest.raises(TypeError, match=r"must be several sentences, not one string.*the cat"):
-        scorer("the cat")
+@pytest.mark.parametrize(
+    ("sentences", "error", "message"),
+    [
+        ("the cat", TypeError, r"must be several sentences, not one string.*the cat"),
+        (["the", [["the"]]], TypeError, r"a str or a list of tokens \(str\)\. Sentence 1 is"),
+        (["the", 3], TypeError, r"a str or a list of tokens \(str\)\. Sentence 1 is 3"),
+        ([["the", ""]], ValueError, r"or contain whitespace\. Sentence 0 contains ''"),
+        ([["New York"]], ValueError, r"or contain whitespace\. Sentence 0 contains 'New York'"),
+    ],
+)
+def test_wrong_sentences_are_errors(scorer, sentences, error, message):
+    with pytest.raises(error, match=message):
+        list(scorer(sentences))
 
 
-@pytest.mark.parametrize("sentence", [[["the"]], 3])
-def test_sentences_of_other_types_are_errors(scorer, sentence):
-    with pytest.raises(TypeError, match=r"a str or a list of tokens \(str\)\. Sentence 1 is"):
-        list(scorer(["the", sentence]))
-
-
-@pytest.mark.parametrize("token", ["", "New York"])
-def test_empty_tokens_and_tokens_with_whitespace_are_errors(scorer, token):
-    with pytest.raises(ValueError, match=r"or contain whitespace\. Sentence 0 contains '"):
-        list(scorer([["the", token]]))
-
-
-def test_batch_tokens_below_1_is_an_error(language_model):
-    with pytest.raises(ValueError, match=r"`batch_tokens` must be at least 1\. Received: 0"):
-        sentence_scores(language_model, ["the"], batch_tokens=0)
+def test_batch_tokens_below_1_is_an_error(scorer):
+    with pytest.raises(ValueError, match=r"`batch_tokens` must be an integer of at least 1\. Rec"):
+        scorer(["the"], batch_tokens=0)

@@ -13,6 +13,7 @@ from elmo_tf.evaluation import (
 )
 from elmo_tf.evaluation.sense_corpus import SenseInstance, SenseSentence
 from elmo_tf.evaluation.senses import held_out_texts, instance_vectors, mean_sense_vectors
+from elmo_tf.evaluation.whitening import Whitening
 from sense_files import word, write_corpus, write_inventory
 
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -49,6 +50,7 @@ def bank(*senses):
 
 
 RIVERSIDE = ["the", bank(RIVER), "of", "the", "river"]
+DOG = word("dog", "dog", "dog%new")
 SAVINGS = [bank(MONEY), "rates", "rose", word("sharply", "sharply", "sharply%4", pos="adv")]
 
 
@@ -146,43 +148,29 @@ def test_untrained_lemmas_get_the_first_sense_or_no_answer(evaluate):
     assert results.scores["layer_2"]["verb"] == SenseScore(0.0, 0, 1)
     assert results.trained_scores["layer_2"]["all"] == SenseScore(1.0, 1, 1)
     assert results.trained_scores["first_sense"]["all"] == SenseScore(0.0, 1, 1)
-    (untrained,) = evaluate([[word("dog", "dog", "dog%1")]], [[bank(RIVER)]]).results
+    untrained, outside = evaluate([[DOG]], [[bank(RIVER)]], [[DOG]]).results
     assert set(answers(untrained, "s0.w0").values()) == {(MONEY,)}
-
-
-def test_senses_outside_the_inventory_can_be_answered(evaluate):
-    (results,) = evaluate([[bank("bank%new")]], [[bank("bank%new")]]).results
-
-    assert results.scores["layer_0"]["all"].f1 == 1.0
-    assert results.scores["first_sense"]["all"].f1 == 0.0
+    # A sense outside the inventory can be answered.
+    assert outside.scores["layer_0"]["all"].f1 == 1.0
+    assert outside.scores["first_sense"]["all"].f1 == 0.0
 
 
 def test_held_out_texts_are_tested_and_not_trained_on(evaluate):
     train = [RIVERSIDE, [word("dog", "dog", "dog%1"), bank(MONEY)]]
 
-    report = evaluate(train, [[bank(RIVER)]], texts=[1, 1], held_out=0.3)
+    report = evaluate(train, [[bank(RIVER)]], [[bank(RIVER), DOG]], texts=[1, 1], held_out=0.3)
 
-    tested, held_out = report.results
-    assert (tested.name, held_out.name) == ("test0", "held_out")
+    held_out = report.results[2]
+    assert [results.name for results in report.results] == ["test0", "test1", "held_out"]
     assert (report.num_sentences, report.num_instances) == (1, 1)
     assert [one.id for one in held_out.instances] == ["s1.w0", "s1.w1"]
     assert held_out.trained == {"s1.w1"}
     assert held_out.answers["layer_2"] == {"s1.w0": ("dog%1",), "s1.w1": (RIVER,)}
-    assert report.together() is None
-
-
-def test_scores_of_several_test_sets_are_summed_over_occurrences(evaluate):
-    # Both test sets have an instance s0.w0; held-out texts are not included in the sum.
-    report = evaluate(
-        [[bank(MONEY)], [bank(MONEY)]],
-        *([[bank(MONEY), bank(RIVER)]], [[bank(MONEY)]]),
-        texts=[1, 1],
-        held_out=0.5,
-    )
-
+    # The first two test sets, both with an instance s0.w0, are scored together.
     assert list(report.together()) == METHODS
     assert report.together()["layer_1"]["all"] == SenseScore(2.0, 3, 3)
     assert report.together()["layer_1"]["verb"] == SenseScore()
+    assert evaluate(train, [[bank(RIVER)]]).together() is None
 
 
 def test_wrong_corpora_and_embedders_are_refused(
@@ -208,81 +196,42 @@ def instance(*senses, lemma="bank", pos="noun", first=0, end=1):
     return SenseInstance("id", lemma, pos, first, end, senses)
 
 
-@pytest.fixture
-def no_order(inventory):
-    """An inventory without the lemmas of the tests."""
-    return inventory("other n other%1")
+NORTH, EAST, _ = np.eye(3, dtype=np.float32)
 
 
-# Two layers, three features.
-NORTH, EAST, UP = np.eye(3, dtype=np.float32)
+def test_senses_are_means_in_the_order_of_frequency_and_of_the_inventory(inventory):
+    keys = ("new", "third", "first", "many", "many")
+    instances = [(instance(key), np.stack([NORTH])) for key in keys]
+    instances.append((instance("third", "many"), np.stack([EAST])))  # counts for both senses
+    order = inventory("bank n first", "bank n many", "bank n third")
 
+    senses = mean_sense_vectors(instances, order)["bank", "noun"]
 
-def test_the_nearest_mean_is_found_in_each_layer(no_order):
-    senses = mean_sense_vectors(
-        [
-            (instance("river"), np.stack([NORTH, UP])),
-            (instance("money"), np.stack([4 * EAST, 4 * NORTH])),
-            (instance("river"), np.stack([NORTH + EAST, UP])),
-        ],
-        no_order,
-    )["bank", "noun"]
-
-    # In layer 0 the mean of "river" points to (2, 1, 0): 27° from north, and 18° from north-east.
-    assert senses.nearest_by_cosine(np.stack([NORTH, UP])) == ["river", "river"]
-    assert senses.nearest_by_cosine(np.stack([9 * NORTH + 8 * EAST, NORTH])) == ["river", "money"]
-    assert senses.nearest_by_cosine(np.stack([EAST, UP + 0.9 * NORTH])) == ["money", "river"]
-    np.testing.assert_allclose(senses.means[0], [NORTH + EAST / 2, 4 * EAST], atol=1e-6)
-
-
-def test_an_instance_with_several_gold_keys_counts_for_each(no_order):
-    senses = mean_sense_vectors(
-        [(instance("a", "b"), np.stack([NORTH])), (instance("b"), np.stack([EAST]))], no_order
-    )["bank", "noun"]
-
-    assert senses.keys == ["b", "a"]
-    np.testing.assert_allclose(senses.means, [[(NORTH + EAST) / 2, NORTH]], atol=1e-6)
-
-
-def test_senses_are_ordered_by_frequency_and_then_by_inventory(inventory):
-    senses = mean_sense_vectors(
-        [(instance(key), np.stack([NORTH])) for key in ("new", "third", "first", "many", "many")],
-        inventory("bank n first", "bank n many", "bank n third"),
-    )["bank", "noun"]
-
-    assert senses.keys == ["many", "first", "third", "new"]
-    # All are equally near.
-    assert senses.nearest_by_cosine(np.stack([NORTH])) == ["many"]
-
-
-def test_zero_vectors_are_supported(no_order):
-    senses = mean_sense_vectors([(instance("a"), np.zeros((2, 3), np.float32))], no_order)
-
-    assert senses["bank", "noun"].nearest_by_cosine(np.zeros((2, 3))) == ["a", "a"]
+    assert senses.keys == ["many", "third", "first", "new"]
+    many, third = (2 * NORTH + EAST) / 3, (NORTH + EAST) / 2
+    np.testing.assert_allclose(senses.means, [[many, third, NORTH, NORTH]], atol=1e-6)
+    whitening = Whitening(3)
+    whitening.add(senses.means[0])
+    whitening.fit(0.5)
+    assert senses.nearest(np.stack([NORTH]), [whitening]) == ["first"] * 2  # as near as "new"
+    assert senses.nearest(np.zeros((1, 3), np.float32), [whitening]) == ["many", "third"]
 
 
 def test_the_vector_of_an_instance_is_the_mean_over_its_tokens(embedder):
     tokens = ["The", "Grand", "Jury", "said"]
-    sentence = SenseSentence(0, tokens, [instance("jury", lemma="grand_jury", first=1, end=3)])
-
-    ((found, vectors),) = instance_vectors(embedder, [sentence], {("grand_jury", "noun")})
-
-    (expected,) = embedder.embed([tokens])
-    assert found == sentence.instances[0]
-    np.testing.assert_allclose(vectors, (expected[:, 1] + expected[:, 2]) / 2, atol=1e-6)
-
-
-def test_sentences_without_requested_lemmas_are_not_embedded(embedder):
-    dog, cat = instance("dog%1", lemma="dog"), instance("cat%1", lemma="cat", first=1, end=2)
+    jury = instance("jury", lemma="grand_jury", first=1, end=3)
+    dog = instance("dog%1", lemma="dog")
     sentences = [
-        SenseSentence(0, ["dog", "cat"], [dog, cat]),
-        SenseSentence(0, [""], [dog]),  # an embedder refuses an empty token
+        SenseSentence(0, tokens, [dog, jury]),
+        SenseSentence(0, [""], [dog]),  # not embedded: an embedder refuses an empty token
         SenseSentence(0, ["no", "senses"], []),
     ]
 
-    found = list(instance_vectors(embedder, sentences, {("cat", "noun")}))
+    ((found, vectors),) = instance_vectors(embedder, sentences, {("grand_jury", "noun")})
 
-    assert [one for one, _ in found] == [cat]
+    (expected,) = embedder.embed([tokens])
+    assert found == jury
+    np.testing.assert_allclose(vectors, (expected[:, 1] + expected[:, 2]) / 2, atol=1e-6)
 
 
 def test_non_finite_vectors_are_an_error(fresh_bilm):

@@ -38,20 +38,6 @@ def test_scores_equal_those_of_sentences_with_the_substitute(language_model, pos
         assert total == pytest.approx(sum(wanted[token].values()), abs=1e-5)
 
 
-def test_several_positions_need_one_model_call(language_model, monkeypatch):
-    apart = [substitutes(language_model, TOKENS, [position])[0] for position in (5, 0, 0)]
-    calls = []
-    outputs = language_model.top_layer_outputs
-    monkeypatch.setattr(
-        language_model, "top_layer_outputs", lambda *args: calls.append(args) or outputs(*args)
-    )
-
-    together = substitutes(language_model, TOKENS, [5, 0, 0])
-
-    assert len(calls) == 1
-    assert together == apart
-
-
 def test_results_do_not_depend_on_the_chunk_size(language_model, monkeypatch):
     whole = substitutes(language_model, TOKENS, range(7))
     monkeypatch.setattr(full_softmax, "_LOGITS_IN_MEMORY", 2 * len(language_model.vocabulary))
@@ -83,37 +69,6 @@ def test_a_forward_model_uses_only_the_preceding_tokens(forward_model):
         assert total == log_probs["forward"]
 
 
-@pytest.mark.parametrize("position", [-1, 7])
-def test_a_position_outside_the_sentence_is_an_error(language_model, position):
-    message = rf"`positions` {position}: the sentence has 7 tokens \(0 to 6\)\.$"
-    with pytest.raises(ValueError, match=message):
-        substitutes(language_model, TOKENS, [0, position])
-    with pytest.raises(ValueError, match=r"the sentence has 1 token \(0\)\.$"):
-        substitutes(language_model, "the", [7])
-    with pytest.raises(ValueError, match=r"the sentence has no tokens\.$"):
-        substitutes(language_model, "", [0])
-
-
-def test_a_non_integer_position_is_an_error(language_model):
-    with pytest.raises(TypeError, match=r"`positions` must be integers\. Received: 1\.0"):
-        substitutes(language_model, TOKENS, [1.0])
-
-
-def test_top_n_below_1_is_an_error(language_model):
-    with pytest.raises(ValueError, match=r"`top_n` must be at least 1\. Received: 0"):
-        substitutes(language_model, TOKENS, [0], top_n=0)
-
-
-def test_a_sentence_of_another_type_is_an_error(language_model):
-    with pytest.raises(TypeError, match=r"a str or a list of tokens \(str\)\. Sentence 0 is 7"):
-        substitutes(language_model, 7, [0])
-
-
-def test_a_single_string_to_exclude_is_an_error(language_model):
-    with pytest.raises(TypeError, match=r"`exclude` must be several tokens.*'the'"):
-        substitutes(language_model, TOKENS, [0], exclude="the")
-
-
 # Of different lengths, with several positions, a repeated one, or none.
 MANY = [(SENTENCE, [5, 0]), (["cat"], [0]), ("", []), ("on the mat", [2, 2]), (TOKENS * 3, [20])]
 
@@ -135,16 +90,18 @@ def test_many_sentences_have_the_substitutes_of_each(language_model, batch_token
                 assert substitute.total == pytest.approx(other.total, abs=1e-5)
 
 
-def test_many_sentences_need_one_model_call(language_model, monkeypatch):
+def test_one_batch_needs_one_model_call(language_model, monkeypatch):
+    apart = [substitutes(language_model, TOKENS, [position])[0] for position in (5, 0, 0)]
     calls = []
     outputs = language_model.top_layer_outputs
     monkeypatch.setattr(
         language_model, "top_layer_outputs", lambda *args: calls.append(args) or outputs(*args)
     )
 
+    assert substitutes(language_model, TOKENS, [5, 0, 0]) == apart
     list(sentence_substitutes(language_model, *zip(*MANY, strict=True)))
 
-    assert len(calls) == 1
+    assert len(calls) == 2
 
 
 def test_sentences_are_read_in_bounded_numbers(language_model):
@@ -156,28 +113,23 @@ def test_sentences_are_read_in_bounded_numbers(language_model):
 
 
 @pytest.mark.parametrize(
-    ("sentences", "positions", "error", "message"),
+    ("sentences", "positions", "settings", "error", "message"),
     [
-        ("the cat", [[0]], TypeError, r"must be several sentences, not one string.*'the cat'"),
-        (["the", 7], [[0], [0]], TypeError, r"Sentence 1 is 7"),
-        (
-            ["the", "cat"],
-            [[0], [1]],
-            ValueError,
-            r"Sentence 1: `positions` 1: .* has 1 token \(0\)",
-        ),
-        (["the", "cat"], [0, 0], TypeError, r"Sentence 0: .* a list of integers\. Received: 0"),
-        (["the", "cat"], [[0]], ValueError, r"`sentences` and `positions` differ in length"),
-        (["the"], [[0], [0]], ValueError, r"`sentences` and `positions` differ in length"),
+        ("the cat", [[0]], {}, TypeError, r"must be several sentences, not one string.*'the cat'"),
+        (["the", 7], [[0], [0]], {}, TypeError, r"a str or a list of tokens.*Sentence 1 is 7"),
+        ([TOKENS], [[0, -1]], {}, ValueError, r"`positions` -1: .* has 7 tokens \(0 to 6\)\.$"),
+        ([TOKENS], [[7]], {}, ValueError, r"Sentence 0: `positions` 7: .* has 7 tokens \(0 to 6\)"),
+        (["the", "cat"], [[0], [1]], {}, ValueError, r"Sentence 1: .* has 1 token \(0\)\.$"),
+        ([""], [[0]], {}, ValueError, r"the sentence has no tokens\.$"),
+        ([TOKENS], [[1.0]], {}, TypeError, r"`positions` must be integers\. Received: 1\.0"),
+        (["the", "cat"], [0, 0], {}, TypeError, r"Sentence 0: .* a list of integers\. Received: 0"),
+        (["the", "cat"], [[0]], {}, ValueError, r"`sentences` and `positions` differ in length"),
+        (["the"], [[0], [0]], {}, ValueError, r"`sentences` and `positions` differ in length"),
+        (["the"], [[0]], {"batch_tokens": 0}, ValueError, r"`batch_tokens` must be an integer of"),
+        (["the"], [[0]], {"top_n": 0}, ValueError, r"`top_n` must be an integer of at least 1\."),
+        (["the"], [[0]], {"exclude": "the"}, TypeError, r"`exclude` must be several tokens.*'the'"),
     ],
 )
-def test_wrong_sentences_and_positions_are_errors(
-    language_model, sentences, positions, error, message
-):
+def test_wrong_arguments_are_errors(language_model, sentences, positions, settings, error, message):
     with pytest.raises(error, match=message):
-        list(sentence_substitutes(language_model, sentences, positions))
-
-
-def test_batch_tokens_below_1_is_an_error(language_model):
-    with pytest.raises(ValueError, match=r"`batch_tokens` must be at least 1\. Received: 0"):
-        sentence_substitutes(language_model, ["the"], [[0]], batch_tokens=0)
+        list(sentence_substitutes(language_model, sentences, positions, **settings))

@@ -1,7 +1,11 @@
+"""Whitened vectors, and the linear classifiers of the probe on them."""
+
 import numpy as np
 import pytest
 
-from elmo_tf.evaluation.whitening import Moments, Whitening
+from elmo_tf.evaluation import probing
+from elmo_tf.evaluation.probing import LinearClassifier
+from elmo_tf.evaluation.whitening import Whitening
 
 DIM = 5
 
@@ -10,59 +14,114 @@ DIM = 5
 def vectors():
     """Vectors with correlated features of different scales and with large means."""
     rng = np.random.default_rng(0)
-    mixed = rng.normal(size=(400, DIM)) @ rng.normal(size=(DIM, DIM)) * [1, 10, 0.1, 1, 3]
+    mixed = rng.normal(size=(400, DIM)) @ rng.normal(size=(DIM, DIM)) * [1, 1e3, 0.1, 1, 3]
     return (mixed + 100).astype(np.float32)
 
 
-def moments_of(vectors, *ends):
-    moments = Moments(vectors.shape[1])
+def whitening_of(vectors, *ends, shrinkage=0.0):
+    whitening = Whitening(vectors.shape[1])
     for part in np.split(vectors, ends):
-        moments.add(part)
-    return moments
+        whitening.add(part)
+    assert whitening.count == len(vectors)
+    whitening.fit(shrinkage)
+    return whitening
 
 
-def test_moments_of_parts_equal_those_of_all_vectors(vectors):
-    moments = moments_of(vectors, 7, 7, 300)  # the second part is empty
-
-    assert moments.count == 400
-    np.testing.assert_allclose(moments.mean, vectors.mean(0), rtol=1e-6)
-    expected = np.cov(vectors.astype(np.float64).T, bias=True)
-    np.testing.assert_allclose(moments.covariance, expected, rtol=1e-4, atol=1e-4)
+def covariance(vectors):
+    return np.cov(vectors.astype(np.float64).T, bias=True)
 
 
-def test_moments_of_float16_vectors_are_accurate(vectors):
-    half = (vectors - 100).astype(np.float16)
+@pytest.mark.parametrize(("dtype", "shift"), [(np.float32, 0), (np.float16, 100)])
+@pytest.mark.parametrize("ends", [(), (7, 7, 300)])  # in parts, of which the second is empty
+def test_whitened_vectors_have_zero_mean_and_identity_covariance(vectors, dtype, shift, ends):
+    vectors = (vectors - shift).astype(dtype)
 
-    expected = np.cov(half.astype(np.float64).T, bias=True)
-    np.testing.assert_allclose(moments_of(half, 50).covariance, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_whitened_vectors_have_zero_mean_and_identity_covariance(vectors):
-    white = Whitening(moments_of(vectors))(vectors)
+    white = whitening_of(vectors, *ends)(vectors)
 
     np.testing.assert_allclose(white.mean(0), np.zeros(DIM), atol=1e-4)
-    np.testing.assert_allclose(np.cov(white.T, bias=True), np.eye(DIM), atol=1e-3)
+    np.testing.assert_allclose(covariance(white), np.eye(DIM), atol=1e-3)
 
 
 def test_directions_without_variance_are_left_out(vectors):
     doubled = np.concatenate([vectors, vectors, np.full((400, 1), 7.0, np.float32)], axis=1)
 
-    white = Whitening(moments_of(doubled))(doubled)
+    white = whitening_of(doubled)(doubled)
 
     assert white.shape == (400, DIM)
-    np.testing.assert_allclose(np.cov(white.T, bias=True), np.eye(DIM), atol=1e-3)
-
-
-def test_equal_vectors_stay_equal_and_finite():
+    np.testing.assert_allclose(covariance(white), np.eye(DIM), atol=1e-3)
     same = np.full((3, DIM), 2.5, np.float32)
-
-    np.testing.assert_array_equal(Whitening(moments_of(same))(same), np.zeros((3, 1)))
+    np.testing.assert_array_equal(whitening_of(same)(same), np.zeros((3, 1)))
 
 
 def test_shrinkage_scales_the_correlations(vectors):
-    covariance = np.cov(vectors.astype(np.float64).T, bias=True)
-    shrunk = covariance / 2 + np.diag(np.diag(covariance)) / 2
+    shrunk = covariance(vectors) / 2 + np.diag(np.diag(covariance(vectors))) / 2
 
-    matrix = Whitening(moments_of(vectors), shrinkage=0.5).matrix
+    matrix = whitening_of(vectors, shrinkage=0.5).matrix
 
     np.testing.assert_allclose(matrix.T @ shrunk @ matrix, np.eye(DIM), atol=1e-3)
+
+
+MEANS = np.array([[0.0, 1.0], [1.5, -0.5], [-1.0, -1.0]])
+
+
+def examples(count, seed=0):
+    """Points of three overlapping clouds; one feature is 100 times as large as the other."""
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(0, 3, count)
+    points = MEANS[classes] + rng.normal(0, 0.8, (count, 2))
+    return (points * [1, 100] + [7, -30]).astype(np.float32), classes
+
+
+def reference(points, classes, c, steps=4000):
+    """Weights and bias at the minimum, by gradient descent in float64."""
+    weights, bias = np.zeros((3, points.shape[1])), np.zeros(3)
+    for _ in range(steps):
+        logits = points @ weights.T + bias
+        errors = np.exp(logits - logits.max(1, keepdims=True))
+        errors /= errors.sum(1, keepdims=True)
+        errors[np.arange(len(classes)), classes] -= 1
+        weights -= (errors.T @ points + weights / c) / len(points)
+        bias -= errors.mean(0)
+    return weights, bias
+
+
+@pytest.mark.parametrize("c", [10.0, 0.01])
+def test_the_minimum_is_found_on_decorrelated_features(c, monkeypatch):
+    monkeypatch.setattr(probing, "_ROWS_PER_CHUNK", 150)
+    points, classes = examples(400)
+    others, _ = examples(3000, seed=1)
+    mean = points.mean(0, np.float64)
+    # All ways to decorrelate differ by a rotation, which does not change the minimum.
+    matrix = np.linalg.inv(np.linalg.cholesky(covariance(points))).T
+    weights, bias = reference((points - mean) @ matrix, classes, c)
+    expected = ((others - mean) @ matrix @ weights.T + bias).argmax(1)
+
+    classifier = LinearClassifier(points, classes, c, max_iterations=100)
+
+    assert classifier.converged
+    assert 1 < classifier.iterations < 100
+    # Only points between two classes may differ.
+    assert (classifier.predict(others) != expected).mean() < 0.01
+    stopped = LinearClassifier(points, classes, c, max_iterations=2)
+    assert (stopped.iterations, stopped.converged) == (2, False)
+
+
+def test_features_that_vary_only_by_rounding_are_ignored():
+    points, classes = examples(300)
+    rounded = np.float32(1000) + np.random.default_rng(2).choice([0, 1e-4], (300, 1))
+
+    classifier = LinearClassifier(np.hstack([points, rounded]), classes, 1.0, 50)
+
+    others, _ = examples(300, seed=1)
+    expected = LinearClassifier(points, classes, 1.0, 50).predict(others)
+    far = np.hstack([others, np.full((300, 1), 990)])
+    np.testing.assert_array_equal(classifier.predict(far), expected)
+
+
+def test_fewer_vectors_than_features_are_supported():
+    vectors = np.random.default_rng(4).normal(size=(10, 50)).astype(np.float16)
+    classes = np.array([0, 1, 2, 1, 0] * 2)
+
+    classifier = LinearClassifier(vectors, classes, 1.0, 100)
+
+    assert classifier.predict(vectors).tolist() == classes.tolist()

@@ -4,15 +4,12 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from elmo_tf.evaluation.plots import style
 from elmo_tf.extras import require_extra
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_LINES = {"with": "with ELMo", "without": "without ELMo"}
+_DASHES = {"with": "-", "without": "--"}
 
 
 def read_sweep(path: str | os.PathLike) -> dict[str, Any]:
@@ -27,7 +24,7 @@ def read_sweep(path: str | os.PathLike) -> dict[str, Any]:
 
 
 @style.styled
-def draw_sample_efficiency(sweep: Mapping[str, Any]) -> "Figure":
+def draw_sample_efficiency(sweep: Mapping[str, Any]) -> style.Figure:
     """Draws scores against shares of the training data; bars are standard deviations.
 
     Args:
@@ -38,14 +35,12 @@ def draw_sample_efficiency(sweep: Mapping[str, Any]) -> "Figure":
     """
     pd = require_extra("pandas", "plot", "A picture of a sweep")
     rows = pd.json_normalize(sweep["summary"]).set_index("share").sort_index().astype(float) * 100
-    figure = style.new_figure(5.5, 3.6)
+    figure = style.Figure(figsize=(5.5, 3.6))
     axes = figure.subplots()
-    for name, look, dash in zip(_LINES, style.LINES, ("-", "--"), strict=False):
-        bars = rows[f"{name}.deviation"].fillna(0)
-        scores = rows[f"{name}.mean"]
-        axes.errorbar(
-            *(100 * rows.index, scores, bars), label=_LINES[name], capsize=3, linestyle=dash, **look
-        )
+    for (name, dash), look in zip(_DASHES.items(), style.LINES, strict=False):
+        scores, deviations = rows[f"{name}.mean"], rows[f"{name}.deviation"].fillna(0)
+        look = {**look, "linestyle": dash, "label": f"{name} ELMo", "capsize": 3}
+        axes.errorbar(100 * rows.index, scores, deviations, **look)
     axes.set_xscale("log")
     axes.set_xticks(100 * rows.index, [f"{100 * share:g}" for share in rows.index])
     axes.minorticks_off()

@@ -3,7 +3,7 @@
 import math
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,9 +12,6 @@ from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.evaluation.plots import style
 from elmo_tf.evaluation.stored_vectors import unit_vectors
 from elmo_tf.evaluation.visible_text import shortened, visible
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 MAX_TOKENS = 60
 _MAX_LABEL = 16
@@ -26,17 +23,11 @@ _MARGIN, _BAR_SPACE, _BAR_WIDTH, _BAR_LENGTH = 0.35, 1.0, 0.15, 5.0
 
 
 class TokenSimilarities(NamedTuple):
-    """Cosine similarities of all pairs of tokens of some sentences.
+    """Cosine similarities of all pairs of tokens of some sentences."""
 
-    Attributes:
-        tokens: of all sentences.
-        beginnings: indices of the first tokens of the second and later sentences.
-        cosines: float32 (layer, token, token), -1 to 1.
-    """
-
-    tokens: list[str]
-    beginnings: list[int]
-    cosines: np.ndarray
+    tokens: list[str]  # of all sentences
+    beginnings: list[int]  # indices of the first tokens of the second and later sentences
+    cosines: np.ndarray  # float32 (layer, token, token), -1 to 1
 
 
 def token_similarities(
@@ -69,12 +60,10 @@ def token_similarities(
 
 def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str]]:
     """Splits and checks the sentences of `token_similarities`."""
-    split = [
-        sentence.split() if isinstance(sentence, str) else list(sentence) for sentence in sentences
-    ]
-    for number, tokens in enumerate(split, start=1):
-        if not tokens:
-            raise ValueError(f"Sentence {number} has no tokens: {sentences[number - 1]!r}.")
+    split = [one.split() if isinstance(one, str) else list(one) for one in sentences]
+    if [] in split:
+        index = split.index([])
+        raise ValueError(f"Sentence {index + 1} has no tokens: {sentences[index]!r}.")
     num_tokens = sum(map(len, split))
     if not 1 <= num_tokens <= MAX_TOKENS:
         raise ValueError(
@@ -84,7 +73,7 @@ def checked_sentences(sentences: Sequence[str | Sequence[str]]) -> list[list[str
 
 
 @style.styled
-def draw_similarities(similarities: TokenSimilarities) -> "Figure":
+def draw_similarities(similarities: TokenSimilarities) -> style.Figure:
     """Draws a heat map for each layer, on one color scale; lines separate the sentences.
 
     Returns:
@@ -97,7 +86,8 @@ def draw_similarities(similarities: TokenSimilarities) -> "Figure":
     columns = min(num_layers, max(1, int(_MAX_WIDTH // (side + space))))
     rows = math.ceil(num_layers / columns)
     height = rows * (side + space + _MARGIN)
-    figure = style.new_figure(columns * (side + space) + _BAR_SPACE, height, "compressed")
+    width = columns * (side + space) + _BAR_SPACE
+    figure = style.Figure(figsize=(width, height), layout="compressed")
     panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
     for axes in panels[num_layers:]:
         axes.remove()
