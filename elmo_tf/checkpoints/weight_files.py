@@ -71,15 +71,15 @@ def fill_variables(
     """
     rules = [rule for rule in rules if rule.dataset in names or not rule.is_optional]
     expected = {rule.dataset for rule in rules}
-    problems = [
-        f"{problem} {', '.join(f'`{name}`' for name in sorted(wrong))}"
-        for problem, wrong in (
-            ("the file lacks", expected - names),
-            ("the model does not use", names - expected),
-        )
-        if wrong
-    ]
-    if problems:
+    if names != expected:
+        problems = [
+            f"{problem} {', '.join(f'`{name}`' for name in sorted(wrong))}"
+            for problem, wrong in (
+                ("the file lacks", expected - names),
+                ("the model does not use", names - expected),
+            )
+            if wrong
+        ]
         raise ValueError(
             f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this {options} "
             "written for these weights?"
@@ -159,7 +159,7 @@ def _arrays(
     for rule in rules:
         arrays = [_converted(variables[name].numpy(), dtype) for name in rule.variables]
         if not rule.is_optional or any(map(np.any, arrays)):
-            yield rule.dataset, np.ascontiguousarray(rule.to_file(arrays))
+            yield rule.dataset, np.ascontiguousarray(rule.to_file(*arrays))
 
 
 def check_range(variables: dict[str, keras.Variable], dtype: str) -> None:
@@ -235,7 +235,14 @@ def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
             except OSError as error:
                 raise _damaged(path, dataset, error) from None
 
-        yield _dataset_shapes(file), read
+        shapes: dict[str, tuple[int, ...]] = {}
+
+        def add(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset):
+                shapes[name] = item.shape
+
+        file.visititems(add)
+        yield shapes, read
 
 
 @contextlib.contextmanager
@@ -273,17 +280,6 @@ def _safetensors() -> Any:
     return require_extra("safetensors", "huggingface", "The format safetensors")
 
 
-def _dataset_shapes(file: h5py.File) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {}
-
-    def add(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            shapes[name] = item.shape
-
-    file.visititems(add)
-    return shapes
-
-
 def _convert(
     path: str | os.PathLike,
     rule: WeightRule,
@@ -292,7 +288,7 @@ def _convert(
     options: str,
 ) -> dict[str, np.ndarray]:
     # The inverse conversion of the variables yields the expected shape.
-    expected = rule.to_file([np.empty(variables[name].shape, np.int8) for name in rule.variables])
+    expected = rule.to_file(*(np.empty(variables[name].shape, np.int8) for name in rule.variables))
     if array.shape != expected.shape:
         raise ValueError(
             f"Cannot load `{rule.dataset}` into {', '.join(f'`{n}`' for n in rule.variables)}: "
@@ -311,4 +307,6 @@ def _convert(
             f"{array.size:,}. The training diverged, or the file is damaged. Use an earlier "
             "checkpoint, or copy the file again."
         )
-    return dict(zip(rule.variables, rule.from_file(array), strict=True))
+    values = rule.from_file(array)
+    is_single = len(rule.variables) == 1
+    return dict(zip(rule.variables, [values] if is_single else values, strict=True))

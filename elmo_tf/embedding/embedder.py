@@ -251,11 +251,12 @@ class Embedder:
         if self._has_warned:
             return
         limit, vocabulary = self.token_limit, self.bilm.vocabulary
+        tokens = list(map(decode, tokens))
         if limit is not None:
-            unusual = [token for token in tokens if limit.is_longer(token)]
+            unusual = list(filter(limit.is_exceeded, tokens))
             problem = f"longer than {limit}, of which only the first {limit} are read"
         elif vocabulary is not None:
-            unusual = [token for token in tokens if decode(token) not in vocabulary]
+            unusual = [token for token in tokens if token not in vocabulary]
             problem = "not in the vocabulary of the model, and read as <UNK>"
         else:
             return
@@ -264,7 +265,7 @@ class Embedder:
             logging.warning(
                 "%d of the first %d distinct tokens are %s, such as %.80r. Further ones are not "
                 "reported.",
-                *(len(unusual), len(tokens), problem, decode(unusual[0])),
+                *(len(unusual), len(tokens), problem, unusual[0]),
             )
 
     def embed_file(

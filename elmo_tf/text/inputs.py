@@ -64,7 +64,12 @@ def as_tensor(inputs: Any) -> Any:
         )
     refuse_table(inputs, "inputs")
     if isinstance(inputs, keras.KerasTensor):
-        return _check_rank(_check_symbolic_dtype(inputs))
+        if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
+            raise ValueError(
+                f"A biLM reads strings or integer ids, not {inputs.dtype}. "
+                'Use keras.Input((), dtype="string") as the input of Elmo.'
+            )
+        return _check_rank(inputs)
     if isinstance(inputs, tf.RaggedTensor):
         inputs = inputs.to_tensor("" if inputs.dtype == tf.string else 0)
     elif isinstance(inputs, list | tuple):
@@ -101,12 +106,12 @@ def refuse_sentences_as_tokens(strings: Any) -> Any:
         ValueError: the strings are sentences (in a graph, `tf.errors.InvalidArgumentError` when it
             runs).
     """
+    if isinstance(strings, keras.KerasTensor | tf.RaggedTensor):
+        return strings
     if isinstance(strings, tf.Tensor):
         if strings.dtype != tf.string or strings.shape.rank != 2:
             return strings
         table = strings
-    elif isinstance(strings, keras.KerasTensor | tf.RaggedTensor):
-        return strings
     else:
         if len(getattr(strings, "shape", ())) != 2:
             return strings
@@ -191,22 +196,19 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
                 f"`lengths` must have shape (batch,) = {tuple(counted.shape)}. "
                 f"Received: shape {tuple(lengths.shape)}"
             )
+        shapes = tf.shape(lengths), tf.shape(counted)
         lengths = checked(  # a single length would be broadcast to all rows
             lengths,
-            tf.reduce_all(tf.equal(tf.shape(lengths), tf.shape(counted))),
+            tf.reduce_all(tf.equal(*shapes)),
             "`lengths` must have one number per row. Shapes of the lengths and of the rows",
-            tf.shape(lengths),
-            tf.shape(counted),
+            *shapes,
         )
-    before = tf.sequence_mask(lengths, limit)  # (batch, token)
-    holes = tf.logical_and(before, tf.logical_not(real))
-    outside = tf.logical_or(lengths < 0, lengths > limit)
+    holes = tf.logical_and(tf.sequence_mask(lengths, limit), tf.logical_not(real))  # (batch, token)
     lengths = checked(
         lengths,
-        tf.logical_not(tf.reduce_any(outside)),
+        tf.reduce_all(tf.logical_and(lengths >= 0, lengths <= limit)),
         "`lengths` must be between 0 and the number of token positions",
-        lengths,
-        limit,
+        *(lengths, limit),
     )
     return checked(
         lengths,
@@ -281,23 +283,12 @@ def _check_dtype(inputs: Any) -> tf.Tensor:
     return tensor if tensor.dtype == tf.string else tf.cast(tensor, tf.int32)
 
 
-def _check_symbolic_dtype(inputs: keras.KerasTensor) -> keras.KerasTensor:
-    if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
-        raise ValueError(
-            f"A biLM reads strings or integer ids, not {inputs.dtype}. "
-            'Use keras.Input((), dtype="string") as the input of Elmo.'
-        )
-    return inputs
-
-
 def _check_rank(inputs: Any) -> Any:
-    rank = len(inputs.shape)
-    allowed = (1, 2) if keras.backend.standardize_dtype(inputs.dtype) == "string" else (2, 3)
-    if rank not in allowed:
+    dtype = keras.backend.standardize_dtype(inputs.dtype)
+    if len(inputs.shape) not in ((1, 2) if dtype == "string" else (2, 3)):
         raise ValueError(
             "A biLM reads strings of shape (batch,) or (batch, token), char ids of shape "
             "(batch, token, char), or token ids of shape (batch, token). "
-            f"Received: {keras.backend.standardize_dtype(inputs.dtype)} of shape "
-            f"{tuple(inputs.shape)}."
+            f"Received: {dtype} of shape {tuple(inputs.shape)}."
         )
     return inputs
