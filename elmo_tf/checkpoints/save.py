@@ -16,12 +16,7 @@ from elmo_tf.checkpoints.formats import (
     in_all_formats,
 )
 from elmo_tf.checkpoints.hugging_face import CARD_FILE, write_card
-from elmo_tf.checkpoints.names import (
-    WeightRule,
-    softmax_rules,
-    token_embedding_rules,
-    weight_rules,
-)
+from elmo_tf.checkpoints.names import WeightRule, softmax_rules, token_embedding_rules, weight_rules
 from elmo_tf.checkpoints.weight_files import (
     FORMATS,
     check_range,
@@ -111,10 +106,7 @@ def save_softmax(
 
 
 def save_language_model(
-    model: LanguageModel,
-    directory: str | os.PathLike,
-    format: str = "hdf5",
-    dtype: str = "float32",
+    model: LanguageModel, directory: str | os.PathLike, format: str = "hdf5", dtype: str = "float32"
 ) -> None:
     """Writes the biLM, softmax and vocabulary of a language model, for `load_language_model`.
 

@@ -11,22 +11,17 @@ from elmo_tf.layers.cells import CELLS
 
 
 def block_orthogonal(num_blocks: int) -> Callable:
-    """An initializer that makes the rows or columns of each block of columns orthonormal.
+    """An initializer that makes the rows or columns of each of `num_blocks` blocks orthonormal.
 
     `keras.initializers.Orthogonal` makes the columns of the complete matrix orthonormal instead.
-
-    Args:
-        num_blocks: int >= 1. Number of blocks of equal width.
 
     Source: Saxe et al. 2014; He et al. 2017, section 3.4.
     """
 
     def draw(shape: Any, dtype: Any = None) -> Any:
-        rows, columns = shape
         block = keras.initializers.Orthogonal(seed=keras.random.SeedGenerator())
-        return ops.concatenate(
-            [block((rows, columns // num_blocks), dtype) for _ in range(num_blocks)], axis=1
-        )
+        shape = shape[0], shape[1] // num_blocks
+        return ops.concatenate([block(shape, dtype) for _ in range(num_blocks)], axis=1)
 
     return draw
 
@@ -124,17 +119,15 @@ class CellRNN(keras.layers.Layer):
             zero_output_for_mask=True,
             dtype=dtype,
         )
-        h = loop(x, initial_state=self._initial_states(num_rows), mask=mask, training=training)
+        initial_state = None  # zeros
+        if self.learn_initial_state:
+            shape = num_rows, self.units
+            learned = map(ops.convert_to_tensor, self.initial_state)
+            initial_state = [ops.broadcast_to(state, shape) for state in learned]
+        h = loop(x, initial_state=initial_state, mask=mask, training=training)
         if self.go_backwards:  # the last token comes first
             h = ops.flip(h, axis=1)
         return ops.cast(h, self.compute_dtype)
-
-    def _initial_states(self, num_rows):
-        num_states = 2 if self.cell.has_cell_state else 1
-        if not self.learn_initial_state:
-            return [ops.zeros((num_rows, self.units), self.compute_dtype)] * num_states
-        shape = (num_rows, self.units)
-        return [ops.broadcast_to(ops.convert_to_tensor(s), shape) for s in self.initial_state]
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.units)

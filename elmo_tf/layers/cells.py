@@ -13,21 +13,16 @@ from keras import ops
 class Cell(NamedTuple):
     """A recurrent cell.
 
-    step: computes `h'` and `c'`, each (…, units). `x` and `a` are lists with one (…, units) tensor
-        per block. `c` is None in cells without a cell state.
-    num_input_blocks: number of blocks of W.
-    num_state_blocks: number of blocks of U.
-    has_cell_state: whether there is a `c`.
-    has_state_bias: whether there is a `b_a`.
-    drops_output: whether recurrent dropout multiplies `h'`, and so also the output, instead of the
-        `h` in `U · h` only.
+    `step` computes `h'` and `c'`, each (…, units). `x` and `a` are lists with one (…, units) tensor
+    per block. `c` is None in cells without a cell state.
     """
 
     step: Callable[[list, list, Any, Any], tuple[Any, Any]]
-    num_input_blocks: int
-    num_state_blocks: int
-    has_cell_state: bool = True
-    has_state_bias: bool = False
+    num_input_blocks: int  # of W
+    num_state_blocks: int  # of U
+    has_cell_state: bool = True  # `c`
+    has_state_bias: bool = False  # `b_a`
+    # Whether recurrent dropout multiplies `h'`, and so also the output, or only the `h` in `U · h`.
     drops_output: bool = False
 
 

@@ -50,17 +50,10 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
         self.lstm = LSTMConfig(
             dim, projection_dim, num_layers, cell_clip, proj_clip, use_skip_connections
         )
+        shape = dim, projection_dim, cell_clip, proj_clip
+        kwargs = {"return_state": True, "dtype": self.dtype_policy}
         self.lstms = [
-            ProjectedLSTM(
-                dim,
-                projection_dim,
-                cell_clip,
-                proj_clip,
-                return_state=True,
-                dtype=self.dtype_policy,
-                name=f"lstm_{index}",
-            )
-            for index in range(num_layers)
+            ProjectedLSTM(*shape, name=f"lstm_{index}", **kwargs) for index in range(num_layers)
         ]
         self.supports_masking = True
 
@@ -89,15 +82,7 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
         return outputs, states
 
     def read_packed(self, inputs: Any, starts: Any, initial_states: Any) -> list[Any]:
-        """Reads rows that hold several sentences; see `ProjectedLSTM.read_packed`.
-
-        Args:
-            inputs, starts: see there.
-            initial_states: for each layer `[h, c]` before each sentence.
-
-        Returns:
-            The outputs of all layers, see the call.
-        """
+        """Returns the outputs of all layers for packed rows, see `ProjectedLSTM.read_packed`."""
         outputs = []
         for index, (lstm, state) in enumerate(zip(self.lstms, initial_states, strict=True)):
             output = lstm.read_packed(inputs, starts, state)

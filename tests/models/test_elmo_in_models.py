@@ -86,10 +86,7 @@ def test_documents_are_read_sentence_by_sentence(bilm, num_sentences):
 
 @pytest.mark.parametrize("input", ["sentences", "char ids"])
 def test_batches_of_blank_texts_train_without_nan(bilm, input):
-    blank = {
-        "sentences": tf.constant(["", " "]),
-        "char ids": tf.zeros((2, 0, 14), tf.int32),
-    }[input]
+    blank = {"sentences": tf.constant(["", " "]), "char ids": tf.zeros((2, 0, 14), tf.int32)}[input]
     elmo = Elmo(bilm, dropout=0.0)
     vectors = elmo(inputs := keras.Input(blank.shape[1:], dtype=blank.dtype.name))
     read = keras.layers.Bidirectional(keras.layers.LSTM(2, return_sequences=True))(vectors)
