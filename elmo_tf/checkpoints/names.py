@@ -9,21 +9,15 @@ from elmo_tf.config import BiLMConfig
 
 
 class WeightRule(NamedTuple):
-    """A dataset of a file and its variables.
+    """A dataset of a file and its variables."""
 
-    Args:
-        dataset: name in the file.
-        variables: paths within the `BiLM`.
-        from_file: converts the array of the file to that of the variable, or to a list of several.
-        to_file: converts the arrays of the variables to the array of the file.
-        is_optional: whether the dataset is omitted if it is all zeros.
-    """
-
-    dataset: str
-    variables: tuple[str, ...]
+    dataset: str  # its name in the file
+    variables: tuple[str, ...]  # paths within the `BiLM`
+    # Converts the array of the file to that of the variable, or to a list of several.
     from_file: Callable[[np.ndarray], np.ndarray | list[np.ndarray]] = lambda array: array
+    # Converts the arrays of the variables to that of the file.
     to_file: Callable[..., np.ndarray] = lambda array: array
-    is_optional: bool = False
+    is_optional: bool = False  # whether the dataset is omitted if it is all zeros
 
     @property
     def is_plain(self) -> bool:
@@ -42,10 +36,7 @@ def weight_rules(config: BiLMConfig) -> list[WeightRule]:
 
 
 def published_rules(config: BiLMConfig) -> list[WeightRule]:
-    """Returns the table of the published files.
-
-    Source: `weights.hdf5` of the published checkpoints.
-    """
+    """Returns the table of the published files. Source: `weights.hdf5` of these checkpoints."""
     char_cnn_rules = _char_cnn_rules(config) if config.char_cnn is not None else ()
     return [*char_cnn_rules, *_lstm_rules(config)]
 

@@ -29,14 +29,10 @@ def read_weights(
     variables: dict[str, keras.Variable],
     ignore: Iterable[str] = (),
 ) -> None:
-    """Loads variables from a file. If that fails, no variable is changed.
+    """Loads variables from a file, `.safetensors` or else HDF5.
 
-    Args:
-        path: the file; `.safetensors`, or else HDF5.
-        rules: the table.
-        variables: variables by path, see `variables_by_path`. The table must contain all trainable
-            ones.
-        ignore: further arrays that the file may contain.
+    If that fails, no variable is changed. The rules must contain all trainable variables, which are
+    given by path, see `variables_by_path`. `ignore` are further arrays that the file may contain.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -125,12 +121,11 @@ def write_weights(
 
     Args:
         path: the file; its suffix is one of `FORMATS`.
-        rules: the table.
-        variables: variables by path, see `variables_by_path`.
+        rules, variables: see `read_weights`.
         dtype: "float32" or "float16", the dtype of the file.
         compress: whether to compress tables in HDF5. The fractions of float16 are rounded to 8 of
             10 bits, one more than bfloat16 has. A table of a softmax then takes three quarters of
-            the space. Defaults to False.
+            the space.
 
     Raises:
         ValueError: see `check_range`.
@@ -144,12 +139,12 @@ def write_weights(
         return
     with atomic_file(path) as part, h5py.File(part, "w") as file:
         for rule in rules:
-            targets = [variables[name] for name in rule.variables]
-            if len(targets) == 1 and len(targets[0].shape) == 2 and rule.is_plain:
-                _write_rows(file, rule.dataset, targets[0], dtype, compress)
-                continue
-            for name, array in _arrays([rule], variables, dtype):
-                file.create_dataset(name, data=array)
+            table = variables[rule.variables[0]]
+            if rule.is_plain and len(table.shape) == 2:
+                _write_rows(file, rule.dataset, table, dtype, compress)
+            else:
+                for name, array in _arrays([rule], variables, dtype):
+                    file.create_dataset(name, data=array)
 
 
 def _arrays(

@@ -16,7 +16,7 @@ from elmo_tf.embedding.file_jobs import FileJob
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.embedding.layer_choice import LayerChoice, check_layers
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tokens
-from elmo_tf.embedding.sources import bilm_and_mix, bilm_of_state, layer_state, mix_of_state
+from elmo_tf.embedding.sources import bilm_and_mix, layer_state, layers_of_states
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.weights import model_digest
@@ -318,8 +318,9 @@ class Embedder:
 
     def settings(self) -> dict[str, Any]:
         """Everything that the vectors depend on: a digest of the weights, and the settings."""
+        mix = self._choice.mix
         return {
-            "model": model_digest(self.bilm, self._choice.mix_weights),
+            "model": model_digest(self.bilm, mix.weights if mix else ()),
             "layers": self.layers,
             "precision": self.precision,
             "batch_tokens": self.batch_tokens,
@@ -354,11 +355,9 @@ class Embedder:
         self.layers = state["layers"]
         self.precision = usable_precision(state["precision"])
         self.batch_tokens = state["batch_tokens"]
-        self.bilm = bilm_of_state(state["bilm"], self.precision)
+        self.bilm, mix = layers_of_states(state["bilm"], state["mix"], self.precision)
         self._keeps_table = True  # no caller can train this biLM
-        self._prepare(
-            mix_of_state(state["mix"], self.bilm), state["vocabulary"], state["cache_tokens"]
-        )
+        self._prepare(mix, state["vocabulary"], state["cache_tokens"])
 
 
 def _batches_ahead(sentences: Iterable[Sentence]) -> int:

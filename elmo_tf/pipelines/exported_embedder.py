@@ -26,13 +26,8 @@ def load_embedder(
 ) -> "Embedder | ExportedEmbedder":
     """Loads a checkpoint or an exported model, to embed sentences.
 
-    Args:
-        model: an argument of `load_bilm`, or the folder of an exported model (one version, or all
-            versions for the newest).
-        layers, precision, batch_tokens: see `Embedder`; an exported model needs "float32".
-
-    Raises:
-        ValueError, FileNotFoundError: an argument is not allowed, or the model is missing.
+    `model` is an argument of `load_bilm`, or the folder of an exported model (one version, or all
+    versions for the newest), which needs the precision "float32". For the rest see `Embedder`.
     """
     version = None if isinstance(model, tuple | list) else newest_version(model)
     if version is None:

@@ -12,19 +12,13 @@ PART_BYTES = 2**18
 
 
 class TextPart(NamedTuple):
-    """Consecutive sentences of a file.
-
-    file: the path.
-    start, end: the bytes of the part; both None for a complete file.
-    first: number of the first sentence in the file, from 0.
-    sentences: number of sentences.
-    """
+    """Consecutive sentences of a file."""
 
     file: str
-    start: int | None
+    start: int | None  # bytes; None for a complete file
     end: int | None
-    first: int
-    sentences: int
+    first: int  # index of the first sentence in the file
+    sentences: int  # number of sentences
 
 
 def parts_of(
@@ -35,14 +29,8 @@ def parts_of(
 ) -> list[TextPart]:
     """Divides a file at line ends into parts, and counts their sentences.
 
-    Compressed files and columns are one part; an empty file has none.
-
-    Args:
-        path, format, token_column: see `sentence_reader`.
-        part_bytes: int >= 1. Size of a part; its last line may exceed it.
-
-    Raises:
-        ValueError, OSError: the file is damaged or cannot be read; the message names it.
+    Compressed files and columns are one part; an empty file has none. The last line of a part may
+    exceed `part_bytes`. For the other arguments and errors, see `sentence_reader`.
     """
     path = os.fspath(path)
     if (format or format_of(path)) == "text" and not is_compressed(path):

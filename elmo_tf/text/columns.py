@@ -17,9 +17,9 @@ _NOT_A_WORD = re.compile(r"\d+[-.]\d+")
 
 
 class Row(NamedTuple):
-    """The fields of a token's line. `line` is the line number in the file, from 1."""
+    """The fields of a token's line."""
 
-    line: int
+    line: int  # in the file, from 1
     fields: list[str]
 
 
@@ -100,10 +100,10 @@ def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: s
 
 
 def last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> int:
-    """Returns the number of the last column, which must be that of the `first` row of the file.
+    """Returns the number of the last column.
 
     Raises:
-        ValueError: a row has more or fewer columns than the first row.
+        ValueError: a row has more or fewer columns than the `first` row of the file.
     """
     width = len(first.fields)
     for row in rows:

@@ -151,24 +151,13 @@ def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
 
 
 class CorpusCount(NamedTuple):
-    """The size of a corpus, and its numbers of suspicious lines.
+    """The size of a corpus, and its numbers of suspicious lines, see `_LINE_KINDS`."""
 
-    sentences: number of sentences, see `read_sentences`.
-    tokens: number of tokens, without boundaries.
-    types: number of distinct tokens.
-    unknown: number of tokens that are not in the vocabulary.
-    longest: number of tokens of the longest sentence.
-    invalid_lines, nul_lines, boundary_lines, space_lines: see `LINE_KINDS`.
-    cut_lines: lines of over 10,000 tokens, which are split.
-    empty_lines: lines without tokens, which are skipped.
-    crlf_lines: lines that end in CRLF.
-    """
-
-    sentences: int
-    tokens: int
-    types: int
-    unknown: int
-    longest: int
+    sentences: int  # see `read_sentences`
+    tokens: int  # without boundaries
+    types: int  # distinct tokens
+    unknown: int  # tokens that are not in the vocabulary
+    longest: int  # tokens of the longest sentence
     invalid_lines: int = 0
     nul_lines: int = 0
     cut_lines: int = 0

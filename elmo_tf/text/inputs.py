@@ -11,13 +11,10 @@ from elmo_tf.text.sentences import encode, has_whitespace, split_tokens, string_
 
 
 def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
-    """Converts the inputs and lengths of a call to tensors and checks them.
+    """Converts the inputs and lengths of a call of a `BiLM` to tensors and checks them.
 
     All later code of a call relies on these checks. In a graph they run with the graph; symbolic
     Keras tensors are checked when the model is called on values.
-
-    Args:
-        inputs, lengths: see `BiLM`.
 
     Returns:
         inputs: see `as_tensor`. Sentences with `lengths` are split into tokens.
@@ -42,12 +39,7 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
 
 
 def as_tensor(inputs: Any) -> Any:
-    """Converts inputs to a dense tensor; returns symbolic tensors unchanged.
-
-    Args:
-        inputs: a list of sentences or a string tensor (batch,); a list of token lists, a ragged
-            tensor, or a string tensor (batch, token) padded with `""`; char ids (batch, token,
-            char), or token ids (batch, token), as a tensor, an array or nested lists.
+    """Converts inputs of a `BiLM` to a dense tensor; returns symbolic tensors unchanged.
 
     Returns:
         A string tensor (batch,) or (batch, token), or an int32 tensor of rank 2 or 3, with at
@@ -94,13 +86,10 @@ def refuse_table(sentences: Any, name: str) -> None:
 
 
 def refuse_sentences_as_tokens(strings: Any) -> Any:
-    """Checks that an array of shape (batch, token) contains tokens and not sentences.
+    """Returns `strings` if an array of shape (batch, token) contains tokens and not sentences.
 
     A token may contain whitespace, as in "10 000", but only sentences contain it in a column of its
-    own, (batch, 1), or in more than half of all strings.
-
-    Arrays, tensors and data frames are checked, lists of lists are not. Returns `strings`; in a
-    graph, with the check attached.
+    own, (batch, 1), or in more than half of all strings. Lists of lists are not checked.
 
     Raises:
         ValueError: the strings are sentences (in a graph, `tf.errors.InvalidArgumentError` when it
@@ -144,13 +133,9 @@ def is_token(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-    """Splits sentences into tokens, if necessary, and counts the tokens of each row.
+    """Splits the sentences of `checked_inputs` into tokens, if necessary, and counts them.
 
-    Args:
-        inputs, lengths: as returned by `checked_inputs`.
-
-    Returns:
-        string (batch, token), padded with `""` to at least one token; and int32 (batch,).
+    Returns string (batch, token), padded with `""` to at least one token; and int32 (batch,).
     """
     tokens = inputs
     if inputs.shape.rank == 1:

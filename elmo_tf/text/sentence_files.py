@@ -20,18 +20,12 @@ _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", "
 
 
 class FileSentence(NamedTuple):
-    """A sentence of a file.
+    """A sentence of a file."""
 
-    text: its line, stripped; for CoNLL, the tokens joined by spaces.
-    tokens: its tokens, none of them empty.
-    is_blank: whether the line contains only whitespace.
-    line: of raw text, the number of the line, from 0.
-    offsets: of raw text, the start and end of each token in its line, in characters.
-    """
-
-    text: str
-    tokens: list[str]
-    is_blank: bool = False
+    text: str  # its line, stripped; for CoNLL, the tokens joined by spaces
+    tokens: list[str]  # none of them empty
+    is_blank: bool = False  # whether the line contains only whitespace
+    # Of raw text: the line number, from 0, and the start and end of each token, in characters.
     line: int | None = None
     offsets: list[tuple[int, int]] | None = None
 
@@ -120,28 +114,19 @@ class TokenLimit(NamedTuple):
 
 
 class SentenceCount(NamedTuple):
-    """The size of a text, and its numbers of suspicious sentences.
-
-    sentences: number of sentences.
-    tokens: number of tokens, without boundaries.
-    longest: number of tokens of the longest sentence.
-    empty, blank: sentences without characters, and with whitespace only.
-    invalid, nul, boundary, space: see `LINE_KINDS`.
-    cut: sentences with a token that is truncated.
-    unknown: sentences with a token that is not in the vocabulary of the model.
-    """
+    """The size of a text, and its numbers of suspicious sentences, see `LINE_KINDS`."""
 
     sentences: int = 0
-    tokens: int = 0
-    longest: int = 0
-    empty: int = 0
-    blank: int = 0
+    tokens: int = 0  # without boundaries
+    longest: int = 0  # tokens of the longest sentence
+    empty: int = 0  # sentences without characters
+    blank: int = 0  # sentences of whitespace only
     invalid: int = 0
-    cut: int = 0
+    cut: int = 0  # sentences with a token that is truncated
     nul: int = 0
     boundary: int = 0
     space: int = 0
-    unknown: int = 0
+    unknown: int = 0  # sentences with a token that is not in the vocabulary of the model
 
     def data_warnings(self, limit: TokenLimit | None) -> str:
         """The suspicious sentences as a line of text; empty if there are none."""

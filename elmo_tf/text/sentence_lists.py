@@ -21,9 +21,6 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
             `""`, a ragged tensor, or a `tf.data.Dataset` of strings. Its items are not checked.
         name: of the argument, for the errors.
 
-    Returns:
-        `sentences`, or a list or iterator of its items.
-
     Raises:
         TypeError: `sentences` is a single string, a table, or no collection of sentences.
         ValueError: an array (batch, token) holds sentences instead of tokens.
