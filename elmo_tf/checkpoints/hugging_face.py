@@ -62,11 +62,8 @@ def hub_folder(name: str, patterns: Iterable[str]) -> Path:
 def write_card(config: BiLMConfig, directory: str | os.PathLike) -> None:
     """Writes `README.md` with the metadata that the Hub reads; an existing one is kept."""
     path = Path(directory) / CARD_FILE
-    if not path.exists():
-        path.write_text(_card(config), encoding="utf-8")
-
-
-def _card(config: BiLMConfig) -> str:
+    if path.exists():
+        return
     lstm, cnn = config.lstm, config.char_cnn
     lstms = (
         f"{' and '.join(config.directions)}, {lstm.num_layers} layers of {lstm.dim:,} units, "
@@ -81,7 +78,7 @@ def _card(config: BiLMConfig) -> str:
         if cnn.lexicon is not None:
             sizes = cnn.lexicon
             tokens += f", {sizes.num_characters:,} known characters, {sizes.num_words:,} words"
-    return f"""---
+    card = f"""---
 library_name: elmo_tf
 pipeline_tag: feature-extraction
 tags:
@@ -109,3 +106,4 @@ from elmo_tf import Embedder
 vectors = Embedder("hf://OWNER/NAME").encode(["The cat sat ."])
 ```
 """
+    path.write_text(card, encoding="utf-8")

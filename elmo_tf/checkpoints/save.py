@@ -126,12 +126,9 @@ def _write(
     compress: bool = False,
 ) -> None:
     """Writes a weight file, and removes the one of the other format."""
-    paths = in_all_formats(path)
-    written = paths[FORMATS.index(format)]
-    write_weights(written, rules, variables, dtype, compress)
-    for other in paths:
-        if other != written:
-            other.unlink(missing_ok=True)
+    write_weights(path.with_suffix(f".{format}"), rules, variables, dtype, compress)
+    for other in {*FORMATS} - {format}:
+        path.with_suffix(f".{other}").unlink(missing_ok=True)
 
 
 def dump_token_embeddings(

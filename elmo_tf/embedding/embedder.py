@@ -214,7 +214,7 @@ class Embedder:
     def _embed(self, sentences: Iterable[Sentence], num_batches: int) -> Iterator[np.ndarray]:
         """Embeds sentences in groups, the first of `num_batches` batches."""
         _refuse_fork()
-        token_lists = (token_bytes(number, item) for number, item in enumerate(sentences))
+        token_lists = (token_bytes(index, item) for index, item in enumerate(sentences))
         self._forget_tokens()
         while group := read_ahead(token_lists, num_batches * self.batch_tokens):
             with self._lock:

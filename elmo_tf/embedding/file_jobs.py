@@ -42,10 +42,8 @@ def unfinished_folder(
     raises, the finished shards stay, and a job with the same settings finds them. Otherwise the
     folder is removed at the end. Yields the folder of the shards.
 
-    Args:
-        output: the output of the job.
-        settings: everything that the shards depend on, for JSON; the keys are for error messages.
-        overwrite: whether to replace unfinished work of another job.
+    `settings` are everything that the shards depend on, for JSON; the keys are for error messages.
+    `overwrite` replaces unfinished work of another job.
 
     Raises:
         FileExistsError: the folder has unfinished work with other settings, or other files; or
@@ -101,9 +99,9 @@ def _remove_children(folder: Path) -> None:
         shutil.rmtree(child) if child.is_dir() else child.unlink()
 
 
-def shard_name(number: int, suffix: str) -> str:
-    """The name of a shard, by its number from 0."""
-    return f"part-{number:05d}{suffix}"
+def shard_name(index: int, suffix: str) -> str:
+    """The name of a shard, by its index."""
+    return f"part-{index:05d}{suffix}"
 
 
 class _Group(NamedTuple):
@@ -139,7 +137,7 @@ class FileJob:
         self._format = output_format(output)(options)
         self._output = Path(os.path.realpath(output))  # replaces the target of a link, not the link
         self._overwrite = overwrite
-        self._refuse_output()
+        self._format.refuse(self._output, overwrite)
         self._embedder = embedder
         self._input = Path(input)
         check_regular_file(self._input)
@@ -157,7 +155,7 @@ class FileJob:
         with unfinished_folder(self._output, self._settings, self._overwrite) as shards:
             folder, count = shards.parent, self._count()
             self._write_shards(shards, count)
-            self._refuse_output()
+            self._format.refuse(self._output, self._overwrite)
             if self._settings["input"] != self._input_state():
                 raise ValueError(
                     f"{self._input} has changed since the job began: {folder} holds vectors of "
@@ -182,9 +180,6 @@ class FileJob:
             sync_to_disk(self._output.parent)  # the new names
         return count
 
-    def _refuse_output(self) -> None:
-        self._format.refuse(self._output, self._overwrite)
-
     def _input_state(self) -> list[int]:
         stat = self._input.stat()
         return [stat.st_size, stat.st_mtime_ns]
@@ -199,14 +194,13 @@ class FileJob:
 
     def _groups(self, shards: Path) -> Iterator[_Group]:
         """Yields the groups of the input; an empty one if it has no sentences."""
-        sentences = self._read()
+        sentences, size = self._read(), self._embedder.group_tokens
         first = 0
-        for number in itertools.count():
-            size = self._embedder.group_tokens
+        for index in itertools.count():
             group = read_ahead(sentences, size, lambda sentence: len(sentence.tokens))
-            if number and not group:
+            if index and not group:
                 return
-            yield _Group(shards / shard_name(number, self._format.shard_suffix), first, group)
+            yield _Group(shards / shard_name(index, self._format.shard_suffix), first, group)
             first += len(group)
 
     def _write_shards(self, shards: Path, count: SentenceCount) -> None:

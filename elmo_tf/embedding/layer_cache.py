@@ -103,11 +103,7 @@ class LayerCache:
 
     @contextlib.contextmanager
     def layers(self, embedder: Embedder, sentences: Sentences) -> Iterator[StoredLayers]:
-        """Context manager that yields the layers of all sentences.
-
-        Args:
-            embedder: an `Embedder` with `layers="all"`.
-            sentences: lists of tokens.
+        """Context manager that yields the layers of all sentences, lists of tokens.
 
         Raises:
             TypeError: a sentence is a string.

@@ -69,15 +69,9 @@ def recurrence(
     The cell state is at least float32, whatever the dtype of the inputs. Padding is skipped as in
     `ActiveRows`.
 
-    Args:
-        inputs: float (token, batch, feature).
-        initial_state: `[h, c]`.
-        mask: bool (token, batch, 1) or None. Masked tokens do not change the state.
-        weights, cell_clip, proj_clip: see `ProjectedLSTMCell`.
-
-    Returns:
-        `h` after each token, float (token, batch, feature), with arbitrary values at masked tokens;
-        and the final `[h, c]`.
+    From inputs (token, batch, feature), `[h, c]` and a mask (token, batch, 1) or None, returns `h`
+    after each token, float (token, batch, feature), with arbitrary values at masked tokens, which
+    do not change the state; and the final `[h, c]`.
     """
     rows = None if mask is None else ActiveRows(mask)
     sequences, gates = _products(inputs if rows is None else rows.pack(inputs), weights)

@@ -25,9 +25,7 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
         inputs: float (batch, token, projection_dim).
         mask: bool (batch, token) or None. True = a real token.
         initial_states: for each layer `[h, c]`, or None for zeros.
-        dropout_fn: applied to the input of every layer, or None. The skip connection adds the
-            input after dropout.
-        training: bool. Whether gradients are needed. Affects speed only.
+        dropout_fn, training: see `BiLM.read`. The skip connection adds the input after dropout.
 
     Returns:
         The outputs of all layers, a list of float (batch, token, projection_dim), zero at masked

@@ -154,21 +154,15 @@ def distinct_ids(
             strings are one token; ids are not deduplicated.
         index: int32 (batch, token). The index of each token.
         lengths: int32 (batch,). Number of real tokens per sentence.
-
-    Raises:
-        ValueError: the inputs do not match the biLM, see `BiLM`.
     """
     if inputs.dtype == tf.string:
         tokens, lengths = token_batch(inputs, lengths)
         distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
         index = tf.reshape(index, tf.shape(tokens)) + NUM_SPECIAL_TOKENS
         return ids.of_strings(distinct), index, lengths
-    flat = ids.of_ids(inputs)
-    real = is_token(inputs)
-    if lengths is None:
-        lengths = count_tokens(real)
+    flat, real = ids.of_ids(inputs), is_token(inputs)
     index = tf.reshape(tf.range(tf.size(real)), tf.shape(real)) + NUM_SPECIAL_TOKENS
-    return flat, index, lengths
+    return flat, index, count_tokens(real) if lengths is None else lengths
 
 
 def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

@@ -53,31 +53,19 @@ def sentences_of(
     part: TextPart, format: str | None = None, token_column: int | None = None
 ) -> Iterator[FileSentence]:
     """Yields the sentences of a part, or raises `ValueError` if the file has changed."""
-    sentences = (
-        sentence_reader(part.file, format, token_column)()
-        if part.start is None
-        else text_sentences(_bytes_of(part), part.first)
-    )
-    number = 0
-    for number, sentence in enumerate(sentences, start=1):  # noqa: B007 - counts them
+    if part.start is None:
+        sentences, size = sentence_reader(part.file, format, token_column)(), 0
+    else:
+        with open(part.file, "rb") as file:
+            file.seek(part.start)
+            stream = io.BytesIO(file.read(part.end - part.start))
+        stream.name = part.file  # for error messages
+        sentences, size = text_sentences(stream, part.first), len(stream.getvalue())
+    count = 0
+    for count, sentence in enumerate(sentences, start=1):  # noqa: B007 - counts them
         yield sentence
-    if number != part.sentences:
-        raise _changed(part)
-
-
-def _bytes_of(part: TextPart) -> io.BytesIO:
-    with open(part.file, "rb") as file:
-        file.seek(part.start)
-        content = file.read(part.end - part.start)
-    if len(content) < part.end - part.start:
-        raise _changed(part)
-    stream = io.BytesIO(content)
-    stream.name = part.file  # for error messages
-    return stream
-
-
-def _changed(part: TextPart) -> ValueError:
-    return ValueError(
-        f"{part.file} has changed since the job began. Start again with another output folder, or "
-        "replace it (overwrite=True, --overwrite)."
-    )
+    if count != part.sentences or size != (part.end or 0) - (part.start or 0):
+        raise ValueError(
+            f"{part.file} has changed since the job began. Start again with another output folder, "
+            "or replace it (overwrite=True, --overwrite)."
+        )

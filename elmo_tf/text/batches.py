@@ -26,8 +26,7 @@ def length_batches(
         positions_per_token: int >= 1. Maximum size of a padded batch, in multiples of
             `batch_tokens`. Use 1 if padding costs as much as tokens.
 
-    Yields:
-        Indices in `lengths` of a batch, the longest sentence last.
+    Yields the indices in `lengths` of a batch, the longest sentence last.
     """
     batch: list[int] = []
     tokens = 0
@@ -50,9 +49,8 @@ def packed_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[l
     A row gets the longest sentence that is left, then the longest that still fits, and so on. For
     the arguments see `length_batches`.
 
-    Yields:
-        The rows of a batch. A row has the indices in `lengths` of its sentences, the longest first.
-        Some rows may be empty.
+    Yields the rows of a batch. A row has the indices in `lengths` of its sentences, the longest
+    first. Some rows may be empty.
     """
     indices: dict[int, list[int]] = {}  # by length
     for index in reversed(range(len(lengths))):

@@ -26,19 +26,12 @@ class Row(NamedTuple):
 def column_sentences(
     path: str | os.PathLike, format: str, warns: bool = True
 ) -> Iterator[list[Row]]:
-    """Reads the rows of each sentence.
+    """Yields the rows of each sentence, at least one.
 
     Lines are split at tabs, or at whitespace if they have no tab. An empty line or a document
-    marker ends a sentence, in "conllu" also a word number 1.
-
-    Args:
-        path: the file; `.gz` is decompressed.
-        format: "conll", or "conllu" (Universal Dependencies), where comments, multiword tokens
-            (`3-4`) and empty nodes (`5.1`) are skipped.
-        warns: whether to warn of sentences of "conllu" without an empty line before them.
-
-    Yields:
-        The rows of a sentence, at least one.
+    marker ends a sentence. In the format "conllu" (Universal Dependencies), so does a word number
+    1, with a warning if `warns`, and comments, multiword tokens (`3-4`) and empty nodes (`5.1`) are
+    skipped.
 
     Raises:
         ValueError: a line of "conllu" does not begin with a number, or see `read_lines`.

@@ -16,10 +16,9 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
     All later code of a call relies on these checks. In a graph they run with the graph; symbolic
     Keras tensors are checked when the model is called on values.
 
-    Returns:
-        inputs: see `as_tensor`. Sentences with `lengths` are split into tokens.
-        lengths: int32 (batch,). None for sentences (batch,) and for symbolic tensors without
-            `lengths`.
+    Returns the inputs, see `as_tensor`, of which sentences with `lengths` are split into tokens;
+    and the lengths, int32 (batch,), or None for sentences (batch,) and for symbolic tensors without
+    `lengths`.
 
     Raises:
         TypeError: `lengths` are not integers, or see `as_tensor`.
@@ -41,9 +40,8 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
 def as_tensor(inputs: Any) -> Any:
     """Converts inputs of a `BiLM` to a dense tensor; returns symbolic tensors unchanged.
 
-    Returns:
-        A string tensor (batch,) or (batch, token), or an int32 tensor of rank 2 or 3, with at
-        least one token position.
+    Returns a string tensor (batch,) or (batch, token), or an int32 tensor of rank 2 or 3, with at
+    least one token position.
 
     Raises:
         TypeError: a single string, a mixture of types, or an unsupported type.
@@ -108,12 +106,11 @@ def refuse_sentences_as_tokens(strings: Any) -> Any:
         items = [item if isinstance(item, str | bytes) else "" for item in rows.ravel().tolist()]
         table = tf.reshape(string_tensor(items), rows.shape)
     has_space = has_whitespace(table)
-    num_found = tf.math.count_nonzero(has_space, dtype=tf.int32)
     num_tokens = tf.math.count_nonzero(is_token(table), dtype=tf.int32)
     limit = tf.where(tf.shape(table)[1] == 1, 0, num_tokens // 2)
     return checked(
         strings,
-        num_found <= limit,
+        tf.math.count_nonzero(has_space, dtype=tf.int32) <= limit,
         "Pass sentences as strings of shape (batch,), for example `array[:, 0]`. In shape (batch, "
         "token) each string is one token, and a token contains whitespace in row",
         tf.where(has_space)[:1, 0],

@@ -80,15 +80,12 @@ def text_sentences(source: TextSource, first: int = 0) -> Iterator[FileSentence]
 
 
 def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[FileSentence]:
-    for number, line in enumerate(sentence_lines(path)):
+    for index, line in enumerate(sentence_lines(path)):
         line = line.rstrip("\r\n")
         for tokens in tokenized(line, tokenizer):
-            yield FileSentence(
-                line[tokens[0].start : tokens[-1].end],
-                [token.text for token in tokens],
-                line=number,
-                offsets=[(token.start, token.end) for token in tokens],
-            )
+            text = line[tokens[0].start : tokens[-1].end]
+            offsets = [(token.start, token.end) for token in tokens]
+            yield FileSentence(text, [token.text for token in tokens], False, index, offsets)
 
 
 def _conll_sentences(

@@ -28,14 +28,9 @@ def has_whitespace(strings: tf.Tensor) -> tf.Tensor:
 
 
 def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
-    """Converts Python strings to a string tensor; see `encode`.
+    """Converts Python strings to a string tensor, ragged if inner lengths differ; see `encode`.
 
-    Args:
-        strings: a `str` or `bytes`, nested lists of them of any depth and lengths, an array, or a
-            string tensor.
-
-    Returns:
-        A string tensor of the same shape, ragged if inner lengths differ.
+    `strings` are a `str` or `bytes`, nested lists of them, an array, or a string tensor.
 
     Raises:
         TypeError: an item is not a string.

@@ -206,7 +206,7 @@ def test_a_pipe_and_a_directory_are_refused(embedder, tmp_path):
         (
             ".hdf5",
             {"use_sentence_keys": True, "forget_sentences": True},
-            "Only one of `forget_sentences` and `use_sentence_keys`",
+            "`forget_sentences` and `use_sentence_keys` exclude each other",
         ),
     ],
 )

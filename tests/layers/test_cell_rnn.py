@@ -3,8 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.layers.cell_rnn import CellRNN, block_orthogonal
-from elmo_tf.layers.cells import CELLS
+from elmo_tf.layers.cell_rnn import CELLS, CellRNN, block_orthogonal
 from reference import cells as reference
 
 UNITS, FEATURES, LENGTHS = 3, 2, (9, 4, 0)

@@ -1,28 +1,25 @@
 """The options of all output formats, and the shards that a job joins to an output."""
 
 import abc
-import dataclasses
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from elmo_tf.config_checks import check_choice
 from elmo_tf.files import refuse_file
+from elmo_tf.settings import checked_dataclass
 from elmo_tf.text.sentence_files import FileSentence
 
-DTYPES = ("float32", "float16")
-POOLS = ("none", "mean")
 # Added to the name of the output for the folder of unfinished work.
 UNFINISHED = ".unfinished"
 # Added to the name of the output for the tokens of raw text.
 TOKENS = ".tokens.jsonl"
 
 
-@dataclasses.dataclass(frozen=True)
+@checked_dataclass
 class OutputOptions:
     """Options of an output.
 
@@ -41,17 +38,13 @@ class OutputOptions:
             `use_sentence_keys` are True.
     """
 
-    dtype: str = "float32"
+    dtype: Literal["float32", "float16"] = "float32"
     compression: str = "none"
     forget_sentences: bool = False
     use_sentence_keys: bool = False
-    pool: str = "none"
+    pool: Literal["none", "mean"] = "none"
 
-    def __post_init__(self):
-        check_choice(self.dtype, "dtype", DTYPES)
-        check_choice(self.pool, "pool", POOLS)
-        if self.forget_sentences and self.use_sentence_keys:
-            raise ValueError("Only one of `forget_sentences` and `use_sentence_keys` may be True.")
+    EXCLUSIVE: ClassVar = (("forget_sentences", "use_sentence_keys"),)
 
     def as_written(self, vectors: np.ndarray) -> np.ndarray:
         """Converts the vectors of a sentence to the array to write, (…, feature) with pooling."""
