@@ -58,12 +58,6 @@ def test_a_single_index_is_found_without_a_valid_checkpoint_file(trained, conten
     assert load_config(trained).lstm.dim == 10
 
 
-def test_arguments_are_passed_to_the_bilm(trained):
-    bilm = load_bilm(trained, stateful=True, keep_boundaries=True)
-
-    assert (bilm.stateful, bilm.keep_boundaries) == (True, True)
-
-
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_directions_missing_in_options_are_inferred_from_variable_names(tmp_path, bidirectional):
     options = tf1_training.options(bidirectional=bidirectional)
@@ -105,28 +99,15 @@ def test_a_language_model_is_loaded_with_softmax_and_vocabulary(tmp_path, change
     assert isinstance(model.softmax, TiedSoftmax) is ("share_embedding_softmax" in changes)
 
 
-def test_a_language_model_requires_a_vocabulary(trained):
-    (trained / "vocab.txt").unlink()
-
-    with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*trained"):
-        load_language_model(trained)
-
-
-def test_a_token_bilm_requires_a_vocabulary(tmp_path):
+def test_a_token_bilm_and_a_language_model_require_a_vocabulary(tmp_path):
     options = tf1_training.options(char_cnn=False)
     folder = tf1_training.write(tmp_path / "trained", options, tf1_training.weights(options))
     (folder / "vocab.txt").rename(tmp_path / "words.txt")
 
-    with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*trained"):
-        load_bilm(folder)
+    for load in (load_bilm, load_language_model):
+        with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*trained"):
+            load(folder)
     assert load_bilm(folder, vocabulary=tmp_path / "words.txt").vocabulary.tokens == TOKENS
-
-
-def test_token_embeddings_and_a_vocabulary_are_refused(trained):
-    with pytest.raises(ValueError, match=r"`token_embeddings` is not supported.*trained"):
-        load_bilm(trained, token_embeddings="table.hdf5", vocabulary=trained / "vocab.txt")
-    with pytest.raises(ValueError, match=r"`vocabulary` requires `token_embeddings`"):
-        load_bilm(trained, vocabulary=trained / "vocab.txt")
 
 
 @pytest.mark.parametrize(
