@@ -90,10 +90,3 @@ def test_gates_and_states_are_float32_in_mixed_precision():
         reference_layer(sequences, mask=mask),
         atol=0.03,
     )
-
-
-def test_invalid_arguments_are_refused():
-    with pytest.raises(ValueError, match="`cell` must be"):
-        CellRNN(3, "lstm")
-    with pytest.raises(ValueError, match="`units`"):
-        CellRNN(0, "gru")

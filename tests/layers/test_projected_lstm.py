@@ -211,12 +211,6 @@ def test_other_backends_use_the_keras_loop_and_give_the_same(monkeypatch, backwa
     np.testing.assert_allclose(layer(random_tokens(), mask=MASK), fast, atol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [ProjectedLSTM, ProjectedLSTMCell])
-def test_a_projection_wider_than_the_lstm_is_refused(kind):
-    with pytest.raises(ValueError, match=r"must be at most `lstm.dim` \(4\). Received: 5"):
-        kind(units=4, projection_dim=5)
-
-
 def test_masked_outputs_may_repeat_the_last_one_as_in_keras():
     shape = SHAPES["projection and clips"]
     layer = layer_of(shape, zero_output_for_mask=False)

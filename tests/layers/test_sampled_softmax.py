@@ -126,14 +126,6 @@ def test_initial_weights_have_a_deviation_of_one_over_root_width():
     assert layer.num_sampled == 8192
 
 
-@pytest.mark.parametrize("arguments", [(0, 5), (5, 0)])
-def test_sizes_must_be_positive(arguments):
-    with pytest.raises(
-        ValueError, match=r"`(vocabulary_size|num_sampled)` must be at least 1. Received: 0"
-    ):
-        SampledSoftmax(*arguments)
-
-
 @pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
 @pytest.mark.parametrize("num_sampled", [4, VOCABULARY_SIZE])
 def test_the_loss_in_mixed_precision_is_float32_and_close(dtype, num_sampled):
