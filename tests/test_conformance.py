@@ -11,6 +11,7 @@ from elmo_tf.layers import (
     HighwayStack,
     MeanOverTokens,
     ProjectedLSTM,
+    ProjectedLSTMCell,
     SampledSoftmax,
     ScalarMix,
 )
@@ -53,6 +54,27 @@ LAYERS = {
     "CharacterEmbedding": (CharacterEmbedding, {**CNN, "max_chars": 9}, TOKENS),
 }
 MASKED = {"ProjectedLSTM", "no clips", "LSTMStack", "CellRNN", "MeanOverTokens", "HighwayStack"}
+
+
+REFUSED = [
+    (HighwayStack, {"num_layers": -1}, "`num_layers` must be at least 0. Received: -1"),
+    (ScalarMix, {"l2": -0.1}, "`l2` must be at least 0. Received: -0.1"),
+    (TokenEncoder, {"projection_dim": 0}, "`projection_dim` must be at least 1. Received: 0"),
+    (TokenEmbedding, {"num_tokens": 0, "embedding_dim": 3}, "`num_tokens` must be at least 1"),
+    (TokenEmbedding, {"num_tokens": 7, "embedding_dim": 0}, "`embedding_dim` must be at least 1"),
+    (SampledSoftmax, {"vocabulary_size": 0}, "`vocabulary_size` must be at least 1. Received: 0"),
+    (SampledSoftmax, {"vocabulary_size": 5, "num_sampled": 0}, "`num_sampled` must be at least 1"),
+    (ProjectedLSTM, {"units": 4, "projection_dim": 5}, r"at most `lstm.dim` \(4\). Received: 5"),
+    (ProjectedLSTMCell, {"units": 4, "projection_dim": 5}, r"at most `lstm.dim` \(4\)"),
+    (CellRNN, {"units": 3, "cell": "lstm"}, "`cell` must be one of gru"),
+    (CellRNN, {"units": 0, "cell": "gru"}, "`units` must be an integer of at least 1"),
+]
+
+
+@pytest.mark.parametrize(("layer_class", "settings", "message"), REFUSED)
+def test_settings_out_of_range_are_refused(layer_class, settings, message):
+    with pytest.raises(ValueError, match=message):
+        layer_class(**settings)
 
 
 def model_of(name, **kwargs):

@@ -40,10 +40,6 @@ def cached_file(address: str, folder: Path) -> Path:
 
     The file appears when it is complete and valid. Several processes may download it at once.
 
-    Args:
-        address: http(s) URL.
-        folder: directory; created if missing.
-
     Raises:
         OSError: the file cannot be downloaded or written. The message names the URL or directory.
     """

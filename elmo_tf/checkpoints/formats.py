@@ -41,21 +41,16 @@ class Checkpoint(abc.ABC):
         path: what the class recognizes.
         shown: the source in messages.
 
-    Attributes:
-        patterns: the names of the files, which are downloaded from the Hugging Face Hub.
-        replaces_characters: whether `token_embeddings` may replace the character CNN.
-        holds_token_table: whether the weights of a biLM without a character CNN can be read without
-            a vocabulary.
-        has_softmax: whether there is a softmax.
-        folder: the directory of the files.
-
     Raises:
         FileNotFoundError: a file is missing.
         ValueError: a file is damaged, or does not match the others.
     """
 
+    # The names of the files, which are downloaded from the Hugging Face Hub.
     patterns: ClassVar[tuple[str, ...]]
+    # Whether `token_embeddings` may replace the character CNN.
     replaces_characters = False
+    # Whether a biLM without a character CNN can be read without a vocabulary.
     holds_token_table = False
     has_softmax = False
 
@@ -82,12 +77,9 @@ class Checkpoint(abc.ABC):
         variables: dict[str, keras.Variable],
         token_embeddings: str | os.PathLike | None,
     ) -> None:
-        """Loads the weights of a biLM. If that fails, no variable is changed.
+        """Loads the weights of a biLM of this shape. If that fails, no variable is changed.
 
-        Args:
-            config: the shape of the biLM.
-            variables: by path, see `variables_by_path`.
-            token_embeddings: see `load_bilm`.
+        For `token_embeddings`, see `load_bilm`.
         """
 
     def read_softmax(self, softmax: SampledSoftmax) -> None:
@@ -136,11 +128,9 @@ class Checkpoint(abc.ABC):
         return bilm
 
     def softmax(self, bilm: BiLM, vocabulary_size: int | None = None) -> SampledSoftmax:
-        """Loads the softmax.
+        """Loads the softmax, which may share the embedding table of `bilm`, from this checkpoint.
 
-        Args:
-            bilm: the biLM of this checkpoint, whose embedding table the softmax may share.
-            vocabulary_size: int or None. Size of the vocabulary; None takes it from the file.
+        `vocabulary_size` is the expected size; None takes it from the file.
 
         Raises:
             FileNotFoundError: there is no softmax.

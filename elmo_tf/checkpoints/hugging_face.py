@@ -21,11 +21,8 @@ def is_hub_name(path: Any) -> bool:
 def hub_folder(name: str, patterns: Iterable[str]) -> Path:
     """Downloads a checkpoint from the Hugging Face Hub into its cache, and returns the directory.
 
-    The library's settings apply, such as `HF_HOME`, `HF_HUB_OFFLINE` and `HF_TOKEN`.
-
-    Args:
-        name: `hf://owner/name`, or `hf://owner/name@revision` for a branch, tag or commit.
-        patterns: names of the files of checkpoints; nothing else is downloaded.
+    The library's settings apply, such as `HF_HOME`, `HF_HUB_OFFLINE` and `HF_TOKEN`. Only files
+    that match the patterns are downloaded.
 
     Raises:
         FileNotFoundError: the repository or the revision does not exist or is private, or it is
@@ -65,26 +62,23 @@ def hub_folder(name: str, patterns: Iterable[str]) -> Path:
 def write_card(config: BiLMConfig, directory: str | os.PathLike) -> None:
     """Writes `README.md` with the metadata that the Hub reads; an existing one is kept."""
     path = Path(directory) / CARD_FILE
-    if not path.exists():
-        path.write_text(_card(config), encoding="utf-8")
-
-
-def _card(config: BiLMConfig) -> str:
+    if path.exists():
+        return
     lstm, cnn = config.lstm, config.char_cnn
-    directions = "forward and backward" if config.bidirectional else "forward"
     lstms = (
-        f"{directions}, {lstm.num_layers} layers of {lstm.dim:,} units, projected to "
-        f"{lstm.projection_dim}"
+        f"{' and '.join(config.directions)}, {lstm.num_layers} layers of {lstm.dim:,} units, "
+        f"projected to {lstm.projection_dim}"
     )
-    tokens = (
-        f"a table of {config.num_tokens:,} tokens"
-        if cnn is None
-        else f"a character CNN with {cnn.num_filters:,} filters, {cnn.num_highway} highway layers"
-    )
-    if cnn is not None and cnn.lexicon is not None:
-        lexicon = cnn.lexicon
-        tokens += f", {lexicon.num_characters:,} known characters, {lexicon.num_words:,} words"
-    return f"""---
+    if cnn is None:
+        tokens = f"a table of {config.num_tokens:,} tokens"
+    else:
+        tokens = (
+            f"a character CNN with {cnn.num_filters:,} filters, {cnn.num_highway} highway layers"
+        )
+        if cnn.lexicon is not None:
+            sizes = cnn.lexicon
+            tokens += f", {sizes.num_characters:,} known characters, {sizes.num_words:,} words"
+    card = f"""---
 library_name: elmo_tf
 pipeline_tag: feature-extraction
 tags:
@@ -112,3 +106,4 @@ from elmo_tf import Embedder
 vectors = Embedder("hf://OWNER/NAME").encode(["The cat sat ."])
 ```
 """
+    path.write_text(card, encoding="utf-8")

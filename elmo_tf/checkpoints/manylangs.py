@@ -4,7 +4,7 @@ import contextlib
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,20 +71,16 @@ class ManyLangsCheckpoint(Checkpoint):
 
     @functools.cached_property
     def config(self) -> BiLMConfig:
-        return self._config_and_lexicon[0]
-
-    def lexicon(self, config: BiLMConfig) -> Lexicon:
-        return self._config_and_lexicon[1]
-
-    @functools.cached_property
-    def _config_and_lexicon(self) -> tuple[BiLMConfig, Lexicon]:
         file, shape = _shape(self.folder)
         with _named(file):
             _check_kind(shape)
             has_words = bool(shape["token_embedder"]["word_dim"])
-        lexicon = Lexicon.load(self.folder, has_words)
+        self._lexicon = Lexicon.load(self.folder, has_words)
         with _named(file):
-            return _config(shape, lexicon), lexicon
+            return _config(shape, self._lexicon)
+
+    def lexicon(self, config: BiLMConfig) -> Lexicon:
+        return self._lexicon
 
     def read_weights(
         self,
@@ -234,35 +230,24 @@ def _encoder_rules(config: LSTMConfig) -> Iterator[WeightRule]:
             name = f"{ENCODER_FILE}/{direction}_layer_{layer}"
             cell = f"{direction}_lstm/lstm_{layer}/cell"
             for source, kernel in (("input", "kernel"), ("state", "recurrent_kernel")):
-                yield _rule(
+                yield WeightRule(
                     f"{name}.{source}_linearity.weight",
-                    f"{cell}/{kernel}",
+                    (f"{cell}/{kernel}",),
                     lambda array: _reordered(array).T,
                     lambda array: _reordered(array.T),
                 )
-            yield _rule(
-                f"{name}.state_linearity.bias", f"{cell}/bias", _bias_from_file, _bias_to_file
+            # The forget gate: elmo_tf's cell adds 1 itself.
+            yield WeightRule(
+                f"{name}.state_linearity.bias",
+                (f"{cell}/bias",),
+                lambda array: _reordered(array) - _forget_one(array),
+                lambda array: _reordered(array + _forget_one(array)),
             )
             yield _transposed(f"{name}.state_projection.weight", f"{cell}/projection_kernel")
 
 
-def _rule(
-    dataset: str,
-    variable: str,
-    from_file: Callable[[np.ndarray], np.ndarray],
-    to_file: Callable[[np.ndarray], np.ndarray],
-) -> WeightRule:
-    """A rule of one variable."""
-    return WeightRule(
-        dataset,
-        (variable,),
-        lambda array: [from_file(array)],
-        lambda arrays: to_file(arrays[0]),
-    )
-
-
 def _transposed(dataset: str, variable: str) -> WeightRule:
-    return _rule(dataset, variable, np.transpose, np.transpose)
+    return WeightRule(dataset, (variable,), np.transpose, np.transpose)
 
 
 def _highway_from_file(array: np.ndarray) -> list[np.ndarray]:
@@ -272,8 +257,7 @@ def _highway_from_file(array: np.ndarray) -> list[np.ndarray]:
     return [transform.T, -carry.T]
 
 
-def _highway_to_file(arrays: list[np.ndarray]) -> np.ndarray:
-    transform, carry = arrays
+def _highway_to_file(transform: np.ndarray, carry: np.ndarray) -> np.ndarray:
     return np.concatenate([transform.T, np.negative(carry).T])
 
 
@@ -283,14 +267,6 @@ def _reordered(array: np.ndarray) -> np.ndarray:
     return np.concatenate([first, third, second, fourth])
 
 
-def _bias_from_file(array: np.ndarray) -> np.ndarray:
-    return _reordered(array) - _forget_one(array)
-
-
-def _bias_to_file(array: np.ndarray) -> np.ndarray:
-    return _reordered(array + _forget_one(array))
-
-
 def _forget_one(array: np.ndarray) -> np.ndarray:
-    """1 at the forget gate (the third block), 0 elsewhere: elmo_tf's cell adds this 1 itself."""
+    """1 at the forget gate (the third block), 0 elsewhere."""
     return np.repeat(np.array([0, 0, 1, 0], array.dtype), array.size // 4)

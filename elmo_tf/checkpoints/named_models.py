@@ -41,23 +41,15 @@ MODEL_NAMES = (*_SHIPPED, *_PUBLISHED, *_MANYLANGS)
 
 
 class NamedModel:
-    """A model with a name.
-
-    Args:
-        name: one of `MODEL_NAMES`.
-
-    Attributes:
-        is_built_in: whether it is part of the package.
-        folder: directory of its files, in the package or in Keras's cache. `fetch` downloads them.
-    """
+    """A model with a name, one of `MODEL_NAMES`."""
 
     def __init__(self, name: str):
         self.name = name
-        self.is_built_in = name in _SHIPPED
+        self.is_built_in = name in _SHIPPED  # part of the package
         if self.is_built_in:
             self.folder = Path(str(resources.files("elmo_tf.saved_models") / _SHIPPED[name]))
         else:
-            self.folder = cache_folder(name)
+            self.folder = cache_folder(name)  # `fetch` downloads the files
 
     def fetch(self) -> Path:
         """Downloads missing files, and returns `folder`.
@@ -80,7 +72,9 @@ class NamedModel:
                 self._unpack(self._fetched(_addresses(self.name)[0]))
             return self.folder
         for address in _addresses(self.name):
-            self._check(self._fetched(address))
+            file = self._fetched(address)
+            if self.name in _SHA256 and file.suffix == ".hdf5":
+                _check_digest(file, _SHA256[self.name])
         return self.folder
 
     def _fetched(self, address: str) -> Path:
@@ -110,18 +104,6 @@ class NamedModel:
     def _is_unpacked(self) -> bool:
         return (self.folder / ENCODER_FILE).is_file()
 
-    def _check(self, file: Path) -> None:
-        wanted = _SHA256.get(self.name) if file.suffix == ".hdf5" else None
-        if wanted is None:
-            return
-        with open(file, "rb") as stream:
-            digest = hashlib.file_digest(stream, "sha256").hexdigest()
-        if digest != wanted:
-            raise ValueError(
-                f"{file} is not the published file: its SHA-256 is not {wanted}. It is incomplete "
-                "or was changed. Remove it to download it again."
-            )
-
 
 def find_named_model(path: Any) -> NamedModel | None:
     """Returns the model with this name, or None if it is not a name or a path that exists."""
@@ -139,6 +121,16 @@ def name_hint(path: str | os.PathLike) -> str:
     name = names[matches[0]]
     kind = "built-in" if name in _SHIPPED else "published"
     return f" Did you mean the {kind} model {name!r}?"
+
+
+def _check_digest(file: Path, expected: str) -> None:
+    with open(file, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    if digest != expected:
+        raise ValueError(
+            f"{file} is not the published file: its SHA-256 is not {expected}. It is incomplete "
+            "or was changed. Remove it to download it again."
+        )
 
 
 def _addresses(name: str) -> tuple[str, ...]:

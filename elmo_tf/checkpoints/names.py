@@ -9,21 +9,15 @@ from elmo_tf.config import BiLMConfig
 
 
 class WeightRule(NamedTuple):
-    """A dataset of a file and its variables.
+    """A dataset of a file and its variables."""
 
-    Args:
-        dataset: name in the file.
-        variables: paths within the `BiLM`, in the order of `from_file`'s results.
-        from_file: converts the array of the file to arrays of the variables.
-        to_file: converts arrays of the variables to the array of the file.
-        is_optional: whether the dataset is omitted if it is all zeros.
-    """
-
-    dataset: str
-    variables: tuple[str, ...]
-    from_file: Callable[[np.ndarray], list[np.ndarray]] = lambda array: [array]
-    to_file: Callable[[list[np.ndarray]], np.ndarray] = lambda arrays: arrays[0]
-    is_optional: bool = False
+    dataset: str  # its name in the file
+    variables: tuple[str, ...]  # paths within the `BiLM`
+    # Converts the array of the file to that of the variable, or to a list of several.
+    from_file: Callable[[np.ndarray], np.ndarray | list[np.ndarray]] = lambda array: array
+    # Converts the arrays of the variables to that of the file.
+    to_file: Callable[..., np.ndarray] = lambda array: array
+    is_optional: bool = False  # whether the dataset is omitted if it is all zeros
 
     @property
     def is_plain(self) -> bool:
@@ -42,12 +36,9 @@ def weight_rules(config: BiLMConfig) -> list[WeightRule]:
 
 
 def published_rules(config: BiLMConfig) -> list[WeightRule]:
-    """Returns the table of the published files.
-
-    Source: `weights.hdf5` of the published checkpoints.
-    """
-    rules = [*_char_cnn_rules(config)] if config.char_cnn is not None else []
-    return [*rules, *_lstm_rules(config)]
+    """Returns the table of the published files. Source: `weights.hdf5` of these checkpoints."""
+    char_cnn_rules = _char_cnn_rules(config) if config.char_cnn is not None else ()
+    return [*char_cnn_rules, *_lstm_rules(config)]
 
 
 def token_embedding_rules() -> list[WeightRule]:
@@ -70,18 +61,15 @@ def _char_cnn_rules(config: BiLMConfig) -> Iterator[WeightRule]:
         yield WeightRule(
             f"CNN/W_cnn_{i}",
             (f"token_encoder/char_cnn/kernel_{i}",),
-            lambda array: [array[0]],  # file: (1, width, char, filter)
-            lambda arrays: arrays[0][np.newaxis],
+            lambda array: array[0],  # file: (1, width, char, filter)
+            lambda array: array[np.newaxis],
         )
         yield WeightRule(f"CNN/b_cnn_{i}", (f"token_encoder/char_cnn/bias_{i}",))
-    highway = {"W": "kernel", "b": "bias"}
     for k in range(char_cnn.num_highway):
         for gate in ("carry", "transform"):
-            for letter, kind in highway.items():
-                yield WeightRule(
-                    f"CNN_high_{k}/{letter}_{gate}",
-                    (f"token_encoder/highway/{gate}_{kind}_{k}",),
-                )
+            for letter, kind in (("W", "kernel"), ("b", "bias")):
+                variable = f"token_encoder/highway/{gate}_{kind}_{k}"
+                yield WeightRule(f"CNN_high_{k}/{letter}_{gate}", (variable,))
     if char_cnn.lexicon is not None or char_cnn.num_filters != config.lstm.projection_dim:
         yield WeightRule("CNN_proj/W_proj", ("token_encoder/projection/kernel",))
         yield WeightRule("CNN_proj/b_proj", ("token_encoder/projection/bias",))
@@ -96,7 +84,7 @@ def _lstm_rules(config: BiLMConfig) -> Iterator[WeightRule]:
                 f"{cell}/W_0",
                 (f"{variable}/kernel", f"{variable}/recurrent_kernel"),
                 lambda array: np.split(array, 2),  # file: rows of the input, then of the state
-                np.concatenate,
+                lambda *arrays: np.concatenate(arrays),
             )
             yield WeightRule(f"{cell}/B", (f"{variable}/bias",))
             if config.lstm.projection_dim != config.lstm.dim:

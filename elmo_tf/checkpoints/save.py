@@ -16,12 +16,7 @@ from elmo_tf.checkpoints.formats import (
     in_all_formats,
 )
 from elmo_tf.checkpoints.hugging_face import CARD_FILE, write_card
-from elmo_tf.checkpoints.names import (
-    WeightRule,
-    softmax_rules,
-    token_embedding_rules,
-    weight_rules,
-)
+from elmo_tf.checkpoints.names import WeightRule, softmax_rules, token_embedding_rules, weight_rules
 from elmo_tf.checkpoints.weight_files import (
     FORMATS,
     check_range,
@@ -111,10 +106,7 @@ def save_softmax(
 
 
 def save_language_model(
-    model: LanguageModel,
-    directory: str | os.PathLike,
-    format: str = "hdf5",
-    dtype: str = "float32",
+    model: LanguageModel, directory: str | os.PathLike, format: str = "hdf5", dtype: str = "float32"
 ) -> None:
     """Writes the biLM, softmax and vocabulary of a language model, for `load_language_model`.
 
@@ -134,12 +126,9 @@ def _write(
     compress: bool = False,
 ) -> None:
     """Writes a weight file, and removes the one of the other format."""
-    paths = in_all_formats(path)
-    written = paths[FORMATS.index(format)]
-    write_weights(written, rules, variables, dtype, compress)
-    for other in paths:
-        if other != written:
-            other.unlink(missing_ok=True)
+    write_weights(path.with_suffix(f".{format}"), rules, variables, dtype, compress)
+    for other in {*FORMATS} - {format}:
+        path.with_suffix(f".{other}").unlink(missing_ok=True)
 
 
 def dump_token_embeddings(

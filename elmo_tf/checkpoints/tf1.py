@@ -162,12 +162,12 @@ def _prefix_of(path: Path) -> Path | None:
 def _prefix_in(folder: Path) -> Path:
     """The prefix of the latest checkpoint of a training directory."""
     named = _named_prefix(folder)
+    if named is not None and _prefix_of(named) is None:
+        raise FileNotFoundError(
+            f"There is no {named.name}.index in {folder}, although the file `checkpoint` names it. "
+            "Copy all files of the checkpoint, or pass the prefix of another checkpoint."
+        )
     if named is not None:
-        if _prefix_of(named) is None:
-            raise FileNotFoundError(
-                f"There is no {named.name}.index in {folder}, although the file `checkpoint` names "
-                "it. Copy all files of the checkpoint, or pass the prefix of another checkpoint."
-            )
         return named
     prefixes = sorted(index.with_suffix("") for index in folder.glob("*.index"))
     if len(prefixes) > 1:

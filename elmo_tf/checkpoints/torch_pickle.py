@@ -44,13 +44,7 @@ def read_state_dict(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Reads the tensors of a state dict that `torch.save` has written.
 
     Both formats are read: that of PyTorch up to 1.5, and zip files. Nothing in the file is
-    executed. Needs no more memory than the tensors.
-
-    Args:
-        path: the file.
-
-    Returns:
-        Float arrays by the names of the tensors.
+    executed. Needs no more memory than the tensors. Returns float arrays by their names.
 
     Raises:
         ValueError: the file is damaged, or is no such state dict; it names anything but the

@@ -29,14 +29,10 @@ def read_weights(
     variables: dict[str, keras.Variable],
     ignore: Iterable[str] = (),
 ) -> None:
-    """Loads variables from a file. If that fails, no variable is changed.
+    """Loads variables from a file, `.safetensors` or else HDF5.
 
-    Args:
-        path: the file; `.safetensors`, or else HDF5.
-        rules: the table.
-        variables: variables by path, see `variables_by_path`. The table must contain all trainable
-            ones.
-        ignore: further arrays that the file may contain.
+    If that fails, no variable is changed. The rules must contain all trainable variables, which are
+    given by path, see `variables_by_path`. `ignore` are further arrays that the file may contain.
 
     Raises:
         FileNotFoundError: the file does not exist.
@@ -71,15 +67,15 @@ def fill_variables(
     """
     rules = [rule for rule in rules if rule.dataset in names or not rule.is_optional]
     expected = {rule.dataset for rule in rules}
-    problems = [
-        f"{problem} {', '.join(f'`{name}`' for name in sorted(wrong))}"
-        for problem, wrong in (
-            ("the file lacks", expected - names),
-            ("the model does not use", names - expected),
-        )
-        if wrong
-    ]
-    if problems:
+    if names != expected:
+        problems = [
+            f"{problem} {', '.join(f'`{name}`' for name in sorted(wrong))}"
+            for problem, wrong in (
+                ("the file lacks", expected - names),
+                ("the model does not use", names - expected),
+            )
+            if wrong
+        ]
         raise ValueError(
             f"{os.fspath(path)} does not fit the model: {'; '.join(problems)}. Was this {options} "
             "written for these weights?"
@@ -125,12 +121,11 @@ def write_weights(
 
     Args:
         path: the file; its suffix is one of `FORMATS`.
-        rules: the table.
-        variables: variables by path, see `variables_by_path`.
+        rules, variables: see `read_weights`.
         dtype: "float32" or "float16", the dtype of the file.
         compress: whether to compress tables in HDF5. The fractions of float16 are rounded to 8 of
             10 bits, one more than bfloat16 has. A table of a softmax then takes three quarters of
-            the space. Defaults to False.
+            the space.
 
     Raises:
         ValueError: see `check_range`.
@@ -144,12 +139,12 @@ def write_weights(
         return
     with atomic_file(path) as part, h5py.File(part, "w") as file:
         for rule in rules:
-            targets = [variables[name] for name in rule.variables]
-            if len(targets) == 1 and len(targets[0].shape) == 2 and rule.is_plain:
-                _write_rows(file, rule.dataset, targets[0], dtype, compress)
-                continue
-            for name, array in _arrays([rule], variables, dtype):
-                file.create_dataset(name, data=array)
+            table = variables[rule.variables[0]]
+            if rule.is_plain and len(table.shape) == 2:
+                _write_rows(file, rule.dataset, table, dtype, compress)
+            else:
+                for name, array in _arrays([rule], variables, dtype):
+                    file.create_dataset(name, data=array)
 
 
 def _arrays(
@@ -159,7 +154,7 @@ def _arrays(
     for rule in rules:
         arrays = [_converted(variables[name].numpy(), dtype) for name in rule.variables]
         if not rule.is_optional or any(map(np.any, arrays)):
-            yield rule.dataset, np.ascontiguousarray(rule.to_file(arrays))
+            yield rule.dataset, np.ascontiguousarray(rule.to_file(*arrays))
 
 
 def check_range(variables: dict[str, keras.Variable], dtype: str) -> None:
@@ -235,7 +230,14 @@ def _hdf5_arrays(path: str | os.PathLike) -> Iterator[_Arrays]:
             except OSError as error:
                 raise _damaged(path, dataset, error) from None
 
-        yield _dataset_shapes(file), read
+        shapes: dict[str, tuple[int, ...]] = {}
+
+        def add(name: str, item: Any) -> None:
+            if isinstance(item, h5py.Dataset):
+                shapes[name] = item.shape
+
+        file.visititems(add)
+        yield shapes, read
 
 
 @contextlib.contextmanager
@@ -273,17 +275,6 @@ def _safetensors() -> Any:
     return require_extra("safetensors", "huggingface", "The format safetensors")
 
 
-def _dataset_shapes(file: h5py.File) -> dict[str, tuple[int, ...]]:
-    shapes: dict[str, tuple[int, ...]] = {}
-
-    def add(name: str, item: Any) -> None:
-        if isinstance(item, h5py.Dataset):
-            shapes[name] = item.shape
-
-    file.visititems(add)
-    return shapes
-
-
 def _convert(
     path: str | os.PathLike,
     rule: WeightRule,
@@ -292,7 +283,7 @@ def _convert(
     options: str,
 ) -> dict[str, np.ndarray]:
     # The inverse conversion of the variables yields the expected shape.
-    expected = rule.to_file([np.empty(variables[name].shape, np.int8) for name in rule.variables])
+    expected = rule.to_file(*(np.empty(variables[name].shape, np.int8) for name in rule.variables))
     if array.shape != expected.shape:
         raise ValueError(
             f"Cannot load `{rule.dataset}` into {', '.join(f'`{n}`' for n in rule.variables)}: "
@@ -311,4 +302,6 @@ def _convert(
             f"{array.size:,}. The training diverged, or the file is damaged. Use an earlier "
             "checkpoint, or copy the file again."
         )
-    return dict(zip(rule.variables, rule.from_file(array), strict=True))
+    values = rule.from_file(array)
+    is_single = len(rule.variables) == 1
+    return dict(zip(rule.variables, [values] if is_single else values, strict=True))

@@ -24,15 +24,10 @@ def token_vectors(bilm: BiLM, words: Sequence[str]) -> Iterator[np.ndarray]:
 def mean_vectors(
     embedder: Embedder, sentences: Iterable[Sequence[str]], words: Sequence[str]
 ) -> np.ndarray:
-    """Means of the contextual vectors of each word over its occurrences.
+    """Means of the contextual vectors of each of the distinct words over its occurrences.
 
-    Args:
-        embedder: an `Embedder` that returns one vector per token.
-        sentences: lists of tokens.
-        words: distinct words.
-
-    Returns:
-        float32 (word, feature); zeros for a word that does not occur.
+    `embedder` returns one vector per token; `sentences` are lists of tokens. Returns float32 (word,
+    feature); zeros for a word that does not occur.
     """
     rows = {word: row for row, word in enumerate(words)}
     sums = np.zeros((len(words), embedder.dim))  # float64: words may occur millions of times
@@ -50,14 +45,7 @@ def mean_vectors(
 def write_word_vectors(
     path: str | os.PathLike, words: Sequence[str], vectors: Iterable[np.ndarray], dim: int
 ) -> None:
-    """Writes a file of word2vec's text format, or of its binary format if it ends in `.bin`.
-
-    Args:
-        path: the file.
-        words: without whitespace.
-        vectors: float (dim,), one per word.
-        dim: int.
-    """
+    """Writes a file of word2vec's text format, or of its binary format if it ends in `.bin`."""
     is_binary = os.fspath(path).endswith(".bin")
     with atomic_file(path) as part, open(part, "wb") as file:
         file.write(f"{len(words)} {dim}\n".encode())

@@ -16,7 +16,7 @@ from elmo_tf.embedding.file_jobs import FileJob
 from elmo_tf.embedding.group_reader import GroupReader, TokenTable
 from elmo_tf.embedding.layer_choice import LayerChoice, check_layers
 from elmo_tf.embedding.outputs.vector_output import OutputOptions, mean_over_tokens
-from elmo_tf.embedding.sources import bilm_and_mix, bilm_of_state, layer_state, mix_of_state
+from elmo_tf.embedding.sources import bilm_and_mix, layer_state, layers_of_states
 from elmo_tf.embedding.texts import EmbeddedText, embedded_texts
 from elmo_tf.layers.scalar_mix import ScalarMix
 from elmo_tf.models.weights import model_digest
@@ -214,7 +214,7 @@ class Embedder:
     def _embed(self, sentences: Iterable[Sentence], num_batches: int) -> Iterator[np.ndarray]:
         """Embeds sentences in groups, the first of `num_batches` batches."""
         _refuse_fork()
-        token_lists = (token_bytes(number, item) for number, item in enumerate(sentences))
+        token_lists = (token_bytes(index, item) for index, item in enumerate(sentences))
         self._forget_tokens()
         while group := read_ahead(token_lists, num_batches * self.batch_tokens):
             with self._lock:
@@ -251,11 +251,12 @@ class Embedder:
         if self._has_warned:
             return
         limit, vocabulary = self.token_limit, self.bilm.vocabulary
+        tokens = list(map(decode, tokens))
         if limit is not None:
-            unusual = [token for token in tokens if limit.is_longer(token)]
+            unusual = list(filter(limit.is_exceeded, tokens))
             problem = f"longer than {limit}, of which only the first {limit} are read"
         elif vocabulary is not None:
-            unusual = [token for token in tokens if decode(token) not in vocabulary]
+            unusual = [token for token in tokens if token not in vocabulary]
             problem = "not in the vocabulary of the model, and read as <UNK>"
         else:
             return
@@ -264,7 +265,7 @@ class Embedder:
             logging.warning(
                 "%d of the first %d distinct tokens are %s, such as %.80r. Further ones are not "
                 "reported.",
-                *(len(unusual), len(tokens), problem, decode(unusual[0])),
+                *(len(unusual), len(tokens), problem, unusual[0]),
             )
 
     def embed_file(
@@ -317,8 +318,9 @@ class Embedder:
 
     def settings(self) -> dict[str, Any]:
         """Everything that the vectors depend on: a digest of the weights, and the settings."""
+        mix = self._choice.mix
         return {
-            "model": model_digest(self.bilm, self._choice.mix_weights),
+            "model": model_digest(self.bilm, mix.weights if mix else ()),
             "layers": self.layers,
             "precision": self.precision,
             "batch_tokens": self.batch_tokens,
@@ -353,11 +355,9 @@ class Embedder:
         self.layers = state["layers"]
         self.precision = usable_precision(state["precision"])
         self.batch_tokens = state["batch_tokens"]
-        self.bilm = bilm_of_state(state["bilm"], self.precision)
+        self.bilm, mix = layers_of_states(state["bilm"], state["mix"], self.precision)
         self._keeps_table = True  # no caller can train this biLM
-        self._prepare(
-            mix_of_state(state["mix"], self.bilm), state["vocabulary"], state["cache_tokens"]
-        )
+        self._prepare(mix, state["vocabulary"], state["cache_tokens"])
 
 
 def _batches_ahead(sentences: Iterable[Sentence]) -> int:

@@ -40,15 +40,10 @@ def unfinished_folder(
 
     The folder `output` + `.unfinished` has the settings of the job, and its shards. If the block
     raises, the finished shards stay, and a job with the same settings finds them. Otherwise the
-    folder is removed at the end.
+    folder is removed at the end. Yields the folder of the shards.
 
-    Args:
-        output: the output of the job.
-        settings: everything that the shards depend on, for JSON; the keys are for error messages.
-        overwrite: whether to replace unfinished work of another job.
-
-    Yields:
-        The folder of the shards.
+    `settings` are everything that the shards depend on, for JSON; the keys are for error messages.
+    `overwrite` replaces unfinished work of another job.
 
     Raises:
         FileExistsError: the folder has unfinished work with other settings, or other files; or
@@ -104,19 +99,13 @@ def _remove_children(folder: Path) -> None:
         shutil.rmtree(child) if child.is_dir() else child.unlink()
 
 
-def _check_room(folder: Path, num_bytes: int) -> None:
-    """Raises `OSError` if a file of this size does not fit on the disk."""
-    with tempfile.TemporaryFile(dir=folder) as file:
-        os.posix_fallocate(file.fileno(), 0, num_bytes)
-
-
-def shard_name(number: int, suffix: str) -> str:
-    """The name of a shard, by its number from 0."""
-    return f"part-{number:05d}{suffix}"
+def shard_name(index: int, suffix: str) -> str:
+    """The name of a shard, by its index."""
+    return f"part-{index:05d}{suffix}"
 
 
 class _Group(NamedTuple):
-    """Sentences that are embedded together: their shard, and the number of the first one."""
+    """Sentences that are embedded together: their shard, and the index of the first one."""
 
     shard: Path
     first: int
@@ -128,20 +117,11 @@ class _Group(NamedTuple):
 
 
 class FileJob:
-    """The work of `Embedder.embed_file`.
+    """The work of `Embedder.embed_file`; see there for the arguments and errors.
 
     Each group of sentences that are embedded together becomes a shard. At the end, the shards are
-    joined to the output.
-
-    Args:
-        embedder: an `Embedder`.
-        input, output, overwrite: see `Embedder.embed_file`.
-        read: returns the sentences of the input from the beginning.
-        input_format: a description of the format in which the input is read.
-        options: see `OutputOptions`.
-
-    Raises:
-        FileExistsError, OSError, ValueError: see `Embedder.embed_file`.
+    joined to the output. `read` returns the sentences of the input from the beginning, and
+    `input_format` describes the format in which it is read.
     """
 
     def __init__(
@@ -157,7 +137,7 @@ class FileJob:
         self._format = output_format(output)(options)
         self._output = Path(os.path.realpath(output))  # replaces the target of a link, not the link
         self._overwrite = overwrite
-        self._refuse_output()
+        self._format.refuse(self._output, overwrite)
         self._embedder = embedder
         self._input = Path(input)
         check_regular_file(self._input)
@@ -173,18 +153,24 @@ class FileJob:
     def run(self) -> SentenceCount:
         """Runs or resumes the job, and returns the size of the input."""
         with unfinished_folder(self._output, self._settings, self._overwrite) as shards:
-            count = self._count()
+            folder, count = shards.parent, self._count()
             self._write_shards(shards, count)
-            self._refuse_output()
-            self._refuse_changed_input(shards.parent)
+            self._format.refuse(self._output, self._overwrite)
+            if self._settings["input"] != self._input_state():
+                raise ValueError(
+                    f"{self._input} has changed since the job began: {folder} holds vectors of "
+                    "both versions. Start again (overwrite=True, --overwrite)."
+                )
             if self._format.doubles_size:
                 # HDF5 reports a full disk late, in many errors.
                 size = sum(path.stat().st_size for path in shards.iterdir())
-                _check_room(shards.parent, size + _BYTES_PER_SENTENCE * (count.sentences + 1))
+                with tempfile.TemporaryFile(dir=folder) as file:
+                    size += _BYTES_PER_SENTENCE * (count.sentences + 1)
+                    os.posix_fallocate(file.fileno(), 0, size)
             groups = ((group.shard, group.sentences) for group in self._groups(shards))
-            files = self._format.join(groups, shards.parent)
+            files = self._format.join(groups, folder)
             if self._embedder.tokenizer is not None:
-                files[TOKENS] = self._write_tokens(shards.parent)
+                files[TOKENS] = self._write_tokens(folder)
             for suffix in (TOKENS, *self._format.suffixes, ""):  # the vectors last
                 path = self._output.with_name(self._output.name + suffix)
                 if suffix in files:
@@ -194,19 +180,9 @@ class FileJob:
             sync_to_disk(self._output.parent)  # the new names
         return count
 
-    def _refuse_output(self) -> None:
-        self._format.refuse(self._output, self._overwrite)
-
     def _input_state(self) -> list[int]:
         stat = self._input.stat()
         return [stat.st_size, stat.st_mtime_ns]
-
-    def _refuse_changed_input(self, folder: Path) -> None:
-        if self._settings["input"] != self._input_state():
-            raise ValueError(
-                f"{self._input} has changed since the job began: {folder} holds vectors of both "
-                "versions. Start again (overwrite=True, --overwrite)."
-            )
 
     def _count(self) -> SentenceCount:
         sentences = progress_over(self._read(), None, "reading", "sentences")
@@ -218,14 +194,13 @@ class FileJob:
 
     def _groups(self, shards: Path) -> Iterator[_Group]:
         """Yields the groups of the input; an empty one if it has no sentences."""
-        sentences = self._read()
+        sentences, size = self._read(), self._embedder.group_tokens
         first = 0
-        for number in itertools.count():
-            size = self._embedder.group_tokens
+        for index in itertools.count():
             group = read_ahead(sentences, size, lambda sentence: len(sentence.tokens))
-            if number and not group:
+            if index and not group:
                 return
-            yield _Group(shards / shard_name(number, self._format.shard_suffix), first, group)
+            yield _Group(shards / shard_name(index, self._format.shard_suffix), first, group)
             first += len(group)
 
     def _write_shards(self, shards: Path, count: SentenceCount) -> None:
@@ -243,9 +218,7 @@ class FileJob:
                 with atomic_file(group.shard) as part:
                     # Not stored in a variable, which would keep it in memory with the next group.
                     self._format.write_shard(
-                        part,
-                        group.first,
-                        group.sentences,
+                        *(part, group.first, group.sentences),
                         self._embedder.embed_group([one.tokens for one in group.sentences]),
                     )
                 meter.update(group.num_tokens)
@@ -256,11 +229,7 @@ class FileJob:
         with open(path, "w", encoding="utf-8", errors="backslashreplace") as file:
             for sentence in self._read():
                 starts, ends = zip(*sentence.offsets, strict=True)
-                row = {
-                    "line": sentence.line,
-                    "tokens": sentence.tokens,
-                    "starts": starts,
-                    "ends": ends,
-                }
+                row = {"line": sentence.line, "tokens": sentence.tokens}
+                row |= {"starts": starts, "ends": ends}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
         return path

@@ -36,14 +36,7 @@ _FIRST_SIZE = 1024
 
 
 class GroupReader:
-    """Embeds groups of sentences.
-
-    Args:
-        bilm: a `BiLM`.
-        choice: the vectors to return.
-        batch_tokens: int >= 1. Tokens that are read at once.
-        table: the cache of token vectors.
-    """
+    """Embeds groups of sentences, `batch_tokens` tokens at once."""
 
     def __init__(self, bilm: BiLM, choice: LayerChoice, batch_tokens: int, table: "TokenTable"):
         self._bilm = bilm
@@ -56,18 +49,18 @@ class GroupReader:
         """Returns float32 (…, token, feature) per sentence, from its tokens."""
         tokens = self._table.rows(sentences)
         arrays: list[Any] = [None] * len(sentences)
-        numbers = sorted(range(len(tokens)), key=lambda number: -len(tokens[number]))
+        indices = sorted(range(len(tokens)), key=lambda index: -len(tokens[index]))
         num_long = 0
         if self._choice.is_local:
             num_long = sum(len(sentence) > MAX_WINDOW for sentence in tokens)
-            self._embed_long(numbers[:num_long], tokens, arrays)
-        short = sorted(numbers[num_long:])
+            self._embed_long(indices[:num_long], tokens, arrays)
+        short = sorted(indices[num_long:])
 
         def embed(rows: Sequence[Sequence[int]]) -> None:
-            rows = [[short[index] for index in row] for row in rows]
+            rows = [[short[place] for place in row] for row in rows]
             self._embed_rows(rows, tokens, arrays)
 
-        batches = packed_batches([len(tokens[number]) for number in short], self._batch_tokens)
+        batches = packed_batches([len(tokens[index]) for index in short], self._batch_tokens)
         # While a batch is computed, the vectors of another one are copied.
         with concurrent.futures.ThreadPoolExecutor(_BATCHES_AT_ONCE) as pool:
             collections.deque(pool.map(embed, batches), maxlen=0)
@@ -76,32 +69,29 @@ class GroupReader:
     def _embed_rows(
         self, rows: Sequence[Sequence[int]], tokens: Sequence[np.ndarray], arrays: list[Any]
     ) -> None:
-        """Embeds a packed batch.
+        """Embeds a packed batch: the indices of the sentences of each row.
 
-        Args:
-            rows: the numbers of the sentences of each row.
-            tokens: the tokens of each sentence, as rows of the token table.
-            arrays: gets the array of each sentence.
+        `tokens` are the tokens of each sentence, as rows of the token table; `arrays` gets the
+        array of each sentence.
         """
-        width = max(1, *(sum(len(tokens[number]) for number in row) for row in rows))
-        index = np.zeros((len(rows), width), np.int32)
+        width = max(1, *(sum(len(tokens[index]) for index in row) for row in rows))
+        ids = np.zeros((len(rows), width), np.int32)
         starts, ends = np.zeros((2, len(rows), width), bool)
         places = {}
-        for row, numbers in enumerate(rows):
+        for row, indices in enumerate(rows):
             end = 0
-            for number in numbers:
-                start, end = end, end + len(tokens[number])
-                places[number] = row, slice(start, end)
+            for index in indices:
+                start, end = end, end + len(tokens[index])
+                places[index] = row, slice(start, end)
                 if start < end:
-                    index[row, start:end] = tokens[number]
+                    ids[row, start:end] = tokens[index]
                     starts[row, start] = ends[row, end - 1] = True
-        boundaries = self._table.boundaries
-        vectors = self._table.vectors(index)
+        boundaries, vectors = self._table.boundaries, self._table.vectors(ids)
         with self._lstm_lock:
             vectors = self._packed_vectors(vectors, boundaries, starts, ends)
         vectors = vectors.numpy()  # (row, …, token, feature)
-        for number, (row, span) in places.items():
-            arrays[number] = np.ascontiguousarray(vectors[row, ..., span, :])
+        for index, (row, span) in places.items():
+            arrays[index] = np.ascontiguousarray(vectors[row, ..., span, :])
 
     @functools.cached_property
     def _packed_vectors(self) -> Callable[..., tf.Tensor]:
@@ -124,25 +114,21 @@ class GroupReader:
         )
 
     def _embed_long(
-        self, numbers: Sequence[int], tokens: Sequence[np.ndarray], arrays: list[Any]
+        self, indices: Sequence[int], tokens: Sequence[np.ndarray], arrays: list[Any]
     ) -> None:
         """Embeds long sentences side by side; for the arguments see `_embed_rows`."""
         most = max(self._batch_tokens // MIN_WINDOW, 1)
-        for first in range(0, len(numbers), most):
-            part = numbers[first : first + most]
-            vectors = [self._table.vectors(between_boundaries(tokens[number])) for number in part]
-            for number, array in zip(part, self._read_long(vectors), strict=True):
-                arrays[number] = array
+        for first in range(0, len(indices), most):
+            part = indices[first : first + most]
+            vectors = [self._table.vectors(between_boundaries(tokens[index])) for index in part]
+            for index, array in zip(part, self._read_long(vectors), strict=True):
+                arrays[index] = array
 
     def _read_long(self, sentences: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Embeds long sentences in windows.
+        """Embeds long sentences in windows: float32 (…, token, feature) each.
 
-        Args:
-            sentences: float32 (token + 2, projection_dim) each, token vectors with both boundaries;
-                the longest first.
-
-        Returns:
-            For each sentence float32 (…, token, feature).
+        `sentences` are token vectors with both boundaries, float32 (token + 2, projection_dim),
+        the longest first.
         """
         lengths = [len(vectors) for vectors in sentences]
         size = self._batch_tokens // len(lengths) // MIN_WINDOW * MIN_WINDOW
@@ -176,9 +162,8 @@ class GroupReader:
         """The graph that reads one window of each sentence in each direction, for all shapes.
 
         Its arguments: windows, float32 (direction, sentence, token, projection_dim), in reading
-        order, where only the end of a sentence may be followed by padding; and the states, `[h, c]`
-        of each layer of each direction. Its results: the layers, float32 (direction, sentence, …,
-        token, feature), and the new states.
+        order, where only the end of a sentence may be followed by padding; and the states. Its
+        results: the layers, float32 (direction, sentence, …, token, feature), and the new states.
         """
         lstm, dtype = self._bilm.config.lstm, self._bilm.compute_dtype
         num_directions = self._bilm.config.num_directions
@@ -203,13 +188,9 @@ class GroupReader:
 class TokenTable:
     """Caches token vectors (the layer below the LSTMs) across batches.
 
-    The first rows are padding, `<S>` and `</S>`.
-
-    Args:
-        bilm: a `BiLM`, which encodes the tokens.
-        capacity: int >= 0. Number of cached distinct tokens. When a request exceeds it, only the
-            tokens of that request remain.
-        pinned: bytes. Tokens that are encoded now and always kept, in addition to the capacity.
+    The first rows are padding, `<S>` and `</S>`. When a request exceeds the capacity, a number of
+    distinct tokens, only the tokens of that request remain. The pinned tokens are encoded now and
+    always kept, in addition to the capacity.
     """
 
     def __init__(self, bilm: BiLM, capacity: int, pinned: Iterable[bytes] = ()):

@@ -66,13 +66,13 @@ class StoredLayers:
         if size:  # an empty file cannot be mapped
             self._layers = np.memmap(file, np.float16, "r", 0, self.shape)
 
-    def layer(self, number: int) -> np.ndarray:
+    def layer(self, index: int) -> np.ndarray:
         """One layer of all tokens, float16 (token, feature), memory-mapped."""
-        return self._layers[number]
+        return self._layers[index]
 
-    def sentence(self, number: int) -> np.ndarray:
+    def sentence(self, index: int) -> np.ndarray:
         """All layers of one sentence, float16 (layer, token, feature)."""
-        first, end = self.offsets[number : number + 2]
+        first, end = self.offsets[index : index + 2]
         return np.array(self._layers[:, first:end])
 
 
@@ -103,11 +103,7 @@ class LayerCache:
 
     @contextlib.contextmanager
     def layers(self, embedder: Embedder, sentences: Sentences) -> Iterator[StoredLayers]:
-        """Context manager that yields the layers of all sentences.
-
-        Args:
-            embedder: an `Embedder` with `layers="all"`.
-            sentences: lists of tokens.
+        """Context manager that yields the layers of all sentences, lists of tokens.
 
         Raises:
             TypeError: a sentence is a string.
@@ -195,18 +191,18 @@ def _compute(
     largest = 0.0
     arrays = embedder.embed(sentences)
     arrays = progress_over(arrays, len(sentences), "embedding", "sentences")
-    for number, array in enumerate(arrays):  # (layer, token, feature)
+    for index, array in enumerate(arrays):  # (layer, token, feature)
         magnitude = np.abs(array).max(initial=0)
         if not np.isfinite(magnitude):
             raise ValueError(
-                f"Vectors of sentence {number} are not finite (NaN or infinity): the weights of "
+                f"Vectors of sentence {index} are not finite (NaN or infinity): the weights of "
                 "the model are damaged or far too large."
             )
         if magnitude > _LARGEST:
             array = np.clip(array, -_LARGEST, _LARGEST)
             largest = max(largest, magnitude)
         for layer, vectors in enumerate(array.astype(np.float16)):
-            file.seek(2 * (layer * layers.shape[1] + layers.offsets[number]) * layers.shape[2])
+            file.seek(2 * (layer * layers.shape[1] + layers.offsets[index]) * layers.shape[2])
             file.write(vectors.tobytes())
     file.flush()
     if largest:

@@ -14,10 +14,7 @@ from elmo_tf.layers.scalar_mix import ScalarMix
 def check_layers(
     layers: Any, num_layers: int | None = None, allowed: Sequence[str] = LAYERS
 ) -> None:
-    """Raises `ValueError` unless `layers` is an allowed name or the number of a layer.
-
-    `num_layers` is the number of layers, 0 included, or None if it is not known yet.
-    """
+    """Raises `ValueError` unless `layers` is an allowed name or below `num_layers`, if known."""
     if isinstance(layers, str):
         check_choice(layers, "layers", allowed)
         return
@@ -30,12 +27,7 @@ def check_layers(
 
 
 class LayerChoice:
-    """Selects or combines the layers of sentences.
-
-    Args:
-        layers: one of `LAYERS`, or the number of a layer, from 0.
-        mix: the built mix, for "mix".
-    """
+    """Selects or combines the layers of sentences. `mix` is the built mix, for the layers "mix"."""
 
     def __init__(self, layers: str | int, mix: ScalarMix | None = None):
         self.layers = layers
@@ -63,11 +55,6 @@ class LayerChoice:
     def width(self, dim: int, num_layers: int) -> int:
         """The width of a vector, from that of a layer."""
         return dim * num_layers if self.layers == "concat" else dim
-
-    @property
-    def mix_weights(self) -> list:
-        """The variables of the mix; empty without a mix."""
-        return [] if self.mix is None else list(self.mix.weights)
 
     @property
     def is_local(self) -> bool:

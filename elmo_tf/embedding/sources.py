@@ -14,10 +14,7 @@ from elmo_tf.precision import PRECISIONS
 
 
 def bilm_and_mix(source: Any, layers: str | int, precision: str) -> tuple[BiLM, ScalarMix | None]:
-    """Returns the biLM in the given precision and, for the layers "mix", the mix.
-
-    For the arguments and errors, see `Embedder`.
-    """
+    """Returns the biLM in the given precision, and the mix for the layers "mix"; see `Embedder`."""
     if isinstance(source, BiLM | Elmo):
         bilm = getattr(source, "bilm", source)
     else:
@@ -58,22 +55,16 @@ def layer_state(layer: keras.layers.Layer | None) -> Any:
     return None if layer is None else (layer.get_config(), layer.get_weights())
 
 
-def bilm_of_state(state: Any, precision: str) -> BiLM:
-    """Restores a biLM from its `layer_state`."""
-    config, weights = state
+def layers_of_states(bilm: Any, mix: Any, precision: str) -> tuple[BiLM, ScalarMix | None]:
+    """Restores a biLM and its mix, if any, from their `layer_state`s."""
+    config, weights = bilm
     bilm = BiLM.from_config({**config, "dtype": PRECISIONS[precision]})
     bilm.set_weights(weights)
-    return bilm
-
-
-def mix_of_state(state: Any, bilm: BiLM) -> ScalarMix | None:
-    """Restores the mix of a biLM from its `layer_state`."""
-    if state is None:
-        return None
-    config, weights = state
-    mix = _built(ScalarMix.from_config(config), bilm)
-    mix.set_weights(weights)
-    return mix
+    if mix is not None:
+        config, weights = mix
+        mix = _built(ScalarMix.from_config(config), bilm)
+        mix.set_weights(weights)
+    return bilm, mix
 
 
 def _built(mix: ScalarMix, bilm: BiLM) -> ScalarMix:

@@ -33,7 +33,7 @@ def embedded_texts(
     """See `Embedder.embed_texts`; `embed` yields the vectors of sentences (lists of tokens)."""
     # A text without tokens is one sentence without tokens.
     split, embedded = itertools.tee(
-        _sentences(number, text, tokenizer) or [[]] for number, text in enumerate(texts)
+        _sentences(index, text, tokenizer) or [[]] for index, text in enumerate(texts)
     )
     arrays = embed(
         [token.text for token in sentence] for sentences in embedded for sentence in sentences
@@ -48,10 +48,10 @@ def embedded_texts(
         )
 
 
-def _sentences(number: int, text: Any, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
+def _sentences(index: int, text: Any, tokenizer: Tokenizer) -> Sequence[Sequence[Token]]:
     if isinstance(text, str | bytes):
         return tokenized(decode(text), tokenizer)
     # Offsets are those of the tokens joined by spaces.
-    tokens = [decode(token) for token in tokens_of(f"Sentence {number}", text)]
+    tokens = [decode(token) for token in tokens_of(f"Sentence {index}", text)]
     starts = itertools.accumulate((len(token) + 1 for token in tokens), initial=0)
     return [[Token(token, at, at + len(token)) for token, at in zip(tokens, starts, strict=False)]]

@@ -15,10 +15,8 @@ class ActiveRows:
     """The active rows of a batch at each token position, with the longest rows first.
 
     With rows sorted by length, a position is computed for all rows up to the last one with a real
-    token there. Any mask is supported; little padding is computed if it is on one side only.
-
-    Args:
-        mask: bool (token, batch, 1). True = a real token.
+    token there. Any mask, bool (token, batch, 1), is supported; little padding is computed if it is
+    on one side only.
     """
 
     def __init__(self, mask: tf.Tensor):
@@ -48,22 +46,13 @@ class ActiveRows:
     ) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Runs `state = step(state, *inputs)` over the tokens, for the active rows of each.
 
-        Masked tokens do not change the state.
+        Masked tokens do not change the state, each (batch, feature). `sequences` are packed.
 
-        Args:
-            step: computes the next state.
-            sequences: inputs of all steps, packed.
-            state: initial state, each (batch, feature).
-
-        Returns:
-            The first tensor of the state after each token, (token, batch, feature), with arbitrary
-            values at masked tokens; and the final state.
+        Returns the first tensor of the state after each token, (token, batch, feature), with
+        arbitrary values at masked tokens; and the final state.
         """
-        arrays = [
-            self._array(packed.dtype, packed.shape[-1]).split(packed, self._counts)
-            for packed in sequences
-        ]
-        outputs = self._array(state[0].dtype, state[0].shape[-1])
+        arrays = [self._array(packed).split(packed, self._counts) for packed in sequences]
+        outputs = self._array(state[0])
         state = [tf.gather(tensor, self._order) for tensor in state]
 
         def body(token, state, outputs):
@@ -88,10 +77,9 @@ class ActiveRows:
         state = [tf.gather(tensor, self._places) for tensor in state]
         return self._unpack(outputs.concat()), state
 
-    def _array(self, dtype: tf.DType, width: int) -> tf.TensorArray:
-        return tf.TensorArray(
-            dtype, self._num_tokens, infer_shape=False, element_shape=(None, width)
-        )
+    def _array(self, like: tf.Tensor) -> tf.TensorArray:
+        shape = None, like.shape[-1]
+        return tf.TensorArray(like.dtype, self._num_tokens, infer_shape=False, element_shape=shape)
 
     def _unpack(self, packed: tf.Tensor) -> tf.Tensor:
         """(sum of active rows, feature) → (token, batch, feature)."""

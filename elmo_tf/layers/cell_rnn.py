@@ -1,32 +1,91 @@
-"""token vectors ─► CellRNN: a recurrence of one direction, with one of `CELLS`."""
+"""token vectors ─► CellRNN: a recurrence of task models, with a GRU, highway or coupled-gate LSTM.
+
+A cell is an element-wise function `step(x, a, h, c) -> (h', c')` of the activations of its blocks:
+`x = W · x_t + b`, the products with the input, and `a = U · h + b_a`, those with the state.
+"""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from elmo_tf.config_checks import check_choice, check_int, check_rate
-from elmo_tf.layers.cells import CELLS
+
+
+class Cell(NamedTuple):
+    """A recurrent cell.
+
+    `step` computes `h'` and `c'`, each (…, units). `x` and `a` are lists with one (…, units) tensor
+    per block. `c` is None in cells without a cell state.
+    """
+
+    step: Callable[[list, list, Any, Any], tuple[Any, Any]]
+    num_input_blocks: int  # of W
+    num_state_blocks: int  # of U
+    has_cell_state: bool = True  # `c`
+    has_state_bias: bool = False  # `b_a`
+    # Whether recurrent dropout multiplies `h'`, and so also the output, or only the `h` in `U · h`.
+    drops_output: bool = False
+
+
+def gru_step(x, a, h, c):
+    """A gated recurrent unit that multiplies by the reset gate after the product, as cuDNN does.
+
+    Source: Cho et al. 2014; Clark and Gardner 2018.
+    """
+    r = ops.sigmoid(x[0] + a[0])
+    z = ops.sigmoid(x[1] + a[1])
+    n = ops.tanh(x[2] + r * a[2])
+    return (1 - z) * n + z * h, c
+
+
+def highway_lstm_step(x, a, h, c):
+    """An LSTM whose gate `t` mixes the output with `k`, a linear function of the input.
+
+    Source: Zhang et al. 2016; He et al. 2017, section 2.1.
+    """
+    i = ops.sigmoid(x[0] + a[0])
+    f = ops.sigmoid(x[1] + a[1] + 1)
+    o = ops.sigmoid(x[2] + a[2])
+    t = ops.sigmoid(x[3] + a[3])
+    j = ops.tanh(x[4] + a[4])
+    k = x[5]
+    c = f * c + i * j
+    return t * o * ops.tanh(c) + (1 - t) * k, c
+
+
+def coupled_lstm_step(x, a, h, c):
+    """An LSTM whose forget gate is 1 minus its input gate.
+
+    Source: Greff et al. 2017; Lee et al. 2017.
+    """
+    i = ops.sigmoid(x[0] + a[0])
+    o = ops.sigmoid(x[1] + a[1])
+    j = ops.tanh(x[2] + a[2])
+    c = (1 - i) * c + i * j
+    return o * ops.tanh(c), c
+
+
+CELLS = {
+    "gru": Cell(gru_step, 3, 3, has_cell_state=False, has_state_bias=True),
+    "highway_lstm": Cell(highway_lstm_step, 6, 5, drops_output=True),
+    "coupled_lstm": Cell(coupled_lstm_step, 3, 3),
+}
 
 
 def block_orthogonal(num_blocks: int) -> Callable:
-    """An initializer that makes the rows or columns of each block of columns orthonormal.
+    """An initializer that makes the rows or columns of each of `num_blocks` blocks orthonormal.
 
     `keras.initializers.Orthogonal` makes the columns of the complete matrix orthonormal instead.
-
-    Args:
-        num_blocks: int >= 1. Number of blocks of equal width.
 
     Source: Saxe et al. 2014; He et al. 2017, section 3.4.
     """
 
     def draw(shape: Any, dtype: Any = None) -> Any:
-        rows, columns = shape
         block = keras.initializers.Orthogonal(seed=keras.random.SeedGenerator())
-        return ops.concatenate(
-            [block((rows, columns // num_blocks), dtype) for _ in range(num_blocks)], axis=1
-        )
+        shape = shape[0], shape[1] // num_blocks
+        return ops.concatenate([block(shape, dtype) for _ in range(num_blocks)], axis=1)
 
     return draw
 
@@ -37,7 +96,7 @@ class CellRNN(keras.layers.Layer):
 
     Args:
         units: int >= 1. Width of the state and the output.
-        cell: a name in `elmo_tf.layers.cells.CELLS`: "gru", "highway_lstm" or "coupled_lstm".
+        cell: "gru", "highway_lstm" or "coupled_lstm".
         dropout: float, 0 to below 1. Rate of recurrent dropout, with one mask for all tokens of a
             row. It multiplies `h` in `U · h`, or in "highway_lstm" the output and next state `h'`,
             see `Cell`. Defaults to 0.
@@ -124,17 +183,15 @@ class CellRNN(keras.layers.Layer):
             zero_output_for_mask=True,
             dtype=dtype,
         )
-        h = loop(x, initial_state=self._initial_states(num_rows), mask=mask, training=training)
+        initial_state = None  # zeros
+        if self.learn_initial_state:
+            shape = num_rows, self.units
+            learned = map(ops.convert_to_tensor, self.initial_state)
+            initial_state = [ops.broadcast_to(state, shape) for state in learned]
+        h = loop(x, initial_state=initial_state, mask=mask, training=training)
         if self.go_backwards:  # the last token comes first
             h = ops.flip(h, axis=1)
         return ops.cast(h, self.compute_dtype)
-
-    def _initial_states(self, num_rows):
-        num_states = 2 if self.cell.has_cell_state else 1
-        if not self.learn_initial_state:
-            return [ops.zeros((num_rows, self.units), self.compute_dtype)] * num_states
-        shape = (num_rows, self.units)
-        return [ops.broadcast_to(ops.convert_to_tensor(s), shape) for s in self.initial_state]
 
     def compute_output_shape(self, input_shape):
         return (*input_shape[:-1], self.units)

@@ -20,14 +20,8 @@ def maxima(char_ids: tf.Tensor, table: tf.Tensor, kernels: Sequence[tf.Tensor]) 
     """Computes the maximum of each filter over all windows of a token's characters.
 
     The result is exact: all windows of padding have the same value, so one of them is enough.
-
-    Args:
-        char_ids: int (token, char).
-        table: float (id, embedding).
-        kernels: each float (width, embedding, count).
-
-    Returns:
-        float (token, sum of counts).
+    Char ids (token, char), table (id, embedding) and kernels, each (width, embedding, count), give
+    float (token, sum of counts).
     """
     widths = [kernel.shape[0] for kernel in kernels]
     widest = max(widths)

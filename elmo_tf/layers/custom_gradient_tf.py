@@ -17,12 +17,8 @@ def custom_gradient(function: Callable[..., tuple[Any, Callable]]) -> Callable:
     registry keeps it, and with it the graph, until the process ends: 60 MB for every model that is
     trained. Here one function is registered, and the graph itself keeps its gradient functions.
 
-    Args:
-        function: returns the outputs, a tensor or a tuple of tensors, and a function from their
-            gradients to those of the arguments. Uses no variables.
-
-    Returns:
-        The function of the same arguments (tensors) that returns the outputs only.
+    `function` returns the outputs, a tensor or a tuple of tensors, and a function from their
+    gradients to those of the arguments. It uses no variables. The result returns the outputs only.
     """
     eager = tf.custom_gradient(function)
 

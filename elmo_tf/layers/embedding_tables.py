@@ -8,15 +8,7 @@ from keras import ops
 
 
 def take_entries(variable: keras.Variable, ids: Any) -> Any:
-    """Looks up entries of a table, with a sparse gradient.
-
-    Args:
-        variable: float (entry, feature) or (entry,).
-        ids: int (…), below the number of entries.
-
-    Returns:
-        float (…, feature) or (…).
-    """
+    """Looks up entries of a table (entry, …) by ids (…), with a sparse gradient."""
     if keras.config.backend() == "tensorflow":
         import tensorflow as tf
 

@@ -67,13 +67,10 @@ class HighwayStack(TrackedParts, keras.layers.Layer):
 
     def call(self, inputs):
         outputs = inputs
-        for index in range(self.num_layers):
-            gate = ops.sigmoid(
-                ops.matmul(outputs, self.carry_kernels[index]) + self.carry_biases[index]
-            )
-            transformed = ops.relu(
-                ops.matmul(outputs, self.transform_kernels[index]) + self.transform_biases[index]
-            )
+        gates = self.carry_kernels, self.carry_biases, self.transform_kernels, self.transform_biases
+        for carry_kernel, carry_bias, kernel, bias in zip(*gates, strict=True):
+            gate = ops.sigmoid(ops.matmul(outputs, carry_kernel) + carry_bias)
+            transformed = ops.relu(ops.matmul(outputs, kernel) + bias)
             outputs = gate * transformed + (1 - gate) * outputs
         return outputs
 

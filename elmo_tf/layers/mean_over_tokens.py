@@ -37,14 +37,6 @@ class MeanOverTokens(keras.layers.Layer):
 
 
 def masked_mean(vectors: Any, mask: Any) -> Any:
-    """The mean of each feature over the tokens.
-
-    Args:
-        vectors: float (batch, token, feature).
-        mask: bool (batch, token). True = a real token.
-
-    Returns:
-        float (batch, feature); zeros for a sentence without tokens.
-    """
+    """The function of `MeanOverTokens`."""
     real = ops.cast(mask, vectors.dtype)[..., None]
     return ops.sum(vectors * real, axis=1) / ops.maximum(ops.sum(real, axis=1), 1)

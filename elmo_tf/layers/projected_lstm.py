@@ -79,22 +79,21 @@ class ProjectedLSTMCell(keras.layers.Layer):
         limit = (6.0 / (input_shape[-1] + self.output_size + gates)) ** 0.5
         glorot = keras.initializers.RandomUniform
         self.kernel = self.add_weight(
-            name="kernel", shape=(input_shape[-1], gates), initializer=glorot(-limit, limit)
+            shape=(input_shape[-1], gates), initializer=glorot(-limit, limit), name="kernel"
         )
         self.recurrent_kernel = self.add_weight(
-            name="recurrent_kernel",
             shape=(self.output_size, gates),
             initializer=glorot(-limit, limit),
+            name="recurrent_kernel",
         )
-        self.bias = self.add_weight(name="bias", shape=(gates,), initializer="zeros")
+        self.bias = self.add_weight(shape=(gates,), initializer="zeros", name="bias")
+        self.projection_kernel = None
         if self.has_projection:
             self.projection_kernel = self.add_weight(
-                name="projection_kernel",
                 shape=(self.units, self.output_size),
                 initializer="glorot_uniform",
+                name="projection_kernel",
             )
-        else:
-            self.projection_kernel = None
 
     def call(self, inputs, states):
         h, c = self.step(self.input_product(inputs), *states)
@@ -141,10 +140,7 @@ class ProjectedLSTM(keras.layers.RNN):
     and outputs at masked tokens are zero.
 
     Args:
-        units: int >= 1. Width of the cell state.
-        projection_dim: int, 1 to `units`, or None. Width of the output.
-        cell_clip: float > 0 or None. The cell state is clipped to ± this value.
-        proj_clip: float > 0 or None. The projected output is clipped to ± this value.
+        units, projection_dim, cell_clip, proj_clip: see `ProjectedLSTMCell`.
         return_sequences: bool. Whether to return the outputs of all tokens or only of the last.
             Defaults to True.
 
@@ -170,14 +166,8 @@ class ProjectedLSTM(keras.layers.RNN):
         return_sequences: bool = True,
         **kwargs,
     ):
-        cell = ProjectedLSTMCell(
-            units,
-            projection_dim,
-            cell_clip,
-            proj_clip,
-            name="cell",
-            dtype=kwargs.get("dtype"),
-        )
+        sizes = units, projection_dim, cell_clip, proj_clip
+        cell = ProjectedLSTMCell(*sizes, name="cell", dtype=kwargs.get("dtype"))
         kwargs.setdefault("zero_output_for_mask", True)
         super().__init__(cell, return_sequences=return_sequences, **kwargs)
 

@@ -19,19 +19,12 @@ FORGET_BIAS = 1.0
 
 
 class Weights(NamedTuple):
-    """Weights of a `ProjectedLSTMCell`, in its compute dtype.
+    """Weights of a `ProjectedLSTMCell`, in its compute dtype."""
 
-    Args:
-        kernel: float (feature, 4 · units).
-        recurrent_kernel: float (projection_dim, 4 · units).
-        bias: float (4 · units,).
-        projection_kernel: float (units, projection_dim) or None.
-    """
-
-    kernel: tf.Tensor
-    recurrent_kernel: tf.Tensor
-    bias: tf.Tensor
-    projection_kernel: tf.Tensor | None
+    kernel: tf.Tensor  # (feature, 4 · units)
+    recurrent_kernel: tf.Tensor  # (projection_dim, 4 · units)
+    bias: tf.Tensor  # (4 · units,)
+    projection_kernel: tf.Tensor | None  # (units, projection_dim)
 
 
 def compiled_if_eager(run: Callable) -> Callable:
@@ -76,16 +69,9 @@ def recurrence(
     The cell state is at least float32, whatever the dtype of the inputs. Padding is skipped as in
     `ActiveRows`.
 
-    Args:
-        inputs: float (token, batch, feature).
-        initial_state: `[h, c]`.
-        mask: bool (token, batch, 1) or None. Masked tokens do not change the state.
-        weights: weights of the cell.
-        cell_clip, proj_clip: see `ProjectedLSTMCell`.
-
-    Returns:
-        `h` after each token, float (token, batch, feature), with arbitrary values at masked tokens;
-        and the final `[h, c]`.
+    From inputs (token, batch, feature), `[h, c]` and a mask (token, batch, 1) or None, returns `h`
+    after each token, float (token, batch, feature), with arbitrary values at masked tokens, which
+    do not change the state; and the final `[h, c]`.
     """
     rows = None if mask is None else ActiveRows(mask)
     sequences, gates = _products(inputs if rows is None else rows.pack(inputs), weights)
@@ -120,17 +106,8 @@ def packed_recurrence(
     """`recurrence` over rows that hold several sentences, one after the other, for inference.
 
     All steps have the same number of rows, so there is no padding to skip, and TensorFlow prepares
-    its kernels for few shapes.
-
-    Args:
-        inputs: float (token, row, feature).
-        starts: bool (token, row, 1). True at the first token of a sentence, which is read from
-            `initial_state`.
-        initial_state: `[h, c]` of every sentence, each (1, width).
-        weights, cell_clip, proj_clip: see `recurrence`.
-
-    Returns:
-        `h` after each token, float (token, row, feature).
+    its kernels for few shapes. `initial_state`, each (1, width), is that of every sentence, whose
+    first token has True in `starts`, bool (token, row, 1).
     """
     h, c = initial_state
     initial_state = h, tf.cast(c, at_least_32_bits(inputs.dtype))
@@ -152,15 +129,10 @@ def packed_recurrence(
 
 
 def _products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Callable]:
-    """Prepares the products of the gates.
+    """Prepares the products of the gates with all inputs, float (…, feature).
 
-    Args:
-        inputs: float (…, feature), of all tokens.
-        weights: weights of the cell.
-
-    Returns:
-        The sequences whose items a step reads, and the function from `h` and these items to the
-        activations of the gates.
+    Returns the sequences whose items a step reads, and the function from `h` and these items to
+    the activations of the gates.
     """
     is_small = weights.kernel.shape.num_elements() <= _SMALL_KERNEL
     return (_joint_products if is_small else _separate_products)(inputs, weights)
@@ -190,10 +162,9 @@ def _separate_products(inputs: tf.Tensor, weights: Weights) -> tuple[list, Calla
     """Computes the products with all inputs first, for large kernels."""
     units = weights.kernel.shape[1] // 4
     shape = tf.concat([tf.shape(inputs)[:-1], [units]], axis=0)
+    gates_of_x = tf.split(weights.kernel, 4, axis=1), tf.split(weights.bias, 4)
     products = []
-    for kernel, bias in zip(
-        tf.split(weights.kernel, 4, axis=1), tf.split(weights.bias, 4), strict=True
-    ):
+    for kernel, bias in zip(*gates_of_x, strict=True):
         product = tf.reshape(tf.matmul(flat(inputs), kernel) + bias, shape)
         products.append(tf.ensure_shape(product, (*inputs.shape[:-1], units)))
     kernels = tf.split(weights.recurrent_kernel, 4, axis=1)
@@ -242,19 +213,14 @@ def scan(
     specs: Sequence[tf.TensorSpec],
     reverse: bool = False,
 ) -> tuple[list[Any], tuple]:
-    """Runs `state, outputs = step(state, *inputs)` over the tokens.
+    """Runs `state, outputs = step(state, *inputs)` over the tokens, from the last if `reverse`.
 
-    Args:
-        step: computes the next state and outputs.
-        sequences: inputs of all steps, each (token, …): a tensor, or an output of this function.
-        state: initial state.
-        specs: shapes and dtypes of one step's outputs.
-        reverse: whether to start at the last token.
+    `sequences` are the inputs of all steps, each (token, …): a tensor, or an output of this
+    function. `specs` are the shapes and dtypes of one step's outputs.
 
-    Returns:
-        The outputs in token order, each (token, …), and the final state. If the loop is unrolled,
-        an output is a list of tensors, since stacking costs more than computing them; see
-        `stacked`.
+    Returns the outputs in token order, each (token, …), and the final state. If the loop is
+    unrolled, an output is a list of tensors, since stacking costs more than computing them; see
+    `stacked`.
     """
     first = sequences[0]
     length = len(first) if isinstance(first, list) else first.shape[0]

@@ -36,8 +36,6 @@ def recurrence_for_training(
     TensorFlow's gradient of a loop adds a (projection_dim, 4 · units) product at every step. Here
     the backward loop computes only the gradient of the state, and the gradient of each matrix is
     one product over all tokens.
-
-    Args, Returns: see `recurrence`.
     """
     clips = cell_clip, proj_clip
     has_projection = weights.projection_kernel is not None

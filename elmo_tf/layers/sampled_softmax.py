@@ -48,10 +48,9 @@ class SampledSoftmax(keras.layers.Layer):
 
     def __init__(self, vocabulary_size: int, num_sampled: int = 8192, seed: Any = None, **kwargs):
         super().__init__(**kwargs)
-        if vocabulary_size < 1:
-            raise ValueError(f"`vocabulary_size` must be at least 1. Received: {vocabulary_size}")
-        if num_sampled < 1:
-            raise ValueError(f"`num_sampled` must be at least 1. Received: {num_sampled}")
+        for name, value in (("vocabulary_size", vocabulary_size), ("num_sampled", num_sampled)):
+            if value < 1:
+                raise ValueError(f"`{name}` must be at least 1. Received: {value}")
         self.vocabulary_size = vocabulary_size
         self.num_sampled = num_sampled
         self.seed = seed
@@ -110,9 +109,9 @@ class SampledSoftmax(keras.layers.Layer):
 
         inputs = ops.cast(inputs, self.compute_dtype)
         target_logits = self._target_logits(inputs, targets, log_expected)
-        sampled_logits = ops.matmul(inputs, ops.transpose(self._kernel_entries(sampled)))
-        sampled_logits = self._for_loss(sampled_logits)  # (token, sample)
-        sampled_logits = sampled_logits + take_entries(self.bias, sampled) - log_expected(sampled)
+        products = ops.matmul(inputs, ops.transpose(self._kernel_entries(sampled)))
+        bias = take_entries(self.bias, sampled) - log_expected(sampled)
+        sampled_logits = self._for_loss(products) + bias  # (token, sample)
         is_target = ops.equal(ops.cast(sampled, targets.dtype), targets[:, None])
         sampled_logits = ops.where(is_target, -1e9, sampled_logits)
         logits = ops.concatenate([target_logits[:, None], sampled_logits], axis=-1)

@@ -19,16 +19,11 @@ _MAX_DRAWS_PER_TOKEN = 64
 def distinct_log_uniform(
     num_sampled: int, size: int, seed: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Draws from the log-uniform distribution until `num_sampled` tokens are distinct.
+    """Draws from the log-uniform distribution until `num_sampled`, below `size`, are distinct.
 
-    Args:
-        num_sampled: int, below `size`.
-        size: int. Size of the vocabulary.
-        seed: int (2,). The same seed yields the same sample.
-
-    Returns:
-        int32 (num_sampled,), the distinct tokens in the order of the draws, padded with -1 if the
-        draws did not suffice; and an int32 scalar, the number of draws.
+    Returns int32 (num_sampled,), the distinct tokens in the order of the draws, padded with -1 if
+    the draws did not suffice; and an int32 scalar, the number of draws. The same seed, int (2,),
+    yields the same sample.
     """
     max_draws = _num_draws(num_sampled, size)
     # In float32, the resolution near 1 would be too low for the rarest tokens.
@@ -69,13 +64,8 @@ def log_partition(
 ) -> tuple[tf.Tensor, Callable]:
     """`log sum_k exp(x · W_k + b_k)`, with a gradient that reuses the exponentials.
 
-    Args:
-        inputs: float (token, feature).
-        kernel: float (sample, feature), of the same dtype.
-        bias: float (sample,), at least float32.
-
-    Returns:
-        float (token,), in the dtype of `bias`.
+    `inputs` (token, feature) and `kernel` (sample, feature) have the same dtype; `bias` (sample,)
+    is at least float32, and so is the result, float (token,).
     """
     logits = tf.cast(tf.matmul(inputs, kernel, transpose_b=True), bias.dtype) + bias
     largest = tf.reduce_max(logits, axis=-1, keepdims=True)

@@ -7,12 +7,9 @@ class TrackedParts:
     """A base class of layers that keep weights or layers in lists, or have a lookup table.
 
     TensorFlow finds the attributes of a Keras layer, but neither the items of its lists nor tables.
-
-    Attributes:
-        lookup_table: a `tf.lookup.StaticHashTable`, or None.
     """
 
-    lookup_table: Any = None
+    lookup_table: Any = None  # a `tf.lookup.StaticHashTable`
 
     def _trackable_children(self, save_type: str = "checkpoint", **kwargs: Any) -> dict[str, Any]:
         import tensorflow as tf

@@ -12,12 +12,7 @@ from elmo_tf.layers.tracked_parts import TrackedParts
 from elmo_tf.models.carried_states import CarriedStates
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
-from elmo_tf.models.token_ids import (
-    NUM_SPECIAL_TOKENS,
-    add_boundaries,
-    distinct_ids,
-    ids_of_config,
-)
+from elmo_tf.models.token_ids import NUM_SPECIAL_TOKENS, add_boundaries, distinct_ids, ids_of_config
 from elmo_tf.text.inputs import checked_inputs, is_token
 from elmo_tf.text.lexicon import Lexicon
 from elmo_tf.text.sentences import string_tensor
@@ -89,10 +84,9 @@ class BiLM(TrackedParts, keras.Model):
         self.vocabulary = vocabulary
         self.lexicon = lexicon
         self.supports_jit = False  # XLA does not support strings
-        lstm = config.lstm
+        lstm, cnn = config.lstm, config.char_cnn
         dim, policy = lstm.projection_dim, self.dtype_policy
-        if config.char_cnn is not None:
-            cnn = config.char_cnn
+        if cnn is not None:
             shape = (cnn.filters, cnn.embedding_dim, cnn.num_highway, cnn.activation, dim)
             self.token_encoder = TokenEncoder(
                 *shape, lexicon=cnn.lexicon, dtype=policy, name="token_encoder"
@@ -120,8 +114,7 @@ class BiLM(TrackedParts, keras.Model):
         return (self.forward_lstm, self.backward_lstm)[: self.config.num_directions]
 
     def build(self, input_shape):
-        lstm = self.config.lstm
-        width = self._ids.width
+        lstm, width = self.config.lstm, self._ids.width
         self.token_encoder.build((None,) if width is None else (None, width))
         for stack in self.lstm_stacks:
             stack.build((None, None, lstm.projection_dim))
@@ -145,12 +138,8 @@ class BiLM(TrackedParts, keras.Model):
     def token_vectors(self, inputs: Any, lengths: Any = None) -> tuple[Any, Any]:
         """Stage 1, tokens → token vectors, with the boundaries of each sentence.
 
-        Args:
-            inputs, lengths: as returned by `checked_inputs`.
-
-        Returns:
-            float (batch, token + 2, projection_dim), and the mask, bool (batch, token + 2): True
-            for real tokens and boundaries.
+        From the result of `checked_inputs`, returns float (batch, token + 2, projection_dim) and
+        the mask, bool (batch, token + 2), which is True for real tokens and boundaries.
         """
         ids, index, lengths = distinct_ids(inputs, lengths, self._ids)
         index, mask = add_boundaries(index, lengths)
@@ -185,24 +174,14 @@ class BiLM(TrackedParts, keras.Model):
         directions = zip(self.lstm_stacks, vectors, masks, states, strict=True)
         for stack, direction, mask, state in directions:
             outputs, state = stack(
-                direction,
-                mask=mask,
-                initial_states=state,
-                dropout_fn=dropout_fn,
-                training=training,
+                direction, mask=mask, initial_states=state, dropout_fn=dropout_fn, training=training
             )
             layers.append(outputs)
             new_states.append(state)
         return layers, new_states
 
     def layers_of_vectors(self, vectors: Any, mask: Any, training: bool = False) -> dict[str, Any]:
-        """Computes the result of a call from the result of `token_vectors`.
-
-        Args:
-            vectors: float (batch, token + 2, projection_dim), boundaries included.
-            mask: bool (batch, token + 2). True for real tokens and boundaries.
-            training: see the call.
-        """
+        """Computes the result of a call from the result of `token_vectors`."""
         states = self.initial_states(ops.shape(vectors)[0])
         if self._carried is not None:
             states = self._carried.read(states)
@@ -222,8 +201,8 @@ class BiLM(TrackedParts, keras.Model):
         sentences share the steps of the boundaries. For inference on TensorFlow.
 
         Args:
-            vectors: float (row, token, projection_dim), without boundaries. A row may end with
-                padding.
+            vectors: float (row, token, projection_dim), without boundaries; padding only at the end
+                of a row.
             boundaries: see `boundary_embeddings`.
             starts, ends: bool (row, token). True at the first and at the last token of a sentence.
 
@@ -306,13 +285,9 @@ class BiLM(TrackedParts, keras.Model):
         return ops.where(is_token(tokens)[..., None], vectors, ops.zeros_like(vectors))
 
     def encode_tokens(self, tokens: tf.Tensor) -> tf.Tensor:
-        """Encodes a flat batch of tokens, after three special ones: no token, `<S>` and `</S>`.
+        """Encodes tokens, after three special ones: no token, `<S>` and `</S>`.
 
-        Args:
-            tokens: string (token,).
-
-        Returns:
-            float (3 + token, projection_dim).
+        string (token,) → float (3 + token, projection_dim).
         """
         return self._encode(self._ids.of_strings(tokens))
 
@@ -354,18 +329,14 @@ class BiLM(TrackedParts, keras.Model):
 
     def zero_states(self, batch_size: Any) -> list[list[list[Any]]]:
         """Zero states: for each direction, for each layer, `[h, c]`."""
-        lstm = self.config.lstm
-        return [
-            [
-                [ops.zeros((batch_size, size), self.compute_dtype) for size in lstm.state_sizes]
-                for _ in range(lstm.num_layers)
-            ]
-            for _ in range(self.config.num_directions)
-        ]
+        return self._states_of(ops.zeros(self.initial_state.shape), batch_size)
 
     def initial_states(self, batch_size: Any) -> list[list[list[Any]]]:
         """Initial states of a batch: for each direction, for each layer, `[h, c]`."""
-        state = ops.cast(ops.convert_to_tensor(self.initial_state), self.compute_dtype)
+        return self._states_of(ops.convert_to_tensor(self.initial_state), batch_size)
+
+    def _states_of(self, state: Any, batch_size: Any) -> list[list[list[Any]]]:
+        state = ops.cast(state, self.compute_dtype)
         state = ops.broadcast_to(state[:, :, None], (*state.shape[:2], batch_size, state.shape[2]))
         width = self.config.lstm.projection_dim
         return [

@@ -29,7 +29,7 @@ class CarriedStates:
             state = tf.concat([seen, start[tf.shape(seen)[0] :]], axis=0)
             return tf.ensure_shape(state, start.shape)
 
-        return tf.nest.map_structure(resume, self._variables, _as_lists(initial))
+        return tf.nest.map_structure(resume, self._variables, initial)
 
     def write(self, states: States) -> None:
         """Stores the states of the first rows; the states of further rows are unchanged."""
@@ -37,13 +37,9 @@ class CarriedStates:
         def keep(carried: tf.Variable, state: tf.Tensor) -> None:
             carried.assign(tf.concat([state, carried[tf.shape(state)[0] :]], axis=0))
 
-        tf.nest.map_structure(keep, self._variables, _as_lists(states))
+        tf.nest.map_structure(keep, self._variables, states)
 
     def reset(self) -> None:
         """Removes the states of all rows."""
         for variable in tf.nest.flatten(self._variables):
             variable.assign(tf.zeros((0, variable.shape[1]), variable.dtype))
-
-
-def _as_lists(states: States) -> list:
-    return [[list(layer) for layer in direction] for direction in states]

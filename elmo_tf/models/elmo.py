@@ -203,14 +203,7 @@ class Elmo(LayerMixes):
 
 @keras.saving.register_keras_serializable(package="elmo_tf")
 class TokenMask(keras.layers.Layer):
-    """Computes the mask of the inputs of a biLM.
-
-    Call arguments:
-        inputs, lengths: see `BiLM`.
-
-    Returns:
-        bool (batch, token). True for real tokens.
-    """
+    """Computes the mask of the inputs of a biLM, bool (batch, token). True for real tokens."""
 
     def call(self, inputs, lengths=None):
         inputs = as_tensor(inputs)  # Keras does not convert ragged tensors

@@ -55,8 +55,8 @@ class LanguageModel:
         Raises:
             ValueError: see `BiLM`.
         """
-        input_vocabulary = vocabulary if config.char_cnn is None else None
-        bilm = BiLM(config, vocabulary=input_vocabulary, lexicon=lexicon, name="bilm")
+        words = vocabulary if config.char_cnn is None else None
+        bilm = BiLM(config, vocabulary=words, lexicon=lexicon, name="bilm")
         if config.tie_softmax:
             softmax = TiedSoftmax(bilm.token_encoder, num_sampled, name="softmax")
         else:

@@ -1,6 +1,5 @@
 """Layers of a biLM or of another model ─► mixed vectors: `LayerMixes` and `VectorMix`."""
 
-import abc
 from typing import Any
 
 import keras
@@ -10,18 +9,13 @@ from elmo_tf.layers.scalar_mix import MixingWeights, ScalarMix
 from elmo_tf.layers.tracked_parts import TrackedParts
 
 
-class LayerMixes(TrackedParts, keras.layers.Layer, abc.ABC):
+class LayerMixes(TrackedParts, keras.layers.Layer):
     """The base class of layers that mix the layers of a model with learned mixing weights."""
 
-    @property
-    @abc.abstractmethod
-    def num_layers(self) -> int:
-        """The number of layers to mix."""
-
-    @property
-    @abc.abstractmethod
-    def dim(self) -> int:
-        """The width of the vectors."""
+    num_layers: int
+    """The number of layers to mix."""
+    dim: int
+    """The width of the vectors."""
 
     def _create_mixes(
         self,
@@ -32,11 +26,7 @@ class LayerMixes(TrackedParts, keras.layers.Layer, abc.ABC):
         top_only: bool,
         average: bool,
     ) -> None:
-        """Creates the mixes and the dropout; for the arguments see `Elmo`.
-
-        Raises:
-            ValueError: an argument is out of range.
-        """
+        """Creates the mixes and the dropout. Arguments and errors: see `Elmo`."""
         check_int(num_mixes, "num_mixes", ge=1)
         check_rate(dropout, "dropout")
         if top_only and average:
@@ -58,25 +48,14 @@ class LayerMixes(TrackedParts, keras.layers.Layer, abc.ABC):
             mix.build((None, num_layers, None, self.dim))
 
     def mixing_weights(self) -> MixingWeights | list[MixingWeights]:
-        """Returns the learned mixing weights, after the softmax, and the scale.
-
-        Returns:
-            `weights`, float32 (layer,), and `scale`, float; a list of these if `num_mixes` is
-            above 1.
-        """
+        """Returns the learned mixing weights and the scale; a list if `num_mixes` is above 1."""
         if not self.built:
             self.build()
         mixes = [mix.mixing_weights() for mix in self.mixes]
         return mixes if self.num_mixes > 1 else mixes[0]
 
     def of_layers(self, layers: Any, mask: Any, training: bool = False) -> Any:
-        """Computes the result of a call from the layers.
-
-        Args:
-            layers: float (batch, layer, token, feature), zero at masked tokens.
-            mask: bool (batch, token). True for real tokens.
-            training: see the call.
-        """
+        """Computes the result of a call from the layers, zero at masked tokens, and the mask."""
         if self.top_only:
             layers = layers[:, -1:]
         mixed = []
@@ -131,16 +110,9 @@ class VectorMix(LayerMixes):
         super().__init__(**kwargs)
         check_int(num_layers, "num_layers", ge=1)
         check_int(dim, "dim", ge=1)
-        self._shape = (num_layers, dim)
+        self.num_layers = num_layers
+        self.dim = dim
         self._create_mixes(num_mixes, dropout, layer_norm, l2, top_only, average)
-
-    @property
-    def num_layers(self) -> int:
-        return self._shape[0]
-
-    @property
-    def dim(self) -> int:
-        return self._shape[1]
 
     def call(self, inputs, lengths=None, training=False):
         raise ValueError(

@@ -25,9 +25,7 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
         inputs: float (batch, token, projection_dim).
         mask: bool (batch, token) or None. True = a real token.
         initial_states: for each layer `[h, c]`, or None for zeros.
-        dropout_fn: applied to the input of every layer, or None. The skip connection adds the
-            input after dropout.
-        training: bool. Whether gradients are needed. Affects speed only.
+        dropout_fn, training: see `BiLM.read`. The skip connection adds the input after dropout.
 
     Returns:
         The outputs of all layers, a list of float (batch, token, projection_dim), zero at masked
@@ -50,17 +48,10 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
         self.lstm = LSTMConfig(
             dim, projection_dim, num_layers, cell_clip, proj_clip, use_skip_connections
         )
+        shape = dim, projection_dim, cell_clip, proj_clip
+        kwargs = {"return_state": True, "dtype": self.dtype_policy}
         self.lstms = [
-            ProjectedLSTM(
-                dim,
-                projection_dim,
-                cell_clip,
-                proj_clip,
-                return_state=True,
-                dtype=self.dtype_policy,
-                name=f"lstm_{index}",
-            )
-            for index in range(num_layers)
+            ProjectedLSTM(*shape, name=f"lstm_{index}", **kwargs) for index in range(num_layers)
         ]
         self.supports_masking = True
 
@@ -89,15 +80,7 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
         return outputs, states
 
     def read_packed(self, inputs: Any, starts: Any, initial_states: Any) -> list[Any]:
-        """Reads rows that hold several sentences; see `ProjectedLSTM.read_packed`.
-
-        Args:
-            inputs, starts: see there.
-            initial_states: for each layer `[h, c]` before each sentence.
-
-        Returns:
-            The outputs of all layers, see the call.
-        """
+        """Returns the outputs of all layers for packed rows, see `ProjectedLSTM.read_packed`."""
         outputs = []
         for index, (lstm, state) in enumerate(zip(self.lstms, initial_states, strict=True)):
             output = lstm.read_packed(inputs, starts, state)

@@ -178,16 +178,8 @@ class TokenEmbedding(keras.layers.Layer):
 def cut_characters(char_ids, max_width: int, pad: int = PAD):
     """Removes padding after the longest token without changing any vector.
 
-    The maxima over the filter windows stay the same: either one window of the widest filter that
-    contains only padding remains, or nothing is removed.
-
-    Args:
-        char_ids: int (token, char).
-        max_width: int. Width of the widest filter.
-        pad: int. The id of padding.
-
-    Returns:
-        int (token, char), with fewer chars.
+    The maxima over the filter windows stay the same: either one window of the widest filter, of
+    `max_width` characters, that contains only padding remains, or nothing is removed.
     """
     limit = ops.shape(char_ids)[1]
     used = ops.logical_and(ops.not_equal(char_ids, 0), ops.not_equal(char_ids, pad))

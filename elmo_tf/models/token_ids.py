@@ -57,12 +57,7 @@ def ids_of_config(
 
 
 class CharacterIds:
-    """Char ids, for a `TokenEncoder`.
-
-    Args:
-        char_cnn: the configuration of the character CNN.
-        spelling: a `Lexicon`, or None for bytes.
-    """
+    """Char ids, for a `TokenEncoder`. `spelling` is a `Lexicon`, or None for bytes."""
 
     def __init__(self, char_cnn: CharCNNConfig, spelling: Spelling | None = None):
         self._char_cnn = char_cnn
@@ -87,9 +82,8 @@ class CharacterIds:
                 f"Received: ids of shape {tuple(ids.shape)}."
             )
         first, max_chars = self.spelling.num_columns, self._char_cnn.max_chars
-        message = f"Char ids must have 3 to {max_chars} characters per token"
-        if first:
-            message += ", after the id of the word"
+        after = ", after the id of the word" if first else ""
+        message = f"Char ids must have 3 to {max_chars} characters per token{after}"
         width = ids.shape[-1]
         if width is None:
             width = tf.shape(ids)[-1]
@@ -117,12 +111,7 @@ class CharacterIds:
 
 
 class TokenIds:
-    """Ids of whole tokens, for a `TokenEmbedding`.
-
-    Args:
-        num_tokens: int. Size of the embedding table.
-        vocabulary: for strings; or None.
-    """
+    """Ids of whole tokens, for a `TokenEmbedding` of `num_tokens` rows."""
 
     width = None
 
@@ -158,43 +147,28 @@ class TokenIds:
 def distinct_ids(
     inputs: tf.Tensor, lengths: tf.Tensor | None, ids: CharacterIds | TokenIds
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Prepares a batch for a token encoder.
-
-    Args:
-        inputs, lengths: as returned by `checked_inputs`.
-        ids: the conversion of the biLM.
+    """Prepares a batch, as returned by `checked_inputs`, for a token encoder.
 
     Returns:
         ids: int32 (distinct token, width), or (distinct token,) without a character CNN. Equal
             strings are one token; ids are not deduplicated.
         index: int32 (batch, token). The index of each token.
         lengths: int32 (batch,). Number of real tokens per sentence.
-
-    Raises:
-        ValueError: the inputs do not match the biLM, see `BiLM`.
     """
     if inputs.dtype == tf.string:
         tokens, lengths = token_batch(inputs, lengths)
         distinct, index = tf.unique(tf.reshape(tokens, (-1,)))
         index = tf.reshape(index, tf.shape(tokens)) + NUM_SPECIAL_TOKENS
         return ids.of_strings(distinct), index, lengths
-    flat = ids.of_ids(inputs)
-    real = is_token(inputs)
-    if lengths is None:
-        lengths = count_tokens(real)
+    flat, real = ids.of_ids(inputs), is_token(inputs)
     index = tf.reshape(tf.range(tf.size(real)), tf.shape(real)) + NUM_SPECIAL_TOKENS
-    return flat, index, lengths
+    return flat, index, count_tokens(real) if lengths is None else lengths
 
 
 def add_boundaries(index: tf.Tensor, lengths: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Adds `<S>` before and `</S>` after each sentence.
 
-    Args:
-        index: int (batch, token), see `distinct_ids`.
-        lengths: int (batch,).
-
-    Returns:
-        index, int (batch, token + 2), and its mask, bool of the same shape.
+    `index`: int (batch, token), see `distinct_ids`. Returns int (batch, token + 2) and its mask.
     """
     index = tf.pad(index, [[0, 0], [1, 1]], constant_values=_BOS_INDEX)  # (batch, token + 2)
     position = tf.range(tf.shape(index)[1])
@@ -210,15 +184,10 @@ def between_boundaries(tokens: np.ndarray) -> np.ndarray:
 
 
 def distinct_window_tokens(inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Finds the distinct tokens of windows of running text, which include boundaries.
+    """Finds the distinct tokens of windows of running text, see `lm_windows`.
 
-    Args:
-        inputs: string of any shape, see `lm_windows`.
-
-    Returns:
-        tokens: string (distinct token,), padded with `""` to a multiple of 64, because TensorFlow
-            prepares its kernels again for every new shape.
-        index: int32 of the shape of `inputs`. The index of each token.
+    Returns the tokens, string (distinct token,), padded with `""` to a multiple of 64, because
+    TensorFlow prepares its kernels again for every new shape; and the index of each token.
     """
     distinct, index = tf.unique(tf.reshape(inputs, (-1,)))
     distinct = tf.pad(distinct, [[0, -tf.size(distinct) % _TOKEN_COUNT_MULTIPLE]])

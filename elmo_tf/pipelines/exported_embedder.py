@@ -26,13 +26,8 @@ def load_embedder(
 ) -> "Embedder | ExportedEmbedder":
     """Loads a checkpoint or an exported model, to embed sentences.
 
-    Args:
-        model: an argument of `load_bilm`, or the folder of an exported model (one version, or all
-            versions for the newest).
-        layers, precision, batch_tokens: see `Embedder`; an exported model needs "float32".
-
-    Raises:
-        ValueError, FileNotFoundError: an argument is not allowed, or the model is missing.
+    `model` is an argument of `load_bilm`, or the folder of an exported model (one version, or all
+    versions for the newest), which needs the precision "float32". For the rest see `Embedder`.
     """
     version = None if isinstance(model, tuple | list) else newest_version(model)
     if version is None:
@@ -46,10 +41,9 @@ def load_embedder(
 
 
 class ExportedEmbedder:
-    """Computes vectors of many sentences with an exported model.
+    """Computes vectors of many sentences with an exported model, from the folder of one version.
 
     Args:
-        version: the folder of one version.
         layers: see `Embedder`. "mix" is the output `elmo` of the model. Defaults to "all".
         batch_tokens: int >= 1. Tokens per batch, sentence boundaries included. Unlike `Embedder`,
             longer sentences are not split into windows. Defaults to 4096.
@@ -77,11 +71,7 @@ class ExportedEmbedder:
         self._batch_tokens = batch_tokens
 
     def embed(self, sentences: Iterable[Sequence[str | bytes]]) -> Iterator[np.ndarray]:
-        """Yields one array per sentence, in input order: float32, see `layers` above.
-
-        Args:
-            sentences: lists of tokens.
-        """
+        """Yields one array per sentence (list of tokens), in input order: float32, see `layers`."""
         sentences = iter(sentences)
         while group := read_ahead(sentences, _BATCHES_AHEAD * self._batch_tokens):
             yield from self._embed_group(group)
@@ -107,8 +97,8 @@ class ExportedEmbedder:
         outputs = self._signature(tokens=tf.constant(tokens), sequence_len=tf.constant(lengths))
         if self._choice.layers == "mix":
             return outputs["elmo"].numpy()
-        numbers = range(1, self._num_lstm_layers + 1)
-        layers = [outputs[f"lstm_outputs{number}"].numpy() for number in numbers]
+        indices = range(1, self._num_lstm_layers + 1)
+        layers = [outputs[f"lstm_outputs{index}"].numpy() for index in indices]
         words = outputs["word_emb"].numpy()
         words = np.tile(words, layers[0].shape[-1] // words.shape[-1])  # once per direction
         stacked = np.stack([words, *layers], axis=1)  # (batch, layer, token, feature)

@@ -116,11 +116,11 @@ def embed_with_ray(
     output = Path(os.path.realpath(output))
     ParquetOutput.refuse(output, overwrite)
     with unfinished_folder(output, settings, overwrite) as folder:
-        parts = [
+        parts = (
             part
             for file in progress_over(files, len(files), "counting", "files")
             for part in parts_of(file, format, token_column, part_bytes)
-        ]
+        )
         shards = {folder / shard_name(i, ".parquet"): part for i, part in enumerate(parts)}
         missing = {path: part for path, part in shards.items() if not path.exists()}
         if len(missing) < len(shards):
@@ -130,7 +130,7 @@ def embed_with_ray(
                 _embed(ray, missing, worker, num_workers, cores_per_worker)
         if _states(files) != settings["files"]:
             raise RuntimeError("The text changed during the job. Start it again (--overwrite).")
-        counts = list(map(_checked_count, shards, parts))
+        counts = [_checked_count(path, part) for path, part in shards.items()]
         for unfinished in folder.glob(".*"):  # of workers that were killed
             unfinished.unlink()
         ParquetOutput.refuse(output, overwrite)
@@ -233,9 +233,7 @@ def _embed(
 class _ShardWriter:
     """A worker, which loads the model once and writes shards.
 
-    Args:
-        num_cpus: int. Cores of the worker.
-        settings: arguments of `load_embedder` and `sentence_reader`, and the `options`.
+    `settings` are arguments of `load_embedder` and `sentence_reader`, and the `options`.
     """
 
     def __init__(self, num_cpus: int, settings: Mapping[str, Any]):

@@ -12,19 +12,13 @@ PART_BYTES = 2**18
 
 
 class TextPart(NamedTuple):
-    """Consecutive sentences of a file.
-
-    file: the path.
-    start, end: the bytes of the part; both None for a complete file.
-    first: number of the first sentence in the file, from 0.
-    sentences: number of sentences.
-    """
+    """Consecutive sentences of a file."""
 
     file: str
-    start: int | None
+    start: int | None  # bytes; None for a complete file
     end: int | None
-    first: int
-    sentences: int
+    first: int  # index of the first sentence in the file
+    sentences: int  # number of sentences
 
 
 def parts_of(
@@ -35,14 +29,8 @@ def parts_of(
 ) -> list[TextPart]:
     """Divides a file at line ends into parts, and counts their sentences.
 
-    Compressed files and columns are one part; an empty file has none.
-
-    Args:
-        path, format, token_column: see `sentence_reader`.
-        part_bytes: int >= 1. Size of a part; its last line may exceed it.
-
-    Raises:
-        ValueError, OSError: the file is damaged or cannot be read; the message names it.
+    Compressed files and columns are one part; an empty file has none. The last line of a part may
+    exceed `part_bytes`. For the other arguments and errors, see `sentence_reader`.
     """
     path = os.fspath(path)
     if (format or format_of(path)) == "text" and not is_compressed(path):
@@ -65,31 +53,19 @@ def sentences_of(
     part: TextPart, format: str | None = None, token_column: int | None = None
 ) -> Iterator[FileSentence]:
     """Yields the sentences of a part, or raises `ValueError` if the file has changed."""
-    sentences = (
-        sentence_reader(part.file, format, token_column)()
-        if part.start is None
-        else text_sentences(_bytes_of(part), part.first)
-    )
-    number = 0
-    for number, sentence in enumerate(sentences, start=1):  # noqa: B007 - counts them
+    if part.start is None:
+        sentences, size = sentence_reader(part.file, format, token_column)(), 0
+    else:
+        with open(part.file, "rb") as file:
+            file.seek(part.start)
+            stream = io.BytesIO(file.read(part.end - part.start))
+        stream.name = part.file  # for error messages
+        sentences, size = text_sentences(stream, part.first), len(stream.getvalue())
+    count = 0
+    for count, sentence in enumerate(sentences, start=1):  # noqa: B007 - counts them
         yield sentence
-    if number != part.sentences:
-        raise _changed(part)
-
-
-def _bytes_of(part: TextPart) -> io.BytesIO:
-    with open(part.file, "rb") as file:
-        file.seek(part.start)
-        content = file.read(part.end - part.start)
-    if len(content) < part.end - part.start:
-        raise _changed(part)
-    stream = io.BytesIO(content)
-    stream.name = part.file  # for error messages
-    return stream
-
-
-def _changed(part: TextPart) -> ValueError:
-    return ValueError(
-        f"{part.file} has changed since the job began. Start again with another output folder, or "
-        "replace it (overwrite=True, --overwrite)."
-    )
+    if count != part.sentences or size != (part.end or 0) - (part.start or 0):
+        raise ValueError(
+            f"{part.file} has changed since the job began. Start again with another output folder, "
+            "or replace it (overwrite=True, --overwrite)."
+        )

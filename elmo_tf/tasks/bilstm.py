@@ -4,8 +4,7 @@ import keras
 from keras import ops
 
 from elmo_tf.config_checks import check_choice
-from elmo_tf.layers.cell_rnn import CellRNN
-from elmo_tf.layers.cells import CELLS
+from elmo_tf.layers.cell_rnn import CELLS, CellRNN
 from elmo_tf.layers.projected_lstm import ProjectedLSTM
 
 

@@ -26,8 +26,7 @@ def length_batches(
         positions_per_token: int >= 1. Maximum size of a padded batch, in multiples of
             `batch_tokens`. Use 1 if padding costs as much as tokens.
 
-    Yields:
-        Indices in `lengths` of a batch, the longest sentence last.
+    Yields the indices in `lengths` of a batch, the longest sentence last.
     """
     batch: list[int] = []
     tokens = 0
@@ -47,15 +46,11 @@ def length_batches(
 def packed_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[list[int]]]:
     """Batches sentences in rows of almost the same length, each of several sentences.
 
-    A row gets the longest sentence that is left, then the longest that still fits, and so on.
+    A row gets the longest sentence that is left, then the longest that still fits, and so on. For
+    the arguments see `length_batches`.
 
-    Args:
-        lengths: number of tokens of each sentence.
-        batch_tokens: int >= 1. Maximum size of a batch. A longer sentence is a separate batch.
-
-    Yields:
-        The rows of a batch. A row has the indices in `lengths` of its sentences, the longest first.
-        Some rows may be empty.
+    Yields the rows of a batch. A row has the indices in `lengths` of its sentences, the longest
+    first. Some rows may be empty.
     """
     indices: dict[int, list[int]] = {}  # by length
     for index in reversed(range(len(lengths))):
@@ -87,13 +82,7 @@ def packed_batches(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[l
 def read_ahead(
     sentences: Iterator[_Item], num_tokens: int, length: Callable[[_Item], int] = len
 ) -> list[_Item]:
-    """Takes sentences until they have `num_tokens` tokens, counting a boundary per sentence.
-
-    Args:
-        sentences: lists of tokens, or other items with a `length`.
-        num_tokens: int >= 1.
-        length: returns the number of tokens of an item.
-    """
+    """Takes sentences until they have `num_tokens` tokens, counting a boundary per sentence."""
     group, read = [], 0
     for sentence in sentences:
         group.append(sentence)

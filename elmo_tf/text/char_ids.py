@@ -22,32 +22,22 @@ class Spelling(abc.ABC):
 
     The ids of a token are `begin_word, characters[:max_chars - 2], end_word, pad, pad, …`, or all
     zeros for `""`.
-
-    Attributes:
-        num_characters: int. Number of ids; they begin at 1.
-        begin_word, end_word, bos, eos, pad: int. The ids of word boundaries, `<S>`, `</S>` and
-            padding.
-        num_columns: int. Ids of a token before those of the characters.
     """
 
-    num_characters: int
+    num_characters: int  # number of ids, which begin at 1
     begin_word: int
     end_word: int
-    bos: int
-    eos: int
+    bos: int  # `<S>`
+    eos: int  # `</S>`
     pad: int
-    num_columns = 0
+    num_columns = 0  # ids of a token before those of the characters
 
     @abc.abstractmethod
     def characters(self, tokens: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
-        """The ids of the first `count` characters of tokens.
+        """The ids of the first `count` characters of tokens, string (token,).
 
-        Args:
-            tokens: string (token,).
-
-        Returns:
-            int32 (token, count), with any values after a token; and the number of characters,
-            int32 (token,).
+        Returns int32 (token, count), with any values after a token; and the number of characters,
+        int32 (token,).
         """
 
     def ids_of(self, tokens: tf.Tensor, max_chars: int) -> tf.Tensor:

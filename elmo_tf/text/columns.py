@@ -17,28 +17,21 @@ _NOT_A_WORD = re.compile(r"\d+[-.]\d+")
 
 
 class Row(NamedTuple):
-    """The fields of a token's line. `line` is the line number in the file, from 1."""
+    """The fields of a token's line."""
 
-    line: int
+    line: int  # in the file, from 1
     fields: list[str]
 
 
 def column_sentences(
     path: str | os.PathLike, format: str, warns: bool = True
 ) -> Iterator[list[Row]]:
-    """Reads the rows of each sentence.
+    """Yields the rows of each sentence, at least one.
 
     Lines are split at tabs, or at whitespace if they have no tab. An empty line or a document
-    marker ends a sentence, in "conllu" also a word number 1.
-
-    Args:
-        path: the file; `.gz` is decompressed.
-        format: "conll", or "conllu" (Universal Dependencies), where comments, multiword tokens
-            (`3-4`) and empty nodes (`5.1`) are skipped.
-        warns: whether to warn of sentences of "conllu" without an empty line before them.
-
-    Yields:
-        The rows of a sentence, at least one.
+    marker ends a sentence. In the format "conllu" (Universal Dependencies), so does a word number
+    1, with a warning if `warns`, and comments, multiword tokens (`3-4`) and empty nodes (`5.1`) are
+    skipped.
 
     Raises:
         ValueError: a line of "conllu" does not begin with a number, or see `read_lines`.
@@ -100,10 +93,10 @@ def column(path: str | os.PathLike, rows: Sequence[Row], number: int, content: s
 
 
 def last_column(path: str | os.PathLike, rows: Sequence[Row], first: Row) -> int:
-    """Returns the number of the last column, which must be that of the `first` row of the file.
+    """Returns the number of the last column.
 
     Raises:
-        ValueError: a row has more or fewer columns than the first row.
+        ValueError: a row has more or fewer columns than the `first` row of the file.
     """
     width = len(first.fields)
     for row in rows:

@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import logging
 
 from elmo_tf.progress import progress
-from elmo_tf.text.data_warnings import LINE_KINDS, data_warnings, line_kinds, suspicions
+from elmo_tf.text.data_warnings import LINE_KINDS, data_warnings, suspicions
 from elmo_tf.text.sentences import split_tokens
 from elmo_tf.text.vocabulary import (
     UNKNOWN_ID,
@@ -31,6 +31,12 @@ _MIXED_FILES = 64
 _MAX_UNKNOWN = 0.05
 # Lines that the graph splits at a time; larger batches are no faster.
 _LINES_PER_BATCH = 16
+_LINE_KINDS = {
+    **LINE_KINDS,
+    "cut": f"of more than {MAX_SENTENCE_TOKENS:,} tokens (split)",
+    "empty": "empty (skipped)",
+    "crlf": "ending in CRLF (read as LF)",
+}
 
 
 def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
@@ -83,8 +89,7 @@ def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
 
     Memory is needed for a single line.
 
-    Raises:
-        ValueError: see `sentence_lines`.
+    Errors: see `sentence_lines`.
     """
     for file in files:
         for line in sentence_lines(file):
@@ -96,17 +101,15 @@ def read_sentences(files: Iterable[TextSource]) -> Iterator[list[str]]:
 def reported_lines(sources: Iterable[TextSource]) -> Iterator[str]:
     """Yields the lines of texts, and finally reports the suspicious ones of all texts.
 
-    Raises:
-        ValueError: see `sentence_lines`.
+    Errors: see `sentence_lines`.
     """
     counts: collections.Counter[str] = collections.Counter()
     for source in sources:
         for line in sentence_lines(source):
-            for kind in suspicions(line):
-                counts[kind] += 1
+            counts.update(suspicions(line))
             yield line
     if counts:
-        logging.warning("%s", data_warnings(*line_kinds(counts)))
+        logging.warning("%s", data_warnings(counts))
 
 
 @tf.autograph.experimental.do_not_convert
@@ -148,24 +151,13 @@ def prefetch(dataset: tf.data.Dataset, count: int) -> tf.data.Dataset:
 
 
 class CorpusCount(NamedTuple):
-    """The size of a corpus, and its numbers of suspicious lines.
+    """The size of a corpus, and its numbers of suspicious lines, see `_LINE_KINDS`."""
 
-    sentences: number of sentences, see `read_sentences`.
-    tokens: number of tokens, without boundaries.
-    types: number of distinct tokens.
-    unknown: number of tokens that are not in the vocabulary.
-    longest: number of tokens of the longest sentence.
-    invalid_lines, nul_lines, boundary_lines, space_lines: see `LINE_KINDS`.
-    cut_lines: lines of over 10,000 tokens, which are split.
-    empty_lines: lines without tokens, which are skipped.
-    crlf_lines: lines that end in CRLF.
-    """
-
-    sentences: int
-    tokens: int
-    types: int
-    unknown: int
-    longest: int
+    sentences: int  # see `read_sentences`
+    tokens: int  # without boundaries
+    types: int  # distinct tokens
+    unknown: int  # tokens that are not in the vocabulary
+    longest: int  # tokens of the longest sentence
     invalid_lines: int = 0
     nul_lines: int = 0
     cut_lines: int = 0
@@ -195,10 +187,7 @@ class CorpusCount(NamedTuple):
     def data_warnings(self) -> str:
         """The suspicious lines as a line of text; empty if there are none."""
         return data_warnings(
-            *line_kinds({kind: getattr(self, f"{kind}_lines") for kind in LINE_KINDS}),
-            (self.cut_lines, f"of more than {MAX_SENTENCE_TOKENS:,} tokens (split)"),
-            (self.empty_lines, "empty (skipped)"),
-            (self.crlf_lines, "ending in CRLF (read as LF)"),
+            {kind: getattr(self, f"{kind}_lines") for kind in _LINE_KINDS}, _LINE_KINDS
         )
 
 
@@ -218,8 +207,11 @@ def count_corpus(files: Sequence[str | os.PathLike], vocabulary: Vocabulary) -> 
             for line in sentence_lines(file):
                 tokens = line.split()
                 types.update(tokens)
-                for kind in _line_warnings(line, tokens):
-                    suspicious[kind] += 1
+                for kind in suspicions(line, tokens):
+                    suspicious[f"{kind}_lines"] += 1
+                suspicious["cut_lines"] += len(tokens) > MAX_SENTENCE_TOKENS
+                suspicious["empty_lines"] += not tokens
+                suspicious["crlf_lines"] += line.endswith("\r\n")
                 parts = -(-len(tokens) // MAX_SENTENCE_TOKENS)
                 sentences += parts
                 longest = max(longest, min(len(tokens), MAX_SENTENCE_TOKENS))
@@ -273,15 +265,3 @@ def _cut(lines: tf.RaggedTensor) -> tf.RaggedTensor:
     starts = (tf.range(tf.reduce_sum(parts)) - first_parts) * MAX_SENTENCE_TOKENS
     sizes = tf.minimum(tf.repeat(lengths, parts) - starts, MAX_SENTENCE_TOKENS)
     return tf.RaggedTensor.from_row_lengths(lines.values, sizes, validate=False)
-
-
-def _line_warnings(line: str, tokens: list[str]) -> Iterator[str]:
-    """The fields of `CorpusCount` that count this line."""
-    for kind in suspicions(line, tokens):
-        yield f"{kind}_lines"
-    if len(tokens) > MAX_SENTENCE_TOKENS:
-        yield "cut_lines"
-    if not tokens:
-        yield "empty_lines"
-    if line.endswith("\r\n"):
-        yield "crlf_lines"

@@ -21,16 +21,14 @@ def suspicions(line: str, tokens: Sequence[str] | None = None) -> Sequence[str]:
     """Returns the keys of `LINE_KINDS` that apply to a line, or to tokens joined by spaces."""
     if line.isascii() and ">" not in line and "\0" not in line:
         return ()  # fast: most lines
-    kinds_found = []
-    if not is_utf_8(line):
-        kinds_found.append("invalid")
-    if "\0" in line:
-        kinds_found.append("nul")
-    if "S>" in line and not _BOUNDARIES.isdisjoint(line.split() if tokens is None else tokens):
-        kinds_found.append("boundary")
-    if _is_split_at_wide_space(line, tokens):
-        kinds_found.append("space")
-    return kinds_found
+    kinds = {
+        "invalid": not is_utf_8(line),
+        "nul": "\0" in line,
+        "boundary": "S>" in line
+        and not _BOUNDARIES.isdisjoint(line.split() if tokens is None else tokens),
+        "space": _is_split_at_wide_space(line, tokens),
+    }
+    return [kind for kind, applies in kinds.items() if applies]
 
 
 def _is_split_at_wide_space(line: str, tokens: Sequence[str] | None) -> bool:
@@ -41,15 +39,10 @@ def _is_split_at_wide_space(line: str, tokens: Sequence[str] | None) -> bool:
     return not is_whole and _WIDE_SPACES.search(line) is not None
 
 
-def line_kinds(counts: Mapping[str, int]) -> list[tuple[int, str]]:
-    """The pairs (count, description) for `data_warnings`, from counts of `suspicions`."""
-    return [(counts[kind], description) for kind, description in LINE_KINDS.items()]
-
-
-def data_warnings(*kinds: tuple[int, str]) -> str:
-    """Summarizes pairs (count, description) as a line of text, empty if all counts are 0."""
-    kinds_found = [f"{count:,} {kind}" for count, kind in kinds if count]
-    return f"Suspicious lines: {', '.join(kinds_found)}." if kinds_found else ""
+def data_warnings(counts: Mapping[str, int], kinds: Mapping[str, str] = LINE_KINDS) -> str:
+    """Summarizes counts of `kinds` as a line of text, empty if all are 0."""
+    parts = [f"{counts[kind]:,} {text}" for kind, text in kinds.items() if counts.get(kind)]
+    return f"Suspicious lines: {', '.join(parts)}." if parts else ""
 
 
 def line_error(path: str | os.PathLike, line: int, message: str) -> ValueError:

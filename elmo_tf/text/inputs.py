@@ -11,18 +11,14 @@ from elmo_tf.text.sentences import encode, has_whitespace, split_tokens, string_
 
 
 def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
-    """Converts the inputs and lengths of a call to tensors and checks them.
+    """Converts the inputs and lengths of a call of a `BiLM` to tensors and checks them.
 
     All later code of a call relies on these checks. In a graph they run with the graph; symbolic
     Keras tensors are checked when the model is called on values.
 
-    Args:
-        inputs, lengths: see `BiLM`.
-
-    Returns:
-        inputs: see `as_tensor`. Sentences with `lengths` are split into tokens.
-        lengths: int32 (batch,). None for sentences (batch,) and for symbolic tensors without
-            `lengths`.
+    Returns the inputs, see `as_tensor`, of which sentences with `lengths` are split into tokens;
+    and the lengths, int32 (batch,), or None for sentences (batch,) and for symbolic tensors without
+    `lengths`.
 
     Raises:
         TypeError: `lengths` are not integers, or see `as_tensor`.
@@ -42,16 +38,10 @@ def checked_inputs(inputs: Any, lengths: Any) -> tuple[Any, Any]:
 
 
 def as_tensor(inputs: Any) -> Any:
-    """Converts inputs to a dense tensor; returns symbolic tensors unchanged.
+    """Converts inputs of a `BiLM` to a dense tensor; returns symbolic tensors unchanged.
 
-    Args:
-        inputs: a list of sentences or a string tensor (batch,); a list of token lists, a ragged
-            tensor, or a string tensor (batch, token) padded with `""`; char ids (batch, token,
-            char), or token ids (batch, token), as a tensor, an array or nested lists.
-
-    Returns:
-        A string tensor (batch,) or (batch, token), or an int32 tensor of rank 2 or 3, with at
-        least one token position.
+    Returns a string tensor (batch,) or (batch, token), or an int32 tensor of rank 2 or 3, with at
+    least one token position.
 
     Raises:
         TypeError: a single string, a mixture of types, or an unsupported type.
@@ -64,7 +54,12 @@ def as_tensor(inputs: Any) -> Any:
         )
     refuse_table(inputs, "inputs")
     if isinstance(inputs, keras.KerasTensor):
-        return _check_rank(_check_symbolic_dtype(inputs))
+        if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
+            raise ValueError(
+                f"A biLM reads strings or integer ids, not {inputs.dtype}. "
+                'Use keras.Input((), dtype="string") as the input of Elmo.'
+            )
+        return _check_rank(inputs)
     if isinstance(inputs, tf.RaggedTensor):
         inputs = inputs.to_tensor("" if inputs.dtype == tf.string else 0)
     elif isinstance(inputs, list | tuple):
@@ -89,24 +84,21 @@ def refuse_table(sentences: Any, name: str) -> None:
 
 
 def refuse_sentences_as_tokens(strings: Any) -> Any:
-    """Checks that an array of shape (batch, token) contains tokens and not sentences.
+    """Returns `strings` if an array of shape (batch, token) contains tokens and not sentences.
 
     A token may contain whitespace, as in "10 000", but only sentences contain it in a column of its
-    own, (batch, 1), or in more than half of all strings.
-
-    Arrays, tensors and data frames are checked, lists of lists are not. Returns `strings`; in a
-    graph, with the check attached.
+    own, (batch, 1), or in more than half of all strings. Lists of lists are not checked.
 
     Raises:
         ValueError: the strings are sentences (in a graph, `tf.errors.InvalidArgumentError` when it
             runs).
     """
+    if isinstance(strings, keras.KerasTensor | tf.RaggedTensor):
+        return strings
     if isinstance(strings, tf.Tensor):
         if strings.dtype != tf.string or strings.shape.rank != 2:
             return strings
         table = strings
-    elif isinstance(strings, keras.KerasTensor | tf.RaggedTensor):
-        return strings
     else:
         if len(getattr(strings, "shape", ())) != 2:
             return strings
@@ -114,12 +106,11 @@ def refuse_sentences_as_tokens(strings: Any) -> Any:
         items = [item if isinstance(item, str | bytes) else "" for item in rows.ravel().tolist()]
         table = tf.reshape(string_tensor(items), rows.shape)
     has_space = has_whitespace(table)
-    num_found = tf.math.count_nonzero(has_space, dtype=tf.int32)
     num_tokens = tf.math.count_nonzero(is_token(table), dtype=tf.int32)
     limit = tf.where(tf.shape(table)[1] == 1, 0, num_tokens // 2)
     return checked(
         strings,
-        num_found <= limit,
+        tf.math.count_nonzero(has_space, dtype=tf.int32) <= limit,
         "Pass sentences as strings of shape (batch,), for example `array[:, 0]`. In shape (batch, "
         "token) each string is one token, and a token contains whitespace in row",
         tf.where(has_space)[:1, 0],
@@ -139,13 +130,9 @@ def is_token(inputs: tf.Tensor) -> tf.Tensor:
 
 
 def token_batch(inputs: tf.Tensor, lengths: tf.Tensor | None = None) -> tuple[tf.Tensor, tf.Tensor]:
-    """Splits sentences into tokens, if necessary, and counts the tokens of each row.
+    """Splits the sentences of `checked_inputs` into tokens, if necessary, and counts them.
 
-    Args:
-        inputs, lengths: as returned by `checked_inputs`.
-
-    Returns:
-        string (batch, token), padded with `""` to at least one token; and int32 (batch,).
+    Returns string (batch, token), padded with `""` to at least one token; and int32 (batch,).
     """
     tokens = inputs
     if inputs.shape.rank == 1:
@@ -191,22 +178,19 @@ def row_lengths(real: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
                 f"`lengths` must have shape (batch,) = {tuple(counted.shape)}. "
                 f"Received: shape {tuple(lengths.shape)}"
             )
+        shapes = tf.shape(lengths), tf.shape(counted)
         lengths = checked(  # a single length would be broadcast to all rows
             lengths,
-            tf.reduce_all(tf.equal(tf.shape(lengths), tf.shape(counted))),
+            tf.reduce_all(tf.equal(*shapes)),
             "`lengths` must have one number per row. Shapes of the lengths and of the rows",
-            tf.shape(lengths),
-            tf.shape(counted),
+            *shapes,
         )
-    before = tf.sequence_mask(lengths, limit)  # (batch, token)
-    holes = tf.logical_and(before, tf.logical_not(real))
-    outside = tf.logical_or(lengths < 0, lengths > limit)
+    holes = tf.logical_and(tf.sequence_mask(lengths, limit), tf.logical_not(real))  # (batch, token)
     lengths = checked(
         lengths,
-        tf.logical_not(tf.reduce_any(outside)),
+        tf.reduce_all(tf.logical_and(lengths >= 0, lengths <= limit)),
         "`lengths` must be between 0 and the number of token positions",
-        lengths,
-        limit,
+        *(lengths, limit),
     )
     return checked(
         lengths,
@@ -281,23 +265,12 @@ def _check_dtype(inputs: Any) -> tf.Tensor:
     return tensor if tensor.dtype == tf.string else tf.cast(tensor, tf.int32)
 
 
-def _check_symbolic_dtype(inputs: keras.KerasTensor) -> keras.KerasTensor:
-    if inputs.dtype != "string" and not keras.backend.is_int_dtype(inputs.dtype):
-        raise ValueError(
-            f"A biLM reads strings or integer ids, not {inputs.dtype}. "
-            'Use keras.Input((), dtype="string") as the input of Elmo.'
-        )
-    return inputs
-
-
 def _check_rank(inputs: Any) -> Any:
-    rank = len(inputs.shape)
-    allowed = (1, 2) if keras.backend.standardize_dtype(inputs.dtype) == "string" else (2, 3)
-    if rank not in allowed:
+    dtype = keras.backend.standardize_dtype(inputs.dtype)
+    if len(inputs.shape) not in ((1, 2) if dtype == "string" else (2, 3)):
         raise ValueError(
             "A biLM reads strings of shape (batch,) or (batch, token), char ids of shape "
             "(batch, token, char), or token ids of shape (batch, token). "
-            f"Received: {keras.backend.standardize_dtype(inputs.dtype)} of shape "
-            f"{tuple(inputs.shape)}."
+            f"Received: {dtype} of shape {tuple(inputs.shape)}."
         )
     return inputs

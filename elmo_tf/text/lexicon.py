@@ -71,17 +71,13 @@ class Lexicon(Spelling):
     def build(
         cls, sentences: Iterable[Iterable[str]], words: Iterable[str] | None, max_chars: int
     ) -> "Lexicon":
-        """Builds a lexicon for a new biLM.
+        """Builds a lexicon: special entries, then the characters by code point, and the words.
 
         Args:
             sentences: tokens of a text, all of whose characters are included.
             words: words, whose characters are included too, or None for characters alone. Words
                 with invalid UTF-8 are left out.
             max_chars: int. `max_chars` of the biLM, to which words are truncated.
-
-        Returns:
-            The lexicon: the special entries, then the characters by code point, and the words in
-            their order.
         """
         characters: set[str] = set()
         for tokens in sentences:
@@ -111,9 +107,9 @@ class Lexicon(Spelling):
 
     def save(self, folder: str | os.PathLike) -> None:
         """Writes `char.dic` and, if there are words, `word.dic`, for `load`."""
-        for name, entries in ((CHARACTERS_FILE, self.entries), (WORDS_FILE, self.words)):
-            if entries is not None:
-                lines = (encode(f"{entry}\t{index}\n") for index, entry in enumerate(entries))
+        for name, entries in ((CHARACTERS_FILE, self.entries), (WORDS_FILE, self.words or ())):
+            lines = [encode(f"{entry}\t{index}\n") for index, entry in enumerate(entries)]
+            if lines:
                 with atomic_file(Path(folder, name)) as part:
                     part.write_bytes(b"".join(lines))
 

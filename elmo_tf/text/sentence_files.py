@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from elmo_tf.config_checks import check_choice
 from elmo_tf.text.columns import TOKEN_COLUMNS, column, column_sentences
-from elmo_tf.text.data_warnings import LINE_KINDS, data_warnings, line_kinds, suspicions
-from elmo_tf.text.sentences import decode, encode
+from elmo_tf.text.data_warnings import LINE_KINDS, data_warnings, suspicions
+from elmo_tf.text.sentences import encode
 from elmo_tf.text.tokenizers import Tokenizer, tokenized
 from elmo_tf.text.vocabulary import TextSource, sentence_lines
 
@@ -20,18 +20,12 @@ _CONLL_SUFFIXES = (".conll", ".conllx", ".conll.txt", ".bio", ".iob", ".iob2", "
 
 
 class FileSentence(NamedTuple):
-    """A sentence of a file.
+    """A sentence of a file."""
 
-    text: its line, stripped; for CoNLL, the tokens joined by spaces.
-    tokens: its tokens, none of them empty.
-    is_blank: whether the line contains only whitespace.
-    line: of raw text, the number of the line, from 0.
-    offsets: of raw text, the start and end of each token in its line, in characters.
-    """
-
-    text: str
-    tokens: list[str]
-    is_blank: bool = False
+    text: str  # its line, stripped; for CoNLL, the tokens joined by spaces
+    tokens: list[str]  # none of them empty
+    is_blank: bool = False  # whether the line contains only whitespace
+    # Of raw text: the line number, from 0, and the start and end of each token, in characters.
     line: int | None = None
     offsets: list[tuple[int, int]] | None = None
 
@@ -73,9 +67,9 @@ def sentence_reader(
         return lambda: text_sentences(path)
     if tokenizer is not None:
         raise ValueError(f"`tokenizer` requires text; the tokens of {os.fspath(path)} are given.")
-    number = token_column or TOKEN_COLUMNS[format]
+    token_column = token_column or TOKEN_COLUMNS[format]
     warns = iter([True])  # once, even if the file is read repeatedly
-    return lambda: _conll_sentences(path, format, number, next(warns, False))
+    return lambda: _conll_sentences(path, format, token_column, next(warns, False))
 
 
 def text_sentences(source: TextSource, first: int = 0) -> Iterator[FileSentence]:
@@ -86,15 +80,12 @@ def text_sentences(source: TextSource, first: int = 0) -> Iterator[FileSentence]
 
 
 def _tokenized_sentences(path: str | os.PathLike, tokenizer: Tokenizer) -> Iterator[FileSentence]:
-    for number, line in enumerate(sentence_lines(path)):
+    for index, line in enumerate(sentence_lines(path)):
         line = line.rstrip("\r\n")
         for tokens in tokenized(line, tokenizer):
-            yield FileSentence(
-                line[tokens[0].start : tokens[-1].end],
-                [token.text for token in tokens],
-                line=number,
-                offsets=[(token.start, token.end) for token in tokens],
-            )
+            text = line[tokens[0].start : tokens[-1].end]
+            offsets = [(token.start, token.end) for token in tokens]
+            yield FileSentence(text, [token.text for token in tokens], False, index, offsets)
 
 
 def _conll_sentences(
@@ -114,58 +105,36 @@ class TokenLimit(NamedTuple):
     def __str__(self) -> str:
         return f"{self.length} {self.unit}"
 
-    def is_longer(self, token: bytes) -> bool:
+    def is_exceeded(self, token: str) -> bool:
         """Whether a token is longer."""
-        return len(token if self.unit == "bytes" else decode(token)) > self.length
-
-    def is_exceeded(self, sentence: "FileSentence") -> bool:
-        """Whether a sentence has a longer token."""
-        length = self.length
-        if self.unit == "characters":
-            return any(len(token) > length for token in sentence.tokens)
-        # A character takes 1 to 4 bytes, and no token is longer than the text.
-        if len(sentence.text) * 4 <= length:
-            return False
-        return any(
-            len(token) > length or len(encode(token)) > length
-            for token in sentence.tokens
-            if len(token) * 4 > length
-        )
+        return len(encode(token) if self.unit == "bytes" else token) > self.length
 
 
 class SentenceCount(NamedTuple):
-    """The size of a text, and its numbers of suspicious sentences.
-
-    sentences: number of sentences.
-    tokens: number of tokens, without boundaries.
-    longest: number of tokens of the longest sentence.
-    empty, blank: sentences without characters, and with whitespace only.
-    invalid, nul, boundary, space: see `LINE_KINDS`.
-    cut: sentences with a token that is truncated.
-    unknown: sentences with a token that is not in the vocabulary of the model.
-    """
+    """The size of a text, and its numbers of suspicious sentences, see `LINE_KINDS`."""
 
     sentences: int = 0
-    tokens: int = 0
-    longest: int = 0
-    empty: int = 0
-    blank: int = 0
+    tokens: int = 0  # without boundaries
+    longest: int = 0  # tokens of the longest sentence
+    empty: int = 0  # sentences without characters
+    blank: int = 0  # sentences of whitespace only
     invalid: int = 0
-    cut: int = 0
+    cut: int = 0  # sentences with a token that is truncated
     nul: int = 0
     boundary: int = 0
     space: int = 0
-    unknown: int = 0
+    unknown: int = 0  # sentences with a token that is not in the vocabulary of the model
 
     def data_warnings(self, limit: TokenLimit | None) -> str:
         """The suspicious sentences as a line of text; empty if there are none."""
-        return data_warnings(
-            (self.empty, "empty (no vectors)"),
-            (self.blank, "of whitespace only (no vectors)"),
-            *line_kinds({kind: getattr(self, kind) for kind in LINE_KINDS}),
-            (self.cut, f"with a token of more than {limit} (truncated)"),
-            (self.unknown, "with a token that is not in the vocabulary (read as <UNK>)"),
-        )
+        kinds = {
+            "empty": "empty (no vectors)",
+            "blank": "of whitespace only (no vectors)",
+            **LINE_KINDS,
+            "cut": f"with a token of more than {limit} (truncated)",
+            "unknown": "with a token that is not in the vocabulary (read as <UNK>)",
+        }
+        return data_warnings(self._asdict(), kinds)
 
 
 def count_sentences(
@@ -177,22 +146,19 @@ def count_sentences(
 
     `limit` is the length to which tokens are truncated, `vocabulary` that of a model of tokens.
     """
-    number = num_tokens = longest = empty = blank = cut = unknown = 0
-    suspicious: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
+    longest = 0
     for sentence in sentences:
-        number += 1
         tokens = sentence.tokens
-        length = len(tokens)
-        num_tokens += length
-        if length > longest:
-            longest = length
-        elif not length:
-            blank += sentence.is_blank
-            empty += not sentence.is_blank
+        counts["sentences"] += 1
+        counts["tokens"] += len(tokens)
+        longest = max(longest, len(tokens))
+        if not tokens:
+            counts["blank" if sentence.is_blank else "empty"] += 1
         for kind in suspicions(sentence.text, tokens):
-            suspicious[kind] += 1
-        cut += limit is not None and limit.is_exceeded(sentence)
-        unknown += vocabulary is not None and any(token not in vocabulary for token in tokens)
-    return SentenceCount(
-        number, num_tokens, longest, empty, blank, cut=cut, unknown=unknown, **suspicious
-    )
+            counts[kind] += 1
+        if limit is not None:
+            # Fast: a character takes at most 4 bytes.
+            counts["cut"] += any(len(t) * 4 > limit.length and limit.is_exceeded(t) for t in tokens)
+        counts["unknown"] += vocabulary is not None and any(t not in vocabulary for t in tokens)
+    return SentenceCount(longest=longest, **counts)

@@ -21,9 +21,6 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
             `""`, a ragged tensor, or a `tf.data.Dataset` of strings. Its items are not checked.
         name: of the argument, for the errors.
 
-    Returns:
-        `sentences`, or a list or iterator of its items.
-
     Raises:
         TypeError: `sentences` is a single string, a table, or no collection of sentences.
         ValueError: an array (batch, token) holds sentences instead of tokens.
@@ -35,7 +32,12 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
         )
     refuse_table(sentences, name)
     if isinstance(sentences, tf.data.Dataset):
-        return _of_dataset(sentences, name)
+        if sentences.element_spec != tf.TensorSpec((), tf.string):
+            raise TypeError(
+                f"A dataset of `{name}` must have one string per element (after a batch, call "
+                f"`unbatch()`). Received elements of: {sentences.element_spec}"
+            )
+        return sentences.as_numpy_iterator()
     if hasattr(sentences, "to_pylist"):  # pyarrow
         return sentences.to_pylist()
     if isinstance(sentences, tf.RaggedTensor):
@@ -54,15 +56,6 @@ def sentence_items(sentences: Any, name: str = "sentences") -> Iterable[Sentence
     return sentences
 
 
-def _of_dataset(dataset: tf.data.Dataset, name: str) -> Iterable[bytes]:
-    if dataset.element_spec != tf.TensorSpec((), tf.string):
-        raise TypeError(
-            f"A dataset of `{name}` must have one string per element (after a batch, call "
-            f"`unbatch()`). Received elements of: {dataset.element_spec}"
-        )
-    return dataset.as_numpy_iterator()
-
-
 def _without_padding(tokens: list) -> list:
     while tokens and tokens[-1] in ("", b""):
         tokens.pop()
@@ -70,7 +63,7 @@ def _without_padding(tokens: list) -> list:
 
 
 def token_bytes(index: int, sentence: Any) -> list[bytes]:
-    """The tokens of a sentence as UTF-8; `number` identifies the sentence in error messages."""
+    """The tokens of a sentence as UTF-8; `index` identifies the sentence in error messages."""
     tokens = [encode(token) for token in tokens_of(f"Sentence {index}", sentence)]
     if b"" in tokens:
         raise ValueError(f"Sentence {index} contains an empty token: {sentence!r}.")

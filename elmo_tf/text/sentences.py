@@ -28,14 +28,9 @@ def has_whitespace(strings: tf.Tensor) -> tf.Tensor:
 
 
 def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
-    """Converts Python strings to a string tensor; see `encode`.
+    """Converts Python strings to a string tensor, ragged if inner lengths differ; see `encode`.
 
-    Args:
-        strings: a `str` or `bytes`, nested lists of them of any depth and lengths, an array, or a
-            string tensor.
-
-    Returns:
-        A string tensor of the same shape, ragged if inner lengths differ.
+    `strings` are a `str` or `bytes`, nested lists of them, an array, or a string tensor.
 
     Raises:
         TypeError: an item is not a string.
@@ -49,8 +44,9 @@ def string_tensor(strings: Any) -> tf.Tensor | tf.RaggedTensor:
         tensor = tf.constant(encode(strings))
     else:
         strings = _encode_nested(strings)
-        to_tensor = tf.constant if _is_uniform(strings) else tf.ragged.constant
-        tensor = to_tensor(strings, dtype=tf.string)
+        # An array of objects contains lists if their lengths or depths differ.
+        is_ragged = any(isinstance(item, list) for item in np.array(strings, object).flat)
+        tensor = (tf.ragged.constant if is_ragged else tf.constant)(strings, dtype=tf.string)
     if tensor.dtype != tf.string:
         raise TypeError(f"Strings are required. Received: a tensor of {tensor.dtype.name}.")
     return tensor
@@ -90,13 +86,3 @@ def _encode_nested(strings: Any) -> list:
         encode(string) if isinstance(string, str | bytes) else _encode_nested(string)
         for string in strings
     ]
-
-
-def _is_uniform(rows: list) -> bool:
-    """Whether nested lists have the shape of an array."""
-    lists = [row for row in rows if isinstance(row, list)]
-    if len(lists) < len(rows):
-        return not lists
-    if len({len(row) for row in lists}) > 1:
-        return False
-    return not lists or _is_uniform([item for row in lists for item in row])

@@ -98,11 +98,10 @@ def name_of(tokenizer: Tokenizer) -> str:
 
 
 def tokenizer_of(tokenizer: str | Tokenizer | None) -> Tokenizer | None:
-    """Returns the tokenizer of a language; anything else unchanged.
+    """Returns the tokenizer of a language; anything else unchanged. Errors: see `SpacyTokenizer`.
 
     Raises:
         TypeError: `tokenizer` is neither a language nor callable.
-        ValueError, MissingExtraError: see `SpacyTokenizer`.
     """
     if isinstance(tokenizer, str):
         return SpacyTokenizer(tokenizer)

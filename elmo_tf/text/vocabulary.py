@@ -88,13 +88,9 @@ class Vocabulary:
                 counts.update(line.split())
         if not counts:
             raise ValueError("Cannot build a vocabulary: the text contains no tokens.")
-        for token in SPECIAL_TOKENS:
-            counts.pop(token, None)
-        kept = [token for token, count in counts.items() if count >= min_count]
-        kept.sort(key=lambda token: (-counts[token], token))
-        if max_size is not None:
-            kept = kept[: max_size - len(SPECIAL_TOKENS)]
-        return cls((*SPECIAL_TOKENS, *kept))
+        kept = {token for token, count in counts.items() if count >= min_count}
+        ordered = sorted(kept.difference(SPECIAL_TOKENS), key=lambda token: (-counts[token], token))
+        return cls((*SPECIAL_TOKENS, *ordered)[:max_size])
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Vocabulary":

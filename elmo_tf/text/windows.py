@@ -41,7 +41,8 @@ def lm_windows(
     streams = sentences.filter(lambda tokens: tf.size(tokens) > 0).map(_streams)
     batches = streams.ragged_batch(num_rows).map(lambda batch: (_ragged(batch), False))
     if not drop_remainder:
-        batches = batches.concatenate(tf.data.Dataset.from_tensors((_no_sentence(), True)))
+        no_sentence = _ragged(tf.zeros((0, 0, _STREAMS), tf.string))
+        batches = batches.concatenate(tf.data.Dataset.from_tensors((no_sentence, True)))
 
     def scan(state, element):
         values, lengths = state
@@ -93,11 +94,6 @@ def _ragged(batch: tf.Tensor | tf.RaggedTensor) -> tf.RaggedTensor:
     rows, tokens, _ = tf.unstack(tf.shape(batch, tf.int64))
     values = tf.reshape(batch, (-1, _STREAMS))
     return tf.RaggedTensor.from_row_lengths(values, tf.fill([rows], tokens))
-
-
-def _no_sentence() -> tf.RaggedTensor:
-    values = tf.zeros((0, _STREAMS), tf.string)
-    return tf.RaggedTensor.from_row_lengths(values, tf.zeros((0,), tf.int64))
 
 
 def _one_sentence_per_row(batch: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:

@@ -149,6 +149,16 @@ def test_the_error_names_a_truncated_file(kind, loaded, tmp_path, keep):
     check_refused(tmp_path, loaded, rf"Cannot (open|read) .*{path.stem.partition('.data')[0]}")
 
 
+def test_token_embeddings_replace_the_characters_of_published_formats_only(kind, tmp_path):
+    kind.write(tmp_path, kind.arrays())
+    error, message = ValueError, "`token_embeddings` is not supported .* Convert the checkpoint"
+    if isinstance(kind, Published):
+        error, message = FileNotFoundError, "There is no vocab.txt"
+
+    with pytest.raises(error, match=message):
+        load_bilm(tmp_path, token_embeddings="any.hdf5")
+
+
 def test_the_error_names_a_missing_file(kind, loaded, tmp_path):
     for name in kind.files:
         kind.write(tmp_path, kind.arrays())

@@ -24,10 +24,16 @@ def copied(tmp_path, checkpoint_directory):
     return shutil.copytree(checkpoint_directory, tmp_path / "copied")
 
 
-def zip_of(path, files, compression=zipfile.ZIP_DEFLATED):
-    with zipfile.ZipFile(path, "w", compression) as archive:
+def zip_of(path, files):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
+    return path
+
+
+def tar_of(path, directory, name="elmo"):
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(directory, name)
     return path
 
 
@@ -69,13 +75,18 @@ def test_a_pair_of_paths_selects_both_files(copied, layers, kind):
     check(load_bilm(kind([copied / "options.json", str(copied / "weights.hdf5")])), layers)
 
 
-@pytest.mark.parametrize("prefix", ["", "a/b/"])
+@pytest.mark.parametrize("prefix", ["", "a/b/", "run/"])
 def test_a_zip_of_the_files_or_of_their_folder_is_loaded(
     tmp_path, checkpoint_directory, layers, prefix
 ):
-    path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory, prefix))
+    files = files_of(checkpoint_directory, prefix)
+    if prefix == "a/b/":  # what macOS adds
+        for name in ("options.json", "weights.hdf5"):
+            files |= {f"__MACOSX/a/b/._{name}": b"", f"a/b/._{name}": b""}
+    elif prefix == "run/":  # a work directory of training, with a second checkpoint in `best`
+        files |= {name.replace("run/", "run/best/"): b"" for name in files}
 
-    check(load_bilm(path), layers)
+    check(load_bilm(zip_of(tmp_path / "elmo.zip", files)), layers)
 
 
 def test_a_directory_with_one_checkpoint_in_a_subfolder_is_loaded(tmp_path, copied, layers):
@@ -94,49 +105,16 @@ def test_several_checkpoints_in_a_directory_are_refused(tmp_path, checkpoint_dir
         load_bilm(tmp_path / "both")
 
 
-def test_the_outer_one_of_nested_checkpoints_in_a_zip_is_loaded(tmp_path, copied, layers):
-    """A work directory of training, with a second checkpoint in `best`."""
-    files = files_of(copied, "run/")
-    files |= {f"{name.replace('run/', 'run/best/')}": b"" for name in files}
-
-    check(load_bilm(zip_of(tmp_path / "run.zip", files)), layers)
-
-
 @pytest.mark.parametrize("name", ["elmo.tar.gz", "elmo.tgz", "download"])
 def test_tar_archives_are_loaded(tmp_path, checkpoint_directory, layers, name):
-    with tarfile.open(tmp_path / name, "w:gz") as archive:
-        archive.add(checkpoint_directory, "elmo")
-
-    check(load_bilm(tmp_path / name), layers)
-
-
-def test_a_tar_archive_from_a_url_is_loaded(website, checkpoint_directory, layers):
-    folder, address = website
-    with tarfile.open(folder / "elmo.tar.gz", "w:gz") as archive:
-        archive.add(checkpoint_directory, ".")
-
-    check(load_bilm(f"{address}/elmo.tar.gz"), layers)
-
-
-def test_the_error_names_a_truncated_tar_archive(tmp_path, checkpoint_directory):
-    path = tmp_path / "elmo.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(checkpoint_directory, "elmo")
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-    with pytest.raises(
-        ValueError, match=r"Cannot unpack .*elmo\.tar\.gz: .* damaged or incomplete"
-    ):
-        load_bilm(path)
+    check(load_bilm(tar_of(tmp_path / name, checkpoint_directory)), layers)
 
 
 def test_a_tar_archive_cannot_write_outside_its_folder(tmp_path, checkpoint_directory):
-    with tarfile.open(tmp_path / "elmo.tar.gz", "w:gz") as archive:
-        archive.add(checkpoint_directory, "elmo")
-        archive.add(checkpoint_directory / "options.json", "../../outside.json")
+    path = tar_of(tmp_path / "elmo.tar.gz", checkpoint_directory, "../../outside")
 
     with pytest.raises(ValueError, match=r"Cannot unpack .*elmo\.tar\.gz: .*outside"):
-        load_bilm(tmp_path / "elmo.tar.gz")
+        load_bilm(path)
 
 
 @pytest.mark.parametrize("suffix", ["hdf5", "safetensors"])
@@ -157,50 +135,38 @@ def test_weights_with_any_name_are_found_if_no_other_file_can_be_the_weights(
         load_bilm(copied)
 
 
-def test_macos_metadata_in_a_zip_is_ignored(tmp_path, checkpoint_directory, layers):
-    files = files_of(checkpoint_directory, "elmo/")
-    files |= {f"__MACOSX/elmo/._{name}": b"" for name in ("options.json", "weights.hdf5")}
-    files |= {f"elmo/._{name}": b"" for name in ("options.json", "weights.hdf5")}
-
-    check(load_bilm(zip_of(tmp_path / "elmo.zip", files)), layers)
-
-
-def test_a_zip_from_a_url_is_downloaded_once(website, checkpoint_directory, layers, capsys):
+@pytest.mark.parametrize("name", ["elmo.zip", "elmo.tar.gz"])
+def test_an_archive_from_a_url_is_downloaded_once(
+    website, checkpoint_directory, layers, capsys, name
+):
     folder, address = website
-    zip_of(folder / "elmo.zip", files_of(checkpoint_directory))
+    if name == "elmo.zip":
+        zip_of(folder / name, files_of(checkpoint_directory))
+    else:
+        tar_of(folder / name, checkpoint_directory, ".")
 
-    check(load_bilm(f"{address}/elmo.zip"), layers)
+    check(load_bilm(f"{address}/{name}"), layers)
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "Downloading" in captured.err
-    (folder / "elmo.zip").unlink()
-    check(load_bilm(f"{address}/elmo.zip"), layers)  # from the cache
+    (folder / name).unlink()
+    check(load_bilm(f"{address}/{name}"), layers)  # from the cache
 
 
-def test_urls_with_the_same_file_name_are_cached_separately(
-    website, tmp_path, checkpoint_directory, layers
-):
+def test_urls_with_the_same_file_name_are_cached_separately(website, checkpoint_directory, layers):
     folder, address = website
     other = checkpoint.options(n_highway=0, dim=9)
     checkpoint.write(folder / "other", other, checkpoint.random_weights(other))
     shutil.copytree(checkpoint_directory, folder / "one")
 
-    pairs = [
-        (f"{address}/{name}/options.json", f"{address}/{name}/weights.hdf5")
-        for name in ("one", "other")
-    ]
-    check(load_bilm(pairs[0]), layers)
-    assert load_bilm(pairs[1]).config.lstm.dim == 9
-
-
-def test_urls_that_differ_in_their_query_are_cached_separately(website, checkpoint_directory):
-    folder, address = website
-    other = checkpoint.options(n_highway=0, dim=9)
-    checkpoint.write(folder / "other", other, checkpoint.random_weights(other))
-    for name, files in (("1", checkpoint_directory), ("2", folder / "other")):
-        zip_of(folder / "elmo.zip", files_of(files))
-        found = load_bilm(f"{address}/elmo.zip?id={name}/a")
-    assert found.config.lstm.dim == 9
+    for name in ("one", "other"):
+        zip_of(folder / "elmo.zip", files_of(folder / name))
+        pair = (f"{address}/{name}/options.json", f"{address}/{name}/weights.hdf5")
+        for url in (pair, f"{address}/elmo.zip?id={name}/a"):
+            if name == "one":
+                check(load_bilm(url), layers)
+            else:
+                assert load_bilm(url).config.lstm.dim == 9
 
 
 def test_a_failed_download_error_names_the_url(website):
@@ -243,22 +209,19 @@ def test_two_options_or_weight_files_are_refused(copied, name):
         load_bilm(copied)
 
 
-def test_truncated_zips_and_single_files_are_refused(tmp_path, checkpoint_directory):
-    path = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
-    path.write_bytes(path.read_bytes()[:-200])  # truncated
-
-    with pytest.raises(ValueError, match=r"Cannot unpack .*elmo.zip: .* damaged or incomplete"):
-        load_bilm(path)
+def test_truncated_archives_and_single_files_are_refused(tmp_path, checkpoint_directory):
+    zipped = zip_of(tmp_path / "elmo.zip", files_of(checkpoint_directory))
+    for path in (zipped, tar_of(tmp_path / "elmo.tar.gz", checkpoint_directory)):
+        path.write_bytes(path.read_bytes()[:-200])
+        with pytest.raises(ValueError, match=rf"Cannot unpack .*{path.name}: .* damaged or incom"):
+            load_bilm(path)
     with pytest.raises(ValueError, match=r"weights.hdf5 is not a checkpoint: pass a directory"):
         load_bilm(checkpoint_directory / "weights.hdf5")
 
 
-def test_a_vocabulary_without_token_embeddings_is_refused(checkpoint_directory):
+def test_token_embeddings_and_a_vocabulary_require_each_other(tmp_path, checkpoint_directory):
     with pytest.raises(ValueError, match=r"`vocabulary` requires `token_embeddings`"):
         load_bilm(checkpoint_directory, vocabulary="vocab.txt")
-
-
-def test_token_embeddings_require_a_vocabulary(tmp_path, checkpoint_directory):
     with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*character CNN needs"):
         load_bilm(checkpoint_directory, token_embeddings=tmp_path / "table.hdf5")
 

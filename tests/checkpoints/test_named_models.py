@@ -84,43 +84,36 @@ def test_a_folder_takes_precedence_over_a_model_name(
     )
 
 
-def test_a_path_object_is_never_a_model_name(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint original"):
-        load_bilm(Path("original"))
+BUILT_IN = r"There is no checkpoint .*\. Did you mean the built-in model 'small-en'\?"
 
 
-@pytest.mark.parametrize("path", ["small_en", "Small-EN", "./small-en", Path("small-en")], ids=str)
-def test_a_misspelled_built_in_model_name_gets_a_suggestion(path):
-    wanted = r"There is no checkpoint .*\. Did you mean the built-in model 'small-en'\?"
-    with pytest.raises(FileNotFoundError, match=wanted):
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("small_en", BUILT_IN),
+        ("Small-EN", BUILT_IN),
+        ("./small-en", BUILT_IN),
+        (Path("small-en"), BUILT_IN),
+        (("small-en", "small-en"), BUILT_IN),
+        ("orignal", r"Did you mean the published model 'original'\?"),
+        ("/nowhere/run", r"There is no checkpoint /nowhere/run\.$"),
+    ],
+    ids=str,
+)
+def test_a_path_or_a_misspelled_name_gets_a_suggestion(path, message):
+    with pytest.raises(FileNotFoundError, match=message):
         load_bilm(path)
-
-
-def test_a_misspelled_published_model_name_gets_a_suggestion():
-    with pytest.raises(FileNotFoundError, match=r"Did you mean the published model 'original'\?"):
-        load_bilm("orignal")
-
-
-def test_a_path_in_a_pair_is_never_a_model_name():
-    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint small-en\."):
-        load_bilm(("small-en", "small-en"))
 
 
 def test_an_html_page_in_place_of_a_file_is_not_cached(published, cache, bilm):
     folder = published(MEDIUM)
-    real = (folder / f"{MEDIUM}_options.json").read_bytes()
-    (folder / f"{MEDIUM}_options.json").write_text("<html>Please log in</html>")
-
-    with pytest.raises(OSError, match=r"Cannot download .*options.json: the response is not JSON"):
-        load_bilm("medium")
-    (folder / f"{MEDIUM}_options.json").write_bytes(real)
-    weights = (folder / f"{MEDIUM}_weights.hdf5").read_bytes()
-    (folder / f"{MEDIUM}_weights.hdf5").write_text("<html>Please log in</html>")
-    with pytest.raises(OSError, match=r"Cannot download .*weights.hdf5: the response is not HDF5"):
-        load_bilm("medium")
-    (folder / f"{MEDIUM}_weights.hdf5").write_bytes(weights)
+    for name, kind in (("options.json", "JSON"), ("weights.hdf5", "HDF5")):
+        file = folder / f"{MEDIUM}_{name}"
+        content = file.read_bytes()
+        file.write_text("<html>Please log in</html>")
+        with pytest.raises(OSError, match=rf"Cannot download .*{name}: the response is not {kind}"):
+            load_bilm("medium")
+        file.write_bytes(content)
     assert load_bilm("medium").config == bilm.config
 
 
@@ -130,11 +123,6 @@ def test_the_error_names_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
 
     with pytest.raises(OSError, match=rf"Cannot write to {tmp_path}/file/home.*: .* KERAS_HOME"):
         load_bilm("medium")
-
-
-def test_an_unrelated_path_gets_no_suggestion():
-    with pytest.raises(FileNotFoundError, match=r"There is no checkpoint /nowhere/run\.$"):
-        load_bilm("/nowhere/run")
 
 
 def test_missing_built_in_model_files_raise_an_error(monkeypatch):

@@ -39,37 +39,22 @@ def by_sentence(array, lengths, boundaries=0):
     return np.split(array, np.cumsum(lengths + boundaries)[:-1], axis=-2)
 
 
-def check_layers(bilm, sentences, vectors, atol=1e-5):
-    expected = by_sentence(vectors["all"], vectors["lengths"])
-    embedder = Embedder(bilm)
-    for sentence, wanted in zip(sentences["sentences"], expected, strict=True):
-        if sentence["kind"] not in ODD:
-            (found,) = embedder.embed([sentence["tokens"]])
-            np.testing.assert_allclose(found, wanted, atol=atol, err_msg=sentence["kind"])
-
-
-def test_all_layers_match_the_original(model, sentences):
-    _, vectors, bilm = model
-    check_layers(bilm, sentences, vectors)
-
-    average = by_sentence(vectors["average"], vectors["lengths"])
-    regular = [k for k, s in enumerate(sentences["sentences"]) if s["kind"] not in ODD]
-    found = Embedder(bilm, layers="average").embed(
-        [sentences["sentences"][k]["tokens"] for k in regular]
-    )
-    for k, one in zip(regular, found, strict=True):
-        np.testing.assert_allclose(one, average[k], atol=1e-5)
-
-
-def test_boundary_vectors_match_the_original(model, sentences):
-    folder, vectors, _ = model
-    bilm = load_bilm(folder, keep_boundaries=True)
-    expected = by_sentence(vectors["all_with_boundaries"], vectors["lengths"], 2)
+@pytest.mark.parametrize("name", ["all", "average", "all_with_boundaries"])
+def test_vectors_match_the_original(model, sentences, name):
+    folder, vectors, bilm = model
+    has_boundaries = name == "all_with_boundaries"
+    expected = by_sentence(vectors[name], vectors["lengths"], 2 * has_boundaries)
+    with_boundaries = load_bilm(folder, keep_boundaries=True)
+    embedder = Embedder(bilm, layers="average" if name == "average" else "all")
 
     for sentence, wanted in zip(sentences["sentences"], expected, strict=True):
         if sentence["kind"] not in ODD:
-            layers = bilm([sentence["tokens"]])["layers"][0]
-            np.testing.assert_allclose(layers, wanted, atol=1e-5)
+            tokens = sentence["tokens"]
+            if has_boundaries:
+                found = with_boundaries([tokens])["layers"][0]
+            else:
+                found = embedder.encode([tokens], "token")[0]
+            np.testing.assert_allclose(found, wanted, atol=1e-5, err_msg=sentence["kind"])
 
 
 def ids_by_sentence(vectors):

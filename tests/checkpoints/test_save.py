@@ -1,14 +1,18 @@
 import json
 import os
+import shutil
+import sys
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from safetensors.numpy import load_file
 
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, LSTMConfig, Vocabulary, load_bilm, save_bilm
 from elmo_tf.checkpoints.load import load_language_model
 from elmo_tf.checkpoints.locations import open_checkpoint
 from elmo_tf.checkpoints.save import dump_token_embeddings, save_language_model, save_softmax
+from elmo_tf.extras import MissingExtraError
 from elmo_tf.layers import SampledSoftmax
 from elmo_tf.models.language_model import LanguageModel
 from reference import checkpoint
@@ -46,38 +50,63 @@ def test_a_loaded_checkpoint_is_saved_unchanged(tmp_path, checkpoint_directory, 
         np.testing.assert_array_equal(array, weights[name])
 
 
-def test_float16_weights_are_rounded_and_load_as_float32(tmp_path, bilm):
-    save_bilm(bilm, tmp_path / "single")
-    save_bilm(bilm, tmp_path / "half", dtype="float16")
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("format", "read"), [("hdf5", checkpoint.read_hdf5), ("safetensors", load_file)]
+)
+def test_both_formats_hold_the_rounded_arrays_and_load_as_float32(
+    tmp_path, bilm, weights, format, read, dtype
+):
+    save_bilm(bilm, tmp_path, format, dtype)
+    save_bilm(load_bilm(tmp_path), tmp_path / "again")
 
-    found = checkpoint.read_hdf5(tmp_path / "half" / "weights.hdf5")
-    assert {array.dtype for array in found.values()} == {np.dtype(np.float16)}
-    single = checkpoint.read_hdf5(tmp_path / "single" / "weights.hdf5")
-    loaded = load_bilm(tmp_path / "half")
-    assert {weight.dtype for weight in loaded.weights} == {"float32"}
-    for name, array in found.items():
-        np.testing.assert_array_equal(array, single[name].astype(np.float16))
-    save_bilm(loaded, tmp_path / "again")
+    found = read(tmp_path / f"weights.{format}")
     again = checkpoint.read_hdf5(tmp_path / "again" / "weights.hdf5")
-    for name, array in again.items():
-        np.testing.assert_array_equal(array, found[name].astype(np.float32))
+    assert found.keys() == again.keys() == weights.keys()
+    for name, array in weights.items():
+        assert (found[name].dtype, again[name].dtype) == (dtype, "float32")
+        np.testing.assert_array_equal(found[name], array.astype(dtype))
+        np.testing.assert_array_equal(again[name], found[name])
 
 
-def test_values_beyond_the_range_of_float16_are_refused(tmp_path, fresh_bilm):
+def test_the_newest_weights_are_loaded_if_both_formats_exist(bilm, tmp_path):
+    """An interrupted save leaves files of both formats."""
+    for time, format in enumerate(("hdf5", "safetensors", "hdf5")):
+        other = BiLM(bilm.config)
+        save_bilm(other, tmp_path / format, format=format)
+        name = f"weights.{format}"
+        os.replace(tmp_path / format / name, tmp_path / name)
+        os.utime(tmp_path / name, (time, time))
+        shutil.copy(tmp_path / format / "options.json", tmp_path)
+        for array, wanted in zip(load_bilm(tmp_path).weights, other.weights, strict=True):
+            np.testing.assert_array_equal(array, wanted)
+
+
+def test_the_error_for_missing_safetensors_names_the_extra(bilm, tmp_path, monkeypatch):
+    save_bilm(bilm, tmp_path, format="safetensors")
+    for name in ("safetensors", "safetensors.numpy"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    for call in (lambda: load_bilm(tmp_path), lambda: save_bilm(bilm, tmp_path, "safetensors")):
+        with pytest.raises(
+            MissingExtraError, match=r"format safetensors needs .*elmo_tf\[huggingface\]"
+        ):
+            call()
+
+
+def test_unknown_formats_and_values_beyond_the_range_are_refused(tmp_path, fresh_bilm):
     bilm = fresh_bilm()
     projection = bilm.token_encoder.projection
     projection.bias.assign(np.full(projection.bias.shape, 70_000.0))
 
-    with pytest.raises(ValueError, match=r"`token_encoder/.*bias` has values beyond ±65504"):
-        save_bilm(bilm, tmp_path, dtype="float16")
+    for arguments, message in (
+        ({"dtype": "float16"}, r"`token_encoder/.*bias` has values beyond ±65504"),
+        ({"dtype": "int8"}, r"`dtype` must be one of .*float16.* Received: 'int8'"),
+        ({"format": "pickle"}, "`format` must be one of hdf5, safetensors"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            save_bilm(bilm, tmp_path, **arguments)
     save_bilm(bilm, tmp_path)
-
-
-def test_an_unknown_dtype_or_format_is_refused(tmp_path, bilm):
-    with pytest.raises(ValueError, match=r"`dtype` must be one of .*float16.* Received: 'int8'"):
-        save_bilm(bilm, tmp_path, dtype="int8")
-    with pytest.raises(ValueError, match="`format` must be one of hdf5, safetensors"):
-        save_bilm(bilm, tmp_path, format="pickle")
 
 
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
@@ -111,12 +140,6 @@ def test_the_initial_state_of_a_warm_start_is_saved(tmp_path, fresh_bilm, bilm):
 def test_a_token_bilm_is_saved_with_its_embeddings_and_vocabulary(tmp_path, word_bilm):
     save_bilm(word_bilm, tmp_path)
 
-    assert sorted(os.listdir(tmp_path)) == [
-        "options.json",
-        "token_embeddings.hdf5",
-        "vocab.txt",
-        "weights.hdf5",
-    ]
     loaded = load_bilm(tmp_path)
     assert loaded.vocabulary == word_bilm.vocabulary
     np.testing.assert_array_equal(loaded(["a b c"])["layers"], word_bilm(["a b c"])["layers"])
@@ -182,9 +205,9 @@ def test_a_saved_language_model_loads_unchanged(tmp_path, config):
     loaded = load_language_model(tmp_path)
 
     files = {"options.json", "weights.hdf5", "vocab.txt", "softmax.hdf5"}
-    assert set(os.listdir(tmp_path)) == files | (
-        {"token_embeddings.hdf5"} if config.char_cnn is None else set()
-    )
+    if config.char_cnn is None:
+        files.add("token_embeddings.hdf5")
+    assert set(os.listdir(tmp_path)) == files
     assert loaded.bilm.config == config
     assert loaded.vocabulary == WORDS
     np.testing.assert_array_equal(loaded.bilm(SENTENCES)["layers"], model.bilm(SENTENCES)["layers"])
@@ -199,10 +222,8 @@ def test_a_saved_language_model_loads_unchanged(tmp_path, config):
             load_softmax(tmp_path, loaded.bilm, 7)
 
     save_language_model(model, tmp_path, format="safetensors")
-    assert set(os.listdir(tmp_path)) == {
-        name.replace(".hdf5", ".safetensors")
-        for name in files | ({"token_embeddings.hdf5"} if config.char_cnn is None else set())
-    }
+    files = {name.replace(".hdf5", ".safetensors") for name in files}
+    assert set(os.listdir(tmp_path)) == files
     again = load_language_model(tmp_path)
     for weight, wanted in zip(again.weights, model.weights, strict=True):
         np.testing.assert_array_equal(weight, wanted)
@@ -233,7 +254,6 @@ def test_a_tied_softmax_that_differs_from_the_bilm_table_is_refused(tmp_path):
 
 
 def test_a_missing_softmax_raises_an_error(checkpoint_directory, bilm):
-    with pytest.raises(
-        FileNotFoundError, match=r"There is no softmax.hdf5 in .*written by training"
-    ):
+    message = r"There is no softmax.hdf5 in .*written by training"
+    with pytest.raises(FileNotFoundError, match=message):
         load_softmax(checkpoint_directory, bilm, 11)

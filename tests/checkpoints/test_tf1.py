@@ -3,8 +3,9 @@ import json
 import h5py
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from elmo_tf import load_bilm
+from elmo_tf import Vocabulary, load_bilm
 from elmo_tf.checkpoints.load import load_config, load_language_model
 from elmo_tf.layers.sampled_softmax import TiedSoftmax
 from reference import tf1_training
@@ -58,12 +59,6 @@ def test_a_single_index_is_found_without_a_valid_checkpoint_file(trained, conten
     assert load_config(trained).lstm.dim == 10
 
 
-def test_arguments_are_passed_to_the_bilm(trained):
-    bilm = load_bilm(trained, stateful=True, keep_boundaries=True)
-
-    assert (bilm.stateful, bilm.keep_boundaries) == (True, True)
-
-
 @pytest.mark.parametrize("bidirectional", [False, True])
 def test_directions_missing_in_options_are_inferred_from_variable_names(tmp_path, bidirectional):
     options = tf1_training.options(bidirectional=bidirectional)
@@ -105,28 +100,15 @@ def test_a_language_model_is_loaded_with_softmax_and_vocabulary(tmp_path, change
     assert isinstance(model.softmax, TiedSoftmax) is ("share_embedding_softmax" in changes)
 
 
-def test_a_language_model_requires_a_vocabulary(trained):
-    (trained / "vocab.txt").unlink()
-
-    with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*trained"):
-        load_language_model(trained)
-
-
-def test_a_token_bilm_requires_a_vocabulary(tmp_path):
+def test_a_token_bilm_and_a_language_model_require_a_vocabulary(tmp_path):
     options = tf1_training.options(char_cnn=False)
     folder = tf1_training.write(tmp_path / "trained", options, tf1_training.weights(options))
     (folder / "vocab.txt").rename(tmp_path / "words.txt")
 
-    with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*trained"):
-        load_bilm(folder)
+    for load in (load_bilm, load_language_model):
+        with pytest.raises(FileNotFoundError, match=r"There is no vocab.txt in .*trained"):
+            load(folder)
     assert load_bilm(folder, vocabulary=tmp_path / "words.txt").vocabulary.tokens == TOKENS
-
-
-def test_token_embeddings_and_a_vocabulary_are_refused(trained):
-    with pytest.raises(ValueError, match=r"`token_embeddings` is not supported.*trained"):
-        load_bilm(trained, token_embeddings="table.hdf5", vocabulary=trained / "vocab.txt")
-    with pytest.raises(ValueError, match=r"`vocabulary` requires `token_embeddings`"):
-        load_bilm(trained, vocabulary=trained / "vocab.txt")
 
 
 @pytest.mark.parametrize(
@@ -154,3 +136,86 @@ def test_convert_copies_only_a_vocabulary_named_vocab_txt(tmp_path, command, tra
     assert names == {"options.json", "weights.hdf5", "softmax.hdf5"}
     with h5py.File(target / "softmax.hdf5") as file:
         assert file["W"].shape == (len(TOKENS), 6)
+
+
+def change(folder, tensors=(), drop=()):
+    """Rewrites the checkpoint with some tensors replaced or dropped."""
+    reader = tf.train.load_checkpoint(str(folder / PREFIX))
+    old = {name: reader.get_tensor(name) for name in reader.get_variable_to_shape_map()}
+    kept = {name: array for name, array in (old | dict(tensors)).items() if name not in drop}
+    tf1_training.save(folder / PREFIX, kept)
+
+
+def test_several_checkpoints_without_a_checkpoint_file_are_refused(trained):
+    options = tf1_training.options()
+    tf1_training.write(trained, options, tf1_training.weights(options), "model.ckpt-16")
+    (trained / "checkpoint").unlink()
+
+    with pytest.raises(ValueError, match=r"contains 2 checkpoints .*-16, model.ckpt-8. Pass a pre"):
+        load_bilm(trained)
+
+
+def test_the_error_names_a_data_file_with_a_wrong_checksum(trained):
+    path = trained / f"{PREFIX}.data-00000-of-00001"
+    content = bytearray(path.read_bytes())
+    start = bytes(content).index(
+        tf1_training.weights(tf1_training.options())["char_embed"].tobytes()
+    )
+    content[start] ^= 255
+    path.write_bytes(content)
+
+    with pytest.raises(ValueError, match=r"Cannot read `lm/.*` from .*ckpt-8: .* is damaged"):
+        load_bilm(trained)
+
+
+def test_the_error_names_a_missing_or_damaged_index(trained):
+    path = trained / f"{PREFIX}.index"
+    for length in (100, 0):
+        path.write_bytes(path.read_bytes()[:length])
+        with pytest.raises(ValueError, match=r"Cannot open .*ckpt-8.index: .* is damaged"):
+            load_bilm(trained)
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"no model.ckpt-8.index in .*`checkpoint` names"):
+        load_bilm(trained)
+
+
+@pytest.mark.parametrize("name", ["lm/softmax/W", "lm/softmax/b"])
+def test_the_error_names_a_missing_softmax_variable(trained, name):
+    change(trained, drop=[name, f"{name}/Adagrad"])
+
+    load_bilm(trained)
+    with pytest.raises(ValueError, match=rf"ckpt-8 does not fit the model: .* lacks `{name}`"):
+        load_language_model(trained)
+
+
+def test_a_vocabulary_of_another_size_is_refused(trained):
+    Vocabulary(TOKENS[:-1]).save(trained / "vocab.txt")
+
+    with pytest.raises(ValueError, match=r"`lm/softmax/W`.* has \(7, 6\), .* expects \(6, 6\)"):
+        load_language_model(trained)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_layers": 3}, r"the file lacks `lm/RNN_0/rnn/multi_rnn_cell/cell_2/lstm_cell/bias`"),
+        (
+            {"bidirectional": False},
+            r"does not use `lm/RNN_0/rnn/multi_rnn_cell/cell_0/lstm_cell/bi",
+        ),
+        ({"char_cnn": False}, r"lacks `lm/embedding`; the model does not use `lm/CNN/W_cnn_0`"),
+    ],
+    ids=str,
+)
+def test_options_of_another_model_are_refused(trained, changes, message):
+    (trained / "options.json").write_text(json.dumps(tf1_training.options(**changes)))
+
+    with pytest.raises(ValueError, match=message):
+        load_bilm(trained)
+
+
+def test_a_checkpoint_of_another_program_is_refused(trained):
+    tf1_training.save(trained / PREFIX, {"bilm/char_embed": np.zeros((262, 5), np.float32)})
+
+    with pytest.raises(ValueError, match=r"ckpt-8 contains no variables in `lm/`"):
+        load_bilm(trained)

@@ -33,15 +33,7 @@ def check_refused(target, path, message, error=ValueError):
         np.testing.assert_array_equal(variable, before[name])
 
 
-def test_a_dataset_must_contain_floats(tmp_path, target, weights):
-    check_refused(
-        target,
-        written(tmp_path, {**weights, PATH: weights[PATH].astype(np.int32)}),
-        rf"`{PATH}` in .*weights.hdf5 must contain floats. Received: int32",
-    )
-
-
-def test_float64_and_float16_are_read_as_float32(tmp_path, target, weights):
+def test_floats_of_any_size_are_read_as_float32_but_integers_are_refused(tmp_path, target, weights):
     rules, variables = target
     arrays = {name: array.astype(np.float64) for name, array in weights.items()}
     arrays["CNN_proj/b_proj"] = arrays["CNN_proj/b_proj"].astype(np.float16)
@@ -51,6 +43,9 @@ def test_float64_and_float16_are_read_as_float32(tmp_path, target, weights):
     table = variables["token_encoder/char_cnn/char_embedding"].numpy()
     np.testing.assert_array_equal(table, weights["char_embed"])
     assert variables["token_encoder/projection/bias"].dtype == "float32"
+    path = written(tmp_path, {**weights, PATH: weights[PATH].astype(np.int32)})
+    message = rf"`{PATH}` in .*weights.hdf5 must contain floats. Received: int32"
+    check_refused(target, path, message)
 
 
 def test_a_file_that_another_process_writes_is_not_called_damaged(

@@ -58,7 +58,7 @@ def test_an_interrupted_job_on_stdin_is_not_resumed(command, model, stdin, monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("elmo_tf.embedding.file_jobs.FileJob._refuse_changed_input", interrupted)
+        patch.setattr("elmo_tf.embedding.file_jobs.put_in_place", interrupted)
         stdin("\n".join(LINES).encode())
         assert command("embed", model, "-", "v.hdf5")[0] == 130
     for options, expected in (((), 2), (("--overwrite",), 0)):

@@ -95,28 +95,22 @@ def test_a_file_of_raw_text_has_one_array_per_sentence(
         assert [TEXTS[row["line"]][start:end] for start, end in places] == row["tokens"]
 
 
-def test_overwriting_without_a_tokenizer_removes_the_tokens_file(embedder, bilm, tmp_path):
-    (tmp_path / "text.txt").write_text("The cat.")
-    embedder.embed_file(tmp_path / "text.txt", tmp_path / "vectors.npz")
-    assert (tmp_path / "vectors.npz.tokens.jsonl").exists()
-
-    Embedder(bilm).embed_file(tmp_path / "text.txt", tmp_path / "vectors.npz", overwrite=True)
-
-    assert not (tmp_path / "vectors.npz.tokens.jsonl").exists()
-
-
 @pytest.mark.parametrize("tokenizer", ["en", None])
-def test_a_tokens_file_of_another_output_is_not_replaced(bilm, tmp_path, tokenizer):
+def test_the_tokens_file_of_another_output_is_replaced_only_with_overwrite(
+    bilm, tmp_path, tokenizer
+):
+    text, output = tmp_path / "text.txt", tmp_path / "vectors.npz"
     tokens = tmp_path / "vectors.npz.tokens.jsonl"
-    for path in (tmp_path / "text.txt", tokens):
+    for path in (text, tokens):
         path.write_text("The cat.")
+    embedder = Embedder(bilm, tokenizer=tokenizer)
 
     with pytest.raises(FileExistsError, match=r"tokens\.jsonl exists"):
-        Embedder(bilm, tokenizer=tokenizer).embed_file(
-            tmp_path / "text.txt", tmp_path / "vectors.npz"
-        )
-
+        embedder.embed_file(text, output)
     assert tokens.read_text() == "The cat."
+
+    embedder.embed_file(text, output, overwrite=True)
+    assert tokens.exists() == (tokenizer is not None)
 
 
 def test_a_job_interrupted_between_its_two_files_can_be_resumed(bilm, tmp_path, monkeypatch):

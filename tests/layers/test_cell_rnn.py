@@ -3,8 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.layers.cell_rnn import CellRNN, block_orthogonal
-from elmo_tf.layers.cells import CELLS
+from elmo_tf.layers.cell_rnn import CELLS, CellRNN, block_orthogonal
 from reference import cells as reference
 
 UNITS, FEATURES, LENGTHS = 3, 2, (9, 4, 0)
@@ -91,10 +90,3 @@ def test_gates_and_states_are_float32_in_mixed_precision():
         reference_layer(sequences, mask=mask),
         atol=0.03,
     )
-
-
-def test_invalid_arguments_are_refused():
-    with pytest.raises(ValueError, match="`cell` must be"):
-        CellRNN(3, "lstm")
-    with pytest.raises(ValueError, match="`units`"):
-        CellRNN(0, "gru")

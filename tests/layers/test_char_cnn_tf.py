@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.layers import CharCNN, char_cnn_tf
-from reference import token_encoder
+from elmo_tf.layers import char_cnn_tf
 
 PAD = 261
 
@@ -72,18 +71,3 @@ def test_gradients_equal_those_of_conv1d():
 
     for found, expected in zip(gradients(char_cnn_tf.maxima), gradients(plain), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("num_chars", [50, 100])
-def test_a_layer_of_many_filters_equals_the_formula(num_chars):
-    layer = CharCNN(((1, 200), (3, 320)), 3)
-    layer.build((None, num_chars))
-    rng = np.random.default_rng(3)
-    layer.set_weights([rng.normal(0, 0.5, weight.shape) for weight in layer.weights])
-    ids = words([1, 5, 30, num_chars - 3, num_chars], num_chars)
-
-    found = layer(ids)
-
-    table, *rest = layer.get_weights()
-    expected = [token_encoder.char_cnn(row, table, rest[0::2], rest[1::2], "relu") for row in ids]
-    np.testing.assert_allclose(found, expected, atol=1e-4)

@@ -55,11 +55,6 @@ def test_a_mask_passes_unchanged():
     np.testing.assert_array_equal(keras.src.backend.get_keras_mask(outputs), [[True, False]])
 
 
-def test_a_negative_number_of_layers_is_refused():
-    with pytest.raises(ValueError, match=r"`num_layers` must be at least 0. Received: -1"):
-        HighwayStack(-1)
-
-
 def test_the_width_must_be_known():
     with pytest.raises(ValueError, match=r"last axis of `inputs` must be known.*\(None, None\)"):
         HighwayStack(1).build((None, None))

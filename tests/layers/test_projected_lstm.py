@@ -202,19 +202,14 @@ def test_initial_weights_are_distributed_as_in_the_original():
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_other_backends_use_the_keras_loop_and_give_the_same(monkeypatch, backwards):
-    layer = layer_of(SHAPES["projection and clips"], go_backwards=backwards)
+def test_other_backends_and_unrolling_use_the_keras_loop_and_give_the_same(monkeypatch, backwards):
+    kwargs = {**SHAPES["projection and clips"], "go_backwards": backwards}
+    layer, unrolled = layer_of(kwargs), layer_of(kwargs, unroll=True)
     fast = layer(random_tokens(), mask=MASK)
 
+    np.testing.assert_allclose(unrolled(random_tokens(), mask=MASK), fast, atol=1e-6)
     monkeypatch.setattr(keras.config, "backend", lambda: "another")
-
     np.testing.assert_allclose(layer(random_tokens(), mask=MASK), fast, atol=1e-6)
-
-
-@pytest.mark.parametrize("kind", [ProjectedLSTM, ProjectedLSTMCell])
-def test_a_projection_wider_than_the_lstm_is_refused(kind):
-    with pytest.raises(ValueError, match=r"must be at most `lstm.dim` \(4\). Received: 5"):
-        kind(units=4, projection_dim=5)
 
 
 def test_masked_outputs_may_repeat_the_last_one_as_in_keras():
@@ -226,11 +221,3 @@ def test_masked_outputs_may_repeat_the_last_one_as_in_keras():
     real = layer_of(shape)(random_tokens(), mask=MASK)[1]
     np.testing.assert_allclose(outputs[:3], real[:3], atol=1e-6)
     np.testing.assert_allclose(outputs[3:], np.repeat(real[2:3], 4, axis=0), atol=1e-6)
-
-
-def test_unrolling_gives_the_same_backwards():
-    kwargs = {**SHAPES["projection and clips"], "go_backwards": True}
-
-    unrolled = layer_of(kwargs, unroll=True)(random_tokens(), mask=MASK)
-
-    np.testing.assert_allclose(unrolled, layer_of(kwargs)(random_tokens(), mask=MASK), atol=1e-6)

@@ -59,11 +59,6 @@ def test_layer_norm_without_a_mask_treats_all_tokens_as_real():
     np.testing.assert_array_equal(mix(layers), mix(layers, mask=np.ones((2, 5), bool)))
 
 
-def test_a_negative_penalty_is_refused():
-    with pytest.raises(ValueError, match=r"`l2` must be at least 0. Received: -0.1"):
-        ScalarMix(l2=-0.1)
-
-
 @pytest.mark.parametrize("shape", [(2, 3, 4), (2, None, 5, 4)])
 def test_inputs_need_four_axes_and_a_known_number_of_layers(shape):
     with pytest.raises(ValueError, match=r"\(batch, layer, token, feature\).*Received: shape"):

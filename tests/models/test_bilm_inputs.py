@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf import BiLM, BiLMConfig, CharCNNConfig, Elmo, LSTMConfig, char_ids
+from elmo_tf.models.token_ids import CharacterIds, distinct_ids
 
 SENTENCES = ["the cat sat", "a", "한국어 😀"]
 TOKENS = [sentence.split() for sentence in SENTENCES]
@@ -36,16 +37,6 @@ KINDS = {
 @pytest.fixture(scope="module")
 def outputs(bilm):
     return bilm(SENTENCES)
-
-
-def character_bilm(filters):
-    """A biLM that reads characters, with random weights and biases."""
-    char_cnn = CharCNNConfig(filters, embedding_dim=5, num_highway=1, max_chars=MAX_CHARS)
-    bilm = BiLM(BiLMConfig(char_cnn, LSTMConfig(dim=7, projection_dim=4)))
-    rng = np.random.default_rng(0)
-    for weight in bilm.trainable_weights:
-        weight.assign(rng.normal(size=weight.shape))
-    return bilm
 
 
 @pytest.mark.parametrize("inputs", KINDS.values(), ids=KINDS.keys())
@@ -98,7 +89,12 @@ def test_batches_without_tokens_have_a_masked_token(bilm, inputs, shape):
 
 @functools.cache
 def character_bilm_and_graph(filters):
-    bilm = character_bilm(filters)
+    """A biLM that reads characters, with random weights and biases, and its graph."""
+    char_cnn = CharCNNConfig(filters, embedding_dim=5, num_highway=1, max_chars=MAX_CHARS)
+    bilm = BiLM(BiLMConfig(char_cnn, LSTMConfig(dim=7, projection_dim=4)))
+    rng = np.random.default_rng(0)
+    for weight in bilm.trainable_weights:
+        weight.assign(rng.normal(size=weight.shape))
     signature = [tf.TensorSpec((None, None, None), tf.int32)]
     return bilm, tf.function(bilm, input_signature=signature, autograph=False)
 
@@ -114,18 +110,20 @@ def test_narrower_rows_of_char_ids_give_the_same(num_chars, filters):
     expected = bilm(tokens)["layers"]
     np.testing.assert_allclose(bilm(ids)["layers"], expected, atol=1e-6)
     np.testing.assert_allclose(in_graph(ids)["layers"], expected, atol=1e-6)
+    padded_with_zeros = bilm(tf.where(ids == 261, 0, ids))
+    np.testing.assert_allclose(padded_with_zeros["layers"], expected, atol=1e-6)
+    np.testing.assert_array_equal(padded_with_zeros["mask"], bilm(tokens)["mask"])
 
 
-@pytest.mark.parametrize("num_chars", [5, 9, MAX_CHARS])
-def test_zeros_after_the_characters_of_a_token_are_padding(num_chars):
-    bilm = character_bilm(((2, 3), (5, 4)))
-    tokens = [["the", "a"], ["cat", ""]]
-    ids = char_ids(tokens, num_chars)
+def test_each_distinct_string_of_a_batch_has_one_row():
+    ids = CharacterIds(CharCNNConfig(((1, 2), (3, 4)), embedding_dim=5, max_chars=MAX_CHARS))
+    tokens = tf.constant([["the", "cat", "the"], ["cat", "", ""]])
 
-    actual = bilm(tf.where(ids == 261, 0, ids))
+    rows, index, lengths = distinct_ids(tokens, None, ids)
 
-    np.testing.assert_allclose(actual["layers"], bilm(tokens)["layers"], atol=1e-6)
-    np.testing.assert_array_equal(actual["mask"], bilm(tokens)["mask"])
+    np.testing.assert_array_equal(rows, char_ids(["the", "cat", ""], MAX_CHARS))
+    assert index.numpy().tolist() == [[3, 4, 3], [4, 5, 5]]
+    assert lengths.numpy().tolist() == [3, 1]
 
 
 def test_strings_are_mapped_to_token_ids_by_the_vocabulary(word_bilm, keras_round_trip):
@@ -254,15 +252,12 @@ def test_token_ids_must_fit_the_table(word_bilm, inputs, message):
         word_bilm(inputs)
 
 
-@pytest.mark.parametrize("num_chars", [MAX_CHARS + 1, 2])
-def test_rows_of_char_ids_must_have_the_length_of_the_model(bilm, num_chars):
-    with pytest.raises(ValueError, match=r"have 3 to 14 characters per token\. Received: ids of"):
-        bilm(np.ones((1, 2, num_chars), int))
-
-
-@pytest.mark.parametrize("num_chars", [MAX_CHARS + 1, 2])
-def test_a_graph_refuses_rows_of_another_length_when_it_runs(bilm, num_chars):
+def test_rows_of_char_ids_must_have_the_length_of_the_model(bilm):
     of_ids = tf.function(bilm, input_signature=[tf.TensorSpec((None, None, None), tf.int32)])
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"must have 3 to 14 characters"):
-        of_ids(tf.ones((1, 2, num_chars), tf.int32))
+    for num_chars in (MAX_CHARS + 1, 2):
+        ids = tf.ones((1, 2, num_chars), tf.int32)
+        with pytest.raises(ValueError, match=r"have 3 to 14 characters per token\. Received: ids "):
+            bilm(ids)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"must have 3 to 14 characters"):
+            of_ids(ids)

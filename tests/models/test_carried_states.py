@@ -57,29 +57,24 @@ def test_warm_start_sets_the_initial_state_of_later_sentences(fresh_bilm, option
             check(layers, row, tokens, reference.layers(tokens, options, weights, state)[0])
 
 
-def test_reset_states_restores_the_warm_start_state(fresh_bilm):
-    stateless, stateful = fresh_bilm(), fresh_bilm(stateful=True)
-    for bilm in (stateless, stateful):
-        bilm.warm_start(["some text"])
+def test_reset_and_forward_only_bilms_start_from_the_warm_start_state(
+    fresh_bilm, forward_directory
+):
+    stateless, stateful, forward = (
+        *(fresh_bilm(), fresh_bilm(stateful=True)),
+        load_bilm(forward_directory),
+    )
+    for bilm in (stateless, stateful, forward):
+        bilm.warm_start(["some text", "and more"])
+    expected = stateless(BATCHES[0])["layers"]
     stateful(BATCHES[1])
 
     stateful.reset_states()
 
-    np.testing.assert_allclose(
-        stateful(BATCHES[0])["layers"], stateless(BATCHES[0])["layers"], atol=1e-6
-    )
-
-
-def test_a_forward_only_bilm_starts_from_the_forward_state(forward_directory, fresh_bilm):
-    forward, both = load_bilm(forward_directory), fresh_bilm()
-    for bilm in (forward, both):
-        bilm.warm_start(["some text", "and more"])
-
+    np.testing.assert_allclose(stateful(BATCHES[0])["layers"], expected, atol=1e-6)
     assert forward.initial_state.shape == (1, 2, 16)
-    np.testing.assert_allclose(forward.initial_state, both.initial_state[:1], atol=1e-6)
-    np.testing.assert_allclose(
-        forward(BATCHES[0])["layers"], both(BATCHES[0])["layers"][..., :6], atol=1e-6
-    )
+    np.testing.assert_allclose(forward.initial_state, stateless.initial_state[:1], atol=1e-6)
+    np.testing.assert_allclose(forward(BATCHES[0])["layers"], expected[..., :6], atol=1e-6)
 
 
 def test_an_invalid_warm_start_raises_an_error_and_changes_no_state(fresh_bilm):

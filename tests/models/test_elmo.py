@@ -22,45 +22,23 @@ def mask_of(tensor):
     return keras.src.backend.get_keras_mask(tensor)
 
 
-def test_vectors_equal_the_formula_and_carry_the_mask(bilm, layers):
-    elmo = Elmo(bilm)
-    weights, gamma = set_mix(elmo)
+@pytest.mark.parametrize(
+    "kwargs", [{}, {"num_mixes": 2}, {"layer_norm": True}, {"top_only": True}], ids=str
+)
+def test_vectors_equal_the_formula_and_carry_the_mask(bilm, layers, kwargs):
+    elmo = Elmo(bilm, **kwargs)
+    mixes = [set_mix(elmo, index) for index in range(elmo.num_mixes)]
+    if elmo.layer_norm:
+        layers = reference.normalised(layers.astype(np.float64), MASK)
 
     vectors = elmo(SENTENCES)
 
-    np.testing.assert_allclose(vectors, reference.scalar_mix(layers, weights, gamma), atol=1e-5)
-    np.testing.assert_array_equal(mask_of(vectors), MASK)
-    assert not vectors.numpy()[~MASK].any()
-
-
-def test_layer_norm_equals_the_formula(bilm, layers):
-    elmo = Elmo(bilm, layer_norm=True)
-    weights, gamma = set_mix(elmo)
-
-    vectors = elmo(SENTENCES)
-
-    normalised = reference.normalised(layers.astype(np.float64), MASK)
-    expected = reference.scalar_mix(normalised, weights, gamma)
-    np.testing.assert_allclose(vectors, expected, atol=1e-4)
-
-
-def test_mixes_are_independent(bilm, layers):
-    elmo = Elmo(bilm, num_mixes=2)
-    mixes = [set_mix(elmo, index) for index in range(2)]
-
-    vectors = elmo(SENTENCES)
-
-    assert isinstance(vectors, list)
-    for mixed, (weights, gamma) in zip(vectors, mixes, strict=True):
-        np.testing.assert_allclose(mixed, reference.scalar_mix(layers, weights, gamma), atol=1e-5)
+    assert isinstance(vectors, list) == (elmo.num_mixes > 1)
+    for mixed, mix in zip(tf.nest.flatten(vectors), mixes, strict=True):
+        expected = 1.7 * layers[:, -1] if elmo.top_only else reference.scalar_mix(layers, *mix)
+        np.testing.assert_allclose(mixed, expected, atol=1e-4 if elmo.layer_norm else 1e-5)
         np.testing.assert_array_equal(mask_of(mixed), MASK)
-
-
-def test_top_only_is_the_scaled_top_layer(bilm, layers):
-    elmo = Elmo(bilm, top_only=True)
-    set_mix(elmo)
-
-    np.testing.assert_allclose(elmo(SENTENCES), 1.7 * layers[:, -1], atol=1e-5)
+        assert not mixed.numpy()[~MASK].any()
 
 
 def test_only_the_scale_of_an_average_is_trained(bilm, layers):
@@ -117,9 +95,11 @@ def test_arguments_out_of_range_are_refused(bilm, arguments, message):
         Elmo(bilm, **arguments)
 
 
-def test_an_argument_that_is_not_a_bilm_is_refused():
+def test_an_argument_that_is_not_a_bilm_of_tokens_is_refused(fresh_bilm):
     with pytest.raises(TypeError, match=r"`bilm` must be a BiLM.*Received: 'path' \(of type str\)"):
         Elmo("path")
+    with pytest.raises(ValueError, match=r"vectors of tokens only.*keep_boundaries=False"):
+        Elmo(fresh_bilm(keep_boundaries=True))
 
 
 @pytest.mark.parametrize("width", [None, 1])
@@ -134,8 +114,3 @@ def test_a_column_of_sentences_is_refused(bilm, width):
     for call in (model, model.predict):
         with pytest.raises((ValueError, tf.errors.InvalidArgumentError), match="Pass sentences"):
             call(tf.constant(column), **({"verbose": 0} if call == model.predict else {}))
-
-
-def test_a_bilm_that_keeps_the_boundaries_is_refused(fresh_bilm):
-    with pytest.raises(ValueError, match=r"vectors of tokens only.*keep_boundaries=False"):
-        Elmo(fresh_bilm(keep_boundaries=True))

@@ -12,19 +12,15 @@ from elmo_tf.text.batches import (
 )
 
 
-def test_lengths_are_rounded_up_to_few_distinct_values():
-    rounded = {length: rounded_length(length) for length in range(1000)}
+def test_lengths_and_row_counts_are_rounded_up_to_few_distinct_values():
+    lengths = {length: rounded_length(length) for length in range(1000)}
+    counts = {count: rounded_rows(count) for count in range(1, 100)}
 
-    assert all(0 <= new - old < max(4, old / 4) for old, new in rounded.items() if old)
+    assert all(0 <= new - old < max(4, old / 4) for old, new in lengths.items() if old)
     assert rounded_length(0) == 4
-    assert len(set(rounded.values())) < 40
-
-
-def test_row_counts_are_rounded_up_to_few_distinct_values():
-    rounded = {count: rounded_rows(count) for count in range(1, 100)}
-
-    assert all(old <= new < max(2 * old, old + 8) for old, new in rounded.items())
-    assert len(set(rounded.values())) < 20
+    assert len(set(lengths.values())) < 40
+    assert all(old <= new < max(2 * old, old + 8) for old, new in counts.items())
+    assert len(set(counts.values())) < 20
 
 
 @pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])

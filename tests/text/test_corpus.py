@@ -74,6 +74,7 @@ UNUSUAL_TEXTS = {
     "carriage returns at the end": (b"a b\r\nc \r\r\n\r\n", [[b"a", b"b"], [b"c"]]),
     "carriage returns beside white space": (b"c \rd\r\r\n\re\n", [[b"c", b"d"], [b"e"]]),
     "NUL": (b"a\0b \0\nc\0\n", [[b"a\0b", b"\0"], [b"c\0"]]),
+    "not FASTA": (b" > I\n> he\n", [[b">", b"I"], [b">", b"he"]]),
     "UTF-16": ("\ufeffa b\n".encode("utf-16-le"), [[b"\xff\xfea\0", b"\0b\0"], [b"\0"]]),
     "Latin-1": (b"caf\xe9 \xe9t\xe9\n", [[b"caf\xe9", b"\xe9t\xe9"]]),
     "no-break space of Latin-1": (b"a\xa0b\x85c\n", [[b"a\xa0b\x85c"]]),
@@ -124,19 +125,12 @@ def test_both_readers_give_the_same_tokens_for_random_bytes(tmp_path):
     assert decoded(sentence_dataset(files)) == list(read_sentences(files))
 
 
-def test_a_gzip_file_of_several_members_is_read_completely(tmp_path):
-    file = tmp_path / "text.gz"
+def test_a_gzip_file_may_have_several_members_and_any_name(tmp_path):
+    file = tmp_path / "odd\udcff\n.gz"
     file.write_bytes(gzip.compress(b"a b") + gzip.compress(b"c\nd\n"))
 
-    assert decoded(sentence_dataset([file])) == list(read_sentences([file]))
-    assert list(read_sentences([file])) == [["a", "bc"], ["d"]]
-
-
-def test_gzip_file_names_may_contain_any_bytes(tmp_path):
-    file = tmp_path / "odd\udcff\n.gz"
-    file.write_bytes(gzip.compress(b"a b"))
-
-    assert decoded(sentence_dataset([file])) == list(read_sentences([file])) == [["a", "b"]]
+    sentences = [["a", "bc"], ["d"]]
+    assert decoded(sentence_dataset([file])) == list(read_sentences([file])) == sentences
 
 
 def test_a_saved_iterator_resumes_at_its_position(tmp_path):
@@ -272,7 +266,7 @@ def test_suspicious_lines_of_all_files_are_reported_once_after_the_last_line(tmp
 
 
 def test_patterns_match_each_file_once_and_in_order(tmp_path):
-    for name in ("b.txt", "a.txt", "c.dat", "sub/d.txt", "odd[1].txt"):
+    for name in ("b.txt", "a.txt", "c.dat", "sub/d.txt", "odd[1].txt", ".hidden.txt", ".sub/e.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "folder.txt").mkdir()
@@ -287,33 +281,33 @@ def test_patterns_match_each_file_once_and_in_order(tmp_path):
     assert names("b.txt", "*.txt") == ["b.txt", "a.txt", "odd[1].txt"]
     assert names("**/d.txt", "c.dat") == [os.path.join("sub", "d.txt"), "c.dat"]
     assert names("odd[1].txt") == ["odd[1].txt"]
-
-
-def test_hidden_files_are_skipped_unless_the_pattern_names_them(tmp_path):
-    for name in ("a.txt", ".hidden.txt", "sub/.hidden.txt", ".folder/b.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).touch()
-
-    for pattern in ("*", "*.txt", "?*", "**/*", "[!b]*"):
-        assert text_files([tmp_path / pattern]) == [tmp_path / "a.txt"]
-    assert text_files([tmp_path / ".hid*"]) == [tmp_path / ".hidden.txt"]
+    # Hidden files are skipped unless the pattern names them.
+    assert names("*") == names("?*") == ["a.txt", "b.txt", "c.dat", "odd[1].txt"]
+    assert names("**/*") == ["a.txt", "b.txt", "c.dat", "odd[1].txt", os.path.join("sub", "d.txt")]
+    assert names("[!b]*.txt") == ["a.txt", "odd[1].txt"]
+    assert names(".hid*") == [".hidden.txt"]
 
 
 @pytest.mark.parametrize(
-    ("pattern", "message"),
-    [("none.txt", r"There is no text file .*none\.txt"), ("*.none", r"No text file matches .*\*")],
+    ("name", "error", "message"),
+    [
+        ("none.txt", FileNotFoundError, r"There is no text file .*none\.txt"),
+        ("*.none", FileNotFoundError, r"No text file matches .*\*"),
+        ("folder", IsADirectoryError, r"folder is a directory; a text file is needed\."),
+        ("pipe", ValueError, "pipe is not a regular file: .* more than once"),
+        ("empty.txt", ValueError, r"There is no token in .*empty\.txt"),
+    ],
 )
-def test_the_error_names_a_pattern_without_matches(tmp_path, pattern, message):
-    with pytest.raises(FileNotFoundError, match=message):
-        text_files([tmp_path / pattern])
+def test_the_error_names_a_file_that_cannot_be_counted(tmp_path, name, error, message):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "empty.txt").write_text("\n \n")
 
-
-def test_a_folder_is_refused_as_a_text_file(tmp_path):
-    message = rf"{tmp_path.name} is a directory; a text file is needed\."
-    with pytest.raises(IsADirectoryError, match=message):
-        text_files([tmp_path])
-    with pytest.raises(IsADirectoryError, match=message):
-        count_corpus([tmp_path], Vocabulary.build(["a"]))
+    with pytest.raises(error, match=message):
+        count_corpus(text_files([tmp_path / name]), Vocabulary.build(["a"]))
+    if error is IsADirectoryError:
+        with pytest.raises(error, match=message):
+            count_corpus([tmp_path / name], Vocabulary.build(["a"]))
 
 
 @pytest.mark.parametrize("damage", ["cut short", "changed"])
@@ -344,30 +338,8 @@ def test_text_whose_first_line_begins_like_fasta_is_an_error(tmp_path, text, nam
 
 @pytest.mark.parametrize("name", ["a.fa", "a.fasta", "B.FAA", "a.fna", "a.fa.gz"])
 def test_a_file_with_the_name_of_fasta_is_an_error(tmp_path, name):
-    (tmp_path / name).write_bytes(gzip.compress(b"MKT") if name.endswith(".gz") else b"MKT")
-
     with pytest.raises(ValueError, match=rf"{name}: FASTA is not supported.*rename the file"):
         list(read_sentences([tmp_path / name]))
-
-
-def test_text_with_a_later_or_indented_greater_than_sign_is_read(tmp_path):
-    (tmp_path / "a.txt").write_text(" > I said\n> he said\n")
-
-    assert list(read_sentences([tmp_path / "a.txt"])) == [[">", "I", "said"], [">", "he", "said"]]
-
-
-def test_a_pipe_is_refused_before_it_is_read(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-
-    with pytest.raises(ValueError, match=r"pipe is not a regular file: .* more than once"):
-        count_corpus([tmp_path / "pipe"], Vocabulary.build(["a"]))
-
-
-def test_a_corpus_without_tokens_is_an_error(tmp_path):
-    (tmp_path / "empty.txt").write_text("\n \n")
-
-    with pytest.raises(ValueError, match=r"There is no token in .*empty\.txt"):
-        count_corpus([tmp_path / "empty.txt"], Vocabulary.build(["a"]))
 
 
 def test_prefetch_prepares_the_next_elements_in_advance():

@@ -46,34 +46,19 @@ def test_strings_are_encoded_as_utf_8_and_invalid_bytes_are_kept(string, encoded
         ([["a", "b", "c"], ["d", "e", "f"]], (2, 3)),
         ([[], []], (2, 0)),
         ([[["a"], ["b"], ["c"]]], (1, 3, 1)),
+        ([[["a"], []], [["b", "c"]]], None),
+        ([[["a"]], []], None),
     ],
 )
-def test_uniform_lists_give_a_dense_tensor(strings, shape):
-    tensor = string_tensor(strings)
+def test_uniform_lists_give_a_dense_tensor_in_graph_and_eager_mode(strings, shape):
+    in_graph, eager = tf.function(lambda: string_tensor(strings))(), string_tensor(strings)
 
-    assert isinstance(tensor, tf.Tensor)
-    assert tensor.shape == shape
-
-
-@pytest.mark.parametrize(
-    ("strings", "uniform"),
-    [
-        ([], True),
-        ([["a", "b", "c"], ["d", "e", "f"]], True),
-        ([[], []], True),
-        ([[["a"], []], [["b", "c"]]], False),
-        ([[["a"]], []], False),
-    ],
-)
-def test_lists_give_the_same_tensor_in_graph_and_eager_mode(strings, uniform):
-    in_graph = tf.function(lambda: string_tensor(strings))()
-
-    assert isinstance(in_graph, tf.Tensor if uniform else tf.RaggedTensor)
-    eager = string_tensor(strings)
-    if uniform:
-        np.testing.assert_array_equal(in_graph, eager)
-    else:
+    if shape is None:
         assert in_graph.to_list() == eager.to_list()
+    else:
+        assert isinstance(eager, tf.Tensor)
+        assert eager.shape == shape
+        np.testing.assert_array_equal(in_graph, eager)
 
 
 def test_lists_that_mix_strings_and_lists_are_refused():

@@ -32,15 +32,13 @@ def test_invalid_utf_8_is_kept(tokenizer):
 
 
 def test_a_spacy_token_that_contains_a_space_is_split(tokenizer):
-    tokenizer = pickle.loads(pickle.dumps(tokenizer))
+    copied = pickle.loads(pickle.dumps(tokenizer))
+    assert copied("A b.") == tokenizer("A b.")
+    tokenizer = copied
     tokenizer._nlp.tokenizer = lambda text: spacy.tokens.Doc(
         tokenizer._nlp.vocab, ["Hà Nội", "đẹp"], [True, False]
     )
     assert tokenizer("Hà Nội đẹp") == [[Token("Hà", 0, 2), Token("Nội", 3, 6), Token("đẹp", 7, 10)]]
-
-
-def test_a_tokenizer_can_be_pickled(tokenizer):
-    assert pickle.loads(pickle.dumps(tokenizer))("A b.") == tokenizer("A b.")
 
 
 def test_texts_of_a_million_characters_are_accepted(tokenizer):

@@ -35,18 +35,18 @@ class HDF5Output(VectorOutput):
         self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
     ) -> dict[str, Path]:
         path = folder / "vectors.hdf5"
-        index = {}
+        keys = {}
         with h5py.File(path, "w") as file:
-            for number, sentence, vectors in self._arrays(shards):
+            for index, sentence, vectors in self._arrays(shards):
                 if self._options.use_sentence_keys:
-                    self._write_by_sentence(file, number, sentence, vectors)
+                    self._write_by_sentence(file, index, sentence, vectors)
                     continue
-                file.create_dataset(str(number), data=vectors, **self._filters(vectors))
+                file.create_dataset(str(index), data=vectors, **self._filters(vectors))
                 if not self._options.forget_sentences:
-                    index[_text(sentence)] = str(number)
+                    keys[_text(sentence)] = str(index)
             if not (self._options.forget_sentences or self._options.use_sentence_keys):
                 text = h5py.string_dtype()
-                file.create_dataset(SENTENCES, data=[json.dumps(index)], dtype=text)
+                file.create_dataset(SENTENCES, data=[json.dumps(keys)], dtype=text)
         return {"": path}
 
     def _filters(self, vectors: np.ndarray) -> dict[str, str]:

@@ -52,10 +52,8 @@ class ParquetOutput(VectorOutput):
     ) -> None:
         """Writes the vectors of consecutive sentences, which are not kept in memory.
 
-        Args:
-            path, first, sentences, arrays: see `VectorOutput.write_shard`.
-            file: the text file, for the column `file`; None for no such column.
-            count: the size of the text, to be stored with the shard.
+        Besides the arguments of `VectorOutput.write_shard`: the text file, for the column `file`,
+        and the size of the text, to be stored with the shard.
         """
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -1,28 +1,25 @@
 """The options of all output formats, and the shards that a job joins to an output."""
 
 import abc
-import dataclasses
 import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from elmo_tf.config_checks import check_choice
 from elmo_tf.files import refuse_file
+from elmo_tf.settings import checked_dataclass
 from elmo_tf.text.sentence_files import FileSentence
 
-DTYPES = ("float32", "float16")
-POOLS = ("none", "mean")
 # Added to the name of the output for the folder of unfinished work.
 UNFINISHED = ".unfinished"
 # Added to the name of the output for the tokens of raw text.
 TOKENS = ".tokens.jsonl"
 
 
-@dataclasses.dataclass(frozen=True)
+@checked_dataclass
 class OutputOptions:
     """Options of an output.
 
@@ -41,27 +38,16 @@ class OutputOptions:
             `use_sentence_keys` are True.
     """
 
-    dtype: str = "float32"
+    dtype: Literal["float32", "float16"] = "float32"
     compression: str = "none"
     forget_sentences: bool = False
     use_sentence_keys: bool = False
-    pool: str = "none"
+    pool: Literal["none", "mean"] = "none"
 
-    def __post_init__(self):
-        check_choice(self.dtype, "dtype", DTYPES)
-        check_choice(self.pool, "pool", POOLS)
-        if self.forget_sentences and self.use_sentence_keys:
-            raise ValueError("Only one of `forget_sentences` and `use_sentence_keys` may be True.")
+    EXCLUSIVE: ClassVar = (("forget_sentences", "use_sentence_keys"),)
 
     def as_written(self, vectors: np.ndarray) -> np.ndarray:
-        """Converts the vectors of a sentence to the array to write.
-
-        Args:
-            vectors: float32 (…, token, feature).
-
-        Returns:
-            An array of `dtype` and the same shape, or (…, feature) with pooling.
-        """
+        """Converts the vectors of a sentence to the array to write, (…, feature) with pooling."""
         if self.pool == "mean":
             vectors = mean_over_tokens(vectors)
         return np.ascontiguousarray(vectors, self.dtype)
@@ -77,13 +63,8 @@ class VectorOutput(abc.ABC):
 
     A job writes each group of sentences to a shard, a file of its own, and joins the shards at the
     end. A shard is an array of its sentences side by side: float (…, token, feature), or
-    (…, sentence, feature) with pooling.
-
-    Args:
-        options: see `OutputOptions`.
-
-    Raises:
-        ValueError: the format does not support an option.
+    (…, sentence, feature) with pooling. If the format does not support an option, the constructor
+    raises `ValueError`.
     """
 
     name: ClassVar[str]
@@ -132,13 +113,9 @@ class VectorOutput(abc.ABC):
         sentences: Iterable[FileSentence],
         arrays: Iterable[np.ndarray],
     ) -> None:
-        """Writes the vectors of consecutive sentences.
+        """Writes the vectors of consecutive sentences to a shard.
 
-        Args:
-            path: the shard.
-            first: number of the first sentence, from 0.
-            sentences: their texts and tokens.
-            arrays: float32 (…, token, feature) per sentence.
+        `first` is the index of the first sentence; `arrays` are float32 (…, token, feature).
         """
         written = [self._options.as_written(vectors) for vectors in arrays]
         if self._is_pooled:
@@ -156,28 +133,22 @@ class VectorOutput(abc.ABC):
     def join(
         self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
     ) -> dict[str, Path]:
-        """Makes the files of the output from shards.
+        """Makes the files of the output, in a folder, from all shards with their sentences.
 
-        Args:
-            shards: all shards in their order, each with its sentences.
-            folder: a folder for the files.
-
-        Returns:
-            The path of each file, by the suffix to be added to the name of the output.
+        Returns the path of each file, by the suffix to be added to the name of the output.
         """
 
     def _arrays(
         self, shards: Iterable[tuple[Path, Sequence[FileSentence]]]
     ) -> Iterator[tuple[int, FileSentence, np.ndarray]]:
-        """Yields the number of each sentence, the sentence, and its array."""
-        number = 0
+        """Yields the index of each sentence, the sentence, and its array."""
+        index = 0
         for path, sentences in shards:
             rows, end = np.load(path, mmap_mode="r"), 0
             for sentence in sentences:
                 start, end = end, end + (1 if self._is_pooled else len(sentence.tokens))
-                place = start if self._is_pooled else slice(start, end)
-                yield number, sentence, rows[..., place, :]
-                number += 1
+                yield index, sentence, rows[..., start if self._is_pooled else slice(start, end), :]
+                index += 1
 
 
 def npy_header(shape: tuple[int, ...], dtype: np.dtype) -> bytes:
