@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import grpc
 
@@ -95,50 +95,44 @@ def _is_of_connection(details: str) -> bool:
     return any(word in details.lower() for word in ("connect", "http", "socket", "name resol"))
 
 
-class Call(Protocol[T]):
-    """A request in flight."""
+class Calls:
+    """The calls of one prediction: started in order, several in flight, cancelled together.
 
-    def done(self) -> bool:
-        """Returns whether there is a response or an error."""
-
-    def result(self) -> T:
-        """Waits for the response. Raises ServerError."""
-
-    def cancel(self) -> None:
-        """Cancels the request."""
-
-
-class Calls(Generic[T]):
-    """The calls of one prediction: started in order, several in flight, cancelled together."""
+    A call has the methods `done()`, `cancel()` and `result()`, which raises `ServerError`.
+    """
 
     def __init__(self):
-        self._pending: deque[tuple[Call, T]] = deque()
+        self._pending: deque[tuple[Any, T]] = deque()
         self._is_cancelled = False
         self._lock = threading.Lock()  # guards the above
 
-    def in_order(
-        self, batches: Iterable[T], start: Callable[[T], Call], in_flight: int
-    ) -> Iterator[tuple[Call, T]]:
-        """Starts a call for each batch and yields the calls in order, with their batches.
+    def responses(
+        self, batches: Iterable[T], start: Callable[[T], Any], in_flight: int
+    ) -> Iterator[tuple[Any, T]]:
+        """Starts a call for each batch and yields the responses in order, with their batches.
 
         At most `in_flight` calls are in flight. A batch is consumed when its call is started:
         `batches` may be infinite. Closing the iterator cancels the unfinished calls.
         """
-        pending = self._pending
         try:
             for batch in batches:
                 with self._lock:
                     if self._is_cancelled:
                         return
-                    pending.append((start(batch), batch))
-                while pending and (len(pending) >= in_flight or pending[0][0].done()):
-                    yield pending[0]
-                    pending.popleft()
-            while pending:
-                yield pending[0]
-                pending.popleft()
+                    self._pending.append((start(batch), batch))
+                yield from self._results(in_flight)
+            yield from self._results(0)
         finally:
             self.cancel()
+
+    def _results(self, in_flight: int) -> Iterator[tuple[Any, T]]:
+        """Yields results until the next is unfinished and less than `in_flight` are pending."""
+        while self._pending:
+            call, batch = self._pending[0]
+            if len(self._pending) < in_flight and not call.done():
+                return
+            yield call.result(), batch
+            self._pending.popleft()
 
     def cancel(self) -> None:
         """Cancels the unfinished calls and starts no more. Thread-safe."""

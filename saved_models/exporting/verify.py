@@ -11,7 +11,7 @@ import tensorflow as tf
 from elmo_tf.saved_models.exporting.signatures import Exported
 
 # Of different lengths, with an empty sentence and a token that most models truncate.
-SENTENCES = (
+EXAMPLES = (
     "The bank raised its rates .",
     "",
     "They sat on the bank of the river and talked until dark .",
@@ -87,14 +87,14 @@ def check_weights(path: str | os.PathLike, variables: Iterable[tf.Variable]) -> 
 
 
 def token_inputs() -> dict[str, tf.Tensor]:
-    """Returns `SENTENCES` as inputs of the signature `tokens`."""
-    tokens = [sentence.split() for sentence in SENTENCES]
+    """Returns `EXAMPLES` as inputs of the signature `tokens`."""
+    tokens = [sentence.split() for sentence in EXAMPLES]
     padded = tf.ragged.constant(tokens, dtype=tf.string).to_tensor("")
     return {"tokens": padded, "sequence_len": tf.constant([len(row) for row in tokens])}
 
 
 def _inputs(exported: Exported) -> dict[str, dict[str, tf.Tensor]]:
-    inputs = {name: {"strings": tf.constant(SENTENCES)} for name in exported.signatures}
+    inputs = {name: {"strings": tf.constant(EXAMPLES)} for name in exported.signatures}
     inputs["tokens"] = token_inputs()
     if "char_ids" in inputs:
         inputs["char_ids"] = {"char_ids": exported.bilm.char_ids(inputs["tokens"]["tokens"])}

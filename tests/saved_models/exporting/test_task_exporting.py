@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models import Client, export_task, serve
-from elmo_tf.saved_models.exporting.task_signatures import ExportedTask
+from elmo_tf.saved_models.exporting.task_exporting import ExportedTask
 from elmo_tf.tasks import BiDAF, CoreferenceModel, SRLTagger
 from task_models import embeddings, new_model, padded, some_inputs
 

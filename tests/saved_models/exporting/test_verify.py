@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models.exporting import verify as module
-from elmo_tf.saved_models.exporting.verify import SENTENCES, check_weights, compare_signatures
+from elmo_tf.saved_models.exporting.verify import EXAMPLES, check_weights, compare_signatures
 
-INPUTS = {"default": {"strings": tf.constant(SENTENCES)}}
+INPUTS = {"default": {"strings": tf.constant(EXAMPLES)}}
 
 
 class TwoWeights(tf.Module):
@@ -71,7 +71,7 @@ def test_a_weight_that_is_saved_twice_is_an_error(saved):
 
 
 def test_a_weight_without_a_gradient_is_an_error():
-    strings = tf.constant(SENTENCES)
+    strings = tf.constant(EXAMPLES)
 
     module._check_gradients(TwoWeights(True), strings)
     with pytest.raises(RuntimeError, match=r"no gradient reaches second:0"):

@@ -267,7 +267,7 @@ def test_batches_are_counted(held, call_of):
 
 
 def test_a_too_small_size_or_timeout_is_an_error():
-    with pytest.raises(ValueError, match="max_batch_size must be at least 1, but is 0"):
+    with pytest.raises(ValueError, match="`max_batch_size` must be an integer of at least 1"):
         Batching(max_batch_size=0)
-    with pytest.raises(ValueError, match="batch_timeout_micros must be at least 0, but is -1"):
+    with pytest.raises(ValueError, match="`batch_timeout_micros` must be an integer of at least 0"):
         Batching(batch_timeout_micros=-1)
