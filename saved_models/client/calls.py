@@ -1,48 +1,14 @@
-"""Calls to a server: options, errors, deadlines, and several calls in flight."""
+"""Calls to a server: errors, deadlines, and several calls in flight."""
 
-import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import grpc
 
-MAX_RETRIES = 4  # gRPC makes at most five attempts
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class TransportOptions:
-    """The options of `Client` that apply to all requests.
-
-    Raises:
-        OSError: a PEM file cannot be read.
-        ValueError: `retries` is out of range, or `client_key` or `client_certificate` is missing.
-    """
-
-    retries: int = MAX_RETRIES
-    root_certificates: str | os.PathLike | None = None
-    client_key: str | os.PathLike | None = None
-    client_certificate: str | os.PathLike | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self):
-        if not 0 <= self.retries <= MAX_RETRIES:
-            raise ValueError(f"`retries` must be 0 … {MAX_RETRIES}, but is {self.retries}.")
-        if (self.client_key is None) != (self.client_certificate is None):
-            raise ValueError(
-                "`client_key` and `client_certificate` go together, but only one was given."
-            )
-        self.pem_files()
-
-    def pem_files(self) -> list[bytes | None]:
-        """Returns the contents of the root certificates, client key and client certificate."""
-        paths = (self.root_certificates, self.client_key, self.client_certificate)
-        return [None if path is None else Path(path).read_bytes() for path in paths]
 
 
 class ServerError(grpc.RpcError):

@@ -13,14 +13,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
-from elmo_tf.saved_models.client.addresses import open_transport
-from elmo_tf.saved_models.client.calls import (
-    MAX_RETRIES,
-    Calls,
-    Deadline,
-    ServerError,
-    TransportOptions,
-)
+from elmo_tf.saved_models.client.addresses import MAX_RETRIES, open_transport
+from elmo_tf.saved_models.client.calls import Calls, Deadline, ServerError
 from elmo_tf.saved_models.requests import (
     checked_sentences,
     default_signature,
@@ -87,10 +81,8 @@ class Client:
         self._spec = model_pb2.ModelSpec(name=model)
         if version is not None:
             self._spec.version.value = version
-        options = TransportOptions(
-            retries, root_certificates, client_key, client_certificate, headers or {}
-        )
-        self._transport = open_transport(address, options)
+        pem_files = root_certificates, client_key, client_certificate
+        self._transport = open_transport(address, retries, pem_files, headers or {})
         self._limits = batch_size, batch_tokens
         self._signatures: Signatures | None = None  # empty if the server returns none
         self._closed = False
@@ -213,7 +205,8 @@ class Client:
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
         response = self._transport.start(request, Deadline(self.timeout), {}).result()
         name_of = get_model_status_pb2.ModelVersionStatus.State.Name
-        return {one.version: name_of(one.state) for one in response.model_version_status}
+        states = response.model_version_status
+        return {version.version: name_of(version.state) for version in states}
 
     def metadata(self) -> dict[str, Any]:
         """Returns the version and its signatures.
@@ -231,9 +224,12 @@ class Client:
         return {
             "version": response.model_spec.version.value,
             "signatures": {
-                name: {"inputs": _described(one.inputs), "outputs": _described(one.outputs)}
-                for name, one in sorted(_signatures_in(response).items())
-                if one.method_name  # signatures that only initialize the model have none
+                name: {
+                    "inputs": _described(signature.inputs),
+                    "outputs": _described(signature.outputs),
+                }
+                for name, signature in sorted(_signatures_in(response).items())
+                if signature.method_name  # signatures that only initialize the model have none
             },
         }
 

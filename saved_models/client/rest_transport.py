@@ -1,9 +1,10 @@
 """The client's transport over REST."""
 
 import json
+import os
 import threading
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -14,7 +15,7 @@ from google.protobuf.message import Message
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from elmo_tf.saved_models.client.calls import Deadline, ServerError, TransportOptions, explained
+from elmo_tf.saved_models.client.calls import Deadline, ServerError, explained
 from elmo_tf.saved_models.client.rest_tensors import request_body, response_arrays
 
 # gRPC's equivalents of the HTTP status codes of TF Serving and of proxies.
@@ -44,16 +45,21 @@ class RestTransport:
     `address` is the one given by the caller, for error messages; `url` excludes `/v1`.
     """
 
-    def __init__(self, address: str, url: str, options: TransportOptions):
+    def __init__(
+        self,
+        address: str,
+        url: str,
+        retries: int,
+        pem_files: Sequence[str | os.PathLike | None],
+        headers: Mapping[str, str],
+    ):
         self._address = address
         self._url = url
-        self._retries = options.retries
+        self._retries = retries
         self._pool = urllib3.PoolManager(
-            headers={**options.headers, "Content-Type": "application/json"},
+            headers={**headers, "Content-Type": "application/json"},
             maxsize=_CONNECTIONS,
-            ca_certs=options.root_certificates,
-            key_file=options.client_key,
-            cert_file=options.client_certificate,
+            **dict(zip(("ca_certs", "key_file", "cert_file"), pem_files, strict=True)),
         )
 
     def start(

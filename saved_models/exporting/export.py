@@ -131,6 +131,5 @@ def write_saved_model(exported: Any, folder: Path, path: Path, assets: Path) -> 
 
 def write_card(folder: Path, card: str) -> None:
     """Writes the model card of a version."""
-    extra = folder / "assets.extra"
-    extra.mkdir()
-    (extra / "README.md").write_text(card, encoding="utf-8")
+    (folder / "assets.extra").mkdir()
+    (folder / "assets.extra" / "README.md").write_text(card, encoding="utf-8")

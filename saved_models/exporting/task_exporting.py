@@ -252,4 +252,6 @@ def _card(exported: ExportedTask) -> str:
         elmo = f"at the {'input and the output' if placement == 'both' else placement}"
     name = type(model).__name__
     properties = {"model": name, "labels": ", ".join(model.labels) or "none", "ELMo": elmo}
-    return model_card(f"{name}: {title}", exported, properties, _MEANINGS, exported.note)
+    return model_card(
+        f"{name}: {title}", exported, properties, _MEANINGS.__getitem__, exported.note
+    )

@@ -31,7 +31,10 @@ def verify(path: str | os.PathLike, exported: Exported) -> None:
     Raises:
         RuntimeError: the models differ; the message names the difference.
     """
-    inputs = _inputs(exported)
+    inputs = {name: {"strings": tf.constant(EXAMPLES)} for name in exported.signatures}
+    inputs["tokens"] = token_inputs()
+    if "char_ids" in inputs:
+        inputs["char_ids"] = {"char_ids": exported.bilm.char_ids(inputs["tokens"]["tokens"])}
     tolerance = TOLERANCES[exported.bilm.compute_dtype]
     loaded, expected = compare_signatures(path, exported.signatures, inputs, tolerance)
     outputs = loaded(inputs["serving_default"]["strings"])
@@ -93,14 +96,6 @@ def token_inputs() -> dict[str, tf.Tensor]:
     return {"tokens": padded, "sequence_len": tf.constant([len(row) for row in tokens])}
 
 
-def _inputs(exported: Exported) -> dict[str, dict[str, tf.Tensor]]:
-    inputs = {name: {"strings": tf.constant(EXAMPLES)} for name in exported.signatures}
-    inputs["tokens"] = token_inputs()
-    if "char_ids" in inputs:
-        inputs["char_ids"] = {"char_ids": exported.bilm.char_ids(inputs["tokens"]["tokens"])}
-    return inputs
-
-
 def _session_outputs(
     path: str | os.PathLike, inputs: Mapping[str, Mapping[str, tf.Tensor]]
 ) -> Iterator[tuple[str, dict[str, np.ndarray]]]:
@@ -116,10 +111,7 @@ def _session_outputs(
 
 
 def _compare(
-    what: str,
-    outputs: dict[str, Any],
-    expected: dict[str, np.ndarray],
-    tolerance: float,
+    what: str, outputs: dict[str, Any], expected: dict[str, np.ndarray], tolerance: float
 ) -> None:
     if set(outputs) != set(expected):
         raise RuntimeError(
@@ -145,14 +137,12 @@ def _check_gradients(loaded: Any, strings: tf.Tensor) -> None:
     @tf.function(autograph=False)
     def differentiate() -> None:
         with tf.GradientTape() as tape:
-            outputs = loaded(strings, training=True)
-            total = tf.add_n(
-                [tf.reduce_sum(value) for value in outputs.values() if value.dtype.is_floating]
-            )
+            outputs = loaded(strings, training=True).values()
+            sums = [tf.reduce_sum(value) for value in outputs if value.dtype.is_floating]
+            total = tf.add_n(sums)
         gradients = tape.gradient(total, loaded.trainable_variables)
-        for variable, gradient in zip(loaded.trainable_variables, gradients, strict=True):
-            if gradient is None:
-                missing.append(variable.name)
+        pairs = zip(loaded.trainable_variables, gradients, strict=True)
+        missing.extend(variable.name for variable, gradient in pairs if gradient is None)
 
     differentiate.get_concrete_function()  # without running it: the graph shows what is missing
     if missing:
