@@ -43,13 +43,10 @@ def num_sentences(request):
     return shape
 
 
-def test_sentences_may_be_lists_of_tokens(warm, tmp_path):
+def test_sentences_may_be_lists_of_tokens_or_none(warm, tmp_path, exported_bilm):
     (tmp_path / WARMUP_FILE).parent.mkdir()
     write_warmup(tmp_path, [sentence.split() for sentence in SENTENCES])
     assert read_warmup(tmp_path) == read_warmup(warm)
-
-
-def test_no_file_is_written_without_sentences(exported_bilm):
     assert read_warmup(exported_bilm) == []
     assert not list(Path(exported_bilm).rglob("tf_serving_warmup_requests"))
 
