@@ -15,20 +15,8 @@ from elmo_tf import char_ids
 
 pytestmark = pytest.mark.more
 
-TOKENS = [["the", "cat", "한국어"]]
 LIBRARY = Path(tf.__file__).parent
 PROGRAM = Path(__file__).resolve().parents[3] / "examples" / "embed.c"
-
-
-@pytest.fixture
-def ids():
-    return char_ids(TOKENS, 14).numpy()
-
-
-@pytest.fixture
-def expected(bilm):
-    """The mix of a biLM alone is the mean of its layers."""
-    return bilm(TOKENS)["layers"].numpy().mean(axis=1)
 
 
 def run(*command, **options):
@@ -41,20 +29,10 @@ def run(*command, **options):
     return result.stdout
 
 
-def test_saved_model_cli_runs_a_signature(exported_bilm, tmp_path, ids, expected):
-    np.save(tmp_path / "ids.npy", ids)
-
-    run(  # TensorFlow's own tool
-        *(Path(sys.executable).with_name("saved_model_cli"), "run", "--dir", exported_bilm),
-        *("--tag_set", "serve", "--signature_def", "char_ids", "--outdir", tmp_path),
-        *("--inputs", f"char_ids={tmp_path / 'ids.npy'}"),
-    )
-
-    np.testing.assert_allclose(np.load(tmp_path / "elmo.npy"), expected, atol=1e-5)
-
-
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
-def test_a_c_program_runs_the_model(exported_bilm, tmp_path, ids, expected):
+def test_a_c_program_runs_the_model(exported_bilm, tmp_path, bilm):
+    tokens = [["the", "cat", "한국어"]]
+    ids = char_ids(tokens, 14).numpy()
     libraries = [f"-l:{file.name}" for file in sorted(LIBRARY.glob("libtensorflow_*.so.2"))]
     folders = [f"-I{LIBRARY}/include", f"-L{LIBRARY}", f"-Wl,-rpath,{LIBRARY}"]
     run("gcc", PROGRAM, *folders, *libraries, "-o", tmp_path / "embed")
@@ -67,6 +45,7 @@ def test_a_c_program_runs_the_model(exported_bilm, tmp_path, ids, expected):
     outputs = signature.outputs["elmo"].name.split(":")
     found = run(tmp_path / "embed", exported_bilm, asked, *outputs, input=numbers)
 
+    expected = bilm(tokens)["layers"].numpy().mean(axis=1)
     vectors = np.array(found.split(), np.float32).reshape(expected.shape)
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
