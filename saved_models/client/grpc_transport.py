@@ -60,10 +60,7 @@ class GrpcTransport:
         }
 
     def start(
-        self,
-        request: Message,
-        deadline: Deadline,
-        outputs: Mapping[str, meta_graph_pb2.TensorInfo],
+        self, request: Message, deadline: Deadline, outputs: Mapping[str, meta_graph_pb2.TensorInfo]
     ) -> "_GrpcCall":
         """Sends a request. Predictions return arrays by name; `outputs` is only used over REST."""
         method = self._methods[type(request)]

@@ -63,10 +63,7 @@ class RestTransport:
         )
 
     def start(
-        self,
-        request: Message,
-        deadline: Deadline,
-        outputs: Mapping[str, meta_graph_pb2.TensorInfo],
+        self, request: Message, deadline: Deadline, outputs: Mapping[str, meta_graph_pb2.TensorInfo]
     ) -> "_RestCall":
         """Sends a request. Predictions return arrays by name.
 

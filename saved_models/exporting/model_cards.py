@@ -118,12 +118,10 @@ def _meaning(name: str, top_only: bool) -> str:
 
 
 def _type(spec: Any) -> str:
-    """Formats the dtype and shape of a tensor."""
     shape = ", ".join("?" if size is None else str(size) for size in spec.shape)
     return f"{spec.dtype.name} ({shape})"
 
 
 def _table(head: tuple, rows: Sequence[tuple]) -> str:
-    """Formats a Markdown table."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

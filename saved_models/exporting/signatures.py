@@ -156,11 +156,11 @@ class Exported(tf.train.Checkpoint):
         @tf.function(input_signature=[SENTENCES], autograph=False)
         def of_mix(strings):
             outputs = self.of_sentences(strings)
-            mixed = [
-                {name: outputs.pop(_of_index(name, number)) for name in ("elmo", "default")}
-                for number in range(len(self.mixes))
+            mixes = [
+                {name: outputs.pop(_of_index(name, other)) for name in ("elmo", "default")}
+                for other in range(len(self.mixes))
             ]
-            return {**outputs, **mixed[index]}
+            return {**outputs, **mixes[index]}
 
         return of_mix
 
@@ -183,22 +183,22 @@ class Exported(tf.train.Checkpoint):
 
     def _outputs_of_vectors(self, vectors, mask):
         outputs = self.bilm.layers_of_vectors(vectors, mask)
-        layers, mask = outputs["layers"], outputs["mask"]  # (batch, layer, token, feature)
-        layers = tf.cast(layers, tf.float32)
+        mask = outputs["mask"]
+        layers = tf.cast(outputs["layers"], tf.float32)  # (batch, layer, token, feature)
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         # The mix is zero at padded positions, so the sum is over real tokens.
         count = tf.cast(tf.maximum(lengths, 1), tf.float32)[:, tf.newaxis]
         lstm = self.bilm.config.lstm
-        found = {
+        outputs = {
             "word_emb": layers[:, 0, :, : lstm.projection_dim],
             **{f"lstm_outputs{j}": layers[:, j] for j in range(1, lstm.num_layers + 1)},
             "sequence_len": lengths,
         }
         for index, mix in enumerate(self.mixes):
             elmo = mix(layers[:, -1:] if self.top_only else layers, mask=mask)
-            found[_of_index("elmo", index)] = elmo
-            found[_of_index("default", index)] = tf.reduce_sum(elmo, axis=1) / count
-        return found
+            outputs[_of_index("elmo", index)] = elmo
+            outputs[_of_index("default", index)] = tf.reduce_sum(elmo, axis=1) / count
+        return outputs
 
 
 def _penalty(mix: ScalarMix) -> Any:
@@ -206,7 +206,6 @@ def _penalty(mix: ScalarMix) -> Any:
 
 
 def _of_index(name: str, index: int) -> str:
-    """Returns the name of an output of a mix."""
     return f"{name}_{index}" if index else name
 
 

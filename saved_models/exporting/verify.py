@@ -1,4 +1,7 @@
-"""Compares a written SavedModel with the live model: outputs, weights and gradients."""
+"""Compares a written SavedModel with the live model: outputs, weights and gradients.
+
+A difference is a `RuntimeError` that names it.
+"""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,9 +30,6 @@ def verify(path: str | os.PathLike, exported: Exported) -> None:
     The SavedModel is loaded in Python and in a session, as a server does; all signatures must
     return the outputs of the live model. The files must contain each weight once, and all trainable
     weights must have gradients.
-
-    Raises:
-        RuntimeError: the models differ; the message names the difference.
     """
     inputs = {name: {"strings": tf.constant(EXAMPLES)} for name in exported.signatures}
     inputs["tokens"] = token_inputs()
@@ -55,9 +55,6 @@ def compare_signatures(
 
     Returns:
         The model loaded in Python, and the outputs of the live model.
-
-    Raises:
-        RuntimeError: an output differs; the message names it.
     """
     expected = {
         name: {key: value.numpy() for key, value in signatures[name](**arguments).items()}
@@ -73,11 +70,7 @@ def compare_signatures(
 
 
 def check_weights(path: str | os.PathLike, variables: Iterable[tf.Variable]) -> None:
-    """Checks that the files of a SavedModel contain each weight once.
-
-    Raises:
-        RuntimeError: the numbers of weights differ.
-    """
+    """Checks that the files of a SavedModel contain each weight once."""
     files = tf.train.load_checkpoint(os.fspath(Path(path) / "variables" / "variables"))
     shapes = files.get_variable_to_shape_map()
     dtypes = files.get_variable_to_dtype_map()

@@ -135,11 +135,7 @@ class Batcher:
             thread.start()
 
     def run(self, call: Call) -> list[np.ndarray]:
-        """Waits for the batch of a call and returns the arrays of `call.aliases`.
-
-        Raises:
-            tf.errors.OpError: the call is invalid, or the queue is full.
-        """
+        """Waits for the batch of a call and returns the arrays of `call.aliases`."""
         num_rows = call.num_rows
         if num_rows is None:
             return self._run(call)
@@ -239,8 +235,7 @@ class Batcher:
     def _run_together(self, calls: list[Call]) -> list[list[np.ndarray]]:
         """Returns each call's rows of its outputs, without the padding caused by other calls.
 
-        Raises:
-            ValueError: an output has not one row per input row, or not one column per token.
+        It is a `ValueError` if an output has not one row per input row or one column per token.
         """
         signature = calls[0].signature
         aliases = {alias for call in calls for alias in call.aliases}

@@ -1,4 +1,7 @@
-"""The errors of requests, with TF Serving's codes and wording."""
+"""The errors of requests, with TF Serving's codes and wording.
+
+All modules of the server raise a `tf.errors.OpError` for a request that is rejected.
+"""
 
 import functools
 from collections.abc import Iterable

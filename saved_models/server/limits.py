@@ -36,9 +36,6 @@ class Limits:
 
         A TensorProto may hold one value for a tensor of any size, so that a small message could
         fill the memory. The last of `strings` is repeated if there are too few.
-
-        Raises:
-            tf.errors.InvalidArgumentError: the tensor is too large.
         """
         try:
             is_string = dtype == tf.string.as_datatype_enum
@@ -63,9 +60,6 @@ class Limits:
 
         Returns:
             Number of sentences times the tokens of the longest; 0 if the inputs are not text.
-
-        Raises:
-            tf.errors.InvalidArgumentError: there are too many sentences or tokens.
         """
         dtypes = {info.dtype for info in signature.inputs.values()}
         if tf.string.as_datatype_enum not in dtypes and not takes_sentences(signature):

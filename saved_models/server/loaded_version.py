@@ -72,9 +72,6 @@ class LoadedVersion:
         """Answers `PredictionService.Predict`. The version in the request is ignored.
 
         `is_awaited` returns whether the client still waits; it is called before the computation.
-
-        Raises:
-            tf.errors.OpError: the request is rejected or fails.
         """
         spec = request.model_spec
         name, signature = self.signature(spec.signature_name)
@@ -98,11 +95,7 @@ class LoadedVersion:
         return response
 
     def signature(self, name: str) -> tuple[str, meta_graph_pb2.SignatureDef]:
-        """Returns a signature and its name; `""` is the default signature.
-
-        Raises:
-            tf.errors.FailedPreconditionError: the signature does not exist.
-        """
+        """Returns a signature and its name; `""` is the default signature."""
         name = name or "serving_default"
         signature = self.signatures.get(name)
         if signature is None or not signature.method_name:  # those of initialization have none
@@ -117,11 +110,7 @@ class LoadedVersion:
         output_filter: Sequence[str] = (),
         is_awaited: Callable[[], bool] = lambda: True,
     ) -> dict[str, np.ndarray]:
-        """Returns the outputs of a signature, given all its inputs; see `answer`.
-
-        Raises:
-            tf.errors.OpError: the request is rejected or fails.
-        """
+        """Returns the outputs of a signature, given all its inputs; see `answer`."""
         signature = self.signatures[name]
         for alias, info in signature.inputs.items():  # a session would convert other types
             expected, received = tf.as_dtype(info.dtype), tf.as_dtype(inputs[alias].dtype)

@@ -139,12 +139,7 @@ class Server:
 
 @contextlib.contextmanager
 def _exported_versions(path: Source) -> Iterator[str]:
-    """Yields a folder of exported versions: `path`, or a temporary export of the checkpoint `path`.
-
-    Raises:
-        FileNotFoundError: `path` is neither.
-        OSError, ValueError: the checkpoint cannot be read, see `load_bilm`.
-    """
+    """Yields a folder of exported versions: `path`, or a temporary export of a checkpoint."""
     is_folder = not isinstance(path, tuple | list) and os.path.isdir(path)
     if is_folder and (versions_in(Path(path)) or not is_checkpoint(path)):
         yield os.fspath(path)

@@ -22,11 +22,7 @@ _VALUE_FIELDS = {
 
 
 def array_of(alias: str, proto: tensor_pb2.TensorProto, limits: Limits) -> np.ndarray:
-    """Decodes a tensor of a request.
-
-    Raises:
-        tf.errors.InvalidArgumentError: the proto is not a valid tensor, or too large.
-    """
+    """Decodes a tensor of a request."""
     shape = [dim.size for dim in proto.tensor_shape.dim]
     if not proto.tensor_shape.unknown_rank and min(shape, default=0) >= 0:
         limits.check_size(alias, proto.dtype, shape, proto.string_val)
