@@ -8,6 +8,7 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import logging
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
@@ -18,7 +19,15 @@ from tensorflow_serving.apis import get_model_metadata_pb2
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.server import serve
 from elmo_tf.saved_models.server.server_core import ServerCore
-from serving_requests import SENTENCES, assert_bad, assert_refused, predict, predict_rest, send
+from serving_requests import (
+    SENTENCES,
+    assert_bad,
+    assert_refused,
+    predict,
+    predict_rest,
+    send,
+    serving,
+)
 
 TOKENS = {"tokens": [["a", "bb"], ["ccc", ""]], "sequence_len": [2, 1]}
 
@@ -201,10 +210,7 @@ def test_an_invalid_path_is_an_error_that_lists_the_valid_ones(server, method, p
 
 def test_a_body_above_the_limit_is_refused(model_directory):
     limits = Limits(max_request_bytes=10_000)
-    with (
-        serve(model_directory, port=0, rest_port=0, limits=limits) as server,
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
+    with serving(model_directory, limits=limits) as (server, channel):
         message = "The request has more than 10000 bytes"
         assert_bad(predict_rest(server, {"inputs": ["x" * 10_000]}), message, 413)
         chunked = {"Transfer-Encoding": "chunked"}
@@ -321,24 +327,36 @@ def test_reflection_lists_services_and_methods(channel):
     assert "Predict" in {method.name for method in service.methods}
 
 
-def test_metrics_count_requests(model_directory):
-    with (
-        serve(model_directory, port=0, rest_port=0) as server,
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
-        predict_rest(server, {"inputs": ["a b"]})
-        predict_rest(server, {"inputs": ["a b"]}, "/v1/models/some-other-name")
+def test_requests_are_counted_and_logged(model_directory, caplog):
+    logging.set_verbosity(logging.INFO)
+    caplog.set_level("INFO")
+    with serving(model_directory, access_log=True) as (server, channel):
         predict(channel)
+        assert_refused(grpc.StatusCode.NOT_FOUND, "", predict, channel, name="bert\nforged")
+        predict_rest(server, {"inputs": ["a b"]})
+        predict_rest(server, {"inputs": ["a b"]}, "/v1/models/bert")
         _, headers, text = send(server, "GET", "/monitoring/prometheus/metrics")
     assert headers["Content-Type"].startswith("text/plain")
     count = ":tensorflow:serving:request_count"
     assert f'{count}{{model_name="elmo",status="OK"}} 2.0' in text
     # Unknown names must not use memory.
-    assert f'{count}{{model_name="",status="NOT_FOUND"}} 1.0' in text
-    assert "some-other-name" not in text
+    assert f'{count}{{model_name="",status="NOT_FOUND"}} 2.0' in text
+    assert "bert" not in text
     for entrypoint in ("GRPC", "REST"):
         latency = f'latency_count{{API="Predict",entrypoint="{entrypoint}",model_name="elmo"}} 1.0'
         assert latency in text
     families = {family.name: family for family in text_string_to_metric_families(text)}
     loads = families[":tensorflow:cc:saved_model:load_attempt_count"].samples
     assert [(load.labels["status"], load.value) for load in loads] == [("success", 1.0)]
+
+    assert not [record for record in caplog.records if record.name.startswith("uvicorn")]
+    lines = [record.message for record in caplog.records if record.message.endswith(" ms")]
+    patterns = (
+        r"ipv4:127\.0\.0\.1:\d+ gRPC Predict elmo OK [\d.]+ ms",
+        r"ipv4:127\.0\.0\.1:\d+ gRPC Predict bert\\nforged NOT_FOUND [\d.]+ ms",
+        r"127\.0\.0\.1 REST POST /v1/models/elmo:predict 200 [\d.]+ ms",
+        r"127\.0\.0\.1 REST POST /v1/models/bert:predict 404 [\d.]+ ms",
+        r"127\.0\.0\.1 REST GET /monitoring/prometheus/metrics 200 [\d.]+ ms",
+    )
+    for line, pattern in zip(lines, patterns, strict=True):
+        assert re.fullmatch(pattern, line), line

@@ -2,7 +2,6 @@
 
 import http.client
 import json
-import re
 import signal
 import socket
 import subprocess
@@ -13,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
-from absl import logging
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from elmo_tf.saved_models import Client
@@ -22,7 +20,7 @@ from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion
 from elmo_tf.saved_models.server.server import DEFAULT_BATCHING, serve
-from serving_requests import assert_refused, free_port, predict, predict_rest, send
+from serving_requests import assert_refused, free_port, predict, predict_rest, send, serving
 
 BODY = json.dumps({"inputs": ["a"]}).encode()
 HEAD = b"POST /v1/models/elmo:predict HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n" % len(BODY)
@@ -62,10 +60,7 @@ def test_requests_in_parallel_get_their_own_answers(model_directory, batching):
                 answer = client.predict(sentences, "word_emb")["word_emb"]
                 assert answer[:, :, 0].tolist() == [[thread + 1, size]] * len(sentences)
 
-    with (
-        serve(model_directory, port=0, rest_port=0, batching=batching) as server,
-        ThreadPoolExecutor(8) as pool,
-    ):
+    with serving(model_directory, batching=batching) as (server, _), ThreadPoolExecutor(8) as pool:
         list(pool.map(ask_and_check, range(8)))
 
 
@@ -80,11 +75,7 @@ def test_several_models_are_served(model_directory, half_plus_directory):
 
 def test_health_watchers_learn_of_a_stop_and_do_not_delay_it(model_directory, slow_predictions):
     begun, release = slow_predictions
-    server = serve(model_directory, port=0, rest_port=None)
-    with (
-        ThreadPoolExecutor(2) as pool,
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
+    with serving(model_directory) as (server, channel), ThreadPoolExecutor(2) as pool:
         watched = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert next(watched).status == health_pb2.HealthCheckResponse.SERVING
         answer = pool.submit(predict, channel)
@@ -225,28 +216,6 @@ def test_head_is_answered_as_get_without_a_body_on_a_kept_connection(server, pat
         answers.append((response.status, headers))
     connection.close()
     assert answers[0] == answers[1] == answers[2]
-
-
-def test_the_access_log_has_a_line_for_each_request(model_directory, caplog):
-    logging.set_verbosity(logging.INFO)
-    caplog.set_level("INFO")
-    with serve(model_directory, port=0, rest_port=0, access_log=True) as server:
-        with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
-            predict(channel)
-            assert_refused(grpc.StatusCode.NOT_FOUND, "", predict, channel, name="bert\nforged")
-        for name in ("elmo", "bert"):
-            send(server, "GET", f"/v1/models/{name}")
-
-    assert not [record for record in caplog.records if record.name.startswith("uvicorn")]
-    lines = [record.message for record in caplog.records if record.message.endswith(" ms")]
-    patterns = (
-        r"ipv4:127\.0\.0\.1:\d+ gRPC Predict elmo OK [\d.]+ ms",
-        r"ipv4:127\.0\.0\.1:\d+ gRPC Predict bert\\nforged NOT_FOUND [\d.]+ ms",
-        r"127\.0\.0\.1 REST GET /v1/models/elmo 200 [\d.]+ ms",
-        r"127\.0\.0\.1 REST GET /v1/models/bert 404 [\d.]+ ms",
-    )
-    for line, pattern in zip(lines, patterns, strict=True):
-        assert re.fullmatch(pattern, line), line
 
 
 @pytest.fixture
