@@ -67,9 +67,9 @@ def queue(batcher):
         return [call for calls in batcher._waiting.values() for call in calls]
 
 
-def run_together(held, calls, options=None, metrics=None):
+def run_together(held, calls, options=None):
     """Returns the result or error of each call, when all of them wait behind a first one."""
-    batcher = Batcher(held, options or Batching(), metrics)
+    batcher = Batcher(held, options or Batching())
     first = Call(calls[0].name, calls[0].signature, calls[0].inputs, calls[0].aliases)
     with ThreadPoolExecutor(len(calls) + 1) as pool:
         futures = []
@@ -135,7 +135,9 @@ def test_lengths_beyond_the_tokens_of_a_call_are_refused_in_a_batch(version, hel
 
 
 @pytest.mark.parametrize(("num_tokens", "num_batches"), [(10, 1), (11, 2)])
-def test_a_batch_is_limited_by_the_tokens_of_its_requests(model_directory, num_tokens, num_batches):
+def test_requests_wait_for_a_batch_of_limited_tokens_and_are_counted(
+    model_directory, num_tokens, num_batches
+):
     metrics = Metrics()
     options = Batching(max_batch_tokens=20, batch_timeout_micros=300_000)
     version = LoadedVersion(2, model_directory / "2", batching=options, metrics=metrics)
@@ -143,8 +145,11 @@ def test_a_batch_is_limited_by_the_tokens_of_its_requests(model_directory, num_t
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(version.predict, ["serving_default"] * 2, [inputs] * 2))
     version.close()
-    name = ':tensorflow:serving:batching_session:processed_batch_size_count{signature_name="'
-    assert f'{name}serving_default"}} {num_batches}.0' in metrics.as_text().decode()
+    text = metrics.as_text().decode()
+    counts = {"processed_batch_size_sum": 2, "queuing_latency_count": 2}
+    for name, count in {**counts, "processed_batch_size_count": num_batches}.items():
+        name = f":tensorflow:serving:batching_session:{name}"
+        assert f'{name}{{signature_name="serving_default"}} {count}.0' in text
 
 
 def test_calls_without_a_common_number_of_rows_are_not_batched(version, held, call_of):
@@ -192,15 +197,6 @@ def test_calls_are_refused_if_the_queue_is_full(held, call_of):
         assert "queue to which this task was submitted is full" in error.message
 
 
-def test_a_call_waits_for_others_until_the_batch_timeout(version, held, call_of):
-    held.release.set()
-    batcher = Batcher(held, Batching(batch_timeout_micros=500_000))
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(batcher.run, [call_of(["a"]), call_of(["b"])]))
-    batcher.close()
-    assert held.num_rows == [2]
-
-
 def test_a_call_of_a_disconnected_client_is_not_computed(held, call_of):
     disconnected = call_of(["a", "b"], is_awaited=lambda: False)
     error, arrays = run_together(held, [disconnected, call_of(["c"])])
@@ -234,7 +230,7 @@ def test_calls_are_computed_singly_if_output_shapes_do_not_match_inputs(
     assert held.num_rows == [1, 2, 1, 1]
 
 
-def test_a_full_batch_does_not_wait_for_another_signature(held, call_of):
+def test_a_full_batch_does_not_wait_for_another_signature_nor_a_closed_server(held, call_of):
     held.release.set()
     options = Batching(max_batch_size=2, batch_timeout_micros=60_000_000)
     batcher = Batcher(held, options)
@@ -246,34 +242,5 @@ def test_a_full_batch_does_not_wait_for_another_signature(held, call_of):
         assert not waiting.done()
         batcher.close()
         assert waiting.result(10)[2].tolist() == [1]
-
-
-def test_closing_answers_waiting_calls_and_refuses_new_ones(version, held, call_of):
-    batcher = Batcher(held, Batching(batch_timeout_micros=60_000_000))
-    with ThreadPoolExecutor(2) as pool:
-        waiting = pool.submit(batcher.run, call_of(["a"]))
-        while not queue(batcher):
-            time.sleep(0.001)
-        closing = pool.submit(batcher.close)
-        held.release.set()
-        assert waiting.result(10)[2].tolist() == [1]
-        closing.result(10)
     with pytest.raises(tf.errors.UnavailableError, match="The server is shutting down"):
         batcher.run(call_of(["b"]))
-
-
-def test_batches_are_counted(held, call_of):
-    metrics = Metrics()
-    run_together(held, [call_of(["a"]), call_of(["b", "c"])], metrics=metrics)
-    text = metrics.as_text().decode()
-    name = ":tensorflow:serving:batching_session:"
-    assert f'{name}processed_batch_size_sum{{signature_name="serving_default"}} 4.0' in text
-    assert f'{name}processed_batch_size_count{{signature_name="serving_default"}} 2.0' in text
-    assert f'{name}queuing_latency_count{{signature_name="serving_default"}} 3.0' in text
-
-
-def test_a_too_small_size_or_timeout_is_an_error():
-    with pytest.raises(ValueError, match="`max_batch_size` must be an integer of at least 1"):
-        Batching(max_batch_size=0)
-    with pytest.raises(ValueError, match="`batch_timeout_micros` must be an integer of at least 0"):
-        Batching(batch_timeout_micros=-1)

@@ -9,6 +9,7 @@ from tensorflow.core.framework import tensor_pb2
 from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.exporting.warmup import write_warmup
+from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion
 from elmo_tf.saved_models.server.tensors import array_of, proto_of
@@ -151,12 +152,16 @@ def test_a_signature_without_text_has_no_token_limit(signatures):
 
 
 @pytest.mark.parametrize(
-    "limits", [{"max_tokens": 0}, {"max_request_bytes": 0}, {"max_request_bytes": 2**31}]
+    ("kind", "limit"),
+    [
+        *((Limits, limit) for limit in ({"max_tokens": 0}, {"max_request_bytes": 2**31})),
+        *((Batching, limit) for limit in ({"max_batch_size": 0}, {"batch_timeout_micros": -1})),
+    ],
 )
-def test_a_limit_out_of_range_is_an_error(limits):
-    ((name, size),) = limits.items()
-    with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 1.*: {size}"):
-        Limits(**limits)
+def test_a_limit_out_of_range_is_an_error(kind, limit):
+    ((name, size),) = limit.items()
+    with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least .*: {size}"):
+        kind(**limit)
 
 
 def test_warm_up_requests_have_no_limits(model_directory, tmp_path):
