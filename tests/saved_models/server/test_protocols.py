@@ -289,13 +289,35 @@ def test_the_status_names_states_and_errors(model_directory, tmp_path):
             assert_bad((status, json.loads(text)), message, 404)
 
 
-def test_a_tf1_model_is_served_as_by_tf_serving(half_plus_directory):
+def save_half_plus(offset, path):
+    """Writes a model of TensorFlow 1: y = x / 2 + offset."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        half = tf.compat.v1.get_variable("a", initializer=0.5, use_resource=False)
+        x = tf.compat.v1.placeholder(tf.float32, [None], "x")
+        y = tf.add(half * x, offset, "y")
+        session.run(tf.compat.v1.global_variables_initializer())
+        builder = tf.compat.v1.saved_model.Builder(str(path))
+        builder.add_meta_graph_and_variables(
+            session,
+            [tf.saved_model.SERVING],
+            {"serving_default": tf.compat.v1.saved_model.predict_signature_def({"x": x}, {"y": y})},
+        )
+        builder.save()
+
+
+def test_several_models_are_served_as_by_tf_serving(model_directory, tmp_path):
+    """One is like those of TF Serving's examples, in folders with leading zeros."""
+    save_half_plus(2.0, tmp_path / "00000123")
+    save_half_plus(3.0, tmp_path / "00000124")
     path = "/v1/models/half_plus/versions/123"
-    with serve({"half_plus": half_plus_directory}, port=0, rest_port=0) as server:
+    with serving({"half_plus": tmp_path, "elmo": model_directory}) as (server, _):
         newest = predict_rest(server, {"instances": [1.0, 2.0, 5.0]}, "/v1/models/half_plus")
         older = predict_rest(server, {"instances": [1.0, 2.0, 5.0]}, path)
         by_column = predict_rest(server, {"inputs": [1.0]}, path)
         _, _, text = send(server, "GET", f"{path}/metadata")
+        _, _, names = send(server, "GET", "/models.json")
+        assert predict_rest(server, {"inputs": ["a"]})[0] == 200
+    assert json.loads(names) == {"models": ["elmo", "half_plus"]}
     assert newest == (200, {"predictions": [3.5, 4.0, 5.5]})
     assert older == (200, {"predictions": [2.5, 3.0, 4.5]})
     assert by_column == (200, {"outputs": [2.5]})

@@ -20,7 +20,7 @@ from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.loaded_version import LoadedVersion
 from elmo_tf.saved_models.server.server import DEFAULT_BATCHING, serve
-from serving_requests import assert_refused, free_port, predict, predict_rest, send, serving
+from serving_requests import assert_refused, free_port, predict, predict_rest, serving
 
 BODY = json.dumps({"inputs": ["a"]}).encode()
 HEAD = b"POST /v1/models/elmo:predict HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n" % len(BODY)
@@ -62,15 +62,6 @@ def test_requests_in_parallel_get_their_own_answers(model_directory, batching):
 
     with serving(model_directory, batching=batching) as (server, _), ThreadPoolExecutor(8) as pool:
         list(pool.map(ask_and_check, range(8)))
-
-
-def test_several_models_are_served(model_directory, half_plus_directory):
-    directories = {"elmo": model_directory, "half": half_plus_directory}
-    with serve(directories, port=0, rest_port=0) as server:
-        assert predict_rest(server, {"inputs": ["a"]})[0] == 200
-        _, document = predict_rest(server, {"inputs": [1.0]}, "/v1/models/half")
-        assert document == {"outputs": [3.5]}
-        assert json.loads(send(server, "GET", "/models.json")[2]) == {"models": ["elmo", "half"]}
 
 
 def test_health_watchers_learn_of_a_stop_and_do_not_delay_it(model_directory, slow_predictions):
