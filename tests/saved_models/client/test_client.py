@@ -53,13 +53,10 @@ def test_other_sentences_are_refused(client, sentences, message):
             call(sentences)
 
 
-def test_no_sentences_give_no_rows(client):
+def test_no_sentences_give_no_rows_and_surrogates_their_original_bytes(client):
     answer = client.predict([], outputs=["elmo", "default"])
     assert (len(answer["elmo"]), answer["default"].shape) == (0, (0, 6))
     assert client.predict([[], []])["elmo"].shape == (2, 0, 6)
-
-
-def test_surrogates_are_sent_as_their_original_bytes(client):
     sentence = b"\xff\xfe".decode("utf-8", "surrogateescape")
     answer = client.predict([sentence, b"\xff\xfe", "\ud83d"], "word_emb")
     assert answer["word_emb"][:, 0, 0].tolist() == [2, 2, 3]  # the last one stands for no byte
@@ -104,11 +101,12 @@ def test_the_metadata_describes_the_signatures(client):
 def test_a_closed_client_raises_an_error(address):
     client = Client(address)
     client.close()
-    for function in (client.predict, client.stream):
+    for function, arguments in (
+        *((function, [["a"]]) for function in (client.predict, client.stream)),
+        *((function, []) for function in (client.status, client.metadata)),
+    ):
         with pytest.raises(ValueError, match="The client is closed"):
-            function(["a"])
-    with pytest.raises(ValueError, match="The client is closed"):
-        client.status()
+            function(*arguments)
 
 
 def test_grpc_and_rest_give_the_same_vectors_of_an_exported_model(exported_elmo, elmo):
