@@ -118,8 +118,7 @@ def new_version(
 def write_saved_model(exported: Any, folder: Path, path: Path, assets: Path) -> None:
     """Writes a SavedModel with the `signatures` of `exported` and the files of a folder as assets.
 
-    Raises:
-        OSError: `folder` cannot be written; the message names the final `path`.
+    An `OSError` names the final `path`.
     """
     files = sorted(assets.iterdir())
     exported.assets = [tf.saved_model.Asset(os.fspath(file)) for file in files]

@@ -62,20 +62,14 @@ def export_task(
 
     Args:
         model: a `TaskModel`.
-        directory: contains all versions of this model.
-        version: int >= 0. Servers load the highest one.
-        overwrite: whether to replace an existing version.
-        check: whether to compare the written model with the live model.
+        directory, version, overwrite, check: see `export`.
 
     Returns:
         The path of the version.
 
     Raises:
-        FileExistsError: the version exists and `overwrite` is false.
         TypeError: `model` is not a task model.
-        ValueError: `version` is not an integer of at least 0.
-        RuntimeError: the written model differs from the live model.
-        OSError: the files cannot be written.
+        FileExistsError, ValueError, RuntimeError, OSError: see `export`.
     """
     with new_version(directory, version, overwrite) as (part, path):
         exported = ExportedTask(model)
