@@ -104,11 +104,7 @@ class _RestCall(futures.Future):
     """A call in a daemon thread. Cancelling it only stops further retries."""
 
     def __init__(
-        self,
-        send: Callable[[], Any],
-        deadline: Deadline,
-        cancelled: threading.Event,
-        address: str,
+        self, send: Callable[[], Any], deadline: Deadline, cancelled: threading.Event, address: str
     ):
         super().__init__()
         self._send = send

@@ -65,7 +65,7 @@ class GrpcEndpoint:
                 "GetModelStatus": (
                     get_model_status_pb2.GetModelStatusRequest,
                     lambda request, context: core.status(request),
-                ),
+                )
             },
         }
         for service, methods in services.items():

@@ -29,9 +29,7 @@ class Metrics:
             ["model_name", "API", "entrypoint"],
         )
         self._loads = counter(
-            f"{_LOADING}load_attempt_count",
-            "Attempts to load a version.",
-            ["model_path", "status"],
+            f"{_LOADING}load_attempt_count", "Attempts to load a version.", ["model_path", "status"]
         )
         self._load_latency = counter(
             f"{_LOADING}load_latency", "Microseconds spent loading.", ["model_path"]

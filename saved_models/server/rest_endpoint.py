@@ -195,10 +195,7 @@ class RestEndpoint:
         with self._core.version(spec) as version:
             spec.version.value = version.number
             signatures = get_model_metadata_pb2.SignatureDefMap(signature_def=version.signatures)
-        return {
-            "model_spec": _as_dict(spec),
-            "metadata": {"signature_def": _as_dict(signatures)},
-        }
+        return {"model_spec": _as_dict(spec), "metadata": {"signature_def": _as_dict(signatures)}}
 
     def _status(self, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec)

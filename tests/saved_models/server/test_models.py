@@ -168,10 +168,7 @@ def test_a_folder_without_versions_is_an_error(tmp_path, name, message):
 def test_a_server_swaps_versions_under_load_without_a_failed_request(model_directory, tmp_path):
     """A broken version does not replace a loaded one, and its error is reported."""
     shutil.copytree(model_directory / "1", tmp_path / "1")
-    with (
-        serve(tmp_path, port=0, rest_port=0, poll_seconds=0.05) as server,
-        ExitStack() as stack,
-    ):
+    with serve(tmp_path, port=0, rest_port=0, poll_seconds=0.05) as server, ExitStack() as stack:
         addresses = f"localhost:{server.port}", f"http://localhost:{server.rest_port}"
         clients = [stack.enter_context(Client(address, retries=0)) for address in addresses]
 

@@ -138,9 +138,7 @@ def test_stopping_answers_running_requests_within_the_grace_period(
             assert answer.result(10)["elmo"].shape == (1, 1, 6)
 
 
-def test_stopping_answers_the_requests_received_before_and_closes_idle_connections(
-    model_directory,
-):
+def test_stopping_answers_the_requests_received_before_and_closes_idle_connections(model_directory):
     server = serve(model_directory, port=0, rest_port=0)
     idle = http.client.HTTPConnection("127.0.0.1", server.rest_port, timeout=10)
     idle.request("GET", "/v1/models/elmo")
@@ -240,10 +238,7 @@ def arguments_of(command, monkeypatch):
             ["--max-request-mb", 2, "--max-sentences", 3, "--max-tokens", 4],
             {"limits": Limits(2 * 2**20, 3, 4)},
         ),
-        (
-            ["--max-batch-size", 9, "--batch-timeout-micros", 5],
-            {"batching": Batching(9, 5)},
-        ),
+        (["--max-batch-size", 9, "--batch-timeout-micros", 5], {"batching": Batching(9, 5)}),
     ],
 )
 def test_the_options_of_the_command_are_passed_on(arguments_of, options, changes):

@@ -220,10 +220,7 @@ LARGE_HTTP = [
 # one half would be 1.7 GiB.
 @pytest.mark.parametrize(
     ("num_requests", "num_large", "size", "max_growth"),
-    [
-        (400, 1, 10**6, 100),
-        pytest.param(10_000, 2, 50 * 10**6, 300, marks=pytest.mark.slow),
-    ],
+    [(400, 1, 10**6, 100), pytest.param(10_000, 2, 50 * 10**6, 300, marks=pytest.mark.slow)],
 )
 @pytest.mark.more
 def test_strange_requests_are_refused_and_do_not_leak_memory(
