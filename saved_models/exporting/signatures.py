@@ -115,11 +115,11 @@ class Exported(tf.train.Checkpoint):
         return self._outputs(tokens, sequence_len)
 
     def _add_signatures(self, free_characters: bool, cache_tokens: int) -> None:
-        self.signatures |= {
-            "default": self.of_sentences,
-            "serving_default": self.of_sentences,
-            "tokens": self._of_cached_tokens(cache_tokens) if cache_tokens else self.of_tokens,
-        }
+        self.signatures.update(
+            default=self.of_sentences,
+            serving_default=self.of_sentences,
+            tokens=self._of_cached_tokens(cache_tokens) if cache_tokens else self.of_tokens,
+        )
         if self.bilm.config.char_cnn is not None:
             width = self.bilm.char_ids("").shape[-1]
             self.signatures["char_ids"] = self._of_char_ids(None if free_characters else width)
