@@ -6,7 +6,6 @@ sentence.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
@@ -20,71 +19,68 @@ _PADDING = dict.fromkeys(("mention_start", "mention_end", "entity"), -1)
 Arrays = dict[str, np.ndarray]
 
 
-@dataclass(frozen=True)
 class OutputPlan:
-    """Which outputs are requested, and how the responses are read."""
+    """Which outputs are requested, and how the responses are read.
 
-    wanted: list[str]  # names of the outputs that the caller wants; empty means all
-    requested: list[str]  # `wanted`, and `sequence_len` if it is needed
-    with_tokens: frozenset[str]  # the outputs with a token axis
-    infos: Mapping[str, meta_graph_pb2.TensorInfo]  # all outputs; empty if they are unknown
+    Args:
+        wanted: names of the outputs that the caller wants; empty means all.
+        infos: the outputs of the signature; empty if they are unknown.
 
-
-def output_plan(
-    wanted: Sequence[str], infos: Mapping[str, meta_graph_pb2.TensorInfo]
-) -> OutputPlan:
-    """Plans a request of outputs, by the outputs of the signature; see `OutputPlan`."""
-    requested = wanted = list(dict.fromkeys(wanted))
-    with_tokens = frozenset(name for name, info in infos.items() if _has_token_axis(name, info))
-    if LENGTHS in infos and not with_tokens.isdisjoint(wanted):
-        requested = list(dict.fromkeys([*wanted, LENGTHS]))
-    return OutputPlan(wanted, requested, with_tokens, infos)
-
-
-def join_responses(responses: Sequence[Arrays], plan: OutputPlan) -> Arrays:
-    """Joins the responses to several requests, padded to the longest sentence.
-
-    Raises:
-        ValueError: there are several responses, and an output has no sentence axis.
+    Attributes:
+        requested: `wanted`, and `sequence_len` if it is needed.
+        with_tokens: the outputs with a token axis.
     """
-    lengths = [_lengths(response) for response in responses]
-    longest = None
-    if all(array is not None for array in lengths):
-        longest = max(array.max(initial=0) for array in lengths)
-    arrays = {}
-    for name in plan.wanted or sorted(responses[0]):
-        parts = [response[name] for response in responses]
-        if name in plan.with_tokens and longest is not None:
-            parts = [part[:, :longest] for part in parts]
-        if len(parts) > 1:
-            for part in parts:
-                _check_sentences(name, part)
-            arrays[name] = concatenate_padded(parts, _PADDING.get(name, 0))
-        else:
-            arrays[name] = np.asarray(parts[0], order="C")
-    return arrays
 
+    def __init__(self, wanted: Sequence[str], infos: Mapping[str, meta_graph_pb2.TensorInfo]):
+        self.infos = infos
+        self.requested = self._wanted = list(dict.fromkeys(wanted))
+        self.with_tokens = {name for name, info in infos.items() if _has_token_axis(name, info)}
+        if LENGTHS in infos and not self.with_tokens.isdisjoint(wanted):
+            self.requested = list(dict.fromkeys([*wanted, LENGTHS]))
 
-def split_rows(response: Arrays, num_sentences: int, plan: OutputPlan) -> Iterator[Arrays]:
-    """Yields the outputs of each sentence of one response, without padding.
+    def join(self, responses: Sequence[Arrays]) -> Arrays:
+        """Joins the responses to several requests, padded to the longest sentence.
 
-    Raises:
-        ValueError: an output has not one row per sentence.
-    """
-    lengths = _lengths(response)
-    names = plan.wanted or sorted(response)
-    for name in names:
-        _check_sentences(name, response[name], num_sentences)
-    for index in range(num_sentences):
-        row = {}
+        Raises:
+            ValueError: there are several responses, and an output has no sentence axis.
+        """
+        lengths = [_lengths(response) for response in responses]
+        longest = None
+        if all(array is not None for array in lengths):
+            longest = max(array.max(initial=0) for array in lengths)
+        arrays = {}
+        for name in self._wanted or sorted(responses[0]):
+            parts = [response[name] for response in responses]
+            if name in self.with_tokens:
+                parts = [part[:, :longest] for part in parts]
+            if len(parts) > 1:
+                for part in parts:
+                    _check_sentences(name, part)
+                arrays[name] = concatenate_padded(parts, _PADDING.get(name, 0))
+            else:
+                arrays[name] = np.asarray(parts[0], order="C")
+        return arrays
+
+    def rows(self, response: Arrays, num_sentences: int) -> Iterator[Arrays]:
+        """Yields the outputs of each sentence of one response, without padding.
+
+        Raises:
+            ValueError: an output has not one row per sentence.
+        """
+        lengths = _lengths(response)
+        names = self._wanted or sorted(response)
         for name in names:
-            array = response[name][index, ...]
-            if name in plan.with_tokens and lengths is not None:
-                array = array[: lengths[index]]
-            if name in _PADDING:
-                array = array[array != _PADDING[name]]
-            row[name] = array.copy()  # a view would keep the complete response in memory
-        yield row
+            _check_sentences(name, response[name], num_sentences)
+        for index in range(num_sentences):
+            row = {}
+            for name in names:
+                array = response[name][index, ...]
+                if name in self.with_tokens and lengths is not None:
+                    array = array[: lengths[index]]
+                if name in _PADDING:
+                    array = array[array != _PADDING[name]]
+                row[name] = array.copy()  # a view would keep the complete response in memory
+            yield row
 
 
 def concatenate_padded(arrays: Sequence[np.ndarray], padding: int = 0) -> np.ndarray:

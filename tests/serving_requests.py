@@ -13,6 +13,8 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
+from elmo_tf.saved_models.server.server import serve
+
 SENTENCES = tf.make_tensor_proto(["a bb", "", "ccc"])
 
 
@@ -38,6 +40,16 @@ def predict(channel, inputs=None, **spec):
     """Sends a prediction request over gRPC."""
     stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
     return stub.Predict(predict_request(inputs, **spec), timeout=10)
+
+
+@contextlib.contextmanager
+def serving(directory, **options):
+    """Serves a folder on free ports; yields the server and a gRPC channel to it."""
+    with (
+        serve(directory, port=0, rest_port=0, **options) as server,
+        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
+    ):
+        yield server, channel
 
 
 def send(server, method, path, body=None, headers=None):

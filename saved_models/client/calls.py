@@ -1,48 +1,14 @@
-"""Calls to a server: options, errors, deadlines, and several calls in flight."""
+"""Calls to a server: errors, deadlines, and several calls in flight."""
 
-import os
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import grpc
 
-MAX_RETRIES = 4  # gRPC makes at most five attempts
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class TransportOptions:
-    """The options of `Client` that apply to all requests.
-
-    Raises:
-        OSError: a PEM file cannot be read.
-        ValueError: `retries` is out of range, or `client_key` or `client_certificate` is missing.
-    """
-
-    retries: int = MAX_RETRIES
-    root_certificates: str | os.PathLike | None = None
-    client_key: str | os.PathLike | None = None
-    client_certificate: str | os.PathLike | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self):
-        if not 0 <= self.retries <= MAX_RETRIES:
-            raise ValueError(f"`retries` must be 0 … {MAX_RETRIES}, but is {self.retries}.")
-        if (self.client_key is None) != (self.client_certificate is None):
-            raise ValueError(
-                "`client_key` and `client_certificate` go together, but only one was given."
-            )
-        self.pem_files()
-
-    def pem_files(self) -> list[bytes | None]:
-        """Returns the contents of the root certificates, client key and client certificate."""
-        paths = (self.root_certificates, self.client_key, self.client_certificate)
-        return [None if path is None else Path(path).read_bytes() for path in paths]
 
 
 class ServerError(grpc.RpcError):
@@ -95,50 +61,44 @@ def _is_of_connection(details: str) -> bool:
     return any(word in details.lower() for word in ("connect", "http", "socket", "name resol"))
 
 
-class Call(Protocol[T]):
-    """A request in flight."""
+class Calls:
+    """The calls of one prediction: started in order, several in flight, cancelled together.
 
-    def done(self) -> bool:
-        """Returns whether there is a response or an error."""
-
-    def result(self) -> T:
-        """Waits for the response. Raises ServerError."""
-
-    def cancel(self) -> None:
-        """Cancels the request."""
-
-
-class Calls(Generic[T]):
-    """The calls of one prediction: started in order, several in flight, cancelled together."""
+    A call has the methods `done()`, `cancel()` and `result()`, which raises `ServerError`.
+    """
 
     def __init__(self):
-        self._pending: deque[tuple[Call, T]] = deque()
+        self._pending: deque[tuple[Any, T]] = deque()
         self._is_cancelled = False
         self._lock = threading.Lock()  # guards the above
 
-    def in_order(
-        self, batches: Iterable[T], start: Callable[[T], Call], in_flight: int
-    ) -> Iterator[tuple[Call, T]]:
-        """Starts a call for each batch and yields the calls in order, with their batches.
+    def responses(
+        self, batches: Iterable[T], start: Callable[[T], Any], in_flight: int
+    ) -> Iterator[tuple[Any, T]]:
+        """Starts a call for each batch and yields the responses in order, with their batches.
 
         At most `in_flight` calls are in flight. A batch is consumed when its call is started:
         `batches` may be infinite. Closing the iterator cancels the unfinished calls.
         """
-        pending = self._pending
         try:
             for batch in batches:
                 with self._lock:
                     if self._is_cancelled:
                         return
-                    pending.append((start(batch), batch))
-                while pending and (len(pending) >= in_flight or pending[0][0].done()):
-                    yield pending[0]
-                    pending.popleft()
-            while pending:
-                yield pending[0]
-                pending.popleft()
+                    self._pending.append((start(batch), batch))
+                yield from self._results(in_flight)
+            yield from self._results(0)
         finally:
             self.cancel()
+
+    def _results(self, in_flight: int) -> Iterator[tuple[Any, T]]:
+        """Yields results until the next is unfinished and less than `in_flight` are pending."""
+        while self._pending:
+            call, batch = self._pending[0]
+            if len(self._pending) < in_flight and not call.done():
+                return
+            yield call.result(), batch
+            self._pending.popleft()
 
     def cancel(self) -> None:
         """Cancels the unfinished calls and starts no more. Thread-safe."""

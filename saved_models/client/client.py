@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -13,28 +13,15 @@ import tensorflow as tf
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
-from elmo_tf.saved_models.client.addresses import open_transport
-from elmo_tf.saved_models.client.calls import (
-    MAX_RETRIES,
-    Call,
-    Calls,
-    Deadline,
-    ServerError,
-    TransportOptions,
-)
+from elmo_tf.saved_models.client.addresses import MAX_RETRIES, open_transport
+from elmo_tf.saved_models.client.calls import Calls, Deadline, ServerError
 from elmo_tf.saved_models.requests import (
     checked_sentences,
     default_signature,
     predict_request,
     sentence_batches,
 )
-from elmo_tf.saved_models.responses import (
-    Arrays,
-    OutputPlan,
-    join_responses,
-    output_plan,
-    split_rows,
-)
+from elmo_tf.saved_models.responses import Arrays, OutputPlan
 from elmo_tf.text.sentence_lists import Sentence
 
 Signatures = Mapping[str, meta_graph_pb2.SignatureDef]
@@ -94,10 +81,8 @@ class Client:
         self._spec = model_pb2.ModelSpec(name=model)
         if version is not None:
             self._spec.version.value = version
-        options = TransportOptions(
-            retries, root_certificates, client_key, client_certificate, headers or {}
-        )
-        self._transport = open_transport(address, options)
+        pem_files = root_certificates, client_key, client_certificate
+        self._transport = open_transport(address, retries, pem_files, headers or {})
         self._limits = batch_size, batch_tokens
         self._signatures: Signatures | None = None  # empty if the server returns none
         self._closed = False
@@ -137,10 +122,9 @@ class Client:
         signature: str | None = None,
     ) -> dict[str, np.ndarray]:
         """Like `predict`, for asyncio. Cancelling it cancels its requests."""
-        calls: Calls = Calls()
-        arguments = sentences, outputs, signature, calls
+        calls = Calls()
         try:
-            return await asyncio.to_thread(self._predict, *arguments)
+            return await asyncio.to_thread(self._predict, sentences, outputs, signature, calls)
         except asyncio.CancelledError:
             calls.cancel()
             raise
@@ -158,13 +142,8 @@ class Client:
         batches = list(sentence_batches(sentences, *self._limits)) or [[]]
         signature = signature or default_signature(sentences)
         plan = self._plan(signature, outputs, deadline)
-        with self._refetching_signatures_after_errors():
-            sent = calls.in_order(
-                batches, lambda batch: self._start(batch, signature, plan, deadline), _IN_FLIGHT
-            )
-            with contextlib.closing(sent):
-                responses = [call.result() for call, _ in sent]
-        return join_responses(responses, plan)
+        sent = self._responses(calls, batches, _IN_FLIGHT, signature, plan, lambda: deadline)
+        return plan.join([response for response, _ in sent])
 
     def stream(
         self,
@@ -208,15 +187,13 @@ class Client:
             return
         signature = signature or default_signature(first)
         plan = self._plan(signature, outputs, Deadline(self.timeout))
-        with self._refetching_signatures_after_errors():
-            sent = Calls().in_order(
-                itertools.chain([first], batches),
-                lambda batch: self._start(batch, signature, plan, Deadline(self.timeout)),
-                in_flight,
-            )
-            with contextlib.closing(sent):
-                for call, batch in sent:
-                    yield from split_rows(call.result(), len(batch), plan)
+        sent = self._responses(
+            *(Calls(), itertools.chain([first], batches), in_flight, signature, plan),
+            lambda: Deadline(self.timeout),
+        )
+        with contextlib.closing(sent):
+            for response, batch in sent:
+                yield from plan.rows(response, len(batch))
 
     def status(self) -> dict[int, str]:
         """Returns the state of each version, such as `{1: "AVAILABLE"}`.
@@ -228,7 +205,8 @@ class Client:
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=self._spec)
         response = self._transport.start(request, Deadline(self.timeout), {}).result()
         name_of = get_model_status_pb2.ModelVersionStatus.State.Name
-        return {one.version: name_of(one.state) for one in response.model_version_status}
+        states = response.model_version_status
+        return {version.version: name_of(version.state) for version in states}
 
     def metadata(self) -> dict[str, Any]:
         """Returns the version and its signatures.
@@ -246,9 +224,12 @@ class Client:
         return {
             "version": response.model_spec.version.value,
             "signatures": {
-                name: {"inputs": _described(one.inputs), "outputs": _described(one.outputs)}
-                for name, one in sorted(_signatures_in(response).items())
-                if one.method_name  # signatures that only initialize the model have none
+                name: {
+                    "inputs": _described(signature.inputs),
+                    "outputs": _described(signature.outputs),
+                }
+                for name, signature in sorted(_signatures_in(response).items())
+                if signature.method_name  # signatures that only initialize the model have none
             },
         }
 
@@ -267,11 +248,26 @@ class Client:
         if self._closed:
             raise ValueError("The client is closed.")
 
-    def _start(
-        self, batch: list[Sentence], signature: str, plan: OutputPlan, deadline: Deadline
-    ) -> Call[Arrays]:
-        request = predict_request(self._spec, batch, plan.requested, signature)
-        return self._transport.start(request, deadline, plan.infos)
+    def _responses(
+        self,
+        calls: Calls,
+        batches: Iterable[list[Sentence]],
+        in_flight: int,
+        signature: str,
+        plan: OutputPlan,
+        deadline: Callable[[], Deadline],
+    ) -> Iterator[tuple[Arrays, list[Sentence]]]:
+        """Sends a request for each batch; yields the responses in order, with their batches."""
+
+        def start(batch: list[Sentence]) -> Any:
+            request = predict_request(self._spec, batch, plan.requested, signature)
+            return self._transport.start(request, deadline(), plan.infos)
+
+        try:
+            yield from calls.responses(batches, start, in_flight)
+        except ServerError:
+            self._signatures = None  # the server may have switched to a version with others
+            raise
 
     def _metadata(self, deadline: Deadline) -> get_model_metadata_pb2.GetModelMetadataResponse:
         request = get_model_metadata_pb2.GetModelMetadataRequest(
@@ -291,16 +287,7 @@ class Client:
                 known = {}
             self._signatures = known
         wanted = [outputs] if isinstance(outputs, str) else list(outputs)
-        return output_plan(wanted, known[signature].outputs if signature in known else {})
-
-    @contextlib.contextmanager
-    def _refetching_signatures_after_errors(self) -> Iterator[None]:
-        """The server may have switched to another version with other signatures."""
-        try:
-            yield
-        except ServerError:
-            self._signatures = None
-            raise
+        return OutputPlan(wanted, known[signature].outputs if signature in known else {})
 
 
 def _signatures_in(response: get_model_metadata_pb2.GetModelMetadataResponse) -> Signatures:
@@ -313,8 +300,6 @@ def _described(infos: Mapping[str, meta_graph_pb2.TensorInfo]) -> dict[str, dict
     described = {}
     for name, info in sorted(infos.items()):
         shape = tf.TensorShape(info.tensor_shape)
-        described[name] = {
-            "dtype": tf.as_dtype(info.dtype).name,
-            "shape": None if shape.rank is None else shape.as_list(),
-        }
+        size = None if shape.rank is None else shape.as_list()
+        described[name] = {"dtype": tf.as_dtype(info.dtype).name, "shape": size}
     return described

@@ -1,7 +1,7 @@
 """The client's transport over gRPC."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import grpc
@@ -16,9 +16,9 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from elmo_tf.saved_models.client.calls import Deadline, TransportOptions, explained
+from elmo_tf.saved_models.client.calls import Deadline, explained
 
-_ARGUMENTS = (
+_OPTIONS = (
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     # Reconnect soon after a server restart, before the retries are used up.
@@ -31,18 +31,26 @@ _ARGUMENTS = (
 class GrpcTransport:
     """Sends requests to a gRPC target over one channel. Thread-safe.
 
-    `address` is the one given by the caller, for error messages.
+    `address` is the one given by the caller, for error messages; `pem_contents` are those of the
+    root certificates, client key and client certificate, `None` without TLS.
     """
 
-    def __init__(self, address: str, target: str, is_secure: bool, options: TransportOptions):
+    def __init__(
+        self,
+        address: str,
+        target: str,
+        retries: int,
+        pem_contents: Sequence[bytes | None] | None,
+        headers: Mapping[str, str],
+    ):
         self._address = address
-        self._headers = [(name.lower(), value) for name, value in options.headers.items()]
-        arguments = [*_ARGUMENTS, *_retries(options.retries)]
-        if is_secure:
-            credentials = grpc.ssl_channel_credentials(*options.pem_files())
-            self._channel = grpc.secure_channel(target, credentials, arguments)
+        self._headers = [(name.lower(), value) for name, value in headers.items()]
+        options = [*_OPTIONS, *_retry_options(retries)]
+        if pem_contents is None:
+            self._channel = grpc.insecure_channel(target, options)
         else:
-            self._channel = grpc.insecure_channel(target, arguments)
+            credentials = grpc.ssl_channel_credentials(*pem_contents)
+            self._channel = grpc.secure_channel(target, credentials, options)
         predictions = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
         models = model_service_pb2_grpc.ModelServiceStub(self._channel)
         self._methods = {
@@ -52,10 +60,7 @@ class GrpcTransport:
         }
 
     def start(
-        self,
-        request: Message,
-        deadline: Deadline,
-        outputs: Mapping[str, meta_graph_pb2.TensorInfo],
+        self, request: Message, deadline: Deadline, outputs: Mapping[str, meta_graph_pb2.TensorInfo]
     ) -> "_GrpcCall":
         """Sends a request. Predictions return arrays by name; `outputs` is only used over REST."""
         method = self._methods[type(request)]
@@ -85,8 +90,7 @@ class _GrpcCall:
         return response
 
 
-def _retries(retries: int) -> list[tuple[str, Any]]:
-    """Returns the channel options for gRPC's retries."""
+def _retry_options(retries: int) -> list[tuple[str, Any]]:
     if not retries:
         return [("grpc.enable_retries", 0)]
     policy = {

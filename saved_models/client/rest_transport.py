@@ -1,9 +1,10 @@
 """The client's transport over REST."""
 
 import json
+import os
 import threading
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
@@ -14,7 +15,7 @@ from google.protobuf.message import Message
 from tensorflow.core.protobuf import meta_graph_pb2
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from elmo_tf.saved_models.client.calls import Deadline, ServerError, TransportOptions, explained
+from elmo_tf.saved_models.client.calls import Deadline, ServerError, explained
 from elmo_tf.saved_models.client.rest_tensors import request_body, response_arrays
 
 # gRPC's equivalents of the HTTP status codes of TF Serving and of proxies.
@@ -44,69 +45,71 @@ class RestTransport:
     `address` is the one given by the caller, for error messages; `url` excludes `/v1`.
     """
 
-    def __init__(self, address: str, url: str, options: TransportOptions):
+    def __init__(
+        self,
+        address: str,
+        url: str,
+        retries: int,
+        pem_files: Sequence[str | os.PathLike | None],
+        headers: Mapping[str, str],
+    ):
         self._address = address
         self._url = url
-        self._retries = options.retries
+        self._retries = retries
         self._pool = urllib3.PoolManager(
-            headers={**options.headers, "Content-Type": "application/json"},
+            headers={**headers, "Content-Type": "application/json"},
             maxsize=_CONNECTIONS,
-            ca_certs=options.root_certificates,
-            key_file=options.client_key,
-            cert_file=options.client_certificate,
+            **dict(zip(("ca_certs", "key_file", "cert_file"), pem_files, strict=True)),
         )
 
     def start(
-        self,
-        request: Message,
-        deadline: Deadline,
-        outputs: Mapping[str, meta_graph_pb2.TensorInfo],
+        self, request: Message, deadline: Deadline, outputs: Mapping[str, meta_graph_pb2.TensorInfo]
     ) -> "_RestCall":
         """Sends a request. Predictions return arrays by name.
 
         `outputs` are those of the signature, for their types; empty if unknown.
         """
-        spec, retries = request.model_spec, _Retries.until(deadline, self._retries)
+        spec, cancelled = request.model_spec, threading.Event()
+        retries = _retries(self._retries, deadline, cancelled)
         url = f"{self._url}/v1/models/{urllib.parse.quote(spec.name, safe='')}"
         if spec.HasField("version"):
             url += f"/versions/{spec.version.value}"
 
+        def document(method: str, url: str, body: bytes | None = None) -> Any:
+            timeout = urllib3.Timeout(total=deadline.left())
+            response = self._pool.request(
+                method, url, body=body, timeout=timeout, retries=retries, redirect=False
+            )
+            if response.status != 200:
+                raise _error_of_response(response)
+            return json.loads(response.data.decode("utf-8", "surrogateescape"))
+
         def send() -> Any:
             if isinstance(request, predict_pb2.PredictRequest):
-                body = request_body(request)
-                document = self._document("POST", f"{url}:predict", retries, body)
-                return response_arrays(document, list(request.output_filter), outputs)
+                answer = document("POST", f"{url}:predict", request_body(request))
+                return response_arrays(answer, list(request.output_filter), outputs)
             if isinstance(request, get_model_metadata_pb2.GetModelMetadataRequest):
-                return _metadata(self._document("GET", f"{url}/metadata", retries))
+                return _metadata(document("GET", f"{url}/metadata"))
             response = get_model_status_pb2.GetModelStatusResponse()
-            document = self._document("GET", url, retries)
-            return json_format.ParseDict(document, response, ignore_unknown_fields=True)
+            return json_format.ParseDict(document("GET", url), response, ignore_unknown_fields=True)
 
-        return _RestCall(send, retries, self._address)
+        return _RestCall(send, deadline, cancelled, self._address)
 
     def close(self) -> None:
         """Closes the idle connections."""
         self._pool.clear()
 
-    def _document(
-        self, method: str, url: str, retries: "_Retries", body: bytes | None = None
-    ) -> Any:
-        timeout = urllib3.Timeout(total=retries.deadline.left())
-        response = self._pool.request(
-            method, url, body=body, timeout=timeout, retries=retries, redirect=False
-        )
-        if response.status != 200:
-            raise _error_of_response(response)
-        return json.loads(response.data.decode("utf-8", "surrogateescape"))
-
 
 class _RestCall(futures.Future):
     """A call in a daemon thread. Cancelling it only stops further retries."""
 
-    def __init__(self, send: Callable[[], Any], retries: "_Retries", address: str):
+    def __init__(
+        self, send: Callable[[], Any], deadline: Deadline, cancelled: threading.Event, address: str
+    ):
         super().__init__()
         self._send = send
-        self._retries = retries
+        self._deadline = deadline
+        self._cancelled = cancelled
         self._address = address
         threading.Thread(target=self._run, name="rest-call", daemon=True).start()
 
@@ -118,7 +121,7 @@ class _RestCall(futures.Future):
 
     def result(self) -> Any:
         try:
-            return super().result(self._retries.deadline.left())
+            return super().result(self._deadline.left())
         except TimeoutError:  # the limits of urllib3 apply to each attempt and each read
             self.cancel()
             failure = ServerError(grpc.StatusCode.DEADLINE_EXCEEDED, "")
@@ -129,43 +132,32 @@ class _RestCall(futures.Future):
         except (ValueError, json_format.ParseError) as error:
             details = f"{self._address} does not answer like a model server: {error}"
             raise ServerError(grpc.StatusCode.INTERNAL, details) from error
-        raise explained(failure, self._address, "REST", self._retries.deadline)
+        raise explained(failure, self._address, "REST", self._deadline)
 
     def cancel(self) -> None:
-        self._retries.cancelled.set()
+        self._cancelled.set()
 
 
-class _Retries(urllib3.Retry):
-    """Retries until a deadline, or until an event is set."""
+def _retries(total: int, deadline: Deadline, cancelled: threading.Event) -> urllib3.Retry:
+    """Returns retries until a deadline, or until an event is set."""
 
-    deadline: Deadline
-    cancelled: threading.Event
+    class Retries(urllib3.Retry):
+        def sleep(self, response: urllib3.BaseHTTPResponse | None = None) -> None:
+            asked_for = None if response is None else self.get_retry_after(response)
+            pause, left = asked_for or self.get_backoff_time(), deadline.left()
+            if (left is not None and pause >= left) or cancelled.wait(pause):
+                raise self.history[-1].error or _error_of_response(response)
 
-    @classmethod
-    def until(cls, deadline: Deadline, total: int) -> "_Retries":
-        retries = cls(
-            total=total,
-            other=0,  # errors of TLS, which would occur again
-            status_forcelist=(502, 503),
-            allowed_methods=None,  # POST too: predictions have no side effects
-            raise_on_status=False,
-            backoff_factor=0.1,
-            backoff_max=5,
-            backoff_jitter=0.1,
-        )
-        retries.deadline, retries.cancelled = deadline, threading.Event()
-        return retries
-
-    def new(self, **changes: Any) -> "_Retries":
-        retries = super().new(**changes)
-        retries.deadline, retries.cancelled = self.deadline, self.cancelled
-        return retries
-
-    def sleep(self, response: urllib3.BaseHTTPResponse | None = None) -> None:
-        asked_for = None if response is None else self.get_retry_after(response)
-        pause, left = asked_for or self.get_backoff_time(), self.deadline.left()
-        if (left is not None and pause >= left) or self.cancelled.wait(pause):
-            raise self.history[-1].error or _error_of_response(response)
+    return Retries(
+        total=total,
+        other=0,  # errors of TLS, which would occur again
+        status_forcelist=(502, 503),
+        allowed_methods=None,  # POST too: predictions have no side effects
+        raise_on_status=False,
+        backoff_factor=0.1,
+        backoff_max=5,
+        backoff_jitter=0.1,
+    )
 
 
 def _error_of_response(response: urllib3.BaseHTTPResponse) -> ServerError:

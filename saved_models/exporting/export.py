@@ -118,8 +118,7 @@ def new_version(
 def write_saved_model(exported: Any, folder: Path, path: Path, assets: Path) -> None:
     """Writes a SavedModel with the `signatures` of `exported` and the files of a folder as assets.
 
-    Raises:
-        OSError: `folder` cannot be written; the message names the final `path`.
+    An `OSError` names the final `path`.
     """
     files = sorted(assets.iterdir())
     exported.assets = [tf.saved_model.Asset(os.fspath(file)) for file in files]
@@ -131,6 +130,5 @@ def write_saved_model(exported: Any, folder: Path, path: Path, assets: Path) -> 
 
 def write_card(folder: Path, card: str) -> None:
     """Writes the model card of a version."""
-    extra = folder / "assets.extra"
-    extra.mkdir()
-    (extra / "README.md").write_text(card, encoding="utf-8")
+    (folder / "assets.extra").mkdir()
+    (folder / "assets.extra" / "README.md").write_text(card, encoding="utf-8")

@@ -53,7 +53,7 @@ class ExportedElmo(keras.layers.Layer):
     def __init__(self, path: str | os.PathLike, trainable: bool = False, **kwargs):
         super().__init__(trainable=trainable, **kwargs)
         self.model_path = os.fspath(path)
-        model = _load(_version_folder(Path(path)))
+        model = _load(Path(path))
         self._untracked = SimpleNamespace(model=model)  # Keras tracks only the weights below
         self._track_trackable(model, "model")  # for TensorFlow's checkpoints and SavedModels
         trained = {variable.ref() for variable in model.trainable_variables}
@@ -85,7 +85,10 @@ class ExportedElmo(keras.layers.Layer):
             outputs = model(inputs, training=bool(training and self.trainable))
         else:
             tokens, lengths = token_batch(inputs, lengths)
-            outputs = self._of_tokens()(tokens=tokens, sequence_len=lengths)
+            of_tokens = model.signatures["tokens"]
+            if self.trainable:  # the signature may cache vectors, which have no gradients
+                of_tokens = getattr(model, "of_tokens", of_tokens)
+            outputs = of_tokens(tokens=tokens, sequence_len=lengths)
         vectors = outputs["elmo"]
         if self.trainable:
             for penalty in getattr(model, "regularization_losses", ()):
@@ -94,12 +97,6 @@ class ExportedElmo(keras.layers.Layer):
             vectors = tf.stop_gradient(vectors)
         vectors._keras_mask = tf.sequence_mask(outputs["sequence_len"], tf.shape(vectors)[1])
         return vectors
-
-    def _of_tokens(self) -> Any:
-        """The function of tokens. The signature may cache vectors, which have no gradients."""
-        model = self._untracked.model
-        signature = model.signatures["tokens"]
-        return getattr(model, "of_tokens", signature) if self.trainable else signature
 
     def compute_output_spec(self, inputs, lengths=None, training=False):
         num_tokens = inputs.shape[1] if len(inputs.shape) > 1 else None
@@ -113,39 +110,35 @@ class ExportedElmo(keras.layers.Layer):
 
 
 def _load(path: Path) -> Any:
-    try:
-        register_operations(path)
-        model = tf.saved_model.load(os.fspath(path))
-    except (OSError, tf.errors.OpError) as error:
-        raise ValueError(f"Cannot load {path}: {error}") from None
-    signatures = getattr(model, "signatures", {})
-    for name in ("serving_default", "tokens"):
-        if name not in signatures or "elmo" not in signatures[name].structured_outputs:
-            raise ValueError(
-                f"{path} is a SavedModel of another kind: it has no signature {name} with an "
-                "output elmo."
-            )
-    if not hasattr(model, "trainable_variables"):
-        raise ValueError(f"{path} is a SavedModel of another kind: it does not list its variables.")
-    return model
-
-
-def _wrap(variable: tf.Variable, trainable: bool) -> keras.Variable:
-    """Wraps a variable of the loaded model as a Keras variable that shares its memory."""
-    wrapper = keras.Variable(
-        tf.zeros(variable.shape, variable.dtype),
-        trainable=trainable,
-        name=variable.name.split(":")[0].replace("/", "_"),
-    )
-    wrapper._value = variable
-    return wrapper
-
-
-def _version_folder(path: Path) -> Path:
     version = newest_version(path)
     if version is None:
         raise FileNotFoundError(
             f"There is no exported model in {path}: expected saved_model.pb, or numbered folders "
             "that contain it."
         )
-    return version
+    try:
+        register_operations(version)
+        model = tf.saved_model.load(os.fspath(version))
+    except (OSError, tf.errors.OpError) as error:
+        raise ValueError(f"Cannot load {version}: {error}") from None
+    signatures = getattr(model, "signatures", {})
+    for name in ("serving_default", "tokens"):
+        if name not in signatures or "elmo" not in signatures[name].structured_outputs:
+            raise ValueError(
+                f"{version} is a SavedModel of another kind: it has no signature {name} with an "
+                "output elmo."
+            )
+    if not hasattr(model, "trainable_variables"):
+        raise ValueError(
+            f"{version} is a SavedModel of another kind: it does not list its variables."
+        )
+    return model
+
+
+def _wrap(variable: tf.Variable, trainable: bool) -> keras.Variable:
+    """Wraps a variable of the loaded model as a Keras variable that shares its memory."""
+    name = variable.name.split(":")[0].replace("/", "_")
+    zeros = tf.zeros(variable.shape, variable.dtype)
+    wrapper = keras.Variable(zeros, trainable=trainable, name=name)
+    wrapper._value = variable
+    return wrapper

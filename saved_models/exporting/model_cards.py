@@ -1,6 +1,6 @@
 """The model card of an exported model."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ def elmo_card(path: Any, exported: Exported) -> str:
     """Returns a Markdown model card of the exported biLM at `path`."""
     bilm = exported.bilm
     lstm, char_cnn = bilm.config.lstm, bilm.config.char_cnn
-    warm = np.any(np.asarray(bilm.initial_state))
+    is_warm = np.any(np.asarray(bilm.initial_state))
     if char_cnn is None:
         tokens = f"a vocabulary of {bilm.config.num_tokens:,} words"
     else:
@@ -38,29 +38,28 @@ def elmo_card(path: Any, exported: Exported) -> str:
         "vector width per direction": lstm.projection_dim,
         "vector width": bilm.config.output_dim,
         "precision of matrix products": bilm.compute_dtype,
-        "initial LSTM state": "from a warm start" if warm else "zeros",
+        "initial LSTM state": "from a warm start" if is_warm else "zeros",
     }
     mixes = []
     for index, mix in enumerate(exported.mixes):
         weights, scale = mix.mixing_weights()
         mixes.append((index, ", ".join(f"{weight:.3f}" for weight in weights), f"{scale:.3f}"))
-    operations = ", ".join(f"`{name}`" for name in needed_operations(path))
     requirements = "Only TensorFlow's own operations."
-    if operations:
+    if operations := needed_operations(path):
         requirements = (
-            f"The operations {operations} of tensorflow-text: in Python, `import tensorflow_text` "
-            "before loading the model; a server must be built with them."
+            f"The operations {', '.join(f'`{name}`' for name in operations)} of tensorflow-text: "
+            "in Python, `import tensorflow_text` before loading the model; a server must be built "
+            "with them."
         )
-    # The signature of raw text has all outputs of the others.
-    name = "text" if "text" in exported.signatures else "default"
     return model_card(
         "ELMo: contextual word vectors",
         exported,
         properties,
-        {name: _meaning(name, exported) for name in _outputs(exported.signatures[name])},
+        lambda name: _meaning(name, exported.top_only),
         "The vectors of a token depend on its sentence; they come from all layers of a language "
         "model (Peters et al. 2018, Deep contextualized word representations).",
-        signature=name,
+        # The signature of raw text has all outputs of the others.
+        signature="text" if "text" in exported.signatures else "default",
         sections=(
             "## Mix",
             _table(("mix", "weights of the layers", "scale"), mixes),
@@ -74,26 +73,27 @@ def model_card(
     title: str,
     exported: Any,
     properties: Mapping[str, Any],
-    meanings: Mapping[str, str],
-    notes: str = "",
+    meaning: Callable[[str], str],
+    notes: str,
     signature: str = "default",
     sections: Sequence[str] = (),
 ) -> str:
     """Returns a Markdown model card.
 
-    `exported` has `variables` and `signatures`, of which `signature` has all outputs; `meanings`
-    are those of the outputs, `sections` further paragraphs.
+    `exported` has `variables` and `signatures`, of which `signature` has all outputs; `meaning`
+    describes an output, `sections` are further paragraphs.
     """
     weights = sum(int(np.prod(variable.shape)) for variable in exported.variables)
-    signatures = []
+    signatures, outputs = [], []
     for name, function in exported.signatures.items():
-        specs = tf.nest.flatten(_concrete(function).structured_input_signature)
+        if hasattr(function, "get_concrete_function"):
+            function = function.get_concrete_function()
+        specs = tf.nest.flatten(function.structured_input_signature)
         inputs = [f"`{s.name}`: {_type(s)}" for s in specs if isinstance(s, tf.TensorSpec)]
         signatures.append((f"`{name}`", ", ".join(inputs)))
-    outputs = [
-        (f"`{name}`", _type(spec), meanings[name])
-        for name, spec in sorted(_outputs(exported.signatures[signature]).items())
-    ]
+        if name == signature:
+            for output, spec in sorted(function.structured_outputs.items()):
+                outputs.append((f"`{output}`", _type(spec), meaning(output)))
     paragraphs = [
         f"# {title}",
         f"Written by elmo_tf {__version__} with TensorFlow {tf.__version__}.",
@@ -108,33 +108,20 @@ def model_card(
     return "\n\n".join(filter(None, paragraphs)) + "\n"
 
 
-def _meaning(name: str, exported: Exported) -> str:
+def _meaning(name: str, top_only: bool) -> str:
     if name.startswith("lstm_outputs"):
         return f"LSTM layer {name.removeprefix('lstm_outputs')}, both directions concatenated"
-    number = name.rpartition("_")[2]
-    if number.isdecimal():
-        return f"the same for mix {number}"
-    if name == "elmo" and exported.top_only:
-        return "the top layer, scaled"
-    return _MEANINGS[name]
-
-
-def _concrete(function: Any) -> Any:
-    is_traced = not hasattr(function, "get_concrete_function")
-    return function if is_traced else function.get_concrete_function()
-
-
-def _outputs(function: Any) -> dict[str, tf.TensorSpec]:
-    return _concrete(function).structured_outputs
+    index = name.rpartition("_")[2]
+    if index.isdecimal():
+        return f"the same for mix {index}"
+    return "the top layer, scaled" if name == "elmo" and top_only else _MEANINGS[name]
 
 
 def _type(spec: Any) -> str:
-    """Formats the dtype and shape of a tensor."""
     shape = ", ".join("?" if size is None else str(size) for size in spec.shape)
     return f"{spec.dtype.name} ({shape})"
 
 
 def _table(head: tuple, rows: Sequence[tuple]) -> str:
-    """Formats a Markdown table."""
     lines = [head, ("---",) * len(head), *rows]
     return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)

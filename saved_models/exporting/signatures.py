@@ -50,6 +50,9 @@ class Exported(tf.train.Checkpoint):
 
     Attributes:
         variables, trainable_variables, regularization_losses: the reusable SavedModel interface.
+        bilm, mixes: the exported layers, in the precision of the export.
+        top_only: whether the mixes only scale the top layer.
+        signatures: the functions by signature name.
 
     Raises:
         TypeError: `source` is neither a `BiLM` nor an `Elmo`, or `tokenizer` is not a splitter.
@@ -73,43 +76,28 @@ class Exported(tf.train.Checkpoint):
                 "`tokenizer` must have a method split_with_offsets, like PunctuationSplitter and "
                 f"the splitters of tensorflow-text. Received: {tokenizer!r}"
             )
-        bilm, mixes, l2, top_only = _parts(source, precision)
+        bilm, mixes, top_only = _parts(source, precision)
         weights = [*bilm.weights, *(weight for mix in mixes for weight in mix.weights)]
         self.variables = [weight.value for weight in weights]
         self.trainable_variables = [weight.value for weight in weights if weight.trainable]
-        self.regularization_losses = []
-        if l2:
-            self.regularization_losses = [_penalty(mix, l2) for mix in mixes]
+        self.regularization_losses = [_penalty(mix) for mix in mixes if mix.l2]
         if bilm.lookup_table is not None:
             self.lookup_table = bilm.lookup_table
-        # Hidden from TensorFlow's tracking, which would save Keras weights a second time.
-        self._untracked = SimpleNamespace(
-            bilm=bilm, mixes=mixes, top_only=top_only, tokenizer=tokenizer
+        # Not by assignment: TensorFlow would track and save Keras weights a second time.
+        vars(self).update(bilm=bilm, mixes=mixes, top_only=top_only, signatures={})
+        # One graph, which all signatures share.
+        of_vectors = tf.function(
+            self._outputs_of_vectors,
+            [
+                tf.TensorSpec((None, None, bilm.config.lstm.projection_dim), bilm.compute_dtype),
+                tf.TensorSpec((None, None), tf.bool),
+            ],
+            autograph=False,
         )
-        self._untracked.outputs_of_vectors = self._of_vectors()
+        self._untracked = SimpleNamespace(of_vectors=of_vectors, tokenizer=tokenizer)
         for training in (False, True):
             self.__call__.get_concrete_function(SENTENCES, training=training)
-        self._untracked.signatures = self._signatures(free_characters, cache_tokens)
-
-    @property
-    def bilm(self) -> BiLM:
-        """The exported biLM, in the precision of the export."""
-        return self._untracked.bilm
-
-    @property
-    def mixes(self) -> list[ScalarMix]:
-        """The exported mixes."""
-        return self._untracked.mixes
-
-    @property
-    def top_only(self) -> bool:
-        """Whether the mixes only scale the top layer."""
-        return self._untracked.top_only
-
-    @property
-    def signatures(self) -> dict[str, Any]:
-        """The functions by signature name."""
-        return self._untracked.signatures
+        self._add_signatures(free_characters, cache_tokens)
 
     @tf.function(autograph=False)
     def __call__(self, strings: tf.Tensor, training: bool = False) -> dict[str, tf.Tensor]:
@@ -126,21 +114,20 @@ class Exported(tf.train.Checkpoint):
         """The signature `tokens`. Elements beyond the length of a sentence are ignored."""
         return self._outputs(tokens, sequence_len)
 
-    def _signatures(self, free_characters: bool, cache_tokens: int) -> dict[str, Any]:
-        signatures = {
-            "default": self.of_sentences,
-            "serving_default": self.of_sentences,
-            "tokens": self._of_cached_tokens(cache_tokens) if cache_tokens else self.of_tokens,
-        }
+    def _add_signatures(self, free_characters: bool, cache_tokens: int) -> None:
+        self.signatures.update(
+            default=self.of_sentences,
+            serving_default=self.of_sentences,
+            tokens=self._of_cached_tokens(cache_tokens) if cache_tokens else self.of_tokens,
+        )
         if self.bilm.config.char_cnn is not None:
             width = self.bilm.char_ids("").shape[-1]
-            signatures["char_ids"] = self._of_char_ids(None if free_characters else width)
+            self.signatures["char_ids"] = self._of_char_ids(None if free_characters else width)
         if len(self.mixes) > 1:
             for index in range(len(self.mixes)):
-                signatures[f"mix_{index}"] = self._of_mix(index)
+                self.signatures[f"mix_{index}"] = self._of_mix(index)
         if self._untracked.tokenizer is not None:
-            signatures["text"] = self._of_text()
-        return signatures
+            self.signatures["text"] = self._of_text()
 
     def _of_cached_tokens(self, capacity: int) -> Any:
         cache = TokenCache(self.bilm, capacity)
@@ -149,7 +136,7 @@ class Exported(tf.train.Checkpoint):
         @tf.function(input_signature=[TOKENS, SEQUENCE_LEN], autograph=False)
         def of_cached_tokens(tokens, sequence_len):
             inputs = checked_inputs(tokens, sequence_len)
-            return self._untracked.outputs_of_vectors(*cache.token_vectors(*inputs))
+            return self._untracked.of_vectors(*cache.token_vectors(*inputs))
 
         return of_cached_tokens
 
@@ -169,11 +156,11 @@ class Exported(tf.train.Checkpoint):
         @tf.function(input_signature=[SENTENCES], autograph=False)
         def of_mix(strings):
             outputs = self.of_sentences(strings)
-            mixed = [
-                {name: outputs.pop(_of_index(name, number)) for name in ("elmo", "default")}
-                for number in range(len(self.mixes))
+            mixes = [
+                {name: outputs.pop(_of_index(name, other)) for name in ("elmo", "default")}
+                for other in range(len(self.mixes))
             ]
-            return {**outputs, **mixed[index]}
+            return {**outputs, **mixes[index]}
 
         return of_mix
 
@@ -192,49 +179,38 @@ class Exported(tf.train.Checkpoint):
 
     def _outputs(self, inputs: tf.Tensor, lengths: tf.Tensor) -> dict[str, tf.Tensor]:
         inputs, lengths = checked_inputs(inputs, lengths)
-        return self._untracked.outputs_of_vectors(*self.bilm.token_vectors(inputs, lengths))
-
-    def _of_vectors(self) -> Any:
-        """Returns `_outputs_of_vectors` as one graph, which all signatures share."""
-        specs = [
-            tf.TensorSpec(
-                (None, None, self.bilm.config.lstm.projection_dim), self.bilm.compute_dtype
-            ),
-            tf.TensorSpec((None, None), tf.bool),
-        ]
-        return tf.function(self._outputs_of_vectors, specs, autograph=False)
+        return self._untracked.of_vectors(*self.bilm.token_vectors(inputs, lengths))
 
     def _outputs_of_vectors(self, vectors, mask):
         outputs = self.bilm.layers_of_vectors(vectors, mask)
-        layers, mask = outputs["layers"], outputs["mask"]  # (batch, layer, token, feature)
-        layers = tf.cast(layers, tf.float32)
+        mask = outputs["mask"]
+        layers = tf.cast(outputs["layers"], tf.float32)  # (batch, layer, token, feature)
         lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
         # The mix is zero at padded positions, so the sum is over real tokens.
         count = tf.cast(tf.maximum(lengths, 1), tf.float32)[:, tf.newaxis]
         lstm = self.bilm.config.lstm
-        found = {
+        outputs = {
             "word_emb": layers[:, 0, :, : lstm.projection_dim],
             **{f"lstm_outputs{j}": layers[:, j] for j in range(1, lstm.num_layers + 1)},
             "sequence_len": lengths,
         }
         for index, mix in enumerate(self.mixes):
             elmo = mix(layers[:, -1:] if self.top_only else layers, mask=mask)
-            found[_of_index("elmo", index)] = elmo
-            found[_of_index("default", index)] = tf.reduce_sum(elmo, axis=1) / count
-        return found
+            outputs[_of_index("elmo", index)] = elmo
+            outputs[_of_index("default", index)] = tf.reduce_sum(elmo, axis=1) / count
+        return outputs
 
 
-def _penalty(mix: ScalarMix, l2: float) -> Any:
-    return tf.function(lambda: l2 * tf.reduce_sum(mix.layer_weights.value**2), [])
+def _penalty(mix: ScalarMix) -> Any:
+    return tf.function(lambda: mix.l2 * tf.reduce_sum(mix.layer_weights.value**2), [])
 
 
 def _of_index(name: str, index: int) -> str:
-    """Returns the name of an output of a mix."""
     return f"{name}_{index}" if index else name
 
 
-def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], float, bool]:
-    """Returns the biLM, copies of the mixes, their L2 penalty, and `top_only`."""
+def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], bool]:
+    """Returns the biLM, copies of the mixes, and `top_only`."""
     if precision is not None:
         check_choice(precision, "precision", PRECISIONS)
     if isinstance(source, BiLM):
@@ -260,16 +236,18 @@ def _parts(source: Any, precision: str | None) -> tuple[BiLM, list[ScalarMix], f
         )
     if precision not in (None, bilm.compute_dtype):
         bilm = copied_bilm(bilm, PRECISIONS[precision])
-    layer_norm = bool(learned and learned[0].layer_norm)
-    equal_shares = bool(learned and learned[0].equal_shares)
+    num_layers = 1 if top_only else bilm.config.lstm.num_layers + 1
     mixes = []
-    for index in range(len(learned) or 1):
-        name = _of_index("aggregation", index)
-        mix = ScalarMix(
-            layer_norm=layer_norm, equal_shares=equal_shares, dtype="float32", name=name
+    for index, mix in enumerate(learned or [ScalarMix()]):
+        copy = ScalarMix(
+            mix.l2,
+            mix.layer_norm,
+            mix.equal_shares,
+            dtype="float32",
+            name=_of_index("aggregation", index),
         )
-        mix.build((None, 1 if top_only else bilm.config.lstm.num_layers + 1, None, None))
-        mixes.append(mix)
-    for mix, source_mix in zip(mixes, learned, strict=False):
-        mix.set_weights(source_mix.get_weights())
-    return bilm, mixes, learned[0].l2 if learned else 0.0, top_only
+        copy.build((None, num_layers, None, None))
+        if learned:
+            copy.set_weights(mix.get_weights())
+        mixes.append(copy)
+    return bilm, mixes, top_only

@@ -2,10 +2,14 @@
 
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from elmo_tf.models.elmo import Elmo
+from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.saved_models.exporting.export import (
     new_version,
     warn_of_layer_norm,
@@ -13,17 +17,20 @@ from elmo_tf.saved_models.exporting.export import (
     write_saved_model,
 )
 from elmo_tf.saved_models.exporting.model_cards import model_card
-from elmo_tf.saved_models.exporting.task_signatures import PAIR_SEPARATOR, ExportedTask
+from elmo_tf.saved_models.exporting.signatures import SENTENCES, SEQUENCE_LEN, TOKENS
 from elmo_tf.saved_models.exporting.verify import (
-    SENTENCES,
+    EXAMPLES,
     TOLERANCES,
     check_weights,
     compare_signatures,
     token_inputs,
 )
 from elmo_tf.tasks import CoreferenceModel, SRLTagger, TaskModel
+from elmo_tf.text.inputs import checked, is_token, row_lengths
+from elmo_tf.text.sentences import split_tokens
 
 LABELS_FILE = "labels.txt"
+_PREDICATE = tf.TensorSpec((None,), tf.int32, name="predicate")
 _MEANINGS = {
     "label": "the most probable label",
     "probabilities": "of each label, in the order of assets/labels.txt",
@@ -37,7 +44,6 @@ _MEANINGS = {
     "mention_end": "index of a mention's last token, padded with -1",
     "entity": "number of the entity of a mention, from 0, padded with -1",
 }
-_PREDICATE = 1  # index of the predicate in verification; shorter sentences are skipped
 
 
 def export_task(
@@ -56,20 +62,14 @@ def export_task(
 
     Args:
         model: a `TaskModel`.
-        directory: contains all versions of this model.
-        version: int >= 0. Servers load the highest one.
-        overwrite: whether to replace an existing version.
-        check: whether to compare the written model with the live model.
+        directory, version, overwrite, check: see `export`.
 
     Returns:
         The path of the version.
 
     Raises:
-        FileExistsError: the version exists and `overwrite` is false.
         TypeError: `model` is not a task model.
-        ValueError: `version` is not an integer of at least 0.
-        RuntimeError: the written model differs from the live model.
-        OSError: the files cannot be written.
+        FileExistsError, ValueError, RuntimeError, OSError: see `export`.
     """
     with new_version(directory, version, overwrite) as (part, path):
         exported = ExportedTask(model)
@@ -81,28 +81,158 @@ def export_task(
                 Path(assets, LABELS_FILE).write_text(labels, encoding="utf-8")
             write_saved_model(exported, part, path, Path(assets))
         if check:
-            compare_signatures(part, exported.signatures, _inputs(model), TOLERANCES["float32"])
+            compare_signatures(part, exported.signatures, exported.examples, TOLERANCES["float32"])
             check_weights(part, exported.variables)
         write_card(part, _card(exported))
     return os.fspath(path)
 
 
-def _inputs(model: TaskModel) -> dict[str, dict[str, tf.Tensor]]:
-    if isinstance(model, CoreferenceModel):
-        strings, others = tf.constant(["\n".join(SENTENCES), *SENTENCES]), {}
-    elif isinstance(model, SRLTagger):
-        sentences = [sentence for sentence in SENTENCES if len(sentence.split()) > _PREDICATE]
-        strings = tf.constant([f"{_PREDICATE} {sentence}" for sentence in sentences])
-        predicates = tf.fill((len(sentences),), _PREDICATE)
-        others = {"roles": {"strings": tf.constant(sentences), "predicate": predicates}}
-    elif len(model.texts) == 1:
-        strings, others = tf.constant(SENTENCES), {"tokens": token_inputs()}
-    else:
-        pairs = list(zip(SENTENCES, SENTENCES[1:] + SENTENCES[:1], strict=True))
-        strings = tf.constant([PAIR_SEPARATOR.join(pair) for pair in pairs])
-        columns = zip(model.texts, zip(*pairs, strict=True), strict=True)
-        others = {"pair": {name: tf.constant(texts) for name, texts in columns}}
-    return {"default": {"strings": strings}, "serving_default": {"strings": strings}, **others}
+class ExportedTask(tf.train.Checkpoint):
+    """A task model as functions and raw variables that TensorFlow can save.
+
+    `serving_default` and `default` take `strings` (batch,), sentences that are split like
+    `str.split()`. `tokens` takes `tokens` (batch, token) padded with `""`, and `sequence_len`
+    (batch,). A model of two texts takes both in one string, separated by a tab, or separately by
+    the signature `pair`, such as `premise` and `hypothesis`. A string for an `SRLTagger` begins
+    with the index of the predicate, from 0; the signature `roles` takes it separately. A string for
+    a `CoreferenceModel` is a document with one sentence per line. The outputs are those of
+    `TaskModel.predictions`; outputs of documents are padded with -1.
+
+    Args:
+        model: a `TaskModel`.
+
+    Attributes:
+        signatures: the functions by signature name.
+        examples: inputs of each signature, for verification.
+        note: how strings are written that are not sentences.
+
+    Raises:
+        TypeError: `model` is not a `TaskModel`.
+        ValueError: `model` reads vectors of a file.
+    """
+
+    def __init__(self, model: TaskModel):
+        super().__init__()
+        if not isinstance(model, TaskModel):
+            raise TypeError(
+                "A task model can be exported, such as a CRFTagger or a BCN. "
+                f"Received: {model!r} (of type {type(model).__name__})."
+            )
+        if isinstance(model.elmo, VectorMix):
+            raise ValueError(
+                "This model reads vectors of a file, which it cannot compute from strings: it "
+                "cannot be exported. Train it with `elmo` instead of `vectors`."
+            )
+        values = {weight.value.ref(): weight.value for weight in model.weights}
+        self.variables = list(values.values())
+        layers = list(model._flatten_layers())
+        if isinstance(model.elmo, Elmo):
+            layers.append(model.elmo.bilm)
+        tables = [getattr(layer, "lookup_table", None) for layer in layers]
+        self.tables = [table for table in tables if table is not None]
+        # Not by assignment: TensorFlow would track and save Keras weights a second time.
+        if isinstance(model, CoreferenceModel):
+            signatures = _of_documents(model)
+        elif isinstance(model, SRLTagger):
+            signatures = _of_predicates(model)
+        else:
+            signatures = _of_pairs(model) if len(model.texts) > 1 else _of_sentences(model)
+        signatures["serving_default"] = signatures["default"]
+        # Not by assignment: TensorFlow would track and save Keras weights a second time.
+        vars(self).update(
+            model=model,
+            note=signatures["default"].note,
+            signatures={name: signature.function for name, signature in signatures.items()},
+            examples={name: signature.examples for name, signature in signatures.items()},
+        )
+
+
+class _Signature(NamedTuple):
+    function: Any
+    examples: dict[str, tf.Tensor]  # its inputs in verification
+    note: str = ""
+
+
+def _of_strings(function: Any, examples: Sequence[str], note: str = "") -> _Signature:
+    traced = tf.function(lambda strings: function(strings), [SENTENCES], autograph=False)
+    return _Signature(traced, {"strings": tf.constant(examples)}, note)
+
+
+def _of_sentences(model: TaskModel) -> dict[str, _Signature]:
+    @tf.function(input_signature=[TOKENS, SEQUENCE_LEN], autograph=False)
+    def of_tokens(tokens, sequence_len):
+        lengths = row_lengths(is_token(tokens), sequence_len)
+        real = tf.sequence_mask(lengths, tf.shape(tokens)[1])
+        return model.predictions(tf.where(real, tokens, ""))
+
+    return {
+        "default": _of_strings(model.predictions, EXAMPLES),
+        "tokens": _Signature(of_tokens, token_inputs()),
+    }
+
+
+def _of_pairs(model: TaskModel) -> dict[str, _Signature]:
+    names = model.texts
+    kinds = " and a ".join(names)
+
+    def of_strings(strings):
+        texts = tf.strings.split(strings, "\t")
+        are_complete = tf.reduce_all(texts.row_lengths() == len(names))
+        message = f"Each string must be a {kinds} with one tab between them, not"
+        checked_texts = checked(texts.flat_values, are_complete, message, strings)
+        pairs = tf.reshape(checked_texts, (-1, len(names)))
+        return model.predictions(tuple(tf.unstack(pairs, axis=1)))
+
+    pairs = list(zip(EXAMPLES, EXAMPLES[1:] + EXAMPLES[:1], strict=True))
+    columns = zip(names, map(tf.constant, zip(*pairs, strict=True)), strict=True)
+    of_pair = tf.function(lambda **texts: model.predictions(texts), autograph=False)
+    specs = {name: tf.TensorSpec((None,), tf.string, name=name) for name in names}
+    note = f"Each of `strings` is a {kinds}, with a tab between them."
+    return {
+        "default": _of_strings(of_strings, list(map("\t".join, pairs)), note),
+        "pair": _Signature(of_pair.get_concrete_function(**specs), dict(columns)),
+    }
+
+
+def _of_predicates(model: SRLTagger) -> dict[str, _Signature]:
+    def of_strings(strings):
+        tokens = split_tokens(strings)  # "2 My cats love hats ."
+        indices = tokens[:, :1].to_tensor("", shape=(None, 1))[:, 0]
+        are_complete = tf.reduce_all(tf.strings.regex_full_match(indices, r"\d{1,9}"))
+        message = "Each string must be the index of a token, from 0, and a sentence, not"
+        indices = tf.strings.to_number(checked(indices, are_complete, message, strings), tf.int32)
+        return model.predictions((tokens[:, 1:].to_tensor(""), indices))
+
+    @tf.function(input_signature=[SENTENCES, _PREDICATE], autograph=False)
+    def of_roles(strings, predicate):
+        return model.predictions((strings, predicate))
+
+    sentences = [sentence for sentence in EXAMPLES if len(sentence.split()) > 1]
+    predicates = tf.ones(len(sentences), tf.int32)
+    note = (
+        "Each string of the default signature is the index of the predicate, from 0, and the "
+        "sentence, such as `1 Cats chase mice .`"
+    )
+    return {
+        "default": _of_strings(of_strings, [f"1 {sentence}" for sentence in sentences], note),
+        "roles": _Signature(of_roles, {"strings": tf.constant(sentences), "predicate": predicates}),
+    }
+
+
+def _of_documents(model: CoreferenceModel) -> dict[str, _Signature]:
+    of_mentions = tf.RaggedTensorSpec((None,), tf.int32, ragged_rank=0)
+    names = ("mention_start", "mention_end", "entity")
+
+    def of_strings(documents):
+        outputs = tf.map_fn(  # each document separately
+            lambda document: model.predictions(tf.strings.split(document, "\n")),
+            documents,
+            fn_output_signature=dict.fromkeys(names, of_mentions),
+        )
+        return {name: values.to_tensor(-1) for name, values in outputs.items()}
+
+    note = "Each of `strings` is a document with one sentence per line."
+    return {"default": _of_strings(of_strings, ["\n".join(EXAMPLES), *EXAMPLES], note)}
 
 
 def _card(exported: ExportedTask) -> str:
@@ -114,19 +244,8 @@ def _card(exported: ExportedTask) -> str:
     if model.elmo is not None:
         placement = model.token_vectors.placement
         elmo = f"at the {'input and the output' if placement == 'both' else placement}"
-    notes = ""
-    if len(model.texts) > 1:
-        notes = f"Each of `strings` is a {' and a '.join(model.texts)}, with a tab between them."
-    if isinstance(model, SRLTagger):
-        notes = (
-            "Each string of the default signature is the index of the predicate, from 0, and the "
-            "sentence, such as `1 Cats chase mice .`"
-        )
-    if isinstance(model, CoreferenceModel):
-        notes = "Each of `strings` is a document with one sentence per line."
-    properties = {
-        "model": type(model).__name__,
-        "labels": ", ".join(model.labels) or "none",
-        "ELMo": elmo,
-    }
-    return model_card(f"{type(model).__name__}: {title}", exported, properties, _MEANINGS, notes)
+    name = type(model).__name__
+    properties = {"model": name, "labels": ", ".join(model.labels) or "none", "ELMo": elmo}
+    return model_card(
+        f"{name}: {title}", exported, properties, _MEANINGS.__getitem__, exported.note
+    )

@@ -1,4 +1,7 @@
-"""Compares a written SavedModel with the live model: outputs, weights and gradients."""
+"""Compares a written SavedModel with the live model: outputs, weights and gradients.
+
+A difference is a `RuntimeError` that names it.
+"""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +14,7 @@ import tensorflow as tf
 from elmo_tf.saved_models.exporting.signatures import Exported
 
 # Of different lengths, with an empty sentence and a token that most models truncate.
-SENTENCES = (
+EXAMPLES = (
     "The bank raised its rates .",
     "",
     "They sat on the bank of the river and talked until dark .",
@@ -27,11 +30,11 @@ def verify(path: str | os.PathLike, exported: Exported) -> None:
     The SavedModel is loaded in Python and in a session, as a server does; all signatures must
     return the outputs of the live model. The files must contain each weight once, and all trainable
     weights must have gradients.
-
-    Raises:
-        RuntimeError: the models differ; the message names the difference.
     """
-    inputs = _inputs(exported)
+    inputs = {name: {"strings": tf.constant(EXAMPLES)} for name in exported.signatures}
+    inputs["tokens"] = token_inputs()
+    if "char_ids" in inputs:
+        inputs["char_ids"] = {"char_ids": exported.bilm.char_ids(inputs["tokens"]["tokens"])}
     tolerance = TOLERANCES[exported.bilm.compute_dtype]
     loaded, expected = compare_signatures(path, exported.signatures, inputs, tolerance)
     outputs = loaded(inputs["serving_default"]["strings"])
@@ -52,9 +55,6 @@ def compare_signatures(
 
     Returns:
         The model loaded in Python, and the outputs of the live model.
-
-    Raises:
-        RuntimeError: an output differs; the message names it.
     """
     expected = {
         name: {key: value.numpy() for key, value in signatures[name](**arguments).items()}
@@ -70,11 +70,7 @@ def compare_signatures(
 
 
 def check_weights(path: str | os.PathLike, variables: Iterable[tf.Variable]) -> None:
-    """Checks that the files of a SavedModel contain each weight once.
-
-    Raises:
-        RuntimeError: the numbers of weights differ.
-    """
+    """Checks that the files of a SavedModel contain each weight once."""
     files = tf.train.load_checkpoint(os.fspath(Path(path) / "variables" / "variables"))
     shapes = files.get_variable_to_shape_map()
     dtypes = files.get_variable_to_dtype_map()
@@ -87,18 +83,10 @@ def check_weights(path: str | os.PathLike, variables: Iterable[tf.Variable]) -> 
 
 
 def token_inputs() -> dict[str, tf.Tensor]:
-    """Returns `SENTENCES` as inputs of the signature `tokens`."""
-    tokens = [sentence.split() for sentence in SENTENCES]
+    """Returns `EXAMPLES` as inputs of the signature `tokens`."""
+    tokens = [sentence.split() for sentence in EXAMPLES]
     padded = tf.ragged.constant(tokens, dtype=tf.string).to_tensor("")
     return {"tokens": padded, "sequence_len": tf.constant([len(row) for row in tokens])}
-
-
-def _inputs(exported: Exported) -> dict[str, dict[str, tf.Tensor]]:
-    inputs = {name: {"strings": tf.constant(SENTENCES)} for name in exported.signatures}
-    inputs["tokens"] = token_inputs()
-    if "char_ids" in inputs:
-        inputs["char_ids"] = {"char_ids": exported.bilm.char_ids(inputs["tokens"]["tokens"])}
-    return inputs
 
 
 def _session_outputs(
@@ -116,10 +104,7 @@ def _session_outputs(
 
 
 def _compare(
-    what: str,
-    outputs: dict[str, Any],
-    expected: dict[str, np.ndarray],
-    tolerance: float,
+    what: str, outputs: dict[str, Any], expected: dict[str, np.ndarray], tolerance: float
 ) -> None:
     if set(outputs) != set(expected):
         raise RuntimeError(
@@ -145,14 +130,12 @@ def _check_gradients(loaded: Any, strings: tf.Tensor) -> None:
     @tf.function(autograph=False)
     def differentiate() -> None:
         with tf.GradientTape() as tape:
-            outputs = loaded(strings, training=True)
-            total = tf.add_n(
-                [tf.reduce_sum(value) for value in outputs.values() if value.dtype.is_floating]
-            )
+            outputs = loaded(strings, training=True).values()
+            sums = [tf.reduce_sum(value) for value in outputs if value.dtype.is_floating]
+            total = tf.add_n(sums)
         gradients = tape.gradient(total, loaded.trainable_variables)
-        for variable, gradient in zip(loaded.trainable_variables, gradients, strict=True):
-            if gradient is None:
-                missing.append(variable.name)
+        pairs = zip(loaded.trainable_variables, gradients, strict=True)
+        missing.extend(variable.name for variable, gradient in pairs if gradient is None)
 
     differentiate.get_concrete_function()  # without running it: the graph shows what is missing
     if missing:

@@ -3,6 +3,7 @@
 Without them the first requests are slow.
 """
 
+import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ def write_warmup(version: str | os.PathLike, sentences: Sequence[Sentence]) -> N
     path = Path(version) / WARMUP_FILE
     with tf.io.TFRecordWriter(os.fspath(path)) as writer:
         for size in _BATCH_SIZES:
-            strings = [texts[number % len(texts)] for number in range(size)]
+            strings = list(itertools.islice(itertools.cycle(texts), size))
             for batch in (strings, [text.split() for text in strings]):
                 request = predict_request(model_pb2.ModelSpec(), batch)
                 log = prediction_log_pb2.PredictLog(request=request)

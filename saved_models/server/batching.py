@@ -6,6 +6,7 @@ model is busy form the next batch; an idle model starts at once, unless there is
 
 import collections
 import dataclasses
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +21,10 @@ from elmo_tf.saved_models.responses import LENGTHS, concatenate_padded
 from elmo_tf.saved_models.server.errors import unavailable
 from elmo_tf.saved_models.server.limits import takes_sentences
 from elmo_tf.saved_models.server.metrics import Metrics
+from elmo_tf.settings import Count, Natural, checked_dataclass
 
 
-@dataclasses.dataclass(frozen=True)
+@checked_dataclass
 class Batching:
     """Parameters of batching, with the names of TF Serving.
 
@@ -38,22 +40,16 @@ class Batching:
         ValueError: a value is less than 1, or the timeout is negative.
     """
 
-    max_batch_size: int = 64
-    batch_timeout_micros: int = 0
-    max_enqueued_batches: int = 64
-    num_batch_threads: int = 1
-    max_batch_tokens: int = 16_384
-
-    def __post_init__(self):
-        for name, value in vars(self).items():
-            least = 0 if name == "batch_timeout_micros" else 1
-            if value < least:
-                raise ValueError(f"{name} must be at least {least}, but is {value}.")
+    max_batch_size: Count = 64
+    batch_timeout_micros: Natural = 0
+    max_enqueued_batches: Count = 64
+    num_batch_threads: Count = 1
+    max_batch_tokens: Count = 16_384
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Call:
-    """A checked request."""
+    """A checked request, and its future result."""
 
     name: str  # of the signature
     signature: meta_graph_pb2.SignatureDef
@@ -61,8 +57,10 @@ class Call:
     aliases: Sequence[str]  # names of the requested outputs
     num_tokens: int = 0  # number of sentences times the tokens of the longest
     is_awaited: Callable[[], bool] = lambda: True  # whether the client still waits
+    start_time: float = dataclasses.field(default_factory=time.monotonic)
+    arrays: futures.Future = dataclasses.field(default_factory=futures.Future)  # of `aliases`
 
-    @property
+    @functools.cached_property
     def num_rows(self) -> int | None:
         """The number of rows, or `None` if the call cannot share a batch.
 
@@ -125,27 +123,22 @@ class Batcher:
         self._run = run
         self._options = options
         self._metrics = metrics or Metrics()
-        self._waiting: dict[Any, collections.deque[_Task]] = {}  # by batch key
+        self._waiting: dict[Any, collections.deque[Call]] = {}  # by batch key
         self._num_waiting = 0  # rows
         self._changed = threading.Condition()
         self._closed = False
         self._threads = [
-            threading.Thread(target=self._work, name=f"batches-{number}", daemon=True)
-            for number in range(options.num_batch_threads)
+            threading.Thread(target=self._work, name=f"batches-{index}", daemon=True)
+            for index in range(options.num_batch_threads)
         ]
         for thread in self._threads:
             thread.start()
 
     def run(self, call: Call) -> list[np.ndarray]:
-        """Waits for the batch of a call and returns the arrays of `call.aliases`.
-
-        Raises:
-            tf.errors.OpError: the call is invalid, or the queue is full.
-        """
+        """Waits for the batch of a call and returns the arrays of `call.aliases`."""
         num_rows = call.num_rows
         if num_rows is None:
             return self._run(call)
-        task = _Task(call, num_rows)
         max_waiting = self._options.max_enqueued_batches * self._options.max_batch_size
         with self._changed:
             if self._closed:
@@ -154,10 +147,10 @@ class Batcher:
                 raise unavailable(
                     "The batch scheduling queue to which this task was submitted is full"
                 )
-            self._waiting.setdefault(call.batch_key, collections.deque()).append(task)
+            self._waiting.setdefault(call.batch_key, collections.deque()).append(call)
             self._num_waiting += num_rows
             self._changed.notify()
-        return task.arrays.result()
+        return call.arrays.result()
 
     def close(self) -> None:
         """Computes the waiting calls and ends the threads."""
@@ -169,76 +162,81 @@ class Batcher:
 
     def _work(self) -> None:
         while (batch := self._next_batch()) is not None:
-            tasks = [task for task in batch if task.call.is_awaited()]
-            for task in batch:
-                if task not in tasks:
+            calls = []
+            for call in batch:
+                if call.is_awaited():
+                    calls.append(call)
+                else:
                     error = tf.errors.CancelledError(None, None, "The client has disconnected.")
-                    task.arrays.set_exception(error)
-            if tasks:
+                    call.arrays.set_exception(error)
+            if calls:
                 self._metrics.observe_batch(
-                    tasks[0].call.name,
-                    sum(task.num_rows for task in tasks),
-                    [time.monotonic() - task.start_time for task in tasks],
+                    calls[0].name,
+                    sum(call.num_rows for call in calls),
+                    [time.monotonic() - call.start_time for call in calls],
                 )
-                self._compute(tasks)
+                self._compute(calls)
 
-    def _next_batch(self) -> "list[_Task] | None":
-        """Waits for the next batch: tasks with the batch key of the oldest; `None` if closed."""
+    def _next_batch(self) -> list[Call] | None:
+        """Waits for the next batch: calls with the batch key of the oldest; `None` if closed."""
         with self._changed:
             while not self._closed or self._waiting:
                 if not self._waiting:
                     self._changed.wait()
                     continue
                 seconds, _, key = min(
-                    (self._seconds_left(tasks), tasks[0].start_time, key)
-                    for key, tasks in self._waiting.items()
+                    (self._seconds_left(calls), calls[0].start_time, key)
+                    for key, calls in self._waiting.items()
                 )
                 if seconds <= 0:
                     return self._take(key)
                 self._changed.wait(seconds)
         return None
 
-    def _seconds_left(self, tasks: "collections.deque[_Task]") -> float:
-        """Seconds that the oldest task may still wait for others."""
-        is_full = sum(task.num_rows for task in tasks) >= self._options.max_batch_size
+    def _seconds_left(self, calls: collections.deque[Call]) -> float:
+        """Seconds that the oldest call may still wait for others."""
+        is_full = sum(call.num_rows for call in calls) >= self._options.max_batch_size
         if is_full or self._closed:
             return 0.0
-        waited = time.monotonic() - tasks[0].start_time
+        waited = time.monotonic() - calls[0].start_time
         return max(0.0, self._options.batch_timeout_micros / 1e6 - waited)
 
-    def _take(self, key: Any) -> "list[_Task]":
-        tasks = self._waiting[key]
+    def _take(self, key: Any) -> list[Call]:
+        calls = self._waiting[key]
         batch, num_rows, longest = [], 0, 0
-        while tasks:
-            num_rows += tasks[0].num_rows
-            longest = max(longest, tasks[0].longest)
+        while calls:
+            num_rows += calls[0].num_rows
+            longest = max(longest, calls[0].num_tokens // calls[0].num_rows)
             is_full = (
                 num_rows > self._options.max_batch_size
                 or num_rows * longest > self._options.max_batch_tokens
             )
             if batch and is_full:
                 break
-            batch.append(tasks.popleft())
-        if not tasks:
+            batch.append(calls.popleft())
+        if not calls:
             del self._waiting[key]
-        self._num_waiting -= sum(task.num_rows for task in batch)
+        self._num_waiting -= sum(call.num_rows for call in batch)
         return batch
 
-    def _compute(self, tasks: "list[_Task]") -> None:
+    def _compute(self, calls: list[Call]) -> None:
         try:
-            results = self._run_together(tasks) if tasks[1:] else [self._run(tasks[0].call)]
+            results = self._run_together(calls) if calls[1:] else [self._run(calls[0])]
         except Exception as error:
-            if len(tasks) == 1:
-                tasks[0].arrays.set_exception(error)
+            if len(calls) == 1:
+                calls[0].arrays.set_exception(error)
                 return
-            for task in tasks:  # so that only invalid calls fail
-                self._compute([task])
+            for call in calls:  # so that only invalid calls fail
+                self._compute([call])
             return
-        for task, arrays in zip(tasks, results, strict=True):
-            task.arrays.set_result(arrays)
+        for call, arrays in zip(calls, results, strict=True):
+            call.arrays.set_result(arrays)
 
-    def _run_together(self, tasks: "list[_Task]") -> list[list[np.ndarray]]:
-        calls = [task.call for task in tasks]
+    def _run_together(self, calls: list[Call]) -> list[list[np.ndarray]]:
+        """Returns each call's rows of its outputs, without the padding caused by other calls.
+
+        It is a `ValueError` if an output has not one row per input row or one column per token.
+        """
         signature = calls[0].signature
         aliases = {alias for call in calls for alias in call.aliases}
         if takes_sentences(signature):
@@ -249,49 +247,22 @@ class Batcher:
         }
         batch = Call(calls[0].name, signature, inputs, sorted(aliases))
         outputs = dict(zip(batch.aliases, self._run(batch), strict=True))
-        return _split(batch, outputs, tasks)
-
-
-@dataclasses.dataclass(eq=False)
-class _Task:
-    """A waiting call and its future arrays."""
-
-    call: Call
-    num_rows: int
-    start_time: float = dataclasses.field(default_factory=time.monotonic)
-    arrays: futures.Future = dataclasses.field(default_factory=futures.Future)
-
-    @property
-    def longest(self) -> int:
-        """Tokens of the longest sentence."""
-        return self.call.num_tokens // max(1, self.num_rows)
-
-
-def _split(
-    batch: Call, outputs: Mapping[str, np.ndarray], tasks: Sequence[_Task]
-) -> list[list[np.ndarray]]:
-    """Returns each task's rows of its outputs, without the padding caused by other tasks.
-
-    Raises:
-        ValueError: an output has not one row per input row, or not one column per token.
-    """
-    width = batch.width(outputs)
-    with_tokens = set()
-    if width is not None:
-        with_tokens = {a for a in outputs if _is_variable(batch.signature.outputs[a], 1)}
-    num_rows = sum(task.num_rows for task in tasks)
-    for alias, array in outputs.items():
-        if len(array) != num_rows or (alias in with_tokens and array.shape[1] != width):
-            raise ValueError(f"The output {alias} of {batch.name} has the shape {array.shape}.")
-    results, start = [], 0
-    for task in tasks:
-        rows = {alias: array[start : start + task.num_rows] for alias, array in outputs.items()}
-        start += task.num_rows
-        width = task.call.width(rows)
-        for alias in with_tokens:
-            rows[alias] = rows[alias][:, :width]
-        results.append([rows[alias] for alias in task.call.aliases])
-    return results
+        width, with_tokens = batch.width(outputs), set()
+        if width is not None:
+            with_tokens = {a for a in outputs if _is_variable(signature.outputs[a], 1)}
+        num_rows = sum(call.num_rows for call in calls)
+        for alias, array in outputs.items():
+            if len(array) != num_rows or (alias in with_tokens and array.shape[1] != width):
+                raise ValueError(f"The output {alias} of {batch.name} has the shape {array.shape}.")
+        results, start = [], 0
+        for call in calls:
+            rows = {alias: array[start : start + call.num_rows] for alias, array in outputs.items()}
+            start += call.num_rows
+            width = call.width(rows)
+            for alias in with_tokens:
+                rows[alias] = rows[alias][:, :width]
+            results.append([rows[alias] for alias in call.aliases])
+        return results
 
 
 def _is_variable(info: meta_graph_pb2.TensorInfo, axis: int) -> bool:

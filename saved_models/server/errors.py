@@ -1,25 +1,21 @@
-"""The errors of requests, with TF Serving's codes and wording."""
+"""The errors of requests, with TF Serving's codes and wording.
 
+All modules of the server raise a `tf.errors.OpError` for a request that is rejected.
+"""
+
+import functools
 from collections.abc import Iterable
 
+import grpc
 import tensorflow as tf
 
 _MAX_MESSAGE = 1024  # bytes; TF Serving's limit
+_STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
-
-def invalid(message: str) -> tf.errors.InvalidArgumentError:
-    """Returns the error of a malformed request."""
-    return tf.errors.InvalidArgumentError(None, None, message)
-
-
-def unavailable(message: str) -> tf.errors.UnavailableError:
-    """Returns the error of a request that may be retried later."""
-    return tf.errors.UnavailableError(None, None, message)
-
-
-def not_found(message: str) -> tf.errors.NotFoundError:
-    """Returns the error of a request for an unknown model or version."""
-    return tf.errors.NotFoundError(None, None, message)
+# Errors of a malformed request, of one that may be retried later, and of an unknown version.
+invalid = functools.partial(tf.errors.InvalidArgumentError, None, None)
+unavailable = functools.partial(tf.errors.UnavailableError, None, None)
+not_found = functools.partial(tf.errors.NotFoundError, None, None)
 
 
 def servable_not_found(name: str, version: int | None) -> tf.errors.NotFoundError:
@@ -27,6 +23,14 @@ def servable_not_found(name: str, version: int | None) -> tf.errors.NotFoundErro
     name = shortened(name)
     servable = f"Latest({name})" if version is None else f"Specific({name}, {version})"
     return not_found(f"Servable not found for request: {servable}")
+
+
+def status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
+    """Returns the code and the message of an error for clients."""
+    if isinstance(error, tf.errors.OpError):
+        code = _STATUS_CODES.get(error.error_code, grpc.StatusCode.UNKNOWN)
+        return code, shortened(error.message)
+    return grpc.StatusCode.INTERNAL, shortened(f"{type(error).__name__}: {error}")
 
 
 def shortened(message: str) -> str:

@@ -9,15 +9,13 @@ from collections.abc import Callable
 from concurrent import futures
 
 import grpc
-import tensorflow as tf
 from absl import logging
 from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, predict_pb2
 
-from elmo_tf.saved_models.server.errors import printable, shortened
-from elmo_tf.saved_models.server.metrics import Metrics
+from elmo_tf.saved_models.server.errors import invalid, printable, status_of
 from elmo_tf.saved_models.server.server_core import ServerCore
 
 _PREDICTIONS = "tensorflow.serving.PredictionService"
@@ -28,7 +26,6 @@ for _module in ("prediction_service_pb2", "model_service_pb2"):
         importlib.import_module(f"tensorflow_serving.apis.{_module}")
 _MAX_REQUESTS = 1024  # concurrent, one thread each; more are RESOURCE_EXHAUSTED
 _HEALTH_SECONDS = 0.1  # to send the last health status before the streams end
-_STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 class GrpcEndpoint:
@@ -42,10 +39,9 @@ class GrpcEndpoint:
         RuntimeError: the address is not available.
     """
 
-    def __init__(self, core: ServerCore, metrics: Metrics, address: str, access_log: bool = False):
+    def __init__(self, core: ServerCore, address: str, access_log: bool = False):
         self._core = core
         self._access_log = access_log
-        self._metrics = metrics
         self._num_running = 0
         self._changed = threading.Condition()
         self._server = grpc.server(
@@ -69,7 +65,7 @@ class GrpcEndpoint:
                 "GetModelStatus": (
                     get_model_status_pb2.GetModelStatusRequest,
                     lambda request, context: core.status(request),
-                ),
+                )
             },
         }
         for service, methods in services.items():
@@ -99,7 +95,7 @@ class GrpcEndpoint:
     def _predict(
         self, request: predict_pb2.PredictRequest, context: grpc.ServicerContext
     ) -> predict_pb2.PredictResponse:
-        with self._core.version(request) as version:
+        with self._core.version(request.model_spec) as version:
             return version.answer(request, context.is_active)
 
     def _handler(
@@ -111,45 +107,38 @@ class GrpcEndpoint:
         """Returns a handler without a deserializer, which would hide why parsing fails."""
 
         def answer(content: bytes, context: grpc.ServicerContext) -> bytes:
-            start_time = time.monotonic()
-            code, message, request, response = grpc.StatusCode.OK, "", request_type(), b""
-            try:
-                request.MergeFromString(content)
-                response = function(request, context).SerializeToString()
-            except DecodeError as error:
-                code, message = (
-                    grpc.StatusCode.INVALID_ARGUMENT,
-                    f"Cannot parse the request: {error}",
-                )
-            except tf.errors.OpError as error:
-                code = _STATUS_CODES.get(error.error_code, grpc.StatusCode.UNKNOWN)
-                message = error.message
-            except Exception as error:
-                logging.exception("A request failed.")
-                code, message = grpc.StatusCode.INTERNAL, f"{type(error).__name__}: {error}"
-            seconds, model = time.monotonic() - start_time, request.model_spec.name
-            if method == "Predict":
-                # Unknown names share one label: otherwise clients could fill the memory.
-                name = model if model in self._core.names else ""
-                self._metrics.observe_prediction(name, code.name, "GRPC", seconds)
-            if self._access_log:
-                peer, name = urllib.parse.unquote(context.peer()), printable(model) or "-"
-                logging.info(
-                    "%s gRPC %s %s %s %.1f ms", peer, method, name, code.name, 1e3 * seconds
-                )
-            if code != grpc.StatusCode.OK:
-                context.abort(code, shortened(message))
-            return response
-
-        def counted_answer(content: bytes, context: grpc.ServicerContext) -> bytes:
             with self._changed:
                 self._num_running += 1
             # The request ends when its response is sent; False: it has already ended.
             if not context.add_callback(self._count_end):
                 self._count_end()
-            return answer(content, context)
+            start_time, request = time.monotonic(), request_type()
+            code, message, response = grpc.StatusCode.OK, "", b""
+            try:
+                request.MergeFromString(content)
+                if not request.HasField("model_spec"):
+                    raise invalid("Missing ModelSpec")
+                response = function(request, context).SerializeToString()
+            except DecodeError as error:
+                code, message = status_of(invalid(f"Cannot parse the request: {error}"))
+            except Exception as error:
+                code, message = status_of(error)
+                if code == grpc.StatusCode.INTERNAL:
+                    logging.exception("A request failed.")
+            model = request.model_spec.name
+            if method == "Predict":
+                self._core.observe(model, code, "GRPC", start_time)
+            if self._access_log:
+                peer, name = urllib.parse.unquote(context.peer()), printable(model) or "-"
+                seconds = time.monotonic() - start_time
+                logging.info(
+                    "%s gRPC %s %s %s %.1f ms", peer, method, name, code.name, 1e3 * seconds
+                )
+            if code != grpc.StatusCode.OK:
+                context.abort(code, message)
+            return response
 
-        return grpc.unary_unary_rpc_method_handler(counted_answer)
+        return grpc.unary_unary_rpc_method_handler(answer)
 
     def _count_end(self) -> None:
         with self._changed:

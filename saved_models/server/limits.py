@@ -1,6 +1,5 @@
 """The limits of a request."""
 
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
@@ -10,14 +9,15 @@ from tensorflow.core.protobuf import meta_graph_pb2
 
 from elmo_tf.saved_models.responses import LENGTHS
 from elmo_tf.saved_models.server.errors import invalid
+from elmo_tf.settings import Count, checked_dataclass, setting
 
 
-@dataclasses.dataclass(frozen=True)
+@checked_dataclass
 class Limits:
     """The limits of a request. Larger requests are rejected before they are computed.
 
     Args:
-        max_request_bytes: of a message, and of each tensor in it.
+        max_request_bytes: of a message, and of each tensor in it; gRPC allows less than 2 GiB.
         max_sentences: rows of a request.
         max_tokens: number of sentences times the tokens of the longest.
 
@@ -25,18 +25,9 @@ class Limits:
         ValueError: a limit is less than 1, or `max_request_bytes` is 2 GiB or more.
     """
 
-    max_request_bytes: int = 64 * 1024 * 1024
-    max_sentences: int = 4096
-    max_tokens: int = 65_536
-
-    def __post_init__(self):
-        for name, value in vars(self).items():
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, but is {value}.")
-        if self.max_request_bytes >= 2**31:
-            raise ValueError(
-                f"max_request_bytes is {self.max_request_bytes}; gRPC allows less than 2 GiB."
-            )
+    max_request_bytes: int = setting(64 * 1024 * 1024, ge=1, lt=2**31)
+    max_sentences: Count = 4096
+    max_tokens: Count = 65_536
 
     def check_size(
         self, alias: str, dtype: int, shape: Sequence[int], strings: Sequence[bytes] = ()
@@ -45,9 +36,6 @@ class Limits:
 
         A TensorProto may hold one value for a tensor of any size, so that a small message could
         fill the memory. The last of `strings` is repeated if there are too few.
-
-        Raises:
-            tf.errors.InvalidArgumentError: the tensor is too large.
         """
         try:
             is_string = dtype == tf.string.as_datatype_enum
@@ -72,9 +60,6 @@ class Limits:
 
         Returns:
             Number of sentences times the tokens of the longest; 0 if the inputs are not text.
-
-        Raises:
-            tf.errors.InvalidArgumentError: there are too many sentences or tokens.
         """
         dtypes = {info.dtype for info in signature.inputs.values()}
         if tf.string.as_datatype_enum not in dtypes and not takes_sentences(signature):

@@ -67,20 +67,21 @@ class LoadedVersion:
             raise
 
     def answer(
-        self,
-        request: predict_pb2.PredictRequest,
-        is_awaited: Callable[[], bool] = lambda: True,
+        self, request: predict_pb2.PredictRequest, is_awaited: Callable[[], bool] = lambda: True
     ) -> predict_pb2.PredictResponse:
         """Answers `PredictionService.Predict`. The version in the request is ignored.
 
         `is_awaited` returns whether the client still waits; it is called before the computation.
-
-        Raises:
-            tf.errors.OpError: the request is rejected or fails.
         """
         spec = request.model_spec
         name, signature = self.signature(spec.signature_name)
-        _check_names(request.inputs, signature)
+        given, wanted = set(request.inputs), set(signature.inputs)
+        if given != wanted:
+            raise invalid(
+                f"inputs do not match signature: {braces(given)} != {braces(wanted)}. "
+                f"Sent extra: {braces(given - wanted)}. "
+                f"Missing but required: {braces(wanted - given)}."
+            )
         inputs = {
             alias: array_of(alias, proto, self._limits) for alias, proto in request.inputs.items()
         }
@@ -94,11 +95,7 @@ class LoadedVersion:
         return response
 
     def signature(self, name: str) -> tuple[str, meta_graph_pb2.SignatureDef]:
-        """Returns a signature and its name; `""` is the default signature.
-
-        Raises:
-            tf.errors.FailedPreconditionError: the signature does not exist.
-        """
+        """Returns a signature and its name; `""` is the default signature."""
         name = name or "serving_default"
         signature = self.signatures.get(name)
         if signature is None or not signature.method_name:  # those of initialization have none
@@ -113,13 +110,20 @@ class LoadedVersion:
         output_filter: Sequence[str] = (),
         is_awaited: Callable[[], bool] = lambda: True,
     ) -> dict[str, np.ndarray]:
-        """Returns the outputs of a signature, given all its inputs; see `answer`.
-
-        Raises:
-            tf.errors.OpError: the request is rejected or fails.
-        """
+        """Returns the outputs of a signature, given all its inputs; see `answer`."""
         signature = self.signatures[name]
-        _check_arrays(inputs, signature)
+        for alias, info in signature.inputs.items():  # a session would convert other types
+            expected, received = tf.as_dtype(info.dtype), tf.as_dtype(inputs[alias].dtype)
+            if received != expected:
+                raise invalid(
+                    f"Expects {alias} to be {expected.name} but {received.name} is provided"
+                )
+            shape = tf.TensorShape(info.tensor_shape)
+            if not shape.is_compatible_with(inputs[alias].shape):
+                raise invalid(
+                    f"Expects {alias} to have the shape {shape} but {inputs[alias].shape} is "
+                    "provided"
+                )
         aliases = _output_aliases(signature, output_filter)
         num_tokens = self._limits.check_tokens(signature, inputs)
         call = Call(name, signature, inputs, aliases, num_tokens, is_awaited)
@@ -146,38 +150,15 @@ class LoadedVersion:
         self._session.close()
 
 
-def _check_names(inputs: Mapping[str, object], signature: meta_graph_pb2.SignatureDef) -> None:
-    given, wanted = set(inputs), set(signature.inputs)
-    if given != wanted:
-        raise invalid(
-            f"inputs do not match signature: {braces(given)} != {braces(wanted)}. "
-            f"Sent extra: {braces(given - wanted)}. "
-            f"Missing but required: {braces(wanted - given)}."
-        )
-
-
-def _check_arrays(inputs: Mapping[str, np.ndarray], signature: meta_graph_pb2.SignatureDef) -> None:
-    """Checks types, which Python sessions would convert, and shapes."""
-    for alias, info in signature.inputs.items():
-        expected, received = tf.as_dtype(info.dtype), tf.as_dtype(inputs[alias].dtype)
-        if received != expected:
-            raise invalid(f"Expects {alias} to be {expected.name} but {received.name} is provided")
-        shape = tf.TensorShape(info.tensor_shape)
-        if not shape.is_compatible_with(inputs[alias].shape):
-            raise invalid(
-                f"Expects {alias} to have the shape {shape} but {inputs[alias].shape} is provided"
-            )
-
-
 def _output_aliases(
     signature: meta_graph_pb2.SignatureDef, output_filter: Sequence[str]
 ) -> list[str]:
-    for number, alias in enumerate(output_filter):
+    for index, alias in enumerate(output_filter):
         if alias not in signature.outputs:
             raise invalid(
                 f"output tensor alias not found in signature: {alias} "
                 f"Outputs expected to be in the set {braces(signature.outputs)}."
             )
-        if alias in output_filter[:number]:
+        if alias in output_filter[:index]:
             raise invalid(f"duplicate output tensor alias: {alias}")
     return list(output_filter) or sorted(signature.outputs)

@@ -1,9 +1,13 @@
 """Prometheus metrics of a server, under TF Serving's names."""
 
+import functools
 from collections.abc import Sequence
 
 import prometheus_client
 
+_SERVING = ":tensorflow:serving:"
+_BATCHING = f"{_SERVING}batching_session:"
+_LOADING = ":tensorflow:cc:saved_model:"
 _MICROSECONDS = [10 * 1.8**step for step in range(32)]  # TF Serving's buckets: up to 14 minutes
 _ROWS = [2.0**step for step in range(13)]
 
@@ -13,28 +17,33 @@ class Metrics:
 
     def __init__(self):
         self._registry = prometheus_client.CollectorRegistry()
-        self._requests = self._counter("serving:request_count", "Requests.", "model_name", "status")
-        self._latency = self._histogram(
-            "request_latency",
+        # Gauges that are only increased: to the names of counters the library appends `_total`.
+        counter = functools.partial(prometheus_client.Gauge, registry=self._registry)
+        histogram = functools.partial(
+            prometheus_client.Histogram, registry=self._registry, buckets=_MICROSECONDS
+        )
+        self._requests = counter(f"{_SERVING}request_count", "Requests.", ["model_name", "status"])
+        self._latency = histogram(
+            f"{_SERVING}request_latency",
             "Microseconds from the arrival of a request to its response.",
             ["model_name", "API", "entrypoint"],
         )
-        self._loads = self._counter(
-            "cc:saved_model:load_attempt_count",
-            "Attempts to load a version.",
-            "model_path",
-            "status",
+        self._loads = counter(
+            f"{_LOADING}load_attempt_count", "Attempts to load a version.", ["model_path", "status"]
         )
-        self._load_latency = self._counter(
-            "cc:saved_model:load_latency", "Microseconds spent loading.", "model_path"
+        self._load_latency = counter(
+            f"{_LOADING}load_latency", "Microseconds spent loading.", ["model_path"]
         )
-        self._queuing = self._histogram(
-            "batching_session:queuing_latency",
+        self._queuing = histogram(
+            f"{_BATCHING}queuing_latency",
             "Microseconds that a request waits for its batch.",
             ["signature_name"],
         )
-        self._batches = self._histogram(
-            "batching_session:processed_batch_size", "Rows of a batch.", ["signature_name"], _ROWS
+        self._batches = histogram(
+            f"{_BATCHING}processed_batch_size",
+            "Rows of a batch.",
+            ["signature_name"],
+            buckets=_ROWS,
         )
 
     def observe_prediction(
@@ -63,16 +72,3 @@ class Metrics:
     def as_text(self) -> bytes:
         """Returns all metrics in Prometheus's text format."""
         return prometheus_client.generate_latest(self._registry)
-
-    def _counter(self, name: str, help: str, *labels: str) -> prometheus_client.Gauge:
-        """A gauge that is only increased: to the names of counters the library appends `_total`."""
-        name = f":tensorflow:{name}"
-        return prometheus_client.Gauge(name, help, labels, registry=self._registry)
-
-    def _histogram(
-        self, name: str, help: str, labels: list[str], buckets: Sequence[float] = _MICROSECONDS
-    ) -> prometheus_client.Histogram:
-        name = f":tensorflow:serving:{name}"
-        return prometheus_client.Histogram(
-            name, help, labels, buckets=buckets, registry=self._registry
-        )

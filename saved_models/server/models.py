@@ -60,12 +60,7 @@ class Model:
 
     @contextlib.contextmanager
     def version(self, number: int | None = None) -> Iterator[LoadedVersion]:
-        """Yields a version, by default the newest; it stays loaded within the block.
-
-        Raises:
-            tf.errors.NotFoundError: the version does not exist or cannot be loaded.
-            tf.errors.UnavailableError: the model is closed.
-        """
+        """Yields a version, by default the newest; it stays loaded within the block."""
         version = self._acquire(number)
         try:
             yield version.loaded

@@ -25,6 +25,7 @@ import uvicorn
 from absl import logging
 from google.protobuf import json_format
 from google.protobuf.message import Message
+from grpc import StatusCode
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -33,17 +34,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
-from tensorflow_serving.apis import (
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    model_pb2,
-    predict_pb2,
-)
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from elmo_tf.saved_models.server import rest_json
-from elmo_tf.saved_models.server.errors import printable, shortened
-from elmo_tf.saved_models.server.metrics import Metrics
+from elmo_tf.saved_models.server.errors import printable, shortened, status_of
 from elmo_tf.saved_models.server.server_core import ServerCore
 
 METRICS_PATH = "/monitoring/prometheus/metrics"  # TF Serving's default
@@ -59,18 +54,17 @@ _PAGE_HEADERS = {
 _MAX_REQUESTS = 1024  # running, and connections
 _READ_SECONDS = 60  # for the head of a first request, and for a body
 _DRAIN_SECONDS = 0.1  # to accept the connections made before `stop`
-# By TensorFlow's error codes, which equal gRPC's: HTTP status and gRPC's name. All others are 500.
-_STATUS = {
-    tf.errors.CANCELLED: (499, "CANCELLED"),
-    tf.errors.INVALID_ARGUMENT: (400, "INVALID_ARGUMENT"),
-    tf.errors.FAILED_PRECONDITION: (400, "FAILED_PRECONDITION"),
-    tf.errors.OUT_OF_RANGE: (400, "OUT_OF_RANGE"),
-    tf.errors.NOT_FOUND: (404, "NOT_FOUND"),
-    tf.errors.RESOURCE_EXHAUSTED: (429, "RESOURCE_EXHAUSTED"),
-    tf.errors.UNIMPLEMENTED: (501, "UNIMPLEMENTED"),
-    tf.errors.UNAVAILABLE: (503, "UNAVAILABLE"),
+# All others are 500.
+_HTTP_STATUS = {
+    StatusCode.CANCELLED: 499,
+    StatusCode.INVALID_ARGUMENT: 400,
+    StatusCode.FAILED_PRECONDITION: 400,
+    StatusCode.OUT_OF_RANGE: 400,
+    StatusCode.NOT_FOUND: 404,
+    StatusCode.RESOURCE_EXHAUSTED: 429,
+    StatusCode.UNIMPLEMENTED: 501,
+    StatusCode.UNAVAILABLE: 503,
 }
-_INTERNAL = 500, "INTERNAL"
 
 
 class RestEndpoint:
@@ -84,11 +78,8 @@ class RestEndpoint:
         OSError: the port is not available.
     """
 
-    def __init__(
-        self, core: ServerCore, metrics: Metrics, host: str, port: int, access_log: bool = False
-    ):
+    def __init__(self, core: ServerCore, host: str, port: int, access_log: bool = False):
         self._core = core
-        self._metrics = metrics
         self._pool = futures.ThreadPoolExecutor(_MAX_REQUESTS, thread_name_prefix="rest")
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=_MAX_REQUESTS)
@@ -126,7 +117,7 @@ class RestEndpoint:
 
     def _application(self, access_log: bool) -> Starlette:
         routes: list[Any] = [
-            Route(METRICS_PATH, self._metrics_text),
+            Route(METRICS_PATH, self._metrics),
             Route("/models.json", self._model_names),
         ]
         for model in ("/v1/models/{name:path}/versions/{version}", "/v1/models/{name:path}"):
@@ -149,21 +140,20 @@ class RestEndpoint:
     ) -> Callable[[Request], Awaitable[Response]]:
         """Runs a function of model and body in a thread; it returns the content of the answer."""
 
-        def encoded_answer(spec: model_pb2.ModelSpec, body: bytes) -> bytes:
-            content = json.dumps(answer(spec, body), ensure_ascii=False)
+        def encoded_answer(*arguments: Any) -> bytes:
+            content = json.dumps(answer(*arguments), ensure_ascii=False)
             return content.encode("utf-8", "surrogateescape")
 
         async def endpoint(request: Request) -> Response:
             spec = model_pb2.ModelSpec(name=request.path_params["name"])
-            version = request.path_params.get("version")
-            if version is not None:
+            if "version" in request.path_params:
+                version = request.path_params["version"]
                 if not (version.isascii() and version.isdecimal() and len(version) <= 18):
                     raise HTTPException(404)
                 spec.version.value = int(version)
-            body = await self._body(request)
-            loop = asyncio.get_running_loop()
+            arguments = encoded_answer, spec, await self._body(request)
             try:
-                content = await loop.run_in_executor(self._pool, encoded_answer, spec, body)
+                content = await asyncio.get_running_loop().run_in_executor(self._pool, *arguments)
             except asyncio.CancelledError:  # after the grace period
                 raise HTTPException(503, "The server is shutting down.") from None
             return Response(content, media_type="application/json")
@@ -187,45 +177,33 @@ class RestEndpoint:
         raise HTTPException(413, f"The request has more than {limit} bytes.")
 
     def _predict(self, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
-        start_time, status = time.monotonic(), "OK"
+        start_time, code = time.monotonic(), StatusCode.OK
         try:
             document = rest_json.parse(body)
-            with self._core.version(predict_pb2.PredictRequest(model_spec=spec)) as version:
+            with self._core.version(spec) as version:
                 name, signature = version.signature(document.get("signature_name", ""))
                 inputs = rest_json.input_arrays(document, signature.inputs, self._core.limits)
                 outputs = version.predict(name, inputs)
-            if "instances" in document:
-                return {"predictions": rest_json.output_rows(outputs)}
-            return {"outputs": rest_json.output_columns(outputs)}
+            return rest_json.response(document, outputs)
         except Exception as error:
-            _, status = _STATUS.get(getattr(error, "error_code", None), _INTERNAL)
+            code, _ = status_of(error)
             raise
         finally:
-            # Unknown names share one label: otherwise clients could fill the memory.
-            name = spec.name if spec.name in self._core.names else ""
-            seconds = time.monotonic() - start_time
-            self._metrics.observe_prediction(name, status, "REST", seconds)
+            self._core.observe(spec.name, code, "REST", start_time)
 
     def _metadata(self, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
-        response = self._core.metadata(
-            get_model_metadata_pb2.GetModelMetadataRequest(
-                model_spec=spec, metadata_field=["signature_def"]
-            )
-        )
-        signatures = get_model_metadata_pb2.SignatureDefMap()
-        response.metadata["signature_def"].Unpack(signatures)
-        return {
-            "model_spec": _as_dict(response.model_spec),
-            "metadata": {"signature_def": _as_dict(signatures)},
-        }
+        with self._core.version(spec) as version:
+            spec.version.value = version.number
+            signatures = get_model_metadata_pb2.SignatureDefMap(signature_def=version.signatures)
+        return {"model_spec": _as_dict(spec), "metadata": {"signature_def": _as_dict(signatures)}}
 
     def _status(self, spec: model_pb2.ModelSpec, body: bytes) -> dict[str, Any]:
         request = get_model_status_pb2.GetModelStatusRequest(model_spec=spec)
         return _as_dict(self._core.status(request))
 
-    async def _metrics_text(self, request: Request) -> Response:
+    async def _metrics(self, request: Request) -> Response:
         headers = {"Content-Type": prometheus_client.CONTENT_TYPE_LATEST}
-        return Response(self._metrics.as_text(), headers=headers)
+        return Response(self._core.metrics.as_text(), headers=headers)
 
     async def _model_names(self, request: Request) -> Response:
         return JSONResponse({"models": self._core.names}, headers=_PAGE_HEADERS)
@@ -283,19 +261,19 @@ async def _log_request(
 
 async def _on_error(request: Request, error: Exception) -> Response:
     """Returns an error as JSON; uvicorn logs unexpected ones."""
-    status, message = 500, f"{type(error).__name__}: {error}"
-    if isinstance(error, tf.errors.OpError):
-        status, message = _STATUS.get(error.error_code, _INTERNAL)[0], error.message
-    elif isinstance(error, HTTPException):
-        status, message = error.status_code, error.detail
-    if isinstance(error, HTTPException) and status in (404, 405):
+    if not isinstance(error, HTTPException):
+        code, message = status_of(error)
+        status = _HTTP_STATUS.get(code, 500)
+    elif error.status_code in (404, 405):
         status, message = (
             400,
             f"Malformed request: {request.method} {shortened(request.url.path)}. This server knows "
             "GET /v1/models/NAME, GET /v1/models/NAME/metadata and POST /v1/models/NAME:predict, "
             "with /versions/NUMBER after NAME for a version other than the newest.",
         )
-    return JSONResponse({"error": shortened(message)}, status)
+    else:
+        status, message = error.status_code, error.detail
+    return JSONResponse({"error": message}, status)
 
 
 def _as_dict(message: Message) -> dict[str, Any]:

@@ -31,10 +31,7 @@ def parse(body: bytes) -> dict[str, Any]:
     signature_name = document.get("signature_name", "")
     if not isinstance(signature_name, str):
         raise invalid("'signature_name' key must be a string value.")
-    try:
-        signature_name.encode()
-    except UnicodeEncodeError as error:
-        raise invalid(f"'signature_name' is not Unicode: {_shown(signature_name)}") from error
+    _encode(signature_name, "'signature_name'", "strict")
     if ("instances" in document) == ("inputs" in document):
         raise invalid("Expected one of the keys 'instances' and 'inputs'")
     return document
@@ -51,24 +48,24 @@ def input_arrays(
     return {name: _array(name, values[name], info, limits) for name, info in infos.items()}
 
 
-def output_rows(outputs: dict[str, np.ndarray]) -> list[Any]:
-    """Returns one value per row: an object, or a plain value if there is one output."""
+def response(document: dict[str, Any], outputs: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Returns the response to a request: rows for `instances`, complete tensors for `inputs`.
+
+    If there is one output, its values are plain instead of objects.
+    """
+    values = {name: _jsonable(name, array) for name, array in outputs.items()}
+    if "inputs" in document:
+        return {"outputs": values if len(values) > 1 else next(iter(values.values()))}
     shapes = {name: array.shape for name, array in outputs.items()}
     if () in shapes.values() or len({shape[0] for shape in shapes.values()}) > 1:
         raise invalid(
             f"The outputs do not have one row for each instance: their shapes are {shapes}. "
             "Use 'inputs' instead of 'instances'."
         )
-    values = {name: _jsonable(name, array) for name, array in outputs.items()}
     if len(values) == 1:
-        return next(iter(values.values()))
-    return [dict(zip(values, row, strict=True)) for row in zip(*values.values(), strict=True)]
-
-
-def output_columns(outputs: dict[str, np.ndarray]) -> Any:
-    """Returns an object of complete tensors, or a plain tensor if there is one output."""
-    values = {name: _jsonable(name, array) for name, array in outputs.items()}
-    return next(iter(values.values())) if len(values) == 1 else values
+        return {"predictions": next(iter(values.values()))}
+    rows = zip(*values.values(), strict=True)
+    return {"predictions": [dict(zip(values, row, strict=True)) for row in rows]}
 
 
 def _columns(
@@ -115,7 +112,7 @@ def _scalar(value: Any, name: str, dtype: tf.DType) -> Any:
         if isinstance(value, dict):
             return _decode_base64(value, name)
         if isinstance(value, str):
-            return _encode(value, name)
+            return _encode(value, f"A string of {name}", "surrogateescape")
     elif dtype == tf.bool:
         if isinstance(value, bool):
             return value
@@ -128,11 +125,11 @@ def _scalar(value: Any, name: str, dtype: tf.DType) -> Any:
     raise invalid(f"Expected {name} to hold {dtype.name}, but got {_shown(value)}")
 
 
-def _encode(value: str, name: str) -> bytes:
+def _encode(value: str, what: str, errors: str) -> bytes:
     try:
-        return value.encode("utf-8", "surrogateescape")
+        return value.encode("utf-8", errors)
     except UnicodeEncodeError as error:
-        raise invalid(f"A string of {name} is not Unicode: {_shown(value)}") from error
+        raise invalid(f"{what} is not Unicode: {_shown(value)}") from error
 
 
 def _decode_base64(value: dict[str, Any], name: str) -> bytes:
@@ -153,19 +150,15 @@ def _shown(value: Any) -> str:
 def _jsonable(name: str, array: np.ndarray) -> Any:
     if array.dtype == object:
         # TF Serving's rule: outputs whose names end in "_bytes" are binary.
-        encode = _encode_base64 if name.endswith("_bytes") else _decode
-        return np.vectorize(encode, otypes=[object])(array).tolist()
+        def text_of(value: bytes) -> Any:
+            if name.endswith("_bytes"):
+                return {"b64": base64.b64encode(value).decode("ascii")}
+            return value.decode("utf-8", "surrogateescape")
+
+        return np.vectorize(text_of, otypes=[object])(array).tolist()
     if np.issubdtype(array.dtype, np.floating):
         if array.ndim > 1:  # row by row, because numbers as text need 32 times the memory
             return [_jsonable(name, row) for row in array]
         # Via text, so that float32 0.1 is written as 0.1 and not as 0.10000000149.
         return array.astype(str).astype(np.float64).tolist()
     return array.tolist()
-
-
-def _encode_base64(value: bytes) -> dict[str, str]:
-    return {"b64": base64.b64encode(value).decode("ascii")}
-
-
-def _decode(value: bytes) -> str:
-    return value.decode("utf-8", "surrogateescape")

@@ -18,7 +18,6 @@ from elmo_tf.saved_models.exporting.export import export
 from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
 from elmo_tf.saved_models.server.limits import Limits
-from elmo_tf.saved_models.server.metrics import Metrics
 from elmo_tf.saved_models.server.rest_endpoint import RestEndpoint
 from elmo_tf.saved_models.server.server_core import ServerCore
 from elmo_tf.saved_models.versions import versions_in
@@ -71,7 +70,6 @@ def serve(
     """
     _check_ports(host, port, rest_port)
     sources = directory if isinstance(directory, Mapping) else {name: directory}
-    metrics = Metrics()
     url_host = f"[{host}]" if ":" in host else host
     server = Server()
     try:
@@ -79,13 +77,13 @@ def serve(
             name: Path(server._cleanup.enter_context(_exported_versions(source)))
             for name, source in sources.items()
         }
-        core = ServerCore(folders, limits, batching, metrics)
+        core = ServerCore(folders, limits, batching)
         server._cleanup.callback(core.close)
         core.load()
-        server._endpoints.append(GrpcEndpoint(core, metrics, f"{url_host}:{port}", access_log))
+        server._endpoints.append(GrpcEndpoint(core, f"{url_host}:{port}", access_log))
         server.port = server._endpoints[0].port
         if rest_port is not None:
-            server._endpoints.append(RestEndpoint(core, metrics, host, rest_port, access_log))
+            server._endpoints.append(RestEndpoint(core, host, rest_port, access_log))
             server.rest_port = server._endpoints[1].port
     except BaseException:
         server.stop(0)
@@ -141,12 +139,7 @@ class Server:
 
 @contextlib.contextmanager
 def _exported_versions(path: Source) -> Iterator[str]:
-    """Yields a folder of exported versions: `path`, or a temporary export of the checkpoint `path`.
-
-    Raises:
-        FileNotFoundError: `path` is neither.
-        OSError, ValueError: the checkpoint cannot be read, see `load_bilm`.
-    """
+    """Yields a folder of exported versions: `path`, or a temporary export of a checkpoint."""
     is_folder = not isinstance(path, tuple | list) and os.path.isdir(path)
     if is_folder and (versions_in(Path(path)) or not is_checkpoint(path)):
         yield os.fspath(path)

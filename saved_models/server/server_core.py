@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from absl import logging
-from google.protobuf.message import Message
-from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2
+from grpc import StatusCode
+from tensorflow_serving.apis import get_model_metadata_pb2, get_model_status_pb2, model_pb2
 
 from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.errors import invalid, not_found, servable_not_found, shortened
@@ -23,7 +23,7 @@ class ServerCore:
 
     Args:
         directories: the folder of each model by name.
-        limits, batching, metrics: see `serve`.
+        limits, batching: see `serve`.
 
     Raises:
         FileNotFoundError: a folder does not exist or holds no version.
@@ -34,11 +34,10 @@ class ServerCore:
         directories: Mapping[str, Path],
         limits: Limits | None = None,
         batching: Batching | None = None,
-        metrics: Metrics | None = None,
     ):
         self.limits = limits or Limits()
+        self.metrics = Metrics()
         self._batching = batching
-        self._metrics = metrics or Metrics()
         self._models = {
             name: Model(name, path, self._load) for name, path in sorted(directories.items())
         }
@@ -60,16 +59,18 @@ class ServerCore:
 
         def check() -> None:
             while not self._stopped.wait(seconds):
-                self.refresh()
+                for model in self._models.values():
+                    try:
+                        model.refresh()
+                    except Exception:
+                        logging.exception("Cannot check %s for new versions.", model.name)
 
         self._watch = threading.Thread(target=check, name="versions", daemon=True)
         self._watch.start()
 
     @contextlib.contextmanager
-    def version(self, request: Message) -> Iterator[LoadedVersion]:
+    def version(self, spec: model_pb2.ModelSpec) -> Iterator[LoadedVersion]:
         """Yields the version that a request names; it stays loaded within the block."""
-        _require_model_spec(request)
-        spec = request.model_spec
         if not spec.name:
             raise invalid("ModelSpec has no name specified.")
         if spec.HasField("version_label"):
@@ -84,15 +85,15 @@ class ServerCore:
         self, request: get_model_metadata_pb2.GetModelMetadataRequest
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """Answers `PredictionService.GetModelMetadata`."""
-        with self.version(request) as version:
+        with self.version(request.model_spec) as version:
             if not request.metadata_field:
                 raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
             for field in request.metadata_field:
                 if field != "signature_def":
                     raise invalid(f"Metadata field {shortened(field)} is not supported")
-            response = get_model_metadata_pb2.GetModelMetadataResponse()
-            response.model_spec.name = request.model_spec.name
-            response.model_spec.version.value = version.number
+            response = get_model_metadata_pb2.GetModelMetadataResponse(
+                model_spec={"name": request.model_spec.name, "version": {"value": version.number}}
+            )
             response.metadata["signature_def"].Pack(
                 get_model_metadata_pb2.SignatureDefMap(signature_def=version.signatures)
             )
@@ -102,7 +103,6 @@ class ServerCore:
         self, request: get_model_status_pb2.GetModelStatusRequest
     ) -> get_model_status_pb2.GetModelStatusResponse:
         """Answers `ModelService.GetModelStatus`, newest version first."""
-        _require_model_spec(request)
         spec = request.model_spec
         requested = f"any versions of model {shortened(spec.name)}"
         states = self._models[spec.name].states() if spec.name in self._models else {}
@@ -121,13 +121,11 @@ class ServerCore:
             response.model_version_status.add(version=number, state=version.state, status=status)
         return response
 
-    def refresh(self) -> None:
-        """Checks for new versions now."""
-        for model in self._models.values():
-            try:
-                model.refresh()
-            except Exception:
-                logging.exception("Cannot check %s for new versions.", model.name)
+    def observe(self, model: str, code: StatusCode, entrypoint: str, start_time: float) -> None:
+        """Counts a prediction; see `Metrics.observe_prediction`."""
+        # Unknown names share one label: otherwise clients could fill the memory.
+        name = model if model in self._models else ""
+        self.metrics.observe_prediction(name, code.name, entrypoint, time.monotonic() - start_time)
 
     def close(self) -> None:
         """Closes all sessions. Later requests are rejected."""
@@ -140,14 +138,9 @@ class ServerCore:
     def _load(self, number: int, path: Path) -> LoadedVersion:
         start_time, is_loaded = time.monotonic(), False
         try:
-            version = LoadedVersion(number, path, self.limits, self._batching, self._metrics)
+            version = LoadedVersion(number, path, self.limits, self._batching, self.metrics)
             is_loaded = True
         finally:
-            self._metrics.count_load(str(path), is_loaded, time.monotonic() - start_time)
+            self.metrics.count_load(str(path), is_loaded, time.monotonic() - start_time)
         logging.info("Loaded %s in %.1f s.", path, time.monotonic() - start_time)
         return version
-
-
-def _require_model_spec(request: Message) -> None:
-    if not request.HasField("model_spec"):
-        raise invalid("Missing ModelSpec")

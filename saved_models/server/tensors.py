@@ -4,6 +4,7 @@ import contextlib
 
 import numpy as np
 import tensorflow as tf
+from google.protobuf import wrappers_pb2
 from tensorflow.core.framework import tensor_pb2
 
 from elmo_tf.saved_models.server.errors import invalid
@@ -21,11 +22,7 @@ _VALUE_FIELDS = {
 
 
 def array_of(alias: str, proto: tensor_pb2.TensorProto, limits: Limits) -> np.ndarray:
-    """Decodes a tensor of a request.
-
-    Raises:
-        tf.errors.InvalidArgumentError: the proto is not a valid tensor, or too large.
-    """
+    """Decodes a tensor of a request."""
     shape = [dim.size for dim in proto.tensor_shape.dim]
     if not proto.tensor_shape.unknown_rank and min(shape, default=0) >= 0:
         limits.check_size(alias, proto.dtype, shape, proto.string_val)
@@ -46,18 +43,10 @@ def proto_of(array: np.ndarray) -> tensor_pb2.TensorProto:
     if dtype in _VALUE_FIELDS:
         getattr(proto, _VALUE_FIELDS[dtype]).extend(array.ravel().tolist())
     elif array.size:
-        # In protobuf's binary format: converting to Python floats takes as long as the biLM.
-        number, wire_type = _PACKED_FIELDS[dtype]
+        # In protobuf's binary format: converting to Python floats takes as long as the biLM. A
+        # packed field is written like one of bytes; the first byte is the number of the field.
+        index, wire_type = _PACKED_FIELDS[dtype]
         content = np.ascontiguousarray(array, wire_type).tobytes()
-        proto.MergeFromString(bytes([number << 3 | 2]) + _varint(len(content)) + content)
+        field = wrappers_pb2.BytesValue(value=content).SerializeToString()
+        proto.MergeFromString(bytes([index << 3 | 2]) + field[1:])
     return proto
-
-
-def _varint(number: int) -> bytes:
-    """Encodes a number as a protobuf varint: seven bits per byte, lowest first."""
-    groups = bytearray()
-    while number > 0x7F:
-        groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    groups.append(number)
-    return bytes(groups)

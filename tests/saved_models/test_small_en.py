@@ -1,7 +1,6 @@
 """The English model that comes with the package."""
 
 import json
-import logging
 from pathlib import Path
 
 import h5py
@@ -9,12 +8,11 @@ import numpy as np
 import pytest
 
 from development_data import shared
-from elmo_tf import Embedder, Vocabulary, load_bilm, load_language_model
+from elmo_tf import Embedder, load_bilm, load_language_model
 from elmo_tf.checkpoints.named_models import find_named_model
 from elmo_tf.evaluation import probe, sentence_scores, substitutes
 from elmo_tf.saved_models import Client, serve
 from elmo_tf.tasks.data.tagged_sentences import read_tagged
-from elmo_tf.trainers import PretrainConfig, pretrain
 from reference import bilm as reference
 from reference import checkpoint
 
@@ -108,34 +106,6 @@ def test_the_softmax_takes_at_most_16_megabytes_and_predicts_words(folder):
                 one.token_log_probs[direction].sum() for one in (score, reversed_score)
             )
             assert natural > unnatural + 20
-
-
-@pytest.mark.more
-def test_training_from_small_en_keeps_the_softmax_of_shared_tokens(tmp_path, small_en, caplog):
-    (tmp_path / "text.txt").write_text("\n".join(MONEY + RIVER) + "\n")
-    vocabulary = Vocabulary.build([tmp_path / "text.txt"], max_size=20)
-    vocabulary.save(tmp_path / "vocab.txt")
-    with caplog.at_level(logging.INFO, logger="absl"):
-        pretrain(
-            PretrainConfig(
-                corpus=str(tmp_path / "text.txt"),
-                vocab=tmp_path / "vocab.txt",
-                workdir=tmp_path / "tuned",
-                start_from="small-en",
-                steps=1,
-                batch_size=2,
-                num_sampled=8,
-                learning_rate=1e-30,
-            )
-        )
-    number = len(vocabulary)
-    assert f"{number} of {number} tokens keep their softmax rows of small-en" in caplog.text
-    tuned = load_language_model(tmp_path / "tuned")
-    for ours, theirs in zip(tuned.bilm.weights, small_en.weights, strict=True):
-        np.testing.assert_allclose(ours, theirs, atol=1e-7)
-    old = load_language_model("small-en")
-    ids = [old.vocabulary.tokens.index(token) for token in vocabulary.tokens]
-    np.testing.assert_allclose(tuned.softmax.kernel, old.softmax.kernel.numpy()[ids], atol=1e-7)
 
 
 def test_the_card_names_the_sources_and_their_licences(folder):

@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
-from tensorflow_serving.apis import get_model_metadata_pb2, predict_pb2
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 
 @pytest.fixture(scope="module", params=["127.0.0.1:{0.port}", "http://127.0.0.1:{0.rest_port}"])
@@ -39,24 +39,15 @@ def grpc_server():
     servers = []
 
     def start(predict, metadata=None, credentials=None, port=0):
-        methods = {
-            "Predict": (predict, predict_pb2.PredictRequest),
-            "GetModelMetadata": (metadata, get_model_metadata_pb2.GetModelMetadataRequest),
-        }
-        handlers = {
-            name: grpc.unary_unary_rpc_method_handler(
-                function,
-                request_deserializer=kind.FromString,
-                response_serializer=lambda answer: answer.SerializeToString(),
-            )
-            for name, (function, kind) in methods.items()
-            if function
-        }
-        service = "tensorflow.serving.PredictionService"
+        methods = {"Predict": predict, "GetModelMetadata": metadata}
+        methods = {name: staticmethod(method) for name, method in methods.items() if method}
+        base = prediction_service_pb2_grpc.PredictionServiceServicer
         server = grpc.server(
             futures.ThreadPoolExecutor(8), options=[("grpc.max_receive_message_length", -1)]
         )
-        server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, handlers)])
+        prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+            type("Servicer", (base,), methods)(), server
+        )
         if credentials is None:
             port = server.add_insecure_port(f"127.0.0.1:{port}")
         else:

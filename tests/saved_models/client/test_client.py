@@ -53,23 +53,13 @@ def test_other_sentences_are_refused(client, sentences, message):
             call(sentences)
 
 
-def test_no_sentences_give_no_rows(client):
+def test_no_sentences_give_no_rows_and_surrogates_their_original_bytes(client):
     answer = client.predict([], outputs=["elmo", "default"])
     assert (len(answer["elmo"]), answer["default"].shape) == (0, (0, 6))
     assert client.predict([[], []])["elmo"].shape == (2, 0, 6)
-
-
-def test_surrogates_are_sent_as_their_original_bytes(client):
     sentence = b"\xff\xfe".decode("utf-8", "surrogateescape")
     answer = client.predict([sentence, b"\xff\xfe", "\ud83d"], "word_emb")
     assert answer["word_emb"][:, 0, 0].tolist() == [2, 2, 3]  # the last one stands for no byte
-
-
-def test_a_request_above_grpcs_default_limit_is_sent(address):
-    sentences = [f"{'a' * 3000} " * 10] * 200
-    assert sum(map(len, sentences)) > 4 * 1024 * 1024
-    with Client(address, batch_size=200) as client:
-        assert client.predict(sentences)["elmo"][199, 9, 0] == 300_000
 
 
 def test_a_version_can_be_requested(address):
@@ -79,27 +69,21 @@ def test_a_version_can_be_requested(address):
         assert list(client.status()) == [1]
 
 
-def test_an_unknown_model_is_not_found(address):
-    with Client(address, model="bert") as client:
+def test_an_unknown_model_signature_or_output_is_an_error(client):
+    with Client(client.address, model="bert") as other:
         message = r"NOT_FOUND: Servable not found for request: Latest\(bert\)"
-        assert_refused(grpc.StatusCode.NOT_FOUND, message, client.predict, ["a"])
-        assert_refused(grpc.StatusCode.NOT_FOUND, message, client.metadata)
+        assert_refused(grpc.StatusCode.NOT_FOUND, message, other.predict, ["a"])
+        assert_refused(grpc.StatusCode.NOT_FOUND, message, other.metadata)
         message = "NOT_FOUND: Could not find any versions of model bert"
-        assert_refused(grpc.StatusCode.NOT_FOUND, message, client.status)
-
-
-def test_an_unknown_signature_is_refused(client):
-    message = 'Serving signature (key|name:) "images" not found'
-    code = grpc.StatusCode.FAILED_PRECONDITION
-    if client.address.startswith("http"):  # Both are 400 there.
-        code = grpc.StatusCode.INVALID_ARGUMENT
-    assert_refused(code, message, client.predict, ["a"], signature="images")
-
-
-def test_an_unknown_output_is_an_error_that_lists_the_others(client):
-    message = "not found in signature: layers .* in the set {default,elmo,sequence_len,word_emb}"
+        assert_refused(grpc.StatusCode.NOT_FOUND, message, other.status)
+    # Over REST, both of these are 400.
     code = grpc.StatusCode.INVALID_ARGUMENT
+    message = "not found in signature: layers .* in the set {default,elmo,sequence_len,word_emb}"
     assert_refused(code, message, client.predict, ["a"], outputs="layers")
+    if not client.address.startswith("http"):
+        code = grpc.StatusCode.FAILED_PRECONDITION
+    message = 'Serving signature key "images" not found'
+    assert_refused(code, message, client.predict, ["a"], signature="images")
 
 
 def test_the_metadata_describes_the_signatures(client):
@@ -117,20 +101,20 @@ def test_the_metadata_describes_the_signatures(client):
 def test_a_closed_client_raises_an_error(address):
     client = Client(address)
     client.close()
-    for function in (client.predict, client.stream):
+    for function, arguments in (
+        *((function, [["a"]]) for function in (client.predict, client.stream)),
+        *((function, []) for function in (client.status, client.metadata)),
+    ):
         with pytest.raises(ValueError, match="The client is closed"):
-            function(["a"])
-    with pytest.raises(ValueError, match="The client is closed"):
-        client.status()
+            function(*arguments)
 
 
 def test_grpc_and_rest_give_the_same_vectors_of_an_exported_model(exported_elmo, elmo):
     sentences = ["the cat sat on it", "한국어 \udcff", "", "the end"]
     outputs = ["elmo", "default", "lstm_outputs1", "sequence_len"]
+    answers = []
     with serve(Path(exported_elmo).parent, port=0, rest_port=0) as server:
-        addresses = f"localhost:{server.port}", f"http://localhost:{server.rest_port}"
-        answers = []
-        for address in addresses:
+        for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
             with Client(address, batch_size=2) as client:
                 answers.append(client.predict(sentences, outputs))
     of_grpc, of_rest = answers

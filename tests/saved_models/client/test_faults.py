@@ -13,71 +13,66 @@ from elmo_tf.saved_models.client.client import Client, ServerError
 from serving_requests import assert_refused, free_port
 
 ANSWER = json.dumps({"outputs": [[[1.0]]]}).encode()
-JSON = {"Content-Type": "application/json"}
+HTTP = {"OK": 200, "UNAUTHENTICATED": 401, "UNKNOWN": 418, "RESOURCE_EXHAUSTED": 429}
+HTTP |= {"INTERNAL": 500, "UNAVAILABLE": 503}
 
 
-def failing(code, times, predict):
-    """A method that fails `times` times; its attribute `calls` counts."""
+@pytest.fixture
+def start_server(grpc_server, http_server, lengths):
+    """Starts a server whose predictions take a time, and fail a number of times with a code.
 
-    def method(request, context):
-        method.calls += 1
-        if method.calls <= times:
-            context.abort(code, "not now")
-        return predict(request)
+    Returns its port and the list of calls, with their headers and their path over REST.
+    """
 
-    method.calls = 0
-    return method
+    def start(scheme, code="OK", times=0, seconds=0.0, port=0, **headers):
+        calls = []
 
+        def is_failure(call):
+            calls.append(call)
+            time.sleep(seconds)
+            return len(calls) <= times
 
-def failing_http(status, times, headers=None):
-    def answer(method, path, headers_in, body):
-        if path.endswith("/metadata"):
-            return 501, JSON, b'{"error": "no metadata here"}'
-        answer.calls += 1
-        if answer.calls <= times:
-            return status, {**JSON, **(headers or {})}, b'{"error": "not now"}'
-        return 200, JSON, ANSWER
+        def predict(request, context):
+            if is_failure(dict(context.invocation_metadata())):
+                context.abort(grpc.StatusCode[code], "not now")
+            return lengths(request)
 
-    answer.calls = 0
-    return answer
+        def answer(method, path, headers_in, body):
+            if path.endswith("/metadata"):
+                return 501, {}, b'{"error": "no metadata here"}'
+            if is_failure({name.lower(): value for name, value in headers_in.items()} | {"": path}):
+                return HTTP[code], headers, b'{"error": "not now"}'
+            return 200, {}, ANSWER
 
+        port = http_server(answer, port=port) if scheme else grpc_server(predict, port=port)
+        return port, calls
 
-@pytest.mark.parametrize("code", ["UNAVAILABLE", "RESOURCE_EXHAUSTED"])
-def test_requests_to_an_unavailable_server_are_retried(grpc_server, http_server, lengths, code):
-    method, is_retried = failing(grpc.StatusCode[code], 2, lengths), code == "UNAVAILABLE"
-    answer = failing_http(503 if is_retried else 429, 2)
-    for address in (f"127.0.0.1:{grpc_server(method)}", f"http://127.0.0.1:{http_server(answer)}"):
-        with Client(address) as client:
-            if is_retried:  # large requests, too
-                assert client.predict(["a" * 5_000_000])["elmo"].tolist() == [[[1.0]]]
-            else:
-                assert_refused(grpc.StatusCode[code], "not now", client.predict, ["a"])
-    assert method.calls == answer.calls == (3 if is_retried else 1)
+    return start
 
 
+SCHEMES = pytest.mark.parametrize("scheme", ["", "http://"])
+
+
+@SCHEMES
 @pytest.mark.parametrize(
-    ("retries", "calls"), [(0, 1), (1, 2), pytest.param(4, 5, marks=pytest.mark.more)]
+    ("code", "times", "retries", "num_calls"),
+    [
+        *(("UNAVAILABLE", 2, 4, 3), ("RESOURCE_EXHAUSTED", 2, 4, 1), ("INTERNAL", 1, 4, 1)),
+        *(("UNAUTHENTICATED", 1, 4, 1), ("UNKNOWN", 1, 4, 1)),
+        *(("UNAVAILABLE", 99, 0, 1), ("UNAVAILABLE", 99, 1, 2)),
+        pytest.param("UNAVAILABLE", 99, 4, 5, marks=pytest.mark.more),
+    ],
 )
-def test_requests_fail_after_the_last_retry(grpc_server, http_server, lengths, retries, calls):
-    method = failing(grpc.StatusCode.UNAVAILABLE, 99, lengths)
-    with Client(f"127.0.0.1:{grpc_server(method)}", retries=retries) as client:
-        message = "UNAVAILABLE: not now"
-        assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.predict, ["a"])
-    assert method.calls == calls
-    answer = failing_http(503, 99)
-    with Client(f"http://127.0.0.1:{http_server(answer)}", retries=retries) as client:
-        assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.predict, ["a"])
-    assert answer.calls == calls
-
-
-@pytest.mark.parametrize(
-    ("status", "code"), [(401, "UNAUTHENTICATED"), (418, "UNKNOWN"), (500, "INTERNAL")]
-)
-def test_an_http_error_has_the_matching_grpc_code(http_server, status, code):
-    answer = failing_http(status, 1)
-    with Client(f"http://127.0.0.1:{http_server(answer)}") as client:
-        assert_refused(grpc.StatusCode[code], f"{code}: not now", client.predict, ["a"])
-    assert answer.calls == 1
+def test_requests_to_an_unavailable_server_are_retried(
+    start_server, scheme, code, times, retries, num_calls
+):
+    port, calls = start_server(scheme, code, times)
+    with Client(f"{scheme}127.0.0.1:{port}", retries=retries) as client:
+        if num_calls > times:  # large requests are retried, too
+            assert client.predict(["a" * 5_000_000])["elmo"].tolist() == [[[1.0]]]
+        else:
+            assert_refused(grpc.StatusCode[code], f"{code}: not now", client.predict, ["a"])
+    assert len(calls) == num_calls
 
 
 def test_an_answer_above_grpcs_default_limit_is_received(grpc_server, response):
@@ -86,88 +81,57 @@ def test_an_answer_above_grpcs_default_limit_is_received(grpc_server, response):
         np.testing.assert_array_equal(client.predict(["a"])["elmo"], vectors)
 
 
-@pytest.mark.parametrize("scheme", ["", "http://"])
-def test_a_server_that_starts_during_the_request_is_reached(
-    grpc_server, http_server, lengths, scheme
-):
+@SCHEMES
+def test_a_server_that_starts_during_the_request_is_reached(start_server, scheme):
     port = free_port()
-
-    def start():
-        time.sleep(0.3)
-        if scheme:
-            http_server(failing_http(503, 0), port=port)
-        else:
-            grpc_server(lengths, port=port)
-
-    threading.Thread(target=start, daemon=True).start()
+    timer = threading.Timer(0.3, start_server, [scheme], {"port": port})
+    timer.start()
     with Client(f"{scheme}127.0.0.1:{port}") as client:
         assert client.predict(["a"])["elmo"].tolist() == [[[1.0]]]
+    timer.join()
 
 
-def test_the_retry_after_header_is_respected(http_server):
-    answer = failing_http(503, 1, {"Retry-After": "1"})
-    with Client(f"http://127.0.0.1:{http_server(answer)}") as client:
-        start = time.monotonic()
-        client.predict(["a"])
-    assert time.monotonic() - start >= 1
+@pytest.mark.parametrize("seconds", [1, 30])
+def test_the_retry_after_header_is_respected_within_the_timeout(start_server, seconds):
+    port, _ = start_server("http://", "UNAVAILABLE", 1, **{"Retry-After": str(seconds)})
+    start = time.monotonic()
+    with Client(f"http://127.0.0.1:{port}", timeout=5) as client:
+        if seconds > 5:
+            assert_refused(grpc.StatusCode.UNAVAILABLE, "not now", client.predict, ["a"])
+        else:
+            client.predict(["a"])
+    assert (seconds if seconds < 5 else 0) <= time.monotonic() - start < 5
 
 
-def test_a_retry_after_beyond_the_timeout_fails_at_once(http_server):
-    answer = failing_http(503, 99, {"Retry-After": "30"})
-    with Client(f"http://127.0.0.1:{http_server(answer)}", timeout=5) as client:
-        start = time.monotonic()
-        assert_refused(grpc.StatusCode.UNAVAILABLE, "not now", client.predict, ["a"])
-    assert time.monotonic() - start < 5
-
-
-@pytest.mark.parametrize("scheme", ["", "http://"])
-def test_an_unreachable_server_is_unavailable(scheme):
+@SCHEMES
+def test_an_unreachable_server_is_unavailable(server, scheme):
+    code = grpc.StatusCode.UNAVAILABLE
     address = f"{scheme}127.0.0.1:{free_port()}"
+    message = f"UNAVAILABLE: Cannot reach a model server at {address}: .*refused.* Is it running"
     with Client(address, retries=1) as client:
-        message = (
-            f"UNAVAILABLE: Cannot reach a model server at {address}: .*refused.* Is it running"
-        )
         for function, arguments in ((client.predict, [["a"]]), (client.status, [])):
-            assert_refused(grpc.StatusCode.UNAVAILABLE, message, function, *arguments)
+            assert_refused(code, message, function, *arguments)
+    wrong = server.port if scheme else server.rest_port
+    with Client(f"{scheme}127.0.0.1:{wrong}", retries=0) as client:
+        message = f"and is this its {'REST' if scheme else 'gRPC'} port"
+        assert_refused(code, message, client.status)
 
 
-def test_swapped_grpc_and_rest_ports_are_reported(server):
-    with Client(f"127.0.0.1:{server.rest_port}", retries=0) as client:
-        message = "and is this its gRPC port"
-        assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.status)
-    with Client(f"http://127.0.0.1:{server.port}", retries=0) as client:
-        message = "and is this its REST port"
-        assert_refused(grpc.StatusCode.UNAVAILABLE, message, client.status)
-
-
-@pytest.mark.parametrize("scheme", ["", "http://"])
-def test_a_server_that_takes_too_long_is_an_error(scheme):
+@SCHEMES
+def test_the_timeout_applies_to_all_requests_together(start_server, scheme):
+    code = grpc.StatusCode.DEADLINE_EXCEEDED
+    port, _ = start_server(scheme, seconds=0.1)
+    with Client(f"{scheme}127.0.0.1:{port}", timeout=0.5, batch_size=1) as client:
+        client.predict(["a"])
+        start = time.monotonic()
+        message = r"did not answer within 0\.5 s\. Send fewer sentences"
+        assert_refused(code, message, client.predict, ["a"] * 80)
+    assert time.monotonic() - start < 1.5
     with (
         socket.create_server(("127.0.0.1", 0)) as silent,
         Client(f"{scheme}127.0.0.1:{silent.getsockname()[1]}", timeout=0.1) as client,
     ):
-        message = r"did not answer within 0\.1 s\. Send fewer sentences"
-        assert_refused(grpc.StatusCode.DEADLINE_EXCEEDED, message, client.predict, ["a"])
-
-
-@pytest.mark.parametrize("scheme", ["", "http://"])
-def test_the_timeout_applies_to_all_requests_together(grpc_server, http_server, lengths, scheme):
-    def predict(request, context):
-        time.sleep(0.2)
-        return lengths(request)
-
-    def answer(method, path, headers, body):
-        time.sleep(0.2)
-        return 200, JSON, ANSWER
-
-    port = http_server(answer) if scheme else grpc_server(predict)
-    with Client(f"{scheme}127.0.0.1:{port}", timeout=0.5, batch_size=1) as client:
-        client.predict(["a"])
-        start = time.monotonic()
-        message = r"did not answer within 0\.5 s"
-        code = grpc.StatusCode.DEADLINE_EXCEEDED
-        assert_refused(code, message, client.predict, ["a"] * 40)
-    assert time.monotonic() - start < 1.5
+        assert_refused(code, r"did not answer within 0\.1 s", client.predict, ["a"])
 
 
 def test_a_slowly_sent_answer_exceeds_the_timeout():
@@ -206,7 +170,7 @@ def test_a_server_that_is_not_a_model_server_is_reported(http_server, status, bo
 
 
 def test_missing_metadata_is_reported(http_server):
-    port = http_server(lambda *request: (200, JSON, b"{}"))
+    port = http_server(lambda *request: (200, {}, b"{}"))
     with Client(f"http://127.0.0.1:{port}") as client:
         with pytest.raises(ServerError, match="there is no key 'metadata'"):
             client.metadata()
@@ -220,38 +184,24 @@ def test_answers_are_returned_unchanged_without_metadata(grpc_server, http_serve
 
     outputs = {"elmo": [[[1.0], [0.0]]], "n": [1], "b": [{"b64": "/w=="}], "t": ["é"]}
     body = json.dumps({"outputs": outputs}).encode()
-    port = http_server(lambda method, *request: (200 if method == "POST" else 404, JSON, body))
+    port = http_server(lambda method, *request: (200 if method == "POST" else 404, {}, body))
     with Client(f"http://127.0.0.1:{port}") as client:
         answer = client.predict(["a"], outputs=())
         (row,) = client.stream(["a"], outputs="elmo")
-    assert {name: array.dtype for name, array in answer.items()} == {
-        "elmo": np.float32,
-        "n": np.int64,
-        "b": object,
-        "t": object,
-    }
+    dtypes = {name: array.dtype for name, array in answer.items()}
+    assert dtypes == {"elmo": np.float32, "n": np.int64, "b": object, "t": object}
     assert (answer["b"].tolist(), answer["t"].tolist()) == ([b"\xff"], ["é".encode()])
     assert row["elmo"].shape == (2, 1)
 
 
-@pytest.mark.parametrize("scheme", ["", "http://"])
-def test_headers_are_sent_to_the_path_of_the_address(grpc_server, http_server, lengths, scheme):
-    seen, paths = [], []
-
-    def predict(request, context):
-        seen.append(dict(context.invocation_metadata())["authorization"])
-        return lengths(request)
-
-    def answer(method, path, headers, body):
-        seen.append(headers["authorization"])
-        paths.append(path)
-        return 200, JSON, ANSWER
-
-    address = f"127.0.0.1:{grpc_server(predict)}"
-    if scheme:
-        address = f"http://127.0.0.1:{http_server(answer)}/nlp/"
+@SCHEMES
+def test_headers_are_sent_to_the_path_of_the_address(start_server, scheme):
+    port, calls = start_server(scheme)
+    address = f"{scheme}127.0.0.1:{port}{'/nlp/' if scheme else ''}"
     headers = {"Authorization": "Bearer key"}
     with Client(address, "my model", version=3, headers=headers) as client:
         client.predict(["a"])
-    assert set(seen) == {"Bearer key"}
-    assert paths[1:] == (["/nlp/v1/models/my%20model/versions/3:predict"] if scheme else [])
+    (call,) = calls
+    assert call["authorization"] == "Bearer key"
+    if scheme:
+        assert call[""] == "/nlp/v1/models/my%20model/versions/3:predict"

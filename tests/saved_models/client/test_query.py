@@ -36,11 +36,17 @@ def test_lines_of_stdin_are_answered_line_by_line(command, server, stdin, senten
     assert [len(answer["elmo"]) for answer in answers] == [3, 0, 3, 1] * 30
 
 
-def test_a_carriage_return_between_two_tokens_of_stdin_is_refused(command, server, stdin):
+def test_bad_lines_and_unknown_models_end_with_status_1(command, server, stdin):
+    address = f"localhost:{server.port}"
     stdin(b"the cat\na\rdog\n")
-    status, _, err = command("query", f"localhost:{server.port}", "-")
-    assert status == 1
-    assert "stdin>, line 2: a carriage return between two tokens" in err
+    for arguments, message in (
+        (["-"], "stdin>, line 2: a carriage return between two tokens"),
+        (["a", "--version", "9"], "NOT_FOUND"),
+        (["a", "--model", "bert"], "NOT_FOUND"),
+    ):
+        status, _, err = command("query", address, *arguments)
+        assert status == 1
+        assert message in err
 
 
 def test_each_typed_line_is_answered_before_the_next(server):
@@ -69,10 +75,3 @@ def test_a_signature_can_be_selected_and_text_is_printed_as_text(command, server
     )
     assert status == 0, err
     assert json.loads(out) == {"tokens": [["größer", "ja"]], "sequence_len": [2]}
-
-
-@pytest.mark.parametrize("spec", [("--version", "9"), ("--model", "bert")])
-def test_an_unknown_version_or_model_ends_with_status_1(command, server, spec):
-    status, _, err = command("query", f"localhost:{server.port}", "a", *spec)
-    assert status == 1
-    assert "NOT_FOUND" in err

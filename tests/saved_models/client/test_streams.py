@@ -50,7 +50,12 @@ def test_padding_from_other_users_sentences_is_cut_off(shared_port, server):
             np.testing.assert_array_equal(row["elmo"], wanted["elmo"])
 
 
-def test_a_stream_gives_the_same_rows_as_predict(address):
+def test_a_stream_and_an_awaited_answer_equal_predict(address):
+    async def ask(client):
+        return await asyncio.gather(
+            *(client.predict_async(SENTENCES[start:], OUTPUTS) for start in range(4))
+        )
+
     with Client(address, batch_size=2) as client:
         whole = client.predict(SENTENCES, OUTPUTS)
         for sentences in (SENTENCES, [sentence.split() for sentence in SENTENCES]):
@@ -61,6 +66,16 @@ def test_a_stream_gives_the_same_rows_as_predict(address):
                 num_tokens = whole["sequence_len"][index]
                 np.testing.assert_array_equal(row["elmo"], whole["elmo"][index, :num_tokens])
                 np.testing.assert_array_equal(row["default"], whole["default"][index])
+        for start, answer in enumerate(asyncio.run(ask(client))):
+            for name in OUTPUTS:
+                np.testing.assert_array_equal(answer[name], whole[name][start:])
+        with pytest.raises(TypeError, match="not one string"):
+            asyncio.run(client.predict_async("a"))
+        assert list(client.stream([])) == []
+        with pytest.raises(ServerError, match="not found in signature: layers"):
+            next(client.stream(["a"], "layers"))
+        with pytest.raises(ValueError, match="`in_flight` must be at least 1, but is 0"):
+            client.stream(["a"], in_flight=0)
 
 
 def test_a_stream_may_be_endless_and_is_read_lazily(address):
@@ -105,30 +120,6 @@ def test_closing_a_stream_cancels_its_requests_in_flight(grpc_server, lengths):
         rows.close()
         assert cancelled.acquire(timeout=5)
         release.set()
-
-
-def test_stream_errors(address):
-    with Client(address, batch_size=2) as client:
-        assert list(client.stream([])) == []
-        with pytest.raises(ServerError, match="not found in signature: layers"):
-            next(client.stream(["a"], "layers"))
-        with pytest.raises(ValueError, match="`in_flight` must be at least 1, but is 0"):
-            client.stream(["a"], in_flight=0)
-
-
-def test_answers_can_be_awaited(address):
-    async def ask(client):
-        return await asyncio.gather(
-            *(client.predict_async(SENTENCES[number:], OUTPUTS) for number in range(4))
-        )
-
-    with Client(address, batch_size=2) as client:
-        for number, answer in enumerate(asyncio.run(ask(client))):
-            wanted = client.predict(SENTENCES[number:], OUTPUTS)
-            for name in OUTPUTS:
-                np.testing.assert_array_equal(answer[name], wanted[name])
-        with pytest.raises(TypeError, match="not one string"):
-            asyncio.run(client.predict_async("a"))
 
 
 async def cancelled_call(client, asked):

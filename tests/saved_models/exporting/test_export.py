@@ -112,32 +112,28 @@ def test_an_empty_batch_has_an_empty_answer(ask, name):
     assert outputs["sequence_len"].shape == (0,)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "sequence_len", "message"),
-    [
-        ([["a", "b"]], [3], r"`lengths` must be between 0 and the number of token positions"),
-        ([["a", "b"]], [-1], r"`lengths` must be between 0 and the number of token positions"),
-        ([["", "b"]], [2], r"empty token .* precedes a real token"),
-        ([["a", ""]], [2], r"empty token .* within `lengths`"),
-    ],
-)
-def test_invalid_tokens_are_refused_with_a_reason(ask, tokens, sequence_len, message):
-    sequence_len = np.array(sequence_len, np.int32)
+def some_tokens(tokens, length):
+    return {"tokens": np.array([tokens], object), "sequence_len": np.array([length], np.int32)}
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        ask("tokens", tokens=np.array(tokens, object), sequence_len=sequence_len)
+
+def some_ids(*ids):
+    return {"char_ids": np.array([ids], np.int32)}
 
 
 @pytest.mark.parametrize(
-    ("ids", "message"),
+    ("inputs", "message"),
     [
-        (np.full((1, 2, 14), 262), r"Ids must be between 0 and 261\. Received"),
-        (np.array([[[0] * 14, [1, 2] * 7]]), r"empty token .* precedes a real token"),
+        (some_tokens(["a", "b"], 3), r"`lengths` must be between 0 and the number of token posi"),
+        (some_tokens(["a", "b"], -1), r"`lengths` must be between 0 and the number of token posi"),
+        (some_tokens(["", "b"], 2), r"empty token .* precedes a real token"),
+        (some_tokens(["a", ""], 2), r"empty token .* within `lengths`"),
+        (some_ids([262] * 14), r"Ids must be between 0 and 261\. Received"),
+        (some_ids([0] * 14, [1, 2] * 7), r"empty token .* precedes a real token"),
     ],
 )
-def test_invalid_char_ids_are_refused_with_a_reason(ask, ids, message):
+def test_invalid_inputs_are_refused_with_a_reason(ask, inputs, message):
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        ask("char_ids", char_ids=ids.astype(np.int32))
+        ask(next(iter(inputs)), **inputs)
 
 
 def test_the_mix_has_two_named_variables(exported_elmo, loaded):
@@ -164,40 +160,35 @@ def test_a_gradient_reaches_every_trainable_weight(loaded, bilm):
         assert np.abs(tf.convert_to_tensor(gradient)).max() > 0, variable.name
 
 
-def test_a_bilm_without_elmo_is_mixed_evenly(bilm, exported_bilm):
-    loaded = tf.saved_model.load(exported_bilm)
+@pytest.fixture(scope="module", params=["characters", "words", "forward"])
+def bilm_and_path(request, tmp_path_factory):
+    """A biLM, or a forward language model with a warm start, and its export."""
+    names = {
+        "characters": ("bilm", "exported_bilm"),
+        "words": ("word_bilm", "exported_over_another"),
+        "forward": ("forward_directory",),
+    }
+    first, *others = map(request.getfixturevalue, names[request.param])
+    if others:
+        return first, *others
+    forward = load_bilm(first)
+    forward.warm_start(["the cat sat", "on a mat"])
+    return forward, export(forward, tmp_path_factory.mktemp("forward"), check=False)
 
-    outputs = loaded(tf.constant(SENTENCES))
 
-    layers = bilm(SENTENCES)["layers"].numpy()
+@pytest.mark.parametrize("ask_with", [asked_in_python, asked_in_a_session])
+def test_a_bilm_of_any_kind_is_mixed_evenly(bilm_and_path, ask_with):
+    bilm, path = bilm_and_path
+    sentences = np.array(["a b unknown", *SENTENCES], object)
+    layers = bilm(sentences)["layers"].numpy()
+    width = bilm.config.lstm.projection_dim
+
+    outputs = ask_with(path)("serving_default", strings=sentences)
+
+    np.testing.assert_allclose(outputs["word_emb"], layers[:, 0, :, :width], atol=1e-5)
+    np.testing.assert_allclose(outputs["lstm_outputs2"], layers[:, 2], atol=1e-5)
     np.testing.assert_allclose(outputs["elmo"], layers.mean(axis=1), atol=1e-5)
-    assert len(loaded.regularization_losses) == 0
-
-
-def test_a_bilm_with_token_embeddings_is_exported_with_its_vocabulary(
-    word_bilm, exported_over_another
-):
-    sentences = np.array(["a b unknown", "", "b"], object)
-    layers = word_bilm(sentences)["layers"]
-
-    for ask in (asked_in_python(exported_over_another), asked_in_a_session(exported_over_another)):
-        outputs = ask("serving_default", strings=sentences)
-        np.testing.assert_allclose(outputs["lstm_outputs1"], layers[:, 1], atol=1e-5)
-    assert "char_ids" not in tf.saved_model.load(exported_over_another).signatures
-
-
-def test_a_forward_only_model_is_exported_with_its_warm_start(tmp_path, forward_directory):
-    bilm = load_bilm(forward_directory)
-    bilm.warm_start(["the cat sat", "on a mat"])
-
-    path = export(bilm, tmp_path, check=False)
-
-    expected = bilm(np.array(SENTENCES, object))["layers"]
-    for ask in (asked_in_python(path), asked_in_a_session(path)):
-        outputs = ask("serving_default", strings=np.array(SENTENCES, object))
-        np.testing.assert_allclose(outputs["word_emb"], expected[:, 0], atol=1e-5)
-        np.testing.assert_allclose(outputs["lstm_outputs2"], expected[:, 2], atol=1e-5)
-        assert outputs["elmo"].shape[-1] == outputs["default"].shape[-1] == 6
+    assert outputs["default"].shape == (6, layers.shape[-1])
 
 
 def test_overwrite_replaces_all_files_of_a_version(exported_over_another):
@@ -207,6 +198,9 @@ def test_overwrite_replaces_all_files_of_a_version(exported_over_another):
     assert (path / "saved_model.pb").is_file()
     assert (path / "assets.extra").is_dir()  # it was a file
     assert [folder.name for folder in path.parent.iterdir()] == ["0"]
+    loaded = tf.saved_model.load(exported_over_another)
+    assert "char_ids" not in loaded.signatures
+    assert len(loaded.regularization_losses) == 0
 
 
 def test_an_existing_version_is_refused_and_unchanged(bilm, exported_bilm):
@@ -248,10 +242,23 @@ def test_a_write_error_names_the_folder(bilm, tmp_path, monkeypatch):
     assert contents(tmp_path) == {}
 
 
-@pytest.mark.parametrize("version", [-1, 1.0, True])
-def test_a_version_must_be_a_non_negative_integer(bilm, tmp_path, version):
-    with pytest.raises(ValueError, match=r"`version` must be an integer of at least 0. Received: "):
-        export(bilm, tmp_path, version=version)
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        *(
+            ({"version": version}, ValueError, r"`version` must be an integer of at least 0. Rec")
+            for version in (-1, 1.0, True)
+        ),
+        ({"tokenizer": "regex"}, TypeError, r"a method split_with_offsets.*Received: 'regex'"),
+        (
+            *({"precision": "float16"}, ValueError),
+            r"`precision` must be one of float32, bfloat16. Received",
+        ),
+    ],
+)
+def test_an_invalid_option_is_refused(bilm, tmp_path, arguments, error, message):
+    with pytest.raises(error, match=message):
+        export(bilm, tmp_path, **arguments)
 
 
 @pytest.mark.parametrize(("layer_norm", "num_warnings"), [(True, 1), (False, 0)])

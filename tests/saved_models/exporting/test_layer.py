@@ -1,7 +1,6 @@
 """An exported model as a Keras layer."""
 
 import shutil
-from pathlib import Path
 
 import keras
 import numpy as np
@@ -82,15 +81,11 @@ def trained(small):
     return before, layer, history.history["loss"], model
 
 
-def test_sentences_tokens_and_padded_strings_agree_with_the_live_model(layer, vectors):
+def test_all_kinds_of_inputs_agree_with_the_live_model(layer, vectors):
     kinds = (SENTENCES, tf.constant(SENTENCES), TOKENS, tf.ragged.constant(TOKENS), PADDED)
     for inputs in kinds:
         np.testing.assert_allclose(layer(inputs), vectors, atol=1e-5)
-
-
-def test_tokens_beyond_the_lengths_are_ignored(layer, vectors):
     junk = tf.where(MASK, PADDED, "junk")
-
     np.testing.assert_allclose(layer(junk, lengths=[3, 0, 4, 1]), vectors, atol=1e-5)
 
 
@@ -105,10 +100,9 @@ def test_a_frozen_layer_has_no_trainable_weight_and_passes_no_gradient(small):
     assert all(gradient is None for gradient in tape.gradient(loss, layer.weights))
 
 
-def test_a_trainable_layer_trains_all_its_weights(trained):
-    before, layer, _, _ = trained
+def test_a_trainable_layer_trains_all_its_weights_with_their_penalty(trained):
+    before, layer, losses, model = trained
 
-    losses = trained[2]
     assert losses == sorted(losses, reverse=True)
     changed = {
         weight.name
@@ -116,6 +110,9 @@ def test_a_trainable_layer_trains_all_its_weights(trained):
         if (old != weight.numpy()).any()
     }
     assert changed == {weight.name for weight in layer.trainable_weights} == {"table", "b"}
+    scale = next(weight for weight in layer.weights if weight.name == "b").numpy()
+    model(PADDED, training=True)
+    assert float(sum(model.losses)) == pytest.approx(0.3 * scale**2, rel=1e-5)
 
 
 def test_the_mask_reaches_the_layers_above(layer):
@@ -153,36 +150,24 @@ def test_a_folder_of_versions_loads_the_newest(exported_elmo, exported_bilm, tmp
     np.testing.assert_array_equal(newest(SENTENCES), layer(SENTENCES))
 
 
-@pytest.mark.parametrize("name", ["nowhere", "."])
-def test_the_error_names_a_folder_without_a_model(tmp_path, name):
-    with pytest.raises(
-        FileNotFoundError, match=r"no exported model in .*: expected saved_model.pb, or"
-    ):
-        load(tmp_path / name)
-
-
-def test_the_error_names_a_damaged_model(exported_bilm, tmp_path):
-    path = Path(shutil.copytree(exported_bilm, tmp_path / "1"))
-    (path / "saved_model.pb").write_bytes(b"no protocol buffer")
-
-    with pytest.raises(ValueError, match=r"Cannot load .*1: "):
-        load(path)
-
-
-def test_a_model_without_the_signatures_is_refused(tmp_path, model_directory):
-    with pytest.raises(ValueError, match=r"of another kind: it does not list its variables"):
-        load(model_directory)
-    tf.saved_model.save(tf.Module(), str(tmp_path))
-
-    with pytest.raises(ValueError, match=r"of another kind: it has no signature serving_default"):
-        load(tmp_path)
-
-
-def test_a_trainable_layer_adds_its_penalty_to_the_losses(trained):
-    _, layer, _, model = trained
-    scale = next(weight for weight in layer.weights if weight.name == "b").numpy()
-    model(PADDED, training=True)
-    assert float(sum(model.losses)) == pytest.approx(0.3 * scale**2, rel=1e-5)
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        *(
+            (name, FileNotFoundError, r"no exported model in .*: expected saved_model.pb, or")
+            for name in ("nowhere", ".")
+        ),
+        ("damaged", ValueError, r"Cannot load .*damaged: "),
+        ("empty", ValueError, r"of another kind: it has no signature serving_default"),
+        ("lengths", ValueError, r"of another kind: it does not list its variables"),
+    ],
+)
+def test_other_folders_are_refused(tmp_path, model_directory, name, error, message):
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "saved_model.pb").write_bytes(b"no protocol buffer")
+    tf.saved_model.save(tf.Module(), str(tmp_path / "empty"))
+    with pytest.raises(error, match=message):
+        load(model_directory if name == "lengths" else tmp_path / name)
 
 
 def test_char_ids_are_refused(layer):

@@ -15,66 +15,38 @@ from elmo_tf import char_ids
 
 pytestmark = pytest.mark.more
 
-TOKENS = [["the", "cat", "한국어"]]
 LIBRARY = Path(tf.__file__).parent
 PROGRAM = Path(__file__).resolve().parents[3] / "examples" / "embed.c"
 
 
-@pytest.fixture
-def ids():
-    return char_ids(TOKENS, 14).numpy()
-
-
-@pytest.fixture
-def expected(bilm):
-    """The mix of a biLM alone is the mean of its layers."""
-    return bilm(TOKENS)["layers"].numpy().mean(axis=1)
-
-
-def saved_model_cli(*arguments):
-    """TensorFlow's own tool."""
-    tool = Path(sys.executable).with_name("saved_model_cli")
+def run(*command, **options):
+    """Runs a command; returns its output."""
+    command = list(map(str, command))
     result = subprocess.run(
-        [tool, *map(str, arguments)], capture_output=True, text=True, timeout=240, check=False
+        command, capture_output=True, text=True, timeout=240, check=False, **options
     )
     assert result.returncode == 0, result.stderr
     return result.stdout
 
 
-def test_saved_model_cli_runs_a_signature(exported_bilm, tmp_path, ids, expected):
-    np.save(tmp_path / "ids.npy", ids)
-
-    saved_model_cli(
-        *("run", "--dir", exported_bilm, "--tag_set", "serve", "--signature_def", "char_ids"),
-        *("--inputs", f"char_ids={tmp_path / 'ids.npy'}", "--outdir", tmp_path),
-    )
-
-    np.testing.assert_allclose(np.load(tmp_path / "elmo.npy"), expected, atol=1e-5)
-
-
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="there is no gcc")
-def test_a_c_program_runs_the_model(exported_bilm, tmp_path, ids, expected):
+def test_a_c_program_runs_the_model(exported_bilm, tmp_path, bilm):
+    tokens = [["the", "cat", "한국어"]]
+    ids = char_ids(tokens, 14).numpy()
     libraries = [f"-l:{file.name}" for file in sorted(LIBRARY.glob("libtensorflow_*.so.2"))]
     folders = [f"-I{LIBRARY}/include", f"-L{LIBRARY}", f"-Wl,-rpath,{LIBRARY}"]
-    compiled = ["gcc", PROGRAM, *folders, *libraries, "-o", tmp_path / "embed"]
-    subprocess.run(compiled, check=True, timeout=240)
+    run("gcc", PROGRAM, *folders, *libraries, "-o", tmp_path / "embed")
     content = saved_model_pb2.SavedModel()
     content.ParseFromString((Path(exported_bilm) / "saved_model.pb").read_bytes())
     signature = content.meta_graphs[0].signature_def["char_ids"]
     asked = signature.inputs["char_ids"].name.split(":")[0]
     numbers = f"{ids.shape[1]} {ids.shape[2]} {' '.join(map(str, ids.ravel()))}"
 
-    result = subprocess.run(
-        [tmp_path / "embed", exported_bilm, asked, *signature.outputs["elmo"].name.split(":")],
-        input=numbers,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    outputs = signature.outputs["elmo"].name.split(":")
+    found = run(tmp_path / "embed", exported_bilm, asked, *outputs, input=numbers)
 
-    assert result.returncode == 0, result.stderr
-    vectors = np.array(result.stdout.split(), np.float32).reshape(expected.shape)
+    expected = bilm(tokens)["layers"].numpy().mean(axis=1)
+    vectors = np.array(found.split(), np.float32).reshape(expected.shape)
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 
@@ -106,18 +78,11 @@ print(len(before))
 def test_tensorflow_hub_trains_the_model_in_legacy_keras(exported_elmo, elmo, bilm, tmp_path):
     sentences = ["the cat", "한국어 x y"]
 
-    result = subprocess.run(
-        [sys.executable, "-c", HUB_CODE, exported_elmo, *sentences],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "TF_USE_LEGACY_KERAS": "1"},
-    )
+    environment = {**os.environ, "TF_USE_LEGACY_KERAS": "1"}
+    command = sys.executable, "-c", HUB_CODE, exported_elmo, *sentences
+    num_weights = run(*command, cwd=tmp_path, env=environment)
 
-    assert result.returncode == 0, result.stderr
-    assert int(result.stdout) == len(bilm.trainable_weights) + 2
+    assert int(num_weights) == len(bilm.trainable_weights) + 2
     expected = elmo(sentences).numpy()
     np.testing.assert_allclose(np.load(tmp_path / "loaded.npy"), expected, atol=1e-5)
     means = expected.sum(axis=1) / [[2], [3]]

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models import Client, export_task, serve
-from elmo_tf.saved_models.exporting.task_signatures import ExportedTask
+from elmo_tf.saved_models.exporting.task_exporting import ExportedTask
 from elmo_tf.tasks import BiDAF, CoreferenceModel, SRLTagger
 from task_models import embeddings, new_model, padded, some_inputs
 
@@ -47,44 +47,55 @@ def exported(bilm, tmp_path_factory):
     return export
 
 
-STRINGS = {
-    "answers": list(map("\t".join, zip(PASSAGES, QUESTIONS, strict=True))),
-    "roles": [f"{PREDICATES[0]} {SENTENCES[0]}", f"{PREDICATES[1]}\u00a0{SENTENCES[1]}"],
-    "documents": DOCUMENTS,
-    "tags": SENTENCES,
-    "pairs": list(map("\t".join, zip(*PAIR, strict=True))),
-}
-SEPARATELY = {
-    "answers": {"passage": PASSAGES, "question": QUESTIONS},
-    "roles": {"strings": SENTENCES[:2], "predicate": PREDICATES},
-    "pairs": dict(zip(("premise", "hypothesis"), PAIR, strict=True)),
+# Inputs of the signature of strings, and of the model.
+INPUTS = {
+    "answers": (list(map("\t".join, zip(PASSAGES, QUESTIONS, strict=True))), (PASSAGES, QUESTIONS)),
+    "roles": (
+        [f"{PREDICATES[0]} {SENTENCES[0]}", f"{PREDICATES[1]}\u00a0{SENTENCES[1]}"],
+        (SENTENCES[:2], PREDICATES),
+    ),
+    "documents": (DOCUMENTS, DOCUMENTS),
+    "tags": (SENTENCES, SENTENCES),
+    "pairs": (list(map("\t".join, zip(*PAIR, strict=True))), PAIR),
 }
 
 
 def predictions(kind, model):
     """The predictions of the live model."""
-    if kind == "answers":
-        return model.predictions((PASSAGES, QUESTIONS))
-    if kind == "roles":
-        return model.predictions((SENTENCES[:2], PREDICATES))
-    if kind in ("tags", "pairs"):
-        return model.predictions(SENTENCES if kind == "tags" else PAIR)
+    if kind != "documents":
+        return model.predictions(INPUTS[kind][1])
     found = [model.predictions(document.split("\n")) for document in DOCUMENTS]
     return {name: tf.ragged.stack([one[name] for one in found]).to_tensor(-1) for name in found[0]}
+
+
+# The signature of separate inputs, and their names.
+SEPARATE = {
+    "answers": ("pair", ("passage", "question")),
+    "roles": ("roles", ("strings", "predicate")),
+    "pairs": ("pair", ("premise", "hypothesis")),
+}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_served_predictions_equal_the_live_model(kind, exported):
     model, folder = exported(kind)
-    expected = predictions(kind, model)
-
+    expected, answers = predictions(kind, model), []
     with serve(folder, name="task", port=0, rest_port=0) as server:
         for address in (f"localhost:{server.port}", f"http://localhost:{server.rest_port}"):
             with Client(address, "task", batch_size=2) as client:
-                found = client.predict(STRINGS[kind], outputs=())
-                assert set(found) == set(expected)
-                for name, values in expected.items():
-                    _assert_equal(found[name], values)
+                answers.append(client.predict(INPUTS[kind][0], outputs=()))
+    if kind in SEPARATE:
+        signature, names = SEPARATE[kind]
+        loaded = tf.saved_model.load(str(folder / "1")).signatures[signature]
+        inputs = zip(names, map(tf.constant, INPUTS[kind][1]), strict=True)
+        answers.append({name: value.numpy() for name, value in loaded(**dict(inputs)).items()})
+    for answer in answers:
+        assert set(answer) == set(expected)
+        for name, values in expected.items():
+            if values.dtype == tf.string:
+                np.testing.assert_array_equal(answer[name], values)
+            else:
+                np.testing.assert_allclose(answer[name], values, atol=1e-5)
 
 
 def test_streamed_documents_and_tags_have_no_padding(exported):
@@ -104,29 +115,7 @@ def test_streamed_documents_and_tags_have_no_padding(exported):
     assert [[tag.decode() for tag in row] for row in tags] == tagger.tag(SENTENCES)
 
 
-@pytest.mark.parametrize(
-    ("kind", "signature"),
-    [
-        pytest.param("answers", "pair", marks=pytest.mark.more),
-        ("roles", "roles"),
-        ("pairs", "pair"),
-    ],
-)
-def test_parts_of_an_example_can_be_passed_separately(kind, signature, exported):
-    model, folder = exported(kind)
-    served = tf.saved_model.load(str(folder / "1")).signatures[signature]
-
-    found = served(**{name: tf.constant(values) for name, values in SEPARATELY[kind].items()})
-
-    for name, values in predictions(kind, model).items():
-        _assert_equal(found[name].numpy(), values)
-
-
-def _assert_equal(found, expected):
-    if expected.dtype == tf.string:
-        np.testing.assert_array_equal(found, expected)
-    else:
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+NOT_A_PAIR = "premise and a hypothesis with one tab"
 
 
 @pytest.mark.parametrize(
@@ -134,17 +123,14 @@ def _assert_equal(found, expected):
     [
         ("roles", "the cat sat", "the index of a token, from 0, and a sentence"),
         ("roles", "9 the cat sat", "predicate"),
-        ("pairs", "no tab", "premise and a hypothesis with one tab"),
-        ("pairs", "one\ttab\ttoo many", "premise and a hypothesis with one tab"),
+        *(("pairs", strings, NOT_A_PAIR) for strings in ("no tab", "one\ttab\ttoo many")),
         pytest.param(
-            *("answers", "a passage without a question", "passage and a question with one tab"),
-            marks=pytest.mark.more,
+            *("answers", "a passage", "passage and a question with one tab"), marks=pytest.mark.more
         ),
     ],
 )
 def test_invalid_strings_are_refused(kind, strings, message, exported):
-    _, folder = exported(kind)
-    served = tf.saved_model.load(str(folder / "1")).signatures["default"]
+    served = tf.saved_model.load(str(exported(kind)[1] / "1")).signatures["default"]
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         served(strings=tf.constant([strings]))

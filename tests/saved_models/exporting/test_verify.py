@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models.exporting import verify as module
-from elmo_tf.saved_models.exporting.verify import SENTENCES, check_weights, compare_signatures
+from elmo_tf.saved_models.exporting.verify import EXAMPLES, check_weights, compare_signatures
 
-INPUTS = {"default": {"strings": tf.constant(SENTENCES)}}
+INPUTS = {"default": {"strings": tf.constant(EXAMPLES)}}
 
 
 class TwoWeights(tf.Module):
@@ -36,30 +36,26 @@ def saved(tmp_path_factory):
     return path
 
 
-def live(**changes):
-    """The signatures of a live model that differs from the written one in some outputs."""
-    return {"default": lambda strings: {**TwoWeights(True)(strings), **changes}}
-
-
-CHANGES = [
-    ({}, None),
-    ({"elmo": tf.ones((4, 2))}, "the output elmo of signature default, {} differs from that of"),
-    ({"elmo": tf.fill((4, 2), float("nan"))}, "the output elmo of signature default, {} differs"),
-    ({"more": tf.ones(4)}, r"signature default, {} returns the outputs .* instead of .*'more'"),
-]
-
-
 @pytest.mark.parametrize("loaded", ["loaded by Python", "loaded in a session"])
-@pytest.mark.parametrize(("changes", "message"), CHANGES)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({}, None),
+        ({"elmo": tf.ones((4, 2))}, "output elmo of signature default, {} differs from that of"),
+        ({"elmo": tf.fill((4, 2), float("nan"))}, "output elmo of signature default, {} differs"),
+        ({"more": tf.ones(4)}, r"signature default, {} returns the outputs .* instead of .*'more'"),
+    ],
+)
 def test_different_outputs_are_an_error(saved, monkeypatch, loaded, changes, message):
-    signatures = live(**changes)
+    """`changes` are outputs of the live model that differ from those of the written one."""
+    signatures = {"default": lambda strings: {**TwoWeights(True)(strings), **changes}}
     if loaded == "loaded in a session":
         same = SimpleNamespace(signatures=signatures)
         monkeypatch.setattr(tf.saved_model, "load", lambda path: same)
     if message is None:
         compare_signatures(saved, signatures, INPUTS, 1e-5)
         return
-    with pytest.raises(RuntimeError, match="exported model is wrong: " + message.format(loaded)):
+    with pytest.raises(RuntimeError, match="exported model is wrong: .*" + message.format(loaded)):
         compare_signatures(saved, signatures, INPUTS, 1e-5)
 
 
@@ -71,7 +67,7 @@ def test_a_weight_that_is_saved_twice_is_an_error(saved):
 
 
 def test_a_weight_without_a_gradient_is_an_error():
-    strings = tf.constant(SENTENCES)
+    strings = tf.constant(EXAMPLES)
 
     module._check_gradients(TwoWeights(True), strings)
     with pytest.raises(RuntimeError, match=r"no gradient reaches second:0"):

@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 
-import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,6 +10,7 @@ from tensorflow_serving.apis import prediction_log_pb2, prediction_service_pb2_g
 
 from elmo_tf.saved_models import export, serve
 from elmo_tf.saved_models.exporting.warmup import WARMUP_FILE, read_warmup, write_warmup
+from serving_requests import serving
 
 SENTENCES = ["the cat sat", "한국어 \udcff", ""]
 
@@ -26,10 +26,7 @@ def test_served_warm_up_requests_equal_the_live_model(warm, bilm):
     sizes = [(request.model_spec.signature_name, num_sentences(request)) for request in requests]
     assert sizes == [(name, n) for n in (1, 8, 32) for name in ("serving_default", "tokens")]
     layers = bilm(SENTENCES)["layers"].numpy()
-    with (
-        serve(Path(warm).parent, port=0, rest_port=None) as server,
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
+    with serving(Path(warm).parent) as (_, channel):
         predict = prediction_service_pb2_grpc.PredictionServiceStub(channel).Predict
         for request in requests:
             request.model_spec.name = "elmo"
@@ -43,13 +40,10 @@ def num_sentences(request):
     return shape
 
 
-def test_sentences_may_be_lists_of_tokens(warm, tmp_path):
+def test_sentences_may_be_lists_of_tokens_or_none(warm, tmp_path, exported_bilm):
     (tmp_path / WARMUP_FILE).parent.mkdir()
     write_warmup(tmp_path, [sentence.split() for sentence in SENTENCES])
     assert read_warmup(tmp_path) == read_warmup(warm)
-
-
-def test_no_file_is_written_without_sentences(exported_bilm):
     assert read_warmup(exported_bilm) == []
     assert not list(Path(exported_bilm).rglob("tf_serving_warmup_requests"))
 

@@ -23,12 +23,12 @@ class Held:
     """Runs a model; each run waits until the event `release` is set."""
 
     def __init__(self, version):
-        self.begun, self.release = threading.Event(), threading.Event()
-        self.num_rows = []
+        self.release = threading.Event()
+        self.num_begun, self.num_rows = 0, []
         self._run = version.run
 
     def __call__(self, call):
-        self.begun.set()
+        self.num_begun += 1
         assert self.release.wait(10)
         self.num_rows.append(max(len(array) for array in call.inputs.values() if array.ndim))
         return self._run(call)
@@ -41,15 +41,16 @@ def held(version):
 
 @pytest.fixture
 def call_of(version):
-    """Makes a call for sentences, which are strings or lists of tokens."""
+    """Makes a call for sentences: strings, or lists of tokens that may have padding."""
 
     def make(sentences, aliases=("default", "elmo", "sequence_len"), **changes):
         if sentences and isinstance(sentences[0], list):
             name, longest = "tokens", max(map(len, sentences))
             padded = [tokens + ["?"] * (longest - len(tokens)) for tokens in sentences]
+            lengths = [len(list(filter(None, tokens))) for tokens in sentences]
             inputs = {
                 "tokens": np.array(padded, object),
-                "sequence_len": np.array([len(tokens) for tokens in sentences], np.int32),
+                "sequence_len": np.array(lengths, np.int32),
             }
         else:
             name, inputs = "serving_default", {"strings": np.array(sentences, object)}
@@ -61,28 +62,27 @@ def call_of(version):
     return make
 
 
-def run_together(held, calls, options=None, metrics=None):
+def queue(batcher):
+    with batcher._changed:
+        return [call for calls in batcher._waiting.values() for call in calls]
+
+
+def run_together(held, calls, options=None):
     """Returns the result or error of each call, when all of them wait behind a first one."""
-    batcher = Batcher(held, options or Batching(), metrics)
+    batcher = Batcher(held, options or Batching())
     first = Call(calls[0].name, calls[0].signature, calls[0].inputs, calls[0].aliases)
     with ThreadPoolExecutor(len(calls) + 1) as pool:
-        running = pool.submit(batcher.run, first)
-        assert held.begun.wait(10)
         futures = []
-        for number, call in enumerate(calls, 1):
+        for call in (first, *calls):
             futures.append(pool.submit(batcher.run, call))
-            while not (futures[-1].done() or len(batcher_queue(batcher)) == number):
+            while not futures[-1].done() and held.num_begun + len(queue(batcher)) < len(futures):
+                time.sleep(0.001)
+            while not held.num_begun:
                 time.sleep(0.001)
         held.release.set()
-        running.exception(10)
         results = [future.exception(10) or future.result() for future in futures]
     batcher.close()
-    return results
-
-
-def batcher_queue(batcher):
-    with batcher._changed:
-        return [task for tasks in batcher._waiting.values() for task in tasks]
+    return results[1:]
 
 
 def assert_as_single_call(version, call, arrays):
@@ -95,6 +95,8 @@ def assert_as_single_call(version, call, arrays):
     [
         ([["a bb", "ccc"], ["d e f g h i"], [""], ["jj", "", "k l m"]], [2, 7]),
         ([[["a", "bb"], ["c"]], [["d"] * 5], [["e", "f", "g"]]], [2, 4]),
+        # Each call may have padding of its own, which it gets back.
+        ([[["a", "", ""]], [["b", "c"]], [["d", "e", "f", "", ""]]], [1, 3]),
         ([["a"], [["b"]], ["c d"]], [1, 2, 1]),  # each signature has separate batches
     ],
 )
@@ -123,30 +125,42 @@ def test_an_invalid_call_does_not_fail_the_others(version, held, call_of):
     assert_as_single_call(version, calls[2], last)
 
 
-def test_lengths_beyond_the_tokens_of_a_call_are_refused_in_a_batch(held, call_of):
-    held.release.set()
-    batcher = Batcher(held, Batching())
+def test_lengths_beyond_the_tokens_of_a_call_are_refused_in_a_batch(version, held, call_of):
     wrong = call_of([["a", "b"]], inputs={"sequence_len": np.array([3], np.int32)})
+    longer = call_of([["d", "e", "f", "g"]])
+    arrays, error = run_together(held, [longer, wrong])
+    assert isinstance(error, tf.errors.InvalidArgumentError)
+    assert "longer than the sentence" in error.message
+    assert_as_single_call(version, longer, arrays)
+
+
+@pytest.mark.parametrize(("num_tokens", "num_batches"), [(10, 1), (11, 2)])
+def test_requests_wait_for_a_batch_of_limited_tokens_and_are_counted(
+    model_directory, num_tokens, num_batches
+):
+    metrics = Metrics()
+    options = Batching(max_batch_tokens=20, batch_timeout_micros=300_000)
+    version = LoadedVersion(2, model_directory / "2", batching=options, metrics=metrics)
+    inputs = {"strings": np.array([b"a " * num_tokens], object)}
     with ThreadPoolExecutor(2) as pool:
-        longer = pool.submit(batcher.run, call_of([["d", "e", "f", "g"]]))
-        with pytest.raises(tf.errors.InvalidArgumentError, match="longer than the sentence"):
-            batcher.run(wrong)
-        assert longer.result(10)[2].tolist() == [4]
-    batcher.close()
+        list(pool.map(version.predict, ["serving_default"] * 2, [inputs] * 2))
+    version.close()
+    text = metrics.as_text().decode()
+    counts = {"processed_batch_size_sum": 2, "queuing_latency_count": 2}
+    for name, count in {**counts, "processed_batch_size_count": num_batches}.items():
+        name = f":tensorflow:serving:batching_session:{name}"
+        assert f'{name}{{signature_name="serving_default"}} {count}.0' in text
 
 
 def test_calls_without_a_common_number_of_rows_are_not_batched(version, held, call_of):
-    held.release.set()
-    batcher = Batcher(held, Batching())
     inputs = {"number": np.array(2, np.float32), "flags": np.array([True])}
     calls = (
         call_of([], ["default"]),
         call_of([["a"], ["b"]], inputs={"sequence_len": np.array([1], np.int32)}),
         Call("other_types", version.signatures["other_types"], inputs, ["scalar"]),
     )
-    for call in calls:
-        assert_as_single_call(version, call, batcher.run(call))
-    batcher.close()
+    for call, arrays in zip(calls, run_together(held, calls), strict=True):
+        assert_as_single_call(version, call, arrays)
 
 
 def test_calls_whose_padding_could_not_be_removed_are_not_batched(version):
@@ -183,15 +197,6 @@ def test_calls_are_refused_if_the_queue_is_full(held, call_of):
         assert "queue to which this task was submitted is full" in error.message
 
 
-def test_a_call_waits_for_others_until_the_batch_timeout(version, held, call_of):
-    held.release.set()
-    batcher = Batcher(held, Batching(batch_timeout_micros=500_000))
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(batcher.run, [call_of(["a"]), call_of(["b"])]))
-    batcher.close()
-    assert held.num_rows == [2]
-
-
 def test_a_call_of_a_disconnected_client_is_not_computed(held, call_of):
     disconnected = call_of(["a", "b"], is_awaited=lambda: False)
     error, arrays = run_together(held, [disconnected, call_of(["c"])])
@@ -201,25 +206,22 @@ def test_a_call_of_a_disconnected_client_is_not_computed(held, call_of):
     assert held.num_rows == [2, 1]
 
 
-def one_row(strings, array):
-    return array[:1]
-
-
-def one_column_per_character(strings, array):
-    return np.ones((len(strings), max(map(len, strings)), 3), np.float32)
-
-
 @pytest.mark.parametrize(
     ("change", "shapes"),
-    [(one_row, [(1, 1, 3), (1, 2, 3)]), (one_column_per_character, [(1, 3, 3), (1, 7, 3)])],
+    [
+        (lambda strings, array: array[:1], [(1, 1, 3), (1, 2, 3)]),
+        # One column per character.
+        (
+            lambda strings, array: np.ones((len(strings), max(map(len, strings)), 3), np.float32),
+            [(1, 3, 3), (1, 7, 3)],
+        ),
+    ],
 )
 def test_calls_are_computed_singly_if_output_shapes_do_not_match_inputs(
     version, held, call_of, change, shapes
 ):
     def changed(call):
-        outputs = dict(zip(call.aliases, version.run(call), strict=True))
-        outputs["word_emb"] = change(call.inputs["strings"], outputs["word_emb"])
-        return [outputs[alias] for alias in call.aliases]
+        return [change(call.inputs["strings"], version.run(call)[call.aliases.index("word_emb")])]
 
     held._run = changed
     calls = [call_of(["abc"], ["word_emb"]), call_of(["b cdefg"], ["word_emb"])]
@@ -228,46 +230,17 @@ def test_calls_are_computed_singly_if_output_shapes_do_not_match_inputs(
     assert held.num_rows == [1, 2, 1, 1]
 
 
-def test_a_full_batch_does_not_wait_for_another_signature(held, call_of):
+def test_a_full_batch_does_not_wait_for_another_signature_nor_a_closed_server(held, call_of):
     held.release.set()
     options = Batching(max_batch_size=2, batch_timeout_micros=60_000_000)
     batcher = Batcher(held, options)
     with ThreadPoolExecutor(2) as pool:
         waiting = pool.submit(batcher.run, call_of([["a"]]))
-        while not batcher_queue(batcher):
+        while not queue(batcher):
             time.sleep(0.001)
         assert pool.submit(batcher.run, call_of(["b", "c"])).result(10)[2].tolist() == [1, 1]
         assert not waiting.done()
         batcher.close()
         assert waiting.result(10)[2].tolist() == [1]
-
-
-def test_closing_answers_waiting_calls_and_refuses_new_ones(version, held, call_of):
-    batcher = Batcher(held, Batching(batch_timeout_micros=60_000_000))
-    with ThreadPoolExecutor(2) as pool:
-        waiting = pool.submit(batcher.run, call_of(["a"]))
-        while not batcher_queue(batcher):
-            time.sleep(0.001)
-        closing = pool.submit(batcher.close)
-        held.release.set()
-        assert waiting.result(10)[2].tolist() == [1]
-        closing.result(10)
     with pytest.raises(tf.errors.UnavailableError, match="The server is shutting down"):
         batcher.run(call_of(["b"]))
-
-
-def test_batches_are_counted(held, call_of):
-    metrics = Metrics()
-    run_together(held, [call_of(["a"]), call_of(["b", "c"])], metrics=metrics)
-    text = metrics.as_text().decode()
-    name = ":tensorflow:serving:batching_session:"
-    assert f'{name}processed_batch_size_sum{{signature_name="serving_default"}} 4.0' in text
-    assert f'{name}processed_batch_size_count{{signature_name="serving_default"}} 2.0' in text
-    assert f'{name}queuing_latency_count{{signature_name="serving_default"}} 3.0' in text
-
-
-def test_a_too_small_size_or_timeout_is_an_error():
-    with pytest.raises(ValueError, match="max_batch_size must be at least 1, but is 0"):
-        Batching(max_batch_size=0)
-    with pytest.raises(ValueError, match="batch_timeout_micros must be at least 0, but is -1"):
-        Batching(batch_timeout_micros=-1)

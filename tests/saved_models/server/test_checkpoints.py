@@ -60,16 +60,14 @@ def test_a_pair_of_files_a_tf1_prefix_and_a_parent_folder_are_checkpoints(
     assert len(exported) == 3
 
 
-def test_a_url_is_treated_as_a_checkpoint(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("http://127.0.0.1:9/x.zip", r"Cannot download http://127.0.0.1:9/x.zip"),
+        ("small_en", r"serve small_en: no such .*Did you mean the built-in model 'small-en'"),
+    ],
+)
+def test_urls_and_names_are_treated_as_checkpoints(monkeypatch, tmp_path, source, message):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
-
-    with pytest.raises(OSError, match=r"Cannot download http://127.0.0.1:9/x.zip"):
-        serve("http://127.0.0.1:9/x.zip", port=0, rest_port=None)
-
-
-def test_an_unknown_name_is_an_error_with_a_suggestion(tmp_path):
-    with pytest.raises(
-        FileNotFoundError,
-        match=r"serve small_en: no such .*Did you mean the built-in model 'small-en'",
-    ):
-        serve("small_en", port=0, rest_port=None)
+    with pytest.raises(OSError, match=message):
+        serve(source, port=0, rest_port=None)

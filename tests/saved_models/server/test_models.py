@@ -3,6 +3,7 @@
 import shutil
 import time
 from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 import tensorflow as tf
@@ -10,18 +11,6 @@ import tensorflow as tf
 from elmo_tf.saved_models import Client, serve
 from elmo_tf.saved_models.server.models import Model, State
 from serving_requests import asking
-
-
-class Loaded:
-    """A loaded version."""
-
-    def __init__(self, number):
-        self.number = number
-        self.is_closed = False
-
-    def close(self):
-        assert not self.is_closed
-        self.is_closed = True
 
 
 class Loader:
@@ -35,8 +24,10 @@ class Loader:
         self.num_tries += 1
         if (path / "saved_model.pb").read_text() == "broken":
             raise OSError(f"{path} is broken")
-        self.loaded.append(Loaded(number))
-        return self.loaded[-1]
+        version = SimpleNamespace(number=number, is_closed=False)
+        version.close = lambda: setattr(version, "is_closed", True)
+        self.loaded.append(version)
+        return version
 
     def open_numbers(self):
         return [version.number for version in self.loaded if not version.is_closed]
@@ -96,42 +87,28 @@ def test_an_old_version_is_unloaded_after_its_last_request(tmp_path, model_of):
 def test_a_broken_version_leaves_the_old_one_until_it_is_changed(
     tmp_path, model_of, loader, caplog
 ):
-    model = model_of(1)
-    put(tmp_path, 2, "broken")
-    for _ in range(3):
-        model.refresh()
-    assert loader.num_tries == 2
-    assert number_of(model) == 1
-    assert states(model) == {2: "END", 1: "AVAILABLE"}
-    assert "Cannot load version 2 of elmo: " in caplog.text
-    assert "is broken" in str(model.states()[2].error)
-    put(tmp_path, 2, "whole")
-    model.refresh()
-    assert number_of(model) == 2
-
-
-def test_a_missing_or_broken_requested_version_is_not_found(tmp_path, model_of):
     model = model_of(2)
     put(tmp_path, 1, "broken")
     for number in (1, 5):
         message = rf"Servable not found for request: Specific\(elmo, {number}\)"
         with pytest.raises(tf.errors.NotFoundError, match=message):
             number_of(model, number)
+    put(tmp_path, 3, "broken")
+    for _ in range(3):
+        model.refresh()
+    assert loader.num_tries == 3
     assert number_of(model) == 2
-
-
-def test_a_deleted_version_is_unloaded_if_another_exists(tmp_path, model_of, loader):
-    model = model_of(1, 2)
-    shutil.rmtree(tmp_path / "2")
+    assert states(model) == {3: "END", 2: "AVAILABLE", 1: "END"}
+    assert "Cannot load version 3 of elmo: " in caplog.text
+    assert "is broken" in str(model.states()[3].error)
+    put(tmp_path, 3, "whole")
     model.refresh()
-    assert number_of(model) == 1
-    assert loader.open_numbers() == [1]
-    shutil.rmtree(tmp_path / "1")
-    model.refresh()
-    assert number_of(model) == 1
+    assert number_of(model) == 3
 
 
-def test_a_requested_version_is_loaded_until_the_newest_changes(tmp_path, model_of, loader):
+def test_versions_are_loaded_on_request_and_unloaded_when_the_newest_changes(
+    tmp_path, model_of, loader
+):
     model = model_of(1, 2)
     assert loader.open_numbers() == [2]
     assert number_of(model, 1) == 1
@@ -140,6 +117,11 @@ def test_a_requested_version_is_loaded_until_the_newest_changes(tmp_path, model_
     put(tmp_path, 3)
     model.refresh()
     assert loader.open_numbers() == [3]
+    for deleted, newest in ((3, 2), (2, 1), (1, 1)):  # the last one serves on
+        shutil.rmtree(tmp_path / str(deleted))
+        model.refresh()
+        assert number_of(model) == newest
+        assert loader.open_numbers() == [newest]
 
 
 def test_close_unloads_after_running_requests_and_refuses_new_ones(model_of):
@@ -169,27 +151,24 @@ def test_no_request_fails_while_versions_change(tmp_path, model_of, loader):
 
 
 @pytest.mark.parametrize(
-    ("names", "message"),
+    ("name", "message"),
     [
-        ((), r"it holds no version. Expected a folder with"),
-        (("missing",), r"missing: no such folder. Expected a folder with"),
-        (("1",), r"1: it is a single version.*parent folder"),
+        (".", r"it holds no version. Expected a folder with"),
+        ("missing", r"missing: no such folder. Expected a folder with"),
+        ("1", r"1: it is a single version.*parent folder"),
     ],
 )
-def test_a_folder_without_versions_is_an_error(tmp_path, names, message):
-    if names == ("1",):
+def test_a_folder_without_versions_is_an_error(tmp_path, name, message):
+    if name == "1":
         put(tmp_path, "1")
     with pytest.raises(FileNotFoundError, match=message):
-        Model("elmo", tmp_path.joinpath(*names), Loader())
+        Model("elmo", tmp_path / name, Loader())
 
 
 def test_a_server_swaps_versions_under_load_without_a_failed_request(model_directory, tmp_path):
     """A broken version does not replace a loaded one, and its error is reported."""
     shutil.copytree(model_directory / "1", tmp_path / "1")
-    with (
-        serve(tmp_path, port=0, rest_port=0, poll_seconds=0.05) as server,
-        ExitStack() as stack,
-    ):
+    with serve(tmp_path, port=0, rest_port=0, poll_seconds=0.05) as server, ExitStack() as stack:
         addresses = f"localhost:{server.port}", f"http://localhost:{server.rest_port}"
         clients = [stack.enter_context(Client(address, retries=0)) for address in addresses]
 

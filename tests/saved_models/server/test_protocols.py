@@ -8,44 +8,34 @@ import grpc
 import numpy as np
 import pytest
 import tensorflow as tf
+from absl import logging
 from google.protobuf.descriptor_pool import DescriptorPool
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
     ProtoReflectionDescriptorDatabase,
 )
 from prometheus_client.parser import text_string_to_metric_families
-from tensorflow.core.framework import tensor_pb2
-from tensorflow_serving.apis import (
-    classification_pb2,
-    get_model_metadata_pb2,
-    get_model_status_pb2,
-    model_service_pb2_grpc,
-    predict_pb2,
-    prediction_service_pb2_grpc,
-)
+from tensorflow_serving.apis import get_model_metadata_pb2
 
 from elmo_tf.saved_models.server.limits import Limits
 from elmo_tf.saved_models.server.server import serve
 from elmo_tf.saved_models.server.server_core import ServerCore
-from serving_requests import SENTENCES, assert_bad, assert_refused, predict, predict_rest, send
+from serving_requests import (
+    SENTENCES,
+    assert_bad,
+    assert_refused,
+    predict,
+    predict_rest,
+    send,
+    serving,
+)
 
 TOKENS = {"tokens": [["a", "bb"], ["ccc", ""]], "sequence_len": [2, 1]}
-FLAGS = {"number": 1.0, "flags": [True]}
 
 
 @pytest.fixture(scope="module")
 def channel(server):
     with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
         yield channel
-
-
-@pytest.fixture(scope="module")
-def stub(channel):
-    return prediction_service_pb2_grpc.PredictionServiceStub(channel)
-
-
-def test_a_response_names_model_version_and_signature(channel):
-    spec = predict(channel).model_spec
-    assert (spec.name, spec.version.value, spec.signature_name) == ("elmo", 2, "serving_default")
 
 
 def test_rest_takes_instances_and_inputs(server):
@@ -71,7 +61,10 @@ def test_every_type_is_sent_and_received(server, channel):
         "some_bytes": [{"b64": base64.b64encode(b"\xff").decode()}],
     }
     protos = {name: tf.make_tensor_proto(value) for name, value in inputs.items()}
-    outputs = predict(channel, protos, signature="other_types").outputs
+    answer = predict(channel, protos, signature="other_types")
+    spec, outputs = answer.model_spec, answer.outputs
+    assert (spec.name, spec.version.value, spec.signature_name) == ("elmo", 2, "other_types")
+    assert predict(channel).model_spec.signature_name == "serving_default"
     found = {name: tf.make_ndarray(proto).tolist() for name, proto in outputs.items()}
     assert found["half"] == [np.float16(0.1)] * 2
     assert (found["text"], found["some_bytes"]) == ("Jürgen".encode(), [b"\xff"])
@@ -90,32 +83,26 @@ def test_a_json_string_is_utf8_base64_or_bytes(server, string, num_bytes):
     assert document["predictions"][0]["word_emb"][0][0] == num_bytes
 
 
+TOO_LONG = {"strings": ["a " * 65_537]}
+NO_SIGNATURE = 'Serving signature key "{}" not found.'
+
+
 @pytest.mark.parametrize(
     ("spec", "inputs", "status", "code", "message"),
     [
         ({"name": "bert"}, None, 404, "NOT_FOUND", "for request: Latest(bert)"),
         ({"name": "n" * 2000}, None, 404, "NOT_FOUND", "n...TRUNCATED"),
         ({"version": {"value": 5}}, None, 404, "NOT_FOUND", "for request: Specific(elmo, 5)"),
-        (
-            *({"signature": "images"}, None, 400, "FAILED_PRECONDITION"),
-            'Serving signature key "images" not found.',
-        ),
-        (
-            *({"signature": "__saved_model_init_op"}, None, 400, "FAILED_PRECONDITION"),
-            'Serving signature key "__saved_model_init_op" not found.',
+        *(
+            ({"signature": name}, None, 400, "FAILED_PRECONDITION", NO_SIGNATURE.format(name))
+            for name in ("images", "__saved_model_init_op")
         ),
         (
             *({"signature": "tokens"}, {"tokens": [["a"]], "sequence_len": [2]}),
             *(400, "INVALID_ARGUMENT", "sequence_len is longer than the sentence"),
         ),
-        (
-            *({}, {"strings": ["a"] * 4097}, 400, "INVALID_ARGUMENT"),
-            "The request has 4097 sentences, more than 4096",
-        ),
-        (
-            *({}, {"strings": ["a " * 65_537]}, 400, "INVALID_ARGUMENT"),
-            "their product must be at most 65536",
-        ),
+        ({}, {"strings": ["a"] * 4097}, 400, "INVALID_ARGUMENT", "4097 sentences, more than 4096"),
+        ({}, TOO_LONG, 400, "INVALID_ARGUMENT", "their product must be at most 65536"),
     ],
 )
 def test_an_invalid_request_is_refused(server, channel, spec, inputs, status, code, message):
@@ -151,10 +138,6 @@ def test_an_invalid_request_is_refused(server, channel, spec, inputs, status, co
             "Expects strings to be string but int32 is provided",
         ),
         (
-            {"inputs": {"strings": tensor_pb2.TensorProto(string_val=[b"a"])}},
-            "tensor parsing error: strings",
-        ),
-        (
             {"inputs": {"strings": tf.make_tensor_proto([["a"]])}},
             "Expects strings to have the shape (None,) but (1, 1) is provided",
         ),
@@ -163,6 +146,14 @@ def test_an_invalid_request_is_refused(server, channel, spec, inputs, status, co
 def test_an_invalid_proto_is_refused(channel, changes, message):
     code = grpc.StatusCode.INVALID_ARGUMENT
     assert_refused(code, re.escape(message), predict, channel, **changes)
+
+
+def of_tokens(**inputs):
+    return {"signature_name": "tokens", "inputs": TOKENS | inputs}
+
+
+def of_flags(**inputs):
+    return {"signature_name": "other_types", "inputs": {"number": 1.0, "flags": [True]} | inputs}
 
 
 @pytest.mark.parametrize(
@@ -178,28 +169,16 @@ def test_an_invalid_proto_is_refused(channel, changes, message):
             "Expected row 0 of 'instances' to be an object with ['strings'], but got {",
         ),
         (
-            {"signature_name": "tokens", "inputs": TOKENS | {"tokens": [["a", "b"], ["c"]]}},
+            of_tokens(tokens=[["a", "b"], ["c"]]),
             "Expected tokens to have 2 axes with lists of equal lengths, but got 1: ",
         ),
         ({"inputs": ["a", ["b"]]}, 'Expected strings to hold string, but got ["b"]'),
         ({"inputs": [{"b64": "???"}]}, 'to hold strings or {"b64": "…"}, but got {"b64": "???"}'),
         ({"inputs": ["\ud800"]}, 'A string of strings is not Unicode: "\\ud800"'),
-        (
-            {"signature_name": "tokens", "inputs": TOKENS | {"sequence_len": [2, True]}},
-            "Expected sequence_len to hold int32, but got true",
-        ),
-        (
-            {"signature_name": "tokens", "inputs": TOKENS | {"sequence_len": [2, 2**31]}},
-            "Expected sequence_len to hold int32, but got 2147483648",
-        ),
-        (
-            {"signature_name": "other_types", "inputs": FLAGS | {"number": 10**400}},
-            "Expected number to hold float32, but got 1000",
-        ),
-        (
-            {"signature_name": "other_types", "inputs": FLAGS | {"flags": [0]}},
-            "Expected flags to hold bool, but got 0",
-        ),
+        (of_tokens(sequence_len=[2, True]), "Expected sequence_len to hold int32, but got true"),
+        (of_tokens(sequence_len=[2, 2**31]), "sequence_len to hold int32, but got 2147483648"),
+        (of_flags(number=10**400), "Expected number to hold float32, but got 1000"),
+        (of_flags(flags=[0]), "Expected flags to hold bool, but got 0"),
     ],
 )
 def test_an_invalid_json_is_refused(server, body, message):
@@ -231,10 +210,7 @@ def test_an_invalid_path_is_an_error_that_lists_the_valid_ones(server, method, p
 
 def test_a_body_above_the_limit_is_refused(model_directory):
     limits = Limits(max_request_bytes=10_000)
-    with (
-        serve(model_directory, port=0, rest_port=0, limits=limits) as server,
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
+    with serving(model_directory, limits=limits) as (server, channel):
         message = "The request has more than 10000 bytes"
         assert_bad(predict_rest(server, {"inputs": ["x" * 10_000]}), message, 413)
         chunked = {"Transfer-Encoding": "chunked"}
@@ -261,40 +237,32 @@ def test_an_unexpected_exception_is_an_internal_error(server, channel, monkeypat
     assert predict_rest(server, {"inputs": ["a"]})[0] == 200
 
 
-def test_an_unsupported_method_is_unimplemented(stub):
-    request = classification_pb2.ClassificationRequest()
-    assert_refused(grpc.StatusCode.UNIMPLEMENTED, "", stub.Classify, request, timeout=10)
+METHODS = ("PredictionService/Predict", "PredictionService/GetModelMetadata")
+METHODS += ("ModelService/GetModelStatus",)
 
 
-@pytest.mark.parametrize("content", [b"\xff\xff\xff", b"\x0a\x05abc"])
-@pytest.mark.parametrize("method", ["PredictionService/Predict", "ModelService/GetModelStatus"])
-def test_unparsable_bytes_are_an_invalid_argument(channel, method, content):
-    call = channel.unary_unary(f"/tensorflow.serving.{method}", _registered_method=True)
-    code = grpc.StatusCode.INVALID_ARGUMENT
-    assert_refused(code, "Cannot parse the request", call, content, timeout=10)
-
-
-def test_a_request_without_a_model_is_refused(channel, stub):
-    get_status = model_service_pb2_grpc.ModelServiceStub(channel).GetModelStatus
-    for method, request_type in (
-        (stub.Predict, predict_pb2.PredictRequest),
-        (stub.GetModelMetadata, get_model_metadata_pb2.GetModelMetadataRequest),
-        (get_status, get_model_status_pb2.GetModelStatusRequest),
-    ):
-        code = grpc.StatusCode.INVALID_ARGUMENT
-        assert_refused(code, "Missing ModelSpec", method, request_type(), timeout=10)
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [((), "specify at least one metadata_field"), (("weights",), "weights is not supported")],
-)
-def test_missing_or_unknown_metadata_fields_are_refused(stub, fields, message):
+def metadata_request(*fields):
     request = get_model_metadata_pb2.GetModelMetadataRequest(
         model_spec={"name": "elmo"}, metadata_field=fields
     )
-    code = grpc.StatusCode.INVALID_ARGUMENT
-    assert_refused(code, message, stub.GetModelMetadata, request, timeout=10)
+    return request.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("method", "content", "message"),
+    [
+        *((method, b"", "Missing ModelSpec") for method in METHODS),
+        (METHODS[0], b"\xff\xff\xff", "Cannot parse the request"),
+        (METHODS[2], b"\x0a\x05abc", "Cannot parse the request"),
+        (METHODS[1], metadata_request(), "specify at least one metadata_field"),
+        (METHODS[1], metadata_request("weights"), "weights is not supported"),
+        ("PredictionService/Classify", b"", "UNIMPLEMENTED"),
+    ],
+)
+def test_invalid_bytes_and_methods_are_refused(channel, method, content, message):
+    call = channel.unary_unary(f"/tensorflow.serving.{method}", _registered_method=True)
+    code = "UNIMPLEMENTED" if message == "UNIMPLEMENTED" else "INVALID_ARGUMENT"
+    assert_refused(grpc.StatusCode[code], message, call, content, timeout=10)
 
 
 def test_the_status_names_states_and_errors(model_directory, tmp_path):
@@ -318,13 +286,35 @@ def test_the_status_names_states_and_errors(model_directory, tmp_path):
             assert_bad((status, json.loads(text)), message, 404)
 
 
-def test_a_tf1_model_is_served_as_by_tf_serving(half_plus_directory):
+def save_half_plus(offset, path):
+    """Writes a model of TensorFlow 1: y = x / 2 + offset."""
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        half = tf.compat.v1.get_variable("a", initializer=0.5, use_resource=False)
+        x = tf.compat.v1.placeholder(tf.float32, [None], "x")
+        y = tf.add(half * x, offset, "y")
+        session.run(tf.compat.v1.global_variables_initializer())
+        builder = tf.compat.v1.saved_model.Builder(str(path))
+        builder.add_meta_graph_and_variables(
+            session,
+            [tf.saved_model.SERVING],
+            {"serving_default": tf.compat.v1.saved_model.predict_signature_def({"x": x}, {"y": y})},
+        )
+        builder.save()
+
+
+def test_several_models_are_served_as_by_tf_serving(model_directory, tmp_path):
+    """One is like those of TF Serving's examples, in folders with leading zeros."""
+    save_half_plus(2.0, tmp_path / "00000123")
+    save_half_plus(3.0, tmp_path / "00000124")
     path = "/v1/models/half_plus/versions/123"
-    with serve({"half_plus": half_plus_directory}, port=0, rest_port=0) as server:
+    with serving({"half_plus": tmp_path, "elmo": model_directory}) as (server, _):
         newest = predict_rest(server, {"instances": [1.0, 2.0, 5.0]}, "/v1/models/half_plus")
         older = predict_rest(server, {"instances": [1.0, 2.0, 5.0]}, path)
         by_column = predict_rest(server, {"inputs": [1.0]}, path)
         _, _, text = send(server, "GET", f"{path}/metadata")
+        _, _, names = send(server, "GET", "/models.json")
+        assert predict_rest(server, {"inputs": ["a"]})[0] == 200
+    assert json.loads(names) == {"models": ["elmo", "half_plus"]}
     assert newest == (200, {"predictions": [3.5, 4.0, 5.5]})
     assert older == (200, {"predictions": [2.5, 3.0, 4.5]})
     assert by_column == (200, {"outputs": [2.5]})
@@ -356,24 +346,36 @@ def test_reflection_lists_services_and_methods(channel):
     assert "Predict" in {method.name for method in service.methods}
 
 
-def test_metrics_count_requests(model_directory):
-    with (
-        serve(model_directory, port=0, rest_port=0) as server,
-        grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel,
-    ):
-        predict_rest(server, {"inputs": ["a b"]})
-        predict_rest(server, {"inputs": ["a b"]}, "/v1/models/some-other-name")
+def test_requests_are_counted_and_logged(model_directory, caplog):
+    logging.set_verbosity(logging.INFO)
+    caplog.set_level("INFO")
+    with serving(model_directory, access_log=True) as (server, channel):
         predict(channel)
+        assert_refused(grpc.StatusCode.NOT_FOUND, "", predict, channel, name="bert\nforged")
+        predict_rest(server, {"inputs": ["a b"]})
+        predict_rest(server, {"inputs": ["a b"]}, "/v1/models/bert")
         _, headers, text = send(server, "GET", "/monitoring/prometheus/metrics")
     assert headers["Content-Type"].startswith("text/plain")
     count = ":tensorflow:serving:request_count"
     assert f'{count}{{model_name="elmo",status="OK"}} 2.0' in text
     # Unknown names must not use memory.
-    assert f'{count}{{model_name="",status="NOT_FOUND"}} 1.0' in text
-    assert "some-other-name" not in text
+    assert f'{count}{{model_name="",status="NOT_FOUND"}} 2.0' in text
+    assert "bert" not in text
     for entrypoint in ("GRPC", "REST"):
         latency = f'latency_count{{API="Predict",entrypoint="{entrypoint}",model_name="elmo"}} 1.0'
         assert latency in text
     families = {family.name: family for family in text_string_to_metric_families(text)}
     loads = families[":tensorflow:cc:saved_model:load_attempt_count"].samples
     assert [(load.labels["status"], load.value) for load in loads] == [("success", 1.0)]
+
+    assert not [record for record in caplog.records if record.name.startswith("uvicorn")]
+    lines = [record.message for record in caplog.records if record.message.endswith(" ms")]
+    patterns = (
+        r"ipv4:127\.0\.0\.1:\d+ gRPC Predict elmo OK [\d.]+ ms",
+        r"ipv4:127\.0\.0\.1:\d+ gRPC Predict bert\\nforged NOT_FOUND [\d.]+ ms",
+        r"127\.0\.0\.1 REST POST /v1/models/elmo:predict 200 [\d.]+ ms",
+        r"127\.0\.0\.1 REST POST /v1/models/bert:predict 404 [\d.]+ ms",
+        r"127\.0\.0\.1 REST GET /monitoring/prometheus/metrics 200 [\d.]+ ms",
+    )
+    for line, pattern in zip(lines, patterns, strict=True):
+        assert re.fullmatch(pattern, line), line
