@@ -14,6 +14,7 @@ from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch
 
+NO_TAG = -1  # of padding, in `y` of models that label tokens
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
 
 

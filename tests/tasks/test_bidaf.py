@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from elmo_tf.tasks import BiDAF
 from elmo_tf.tasks.attention import masked_softmax
-from elmo_tf.tasks.bidaf import best_spans
+from elmo_tf.tasks.question_answering.model import best_spans
 from reference import bidaf as reference
 from task_models import embeddings, new_model, padded, reference_weights, with_random_weights
 

@@ -277,7 +277,7 @@ def documents(*examples):
 GOLDS = [[[(0, 1), (6, 6), (10, 12)], [(3, 3)], [(8, 9), (13, 13)]], [[(1, 2), (5, 5)]]]
 
 
-def labelled_documents():
+def labeled_documents():
     """The inputs and targets of two documents, with the entities of `GOLDS`."""
     examples = []
     texts = some_document((5, 3, 6)), some_document((4, 7, 0, 2), seed=5)
@@ -293,7 +293,7 @@ def labelled_documents():
 def test_training_memorizes_two_documents(keras_round_trip):
     model = new_model(units=12, hidden_units=30, dropout=0, lexical_dropout=0, mention_loss=0.5)
     model.compile(keras.optimizers.Adam(0.01))
-    examples = labelled_documents()
+    examples = labeled_documents()
 
     model.fit(documents(*examples), epochs=100, verbose=0, shuffle=False)
 

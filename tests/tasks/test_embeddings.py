@@ -6,7 +6,7 @@ import tensorflow as tf
 from elmo_tf import char_ids
 from elmo_tf.layers import CharCNN
 from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
-from elmo_tf.tasks.data.word_vectors import WordVectors
+from elmo_tf.tasks.word_vectors import WordVectors
 
 TOKENS = tf.constant([["Die", "Katze", "die"], ["Ärger", "", ""]])
 

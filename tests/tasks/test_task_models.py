@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from elmo_tf import Elmo
 from elmo_tf.tasks import BiLSTMClassifier, CRFTagger, WordEmbedding
-from elmo_tf.tasks.data.tag_schemes import spans_of
+from elmo_tf.tasks.tag_schemes import spans_of
 from reference.task_models import softmax
 from task_models import KINDS, embeddings, new_model, padded, real_outputs, recording, some_inputs
 

@@ -5,14 +5,15 @@ import shutil
 
 import pytest
 
-from elmo_tf.tasks.data.coreference import read_documents
-from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
-from elmo_tf.trainers.tasks.config import TaskConfig
-from elmo_tf.trainers.tasks.examples import Batches
-from elmo_tf.trainers.tasks.kinds import KINDS
-from elmo_tf.trainers.tasks.kinds.documents import DocumentBatches, part_of_document
+from elmo_tf.tasks import BiDAF, CoreferenceModel
+from elmo_tf.tasks.batches import Batches
+from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.coreference.reader import read_documents
+from elmo_tf.tasks.coreference.specification import DocumentBatches, part_of_document
+from elmo_tf.tasks.specification import specification_of
+from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.training import train_task
-from task_files import SQUAD, SRL
+from task_files import SQUAD, SRL, config_of
 
 DROPOUT = {"dropout": 0.3, "elmo_dropout": 0.3}
 SETTINGS = {
@@ -59,11 +60,18 @@ def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp
     assert scores == record["best"]["dev"]
     predict_task(workdir, files[task], tmp_path / "again")
     assert out.read_bytes() == (tmp_path / "again").read_bytes()
-    examples = KINDS[task].read([str(files[task])], record["settings"], None)
-    read = KINDS[task].read_predictions(out, examples)
-    assert KINDS[task].scores([KINDS[task].gold(example) for example in examples], read) == scores
+    specification = specification_of(task)
+    examples = specification.read([str(files[task])], config_of(task))
+    gold = [specification.gold(example) for example in examples]
+    assert specification.scores(gold, specification.read_predictions(out, examples)) == scores
     with pytest.raises(FileExistsError, match="predicted"):
         evaluate_task(workdir, [files[task]], out)
+
+
+@pytest.mark.parametrize("task", SETTINGS)
+def test_files_with_other_columns_refuse_a_token_column(trained, task, files, tmp_path):
+    with pytest.raises(ValueError, match=f"`token_column` is not for --task {task}"):
+        predict_task(trained[task][0], files[task], tmp_path / "out", token_column=2)
 
 
 def test_predicted_answers_are_substrings_of_the_passage(trained, tmp_path):
@@ -177,14 +185,14 @@ def test_scores_equal_those_of_the_scorer_of_conll_2005_on_the_written_file(tmp_
         )
     )
     gold = "\n".join(" ".join([row[2], *row[4:]]) if row else "" for row in columns)
-    kind = KINDS["srl"]
-    examples = kind.read([str(tmp_path / "gold.conll")], {"format": None}, None)
+    srl = specification_of("srl")
+    examples = srl.read([str(tmp_path / "gold.conll")], config_of("srl"))
     predicted = [list(example.tags) for example in examples]
     predicted[0][:2] = ["B-ARG0", "O"]  # a wrong end
     predicted[1][5:] = ["O", "B-ARG1"]  # a wrong place, and no C-V
     predicted[3][3:] = ["B-C-ARG1", "I-C-ARG1"]  # a wrong end of a continuation
 
-    written = "\n".join(kind.lines(examples, predicted))
+    written = "\n".join(srl.lines(examples, predicted))
 
     pairs = []
     for ours, theirs in zip(read_props(gold), read_props(written), strict=True):
@@ -195,7 +203,7 @@ def test_scores_equal_those_of_the_scorer_of_conll_2005_on_the_written_file(tmp_
         for side in zip(*pairs, strict=True)
     )
     correct = sum(one in prop for prop, others in zip(ours, theirs, strict=True) for one in others)
-    scores = kind.scores([kind.gold(example) for example in examples], predicted)
+    scores = srl.scores([srl.gold(example) for example in examples], predicted)
     assert (correct, sum(map(len, theirs)), sum(map(len, ours))) == (2, 5, 6)
     assert scores["precision"] == correct / 5
     assert scores["recall"] == correct / 6
@@ -296,10 +304,8 @@ def test_a_document_window_contains_only_mentions_inside_the_window(files):
 
 
 def test_document_windows_are_drawn_again_in_each_epoch(trained, files):
-    model = KINDS["coref"].models["coref"]
-
     class Names:
-        texts, features, layers_name = model.texts, {}, model.layers_name
+        texts, features, layers_name = CoreferenceModel.texts, {}, CoreferenceModel.layers_name
 
     documents = read_documents(files["coref"])
     batches = DocumentBatches(Names, documents, window=1)
@@ -318,29 +324,28 @@ def test_document_windows_are_drawn_again_in_each_epoch(trained, files):
 
 def test_long_examples_are_left_out_of_training(files, caplog):
     caplog.set_level("INFO", logger="absl")
-    settings = {"format": None, "token_column": None, "max_tokens": 3}
     for task in ("squad", "srl"):
         caplog.clear()
-        kind = KINDS[task]
-        examples = kind.read([str(files[task])], settings, None)
+        specification, config = specification_of(task), config_of(task, max_tokens=3)
+        examples = specification.read([str(files[task])], config)
 
-        assert len(kind.for_training(examples, settings)) == 1
+        assert len(specification.for_training(examples, config)) == 1
         assert "2 of 3 examples are left out" in caplog.text
 
 
 def test_files_with_the_same_question_are_refused(files):
     file = str(files["squad"])
     with pytest.raises(ValueError, match=r"Question .* is in several files of "):
-        KINDS["squad"].read([file, file], {}, None)
+        specification_of("squad").read([file, file], config_of("squad"))
 
 
 def test_predictions_with_invalid_utf_8_are_read(files, tmp_path):
-    kind = KINDS["squad"]
-    questions = kind.read([str(files["squad"])], {}, None)
+    squad = specification_of("squad")
+    questions = squad.read([str(files["squad"])], config_of("squad"))
     answers = ["caf\udce9"] * len(questions)
-    content = "\n".join(kind.lines(questions, answers))
+    content = "\n".join(squad.lines(questions, answers))
     (tmp_path / "answers.json").write_bytes(content.encode("utf-8", "surrogateescape"))
-    assert kind.read_predictions(tmp_path / "answers.json", questions) == answers
+    assert squad.read_predictions(tmp_path / "answers.json", questions) == answers
 
 
 def test_training_without_an_example_is_an_error(files, tmp_path):
@@ -355,11 +360,11 @@ def test_training_without_an_example_is_an_error(files, tmp_path):
 
 def test_one_of_several_answers_is_drawn(files):
     class Names:
-        texts, features = KINDS["squad"].models["bidaf"].texts, {}
+        texts, features = BiDAF.texts, {}
 
-    kind = KINDS["squad"]
-    question = kind.read([str(files["squad"])], {}, None)[0]
-    batches = Batches(Names, [kind.texts(question)], [kind.target(None, question)], 1)
+    squad = specification_of("squad")
+    question = squad.read([str(files["squad"])], config_of("squad"))[0]
+    batches = Batches(Names, [squad.texts(question)], [squad.target(None, question)], 1)
 
     drawn = {tuple(batch.targets[0]) for epoch in range(9) for batch in batches.shuffled(0, epoch)}
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.tasks.config import TaskConfig
 
 
 def config(**settings):

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from elmo_tf.tasks.crf_tagger import NO_TAG
-from elmo_tf.trainers.tasks.examples import Batches, DistinctTexts
+from elmo_tf.tasks.batches import Batches, DistinctTexts
+from elmo_tf.tasks.tagging.model import NO_TAG
 from task_models import new_model
 
 TEXTS = [(["the"] * length,) for length in (3, 9, 1, 4, 1, 5, 9, 2)]

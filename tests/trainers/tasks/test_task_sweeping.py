@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from elmo_tf.checkpoints.load import load_bilm
-from elmo_tf.trainers.tasks import sweeping, training
-from elmo_tf.trainers.tasks.building import cached_layers
-from elmo_tf.trainers.tasks.config import TaskConfig
-from elmo_tf.trainers.tasks.sweeping import sweep_task
+from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks import sweep as sweeping
+from elmo_tf.trainers.tasks import training
+from elmo_tf.trainers.tasks.model_inputs import cached_layers
+from elmo_tf.trainers.tasks.sweep import sweep_task
 
 COLUMNS = "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n"
 pytestmark = pytest.mark.usefixtures("eager_module")

@@ -6,14 +6,12 @@ from contextlib import nullcontext
 import pytest
 import tensorflow as tf
 
-from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
-from elmo_tf.trainers.tasks.building import new_embeddings
-from elmo_tf.trainers.tasks.config import TaskConfig
-from elmo_tf.trainers.tasks.kinds import KINDS
+from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.specification import specification_of
+from elmo_tf.trainers.tasks.model_inputs import new_embeddings
+from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.training import _is_better, _sample, train_task
-from task_files import NER, PAIRS, SMALL, TREES, sentences
-
-BY_NAME = {"format": None, "token_column": None}
+from task_files import NER, PAIRS, SMALL, TREES, config_of, sentences
 
 
 def losses(record):
@@ -72,19 +70,11 @@ def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_
             if is_refused
             else nullcontext()
         ):
-            KINDS["pos"].read_inputs(str(tmp_path / "text.txt"), BY_NAME, known)
+            specification_of("pos").read_inputs(str(tmp_path / "text.txt"), config_of("pos"), known)
 
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
     assert out.read_text().startswith("Anna\t")
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="text", overwrite=True) == 12
-
-
-@pytest.mark.parametrize("task", ["classify", "srl", "squad", "coref"])
-def test_files_with_other_columns_refuse_a_token_column(task, tmp_path):
-    (tmp_path / "in.tsv").write_text("label\ttext\ngood\ta film\n")
-
-    with pytest.raises(ValueError, match=r"`token_column` (is|are) not for "):
-        KINDS[task].read_inputs(str(tmp_path / "in.tsv"), {**BY_NAME, "token_column": 2}, [])
 
 
 @pytest.mark.parametrize(
@@ -102,7 +92,9 @@ def test_files_with_other_columns_refuse_a_token_column(task, tmp_path):
 def test_sentences_in_brackets_are_not_read_as_trees(content, texts, tmp_path):
     (tmp_path / "in.txt").write_text(content)
 
-    found = KINDS["sst"].read_inputs(str(tmp_path / "in.txt"), BY_NAME, ["negative", "positive"])
+    found = specification_of("sst").read_inputs(
+        str(tmp_path / "in.txt"), config_of("sst"), ["negative", "positive"]
+    )
 
     assert [" ".join(example.tokens) for example in found] == texts
 
@@ -230,21 +222,21 @@ def test_every_task_can_train_evaluate_and_predict(task, settings, run, files, t
 
 @pytest.mark.usefixtures("eager_functions")
 def test_the_commands_classify_texts_in_tables(tmp_path, command, unverified_exports):
-    labelled, unlabelled = tmp_path / "labelled.tsv", tmp_path / "new.csv"
-    labelled.write_text("good\t1\tgood\nbad\t2\tbad\ngood\t3\ta good film\nbad\t4\ta bad film\n")
-    unlabelled.write_text('"good, good"\nbad\n')
+    labeled, unlabeled = tmp_path / "labeled.tsv", tmp_path / "new.csv"
+    labeled.write_text("good\t1\tgood\nbad\t2\tbad\ngood\t3\ta good film\nbad\t4\ta bad film\n")
+    unlabeled.write_text('"good, good"\nbad\n')
     columns = ("--text-column", 3, "--label-column", 1)
     model = ("--model", "bilstm", "--units", 6, "--word-dim", 5, "--dropout", 0)
     workdir = tmp_path / "run"
 
     status, out, err = command(
-        *("task", "train", "--task", "classify", "--train", labelled, "--dev", labelled, *columns),
+        *("task", "train", "--task", "classify", "--train", labeled, "--dev", labeled, *columns),
         *("--workdir", workdir, *model, "--epochs", 15, "--patience", 15, "--batch-size", 2),
         *("--learning-rate", 0.03),
     )
     assert (status, json.loads(out)["score"]) == (0, 1.0), err
 
-    status, out, err = command("task", "evaluate", workdir, labelled)
+    status, out, err = command("task", "evaluate", workdir, labeled)
     scores = json.loads(out)
     assert (status, scores["accuracy"], scores["macro_f1"]) == (0, 1.0, 1.0), err
     (tmp_path / "other.tsv").write_text("good\t1\tfine\nugly\t2\tbad\n")
@@ -252,8 +244,8 @@ def test_the_commands_classify_texts_in_tables(tmp_path, command, unverified_exp
     assert (status, "other.tsv, line 2: unknown label 'ugly'" in err) == (1, True)
 
     for file, texts in (
-        (labelled, ["good", "bad", "a good film", "a bad film"]),
-        (unlabelled, ["good, good", "bad"]),
+        (labeled, ["good", "bad", "a good film", "a bad film"]),
+        (unlabeled, ["good, good", "bad"]),
     ):
         status, _, err = command(
             "task", "predict", workdir, file, tmp_path / "out.tsv", "--overwrite"

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 
-from elmo_tf.trainers.tasks.answering import evaluate_task
-from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks.predict import evaluate_task
 from elmo_tf.trainers.tasks.training import train_task
 from elmo_tf.trainers.workdir import claimed_workdir
 from reference import checkpoint

@@ -1,0 +1,209 @@
+import random
+
+import pytest
+
+from development_data import shared
+from elmo_tf.tasks.coreference.reader import Document, coreference_column, read_documents
+
+CONLL_2012 = """#begin document (nw/wsj_0001); part 000
+nw/wsj_0001 0 0 Ann NNP (TOP(S(NP* - - - Bob (PERSON) (A0* (0)
+nw/wsj_0001 0 1 saw VBD (VP* see see.01 1 Bob * (V*) -
+nw/wsj_0001 0 2 her PRP (NP* - - - Bob * (A1* (1|(0)
+nw/wsj_0001 0 3 brother NN *))) - - - Bob * *) 1)
+
+nw/wsj_0001 0 0 He PRP (TOP(S(NP*) - - - Cy * (1)
+nw/wsj_0001 0 1 left VBD (VP*))) - - - Cy * -
+#end document
+#begin document (nw/wsj_0001); part 001
+nw/wsj_0001 1 0 Yes UH (TOP*) - - - - * -
+
+#end document
+"""
+LITBANK = """#begin document (1_a_novel_brat); part 0
+n\t0\t0\tThe\t_\t_\t_\t_\t_\t_\t_\t_\t(7|(7
+n\t0\t1\tcaptain\t_\t_\t_\t_\t_\t_\t_\t_\t(2)|7)|7)
+n\t0\t2\t's\t_\t_\t_\t_\t_\t_\t_\t_\t
+n\t0\t3\tship\t_\t_\t_\t_\t_\t_\t_\t_\t_
+
+#end document
+"""
+
+
+def columns(*cells, name="d"):
+    """A document of one sentence with these cells in its last column."""
+    rows = [f"{name} 0 {number} word{number} {cell}\n" for number, cell in enumerate(cells)]
+    return f"#begin document ({name}); part 000\n{''.join(rows)}\n#end document\n"
+
+
+def test_documents_have_parts_sentences_speakers_and_entities(file):
+    assert read_documents(file(CONLL_2012)) == [
+        Document(
+            name="nw/wsj_0001",
+            part="000",
+            sentences=[["Ann", "saw", "her", "brother"], ["He", "left"]],
+            speakers=[["Bob"] * 4, ["Cy"] * 2],
+            entities=[[(0, 0), (2, 2)], [(2, 3), (4, 4)]],
+        ),
+        Document("nw/wsj_0001", "001", [["Yes"]], None, []),
+    ]
+
+
+def test_a_token_without_a_speaker_has_an_empty_name(file):
+    (first, second) = read_documents(file(CONLL_2012.replace("Cy", "-")))
+
+    assert (first.speakers, second.speakers) == ([["Bob"] * 4, [""] * 2], None)
+
+
+def test_the_last_column_of_litbank_may_be_empty(file):
+    (document,) = read_documents(file(LITBANK))
+
+    assert document == Document(
+        "1_a_novel_brat", "0", [["The", "captain", "'s", "ship"]], None, [[(0, 1)], [(1, 1)]]
+    )
+
+
+def test_a_mark_may_have_no_part(file):
+    content = columns("(0)", name="a (b) c").replace("; part 000", ";")
+
+    (document,) = read_documents(file(content))
+
+    assert (document.name, document.part) == ("a (b) c", "")
+
+
+def test_brackets_of_an_entity_nest_as_a_stack_across_sentences(file):
+    cells = columns("(b", "(b|(a", "b)", "a)|b)|(b", "b)").replace("d 0 4", "\nd 0 0")
+
+    (document,) = read_documents(file(cells))
+
+    assert document.sentences == [["word0", "word1", "word2", "word3"], ["word4"]]
+    assert document.entities == [[(0, 3), (1, 2), (3, 4)], [(1, 3)]]
+
+
+def test_a_mention_that_stands_twice_is_kept_once_in_each_entity(file):
+    (document,) = read_documents(file(columns("(3|(3|(5", "3)|3)|5)", "(3)|(3)")))
+
+    assert document.entities == [[(0, 1)], [(0, 1), (2, 2)]]
+
+
+def test_invalid_utf_8_is_kept_and_counted(file, caplog):
+    content = columns("-").encode().replace(b"word0", b"caf\xe9") + columns("-").encode()
+
+    first, _ = read_documents(file(content))
+
+    assert first.sentences == [["caf\udce9"]]
+    assert "file.conll: 1 of 2 documents have invalid UTF-8" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", r"file\.conll has no documents: no line begins with `#begin document`"),
+        ("\nd 0 0 word -\n", r"line 2: no line `#begin document \(NAME\); part 000` before it"),
+        ("#end document\n", r"line 1: `#end document` without `#begin document` before it"),
+        ("\n#begin document d\n", r"line 2: not of the form `#begin document \(NAME\); part"),
+        ("#begin document (d)\n\n#end document\n", r"line 1: the document 'd' has no token"),
+        (
+            columns("-").replace("#end document\n", "") + columns("-", name="e"),
+            r"line 4: no `#end document` for the document 'd', which begins in line 1",
+        ),
+        (
+            columns("-") + columns("-").replace("#end document\n", ""),
+            r"line 7: no `#end document` for the document 'd', which begins in line 5",
+        ),
+        (columns("-", ""), r"line 3: at least 5 columns .* column 4: 'd 0 1 word1'"),
+        (
+            "#begin document (d)\nd\t0\t0\t\t-\n#end document\n",
+            r"line 2: at least 5 columns are required, with the token in column 4: 'd 0 0  -'",
+        ),
+        (columns("-", "12"), r"line 3: '12' is not a bracket of an entity, such as `\(12`"),
+        (columns("-", "(1|"), r"line 3: '' is not a bracket"),
+        (columns("(1(2", "2)1)"), r"line 2: '\(1\(2' is not a bracket"),
+        (
+            columns("(2", "-", "3)"),
+            r"line 4: `3\)` closes what is not open\. Open: `\(2` \(line 2\)\.",
+        ),
+        (columns("-", "2)"), r"line 3: `2\)` closes what is not open\. Open: none\."),
+        (
+            columns("-", "(2", "(3|(2", "2)"),
+            r"line 3: a bracket is not closed in its document\. Open: `\(2` \(line 3\), `\(3` \(l",
+        ),
+        (columns("(2") + columns("2)"), r"line 2: a bracket is not closed in its document"),
+    ],
+)
+def test_damaged_documents_are_refused_with_their_line(file, content, message):
+    with pytest.raises(ValueError, match=message) as error:
+        read_documents(file(content))
+
+    assert "file.conll" in str(error.value)
+
+
+def test_a_column_has_brackets_for_each_token_of_each_sentence():
+    entities = [[(0, 3), (1, 2), (3, 4)], [(1, 3)], [(1, 1), (5, 5)]]
+    sentences = [["a", "b", "c", "d", "e"], ["f", "g"]]
+
+    assert coreference_column(entities, sentences) == [
+        ["(0", "(1|(0|(2)", "0)", "1)|0)|(0", "0)"],
+        ["(2)", "-"],
+    ]
+
+
+def test_reading_a_written_column_gives_the_same_entities(file):
+    draw = random.Random(11)
+    for _ in range(300):
+        num_tokens = draw.randrange(1, 12)
+        entities = [draw_entity(draw, num_tokens) for _ in range(draw.randrange(5))]
+
+        (cells,) = coreference_column(entities, [["word"] * num_tokens])
+
+        (document,) = read_documents(file(columns(*cells)))
+        assert document.entities == sorted(map(sorted, entities))
+
+
+def draw_entity(draw, num_tokens):
+    """Mentions of which none cross, except that they may share a token at their ends."""
+    spans = [(i, j) for i in range(num_tokens) for j in range(i, num_tokens)]
+    mentions = set()
+    for _ in range(draw.randrange(1, 6)):
+        first, last = draw.choice(spans)
+        if not any(i < first < j < last or first < i < last < j for i, j in mentions):
+            mentions.add((first, last))
+    return list(mentions)
+
+
+def test_mentions_of_different_entities_may_cross(file):
+    entities = [[(0, 2)], [(1, 3)]]
+
+    (cells,) = coreference_column(entities, [["word"] * 4])
+
+    assert read_documents(file(columns(*cells)))[0].entities == entities
+
+
+def test_entities_that_brackets_cannot_express_are_refused():
+    sentences = [["a", "b"], ["c", "d"]]
+
+    with pytest.raises(ValueError, match=r"mentions \(0, 2\) and \(1, 3\) of an entity cross"):
+        coreference_column([[(1, 3), (0, 2)]], sentences)
+    with pytest.raises(ValueError, match=r"\(3, 4\) is not in the document of 4 tokens"):
+        coreference_column([[(0, 0)], [(3, 4)]], sentences)
+    for mention in ((-1, 0), (2, 1)):
+        with pytest.raises(ValueError, match="is not in the document of 4 tokens"):
+            coreference_column([[mention]], sentences)
+
+
+@pytest.mark.parametrize(
+    ("part", "documents", "sentences", "tokens", "entities", "mentions"),
+    [("train", 80, 7051, 168_657, 6189, 23_127), ("dev", 10, 697, 21_018, 875, 2842)],
+)
+def test_published_documents_are_read(part, documents, sentences, tokens, entities, mentions):
+    paths = sorted(shared("data", "coref", "litbank", part).glob("*.conll"))
+
+    found = [document for path in paths for document in read_documents(path)]
+
+    lengths = [len(sentence) for document in found for sentence in document.sentences]
+    sizes = [len(entity) for document in found for entity in document.entities]
+    assert (len(found), len(lengths), sum(lengths)) == (documents, sentences, tokens)
+    assert (len(sizes), sum(sizes)) == (entities, mentions)
+    assert all(document.speakers is None for document in found)
+    for document in found:
+        cells = coreference_column(document.entities, document.sentences)
+        assert list(map(len, cells)) == list(map(len, document.sentences))
