@@ -141,8 +141,8 @@ class Batches:
 
     def _batch(self, indices: list[int], rng: np.random.Generator | None = None) -> Batch:
         inputs: dict[str, Any] = {}
-        for number, text in enumerate(self._model.texts):
-            self._add_text(inputs, text, [self._texts[index][number] for index in indices])
+        for place, text in enumerate(self._model.texts):
+            self._add_text(inputs, text, [self._texts[index][place] for index in indices])
         for name, spec in self._model.features.items():
             values = [self._features[index][name] for index in indices]
             inputs[name] = tf.constant(values, spec.dtype)
@@ -153,15 +153,12 @@ class Batches:
         length = rounded_length(max(map(len, rows)))
         inputs[text] = padded_strings(rows, length)
         if self._layers is not None:
-            inputs[self._model.layers_name(text)] = self._padded_layers(rows, length)
-
-    def _padded_layers(self, rows: Sequence[list[str]], length: int) -> np.ndarray:
-        distinct, files = self._layers
-        num_layers, _, dim = files.shape
-        padded = np.zeros((len(rows), num_layers, length, dim), np.float16)
-        for row, tokens in enumerate(rows):
-            padded[row, :, : len(tokens)] = files.sentence(distinct.index(tokens))
-        return padded
+            distinct, stored = self._layers
+            num_layers, _, dim = stored.shape
+            padded = np.zeros((len(rows), num_layers, length, dim), np.float16)
+            for row, tokens in enumerate(rows):
+                padded[row, :, : len(tokens)] = stored.sentence(distinct.index(tokens))
+            inputs[self._model.layers_name(text)] = padded
 
     def _padded_targets(self, indices: Sequence[int], rng: np.random.Generator | None) -> Any:
         if self._targets is None:

@@ -50,8 +50,7 @@ class WordVectors:
 
     def get(self, token: str, default: np.ndarray) -> np.ndarray:
         """The vector of a token, or the default."""
-        row = self._rows.get(token)
-        return default if row is None else self.vectors[row]
+        return self[token] if token in self._rows else default
 
     @property
     def dim(self) -> int:
@@ -89,8 +88,8 @@ class WordVectors:
         vector = np.asarray(vector, np.float32)
         similarities = self._units @ (vector / (np.linalg.norm(vector) or 1))  # (token,)
         order = np.argsort(-similarities, kind="stable")[: top_n + 1]
-        found = [(self.tokens[row], float(similarities[row])) for row in order]
-        return [(token, near) for token, near in found if token != without][:top_n]
+        near = [(self.tokens[row], float(similarities[row])) for row in order]
+        return [pair for pair in near if pair[0] != without][:top_n]
 
     @functools.cached_property
     def _units(self) -> np.ndarray:
@@ -151,7 +150,9 @@ _Rows = tuple[int | None, int, Iterator[tuple[str, str, Any]]]
 
 def _text_rows(path: str | os.PathLike) -> _Rows:
     name = os.fspath(path)
-    lines = _numbered_lines(path)
+    # Without the trailing space of word2vec.
+    stripped = ((number, line.rstrip(" \r\n")) for number, line in enumerate(read_lines(path), 1))
+    lines = (pair for pair in stripped if pair[1])
     first = next(lines, None)
     if first is None:
         raise ValueError(f"{name} has no vectors: it is empty.")
@@ -163,18 +164,8 @@ def _text_rows(path: str | os.PathLike) -> _Rows:
         lines = itertools.chain([first], lines)
     if not dim:
         raise ValueError(f"{name}, line 1: not a token followed by numbers: {first[1][:80]!r}.")
-    rows = (
-        (f"line {number}", *_cut(line, dim, f"{name}, line {number}")) for number, line in lines
-    )
-    return expected, dim, rows
-
-
-def _numbered_lines(path: str | os.PathLike) -> Iterator[tuple[int, str]]:
-    """Non-empty lines and their numbers from 1, without the trailing space of word2vec."""
-    for number, line in enumerate(read_lines(path), start=1):
-        line = line.rstrip(" \r\n")
-        if line:
-            yield number, line
+    places = ((f"line {number}", line) for number, line in lines)
+    return expected, dim, ((place, *_cut(line, dim, f"{name}, {place}")) for place, line in places)
 
 
 def _binary_rows(path: str | os.PathLike) -> _Rows:

@@ -60,10 +60,8 @@ def evaluate_task(
     model, config = load_model(workdir)
     task = specification_of(config.task)
     examples = task.read(_as_list(files), config, known=model.labels)
-    if output is not None:
-        _refuse_words_file(task, examples, output, overwrite)
-    predicted = _predicted(task, model, examples, config, vectors)
-    with _output_files(task, examples, predicted, output, overwrite) as path:
+    settings = config, vectors, output, overwrite
+    with _written_predictions(task, model, examples, *settings) as (path, predicted):
         read = task.read_predictions(path, examples)
     gold = [task.gold(example) for example in examples]
     return task.scores(gold, predicted if read is None else read)
@@ -125,9 +123,7 @@ def predict_task(
             columns = format or config.format, token_column or config.token_column
         examples += task.read_inputs(file, config, model.labels, *columns)
     examples = task.join_inputs(examples, files)
-    _refuse_words_file(task, examples, output, overwrite)
-    predicted = _predicted(task, model, examples, config, vectors)
-    with _output_files(task, examples, predicted, output, overwrite):
+    with _written_predictions(task, model, examples, config, vectors, output, overwrite):
         return task.count(examples)
 
 
@@ -135,6 +131,37 @@ def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str
     return [
         os.fspath(file) for file in ([files] if isinstance(files, str | os.PathLike) else files)
     ]
+
+
+@contextlib.contextmanager
+def _written_predictions(
+    task: TaskSpecification,
+    model: TaskModel,
+    examples: Sequence[Any],
+    config: TaskConfig,
+    vectors: str | os.PathLike | None,
+    output: str | os.PathLike | None,
+    overwrite: bool,
+) -> Iterator[tuple[Path, list[Any]]]:
+    """Predicts, and writes to `output` or a temporary file; yields its path and the predictions."""
+    words = task.word_lines(examples)
+    if output is not None and words is not None:
+        refuse_file(os.fspath(output) + _WORDS_SUFFIX, overwrite)
+    predicted = _predicted(task, model, examples, config, vectors)
+    with contextlib.ExitStack() as stack:
+        if output is None:
+            part = Path(stack.enter_context(tempfile.TemporaryDirectory()), "predictions")
+        else:
+            part = stack.enter_context(atomic_file(output, overwrite))
+            if words is not None:
+                path = os.fspath(output) + _WORDS_SUFFIX
+                _write(stack.enter_context(atomic_file(path, overwrite)), words)
+        _write(part, task.lines(examples, predicted))
+        yield part, predicted
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    path.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
 
 
 def _predicted(
@@ -163,41 +190,6 @@ def _predicted(
         return predict_batches(task, model, batches, examples, shown=True)
 
 
-def _refuse_words_file(
-    task: TaskSpecification, examples: Sequence[Any], output: str | os.PathLike, overwrite: bool
-) -> None:
-    if task.word_lines(examples) is not None:
-        refuse_file(os.fspath(output) + _WORDS_SUFFIX, overwrite)
-
-
-@contextlib.contextmanager
-def _output_files(
-    task: TaskSpecification,
-    examples: Sequence[Any],
-    predicted: Sequence[Any],
-    output: str | os.PathLike | None,
-    overwrite: bool,
-) -> Iterator[Path]:
-    """Writes predictions to `output`, or to a temporary file; yields the path to read them from."""
-    with contextlib.ExitStack() as stack:
-        if output is None:
-            part = Path(stack.enter_context(tempfile.TemporaryDirectory()), "predictions")
-        else:
-            part = stack.enter_context(atomic_file(output, overwrite))
-            words = task.word_lines(examples)
-            if words is not None:
-                path = os.fspath(output) + _WORDS_SUFFIX
-                _write(stack.enter_context(atomic_file(path, overwrite)), words)
-        _write(part, task.lines(examples, predicted))
-        yield part
-
-
-def _write(path: Path, lines: Iterable[str]) -> None:
-    with open(path, "wb") as file:
-        for line in lines:
-            file.write(encode(line) + b"\n")
-
-
 def predict_batches(
     task: TaskSpecification,
     model: TaskModel,
@@ -205,19 +197,11 @@ def predict_batches(
     examples: Sequence[Any],
     shown: bool = False,
 ) -> list[Any]:
-    """The predictions for all examples, in their order.
-
-    Args:
-        task: the specification of the task.
-        model: a trained model.
-        batches: the batches of the examples.
-        examples: the examples.
-        shown: whether to show progress. Defaults to False.
-    """
+    """The predictions for all examples, in their order; `shown` shows progress."""
     predicted: dict[int, Any] = {}
     with progress(len(batches), "predicting", "batches", shown=shown) as meter:
         for batch in batches.sorted_by_length():
             of_batch = task.predict(model, batch.inputs, [examples[i] for i in batch.indices])
             predicted.update(zip(batch.indices, of_batch, strict=True))
             meter.update(1)
-    return [predicted[index] for index in range(len(predicted))]
+    return [predicted[index] for index in range(len(examples))]

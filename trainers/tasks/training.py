@@ -78,14 +78,14 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
     task.model_arguments(config)  # fails now if an option is unknown
     workdir = Path(config.workdir)
     check_workdir(workdir, config)
-    examples = _read_examples(config, task)
+    examples, train_examples, dev_examples, labels = _read_examples(config, task)
     keras.utils.set_random_seed(config.seed)
     source = vector_source(config)
     record: dict[str, Any] = {
         "settings": config.as_json(),
-        "labels": examples.labels,
-        "examples": {"train": len(examples.train), "dev": len(examples.dev)},
-        "data": _digest([examples.train, examples.dev], filter(None, [config.word_vectors])),
+        "labels": labels,
+        "examples": {"train": len(train_examples), "dev": len(dev_examples)},
+        "data": _digest([train_examples, dev_examples], filter(None, [config.word_vectors])),
         "bilm": _digest_of_source(source),
     }
     with claimed_workdir(workdir):
@@ -96,11 +96,9 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
             if _is_finished(config, state.record):
                 return _finish(workdir, task, {**state.record, "settings": record["settings"]})
 
-        texts, dev_texts = (
-            [task.texts(example) for example in part] for part in (examples.train, examples.dev)
-        )
+        texts, dev_texts = ([*map(task.texts, part)] for part in (train_examples, dev_examples))
         embeddings = new_embeddings(config, texts)
-        model = task.new_model(config, examples.labels, embeddings, new_elmo(config, source))
+        model = task.new_model(config, labels, embeddings, new_elmo(config, source))
         model.compile(_new_optimizer(config))
         model.optimizer.build(model.trainable_variables)
         average = WeightAverage(model.trainable_variables, config.ema)
@@ -110,11 +108,11 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
             "epochs": [],
             "finished": False,
         }
-        more = [task.texts(example) for example in examples.all] if cache_all else []
+        more = [*map(task.texts, examples)] if cache_all else []
         with cached_layers(config, source, [*texts, *dev_texts], more) as layers:
-            train = task.training_batches(model, examples.train, config, layers)
-            dev = task.batches(model, examples.dev, config.batch_size, layers)
-            run = _Run(workdir, task, model, average, train, dev, examples.dev)
+            train = task.training_batches(model, train_examples, config, layers)
+            dev = task.batches(model, dev_examples, config.batch_size, layers)
+            run = _Run(workdir, task, model, average, train, dev, dev_examples)
             prepare_workdir(workdir, keep_results=state is not None)
             if state is not None:
                 state.restore(model, average)
@@ -126,16 +124,10 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         return _finish(workdir, task, record)
 
 
-class _Examples(NamedTuple):
-    """The examples of a run; `train` is a share of `all` training examples."""
-
-    all: Sequence[Any]
-    train: Sequence[Any]
-    dev: Sequence[Any]
-    labels: list[str]
-
-
-def _read_examples(config: TaskConfig, task: TaskSpecification) -> _Examples:
+def _read_examples(
+    config: TaskConfig, task: TaskSpecification
+) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], list[str]]:
+    """All training examples, the share to train on, the held-out examples, and the labels."""
     task.check_packages()
     examples = task.read(config.train, config)
     labels = task.labels(examples)
@@ -151,7 +143,7 @@ def _read_examples(config: TaskConfig, task: TaskSpecification) -> _Examples:
         "%s training examples, %s held-out examples, %s labels.",
         *(f"{len(part):,}" for part in (train, dev, labels)),
     )
-    return _Examples(examples, train, dev, labels)
+    return examples, train, dev, labels
 
 
 def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:

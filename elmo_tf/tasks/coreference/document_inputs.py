@@ -20,17 +20,10 @@ def speaker_table(speakers: Any) -> tf.Tensor:
 
 
 def aligned_speakers(speakers: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-    """Pads the speakers of tokens with `""` to the width of the tokens.
-
-    Args:
-        speakers, tokens: string (sentence, token).
-
-    Returns:
-        string (sentence, token).
+    """Pads speakers, string (sentence, token), with `""` to the width of the tokens.
 
     Raises:
-        ValueError: there is another number of sentences, or there are more columns of speakers than
-            of tokens.
+        ValueError: there are fewer sentences or columns of tokens than of speakers.
     """
     shape, wanted = tf.shape(speakers), tf.shape(tokens)
     fits = (shape[0] == wanted[0]) & (shape[1] <= wanted[1])
@@ -40,27 +33,12 @@ def aligned_speakers(speakers: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
 
 
 def speaker_ids(names: tf.Tensor) -> tf.Tensor:
-    """A number for each distinct speaker.
-
-    Args:
-        names: string (token,).
-
-    Returns:
-        int32 (token,); -1 for `""`, an unknown speaker.
-    """
+    """Names of speakers, string (token,) ─► ids, int32 (token,); -1 for `""`, unknown."""
     return tf.where(names == "", -1, tf.unique(names).idx)
 
 
 def genre_id(name: tf.Tensor, genres: Sequence[str]) -> tf.Tensor:
-    """The number of a genre: its position in `genres`, from 1, or 0 for any other name.
-
-    Args:
-        name: string (1,).
-        genres: the names of the genres.
-
-    Returns:
-        int32 (1,).
-    """
+    """A genre, string (1,) ─► its position in `genres`, from 1, or 0 for any other, int32 (1,)."""
     is_genre = tf.cast(name == tf.constant(genres, tf.string), tf.int32)
     return tf.reduce_sum(is_genre * tf.range(1, len(genres) + 1), keepdims=True)
 

@@ -262,9 +262,9 @@ class CoreferenceModel(TaskModel):
         Returns:
             The mentions of each entity, `(first, last)` token, as positions in the document from 0.
         """
-        found = self.compiled_predictions(inputs)
+        mentions = self.compiled_predictions(inputs)
         names = ("mention_start", "mention_end", "entity")
-        rows = zip(*(found[name].numpy().tolist() for name in names), strict=True)
+        rows = zip(*(mentions[name].numpy().tolist() for name in names), strict=True)
         entities: dict[int, list[tuple[int, int]]] = {}
         for first, last, entity in rows:
             entities.setdefault(entity, []).append((first, last))

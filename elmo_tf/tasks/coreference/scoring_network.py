@@ -19,19 +19,12 @@ class ScoringNetwork(keras.layers.Layer):
     call takes this sum, and `product` computes its terms, so that a part that many concatenations
     share is multiplied only once. Call `build` with the shapes of the parts first.
 
-    Args:
-        units: int >= 1. Width of the hidden layers.
-        dropout: float, 0 to below 1. Dropout rate.
-
     Call arguments:
         products: float (…, units): `W_1 · [p_1; …; p_n]`.
         training: bool. Defaults to False.
 
     Returns:
         float (…).
-
-    Raises:
-        ValueError: an argument is out of its range.
     """
 
     def __init__(self, units: int, dropout: float, **kwargs):

@@ -18,14 +18,11 @@ _KEPT, _DROPPED = 0, tf.int32.max
 
 
 def candidates(sentences: tf.Tensor, max_width: int) -> tf.Tensor:
-    """Which spans are within a sentence.
+    """Which spans are within a sentence, bool (token, width).
 
     Args:
         sentences: int32 (token,). The sentence of each token, in increasing order.
         max_width: int >= 1. Maximum number of tokens of a span.
-
-    Returns:
-        bool (token, width).
     """
     following = tf.pad(sentences, [[0, max_width - 1]], constant_values=-1)
     last = tf.range(tf.size(sentences))[:, None] + tf.range(max_width)
@@ -42,11 +39,7 @@ class SpanScores(keras.layers.Layer):
     `g` is not computed for all spans: the first product of the network is split by its parts, and
     `x̂_ij · W = sum_t a_t (x_t · W)`.
 
-    Args:
-        max_width: int >= 1. Maximum number of tokens of a span.
-        hidden_units: int >= 1. Width of the hidden layers.
-        feature_dim: int >= 1. Width of the embedding `phi` of the span's width.
-        dropout: float, 0 to below 1. Dropout rate of `phi` and of the hidden layers.
+    `phi` is the embedding of the span's width. For the arguments see `CoreferenceModel`.
 
     Call arguments:
         x: float (token, feature). The input vectors.
@@ -58,9 +51,6 @@ class SpanScores(keras.layers.Layer):
         heads: float (token, width, max_width): the weight `a` of each token of the span.
         widths: float (token, width, feature_dim): `phi` after dropout.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Source: Lee et al. 2017, sections 4 and 5.
     """
 
@@ -70,23 +60,25 @@ class SpanScores(keras.layers.Layer):
         super().__init__(**kwargs)
         check_int(max_width, "max_width", ge=1)
         check_int(feature_dim, "feature_dim", ge=1)
+        self.settings = {
+            "max_width": max_width,
+            "hidden_units": hidden_units,
+            "feature_dim": feature_dim,
+            "dropout": dropout,
+        }
         self.max_width = max_width
-        self.hidden_units = hidden_units
         self.feature_dim = feature_dim
-        self.dropout_rate = dropout
         dtype = self.dtype_policy
         self.head_scores = keras.layers.Dense(1, dtype=dtype, name="head_scores")
         self.width_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="width_dropout")
         self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
 
     def build(self, x_shape, encoded_shape):
+        widths_shape = (self.max_width, self.feature_dim)
         self.width_embedding = self.add_weight(
-            name="width_embedding",
-            shape=(self.max_width, self.feature_dim),
-            initializer="glorot_uniform",
+            name="width_embedding", shape=widths_shape, initializer="glorot_uniform"
         )
         self.head_scores.build(encoded_shape)
-        widths_shape = (self.max_width, self.feature_dim)
         self.network.build([encoded_shape, encoded_shape, widths_shape, x_shape])
 
     def call(self, x, encoded, training=False):
@@ -104,26 +96,17 @@ class SpanScores(keras.layers.Layer):
         return self.network(products, training=training), heads, widths
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "max_width": self.max_width,
-            "hidden_units": self.hidden_units,
-            "feature_dim": self.feature_dim,
-            "dropout": self.dropout_rate,
-        }
+        return {**super().get_config(), **self.settings}
 
 
 def span_vectors(
     x: tf.Tensor, encoded: tf.Tensor, heads: tf.Tensor, widths: tf.Tensor, spans: tf.Tensor
 ) -> tf.Tensor:
-    """The vectors `g` of some spans.
+    """The vectors `g` of some spans, float (span, feature).
 
     Args:
         x, encoded, heads, widths: see `SpanScores`.
         spans: int32 (span,). Cells of the grid, `token * max_width + width`.
-
-    Returns:
-        float (span, feature).
     """
     max_width = heads.shape[1]
     first, width = spans // max_width, spans % max_width
@@ -221,10 +204,8 @@ def _best_crossing(ranks: tf.Tensor) -> tf.Tensor:
 
 
 def _of_next(ranks: tf.Tensor) -> tf.Tensor:
-    """The value of the next token at each token."""
     return tf.pad(ranks, [[0, 1]], constant_values=_DROPPED)[1:]
 
 
 def _of_previous(ranks: tf.Tensor) -> tf.Tensor:
-    """The value of the previous token at each token."""
     return tf.pad(ranks, [[1, 0]], constant_values=_DROPPED)[:-1]

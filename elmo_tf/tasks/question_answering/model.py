@@ -241,8 +241,8 @@ class BiDAF(TaskModel):
         Returns:
             A pair per example. (0, 0) for a passage without tokens.
         """
-        found = self.compiled_predictions(inputs)
-        starts, ends = (found[name].numpy().tolist() for name in ("answer_start", "answer_end"))
+        answers = self.compiled_predictions(inputs)
+        starts, ends = (answers[name].numpy().tolist() for name in ("answer_start", "answer_end"))
         return list(zip(starts, ends, strict=True))
 
 

@@ -67,7 +67,7 @@ def tokens_with_offsets(text: str) -> list[Token]:
     Returns:
         The tokens in order. Only whitespace lies between them.
     """
-    return [Token(found.group(), *found.span()) for found in _TOKEN.finditer(text)]
+    return [Token(match.group(), *match.span()) for match in _TOKEN.finditer(text)]
 
 
 def read_questions(path: str | os.PathLike) -> list[Question]:
@@ -96,24 +96,18 @@ def read_questions(path: str | os.PathLike) -> list[Question]:
     questions: dict[str, Question] = {}
     for article_place, article in _objects(name, _parsed(path), "data"):
         for paragraph_place, paragraph in _objects(article_place, article, "paragraphs"):
-            passage = _passage(paragraph_place, paragraph)
+            passage = _text(paragraph_place, paragraph, "context")
             for place, row in _objects(paragraph_place, paragraph, "qas"):
                 id = _field(place, row, "id", str)
                 if id in questions:
                     raise ValueError(f"{place}: the id {id!r} occurs twice.")
-                questions[id] = _question(f"{name}, question {id!r}", row, id, passage)
+                questions[id] = _question(f"{name}, question {id!r}", row, id, *passage)
     if not questions:
         raise ValueError(f"{name} has no questions.")
     texts = ((question.passage, *question.question_tokens) for question in questions.values())
     warn_of_invalid_utf_8(path, texts, "questions (or their passages)")
     _warn_of_misaligned(name, questions.values())
     return list(questions.values())
-
-
-class _Passage(NamedTuple):
-    text: str
-    tokens: list[str]
-    offsets: list[tuple[int, int]]
 
 
 def _parsed(path: str | os.PathLike) -> Any:
@@ -124,49 +118,45 @@ def _parsed(path: str | os.PathLike) -> Any:
         raise ValueError(f"{os.fspath(path)} is not JSON: {error}") from None
 
 
-def _passage(place: str, paragraph: Any) -> _Passage:
-    text = _field(place, paragraph, "context", str)
-    tokens = _tokens(place, "context", text)
-    offsets = [(token.start, token.end) for token in tokens]
-    return _Passage(text, [token.text for token in tokens], offsets)
-
-
-def _question(place: str, row: Any, id: str, passage: _Passage) -> Question:
-    tokens = _tokens(place, "question", _field(place, row, "question", str))
+def _question(
+    place: str, row: Any, id: str, passage: str, tokens: list[str], offsets: list[tuple[int, int]]
+) -> Question:
+    _, question_tokens, _ = _text(place, row, "question")
     answers, spans = [], []
     for answer_place, answer in _objects(place, row, "answers") if "answers" in row else ():
         text = _field(answer_place, answer, "text", str)
         start = _field(answer_place, answer, "answer_start", int)
         answers.append(text)
-        spans.append(_answer_span(answer_place, passage, text, start))
-    question_tokens = [token.text for token in tokens]
-    return Question(id, *passage, question_tokens, answers, spans)
+        spans.append(_answer_span(answer_place, passage, offsets, text, start))
+    return Question(id, passage, tokens, offsets, question_tokens, answers, spans)
 
 
-def _answer_span(place: str, passage: _Passage, answer: str, start: int) -> tuple[int, int]:
+def _answer_span(
+    place: str, passage: str, offsets: Iterable[tuple[int, int]], answer: str, start: int
+) -> tuple[int, int]:
     """The first and the last token that share characters with an answer."""
     if not answer.strip():
         raise ValueError(f"{place}: the answer {answer[:_MAX_SHOWN]!r} has no token.")
     end = start + len(answer)
-    if start < 0 or passage.text[start:end] != answer:
-        found = passage.text[max(start, 0) : max(end, 0)]
+    if start < 0 or passage[start:end] != answer:
+        there = passage[max(start, 0) : max(end, 0)]
         raise ValueError(
             f"{place}: the answer {answer[:_MAX_SHOWN]!r} is not at `answer_start` {start} of its "
-            f"passage, where {found[:_MAX_SHOWN]!r} is. `answer_start` counts code points from 0."
+            f"passage, where {there[:_MAX_SHOWN]!r} is. `answer_start` counts code points from 0."
         )
     covering = [
-        position
-        for position, (token_start, token_end) in enumerate(passage.offsets)
-        if token_start < end and token_end > start
+        place for place, (first, last) in enumerate(offsets) if first < end and last > start
     ]
     return covering[0], covering[-1]
 
 
-def _tokens(place: str, field: str, text: str) -> list[Token]:
+def _text(place: str, row: Any, field: str) -> tuple[str, list[str], list[tuple[int, int]]]:
+    """A text, its tokens, and the offsets of these."""
+    text = _field(place, row, field, str)
     tokens = tokens_with_offsets(text)
     if not tokens:
         raise ValueError(f"{place}: `{field}` has no token: {text[:_MAX_SHOWN]!r}.")
-    return tokens
+    return text, [token.text for token in tokens], [(token.start, token.end) for token in tokens]
 
 
 def _objects(place: str, row: Any, field: str) -> Iterator[tuple[str, Any]]:

@@ -143,13 +143,7 @@ class CRF(keras.layers.Layer):
 
 
 def zero_weights(num_tags: int, dtype: str = "float32") -> CRFWeights:
-    """The weights of a chain that scores a sequence by its emissions only.
-
-    Args:
-        num_tags: int. Number of tags.
-        dtype: of the emissions. Narrower ones than float32 are computed in float32. Defaults to
-            "float32".
-    """
+    """The weights of a chain that scores a sequence by its emissions, of type `dtype`, only."""
     shapes = (num_tags,), (num_tags, num_tags), (num_tags,)
     return CRFWeights(*(_wide(ops.zeros(shape, dtype)) for shape in shapes))
 
@@ -164,33 +158,6 @@ def constrained(weights: CRFWeights, constraints: TagConstraints | None) -> CRFW
             for weight, allowed in zip(weights, constraints, strict=True)
         )
     )
-
-
-def best_tags(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
-    """The tag sequence with the highest score (Viterbi algorithm).
-
-    Args:
-        emissions: float (batch, token, tag).
-        weights: the scores of the chain; `constrained` restricts them to allowed sequences.
-        mask: bool (batch, token) or None. True = a real token; padding follows the real tokens.
-            Defaults to None, all real.
-
-    Returns:
-        int32 (batch, token); 0 at masked tokens.
-    """
-    return _viterbi(*_padded(emissions, mask), weights)[:, :-1]
-
-
-def tag_marginals(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
-    """The probability of each tag at each token, over all sequences (forward-backward algorithm).
-
-    Args:
-        emissions, weights, mask: see `best_tags`.
-
-    Returns:
-        float32 (batch, token, tag); zeros at masked tokens.
-    """
-    return _forward_backward(*_padded(emissions, mask), weights)[:, :-1]
 
 
 def check_constraints(constraints: TagConstraints, num_tags: int) -> None:
@@ -212,48 +179,18 @@ def check_constraints(constraints: TagConstraints, num_tags: int) -> None:
         reached = reached @ between
 
 
-# The functions below take emissions, float (batch, token, tag), with at least one token, real or
-# masked, and the mask, bool (batch, token).
+def best_tags(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
+    """The tag sequence with the highest score (Viterbi algorithm).
 
+    Args:
+        emissions: float (batch, token, tag).
+        weights: the scores of the chain; `constrained` restricts them to allowed sequences.
+        mask: bool (batch, token) or None. True = a real token; padding follows the real tokens.
+            Defaults to None, all real.
 
-def _sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The score of tags, int (batch, token): float (batch,); 0 for a sentence without tokens."""
-    real = ops.cast(mask, emissions.dtype)
-    tags = ops.where(mask, ops.cast(tags, "int32"), 0)
-    emitted = ops.take_along_axis(emissions, tags[..., None], axis=-1)[..., 0]  # (batch, token)
-    steps = _entries(weights.transitions, tags[:, :-1], tags[:, 1:])  # (batch, token - 1)
-    score = ops.sum(emitted * real, axis=1) + ops.sum(steps * real[:, 1:], axis=1)
-    is_last = real - ops.concatenate([real[:, 1:], ops.zeros_like(real[:, :1])], axis=1)
-    score = score + ops.sum(ops.take(weights.start, tags[:, :1], axis=0) * real[:, :1], axis=1)
-    return score + ops.sum(ops.take(weights.end, tags, axis=0) * is_last, axis=1)
-
-
-def _log_normalizer(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The log of the sum of `exp(score)` over all sequences (forward algorithm), float (batch,)."""
-    forward = _forward_scores(emissions, mask, weights)[-1]
-    total = ops.logsumexp(forward + weights.end, axis=-1)
-    return ops.where(ops.any(mask, axis=1), total, 0.0)
-
-
-def _forward_backward(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The probability of each tag, float (batch, token, tag)."""
-
-    def step(after, token):
-        emission, is_real = _split(token)
-        scores = ops.logsumexp(weights.transitions + (emission + after)[:, None, :], axis=-1)
-        # Masked tokens leave the scores unchanged, so the last real token has those of the end.
-        return ops.where(is_real, scores, after), after
-
-    end = ops.broadcast_to(weights.end, ops.shape(emissions[:, 0]))
-    _, backward = ops.scan(step, end, _tokens(emissions, mask), reverse=True)
-    scores = _forward_scores(emissions, mask, weights) + backward  # (token, batch, tag)
-    probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
-    probabilities = ops.transpose(probabilities, (1, 0, 2))
-    return ops.where(mask[..., None], probabilities, 0.0)
-
-
-def _viterbi(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The tag sequence with the highest score, int32 (batch, token)."""
+    Returns:
+        int32 (batch, token); 0 at masked tokens.
+    """
 
     def step(scores, token):
         emission, is_real = _split(token)
@@ -267,6 +204,7 @@ def _viterbi(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
         is_real = scores[..., -1] > 0
         return ops.where(is_real, _argmax(before), tag), tag
 
+    emissions, mask = _padded(emissions, mask)
     scores = _scanned(step, emissions, mask, weights)  # (token, batch, tag)
     is_real_next = ops.cast(ops.transpose(mask), scores.dtype)[1:, :, None]
     last = _argmax(scores[-1] + weights.end)
@@ -274,7 +212,56 @@ def _viterbi(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
     steps = ops.concatenate([scores[:-1], is_real_next], axis=-1)
     first, tags = ops.scan(step_back, last, steps, reverse=True)
     tags = ops.transpose(ops.concatenate([first[None], tags], axis=0))
-    return ops.where(mask, tags, 0)
+    return ops.where(mask, tags, 0)[:, :-1]
+
+
+def tag_marginals(emissions: Any, weights: CRFWeights, mask: Any = None) -> Any:
+    """The probability of each tag at each token, over all sequences (forward-backward algorithm).
+
+    Args:
+        emissions, weights, mask: see `best_tags`.
+
+    Returns:
+        float32 (batch, token, tag); zeros at masked tokens.
+    """
+
+    def step(after, token):
+        emission, is_real = _split(token)
+        scores = ops.logsumexp(weights.transitions + (emission + after)[:, None, :], axis=-1)
+        # Masked tokens leave the scores unchanged, so the last real token has those of the end.
+        return ops.where(is_real, scores, after), after
+
+    emissions, mask = _padded(emissions, mask)
+    end = ops.broadcast_to(weights.end, ops.shape(emissions[:, 0]))
+    _, backward = ops.scan(step, end, _tokens(emissions, mask), reverse=True)
+    scores = _forward_scores(emissions, mask, weights) + backward  # (token, batch, tag)
+    probabilities = ops.exp(scores - ops.logsumexp(scores, axis=-1, keepdims=True))
+    probabilities = ops.transpose(probabilities, (1, 0, 2))
+    return ops.where(mask[..., None], probabilities, 0.0)[:, :-1]
+
+
+# The functions below take emissions, float (batch, token, tag), with at least one token, real or
+# masked, and the mask, bool (batch, token).
+
+
+def _sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The score of tags, int (batch, token): float (batch,); 0 for a sentence without tokens."""
+    real = ops.cast(mask, emissions.dtype)
+    tags = ops.where(mask, ops.cast(tags, "int32"), 0)
+    emitted = ops.take_along_axis(emissions, tags[..., None], axis=-1)[..., 0]  # (batch, token)
+    pairs = tags[:, :-1] * weights.end.shape[0] + tags[:, 1:]  # entries of the transitions
+    steps = ops.take(ops.reshape(weights.transitions, (-1,)), pairs, axis=0)
+    score = ops.sum(emitted * real, axis=1) + ops.sum(steps * real[:, 1:], axis=1)
+    is_last = real - ops.concatenate([real[:, 1:], ops.zeros_like(real[:, :1])], axis=1)
+    score = score + ops.sum(ops.take(weights.start, tags[:, :1], axis=0) * real[:, :1], axis=1)
+    return score + ops.sum(ops.take(weights.end, tags, axis=0) * is_last, axis=1)
+
+
+def _log_normalizer(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
+    """The log of the sum of `exp(score)` over all sequences (forward algorithm), float (batch,)."""
+    forward = _forward_scores(emissions, mask, weights)[-1]
+    total = ops.logsumexp(forward + weights.end, axis=-1)
+    return ops.where(ops.any(mask, axis=1), total, 0.0)
 
 
 def _forward_scores(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
@@ -310,12 +297,6 @@ def _split(token: Any) -> tuple[Any, Any]:
 
 def _argmax(scores: Any) -> Any:
     return ops.cast(ops.argmax(scores, axis=-1), "int32")
-
-
-def _entries(matrix: Any, rows: Any, columns: Any) -> Any:
-    """The entries of a matrix at arrays of rows and columns."""
-    width = matrix.shape[1]
-    return ops.take(ops.reshape(matrix, (-1,)), rows * width + columns, axis=0)
 
 
 def _wide(values: Any) -> Any:

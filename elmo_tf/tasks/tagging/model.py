@@ -86,11 +86,11 @@ class Tagger(LabelModel):
         Returns:
             One list of labels per sentence.
         """
-        found = self._compiled_tags(inputs)
-        lengths = found["sequence_len"].numpy()
+        predicted = self._compiled_tags(inputs)
+        lengths = predicted["sequence_len"].numpy()
         return [
             [tag.decode("utf-8") for tag in row[:length]]
-            for row, length in zip(found["tags"].numpy(), lengths, strict=True)
+            for row, length in zip(predicted["tags"].numpy(), lengths, strict=True)
         ]
 
 
