@@ -2,7 +2,6 @@ import random
 
 import pytest
 
-from development_data import shared
 from elmo_tf.tasks.coreference.reader import Document, coreference_column, read_documents
 
 CONLL_2012 = """#begin document (nw/wsj_0001); part 000
@@ -94,49 +93,6 @@ def test_invalid_utf_8_is_kept_and_counted(file, caplog):
     assert "file.conll: 1 of 2 documents have invalid UTF-8" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", r"file\.conll has no documents: no line begins with `#begin document`"),
-        ("\nd 0 0 word -\n", r"line 2: no line `#begin document \(NAME\); part 000` before it"),
-        ("#end document\n", r"line 1: `#end document` without `#begin document` before it"),
-        ("\n#begin document d\n", r"line 2: not of the form `#begin document \(NAME\); part"),
-        ("#begin document (d)\n\n#end document\n", r"line 1: the document 'd' has no token"),
-        (
-            columns("-").replace("#end document\n", "") + columns("-", name="e"),
-            r"line 4: no `#end document` for the document 'd', which begins in line 1",
-        ),
-        (
-            columns("-") + columns("-").replace("#end document\n", ""),
-            r"line 7: no `#end document` for the document 'd', which begins in line 5",
-        ),
-        (columns("-", ""), r"line 3: at least 5 columns .* column 4: 'd 0 1 word1'"),
-        (
-            "#begin document (d)\nd\t0\t0\t\t-\n#end document\n",
-            r"line 2: at least 5 columns are required, with the token in column 4: 'd 0 0  -'",
-        ),
-        (columns("-", "12"), r"line 3: '12' is not a bracket of an entity, such as `\(12`"),
-        (columns("-", "(1|"), r"line 3: '' is not a bracket"),
-        (columns("(1(2", "2)1)"), r"line 2: '\(1\(2' is not a bracket"),
-        (
-            columns("(2", "-", "3)"),
-            r"line 4: `3\)` closes what is not open\. Open: `\(2` \(line 2\)\.",
-        ),
-        (columns("-", "2)"), r"line 3: `2\)` closes what is not open\. Open: none\."),
-        (
-            columns("-", "(2", "(3|(2", "2)"),
-            r"line 3: a bracket is not closed in its document\. Open: `\(2` \(line 3\), `\(3` \(l",
-        ),
-        (columns("(2") + columns("2)"), r"line 2: a bracket is not closed in its document"),
-    ],
-)
-def test_damaged_documents_are_refused_with_their_line(file, content, message):
-    with pytest.raises(ValueError, match=message) as error:
-        read_documents(file(content))
-
-    assert "file.conll" in str(error.value)
-
-
 def test_a_column_has_brackets_for_each_token_of_each_sentence():
     entities = [[(0, 3), (1, 2), (3, 4)], [(1, 3)], [(1, 1), (5, 5)]]
     sentences = [["a", "b", "c", "d", "e"], ["f", "g"]]
@@ -188,22 +144,3 @@ def test_entities_that_brackets_cannot_express_are_refused():
     for mention in ((-1, 0), (2, 1)):
         with pytest.raises(ValueError, match="is not in the document of 4 tokens"):
             coreference_column([[mention]], sentences)
-
-
-@pytest.mark.parametrize(
-    ("part", "documents", "sentences", "tokens", "entities", "mentions"),
-    [("train", 80, 7051, 168_657, 6189, 23_127), ("dev", 10, 697, 21_018, 875, 2842)],
-)
-def test_published_documents_are_read(part, documents, sentences, tokens, entities, mentions):
-    paths = sorted(shared("data", "coref", "litbank", part).glob("*.conll"))
-
-    found = [document for path in paths for document in read_documents(path)]
-
-    lengths = [len(sentence) for document in found for sentence in document.sentences]
-    sizes = [len(entity) for document in found for entity in document.entities]
-    assert (len(found), len(lengths), sum(lengths)) == (documents, sentences, tokens)
-    assert (len(sizes), sum(sizes)) == (entities, mentions)
-    assert all(document.speakers is None for document in found)
-    for document in found:
-        cells = coreference_column(document.entities, document.sentences)
-        assert list(map(len, cells)) == list(map(len, document.sentences))

@@ -1,10 +1,7 @@
-import collections
 import random
-import re
 
 import pytest
 
-from development_data import shared
 from elmo_tf.tasks.semantic_roles.reader import (
     Layout,
     Proposition,
@@ -13,7 +10,7 @@ from elmo_tf.tasks.semantic_roles.reader import (
     read_proposition_lines,
     read_propositions,
 )
-from elmo_tf.tasks.tag_schemes import Span, spans_of, tags_of
+from elmo_tf.tasks.tag_schemes import Span, tags_of
 
 TOKENS = ["My", "cats", "love", "to", "wake", "up"]
 LOVE = ["B-A0", "I-A0", "B-V", "B-A1", "I-A1", "I-A1"]
@@ -125,57 +122,6 @@ def test_invalid_utf_8_in_tokens_is_kept_and_counted(file, caplog):
     assert "a.txt: 1 of 1 sentences have invalid UTF-8" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("content", "layout", "message"),
-    [
-        ("", None, r"file\.conll has no predicates"),
-        (
-            "a b c\n",
-            None,
-            r"line 1: the 3 columns of the first sentence fit none of .*conll2005, co",
-        ),
-        ("a\n", None, r"line 1: the 1 columns of the first sentence fit none .*: 'a'\. Each"),
-        (
-            "\ngo go\n",
-            None,
-            r"line 2: the 2 columns .* fit none .* Each predicate needs a column of",
-        ),
-        ("go go *\n", "conll2006", r"`layout` must be one of conll2005, conll2012, propbank"),
-        ("a -\n\ngo go (V*)\nit *\n", None, r"line 4: 2 columns, but line 3 has 3: 'it \*'"),
-        ("a -\n\na\n", None, r"line 3: 1 columns, but the layout has at least 2: 'a'"),
-        ("a b c d e f g h i j k\n", "conll2012", r"line 1: 11 columns, but .* at least 12"),
-        ("a -\n\na\t-\n\t-\n", None, r"line 4: no token in column 1: ' -'"),
-        (
-            "a -\n\n1 - *\ngo go (V*)\nsay say *\n",
-            None,
-            r"line 5: the sentence has 2 predicates \(column 2\), but 1 columns of roles \(from "
-            r"column 3\)",
-        ),
-        ("a -\n\n1 - *\n2 - *\n", None, r"line 3: the sentence has 0 predicates .* but 1 columns"),
-        ("a -\n\na go (V\n", None, r"line 3: column 3: '\(V' is not a bracket such as `\(A1\*`"),
-        ("a -\n\na - *\nb go (V*\n", None, r"line 4: column 3: the bracket of V is not closed"),
-        ("a -\n\na - *\nb go (*)\n", None, r"line 4: column 3: '\(\*\)' is not a bracket"),
-        ("a -\n\na - *\nb go (V*))\n", None, r"line 4: column 3: .* closes a bracket that is not"),
-        (
-            "a go (V*) *\nb say * (A1*\nc - * (A2*)\nd - * *)\n",
-            None,
-            r"line 3: column 4: the bracket of A2 is nested in that of A1",
-        ),
-        (b"a -\n\na - *\nb go (\xe9*)\n", None, r"line 4: column 3: the tag is not valid UTF-8"),
-    ],
-)
-def test_what_is_no_proposition_is_refused_with_its_line(file, content, layout, message):
-    with pytest.raises(ValueError, match=message):
-        read_propositions(file(content), layout)
-
-
-def test_files_without_the_words_of_the_treebank_are_refused(file):
-    content = re.sub(r"\t(My|cats|love|to|wake|up)\t", "\t[WORD]\t", PROPBANK)
-
-    with pytest.raises(ValueError, match=r"line 2: all tokens are \[WORD\]\. Insert the words"):
-        read_propositions(file(content))
-
-
 def test_lines_have_the_predicate_the_tokens_and_perhaps_tags(file):
     lines = "2 My cats love hats . ||| B-A0 I-A0 B-V B-A1 O\n\n0 Go now |||\n1 He left\n"
 
@@ -186,33 +132,6 @@ def test_lines_have_the_predicate_the_tokens_and_perhaps_tags(file):
         Proposition(["Go", "now"], 0, [], ""),
         Proposition(["He", "left"], 1, [], ""),
     ]
-
-
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("My cats", "a line must begin with the index .* 0 to 0 for 1 tokens. It begins with 'My'"),
-        ("-1 My cats", "begins with '-1'"),
-        ("2 My cats", "from 0 to 1 for 2 tokens. It begins with '2'"),
-        ("0", "a line must begin with the index of the predicate, and have tokens"),
-        ("0 ||| O", "a line must begin with the index of the predicate, and have tokens"),
-        ("0 My cats ||| B-V", "1 tags for 2 tokens"),
-        ("0 My cats ||| B-V I-A0", "I-A0 may not follow B-V"),
-        ("0 My cats ||| V O", "'V' is not a tag of BIO"),
-    ],
-)
-def test_lines_that_do_not_suit_are_refused_with_their_number(file, line, message):
-    with pytest.raises(ValueError, match=rf"a\.txt, line 2: .*{message}"):
-        read_proposition_lines(file(f"0 Go\n{line}\n", "a.txt"))
-
-
-def test_lines_must_be_utf_8_in_their_tags_and_there_must_be_one(file):
-    with pytest.raises(
-        ValueError, match=r"a\.txt, line 1: the tag is not valid UTF-8: 'B-\\udce9'"
-    ):
-        read_proposition_lines(file(b"0 Go ||| B-\xe9", "a.txt"))
-    with pytest.raises(ValueError, match=r"a\.txt has no predicates"):
-        read_proposition_lines(file("\n", "a.txt"))
 
 
 def test_brackets_and_bio_are_inverse():
@@ -238,24 +157,3 @@ def test_a_bracket_opens_where_the_role_changes():
     tags = ["I-A0", "I-A0", "I-V", "O", "I-A1", "B-A1"]
 
     assert brackets_of_bio(tags) == ["(A0*", "*)", "(V*)", "*", "(A1*)", "(A1*)"]
-
-
-@pytest.mark.parametrize(
-    ("name", "sentences", "propositions", "arguments", "roles"),
-    [
-        ("train", "12,506 sentences, 1,968", 40_423, 81_251, 59),
-        ("dev", "1,963 sentences, 434", 4960, 9556, 45),
-    ],
-)
-def test_published_propositions_are_read(name, sentences, propositions, arguments, roles, caplog):
-    with caplog.at_level("INFO", logger="absl"):
-        found = read_propositions(shared("data", "srl", f"{name}.gold_conll"))
-
-    spans = [span for proposition in found for span in spans_of(proposition.tags, "BIO")]
-    counts = collections.Counter(span.label for span in spans)
-    assert f"{sentences} of them without a predicate" in caplog.text
-    assert len(found) == counts["V"] == propositions
-    assert len(spans) - counts["V"] - counts["C-V"] == arguments
-    assert len(counts) == roles
-    sample = [proposition.tags for proposition in found[:500]]
-    assert [bio_of_brackets(brackets_of_bio(tags)) for tags in sample] == sample

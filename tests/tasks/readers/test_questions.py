@@ -4,7 +4,6 @@ import re
 
 import pytest
 
-from development_data import shared
 from elmo_tf.tasks.question_answering.reader import read_questions, tokens_with_offsets
 
 PASSAGE = "Luther didn't go.\nHe was\u00a0born in 1483 (in Eisleben)."
@@ -138,79 +137,3 @@ def test_invalid_utf_8_is_kept_and_counted(file, caplog):
 
     assert questions[1].question_tokens == ["caf", "\udce9"]
     assert "questions.json: 2 of 2 questions (or their passages) have invalid UTF-8" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", r" is not JSON: Expecting value"),
-        ('{"data": [', r" is not JSON: "),
-        ("[" * 100_000, r" is not JSON: "),
-        ([1], r": not a JSON object: \[1\]"),
-        ({"version": "1.1"}, r": the list `data` is missing\. Fields: version\."),
-        ({}, r": the list `data` is missing\. Fields: none\."),
-        ({"data": []}, r" has no questions"),
-        ({"data": ["a"]}, r", data\[0\]: not a JSON object: 'a'"),
-        ({"data": [{"title": "a"}]}, r", data\[0\]: the list `paragraphs` is missing"),
-        (
-            {"data": [{"paragraphs": [{"qas": []}]}]},
-            r", data\[0\], paragraphs\[0\]: the string `context` is missing\. Fields: qas",
-        ),
-        (
-            {"data": [{"paragraphs": [{"context": "a"}]}]},
-            r", data\[0\], paragraphs\[0\]: the list `qas` is missing",
-        ),
-        (squad(passage=" "), r", data\[0\], paragraphs\[0\]: `context` has no token: ' '"),
-        (
-            squad({"question": "a"}),
-            r", data\[0\], paragraphs\[0\], qas\[0\]: the string `id` is missing",
-        ),
-        (squad({**QUESTION, "id": 3}), r", qas\[0\]: the string `id` is missing"),
-        (squad(QUESTION, QUESTION), r", qas\[1\]: the id 'q1' occurs twice"),
-        (squad({"id": "q1"}), r", question 'q1': the string `question` is missing"),
-        (squad({**QUESTION, "question": ""}), r", question 'q1': `question` has no token: ''"),
-        (squad({**QUESTION, "answers": None}), r", question 'q1': the list `answers` is missing"),
-        (
-            squad({**QUESTION, "answers": ["a"]}),
-            r", question 'q1', answers\[0\]: not a JSON object: 'a'",
-        ),
-        (
-            squad({**QUESTION, "answers": [{"answer_start": 0}]}),
-            r", question 'q1', answers\[0\]: the string `text` is missing",
-        ),
-        (squad(answered("L", True)), r"answers\[0\]: the integer `answer_start` is missing"),
-        (squad(answered("L", "0")), r"answers\[0\]: the integer `answer_start` is missing"),
-        (
-            squad(answered("Luther", 1)),
-            r", question 'q1', answers\[0\]: the answer 'Luther' is not at `answer_start` 1 of its "
-            r"passage, where 'uther ' is",
-        ),
-        (squad(answered("Luther", 1000)), r"is not at `answer_start` 1000 .*, where '' is"),
-        (squad(answered(".", -1)), r"the answer '\.' is not at `answer_start` -1"),
-        (squad(answered("", 3)), r", question 'q1', answers\[0\]: the answer '' has no token"),
-        (squad(answered("\n", 17)), r"answers\[0\]: the answer '\\n' has no token"),
-    ],
-)
-def test_what_is_no_question_is_refused_with_its_place(file, content, message):
-    with pytest.raises(ValueError, match=rf"questions\.json.*{message}"):
-        read_questions(file(content))
-
-
-@pytest.mark.parametrize(
-    ("name", "passages", "questions", "answers", "misaligned", "tokens"),
-    [
-        ("train.json", 1199, 5820, 5820, 35, (169_467, 67_313)),
-        ("dev.json", 304, 1374, 4906, 37, (41_509, 15_462)),
-    ],
-)
-def test_published_questions_are_read(
-    name, passages, questions, answers, misaligned, tokens, caplog
-):
-    found = read_questions(shared("data", "squad") / name)
-
-    by_passage = {question.passage: question for question in found}
-    passage_lengths = [len(question.passage_tokens) for question in by_passage.values()]
-    question_lengths = [len(question.question_tokens) for question in found]
-    assert (len(by_passage), len(found)) == (passages, questions)
-    assert (sum(passage_lengths), sum(question_lengths)) == tokens
-    assert f"{misaligned:,} of {answers:,} answers begin or end within a token" in caplog.text

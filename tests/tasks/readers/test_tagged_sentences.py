@@ -1,6 +1,3 @@
-import pytest
-
-from development_data import shared
 from elmo_tf.tasks.tagging.reader import read_tagged, read_tagged_files
 
 UNIVERSAL = """# text = du bon
@@ -70,62 +67,9 @@ def test_several_files_follow_each_other(file):
     assert [s.tags for s in read_tagged_files(paths)] == [["X"], ["Y"], ["Z"]]
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "message"),
-    [
-        ("EU X\n\nalone Y\n", {"tag_column": 3}, r"line 1: no column 3 with a tag.*'EU X'"),
-        ("EU X\n\nb c d\n", {"token_column": 3, "tag_column": 1}, r"line 1: no column 3 .* token"),
-        ("EU\tX\nof\t\n", {}, r"line 2: no column 2 with a tag: 'of '"),
-        ("EU\tX\n\tO\n", {}, r"line 2: no column 1 with a token: ' O'"),
-        ("one\nword\n", {}, r"line 1: no column 2 .* tag.* 'one'\. Specify .*--tag-column"),
-        ("some plain text\nof two lines here\n", {}, r"line 2: 4 columns, but line 1 has 3"),
-        ("EU NNP ORG\n\nEU NNP\n", {}, r"line 3: 2 columns, but line 1 has 3, so the last"),
-        ("", {}, r"data has no sentences"),
-        ("1\ta\ta\t_\n", {"format": "conllu"}, r"line 1: column 4 is unspecified .* 'a' has no"),
-        ("1\ta\t_\n", {"format": "conllu"}, r"line 1: no column 4 with a tag"),
-        ("EU ORG\n", {"format": "conllu"}, r"line 1: a line of CoNLL-U must begin .*input-format"),
-        ("EU ORG\n", {"format": "text"}, r"`format` must be one of conll, conllu. .*'text'"),
-        ("EU ORG\n", {"tag_column": 0}, r"`tag_column` must be an integer of at least 1"),
-        ("EU ORG\n", {"token_column": -1}, r"`token_column` must be an integer of at least 1"),
-    ],
-)
-def test_what_has_no_tags_is_named_with_its_line(file, content, options, message):
-    with pytest.raises(ValueError, match=message):
-        read_tagged(file(content, "data"), **options)
-
-
-@pytest.mark.parametrize(
-    ("name", "sentences", "tokens", "tags"),
-    [
-        ("de_gsd/de_gsd-ud-dev.conllu", 799, 12_480, 17),
-        ("ewt/en_ewt-ud-dev.conllu", 2001, 25_147, 17),
-    ],
-)
-def test_published_data_is_read(name, sentences, tokens, tags):
-    found = read_tagged(shared("data", "pos") / name)
-
-    assert len(found) == sentences
-    assert sum(len(sentence.tokens) for sentence in found) == tokens
-    assert len({tag for sentence in found for tag in sentence.tags}) == tags
-
-
 def test_spans_can_be_read_as_bio_from_any_scheme(file):
     path = file("EU I-ORG\nParis I-LOC\nBonn B-LOC\n. O\n", "ner.conll")
 
     (sentence,) = read_tagged(path, scheme="IOB1")
 
     assert sentence.tags == ["B-ORG", "B-LOC", "B-LOC", "O"]
-
-
-def test_tags_that_a_scheme_or_the_caller_does_not_allow_are_refused_with_their_line(file):
-    path = file("a O\n\nEU B-ORG\nParis I-LOC\n", "ner.conll")
-
-    with pytest.raises(
-        ValueError,
-        match=r"ner\.conll, line 4: I-LOC may not follow B-ORG\. .* read as BIO.* IOB1 also",
-    ):
-        read_tagged(path, scheme="BIO")
-    with pytest.raises(ValueError, match=r"line 4: unknown tag 'B-LOC'. Known tags: O, B-ORG"):
-        read_tagged(path, scheme="IOB1", known=["O", "B-ORG", "I-ORG"])
-    with pytest.raises(ValueError, match="`scheme` must be one of BIO, IOB1, BIOUL"):
-        read_tagged(path, scheme="BILOU")

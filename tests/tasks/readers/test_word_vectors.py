@@ -71,28 +71,6 @@ def test_a_token_that_comes_again_keeps_its_first_vector_and_that_is_told(writte
     assert "line 3, 'a'" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        ([], r"vectors\.txt has no vectors: it is empty"),
-        (["", "  "], r"it is empty"),
-        (["cat"], r"vectors\.txt, line 1: not a token followed by numbers: 'cat'"),
-        (["a 1 2", "b 1"], r"vectors\.txt, line 2: 1 numbers after the token, not 2 as before"),
-        (["a 1 2", "", "b 1 2 3"], r"line 3: 3 numbers after the token, not 2 as before: 'b 1 2"),
-        (["a 1 2", " 3 4"], r"line 2: no token before the numbers: ' 3 4'"),
-        (["a 1 2", "b 3 x4"], r"vectors\.txt, line 2: 'x4' is not a number"),
-        (["a 1 2", "b 3 nan"], r"line 2: a number is infinite or NaN"),
-        (["a 1 2", "b 3 1e39"], r"line 2: a number is infinite or NaN"),
-        (["0 2"], r"vectors\.txt has no vectors, only a header"),
-        (["3 2", "a 1 2", "b 3 4"], r"has 2 vectors, but its header says 3"),
-        (["1 2", "a 1 2", "b 3 4"], r"has 2 vectors, but its header says 1"),
-    ],
-)
-def test_damaged_files_are_errors_that_name_the_line(written, lines, message):
-    with pytest.raises(ValueError, match=message):
-        read_word_vectors(written(*lines))
-
-
 def test_the_nearest_are_those_of_the_largest_cosine():
     tokens = [f"t{number}" for number in range(40)]
     matrix = np.random.default_rng(0).normal(size=(40, 7)).astype(np.float32)
