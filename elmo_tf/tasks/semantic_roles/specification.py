@@ -84,7 +84,6 @@ class SemanticRoles(TaskSpecification):
             pairs_of_sentence = list(group)
             tokens = pairs_of_sentence[0][0].tokens
             propositions = [pair for pair in pairs_of_sentence if pair[0].predicate is not None]
-            propositions.sort(key=lambda pair: pair[0].predicate)
             verbs = [NO_PREDICATE] * len(tokens)
             for one, _ in propositions:
                 verbs[one.predicate] = _verb(one)

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 
 from elmo_tf.tasks.batches import Batches, DistinctTexts
-from elmo_tf.tasks.tagging.model import NO_TAG
+from elmo_tf.tasks.coreference.reader import Document
+from elmo_tf.tasks.coreference.specification import DocumentBatches, part_of_document
+from elmo_tf.tasks.task_model import NO_TAG
 from task_models import new_model
 
 TEXTS = [(["the"] * length,) for length in (3, 9, 1, 4, 1, 5, 9, 2)]
@@ -58,3 +60,36 @@ def test_distinct_texts_keeps_each_sentence_once():
 
     assert texts.sentences == [("a", "b"), ("c",), ("a b",), ()]
     assert texts.index(["c"]) == 1
+
+
+def test_one_of_several_targets_is_drawn():
+    target = np.array([(1, 3), (2, 2)])
+    batches = Batches(new_model("tagger"), TEXTS[:1], [target], 1)
+
+    drawn = {tuple(batch.targets[0]) for epoch in range(9) for batch in batches.shuffled(0, epoch)}
+
+    assert drawn == {(1, 3), (2, 2)}
+
+
+SENTENCES = [["Anna", "saw", "Bonn"], ["She", "likes", "the", "city"], ["It", "rains"]]
+ENTITIES = [[(0, 0), (3, 3)], [(2, 2), (5, 6), (7, 7)]]
+DOCUMENT = Document("cats", "", SENTENCES, [["A"] * 3, ["B"] * 4, ["C"] * 2], ENTITIES)
+
+
+def test_a_document_window_contains_only_mentions_inside_the_window():
+    part = part_of_document(DOCUMENT, 1, 3)
+
+    assert part.sentences == DOCUMENT.sentences[1:]
+    assert part.speakers == DOCUMENT.speakers[1:]
+    assert part.entities == [[(0, 0)], [(2, 3), (4, 4)]]
+
+
+def test_document_windows_are_drawn_again_in_each_epoch():
+    batches = DocumentBatches(new_model("tagger"), [DOCUMENT], window=1)
+
+    def drawn():
+        inputs = [batch.inputs for epoch in range(12) for batch in batches.shuffled(0, epoch)]
+        return [one["tokens"].numpy()[0, 0] for one in inputs]
+
+    assert set(drawn()) == {b"Anna", b"She", b"It"}
+    assert drawn() == drawn()

@@ -11,6 +11,7 @@ from elmo_tf.trainers.tasks import sweep as sweeping
 from elmo_tf.trainers.tasks import training
 from elmo_tf.trainers.tasks.model_inputs import cached_layers
 from elmo_tf.trainers.tasks.sweep import sweep_task
+from task_files import config_of
 
 COLUMNS = "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n"
 pytestmark = pytest.mark.usefixtures("eager_module")
@@ -79,10 +80,9 @@ def test_a_repeated_sweep_trains_missing_runs_and_refuses_new_data(found, sweep,
 
 @pytest.mark.parametrize(("cache_gb", "num_kept"), [(1, 3), (1e-7, 2), (0, 2)])
 def test_layers_for_other_shares_are_cached_if_the_cache_has_room(
-    cache_gb, num_kept, folder, tmp_path, checkpoint_directory
+    cache_gb, num_kept, tmp_path, checkpoint_directory
 ):
-    file = folder / "ner.conll"
-    config = TaskConfig("ner", file, file, tmp_path, cache=tmp_path / "cache", cache_gb=cache_gb)
+    config = config_of("ner", cache=tmp_path / "cache", cache_gb=cache_gb)
     first, second, dev = [(["Anna", "sings"],), (["Berg"],), (["in", "Bonn"],)]
 
     bilm = load_bilm(checkpoint_directory)
@@ -91,7 +91,7 @@ def test_layers_for_other_shares_are_cached_if_the_cache_has_room(
         assert layers.sentence(distinct.index(*dev)).shape[1] == 2
 
 
-def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch, folder, tmp_path):
+def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch):
     configs = []
     scores = [0.5, 0.7, 0.6, 0.6, 0.9, 0.8]  # of each seed: without, with ELMo, with vectors
 
@@ -101,10 +101,7 @@ def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch, fol
         return {"epochs": [{"seconds": 2.0}], "best": best}
 
     monkeypatch.setattr(sweeping, "train_task", train)
-    file = folder / "ner.conll"
-    config = TaskConfig("ner", file, file, tmp_path, elmo="small-en", seed=3)
-
-    found = sweep_task(config, [0.5], 2, {"old": "old.hdf5"})
+    found = sweep_task(config_of("ner", elmo="small-en", seed=3), [0.5], 2, {"old": "old.hdf5"})
 
     arms = [(False, None), (True, None), (False, "old")]
     assert [(run["seed"], run["elmo"], run["vectors"]) for run in found["runs"]] == [
@@ -127,17 +124,15 @@ def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch, fol
     assert row["vectors"]["old"]["error_reduction"] == pytest.approx(0.15 / 0.45)
 
 
-def test_invalid_sweep_settings_are_refused(folder, tmp_path):
-    file = folder / "ner.conll"
-
-    with pytest.raises(ValueError, match="it needs `elmo` and a `placement`"):
-        sweep_task(TaskConfig("ner", file, file, tmp_path))
-    with pytest.raises(ValueError, match="`shares` is empty"):
-        sweep_task(TaskConfig("ner", file, file, tmp_path, elmo="small-en"), [])
-    with pytest.raises(ValueError, match=r"`shares` has duplicates: 0\.5, 1, 0\.5"):
-        sweep_task(TaskConfig("ner", file, file, tmp_path, elmo="small-en"), [0.5, 1, 0.5])
-    with pytest.raises(ValueError, match="`num_seeds` must be an integer of at least 1"):
-        sweep_task(TaskConfig("ner", file, file, tmp_path, elmo="small-en"), [1], 0)
+def test_invalid_sweep_settings_are_refused():
+    for elmo, arguments, message in (
+        (None, [], "it needs `elmo` and a `placement`"),
+        ("small-en", [[]], "`shares` is empty"),
+        ("small-en", [[0.5, 1, 0.5]], r"`shares` has duplicates: 0\.5, 1, 0\.5"),
+        ("small-en", [[1], 0], "`num_seeds` must be an integer of at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sweep_task(config_of("ner", elmo=elmo), *arguments)
 
 
 def test_sweep_prints_a_table_and_its_result_can_be_plotted(
