@@ -1,8 +1,5 @@
-import itertools
-import random
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from elmo_tf.tasks.coreference.scores import coreference_scores
@@ -47,7 +44,12 @@ def test_scores_equal_those_of_the_reference_scorer(gold, predicted, muc, b_cube
 
     for metric, expected in zip(METRICS, (muc, b_cubed, ceaf_e), strict=True):
         if expected:
-            assert recall_and_precision(scores, metric) == tuple(map(Fraction, expected.split()))
+            recall, precision = recall_and_precision(scores, metric)
+            assert (recall, precision) == tuple(map(Fraction, expected.split()))
+            f1 = 2 * recall * precision / (recall + precision) if recall + precision else 0
+            assert scores[metric]["f1"] == pytest.approx(float(f1))
+    mean = sum(scores[metric]["f1"] for metric in METRICS) / 3
+    assert scores["average"] == pytest.approx(mean)
 
 
 def test_numerators_and_denominators_are_summed_over_documents():
@@ -95,62 +97,3 @@ def test_mentions_may_be_hashable_values_in_any_collections():
 
     scores = coreference_scores([spans], [iter([[(2, 3)], [(4, 4), (0, 1)]])])
     assert scores["average"] == 1
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_scores_equal_the_definitions_on_random_entities(seed):
-    generator = random.Random(seed)
-    gold, predicted = random_entities(generator), random_entities(generator)
-    scores = coreference_scores([gold], [predicted])
-
-    assert recall_and_precision(scores, "muc") == (muc(gold, predicted), muc(predicted, gold))
-    b_cubed_both = b_cubed(gold, predicted), b_cubed(predicted, gold)
-    assert recall_and_precision(scores, "b_cubed") == b_cubed_both
-    best = best_matching(gold, predicted)
-    assert recall_and_precision(scores, "ceaf_e") == (best / len(gold), best / len(predicted))
-    for metric in METRICS:
-        recall, precision = recall_and_precision(scores, metric)
-        f1 = 2 * recall * precision / (recall + precision) if recall + precision else 0
-        assert scores[metric]["f1"] == pytest.approx(float(f1))
-    assert scores["average"] == pytest.approx(np.mean([scores[m]["f1"] for m in METRICS]))
-
-
-def random_entities(generator):
-    """Seven of nine mentions, in up to five entities."""
-    entities = [set() for _ in range(generator.randint(1, 5))]
-    for mention in generator.sample(range(9), 7):
-        generator.choice(entities).add(mention)
-    return [entity for entity in entities if entity]
-
-
-def muc(key, response):
-    """Recall: the share of links that remain when the response splits each key entity."""
-    links = sum(len(entity) - 1 for entity in key)
-    parts = sum(
-        sum(bool(entity & other) for other in response) + len(entity - set().union(*response))
-        for entity in key
-    )
-    return Fraction(sum(map(len, key)) - parts, links) if links else 0
-
-
-def b_cubed(key, response):
-    """Recall, summed over mentions."""
-    shares = [
-        Fraction(len(entity & other), len(entity))
-        for entity in key
-        for mention in entity
-        for other in response
-        if mention in other
-    ]
-    return sum(shares) / Fraction(sum(map(len, key)))
-
-
-def best_matching(key, response):
-    """The largest sum of similarities over all one-to-one matchings."""
-    few, many = sorted((key, response), key=len)
-    return max(
-        sum(Fraction(2 * len(one & other), len(one) + len(other)) for one, other in pairs)
-        for pairs in (
-            list(zip(few, chosen, strict=True)) for chosen in itertools.permutations(many, len(few))
-        )
-    )
