@@ -24,27 +24,14 @@ class Batch(NamedTuple):
     indices: list[int]
 
 
-class DistinctTexts:
-    """The distinct texts of examples, each a tuple of tokens.
-
-    Args:
-        examples: the texts of each example, lists of tokens.
-
-    Attributes:
-        sentences: the distinct texts in the order of their first occurrence.
-    """
-
-    def __init__(self, examples: Iterable[tuple[list[str], ...]]):
-        texts = (tuple(tokens) for example in examples for tokens in example)
-        self.sentences = list(dict.fromkeys(texts))
-        self._indices = {tokens: index for index, tokens in enumerate(self.sentences)}
-
-    def index(self, tokens: Sequence[str]) -> int:
-        """The index of a text in `sentences`."""
-        return self._indices[tuple(tokens)]
-
-
+DistinctTexts = dict[tuple[str, ...], int]
 Layers = tuple[DistinctTexts, StoredLayers]
+
+
+def distinct_texts(examples: Iterable[tuple[list[str], ...]]) -> DistinctTexts:
+    """The distinct texts of examples, as tuples of tokens, in their order; each with its index."""
+    texts = dict.fromkeys(tuple(tokens) for example in examples for tokens in example)
+    return {tokens: index for index, tokens in enumerate(texts)}
 
 
 class Batches:
@@ -157,7 +144,7 @@ class Batches:
             num_layers, _, dim = stored.shape
             padded = np.zeros((len(rows), num_layers, length, dim), np.float16)
             for row, tokens in enumerate(rows):
-                padded[row, :, : len(tokens)] = stored.sentence(distinct.index(tokens))
+                padded[row, :, : len(tokens)] = stored.sentence(distinct[tuple(tokens)])
             inputs[self._model.layers_name(text)] = padded
 
     def _padded_targets(self, indices: Sequence[int], rng: np.random.Generator | None) -> Any:

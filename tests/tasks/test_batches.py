@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from elmo_tf.tasks.batches import Batches, DistinctTexts
+from elmo_tf.tasks.batches import Batches, distinct_texts
 from elmo_tf.tasks.coreference.reader import Document
 from elmo_tf.tasks.coreference.specification import DocumentBatches, part_of_document
 from elmo_tf.tasks.task_model import NO_TAG
@@ -56,10 +56,9 @@ def test_the_dataset_for_fit_has_the_same_batches_as_shuffled(batches):
 
 
 def test_distinct_texts_keeps_each_sentence_once():
-    texts = DistinctTexts([(["a", "b"], ["c"]), (["c"], ["a b"]), (["a", "b"], [])])
+    texts = distinct_texts([(["a", "b"], ["c"]), (["c"], ["a b"]), (["a", "b"], [])])
 
-    assert texts.sentences == [("a", "b"), ("c",), ("a b",), ()]
-    assert texts.index(["c"]) == 1
+    assert texts == {("a", "b"): 0, ("c",): 1, ("a b",): 2, (): 3}
 
 
 def test_one_of_several_targets_is_drawn():

@@ -7,7 +7,7 @@ from elmo_tf.tasks import BiLSTMClassifier, CharacterEmbedding, WordEmbedding
 from task_models import KINDS, embeddings, new_model
 
 INTEGERS = {
-    "bcn": ["units", "reduction"],
+    "bcn": ["reduction"],
     "bidaf": ["units", "max_answer"],
     "srl": ["units", "num_layers", "predicate_dim"],
     "coref": ["units", "hidden_units", "feature_dim", "max_width", "max_antecedents"],

@@ -8,13 +8,13 @@ import keras
 
 from elmo_tf.checkpoints.load import load_bilm
 from elmo_tf.embedding import Embedder
-from elmo_tf.embedding.layer_cache import LayerCache, StoredLayers
+from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation.stored_vectors import VectorSource, open_vectors
 from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.models.layer_mixes import LayerMixes, VectorMix
 from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
-from elmo_tf.tasks.batches import DistinctTexts
+from elmo_tf.tasks.batches import Layers, distinct_texts
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.embeddings import word_counts
 from elmo_tf.tasks.word_vectors import read_word_vectors
@@ -80,7 +80,7 @@ def cached_layers(
     source: BiLM | VectorSource | None,
     texts: Sequence[tuple[list[str], ...]],
     more: Sequence[tuple[list[str], ...]] = (),
-) -> Iterator[tuple[DistinctTexts, StoredLayers] | None]:
+) -> Iterator[Layers | None]:
     """Yields the distinct texts and their layers, or None if the biLM is trained or absent.
 
     Args:
@@ -95,10 +95,10 @@ def cached_layers(
     cache = LayerCache(config.cache, int(min(config.cache_gb * 2**30, 2**62)))
     is_bilm = isinstance(source, BiLM)
     embedder = Embedder(source, "all", config.precision) if is_bilm else source
-    distinct = DistinctTexts([*more, *texts])
-    if more and not cache.has_room(embedder, distinct.sentences):
-        distinct = DistinctTexts(texts)
-    with cache.layers(embedder, distinct.sentences) as layers:
+    distinct = distinct_texts([*more, *texts])
+    if more and not cache.has_room(embedder, [*distinct]):
+        distinct = distinct_texts(texts)
+    with cache.layers(embedder, [*distinct]) as layers:
         yield distinct, layers
 
 

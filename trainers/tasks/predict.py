@@ -1,23 +1,24 @@
 """Evaluates trained task models, and predicts the labels of files."""
 
 import contextlib
+import dataclasses
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation.stored_vectors import open_vectors
 from elmo_tf.files import atomic_file, refuse_file
 from elmo_tf.models.layer_mixes import VectorMix
 from elmo_tf.progress import progress
-from elmo_tf.tasks.batches import Batches, DistinctTexts
+from elmo_tf.tasks.batches import Batches
 from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.tasks.specification import TaskSpecification, specification_of
 from elmo_tf.tasks.task_model import TaskModel
 from elmo_tf.text.sentence_files import format_of
 from elmo_tf.text.sentences import encode
+from elmo_tf.trainers.tasks.model_inputs import cached_layers
 from elmo_tf.trainers.tasks.workdir import load_model
 
 _BATCH_SIZE = 64
@@ -172,21 +173,20 @@ def _predicted(
     vectors: str | os.PathLike | None,
 ) -> list[Any]:
     """The predictions of a model for all examples, in their order."""
-    if not isinstance(model.elmo, VectorMix):
-        if vectors is not None:
-            raise ValueError("`vectors` is only for models that were trained on vectors of a file.")
-        batches = task.batches(model, examples, _BATCH_SIZE)
-        return predict_batches(task, model, batches, examples, shown=True)
-    source = open_vectors(config.vectors if vectors is None else vectors)
-    shape, expected = ((each.num_layers, each.dim) for each in (source, model.elmo))
-    if shape != expected:
-        raise ValueError(
-            f"{source.path} has {shape[0]} layers of width {shape[1]}. The model was trained on "
-            f"vectors with {expected[0]} layers of width {expected[1]}."
-        )
-    distinct = DistinctTexts(map(task.texts, examples))
-    with LayerCache(max_bytes=0).layers(source, distinct.sentences) as layers:
-        batches = task.batches(model, examples, _BATCH_SIZE, (distinct, layers))
+    source = None
+    if isinstance(model.elmo, VectorMix):
+        source = open_vectors(config.vectors if vectors is None else vectors)
+        shape, expected = ((each.num_layers, each.dim) for each in (source, model.elmo))
+        if shape != expected:
+            raise ValueError(
+                f"{source.path} has {shape[0]} layers of width {shape[1]}. The model was trained "
+                f"on vectors with {expected[0]} layers of width {expected[1]}."
+            )
+    elif vectors is not None:
+        raise ValueError("`vectors` is only for models that were trained on vectors of a file.")
+    uncached = dataclasses.replace(config, cache_gb=0.0)
+    with cached_layers(uncached, source, [*map(task.texts, examples)]) as layers:
+        batches = task.batches(model, examples, _BATCH_SIZE, layers)
         return predict_batches(task, model, batches, examples, shown=True)
 
 

@@ -285,6 +285,7 @@ def test_the_error_names_the_file_and_the_line(reader, suffix, content, message,
             r"line 1: unknown label '5'. Known labels: 1\.",
         ),
         (read_sentiment, "", {}, r"a\.txt has no examples"),
+        (read_pairs, json.dumps({**PAIR, "gold_label": "-"}), {}, r"a\.txt has no examples"),
     ],
 )
 def test_wrong_options_are_refused(reader, content, options, message, file):

@@ -87,8 +87,8 @@ def test_layers_for_other_shares_are_cached_if_the_cache_has_room(
 
     bilm = load_bilm(checkpoint_directory)
     with cached_layers(config, bilm, [first, dev], more=[first, second]) as (distinct, layers):
-        assert len(distinct.sentences) == num_kept
-        assert layers.sentence(distinct.index(*dev)).shape[1] == 2
+        assert len(distinct) == num_kept
+        assert layers.sentence(distinct[tuple(*dev)]).shape[1] == 2
 
 
 def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch):
