@@ -1,8 +1,7 @@
-"""Scores of task models: spans by seqeval, tags and labels by scikit-learn."""
+"""Scores of task models: spans by seqeval, labels by scikit-learn."""
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 from elmo_tf.extras import require_extra
 
@@ -23,21 +22,21 @@ def span_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
     """
     metrics = require_extra("seqeval.metrics", "tasks", "The score of spans")
     scheme = require_extra("seqeval.scheme", "tasks", "The score of spans").IOB2
-    # seqeval misreads a type that ends in a dash, so types are replaced by numbers.
+    # seqeval misreads a type that ends in a dash, so types are replaced by their indices.
     types = sorted({tag[2:] for tags in (*gold, *predicted) for tag in tags if tag != "O"})
-    numbers = {name: f"T{number}" for number, name in enumerate(types)}
+    ids = {name: f"T{index}" for index, name in enumerate(types)}
     with warnings.catch_warnings():  # about types without a prediction
         warnings.simplefilter("ignore")
         report = metrics.classification_report(
-            *(_numbered(sentences, numbers) for sentences in (gold, predicted)),
+            *(_with_ids(sentences, ids) for sentences in (gold, predicted)),
             output_dict=True,
             mode="strict",
             scheme=scheme,
             zero_division=0,
         )
     return {
-        **_scores(report["micro avg"]),
-        "types": {name: _scores(report[numbers[name]]) for name in types},
+        **_scores(*report["micro avg"].values()),
+        "types": {name: _scores(*report[ids[name]].values()) for name in types},
     }
 
 
@@ -47,9 +46,6 @@ def tag_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
     Args:
         gold: tags of each sentence.
         predicted: as many tags for each sentence.
-
-    Raises:
-        MissingExtraError: scikit-learn is not installed.
     """
     flat = [[tag for tags in sentences for tag in tags] for sentences in (gold, predicted)]
     return {"accuracy": _accuracy(*flat), "tokens": len(flat[0])}
@@ -71,37 +67,26 @@ def label_scores(gold: Sequence[str], predicted: Sequence[str]) -> dict:
     """
     metrics = require_extra("sklearn.metrics", "tasks", "The score of labels")
     labels = sorted({*gold, *predicted})
-    names = ("precision", "recall", "f1-score", "support")
     columns = metrics.precision_recall_fscore_support(
         gold, predicted, labels=labels, zero_division=0
     )
-    rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+    rows = zip(labels, *columns, strict=True)
     return {
         "accuracy": _accuracy(gold, predicted),
         "macro_f1": float(columns[2].mean()),
         "examples": len(gold),
-        "labels": {
-            label: _scores(row, "examples") for label, row in zip(labels, rows, strict=True)
-        },
+        "labels": {label: _scores(*row, name="examples") for label, *row in rows},
     }
 
 
-def _numbered(sentences: Sequence[Sequence[str]], numbers: dict[str, str]) -> list[list[str]]:
-    return [
-        [tag if tag == "O" else f"{tag[:2]}{numbers[tag[2:]]}" for tag in tags]
-        for tags in sentences
-    ]
+def _with_ids(sentences: Sequence[Sequence[str]], ids: dict[str, str]) -> list[list[str]]:
+    return [[tag if tag == "O" else tag[:2] + ids[tag[2:]] for tag in tags] for tags in sentences]
 
 
 def _accuracy(gold: Sequence[str], predicted: Sequence[str]) -> float:
-    metrics = require_extra("sklearn.metrics", "tasks", "The score of labels")
-    return float(metrics.accuracy_score(gold, predicted))
+    return sum(a == b for a, b in zip(gold, predicted, strict=True)) / max(len(gold), 1)
 
 
-def _scores(row: dict[str, Any], support: str = "spans") -> dict[str, Any]:
-    return {
-        "precision": float(row["precision"]),
-        "recall": float(row["recall"]),
-        "f1": float(row["f1-score"]),
-        support: int(row["support"]),
-    }
+def _scores(precision: float, recall: float, f1: float, support: int, name: str = "spans") -> dict:
+    scores = {"precision": float(precision), "recall": float(recall), "f1": float(f1)}
+    return {**scores, name: int(support)}

@@ -60,10 +60,10 @@ def sweep_task(
         raise ValueError(f"`shares` has duplicates: {', '.join(map(str, shares))}.")
     configs = list(_configs(config, shares, num_seeds, vectors))
     runs = []
-    for number, (name, one) in enumerate(configs, start=1):
-        logging.info("Training %d of %d: %s.", number, len(configs), Path(one.workdir).name)
-        record = train_task(one, cache_all=True)
-        runs.append({**_run(one, record), "vectors": name})
+    for count, (name, each) in enumerate(configs, start=1):
+        logging.info("Training %d of %d: %s.", count, len(configs), Path(each.workdir).name)
+        record = train_task(each, cache_all=True)
+        runs.append({**_run(each, record), "vectors": name})
         keras.utils.clear_session()  # frees the previous model
     return {
         "metric": specification_of(config.task).metric,
@@ -131,7 +131,7 @@ def _summary(share: float, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "without": _mean_and_deviation(without),
         "with": {name: with_elmo[name] for name in ("mean", "deviation")},
         "error_reduction": with_elmo["error_reduction"],
-        "vectors": {name: _comparison(without, found) for (_, name), found in scores.items()},
+        "vectors": {name: _comparison(without, others) for (_, name), others in scores.items()},
     }
 
 

@@ -129,7 +129,7 @@ def read_sentiment(
     for line, (sentence, *phrases) in read_trees(path):
         if min_phrase_tokens is None:
             phrases = []
-        long_phrases = [one for one in phrases if len(one.tokens) >= min_phrase_tokens]
+        long_phrases = [each for each in phrases if len(each.tokens) >= min_phrase_tokens]
         for tokens, label in (sentence, *long_phrases):
             if is_binary and label == "2":
                 continue

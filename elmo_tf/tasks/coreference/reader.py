@@ -94,15 +94,15 @@ def coreference_column(
     num_tokens = sum(map(len, sentences))
     closing: list[list[tuple[int, str]]] = [[] for _ in range(num_tokens)]
     opening: list[list[tuple[int, str]]] = [[] for _ in range(num_tokens)]
-    for number, entity in enumerate(entities):
+    for index, entity in enumerate(entities):
         mentions = sorted(set(map(tuple, entity)), key=lambda mention: (mention[0], -mention[1]))
         _check_mentions(mentions, num_tokens)
         for first, last in mentions:
             if first == last:
-                opening[first].append((-last, f"({number})"))
+                opening[first].append((-last, f"({index})"))
             else:
-                opening[first].append((-last, f"({number}"))
-                closing[last].append((-first, f"{number})"))
+                opening[first].append((-last, f"({index}"))
+                closing[last].append((-first, f"{index})"))
     # An entity may end where its next mention begins, so brackets close before others open.
     cells = iter(
         "|".join(text for brackets in (closed, opened) for _, text in sorted(brackets))

@@ -67,7 +67,10 @@ def _overlaps(gold: list[set[Hashable]], predicted: list[set[Hashable]]) -> list
     """Numbers of mentions: |k ∩ r| (gold entity, predicted entity), |k| and |r|."""
     shared = [[len(entity & other) for other in predicted] for entity in gold]
     sizes = ([*map(len, entities)] for entities in (gold, predicted))
-    return [np.reshape(shared, (len(gold), len(predicted))), *(np.array(one, int) for one in sizes)]
+    return [
+        np.reshape(shared, (len(gold), len(predicted))),
+        *(np.array(each, int) for each in sizes),
+    ]
 
 
 # Each metric gives numerator and denominator of the recall, then those of the precision.

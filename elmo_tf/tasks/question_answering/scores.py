@@ -27,7 +27,11 @@ def answer_scores(gold: Sequence[Sequence[str]], predicted: Sequence[str | None]
     """
     pairs = [*zip(gold, predicted, strict=True)]
     em, f1 = (
-        sum(max(score(one, text) for one in answers) for answers, text in pairs if text is not None)
+        sum(
+            max(score(each, text) for each in answers)
+            for answers, text in pairs
+            if text is not None
+        )
         for score in (_em, _f1)
     )
     num_questions = max(len(gold), 1)

@@ -53,13 +53,13 @@ class QuestionAnswering(TaskSpecification):
 
     def predict(self, model, inputs, examples):
         spans = model.answer_spans(inputs)
-        return [_text(one, *span) for one, span in zip(examples, spans, strict=True)]
+        return [_text(each, *span) for each, span in zip(examples, spans, strict=True)]
 
     def scores(self, gold, predicted):
         return answer_scores(gold, predicted)
 
     def lines(self, examples, predicted):
-        answers = {one.id: text for one, text in zip(examples, predicted, strict=True)}
+        answers = {each.id: text for each, text in zip(examples, predicted, strict=True)}
         yield json.dumps(answers, ensure_ascii=False)
 
     def read_predictions(self, path, examples):

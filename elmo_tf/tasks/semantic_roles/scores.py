@@ -10,10 +10,9 @@ _VERB = "V"
 
 
 class Argument(NamedTuple):
-    """An argument of a proposition.
+    """An argument of a proposition: its role, without "C-", and its phrases.
 
-    type: its role, without "C-".
-    phrases: the first and the last token of each phrase. A discontinuous argument has several.
+    A phrase is its first and its last token. A discontinuous argument has several.
     """
 
     type: str
@@ -44,17 +43,17 @@ def role_scores(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]
         (set(arguments(tags)), set(arguments(others)))
         for tags, others in zip(gold, predicted, strict=True)
     ]
-    correct = _type_counts(ours & theirs for ours, theirs in pairs)
-    expected = _type_counts(ours for ours, _ in pairs)
-    found = _type_counts(theirs for _, theirs in pairs)
-    rows = {
-        name: _scores(correct[name], expected[name], found[name])
-        for name in sorted({*expected, *found, _VERB})
-    }
+    counts = [
+        _type_counts(ours & theirs for ours, theirs in pairs),
+        _type_counts(ours for ours, _ in pairs),
+        _type_counts(theirs for _, theirs in pairs),
+    ]
+    types = sorted(set().union(*counts, [_VERB]))
+    rows = {name: _scores(*(of_types[name] for of_types in counts)) for name in types}
     verbs = rows.pop(_VERB)
-    perfect = sum(all(one.type == _VERB for one in ours ^ theirs) for ours, theirs in pairs)
+    perfect = sum(all(each.type == _VERB for each in ours ^ theirs) for ours, theirs in pairs)
     return {
-        **_scores(*(sum(counts[name] for name in rows) for counts in (correct, expected, found))),
+        **_scores(*(sum(of_types[name] for name in rows) for of_types in counts)),
         "perfect_propositions": perfect / max(len(pairs), 1),
         "propositions": len(pairs),
         "types": rows,
@@ -71,25 +70,25 @@ def arguments(tags: Sequence[str]) -> list[Argument]:
     Args:
         tags: BIO tags. I-X that follows another type or O begins a phrase.
     """
-    found = []
+    in_order = []
     latest = {}  # the phrases of the latest argument of each type
     for name, first, end in spans_of(tags, "IOB1"):
         type_ = name.removeprefix("C-")
         if type_ == name or type_ not in latest:
             latest[type_] = []
-            found.append((type_, latest[type_]))
+            in_order.append((type_, latest[type_]))
         latest[type_].append((first, end - 1))
-    return [Argument(type_, tuple(phrases)) for type_, phrases in found]
+    return [Argument(type_, tuple(phrases)) for type_, phrases in in_order]
 
 
 def _type_counts(propositions: Iterable[set[Argument]]) -> Counter[str]:
-    return Counter(one.type for proposition in propositions for one in proposition)
+    return Counter(each.type for proposition in propositions for each in proposition)
 
 
-def _scores(correct: int, expected: int, found: int) -> dict:
+def _scores(correct: int, expected: int, predicted: int) -> dict:
     return {
-        "precision": correct / max(found, 1),
+        "precision": correct / max(predicted, 1),
         "recall": correct / max(expected, 1),
-        "f1": 2 * correct / max(found + expected, 1),
+        "f1": 2 * correct / max(predicted + expected, 1),
         "arguments": expected,
     }

@@ -85,8 +85,8 @@ class SemanticRoles(TaskSpecification):
             tokens = pairs_of_sentence[0][0].tokens
             propositions = [pair for pair in pairs_of_sentence if pair[0].predicate is not None]
             verbs = [NO_PREDICATE] * len(tokens)
-            for one, _ in propositions:
-                verbs[one.predicate] = _verb(one)
+            for proposition, _ in propositions:
+                verbs[proposition.predicate] = _verb(proposition)
             columns = [brackets_of_bio(tags) for _, tags in propositions]
             yield from map("\t".join, zip(verbs, *columns, strict=True))
             yield ""

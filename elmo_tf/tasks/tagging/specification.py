@@ -16,6 +16,8 @@ _FILE_SCHEME, _MODEL_SCHEME = "BIO", "BIOUL"
 class Tagging(TaskSpecification):
     """One tag per token."""
 
+    packages: ClassVar = ()
+
     def _read(self, path, config, known):
         return read_tagged(path, config.format, config.token_column, config.tag_column, known=known)
 
