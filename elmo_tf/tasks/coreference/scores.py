@@ -66,11 +66,8 @@ def _distinct(entities: Entities) -> list[set[Hashable]]:
 def _overlaps(gold: list[set[Hashable]], predicted: list[set[Hashable]]) -> list[np.ndarray]:
     """Numbers of mentions: |k ∩ r| (gold entity, predicted entity), |k| and |r|."""
     shared = [[len(entity & other) for other in predicted] for entity in gold]
-    sizes = ([*map(len, entities)] for entities in (gold, predicted))
-    return [
-        np.reshape(shared, (len(gold), len(predicted))),
-        *(np.array(each, int) for each in sizes),
-    ]
+    sizes = (np.array([*map(len, entities)], int) for entities in (gold, predicted))
+    return [np.reshape(shared, (len(gold), len(predicted))), *sizes]
 
 
 # Each metric gives numerator and denominator of the recall, then those of the precision.

@@ -25,13 +25,9 @@ def answer_scores(gold: Sequence[Sequence[str]], predicted: Sequence[str | None]
 
     Source: Rajpurkar et al. 2016, section 6.1, and evaluate-v1.1.py.
     """
-    pairs = [*zip(gold, predicted, strict=True)]
+    pairs = [pair for pair in zip(gold, predicted, strict=True) if pair[1] is not None]
     em, f1 = (
-        sum(
-            max(score(each, text) for each in answers)
-            for answers, text in pairs
-            if text is not None
-        )
+        sum(max(score(answer, text) for answer in answers) for answers, text in pairs)
         for score in (_em, _f1)
     )
     num_questions = max(len(gold), 1)
