@@ -1,5 +1,6 @@
 """The subcommand `task`: task models, trained on labeled files and a biLM's vectors."""
 
+import dataclasses
 from typing import Annotated, Any
 
 from elmo_tf.commands.options import (
@@ -58,11 +59,7 @@ def evaluate(options: _EvaluateOptions) -> None:
     """Evaluate a task model on labeled files."""
     from elmo_tf.trainers.tasks.predict import evaluate_task
 
-    print_json(
-        evaluate_task(
-            options.workdir, options.files, options.output, options.overwrite, options.vectors
-        )
-    )
+    print_json(evaluate_task(**dataclasses.asdict(options)))
 
 
 @checked_dataclass(kw_only=True)

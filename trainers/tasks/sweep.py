@@ -63,7 +63,17 @@ def sweep_task(
     for count, (name, each) in enumerate(configs, start=1):
         logging.info("Training %d of %d: %s.", count, len(configs), Path(each.workdir).name)
         record = train_task(each, cache_all=True)
-        runs.append({**_run(each, record), "vectors": name})
+        run = {
+            "share": each.share,
+            "seed": each.seed,
+            "elmo": each.elmo is not None,
+            "vectors": name,
+            "score": record["best"]["score"],
+            "epoch": record["best"]["epoch"],
+            "epochs": len(record["epochs"]),
+            "seconds": statistics.median(epoch["seconds"] for epoch in record["epochs"]),
+        }
+        runs.append(run)
         keras.utils.clear_session()  # frees the previous model
     return {
         "metric": specification_of(config.task).metric,
@@ -105,18 +115,6 @@ def _configs(
 
 def _share_name(share: float) -> str:
     return f"share_{share:g}"
-
-
-def _run(config: TaskConfig, record: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "share": config.share,
-        "seed": config.seed,
-        "elmo": config.elmo is not None,
-        "score": record["best"]["score"],
-        "epoch": record["best"]["epoch"],
-        "epochs": len(record["epochs"]),
-        "seconds": statistics.median(epoch["seconds"] for epoch in record["epochs"]),
-    }
 
 
 def _summary(share: float, runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -74,15 +74,7 @@ def entity_grid(y: Any, num_tokens: tf.Tensor, max_width: int) -> tf.Tensor:
             "`y` must be int (mention, 3): first token, last token and entity. Received: "
             f"{y.dtype.name} of shape {tuple(y.shape)}."
         )
-    y = _checked_mentions(tf.cast(y, tf.int32), num_tokens)
-    first, last, entity = tf.unstack(y, axis=1)
-    is_in_grid = (entity != _PADDING) & (last - first < max_width)
-    cells = tf.boolean_mask(tf.stack([first, last - first], axis=-1), is_in_grid)
-    no_entities = tf.fill((num_tokens, max_width), _NO_ENTITY)
-    return tf.tensor_scatter_nd_max(no_entities, cells, tf.boolean_mask(entity, is_in_grid))
-
-
-def _checked_mentions(y: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
+    y = tf.cast(y, tf.int32)
     first, last, entity = tf.unstack(y, axis=1)
     is_mention = (first >= 0) & (first <= last) & (last < num_tokens) & (entity >= 0)
     wrong = tf.boolean_mask(y, ~(is_mention | tf.reduce_all(y == _PADDING, axis=1)))
@@ -90,4 +82,9 @@ def _checked_mentions(y: tf.Tensor, num_tokens: tf.Tensor) -> tf.Tensor:
         "A mention in `y` must have 0 <= first token <= last token < number of tokens, and an "
         "entity of at least 0. Number of tokens, and the first wrong mention"
     )
-    return checked(y, tf.size(wrong) == 0, message, num_tokens, wrong[:1])
+    y = checked(y, tf.size(wrong) == 0, message, num_tokens, wrong[:1])
+    first, last, entity = tf.unstack(y, axis=1)
+    is_in_grid = (entity != _PADDING) & (last - first < max_width)
+    cells = tf.boolean_mask(tf.stack([first, last - first], axis=-1), is_in_grid)
+    no_entities = tf.fill((num_tokens, max_width), _NO_ENTITY)
+    return tf.tensor_scatter_nd_max(no_entities, cells, tf.boolean_mask(entity, is_in_grid))

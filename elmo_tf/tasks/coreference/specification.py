@@ -35,7 +35,16 @@ class Coreference(TaskSpecification):
     def read_inputs(self, path, config, known, format=None, token_column=None):
         has_marks = first_line(path).startswith("#begin")
         is_text = not has_marks if format is None else format == "text"
-        return _text_documents(path) if is_text else read_documents(path)
+        if not is_text:
+            return read_documents(path)
+        # Documents without names: one sentence per line, an empty line between documents.
+        lines = [sentence.tokens for sentence in sentences_of(path, "text", None)]
+        documents = [
+            Document("", "", list(sentences), None, [])
+            for has_tokens, sentences in itertools.groupby(lines, key=bool)
+            if has_tokens
+        ]
+        return not_empty(path, documents, "documents")
 
     def join_inputs(self, examples, files):
         indices = itertools.count()
@@ -135,13 +144,3 @@ def part_of_document(document: Document, start: int, end: int) -> Document:
         speakers=document.speakers and document.speakers[start:end],
         entities=[entity for entity in entities if entity],
     )
-
-
-def _text_documents(path: str) -> list[Document]:
-    """Documents without names: one sentence per line, an empty line between documents."""
-    documents: list[Document] = []
-    lines = [sentence.tokens for sentence in sentences_of(path, "text", None)]
-    for has_tokens, sentences in itertools.groupby(lines, key=bool):
-        if has_tokens:
-            documents.append(Document("", "", list(sentences), None, []))
-    return not_empty(path, documents, "documents")

@@ -73,25 +73,20 @@ def _json_rows(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a file of JSON lines, with their line numbers from 1."""
     for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            with naming_line(path, number):
-                row = _json_object(line, fields)
-            yield number, row
-
-
-def _json_object(line: str, fields: Sequence[str]) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"not a JSON object: {error}") from None
-    if not isinstance(row, dict):
-        raise ValueError(f"not a JSON object: {line[:80]!r}.")
-    for field in fields:
-        if not isinstance(row.get(field), str):
-            raise ValueError(
-                f"the string `{field}` is missing. Fields: {', '.join(row) or 'none'}."
-            )
-    return row
+        if not line.strip():
+            continue
+        with naming_line(path, number):
+            try:
+                row = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"not a JSON object: {error}") from None
+            if not isinstance(row, dict):
+                raise ValueError(f"not a JSON object: {line[:80]!r}.")
+            missing = [field for field in fields if not isinstance(row.get(field), str)]
+            if missing:
+                names = ", ".join(row) or "none"
+                raise ValueError(f"the string `{missing[0]}` is missing. Fields: {names}.")
+        yield number, row
 
 
 def _tokens(row: dict[str, Any], field: str) -> list[str]:

@@ -94,7 +94,12 @@ def read_questions(path: str | os.PathLike) -> list[Question]:
     """
     name = os.fspath(path)
     questions: dict[str, Question] = {}
-    for article_place, article in _objects(name, _parsed(path), "data"):
+    text = "".join(read_lines(path))
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} is not JSON: {error}") from None
+    for article_place, article in _objects(name, content, "data"):
         for paragraph_place, paragraph in _objects(article_place, article, "paragraphs"):
             passage = _text(paragraph_place, paragraph, "context")
             for place, row in _objects(paragraph_place, paragraph, "qas"):
@@ -108,14 +113,6 @@ def read_questions(path: str | os.PathLike) -> list[Question]:
     warn_of_invalid_utf_8(path, texts, "questions (or their passages)")
     _warn_of_misaligned(name, questions.values())
     return list(questions.values())
-
-
-def _parsed(path: str | os.PathLike) -> Any:
-    text = "".join(read_lines(path))
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{os.fspath(path)} is not JSON: {error}") from None
 
 
 def _question(

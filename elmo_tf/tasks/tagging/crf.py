@@ -101,9 +101,11 @@ class CRF(keras.layers.Layer):
         """
         emissions, mask = _padded(emissions, mask)
         tags, weights = ops.pad(tags, [[0, 0], [0, 1]]), self._weights()
-        return _sequence_score(emissions, tags, mask, weights) - _log_normalizer(
-            emissions, mask, weights
-        )
+        # The log of the sum of `exp(score)` over all sequences, by the forward algorithm.
+        forward = _forward_scores(emissions, mask, weights)[-1]
+        total = ops.logsumexp(forward + weights.end, axis=-1)
+        total = ops.where(ops.any(mask, axis=1), total, 0.0)
+        return _sequence_score(emissions, tags, mask, weights) - total
 
     def marginals(self, emissions: Any, mask: Any = None) -> Any:
         """The probability of each tag at each token, over all allowed sequences.
@@ -255,13 +257,6 @@ def _sequence_score(emissions: Any, tags: Any, mask: Any, weights: CRFWeights) -
     is_last = real - ops.concatenate([real[:, 1:], ops.zeros_like(real[:, :1])], axis=1)
     score = score + ops.sum(ops.take(weights.start, tags[:, :1], axis=0) * real[:, :1], axis=1)
     return score + ops.sum(ops.take(weights.end, tags, axis=0) * is_last, axis=1)
-
-
-def _log_normalizer(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
-    """The log of the sum of `exp(score)` over all sequences (forward algorithm), float (batch,)."""
-    forward = _forward_scores(emissions, mask, weights)[-1]
-    total = ops.logsumexp(forward + weights.end, axis=-1)
-    return ops.where(ops.any(mask, axis=1), total, 0.0)
 
 
 def _forward_scores(emissions: Any, mask: Any, weights: CRFWeights) -> Any:
