@@ -2,6 +2,7 @@
 
 import functools
 import json
+import re
 
 import pytest
 
@@ -291,3 +292,28 @@ def test_the_error_names_the_file_and_the_line(reader, suffix, content, message,
 def test_wrong_options_are_refused(reader, content, options, message, file):
     with pytest.raises(ValueError, match=message):
         reader(file(content, "a.txt"), **options)
+
+
+@pytest.mark.parametrize(
+    ("reader", "content", "count"),
+    [
+        (read_tagged, b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n", "2 of 3 sentences"),
+        (read_propositions, b"caf\xe9 - *\ngo go (V*)\n\nna\xefve -\n", "2 of 2 sentences"),
+        (read_proposition_lines, b"1 caf\xe9 opens", "1 of 1 sentences"),
+        (
+            read_documents,
+            document("-").encode().replace(b"word0", b"caf\xe9") + document("-").encode(),
+            "1 of 2 documents",
+        ),
+        (
+            read_questions,
+            as_bytes(squad(QUESTION, {"id": "q2", "question": "caf"})).replace(b"caf", b"caf\xe9"),
+            r"1 of 2 questions \(or their passages\)",
+        ),
+    ],
+)
+def test_invalid_utf_8_in_tokens_is_kept_and_counted(reader, content, count, file, caplog):
+    examples = reader(file(content, "a"))
+
+    assert r"\udce9" in repr(examples)
+    assert re.search(rf"/a: {count} have invalid UTF-8", caplog.text)

@@ -80,15 +80,6 @@ def test_a_mention_that_stands_twice_is_kept_once_in_each_entity(file):
     assert document.entities == [[(0, 1)], [(0, 1), (2, 2)]]
 
 
-def test_invalid_utf_8_is_kept_and_counted(file, caplog):
-    content = columns("-").encode().replace(b"word0", b"caf\xe9") + columns("-").encode()
-
-    first, _ = read_documents(file(content))
-
-    assert first.sentences == [["caf\udce9"]]
-    assert "file.conll: 1 of 2 documents have invalid UTF-8" in caplog.text
-
-
 def test_a_column_has_brackets_for_each_token_of_each_sentence():
     entities = [[(0, 3), (1, 2), (3, 4)], [(1, 3)], [(1, 1), (5, 5)]]
     sentences = [["a", "b", "c", "d", "e"], ["f", "g"]]

@@ -88,38 +88,21 @@ def test_a_first_sentence_with_as_many_tokens_as_columns_is_no_trap(file):
     assert (proposition.predicate, proposition.roleset) == (3, "go.01")
 
 
-def test_sentences_without_a_predicate_are_counted(file, caplog):
-    with caplog.at_level("INFO", logger="absl"):
-        propositions = read_propositions(file(PROPBANK))
+def test_sentences_without_a_predicate_are_counted_and_examples_on_request(file, caplog):
+    caplog.set_level("INFO", logger="absl")
+    path = file("Rain -\n! -\n\nCats - (A0*)\nsleep sleep (V*)\n")
 
-    assert len(propositions) == 2
-    assert "file.conll: 2 sentences, 1 of them without a predicate." in caplog.text
-
-
-def test_sentences_without_a_predicate_are_examples_on_request(file):
-    first, second = read_propositions(
-        file("Rain -\n! -\n\nCats - (A0*)\nsleep sleep (V*)\n"), all_sentences=True
-    )
+    first, second = read_propositions(path, all_sentences=True)
 
     assert first == (["Rain", "!"], None, [], "", "")
-    assert second.tokens == ["Cats", "sleep"]
+    assert read_propositions(path) == [second]
+    assert "file.conll: 2 sentences, 1 of them without a predicate." in caplog.text
 
 
 def test_the_predicate_and_its_role_may_stand_at_different_tokens(file):
     (proposition,) = read_propositions(file("up - *\nset set *\nit - (V*)\n"))
 
     assert (proposition.predicate, proposition.tags) == (1, ["O", "O", "B-V"])
-
-
-def test_invalid_utf_8_in_tokens_is_kept_and_counted(file, caplog):
-    columns = b"caf\xe9 - (A1*)\nopen open (V*)\n\nna\xefve -\n"
-
-    (proposition,) = read_propositions(file(columns))
-    (of_line,) = read_proposition_lines(file(b"1 caf\xe9 opens", "a.txt"))
-
-    assert proposition.tokens[0] == of_line.tokens[0] == "caf\udce9"
-    assert "file.conll: 2 of 2 sentences have invalid UTF-8" in caplog.text
-    assert "a.txt: 1 of 1 sentences have invalid UTF-8" in caplog.text
 
 
 def test_lines_have_the_predicate_the_tokens_and_perhaps_tags(file):

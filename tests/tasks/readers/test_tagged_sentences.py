@@ -50,13 +50,6 @@ def test_a_name_that_tells_nothing_means_columns(file):
     assert pairs(file(UNIVERSAL, "words.txt"), "conllu") == pairs(file(UNIVERSAL, "a.conllu"))
 
 
-def test_tokens_that_are_no_utf_8_are_kept_and_told_of(file, caplog):
-    sentences = read_tagged(file(b"caf\xe9 NN\n\nna\xefve JJ\n\ncaf\xc3\xa9 NN\n", "a.conll"))
-
-    assert [sentence.tokens for sentence in sentences] == [["caf\udce9"], ["na\udcefve"], ["café"]]
-    assert "a.conll: 2 of 3 sentences have invalid UTF-8" in caplog.text
-
-
 def test_several_files_follow_each_other(file):
     paths = [file("a X\n\nb Y\n", "a.conll"), file("c Z\n", "b.conll")]
 
