@@ -97,15 +97,12 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def per_example_loss(self, y: Any, outputs: Any, inputs: Any = None) -> Any:
-        """The loss of each example.
+        """The loss of each example, float (batch,).
 
         Args:
             y: the targets, as `fit` takes them.
             outputs: the outputs of the call.
             inputs: the inputs of the call, to check `y` against them; None skips that check.
-
-        Returns:
-            float (batch,).
         """
 
     def __call__(self, inputs, training=False, **kwargs):

@@ -43,20 +43,16 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
         before = read_state(workdir).record["settings"]
         before = {**before, "mix": current_mix(before["mix"])}
         check_same_settings(TaskConfig, config.as_json(), before, workdir / RECORD_FILE)
-    elif config.resume and names == results:
-        _check_has_no_epoch(workdir)
+    elif config.resume and names == results:  # it may start from the beginning without an epoch
+        path = workdir / RECORD_FILE
+        if path.is_file() and read_record(path).get("epochs"):
+            raise ValueError(
+                f"Cannot resume in {workdir}: {STATE_FILE} is missing. Delete the results and "
+                "start from the beginning (overwrite=True, --overwrite), or choose another "
+                "--workdir."
+            )
     elif names:
         refuse_used_workdir(workdir, names, RECORD_FILE, config.resume)
-
-
-def _check_has_no_epoch(workdir: Path) -> None:
-    """A run without a state can start from the beginning only if it has no epoch yet."""
-    path = workdir / RECORD_FILE
-    if path.is_file() and read_record(path).get("epochs"):
-        raise ValueError(
-            f"Cannot resume in {workdir}: {STATE_FILE} is missing. Delete the results and start "
-            "from the beginning (overwrite=True, --overwrite), or choose another --workdir."
-        )
 
 
 def prepare_workdir(workdir: Path, keep_results: bool) -> None:

@@ -70,13 +70,13 @@ class AntecedentScores(keras.layers.Layer):
         }
         self.max_antecedents = max_antecedents
         self.feature_dim = feature_dim
-        self.num_genres = num_genres
         dtype = self.dtype_policy
         self.feature_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="feature_dropout")
         self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
 
     def build(self, vectors_shape):
-        sizes = {"speaker": 2, "distance": len(_DISTANCES) + 1, "genre": self.num_genres}
+        num_genres = self.settings["num_genres"]
+        sizes = {"speaker": 2, "distance": len(_DISTANCES) + 1, "genre": num_genres}
         self.speaker_embedding, self.distance_embedding, self.genre_embedding = (
             self.add_weight(
                 name=f"{name}_embedding",
@@ -87,7 +87,7 @@ class AntecedentScores(keras.layers.Layer):
             else None
             for name, size in sizes.items()
         )
-        features = (self.feature_dim * (3 if self.num_genres else 2),)
+        features = (self.feature_dim * (3 if num_genres else 2),)
         self.network.build([vectors_shape, vectors_shape, vectors_shape, features])
 
     def call(self, vectors, speakers, genre, training=False):
@@ -146,11 +146,7 @@ class AntecedentScores(keras.layers.Layer):
 
 
 def _rows(table: Any, indices: Any) -> tf.Tensor:
-    """Rows of a table, with a dense gradient.
-
-    With a sparse gradient, optimizers would square the gradients of a repeated row before adding
-    them.
-    """
+    # With a sparse gradient, optimizers would square those of a repeated row before adding them.
     table = ops.convert_to_tensor(table)
     return tf.matmul(tf.one_hot(indices, table.shape[0], dtype=table.dtype), table)
 

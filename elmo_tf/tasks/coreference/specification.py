@@ -91,13 +91,8 @@ class Coreference(TaskSpecification):
 class DocumentBatches(Batches):
     """Batches of one document, whose rows are its sentences.
 
-    Args:
-        model: a `CoreferenceModel`.
-        documents: the documents.
-        layers: see `Batches`.
-        window: int >= 1 or None. Number of sentences that training reads of a document, from a
-            random one on, with the mentions in them. None reads whole documents, without targets.
-            Defaults to None.
+    Training reads `window` sentences of a document, from a random one on, with the mentions in
+    them. If `window` is None, whole documents are read, without targets.
     """
 
     def __init__(self, model, documents, layers=None, window=None):

@@ -97,9 +97,7 @@ class SRLTagger(Tagger):
         )
         self.lstms = [
             CellRNN(
-                units,
-                "highway_lstm",
-                dropout=dropout,
+                *(units, "highway_lstm", dropout),
                 go_backwards=index % 2 == 1,
                 dtype=dtype,
                 name=f"lstm_{index}",
@@ -141,15 +139,7 @@ def _small_normal() -> keras.initializers.Initializer:
 
 
 def _predicate_flags(predicates: Any, mask: tf.Tensor) -> tf.Tensor:
-    """Whether a token is the predicate, one-hot (no, yes); checks the predicates.
-
-    Args:
-        predicates: int32 (batch,).
-        mask: bool (batch, token).
-
-    Returns:
-        float (batch, token, 2).
-    """
+    """Whether a token is the predicate, one-hot: float (batch, token, 2); checks the predicates."""
     num_rows, num_tokens = tf.unstack(tf.shape(mask))
     message = "There must be one predicate for each sentence. Predicates and sentences"
     num_predicates = tf.size(predicates)

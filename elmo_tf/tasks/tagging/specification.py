@@ -59,13 +59,9 @@ class Tagging(TaskSpecification):
 def _look_like_columns(sentences: Sequence[FileSentence], known: Collection[str]) -> bool:
     """Whether all lines have the same number of parts and end in a tag other than punctuation."""
     rows = [sentence.tokens for sentence in sentences if sentence.tokens]
-    last = [row[-1] for row in rows]
-    return (
-        len({len(row) for row in rows}) == 1
-        and len(rows[0]) > 1
-        and all(tag in known for tag in last)
-        and any(character.isalnum() for tag in last for character in tag)
-    )
+    last = {row[-1] for row in rows}
+    has_columns = len({len(row) for row in rows}) == 1 and len(rows[0]) > 1
+    return has_columns and last <= {*known} and any(map(str.isalnum, "".join(last)))
 
 
 class NamedEntities(Tagging):
