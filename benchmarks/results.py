@@ -110,7 +110,7 @@ def train(data: Path, runs: Path, patterns: list[str]) -> None:
     """Trains what is missing. Scores are computed from a file of predictions."""
     import keras
 
-    from elmo_tf.trainers.tasks.config import TaskConfig
+    from elmo_tf.tasks.config import TaskConfig
 
     for name in STUDIES:
         collected = {Run.of(row) for row in results_of(name)}
@@ -137,7 +137,7 @@ def result_of(config: Any, report: list[str]) -> dict[str, Any]:
         config: a `TaskConfig`, whose development set chooses the epoch.
         report: the files to report the scores of.
     """
-    from elmo_tf.trainers.tasks.answering import evaluate_task
+    from elmo_tf.trainers.tasks.predict import evaluate_task
     from elmo_tf.trainers.tasks.training import train_task
     from elmo_tf.trainers.tasks.workdir import load_model
 
@@ -161,8 +161,8 @@ def result_of(config: Any, report: list[str]) -> dict[str, Any]:
 
 def scores_without_singletons(files: list[str], predictions: Path) -> dict[str, Any]:
     """The scores of coreference if entities of one mention do not count, as in OntoNotes."""
-    from elmo_tf.evaluation.coreference_scores import coreference_scores
-    from elmo_tf.tasks.data.coreference import read_documents
+    from elmo_tf.tasks.coreference.reader import read_documents
+    from elmo_tf.tasks.coreference.scores import coreference_scores
 
     gold = [document for file in files for document in read_documents(file)]
     return coreference_scores(
@@ -208,14 +208,14 @@ def tune(name: str, settings: dict[str, Any], folder: Path) -> None:
 
 def write_texts(settings: dict[str, Any], files: Sequence[str], output: Path) -> None:
     """Writes the distinct texts of the examples of a task, one per line."""
-    from elmo_tf.trainers.tasks.config import TaskConfig
-    from elmo_tf.trainers.tasks.kinds import KINDS
+    from elmo_tf.tasks.config import TaskConfig
+    from elmo_tf.tasks.specification import specification_of
 
     options = {"train": ("-",), "dev": ("-",), "workdir": "-", "word_vectors": None, "elmo": None}
     config = TaskConfig(**{**settings, **options, "placement": "input"})
-    kind = KINDS[config.task]
-    examples = kind.read(files, config.as_json(), None)
-    texts = dict.fromkeys(" ".join(text) for one in examples for text in kind.texts(one))
+    task = specification_of(config.task)
+    examples = task.read(files, config)
+    texts = dict.fromkeys(" ".join(text) for one in examples for text in task.texts(one))
     output.write_text("\n".join(texts) + "\n", encoding="utf-8")
 
 

@@ -92,6 +92,27 @@ def setting(default: Any = PydanticUndefined, help: str = "", **declaration: Any
 # Declares a setting that may change when a run is resumed.
 changeable = functools.partial(setting, may_change=True)
 
+# Settings of the trainings of biLMs and of task models.
+MovingAverage = Annotated[
+    float,
+    setting(
+        ge=0,
+        lt=1,
+        help="evaluate and save a moving average of the weights, with at most this decay per step, "
+        "such as 0.999; 0 for none",
+    ),
+]
+ClipNorm = Annotated[
+    float,
+    setting(
+        gt=0, help="maximum of the global gradient norm, above 0; larger gradients are scaled down"
+    ),
+]
+OverwriteRun = Annotated[
+    bool,
+    changeable(help="delete the results in --workdir, and start from the beginning"),
+]
+
 
 @typing.dataclass_transform(frozen_default=True, field_specifiers=(setting, changeable))
 def checked_dataclass(cls: Any = None, *, kw_only: bool = False) -> Any:

@@ -11,12 +11,12 @@ import keras
 import tensorflow as tf
 
 from elmo_tf import Elmo
-from elmo_tf.evaluation.task_scores import label_scores
 from elmo_tf.tasks import BCN, WordEmbedding
-from elmo_tf.tasks.data.labelled_texts import LabelledText, read_sentiment
+from elmo_tf.tasks.classification.reader import LabeledText, read_sentiment
+from elmo_tf.tasks.scores import label_scores
 
 
-def new_classifier(train: list[LabelledText], elmo: Elmo) -> BCN:
+def new_classifier(train: list[LabeledText], elmo: Elmo) -> BCN:
     """Returns a classifier for the words and labels of `train`, with ELMo at input and output."""
     words = WordEmbedding.from_texts((tokens for tokens, _ in train), 50)
     labels = sorted({label for _, label in train})

@@ -11,12 +11,12 @@ import keras
 import tensorflow as tf
 
 from elmo_tf import Elmo
-from elmo_tf.evaluation.task_scores import label_scores
 from elmo_tf.tasks import ESIM, WordEmbedding
-from elmo_tf.tasks.data.labelled_texts import LabelledPair, read_pairs
+from elmo_tf.tasks.entailment.reader import LabeledPair, read_pairs
+from elmo_tf.tasks.scores import label_scores
 
 
-def new_model(train: list[LabelledPair], elmo: Elmo) -> ESIM:
+def new_model(train: list[LabeledPair], elmo: Elmo) -> ESIM:
     """Returns a model for the words and labels of `train`."""
     texts = (tokens for pair in train for tokens in (pair.premise, pair.hypothesis))
     words = WordEmbedding.from_texts(texts, 50)
@@ -24,7 +24,7 @@ def new_model(train: list[LabelledPair], elmo: Elmo) -> ESIM:
     return ESIM(labels, [words], elmo, units=100)
 
 
-def as_tensors(pairs: list[LabelledPair]) -> dict[str, tf.Tensor]:
+def as_tensors(pairs: list[LabeledPair]) -> dict[str, tf.Tensor]:
     """Premises and hypotheses as string tensors (pair, token), padded with ""."""
     return {
         name: tf.ragged.constant([getattr(pair, name) for pair in pairs]).to_tensor("")

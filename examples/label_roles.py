@@ -11,9 +11,9 @@ import keras
 import tensorflow as tf
 
 from elmo_tf import Elmo
-from elmo_tf.evaluation.role_scores import role_scores
 from elmo_tf.tasks import SRLTagger, WordEmbedding
-from elmo_tf.tasks.data.propositions import Proposition, read_propositions
+from elmo_tf.tasks.semantic_roles.reader import Proposition, read_propositions
+from elmo_tf.tasks.semantic_roles.scores import role_scores
 
 
 def new_model(train: list[Proposition], elmo: Elmo) -> SRLTagger:

@@ -13,9 +13,9 @@ import keras
 import tensorflow as tf
 
 from elmo_tf import Elmo
-from elmo_tf.evaluation.task_scores import span_scores, tag_scores
 from elmo_tf.tasks import CharacterEmbedding, CRFTagger, WordEmbedding
-from elmo_tf.tasks.data.tagged_sentences import TaggedSentence, read_tagged
+from elmo_tf.tasks.scores import span_scores, tag_scores
+from elmo_tf.tasks.tagging.reader import TaggedSentence, read_tagged
 
 
 def new_tagger(train: list[TaggedSentence], elmo: Elmo, scheme: str | None) -> CRFTagger:

@@ -2,6 +2,8 @@
 
 import json
 
+from elmo_tf.tasks.config import TaskConfig
+
 NER = """Anna B-PER
 Berg I-PER
 lives O
@@ -86,6 +88,11 @@ FILES = {
     "coref": ("coref.conll", COREF),
 }
 SMALL = {"units": 6, "word_dim": 5, "learning_rate": 0.03, "dropout": 0.0, "batch_size": 2}
+
+
+def config_of(task, **settings):
+    """Settings of a task, for files that do not exist."""
+    return TaskConfig(task, "train", "dev", "workdir", **settings)
 
 
 def sentences(columns):

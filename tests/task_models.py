@@ -10,6 +10,7 @@ from elmo_tf.tasks import (
     BiDAF,
     BiLSTMClassifier,
     CharacterEmbedding,
+    CoreferenceModel,
     CRFTagger,
     SRLTagger,
     WordEmbedding,
@@ -30,6 +31,19 @@ KINDS = {
             "units": 5,
             "num_layers": 3,
             "predicate_dim": 6,
+        },
+    ),
+    # An input is the sentences of one document.
+    "coref": (
+        CoreferenceModel,
+        {
+            "units": 5,
+            "hidden_units": 6,
+            "feature_dim": 3,
+            "max_width": 4,
+            "span_ratio": 0.8,
+            "max_antecedents": 7,
+            "genres": ["news", "web"],
         },
     ),
 }

@@ -20,7 +20,7 @@ from elmo_tf.layers.sampled_softmax import TiedSoftmax
 from elmo_tf.models.lstm_stack import LSTMStack
 from elmo_tf.models.token_encoder import TokenEmbedding, TokenEncoder
 from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
-from elmo_tf.tasks.crf import CRF
+from elmo_tf.tasks.tagging.crf import CRF
 
 TOKENS = tf.constant([["Die", "Katze", "die"], ["Ärger", "", ""]])
 MASK = np.array([[True, True, True], [True, False, False]])

@@ -4,7 +4,9 @@ from elmo_tf.lazy import lazy_names
 
 _HOMES = {
     "PretrainConfig": "elmo_tf.trainers.config",
+    "TaskConfig": "elmo_tf.tasks.config",
     "pretrain": "elmo_tf.trainers.pretraining",
+    "train_task": "elmo_tf.trainers.tasks.training",
 }
 
 __all__ = [*_HOMES]

@@ -1,13 +1,16 @@
 """The settings of a pretraining run."""
 
 import dataclasses
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from elmo_tf.config import PRESETS, BiLMConfig
 from elmo_tf.settings import (
+    ClipNorm,
     Count,
+    MovingAverage,
     Natural,
     NonNegative,
+    OverwriteRun,
     Positive,
     Rate,
     RunSettings,
@@ -39,27 +42,6 @@ RECIPES = {
     },
 }
 LEARNING_RATES = {"adagrad": 0.2, "adam": 0.001, "adamw": 0.002}
-
-# Settings of the trainings of biLMs and of task models.
-MovingAverage = Annotated[
-    float,
-    setting(
-        ge=0,
-        lt=1,
-        help="evaluate and save a moving average of the weights, with at most this decay per step, "
-        "such as 0.999; 0 for none",
-    ),
-]
-ClipNorm = Annotated[
-    float,
-    setting(
-        gt=0, help="maximum of the global gradient norm, above 0; larger gradients are scaled down"
-    ),
-]
-OverwriteRun = Annotated[
-    bool,
-    changeable(help="delete the results in --workdir, and start from the beginning"),
-]
 
 
 def _by_recipe(name: str) -> str:

@@ -77,7 +77,7 @@ def _probe_measure(options: Any) -> Callable:
     from elmo_tf.embedding.layer_cache import LayerCache
     from elmo_tf.evaluation.probing import probe
     from elmo_tf.extras import require_extra
-    from elmo_tf.tasks.data.tagged_sentences import read_tagged_files
+    from elmo_tf.tasks.tagging.reader import read_tagged_files
 
     require_extra("sklearn", "analysis", "A probe")
     train, test = (

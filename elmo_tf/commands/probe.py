@@ -56,7 +56,7 @@ def probe(options: _ProbeOptions) -> None:
     from elmo_tf.embedding.layer_cache import LayerCache
     from elmo_tf.evaluation.probing import probe
     from elmo_tf.extras import require_extra
-    from elmo_tf.tasks.data.tagged_sentences import read_tagged_files
+    from elmo_tf.tasks.tagging.reader import read_tagged_files
 
     require_extra("sklearn", "analysis", "A probe")
     cache = LayerCache(options.cache, 0 if options.no_cache else int(options.cache_gb * 2**30))

@@ -1,5 +1,6 @@
 """The subcommand `task`: task models, trained on labeled files and a biLM's vectors."""
 
+import dataclasses
 from typing import Annotated, Any
 
 from elmo_tf.commands.options import (
@@ -16,7 +17,7 @@ from elmo_tf.commands.options import (
 )
 from elmo_tf.commands.reports import ReportOptions, markdown_table, percent
 from elmo_tf.settings import Count, Texts, checked_dataclass, setting
-from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.tasks.config import TaskConfig
 
 _EXAMPLE = "elmo-tf task train --task ner --train train.conll --dev dev.conll --workdir ner"
 
@@ -56,13 +57,9 @@ class _EvaluateOptions:
 @subcommand("elmo-tf task evaluate ner test.conll")
 def evaluate(options: _EvaluateOptions) -> None:
     """Evaluate a task model on labeled files."""
-    from elmo_tf.trainers.tasks.answering import evaluate_task
+    from elmo_tf.trainers.tasks.predict import evaluate_task
 
-    print_json(
-        evaluate_task(
-            options.workdir, options.files, options.output, options.overwrite, options.vectors
-        )
-    )
+    print_json(evaluate_task(**dataclasses.asdict(options)))
 
 
 @checked_dataclass(kw_only=True)
@@ -95,7 +92,7 @@ class _PredictOptions:
 )
 def predict(options: _PredictOptions) -> None:
     """Write the labels that a task model predicts for one or several files."""
-    from elmo_tf.trainers.tasks.answering import predict_task
+    from elmo_tf.trainers.tasks.predict import predict_task
 
     num_examples = predict_task(
         options.workdir,
@@ -151,7 +148,7 @@ class _SweepOptions(ReportOptions):
 )
 def sweep(config: TaskConfig, options: _SweepOptions) -> None:
     """Train with and without ELMo, for several seeds and shares of the data."""
-    from elmo_tf.trainers.tasks.sweeping import sweep_task
+    from elmo_tf.trainers.tasks.sweep import sweep_task
 
     options.check_report()
     named_vectors(options.vectors)  # fails now if one is missing

@@ -21,7 +21,7 @@ from elmo_tf.embedding.layer_choice import check_all_layers
 from elmo_tf.evaluation.stored_vectors import VectorSource, unit_vectors
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress_over
-from elmo_tf.tasks.data.word_vectors import WordVectors
+from elmo_tf.tasks.word_vectors import WordVectors
 from elmo_tf.text.corpus import text_files
 from elmo_tf.text.sentences import decode, encode
 

@@ -16,7 +16,7 @@ from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation.whitening import Whitening
 from elmo_tf.extras import require_extra
 from elmo_tf.progress import progress
-from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
+from elmo_tf.tasks.tagging.reader import TaggedSentence
 from elmo_tf.threads import num_cores
 
 # Id of a test tag that is not in the training data; no classifier predicts it.

@@ -1,8 +1,7 @@
-"""Attention: scores ─► weights, and an alignment of two texts by attention."""
+"""Attention and pooling over the real tokens of a text. Masked tokens have no effect."""
 
 from typing import Any
 
-import keras
 from keras import ops
 
 # Below any score, and finite in float16 too, so that a row without tokens has no NaN.
@@ -52,36 +51,22 @@ def soft_alignment(vectors: Any, others: Any, others_mask: Any) -> Any:
     return ops.matmul(masked_softmax(scores, others_mask[:, None, :]), others)
 
 
-@keras.saving.register_keras_serializable(package="elmo_tf")
-class TrilinearSimilarity(keras.layers.Layer):
-    """The similarity of each token of a text to each token of another.
+def masked_max(vectors: Any, mask: Any) -> Any:
+    """The maximum of each feature over the tokens.
 
-    `a_tj = w_c · c_t + w_q · q_j + w_m · (c_t ⊙ q_j) + b`
-
-    Call arguments:
-        vectors: float (batch, token, feature). The `c_t`.
-        others: float (batch, other token, feature). The `q_j`.
+    Args:
+        vectors: float (batch, token, feature).
+        mask: bool (batch, token). True = a real token.
 
     Returns:
-        float (batch, token, other token).
-
-    Source: Seo et al. 2017, section 2; the bias is that of Clark and Gardner 2018.
+        float (batch, feature); zeros for a sentence without tokens.
     """
+    real = mask[..., None]
+    vectors = ops.where(real, vectors, ops.cast(MASKED_SCORE, vectors.dtype))
+    pooled = ops.max(vectors, axis=1, initial=MASKED_SCORE)  # `initial` allows an empty batch
+    return ops.where(ops.any(real, axis=1), pooled, ops.zeros_like(pooled))
 
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.supports_masking = True
 
-    def build(self, vectors_shape, others_shape):
-        self.kernel, self.other_kernel, self.product_kernel = (
-            self.add_weight(name=name, shape=(vectors_shape[-1],), initializer="glorot_uniform")
-            for name in ("kernel", "other_kernel", "product_kernel")
-        )
-        self.bias = self.add_weight(name="bias", shape=(), initializer="zeros")
-
-    def call(self, vectors, others):
-        of_others = ops.tensordot(others, self.other_kernel, axes=1) + self.bias
-        # One product for two terms: w_c · c_t + w_m · (c_t ⊙ q_j) = c_t · (w_c + w_m ⊙ q_j).
-        weighted = self.kernel + self.product_kernel * others
-        products = ops.matmul(vectors, ops.transpose(weighted, (0, 2, 1)))
-        return products + of_others[:, None, :]  # (batch, token, other token)
+def masked_min(vectors: Any, mask: Any) -> Any:
+    """The minimum of each feature over the tokens; see `masked_max`."""
+    return -masked_max(-vectors, mask)

@@ -1,5 +1,7 @@
 """Bidirectional recurrences for task models."""
 
+import functools
+
 import keras
 from keras import ops
 
@@ -46,20 +48,17 @@ class BiRNN(keras.layers.Layer):
         self.cell = cell
         self.dropout_rate = dropout
         self.learn_initial_state = learn_initial_state
+        if cell == "lstm":
+            new_direction = functools.partial(ProjectedLSTM, units)
+        else:
+            new_direction = functools.partial(
+                CellRNN, units, cell, dropout, learn_initial_state=learn_initial_state
+            )
         self.forward, self.backward = (
-            self._direction(name, name == "backward") for name in ("forward", "backward")
+            new_direction(go_backwards=name == "backward", dtype=self.dtype_policy, name=name)
+            for name in ("forward", "backward")
         )
         self.supports_masking = True
-
-    def _direction(self, name: str, go_backwards: bool) -> keras.layers.Layer:
-        dtype = self.dtype_policy
-        if self.cell == "lstm":
-            return ProjectedLSTM(self.units, go_backwards=go_backwards, dtype=dtype, name=name)
-        return CellRNN(
-            *(self.units, self.cell, self.dropout_rate, go_backwards, self.learn_initial_state),
-            dtype=dtype,
-            name=name,
-        )
 
     def build(self, input_shape):
         self.forward.build(input_shape)

@@ -12,7 +12,7 @@ from keras import ops
 from elmo_tf.config_checks import check_int
 from elmo_tf.layers.char_cnn import CharCNN
 from elmo_tf.models.token_encoder import cut_characters
-from elmo_tf.tasks.data.word_vectors import WordVectors
+from elmo_tf.tasks.word_vectors import WordVectors
 from elmo_tf.text.char_ids import DEFAULT_MAX_CHARS, char_ids
 from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import is_token
@@ -109,8 +109,7 @@ class WordEmbedding(keras.layers.Layer):
         layer = cls(words, vectors.dim, **kwargs)
         layer.build((None, None))
         mean = np.mean(vectors.vectors, axis=0)
-        known = [vectors.get(word, mean) for word in words]
-        rows = np.stack([mean, *known])
+        rows = np.stack([mean, *(vectors.get(word, mean) for word in words)])
         num_rows = layer.embedding.shape[0]
         layer.embedding.assign(rows[:num_rows])
         if layer.fixed is not None:
@@ -120,17 +119,13 @@ class WordEmbedding(keras.layers.Layer):
     def build(self, input_shape):
         num_fixed = 0 if self.num_trained is None else len(self.words) - self.num_trained
         num_trained = len(self.words) - num_fixed
-        self.embedding = self._table("embedding", 1 + num_trained, trainable=True)
-        self.fixed = self._table("fixed", num_fixed, trainable=False) if num_fixed else None
-
-    def _table(self, name: str, num_rows: int, trainable: bool) -> keras.Variable:
-        return self.add_weight(
-            name=name,
-            shape=(num_rows, self.dim),
-            initializer=keras.initializers.RandomNormal(stddev=_STDDEV),
-            trainable=trainable,
-            autocast=False,
-        )
+        initializer = keras.initializers.RandomNormal(stddev=_STDDEV)
+        options = {"initializer": initializer, "autocast": False}
+        self.embedding = self.add_weight((1 + num_trained, self.dim), name="embedding", **options)
+        self.fixed = None
+        if num_fixed:
+            shape = (num_fixed, self.dim)
+            self.fixed = self.add_weight(shape, name="fixed", trainable=False, **options)
 
     def call(self, tokens):
         if self.lowercase:
@@ -175,13 +170,14 @@ def word_counts(
         lowercase: see `WordEmbedding`. Defaults to False.
     """
     counts = collections.Counter(token for tokens in texts for token in tokens)
-    counts = collections.Counter({word: counts[word] for word in counts if is_utf_8(word)})
-    if not lowercase or not counts:
-        return counts
-    lower_counts: collections.Counter[str] = collections.Counter()
-    for word, count in zip(_lowered(list(counts)).numpy(), counts.values(), strict=True):
-        lower_counts[word.decode("utf-8")] += count
-    return lower_counts
+    words = [word for word in counts if is_utf_8(word)]
+    lookups = words
+    if lowercase and words:
+        lookups = [word.decode("utf-8") for word in _lowered(words).numpy()]
+    totals: collections.Counter[str] = collections.Counter()
+    for lookup, word in zip(lookups, words, strict=True):
+        totals[lookup] += counts[word]
+    return totals
 
 
 def _lowered(tokens: Any) -> tf.Tensor:

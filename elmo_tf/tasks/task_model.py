@@ -14,6 +14,7 @@ from elmo_tf.tasks.token_vectors import TokenVectors
 from elmo_tf.text.data_warnings import is_utf_8
 from elmo_tf.text.inputs import checked, checked_inputs, token_batch
 
+NO_TAG = -1  # of padding, in `y` of models that label tokens
 _LAYERS = "layers"  # name, or suffix, of the input with precomputed layers of the biLM
 
 
@@ -78,7 +79,6 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
         return self._traced(self.predictions)
 
     def _traced(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """A function of inputs as a graph that is traced once for all shapes."""
         traced = tf.function(function, autograph=False)
 
         def call(inputs):
@@ -97,15 +97,12 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
 
     @abc.abstractmethod
     def per_example_loss(self, y: Any, outputs: Any, inputs: Any = None) -> Any:
-        """The loss of each example.
+        """The loss of each example, float (batch,).
 
         Args:
             y: the targets, as `fit` takes them.
             outputs: the outputs of the call.
             inputs: the inputs of the call, to check `y` against them; None skips that check.
-
-        Returns:
-            float (batch,).
         """
 
     def __call__(self, inputs, training=False, **kwargs):
@@ -181,10 +178,7 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
                     self.elmo.build()
                     self.elmo.built = True
         for name, spec in self.features.items():
-            shape = [size or 1 for size in spec.shape]
-            inputs[name] = (
-                tf.fill(shape, "") if spec.dtype == tf.string else tf.zeros(shape, spec.dtype)
-            )
+            inputs[name] = tf.zeros([size or 1 for size in spec.shape], spec.dtype)
         self.built = True  # otherwise Keras traces the call an additional time
         self(inputs)
         self.build(None)  # locks the model: no weights can be added
@@ -207,7 +201,10 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         losses = self.per_example_loss(y, y_pred, x)
         if sample_weight is not None:
-            losses = losses * _example_weights(sample_weight, losses)
+            weights = tf.reshape(tf.cast(sample_weight, losses.dtype), (-1,))
+            sizes = tf.size(weights), tf.size(losses)
+            message = "`sample_weight` must have one weight per example. Weights and examples"
+            losses *= checked(weights, sizes[0] == sizes[1], message, *sizes)
         penalties = [tf.cast(penalty, losses.dtype) for penalty in self.losses]
         return tf.add_n([tf.reduce_mean(losses), *penalties])
 
@@ -226,13 +223,6 @@ class TaskModel(TrackedParts, keras.Model, abc.ABC):
     @classmethod
     def from_config(cls, config, custom_objects=None):
         return cls(**TokenVectors.restored(config))
-
-
-def _example_weights(sample_weight: Any, losses: tf.Tensor) -> tf.Tensor:
-    weights = tf.reshape(tf.cast(sample_weight, losses.dtype), (-1,))
-    is_complete = tf.size(weights) == tf.size(losses)
-    message = "`sample_weight` must have one weight per example. Weights and examples"
-    return checked(weights, is_complete, message, tf.size(weights), tf.size(losses))
 
 
 def label_indices(y: Any) -> tf.Tensor:

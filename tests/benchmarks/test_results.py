@@ -53,7 +53,7 @@ def texts_of_halves(folder, name):
 
 @pytest.mark.parametrize("name", studies.STUDIES)
 def test_every_run_has_a_unique_name_and_valid_settings(name, tmp_path):
-    from elmo_tf.trainers.tasks.config import TaskConfig
+    from elmo_tf.tasks.config import TaskConfig
 
     runs = list(studies.runs_of(name))
     assert len({run.name for run in runs}) == len(runs)

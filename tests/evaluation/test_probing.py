@@ -6,7 +6,7 @@ import pytest
 from elmo_tf import BiLM, BiLMConfig, Embedder
 from elmo_tf.embedding.layer_cache import LayerCache
 from elmo_tf.evaluation import probe
-from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
+from elmo_tf.tasks.tagging.reader import TaggedSentence
 
 pytestmark = pytest.mark.usefixtures("eager_module")
 

@@ -11,7 +11,7 @@ import pytest
 from elmo_tf import Embedder
 from elmo_tf.evaluation import probe
 from elmo_tf.evaluation.stored_vectors import open_vectors
-from elmo_tf.tasks.data.tagged_sentences import TaggedSentence
+from elmo_tf.tasks.tagging.reader import TaggedSentence
 from sense_files import word, write_corpus, write_inventory
 
 pytestmark = pytest.mark.usefixtures("eager_module")

@@ -5,11 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.tasks import BiDAF
 from elmo_tf.tasks.attention import masked_softmax
-from elmo_tf.tasks.bidaf import best_spans
+from elmo_tf.tasks.question_answering.model import best_spans
 from reference import bidaf as reference
-from task_models import embeddings, new_model, padded, reference_weights, with_random_weights
+from task_models import new_model, padded, reference_weights, with_random_weights
 
 PASSAGES = ["the cat sat on the mat ein cat", "Zürich", "ein cat sat", "the mat 서울 on Zürich"]
 QUESTIONS = ["on the mat sat the", "cat the ein on", "Zürich", "ein mat"]
@@ -104,13 +103,6 @@ def test_predictions_are_the_best_spans_of_the_scores(model):
         assert answer.decode("utf-8") == " ".join(passage.split()[start : end + 1])
 
 
-def test_texts_may_be_empty(model):
-    found = model.predictions((["the cat", "", ""], ["", "ein", ""]))
-
-    assert [answer != b"" for answer in found["answer"].numpy()] == [True, False, False]
-    assert [0 < share <= 1 for share in found["probability"]] == [True, False, False]
-
-
 def test_loss_matches_the_reference_formula(model):
     scores = model(TEXTS)
 
@@ -147,13 +139,3 @@ def test_invalid_targets_are_refused(model):
     for y in (np.zeros(4, int), np.zeros((4, 3), int), np.zeros((4, 2)), [["a", "b"]] * 4):
         with pytest.raises(ValueError, match=r"`y` must be int \(batch, 2\).* Received: "):
             model.per_example_loss(y, scores)
-
-
-def test_invalid_arguments_are_refused():
-    for wrong, message in (
-        ({"units": 0}, "`units` must be an integer of at least 1"),
-        ({"dropout": 1.0}, "`dropout` must be a number >= 0 and < 1"),
-        ({"max_answer": 0}, "`max_answer` must be an integer of at least 1"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            BiDAF(embeddings(), **wrong)

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.tasks.coreference.antecedents import antecedent_loss, antecedents_of
-from elmo_tf.tasks.coreference.clusters import entities_of
-from elmo_tf.tasks.coreference.pruning import kept_spans
-from elmo_tf.tasks.coreference.spans import candidates
+from elmo_tf.tasks.coreference.antecedents import antecedent_loss, antecedents_of, entities_of
+from elmo_tf.tasks.coreference.spans import candidates, kept_spans
 from reference import coreference as reference
 
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from elmo_tf.tasks.crf import CRF
-from elmo_tf.tasks.data.tag_schemes import TagConstraints, constraints_of
+from elmo_tf.tasks.tag_schemes import TagConstraints, constraints_of
+from elmo_tf.tasks.tagging.crf import CRF
 from reference import crf as reference
 
 NUM_TAGS = 3

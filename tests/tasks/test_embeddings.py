@@ -6,7 +6,7 @@ import tensorflow as tf
 from elmo_tf import char_ids
 from elmo_tf.layers import CharCNN
 from elmo_tf.tasks import CharacterEmbedding, WordEmbedding
-from elmo_tf.tasks.data.word_vectors import WordVectors
+from elmo_tf.tasks.word_vectors import WordVectors
 
 TOKENS = tf.constant([["Die", "Katze", "die"], ["Ärger", "", ""]])
 
@@ -125,14 +125,3 @@ def test_character_embeddings_match_the_char_cnn():
     np.testing.assert_allclose(vectors[0], expected[0], atol=1e-6)
     np.testing.assert_allclose(vectors[1, 0], expected[1, 0], atol=1e-6)
     assert not vectors[1, 1:].any()
-
-
-def test_invalid_arguments_are_refused():
-    with pytest.raises(ValueError, match="`words` is empty"):
-        WordEmbedding([], 3)
-    with pytest.raises(ValueError, match="`dim` must be an integer of at least 1"):
-        WordEmbedding(["a"], 0)
-    with pytest.raises(ValueError, match="`num_trained` must be at most the number of words, 1"):
-        WordEmbedding(["a"], 3, num_trained=2)
-    with pytest.raises(ValueError, match="`max_chars` must be an integer of at least 5"):
-        CharacterEmbedding(((5, 2),), max_chars=4)

@@ -1,1 +1,1 @@
-"""Training of task models: settings, kinds of tasks, batches, and the main functions."""
+"""Training, evaluation and prediction of task models."""

@@ -19,17 +19,17 @@ from elmo_tf.models.bilm import BiLM
 from elmo_tf.models.weights import model_digest
 from elmo_tf.progress import progress
 from elmo_tf.tasks import TaskModel
+from elmo_tf.tasks.batches import Batches
+from elmo_tf.tasks.config import RECORD_FILE, TaskConfig
+from elmo_tf.tasks.specification import TaskSpecification, specification_of
 from elmo_tf.trainers.averaging import WeightAverage
-from elmo_tf.trainers.tasks.answering import predict_batches
-from elmo_tf.trainers.tasks.building import (
+from elmo_tf.trainers.tasks.model_inputs import (
     cached_layers,
     new_elmo,
     new_embeddings,
     vector_source,
 )
-from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig
-from elmo_tf.trainers.tasks.examples import Batches
-from elmo_tf.trainers.tasks.kinds import KINDS, TaskKind
+from elmo_tf.trainers.tasks.predict import predict_batches
 from elmo_tf.trainers.tasks.workdir import (
     LOG_FILE,
     MODEL_FILE,
@@ -74,18 +74,18 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         MissingExtraError: the packages of the extra `tasks` are not installed.
         OSError: a file cannot be read or written.
     """
-    kind = KINDS[config.task]
-    kind.model_arguments(config)  # fails now if an option is unknown
+    task = specification_of(config.task)
+    task.model_arguments(config)  # fails now if an option is unknown
     workdir = Path(config.workdir)
     check_workdir(workdir, config)
-    examples = _read_examples(config, kind)
+    examples, train_examples, dev_examples, labels = _read_examples(config, task)
     keras.utils.set_random_seed(config.seed)
     source = vector_source(config)
     record: dict[str, Any] = {
         "settings": config.as_json(),
-        "labels": examples.labels,
-        "examples": {"train": len(examples.train), "dev": len(examples.dev)},
-        "data": _digest([examples.train, examples.dev], filter(None, [config.word_vectors])),
+        "labels": labels,
+        "examples": {"train": len(train_examples), "dev": len(dev_examples)},
+        "data": _digest([train_examples, dev_examples], filter(None, [config.word_vectors])),
         "bilm": _digest_of_source(source),
     }
     with claimed_workdir(workdir):
@@ -94,13 +94,11 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
         if state is not None:
             _check_same(workdir, state.record, record)
             if _is_finished(config, state.record):
-                return _finish(workdir, kind, {**state.record, "settings": record["settings"]})
+                return _finish(workdir, task, {**state.record, "settings": record["settings"]})
 
-        texts, dev_texts = (
-            [kind.texts(example) for example in part] for part in (examples.train, examples.dev)
-        )
+        texts, dev_texts = ([*map(task.texts, part)] for part in (train_examples, dev_examples))
         embeddings = new_embeddings(config, texts)
-        model = kind.new_model(config, examples.labels, embeddings, new_elmo(config, source))
+        model = task.new_model(config, labels, embeddings, new_elmo(config, source))
         model.compile(_new_optimizer(config))
         model.optimizer.build(model.trainable_variables)
         average = WeightAverage(model.trainable_variables, config.ema)
@@ -110,11 +108,11 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
             "epochs": [],
             "finished": False,
         }
-        more = [kind.texts(example) for example in examples.all] if cache_all else []
+        more = [*map(task.texts, examples)] if cache_all else []
         with cached_layers(config, source, [*texts, *dev_texts], more) as layers:
-            train = kind.training_batches(model, examples.train, config, layers)
-            dev = kind.batches(model, examples.dev, config.batch_size, layers)
-            run = _Run(workdir, kind, model, average, train, dev, examples.dev)
+            train = task.training_batches(model, train_examples, config, layers)
+            dev = task.batches(model, dev_examples, config.batch_size, layers)
+            run = _Run(workdir, task, model, average, train, dev, dev_examples)
             prepare_workdir(workdir, keep_results=state is not None)
             if state is not None:
                 state.restore(model, average)
@@ -123,45 +121,37 @@ def train_task(config: TaskConfig, cache_all: bool = False) -> dict[str, Any]:
             _write_logs(workdir, record)
             while not _is_finished(config, record):
                 _train_epoch(run, config.seed, record)
-        return _finish(workdir, kind, record)
+        return _finish(workdir, task, record)
 
 
-class _Examples(NamedTuple):
-    """The examples of a run; `train` is a share of `all` training examples."""
-
-    all: Sequence[Any]
-    train: Sequence[Any]
-    dev: Sequence[Any]
-    labels: list[str]
-
-
-def _read_examples(config: TaskConfig, kind: TaskKind) -> _Examples:
-    settings = config.as_json()
-    examples = kind.read(config.train, settings, known=None)
-    labels = kind.labels(examples)
-    kept = kind.for_training(examples, settings)
+def _read_examples(
+    config: TaskConfig, task: TaskSpecification
+) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any], list[str]]:
+    """All training examples, the share to train on, the held-out examples, and the labels."""
+    task.check_packages()
+    examples = task.read(config.train, config)
+    labels = task.labels(examples)
+    kept = task.for_training(examples, config)
     if not kept:
         raise ValueError(
             f"All {len(examples):,} training examples have more than `max_tokens` tokens "
             "(--max-tokens)."
         )
     train = _sample(kept, config.share, config.seed)
-    dev = kind.read(config.dev, {**settings, "phrases": None}, known=kind.file_labels(labels))
+    dev = task.read(config.dev, config, known=labels)
     logging.info(
         "%s training examples, %s held-out examples, %s labels.",
         *(f"{len(part):,}" for part in (train, dev, labels)),
     )
-    # Fails now if a package for the scores is missing.
-    kind.scores([kind.gold(dev[0])], [kind.perfect_prediction(dev[0])])
-    return _Examples(examples, train, dev, labels)
+    return examples, train, dev, labels
 
 
 def _sample(examples: Sequence[Any], share: float, seed: int) -> Sequence[Any]:
     """A random share of the examples, at least one, in their order."""
     if share == 1:
         return examples
-    number = max(1, round(share * len(examples)))
-    indices = np.random.default_rng(seed).permutation(len(examples))[:number]
+    count = max(1, round(share * len(examples)))
+    indices = np.random.default_rng(seed).permutation(len(examples))[:count]
     return [examples[index] for index in sorted(indices.tolist())]
 
 
@@ -188,7 +178,7 @@ class _Run(NamedTuple):
     """The model and the data of a run."""
 
     workdir: Path
-    kind: TaskKind
+    task: TaskSpecification
     model: TaskModel
     average: WeightAverage
     train: Batches
@@ -198,20 +188,20 @@ class _Run(NamedTuple):
 
 def _train_epoch(run: _Run, seed: int, record: dict[str, Any]) -> None:
     """Trains one epoch, scores the model on held-out examples, and saves both."""
-    kind, epochs, best = run.kind, record["epochs"], record["best"]
+    task, epochs, best = run.task, record["epochs"], record["best"]
     epoch = len(epochs) + 1
     started = time.monotonic()
     loss = _fit_epoch(run, seed, epoch)
     seconds = time.monotonic() - started
     with run.average.applied():
-        predicted = predict_batches(kind, run.model, run.dev, run.dev_examples)
-        scores = kind.scores([kind.gold(example) for example in run.dev_examples], predicted)
+        predicted = predict_batches(task, run.model, run.dev, run.dev_examples)
+        scores = task.scores([task.gold(example) for example in run.dev_examples], predicted)
         entry = {"epoch": epoch, "loss": loss, "seconds": round(seconds, 3), "dev": scores}
         epochs.append(entry)
-        if best is None or _is_better(entry, epochs[best["epoch"] - 1], kind.metric):
-            record["best"] = {"epoch": epoch, "score": scores[kind.metric], "dev": scores}
+        if best is None or _is_better(entry, epochs[best["epoch"] - 1], task.metric):
+            record["best"] = {"epoch": epoch, "score": scores[task.metric], "dev": scores}
             save_model(run.model, run.workdir / MODEL_FILE)
-    logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, kind.metric, scores[kind.metric])
+    logging.info("Epoch %d: loss %.4f, %s %.4f.", epoch, loss, task.metric, scores[task.metric])
     save_state(run.workdir, run.model, run.average, record)
     _write_logs(run.workdir, record)
 
@@ -264,14 +254,14 @@ def _is_finished(config: TaskConfig, record: Mapping[str, Any]) -> bool:
     return num_epochs >= config.epochs
 
 
-def _finish(workdir: Path, kind: TaskKind, record: dict[str, Any]) -> dict[str, Any]:
+def _finish(workdir: Path, task: TaskSpecification, record: dict[str, Any]) -> dict[str, Any]:
     """Writes the final record, and logs the best epoch."""
     record["finished"] = True
     _write_logs(workdir, record)
     best = record["best"]
-    logging.info("Epoch %d was the best: %s %.4f.", best["epoch"], kind.metric, best["score"])
+    logging.info("Epoch %d was the best: %s %.4f.", best["epoch"], task.metric, best["score"])
     if not best["score"]:
-        name = {"f1": "F1"}.get(kind.metric, kind.metric)
+        name = {"f1": "F1"}.get(task.metric, task.metric)
         logging.warning("Best %s is 0; train for more epochs.", name)
     return record
 

@@ -13,9 +13,9 @@ import numpy as np
 from elmo_tf.files import atomic_file
 from elmo_tf.models.elmo import Elmo
 from elmo_tf.settings import check_same_settings, read_record
-from elmo_tf.tasks import TaskModel  # also registers all layers of saved models
+from elmo_tf.tasks import TaskModel
+from elmo_tf.tasks.config import RECORD_FILE, TaskConfig, current_mix
 from elmo_tf.trainers.averaging import WeightAverage
-from elmo_tf.trainers.tasks.config import RECORD_FILE, TaskConfig, current_mix
 from elmo_tf.trainers.workdir import refuse_other_results, refuse_used_workdir
 
 MODEL_FILE = "model.keras"
@@ -43,20 +43,16 @@ def check_workdir(workdir: Path, config: TaskConfig) -> None:
         before = read_state(workdir).record["settings"]
         before = {**before, "mix": current_mix(before["mix"])}
         check_same_settings(TaskConfig, config.as_json(), before, workdir / RECORD_FILE)
-    elif config.resume and names == results:
-        _check_has_no_epoch(workdir)
+    elif config.resume and names == results:  # it may start from the beginning without an epoch
+        path = workdir / RECORD_FILE
+        if path.is_file() and read_record(path).get("epochs"):
+            raise ValueError(
+                f"Cannot resume in {workdir}: {STATE_FILE} is missing. Delete the results and "
+                "start from the beginning (overwrite=True, --overwrite), or choose another "
+                "--workdir."
+            )
     elif names:
         refuse_used_workdir(workdir, names, RECORD_FILE, config.resume)
-
-
-def _check_has_no_epoch(workdir: Path) -> None:
-    """A run without a state can start from the beginning only if it has no epoch yet."""
-    path = workdir / RECORD_FILE
-    if path.is_file() and read_record(path).get("epochs"):
-        raise ValueError(
-            f"Cannot resume in {workdir}: {STATE_FILE} is missing. Delete the results and start "
-            "from the beginning (overwrite=True, --overwrite), or choose another --workdir."
-        )
 
 
 def prepare_workdir(workdir: Path, keep_results: bool) -> None:
@@ -77,8 +73,8 @@ def save_model(model: TaskModel, path: Path) -> None:
             saved.unlink(missing_ok=True)
 
 
-def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
-    """Loads the best model of a work directory, and its record.
+def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, TaskConfig]:
+    """Loads the best model of a work directory, and the settings of its training.
 
     Raises:
         FileNotFoundError: the directory has no model.
@@ -91,9 +87,9 @@ def load_model(workdir: str | os.PathLike) -> tuple[TaskModel, dict[str, Any]]:
                 f"{folder} has no trained task model: there is no {name}. Train one with "
                 "elmo-tf task train."
             )
-    record = read_record(folder / RECORD_FILE)
+    config = TaskConfig.resumed(folder)
     try:
-        return keras.saving.load_model(folder / MODEL_FILE, compile=False), record
+        return keras.saving.load_model(folder / MODEL_FILE, compile=False), config
     except (TypeError, ValueError, zipfile.BadZipFile) as error:
         # Keras' message ends in the complete configuration, with all words.
         raise ValueError(

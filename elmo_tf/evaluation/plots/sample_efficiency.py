@@ -28,7 +28,7 @@ def draw_sample_efficiency(sweep: Mapping[str, Any]) -> style.Figure:
     """Draws scores against shares of the training data; bars are standard deviations.
 
     Args:
-        sweep: the result of `elmo_tf.trainers.tasks.sweeping.sweep_task`.
+        sweep: the result of `elmo_tf.trainers.tasks.sweep.sweep_task`.
 
     Returns:
         A figure, for `save_figure`.

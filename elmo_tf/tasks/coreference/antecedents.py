@@ -1,4 +1,4 @@
-"""Kept spans ─► scores of their antecedents, and the likelihood of the gold entities."""
+"""Kept spans ─► scores of their antecedents, entities, and the likelihood of gold entities."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from keras import ops
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.tasks.attention import MASKED_SCORE
-from elmo_tf.tasks.coreference.scoring import ScoringNetwork
+from elmo_tf.tasks.coreference.scoring_network import ScoringNetwork
 
 # The least distance of each bucket, from the second.
 _DISTANCES = (1, 2, 3, 4, 5, 8, 16, 32, 64)
@@ -17,14 +17,9 @@ _BLOCK = 32
 
 
 def antecedents_of(spans: tf.Tensor, max_antecedents: tf.Tensor) -> tf.Tensor:
-    """The antecedents of spans: those before them, the nearest first.
+    """The antecedents of spans: those before them, the nearest first, negative where there is none.
 
-    Args:
-        spans: int32 (span,). Indices of spans.
-        max_antecedents: int32 (). Number of antecedents of each span.
-
-    Returns:
-        int32 (span, antecedent): indices of spans, negative where there is none.
+    int32 (span,), int32 () ─► int32 (span, antecedent): indices of spans.
     """
     return spans[:, None] - 1 - tf.range(max_antecedents)
 
@@ -39,11 +34,8 @@ class AntecedentScores(keras.layers.Layer):
     distance in spans: 0, 1, 2, 3, 4, 5–7, 8–15, 16–31, 32–63, 64 and more.
 
     Args:
-        max_antecedents: int >= 1. Number of antecedents of each span.
-        hidden_units: int >= 1. Width of the hidden layers.
-        feature_dim: int >= 1. Width of each embedding in `phi`.
         num_genres: int >= 0. Number of genres; 0 omits them from `phi`.
-        dropout: float, 0 to below 1. Dropout rate of `phi` and of the hidden layers.
+        max_antecedents, hidden_units, feature_dim, dropout: see `CoreferenceModel`.
 
     Call arguments:
         vectors: float (span, feature). The vectors `g` of the spans, in order.
@@ -54,9 +46,6 @@ class AntecedentScores(keras.layers.Layer):
     Returns:
         float32 (span, antecedent): the scores of `antecedents_of` the span, at most
         `max_antecedents`, and fewer for fewer spans. Scores where there is none are arbitrary.
-
-    Raises:
-        ValueError: an argument is out of its range.
 
     Source: Lee et al. 2017, sections 4 and 5.
     """
@@ -72,27 +61,34 @@ class AntecedentScores(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         check_int(max_antecedents, "max_antecedents", ge=1)
+        self.settings = {
+            "max_antecedents": max_antecedents,
+            "hidden_units": hidden_units,
+            "feature_dim": feature_dim,
+            "num_genres": num_genres,
+            "dropout": dropout,
+        }
         self.max_antecedents = max_antecedents
-        self.hidden_units = hidden_units
         self.feature_dim = feature_dim
-        self.num_genres = num_genres
-        self.dropout_rate = dropout
         dtype = self.dtype_policy
         self.feature_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="feature_dropout")
         self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
 
     def build(self, vectors_shape):
-        self.speaker_embedding = self._embedding("speaker_embedding", 2)
-        self.distance_embedding = self._embedding("distance_embedding", len(_DISTANCES) + 1)
-        self.genre_embedding = None
-        if self.num_genres:
-            self.genre_embedding = self._embedding("genre_embedding", self.num_genres)
-        features = (self.feature_dim * (3 if self.num_genres else 2),)
+        num_genres = self.settings["num_genres"]
+        sizes = {"speaker": 2, "distance": len(_DISTANCES) + 1, "genre": num_genres}
+        self.speaker_embedding, self.distance_embedding, self.genre_embedding = (
+            self.add_weight(
+                name=f"{name}_embedding",
+                shape=(size, self.feature_dim),
+                initializer="glorot_uniform",
+            )
+            if size
+            else None
+            for name, size in sizes.items()
+        )
+        features = (self.feature_dim * (3 if num_genres else 2),)
         self.network.build([vectors_shape, vectors_shape, vectors_shape, features])
-
-    def _embedding(self, name: str, num_rows: int) -> keras.Variable:
-        shape = (num_rows, self.feature_dim)
-        return self.add_weight(name=name, shape=shape, initializer="glorot_uniform")
 
     def call(self, vectors, speakers, genre, training=False):
         own = self.network.product(0, vectors)
@@ -118,18 +114,18 @@ class AntecedentScores(keras.layers.Layer):
         """The scores of all spans, float (span, antecedent), from those of a few at a time."""
 
         def padded(spans):
-            found = scores(spans)
-            return tf.pad(found, [[0, 0], [0, self.max_antecedents - tf.shape(found)[1]]])
+            of_block = scores(spans)
+            return tf.pad(of_block, [[0, 0], [0, self.max_antecedents - tf.shape(of_block)[1]]])
 
         spans = tf.range(-(-num_spans // _BLOCK) * _BLOCK)
-        found = tf.map_fn(
+        blocks = tf.map_fn(
             padded,
             tf.reshape(tf.minimum(spans, num_spans - 1), (-1, _BLOCK)),
             fn_output_signature=tf.TensorSpec((_BLOCK, self.max_antecedents), tf.float32),
             parallel_iterations=1,  # more need more memory
         )
-        found = tf.reshape(found, (-1, self.max_antecedents))
-        return found[:num_spans, : self._num_antecedents(num_spans)]
+        of_spans = tf.reshape(blocks, (-1, self.max_antecedents))
+        return of_spans[:num_spans, : self._num_antecedents(num_spans)]
 
     def _features(self, spans, antecedents, speakers, genre):
         """`phi` before dropout, float (span, antecedent, feature)."""
@@ -146,22 +142,11 @@ class AntecedentScores(keras.layers.Layer):
         return tf.concat([tf.broadcast_to(part, shape) for part in parts], axis=-1)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "max_antecedents": self.max_antecedents,
-            "hidden_units": self.hidden_units,
-            "feature_dim": self.feature_dim,
-            "num_genres": self.num_genres,
-            "dropout": self.dropout_rate,
-        }
+        return {**super().get_config(), **self.settings}
 
 
 def _rows(table: Any, indices: Any) -> tf.Tensor:
-    """Rows of a table, with a dense gradient.
-
-    With a sparse gradient, optimizers would square the gradients of a repeated row before adding
-    them.
-    """
+    # With a sparse gradient, optimizers would square those of a repeated row before adding them.
     table = ops.convert_to_tensor(table)
     return tf.matmul(tf.one_hot(indices, table.shape[0], dtype=table.dtype), table)
 
@@ -175,8 +160,7 @@ def link_scores(scores: tf.Tensor, mention_scores: tf.Tensor, antecedents: tf.Te
         antecedents: int32 (span, antecedent), see `antecedents_of`.
 
     Returns:
-        float (span, 1 + antecedent): the score of ε, then those of the antecedents, with a large
-        negative number where there is none.
+        float (span, 1 + antecedent): ε first; a large negative number where there is none.
     """
     scores += mention_scores[:, None] + tf.gather(mention_scores, tf.maximum(antecedents, 0))
     return tf.pad(tf.where(antecedents >= 0, scores, MASKED_SCORE), [[0, 0], [1, 0]])
@@ -187,14 +171,9 @@ def antecedent_loss(scores: tf.Tensor, antecedents: tf.Tensor, entities: tf.Tens
 
     `sum_n log sum_{a ∈ Y(n) ∪ ε} exp(s(n, a)) - log sum_{a ∈ gold(n)} exp(s(n, a))`
 
-    Args:
-        scores: float (span, 1 + antecedent), see `link_scores`.
-        antecedents: int32 (span, antecedent), see `antecedents_of`.
-        entities: int32 (span,). The gold entity of each span; negative for none. `gold(n)` are the
-            antecedents with the entity of n, or ε if there are none.
-
-    Returns:
-        float (), at least 0.
+    `gold(n)` are the antecedents with the entity of n, or ε if there are none. For `scores` see
+    `link_scores`, for `antecedents` `antecedents_of`; `entities`, int32 (span,), are the gold
+    entities of the spans, negative for none. Returns float (), at least 0.
 
     Source: Lee et al. 2017, section 6.
     """
@@ -203,3 +182,34 @@ def antecedent_loss(scores: tf.Tensor, antecedents: tf.Tensor, entities: tf.Tens
     is_gold = tf.concat([~tf.reduce_any(is_gold, axis=1, keepdims=True), is_gold], axis=1)
     gold = tf.where(is_gold, scores, MASKED_SCORE)
     return tf.reduce_sum(tf.reduce_logsumexp(scores, 1) - tf.reduce_logsumexp(gold, 1))
+
+
+def entities_of(scores: tf.Tensor, is_mention: tf.Tensor) -> tf.Tensor:
+    """The entity of each span: the spans that are linked by their best antecedents.
+
+    Args:
+        scores: float (span, 1 + antecedent), see `link_scores`.
+        is_mention: bool (span,). The spans that are an entity even if nothing is linked to them.
+
+    Returns:
+        int32 (span,): entities from 0, in order of their first span; -1 for spans without entity.
+
+    Source: Lee et al. 2017, section 3.
+    """
+    spans = tf.range(tf.shape(scores)[0])
+    # Antecedent k in `antecedents_of` is the k-th span before; with ε, a span refers to itself.
+    refers_to = spans - tf.argmax(scores, axis=1, output_type=tf.int32)
+    first = _roots(refers_to)
+    sizes = tf.math.unsorted_segment_sum(tf.ones_like(first), first, tf.size(first))
+    is_first = (first == spans) & ((sizes > 1) | is_mention)
+    entities = tf.where(is_first, tf.cumsum(tf.cast(is_first, tf.int32)) - 1, -1)
+    return tf.gather(entities, first)
+
+
+def _roots(refers_to: tf.Tensor) -> tf.Tensor:
+    """The end of each chain of references, which is the first span of an entity."""
+
+    def leads_further(spans):
+        return tf.reduce_any(tf.gather(spans, spans) != spans)
+
+    return tf.while_loop(leads_further, lambda spans: [tf.gather(spans, spans)], [refers_to])[0]

@@ -13,19 +13,18 @@ from elmo_tf.tasks.coreference.antecedents import (
     AntecedentScores,
     antecedent_loss,
     antecedents_of,
+    entities_of,
     link_scores,
 )
-from elmo_tf.tasks.coreference.clusters import entities_of
-from elmo_tf.tasks.coreference.features import (
+from elmo_tf.tasks.coreference.document_inputs import (
     aligned_speakers,
     check_genres,
+    entity_grid,
     genre_id,
     speaker_ids,
     speaker_table,
 )
-from elmo_tf.tasks.coreference.gold import entity_grid
-from elmo_tf.tasks.coreference.pruning import kept_spans
-from elmo_tf.tasks.coreference.spans import SpanScores, candidates, span_vectors
+from elmo_tf.tasks.coreference.spans import SpanScores, candidates, kept_spans, span_vectors
 from elmo_tf.tasks.task_model import TaskModel
 
 
@@ -263,9 +262,9 @@ class CoreferenceModel(TaskModel):
         Returns:
             The mentions of each entity, `(first, last)` token, as positions in the document from 0.
         """
-        found = self.compiled_predictions(inputs)
+        mentions = self.compiled_predictions(inputs)
         names = ("mention_start", "mention_end", "entity")
-        rows = zip(*(found[name].numpy().tolist() for name in names), strict=True)
+        rows = zip(*(mentions[name].numpy().tolist() for name in names), strict=True)
         entities: dict[int, list[tuple[int, int]]] = {}
         for first, last, entity in rows:
             entities.setdefault(entity, []).append((first, last))

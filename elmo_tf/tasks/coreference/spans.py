@@ -1,4 +1,4 @@
-"""The spans of a document: tokens ─► scores of all candidates, and the vectors of the kept ones.
+"""The spans of a document: tokens ─► scores of all candidates ─► the kept ones, and their vectors.
 
 Spans form a grid (token, width): the span in cell (i, w) is the tokens i … i + w.
 """
@@ -11,18 +11,18 @@ from keras import ops
 
 from elmo_tf.config_checks import check_int
 from elmo_tf.tasks.attention import masked_softmax
-from elmo_tf.tasks.coreference.scoring import ScoringNetwork
+from elmo_tf.tasks.coreference.scoring_network import ScoringNetwork
+
+# An undecided candidate has its rank, from 1 for the best; a decided one has one of these values.
+_KEPT, _DROPPED = 0, tf.int32.max
 
 
 def candidates(sentences: tf.Tensor, max_width: int) -> tf.Tensor:
-    """Which spans are within a sentence.
+    """Which spans are within a sentence, bool (token, width).
 
     Args:
         sentences: int32 (token,). The sentence of each token, in increasing order.
         max_width: int >= 1. Maximum number of tokens of a span.
-
-    Returns:
-        bool (token, width).
     """
     following = tf.pad(sentences, [[0, max_width - 1]], constant_values=-1)
     last = tf.range(tf.size(sentences))[:, None] + tf.range(max_width)
@@ -39,11 +39,7 @@ class SpanScores(keras.layers.Layer):
     `g` is not computed for all spans: the first product of the network is split by its parts, and
     `x̂_ij · W = sum_t a_t (x_t · W)`.
 
-    Args:
-        max_width: int >= 1. Maximum number of tokens of a span.
-        hidden_units: int >= 1. Width of the hidden layers.
-        feature_dim: int >= 1. Width of the embedding `phi` of the span's width.
-        dropout: float, 0 to below 1. Dropout rate of `phi` and of the hidden layers.
+    `phi` is the embedding of the span's width. For the arguments see `CoreferenceModel`.
 
     Call arguments:
         x: float (token, feature). The input vectors.
@@ -55,9 +51,6 @@ class SpanScores(keras.layers.Layer):
         heads: float (token, width, max_width): the weight `a` of each token of the span.
         widths: float (token, width, feature_dim): `phi` after dropout.
 
-    Raises:
-        ValueError: an argument is out of its range.
-
     Source: Lee et al. 2017, sections 4 and 5.
     """
 
@@ -67,23 +60,25 @@ class SpanScores(keras.layers.Layer):
         super().__init__(**kwargs)
         check_int(max_width, "max_width", ge=1)
         check_int(feature_dim, "feature_dim", ge=1)
+        self.settings = {
+            "max_width": max_width,
+            "hidden_units": hidden_units,
+            "feature_dim": feature_dim,
+            "dropout": dropout,
+        }
         self.max_width = max_width
-        self.hidden_units = hidden_units
         self.feature_dim = feature_dim
-        self.dropout_rate = dropout
         dtype = self.dtype_policy
         self.head_scores = keras.layers.Dense(1, dtype=dtype, name="head_scores")
         self.width_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="width_dropout")
         self.network = ScoringNetwork(hidden_units, dropout, dtype=dtype, name="network")
 
     def build(self, x_shape, encoded_shape):
+        widths_shape = (self.max_width, self.feature_dim)
         self.width_embedding = self.add_weight(
-            name="width_embedding",
-            shape=(self.max_width, self.feature_dim),
-            initializer="glorot_uniform",
+            name="width_embedding", shape=widths_shape, initializer="glorot_uniform"
         )
         self.head_scores.build(encoded_shape)
-        widths_shape = (self.max_width, self.feature_dim)
         self.network.build([encoded_shape, encoded_shape, widths_shape, x_shape])
 
     def call(self, x, encoded, training=False):
@@ -101,26 +96,17 @@ class SpanScores(keras.layers.Layer):
         return self.network(products, training=training), heads, widths
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "max_width": self.max_width,
-            "hidden_units": self.hidden_units,
-            "feature_dim": self.feature_dim,
-            "dropout": self.dropout_rate,
-        }
+        return {**super().get_config(), **self.settings}
 
 
 def span_vectors(
     x: tf.Tensor, encoded: tf.Tensor, heads: tf.Tensor, widths: tf.Tensor, spans: tf.Tensor
 ) -> tf.Tensor:
-    """The vectors `g` of some spans.
+    """The vectors `g` of some spans, float (span, feature).
 
     Args:
         x, encoded, heads, widths: see `SpanScores`.
         spans: int32 (span,). Cells of the grid, `token * max_width + width`.
-
-    Returns:
-        float (span, feature).
     """
     max_width = heads.shape[1]
     first, width = spans // max_width, spans % max_width
@@ -135,3 +121,91 @@ def _window_tokens(num_tokens: Any, max_width: int) -> tf.Tensor:
     """The tokens from each token on, int32 (token, max_width); at the end, the last one again."""
     tokens = tf.range(num_tokens)[:, None] + tf.range(max_width)
     return tf.minimum(tokens, num_tokens - 1)
+
+
+def kept_spans(scores: tf.Tensor, is_candidate: tf.Tensor, num_spans: tf.Tensor) -> tf.Tensor:
+    """Keeps the best spans, in order of decreasing score, without those that cross a kept one.
+
+    Two spans cross if they share a token, and each has a token that the other has not. Of equal
+    scores, the earlier and then the shorter span is the better one.
+
+    Args:
+        scores: float (token, width). The score of the span that begins at a token and has
+            `width + 1` tokens.
+        is_candidate: bool (token, width).
+        num_spans: int32 (). The maximum number of kept spans.
+
+    Returns:
+        int32 (span,): `token * max_width + width` of each kept span, in increasing order: sorted by
+        (first, last) token.
+
+    Source: Lee et al. 2017, section 5.
+    """
+    flat = tf.reshape(tf.where(is_candidate, scores, scores.dtype.min), [-1])
+    order = tf.math.top_k(flat, k=tf.size(flat)).indices  # of equal scores, the first is first
+    ranks = tf.reshape(tf.math.invert_permutation(order) + 1, tf.shape(scores))
+    is_kept = _not_crossing(tf.where(is_candidate, ranks, _DROPPED))
+    in_order = tf.boolean_mask(order, tf.gather(tf.reshape(is_kept, [-1]), order))
+    return tf.sort(in_order[:num_spans])
+
+
+def _not_crossing(ranks: tf.Tensor) -> tf.Tensor:
+    """Whether a candidate is kept if there is no maximum number, bool (token, width).
+
+    The result is that of a loop over the candidates in order of rank, but each round decides many:
+    a candidate is dropped if a kept one crosses it, and kept if all that cross it are worse or
+    dropped. Each round decides at least the best undecided candidate, so the loop ends, usually
+    after about 12 rounds.
+    """
+
+    def decide(ranks):
+        crossing = _best_crossing(ranks)
+        undecided = _is_undecided(ranks)
+        dropped = tf.logical_and(undecided, crossing == _KEPT)
+        kept = tf.logical_and(undecided, ranks < crossing)
+        return [tf.where(dropped, _DROPPED, tf.where(kept, _KEPT, ranks))]
+
+    ranks = tf.transpose(ranks)  # (width, token)
+    ranks = tf.while_loop(lambda ranks: tf.reduce_any(_is_undecided(ranks)), decide, [ranks])[0]
+    return tf.transpose(ranks == _KEPT)
+
+
+def _is_undecided(ranks: tf.Tensor) -> tf.Tensor:
+    return tf.logical_and(ranks > _KEPT, ranks < _DROPPED)
+
+
+def _best_crossing(ranks: tf.Tensor) -> tf.Tensor:
+    """The lowest rank of all spans that cross each span; ranks are int32 (width, token).
+
+    Span (i, w) has the tokens i … i + w and the rank r(i, w). The lowest rank of the spans that
+    begin after i, within (i, w), and end after i + w:
+        `behind(i, w) = min(min_{v >= w} r(i + 1, v), behind(i + 1, w - 1))`
+    that begin before i and end before i + w, within (i, w):
+        `before(i, w) = min(before(i, w - 1), ending(i, w - 1))`
+    that begin before i and end at i + w:
+        `ending(i, w) = min(r(i - 1, w + 1), ending(i - 1, w + 1))`
+    """
+    ranks = tf.unstack(ranks)  # of each width, (token,)
+    none = tf.fill(tf.shape(ranks[0]), _DROPPED)
+    longer, ending = none, none
+    at_least_as_long, endings = [], []
+    for rank in reversed(ranks):
+        longer = tf.minimum(longer, rank)
+        at_least_as_long.insert(0, longer)
+        endings.insert(0, ending)
+        ending = _of_previous(tf.minimum(rank, ending))
+    behind, before = none, none
+    crossing = [none]
+    for width in range(1, len(ranks)):
+        behind = _of_next(tf.minimum(at_least_as_long[width], behind))
+        before = tf.minimum(before, endings[width - 1])
+        crossing.append(tf.minimum(behind, before))
+    return tf.stack(crossing)
+
+
+def _of_next(ranks: tf.Tensor) -> tf.Tensor:
+    return tf.pad(ranks, [[0, 1]], constant_values=_DROPPED)[1:]
+
+
+def _of_previous(ranks: tf.Tensor) -> tf.Tensor:
+    return tf.pad(ranks, [[1, 0]], constant_values=_DROPPED)[:-1]

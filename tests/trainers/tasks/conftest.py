@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.tasks import TaskModel
-from elmo_tf.trainers.tasks.config import TaskConfig
+from elmo_tf.tasks.config import TaskConfig
 from elmo_tf.trainers.tasks.training import train_task
 from task_files import FILES, SMALL
 

@@ -6,14 +6,12 @@ from contextlib import nullcontext
 import pytest
 import tensorflow as tf
 
-from elmo_tf.trainers.tasks.answering import evaluate_task, predict_task
-from elmo_tf.trainers.tasks.building import new_embeddings
-from elmo_tf.trainers.tasks.config import TaskConfig
-from elmo_tf.trainers.tasks.kinds import KINDS
+from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.specification import specification_of
+from elmo_tf.trainers.tasks.model_inputs import new_embeddings
+from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
 from elmo_tf.trainers.tasks.training import _is_better, _sample, train_task
-from task_files import NER, PAIRS, SMALL, TREES, sentences
-
-BY_NAME = {"format": None, "token_column": None}
+from task_files import NER, SMALL, config_of, sentences
 
 
 def losses(record):
@@ -29,28 +27,6 @@ def test_named_entities_are_learnt(ner):
     log = (workdir / "log.jsonl").read_text().splitlines()
     assert [json.loads(line) for line in log] == record["epochs"]
     assert record["labels"][:5] == ["O", "B-LOC", "I-LOC", "U-LOC", "L-LOC"]
-
-
-@pytest.mark.usefixtures("eager_functions")
-def test_tags_are_predicted_in_columns_and_follow_their_scheme(ner, tmp_path):
-    (tmp_path / "text.txt").write_text("Anna Berg sings\n\nin Bonn\n")
-
-    number = predict_task(ner[0], tmp_path / "text.txt", tmp_path / "out.conll")
-
-    lines = (tmp_path / "out.conll").read_text().splitlines()
-    assert number == 3  # one example per line, also for the empty line
-    tokens = [line.split("\t")[0] for line in lines]
-    assert tokens == ["Anna", "Berg", "sings", "", "", "in", "Bonn", ""]
-    tags = {line.split("\t")[1] for line in lines if line}
-    assert tags <= {"O", "B-PER", "I-PER", "B-LOC", "I-LOC"}
-    with pytest.raises(FileExistsError, match=r"out\.conll"):
-        predict_task(ner[0], tmp_path / "text.txt", tmp_path / "out.conll")
-
-
-@pytest.mark.usefixtures("eager_functions")
-def test_a_model_with_a_bilm_refuses_vectors(ner, files):
-    with pytest.raises(ValueError, match="only for models that were trained on vectors"):
-        evaluate_task(ner[0], [files["ner"]], vectors="old.hdf5")
 
 
 @pytest.mark.usefixtures("eager_functions")
@@ -72,39 +48,11 @@ def test_files_with_columns_are_refused_as_text_unless_format_is_given(ner, tmp_
             if is_refused
             else nullcontext()
         ):
-            KINDS["pos"].read_inputs(str(tmp_path / "text.txt"), BY_NAME, known)
+            specification_of("pos").read_inputs(str(tmp_path / "text.txt"), config_of("pos"), known)
 
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="conll") == 3
     assert out.read_text().startswith("Anna\t")
     assert predict_task(ner[0], tmp_path / "in.txt", out, format="text", overwrite=True) == 12
-
-
-@pytest.mark.parametrize("task", ["classify", "srl", "squad", "coref"])
-def test_files_with_other_columns_refuse_a_token_column(task, tmp_path):
-    (tmp_path / "in.tsv").write_text("label\ttext\ngood\ta film\n")
-
-    with pytest.raises(ValueError, match=r"`token_column` (is|are) not for "):
-        KINDS[task].read_inputs(str(tmp_path / "in.tsv"), {**BY_NAME, "token_column": 2}, [])
-
-
-@pytest.mark.parametrize(
-    ("content", "texts"),
-    [
-        (TREES, ["a bad film", "a good film"]),
-        (TREES.replace("\n", "\n\n"), ["a bad film", "a good film"]),
-        ("(negative (2 bad) (2 film))\n", ["bad film"]),
-        ("( great movie )\n( bad ) but true\n", ["( great movie )", "( bad ) but true"]),
-        ("(not bad at all)\n", ["(not bad at all)"]),
-        (TREES + "(not bad at all)\n", [*TREES.splitlines(), "(not bad at all)"]),
-        ("\n\n", ["", ""]),
-    ],
-)
-def test_sentences_in_brackets_are_not_read_as_trees(content, texts, tmp_path):
-    (tmp_path / "in.txt").write_text(content)
-
-    found = KINDS["sst"].read_inputs(str(tmp_path / "in.txt"), BY_NAME, ["negative", "positive"])
-
-    assert [" ".join(example.tokens) for example in found] == texts
 
 
 @pytest.mark.usefixtures("eager_functions")
@@ -123,40 +71,38 @@ def test_prediction_reads_the_same_token_column_as_training(tmp_path):
 
 
 @pytest.mark.usefixtures("eager_functions")
-def test_the_commands_evaluate_the_best_epoch_and_predict_tags(ner, files, tmp_path, command):
+def test_the_commands_evaluate_the_best_epoch_and_predict_files_in_their_order(
+    ner, files, tmp_path, command
+):
     workdir, record = ner
     status, out, err = command("task", "evaluate", workdir, files["ner"])
     # Evaluation computes the layers; it does not read them from the float16 cache.
     assert (status, json.loads(out)) == (0, record["best"]["dev"]), err
-
-    (tmp_path / "text.txt").write_text("Anna Berg sings\n")
-    output = tmp_path / "out.conll"
-    status, out, err = command("task", "predict", workdir, tmp_path / "text.txt", output)
-    assert (status, json.loads(out)) == (0, {"output": str(output), "examples": 1}), err
-    assert output.read_text().startswith("Anna\t")
-
-
-@pytest.mark.usefixtures("eager_functions")
-def test_several_files_are_predicted_into_one_output_in_their_order(ner, tmp_path, command):
     (tmp_path / "a.txt").write_text("Anna Berg sings\n")
     (tmp_path / "b.conll").write_text("in O\nBonn B-LOC\n\nAnna B-PER\n")
     (tmp_path / "c.txt").write_text("Bonn\n")
     inputs = [tmp_path / name for name in ("a.txt", "b.conll", "c.txt")]
     output = tmp_path / "out.conll"
 
-    status, out, err = command("task", "predict", ner[0], *inputs, output)
+    status, out, err = command("task", "predict", workdir, *inputs, output)
 
     assert (status, json.loads(out)) == (0, {"output": str(output), "examples": 4}), err
     separate = [tmp_path / f"{path.name}.out" for path in inputs]
-    assert [predict_task(ner[0], *paths) for paths in zip(inputs, separate, strict=True)] == [
-        1,
-        2,
-        1,
+    assert [predict_task(workdir, *paths) for paths in zip(inputs, separate, strict=True)] == [
+        *(1, 2, 1)
     ]
     assert output.read_text() == "".join(path.read_text() for path in separate)
-    assert predict_task(ner[0], inputs, output, overwrite=True) == 4
+    rows = [line.split("\t") for line in output.read_text().splitlines()]
+    tokens = ["Anna", "Berg", "sings", "", "in", "Bonn", "", "Anna", "", "Bonn", ""]
+    assert [row[0] for row in rows] == tokens
+    assert {row[-1] for row in rows} <= {"", "O", "B-PER", "I-PER", "B-LOC", "I-LOC"}
+    with pytest.raises(FileExistsError, match=r"out\.conll"):
+        predict_task(workdir, inputs, output)
+    assert predict_task(workdir, inputs, output, overwrite=True) == 4
     with pytest.raises(FileNotFoundError, match=r"none\.txt"):
-        predict_task(ner[0], [inputs[0], tmp_path / "none.txt"], tmp_path / "new.conll")
+        predict_task(workdir, [inputs[0], tmp_path / "none.txt"], tmp_path / "new.conll")
+    with pytest.raises(ValueError, match="only for models that were trained on vectors"):
+        evaluate_task(workdir, [files["ner"]], vectors="old.hdf5")
 
 
 def test_a_larger_share_contains_all_examples_of_a_smaller_share():
@@ -191,60 +137,23 @@ def test_loss_decides_only_at_a_score_of_zero(score, loss, best_score, best_loss
     assert _is_better(one, best, "f1") == is_better
 
 
-@pytest.mark.parametrize(
-    ("task", "settings"),
-    [
-        ("pos", {"has_elmo": False, "lowercase": True}),
-        ("sst", {"placement": "both", "mix": "average", "phrases": 1}),
-        ("sst", {"model": "bilstm", "fine_tune": True, "binary": True}),
-        ("snli", {"placement": "output", "layer_norm": True, "characters": True}),
-    ],
-)
-@pytest.mark.usefixtures("eager_functions")
-def test_every_task_can_train_evaluate_and_predict(task, settings, run, files, tmp_path):
-    record = run(task, tmp_path / "run", epochs=1, **settings)
-
-    scores = evaluate_task(tmp_path / "run", files[task])
-    assert scores == record["best"]["dev"]
-    text = "a good film\na bad film\n"
-    if task == "snli":
-        text = "".join(json.dumps({**pair, "gold_label": 0}) + "\n" for pair in PAIRS)
-    (tmp_path / "in.txt").write_text(text)
-    number = predict_task(tmp_path / "run", tmp_path / "in.txt", tmp_path / "out.txt")
-    lines = (tmp_path / "out.txt").read_text().splitlines()
-    if task == "snli":
-        assert number == 3  # including pairs without a gold label
-        rows = [json.loads(line) for line in lines]
-        assert [row["sentence2"] for row in rows] == ["He rests .", "He runs .", "A cat"]
-        assert {row["label"] for row in rows} <= {"entailment", "contradiction"}
-    elif task == "sst":
-        predict_task(tmp_path / "run", files[task], tmp_path / "of_trees.txt")
-        of_trees = (tmp_path / "of_trees.txt").read_text().splitlines()
-        assert [line.split("\t")[1] for line in of_trees] == ["a bad film", "a good film"]
-        assert [line.split("\t")[1] for line in lines] == text.splitlines()
-        assert {line.split("\t")[0] for line in lines} <= set(record["labels"])
-    else:
-        tokens = [line.split("\t")[0] for line in lines]
-        assert tokens == ["a", "good", "film", "", "a", "bad", "film", ""]
-
-
 @pytest.mark.usefixtures("eager_functions")
 def test_the_commands_classify_texts_in_tables(tmp_path, command, unverified_exports):
-    labelled, unlabelled = tmp_path / "labelled.tsv", tmp_path / "new.csv"
-    labelled.write_text("good\t1\tgood\nbad\t2\tbad\ngood\t3\ta good film\nbad\t4\ta bad film\n")
-    unlabelled.write_text('"good, good"\nbad\n')
+    labeled, unlabeled = tmp_path / "labeled.tsv", tmp_path / "new.csv"
+    labeled.write_text("good\t1\tgood\nbad\t2\tbad\ngood\t3\ta good film\nbad\t4\ta bad film\n")
+    unlabeled.write_text('"good, good"\nbad\n')
     columns = ("--text-column", 3, "--label-column", 1)
     model = ("--model", "bilstm", "--units", 6, "--word-dim", 5, "--dropout", 0)
     workdir = tmp_path / "run"
 
     status, out, err = command(
-        *("task", "train", "--task", "classify", "--train", labelled, "--dev", labelled, *columns),
+        *("task", "train", "--task", "classify", "--train", labeled, "--dev", labeled, *columns),
         *("--workdir", workdir, *model, "--epochs", 15, "--patience", 15, "--batch-size", 2),
         *("--learning-rate", 0.03),
     )
     assert (status, json.loads(out)["score"]) == (0, 1.0), err
 
-    status, out, err = command("task", "evaluate", workdir, labelled)
+    status, out, err = command("task", "evaluate", workdir, labeled)
     scores = json.loads(out)
     assert (status, scores["accuracy"], scores["macro_f1"]) == (0, 1.0, 1.0), err
     (tmp_path / "other.tsv").write_text("good\t1\tfine\nugly\t2\tbad\n")
@@ -252,8 +161,8 @@ def test_the_commands_classify_texts_in_tables(tmp_path, command, unverified_exp
     assert (status, "other.tsv, line 2: unknown label 'ugly'" in err) == (1, True)
 
     for file, texts in (
-        (labelled, ["good", "bad", "a good film", "a bad film"]),
-        (unlabelled, ["good, good", "bad"]),
+        (labeled, ["good", "bad", "a good film", "a bad film"]),
+        (unlabeled, ["good, good", "bad"]),
     ):
         status, _, err = command(
             "task", "predict", workdir, file, tmp_path / "out.tsv", "--overwrite"

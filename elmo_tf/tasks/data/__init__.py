@@ -1,1 +1,0 @@
-"""Readers of task data: tags, labels, questions, semantic roles, coreference, word vectors."""

@@ -1,0 +1,111 @@
+"""ESIM: classifies sentence pairs, such as premise and hypothesis."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import keras
+from keras import ops
+
+from elmo_tf.config_checks import check_rate
+from elmo_tf.layers.mean_over_tokens import masked_mean
+from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.tasks.attention import masked_max, soft_alignment
+from elmo_tf.tasks.bilstm import BiLSTM
+from elmo_tf.tasks.task_model import Classifier
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class ESIM(Classifier):
+    """The enhanced sequential inference model, for sentence pairs.
+
+    A biLSTM encodes each text `a`. Each of its tokens is aligned with the other text `b`,
+    `ã_i = sum_j softmax_j(a_i · b_j) b_j`. A second biLSTM composes
+    `relu([a; ã; a - ã; a ⊙ ã] · W + b)`. The mean and the maximum over the tokens of both texts go
+    through a tanh layer. Both texts share all weights.
+
+    Args:
+        labels: the labels.
+        embeddings, elmo, placement: see `TokenVectors`; "output" is the output of the first
+            biLSTM.
+        units: int >= 1. Width of each direction and of the dense layers. Defaults to the published
+            300.
+        dropout: float, 0 to below 1. Dropout rate before each layer except the alignment. Defaults
+            to 0.5.
+
+    Call arguments:
+        inputs: a pair of batches (premises, hypotheses), or a dict with the keys "premise" and
+            "hypothesis"; see `TaskModel`. In `fit`, `y` is int (batch,), indices into `labels`.
+        training: bool. Defaults to False.
+
+    Returns:
+        float (batch, label): scores before the softmax.
+
+    Raises:
+        ValueError: see `TaskModel`.
+
+    Source: Chen et al. 2017, section 3.
+    """
+
+    texts: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        embeddings: Sequence[keras.layers.Layer] = (),
+        elmo: LayerMixes | None = None,
+        placement: str = "input",
+        units: int = 300,
+        dropout: float = 0.5,
+        **kwargs,
+    ):
+        super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        check_rate(dropout, "dropout")
+        dtype = self.dtype_policy
+        self.settings = {"units": units, "dropout": dropout}
+        self.input_dropout = keras.layers.SpatialDropout1D(
+            dropout, dtype=dtype, name="input_dropout"
+        )
+        self.encoder = BiLSTM(units, dtype=dtype, name="encoder")
+        self.projection = keras.layers.Dense(
+            units, activation="relu", dtype=dtype, name="projection"
+        )
+        self.composition_dropout = keras.layers.SpatialDropout1D(
+            dropout, dtype=dtype, name="composition_dropout"
+        )
+        self.composition = BiLSTM(units, dtype=dtype, name="composition")
+        self.hidden_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="hidden_dropout")
+        self.hidden = keras.layers.Dense(units, activation="tanh", dtype=dtype, name="hidden")
+        self.score_dropout = keras.layers.Dropout(dropout, dtype=dtype, name="score_dropout")
+        self.scores = keras.layers.Dense(len(self.labels), dtype=dtype, name="scores")
+        self._create_weights()
+
+    def call(self, inputs, training=False):
+        premise, hypothesis = (self._encoded(inputs, text, training) for text in self.texts)
+        pooled = ops.concatenate(
+            [
+                self._composed(*premise, *hypothesis, training),
+                self._composed(*hypothesis, *premise, training),
+            ],
+            axis=-1,
+        )  # (batch, feature)
+        hidden = self.hidden(self.hidden_dropout(pooled, training=training))
+        return self.scores(self.score_dropout(hidden, training=training))
+
+    def _encoded(self, inputs, text, training):
+        """The encoded tokens of a text, float (batch, token, feature), and their mask."""
+        vectors = self._vectors(inputs, text, training)
+        mask = vectors["mask"]
+        hidden = self.input_dropout(vectors["input"], training=training)
+        hidden = self.encoder(hidden, mask=mask, training=training)
+        if "output" in vectors:
+            hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
+        return hidden, mask
+
+    def _composed(self, vectors, mask, others, others_mask, training):
+        """One text compared with the other, float (batch, feature)."""
+        aligned = soft_alignment(vectors, others, others_mask)
+        parts = [vectors, aligned, vectors - aligned, vectors * aligned]
+        hidden = self.projection(ops.concatenate(parts, axis=-1))
+        hidden = self.composition_dropout(hidden, training=training)
+        hidden = self.composition(hidden, mask=mask, training=training)
+        return ops.concatenate([masked_mean(hidden, mask), masked_max(hidden, mask)], axis=-1)

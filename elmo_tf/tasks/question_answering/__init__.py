@@ -1,0 +1,1 @@
+"""Answers to questions, each a part of a passage."""

@@ -1,0 +1,73 @@
+"""Question answering: the answer to a question is a part of a passage."""
+
+import json
+from typing import Any, ClassVar
+
+import numpy as np
+
+from elmo_tf.tasks.question_answering.reader import Question, read_questions
+from elmo_tf.tasks.question_answering.scores import answer_scores
+from elmo_tf.tasks.specification import TaskSpecification, refuse_repeated
+from elmo_tf.text.vocabulary import read_lines
+
+
+class QuestionAnswering(TaskSpecification):
+    """Questions on passages, with their answers."""
+
+    metric = "f1"
+    packages: ClassVar = ()
+    input_options: ClassVar = ()
+
+    def read(self, files, config, known=None):
+        return self.join_inputs(super().read(files, config, known), files)
+
+    def _read(self, path, config, known):
+        questions = read_questions(path)
+        for question in questions:
+            if not question.answers:
+                raise ValueError(f"{path}, question {question.id!r} has no answer.")
+        return questions
+
+    def read_inputs(self, path, config, known, format=None, token_column=None):
+        return read_questions(path)
+
+    def join_inputs(self, examples, files):
+        refuse_repeated((f"Question {question.id!r}" for question in examples), files)
+        return examples
+
+    def for_training(self, examples, config):
+        limit = config.max_tokens
+        return examples if limit is None else self._not_longer(examples, limit)
+
+    def texts(self, example):
+        return (example.passage_tokens, example.question_tokens)
+
+    def gold(self, example):
+        return example.answers
+
+    def labels(self, examples):
+        return []
+
+    def target(self, model, example):
+        return np.array(example.answer_spans, np.int32)
+
+    def predict(self, model, inputs, examples):
+        spans = model.answer_spans(inputs)
+        return [_text(each, *span) for each, span in zip(examples, spans, strict=True)]
+
+    def scores(self, gold, predicted):
+        return answer_scores(gold, predicted)
+
+    def lines(self, examples, predicted):
+        answers = {each.id: text for each, text in zip(examples, predicted, strict=True)}
+        yield json.dumps(answers, ensure_ascii=False)
+
+    def read_predictions(self, path, examples):
+        answers: dict[str, Any] = json.loads("".join(read_lines(path)))
+        return [answers[question.id] for question in examples]
+
+
+def _text(question: Question, first: int, last: int) -> str:
+    """The text of the passage from the first token to the last."""
+    offsets = question.passage_offsets
+    return question.passage[offsets[first][0] : offsets[last][1]]

@@ -1,0 +1,1 @@
+"""Semantic roles: the roles of tokens for a predicate of their sentence."""

@@ -1,0 +1,162 @@
+"""Converts between spans and tags, and defines which tags may follow a tag."""
+
+import itertools
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from elmo_tf.config_checks import check_choice
+from elmo_tf.text.data_warnings import is_utf_8
+
+OUTSIDE = "O"
+SCHEMES = ("BIO", "IOB1", "BIOUL")
+_LETTERS = {"BIO": "BI", "IOB1": "BI", "BIOUL": "BIUL"}
+# The letter and type of the positions before the first tag and after the last.
+_EDGE = (OUTSIDE, "")
+
+
+class Span(NamedTuple):
+    """The tokens from `first` up to, excluding, `end`; `label` is a type such as `PER`."""
+
+    label: str
+    first: int
+    end: int
+
+
+class TagConstraints(NamedTuple):
+    """The allowed first tags, transitions and last tags.
+
+    first: bool (tag,).
+    between: bool (tag, tag). Whether the tag of a column may follow that of a row.
+    last: bool (tag,).
+    """
+
+    first: Sequence[bool]
+    between: Sequence[Sequence[bool]]
+    last: Sequence[bool]
+
+
+class TokenError(ValueError):
+    """An error at the token `position` of a sentence, such as a tag that may not be there."""
+
+    def __init__(self, position: int, message: str):
+        super().__init__(message)
+        self.position = position
+
+
+def spans_of(tags: Sequence[str], scheme: str) -> list[Span]:
+    """The spans that tags mark.
+
+    Args:
+        tags: `O`, or a letter, `-` and a type, such as `B-PER`.
+        scheme: "BIO": `B` begins a span, `I` continues it. "IOB1": `I` also begins a span if the
+            token before has no tag of its type, as in older files and as scorers read broken BIO.
+            "BIOUL": `L` ends a span, `U` is a span of one token.
+
+    Raises:
+        TokenError: a tag does not belong to the scheme, or is not allowed at its position.
+        ValueError: an unknown scheme.
+    """
+    check_choice(scheme, "scheme", SCHEMES)
+    parts = [_parts(tag, scheme, position) for position, tag in enumerate(tags)]
+    for position, (before, after) in enumerate(itertools.pairwise([_EDGE, *parts, _EDGE])):
+        if not _may_follow(before, after, scheme):
+            raise _misplaced(tags, position)
+    spans: list[Span] = []
+    for position, (letter, label) in enumerate(parts):
+        continues = letter in ("I", "L") and position > 0 and parts[position - 1][1] == label
+        if continues:
+            spans[-1] = spans[-1]._replace(end=position + 1)
+        elif letter != OUTSIDE:
+            spans.append(Span(label, position, position + 1))
+    return spans
+
+
+def tags_of(spans: Iterable[Span], num_tokens: int, scheme: str) -> list[str]:
+    """The tags of BIO or BIOUL that mark spans; the spans must not overlap. See `spans_of`."""
+    check_choice(scheme, "scheme", ("BIO", "BIOUL"))
+    tags = [OUTSIDE] * num_tokens
+    for label, first, end in spans:
+        last = end - 1
+        for position in range(first, end):
+            letter = "B" if position == first else "I"
+            if scheme == "BIOUL" and position == last:
+                letter = "U" if position == first else "L"
+            tags[position] = f"{letter}-{label}"
+    return tags
+
+
+def converted(tags: Sequence[str], source: str, target: str) -> list[str]:
+    """The tags of the same spans in BIO or BIOUL. Raises as `spans_of` does."""
+    return tags_of(spans_of(tags, source), len(tags), target)
+
+
+def check_tags(tags: Sequence[str], known: Collection[str] | None = None) -> None:
+    """Checks that tags are valid UTF-8 and, unless `known` is None, known."""
+    for position, tag in enumerate(tags):
+        if not is_utf_8(tag):
+            raise TokenError(position, f"the tag is not valid UTF-8: {tag!r}.")
+        if known is not None and tag not in known:
+            message = f"unknown tag {tag!r}. Known tags: {', '.join(known)}."
+            raise TokenError(position, message)
+
+
+def constraints_of(tags: Sequence[str], scheme: str) -> TagConstraints:
+    """The sequences of tags that a scheme allows.
+
+    Args:
+        tags: all tags of a model, in the order of its outputs.
+        scheme: see `spans_of`.
+
+    Raises:
+        TokenError: a tag does not belong to the scheme.
+        ValueError: an unknown scheme.
+    """
+    check_choice(scheme, "scheme", SCHEMES)
+    parts = [_parts(tag, scheme, position) for position, tag in enumerate(tags)]
+    return TagConstraints(
+        [_may_follow(_EDGE, tag, scheme) for tag in parts],
+        [[_may_follow(before, tag, scheme) for tag in parts] for before in parts],
+        [_may_follow(tag, _EDGE, scheme) for tag in parts],
+    )
+
+
+def scheme_tags(labels: Iterable[str], scheme: str) -> list[str]:
+    """All tags for span types: `O`, then the tags of each type."""
+    return [OUTSIDE, *(f"{letter}-{label}" for label in labels for letter in _LETTERS[scheme])]
+
+
+def span_types(tags: Iterable[str]) -> list[str]:
+    """The types of spans that tags mark, sorted."""
+    return sorted({tag[2:] for tag in tags if tag != OUTSIDE})
+
+
+def _may_follow(before: tuple[str, str], after: tuple[str, str], scheme: str) -> bool:
+    if scheme == "IOB1":
+        return True
+    continues = after[0] in ("I", "L")
+    is_open = before[0] in ("B", "I")
+    if scheme == "BIO":
+        return not continues or (is_open and before[1] == after[1])
+    return continues == is_open and (not continues or before[1] == after[1])
+
+
+def _misplaced(tags: Sequence[str], position: int) -> TokenError:
+    if position == len(tags):
+        return TokenError(position - 1, f"{tags[-1]} may not come last.")
+    where = f"follow {tags[position - 1]}" if position else "come first"
+    return TokenError(position, f"{tags[position]} may not {where}.")
+
+
+def _parts(tag: str, scheme: str, position: int) -> tuple[str, str]:
+    """The letter and the type of a tag; `O` has the letter `O` and no type."""
+    if tag == OUTSIDE:
+        return OUTSIDE, ""
+    letter, dash, label = tag.partition("-")
+    letters = _LETTERS[scheme]
+    if len(letter) != 1 or letter not in letters or not dash or not label:
+        raise TokenError(
+            position,
+            f"{tag!r} is not a tag of {scheme}: O, or one of {', '.join(letters)} with a dash and "
+            "a type, such as B-PER.",
+        )
+    return letter, label

@@ -1,0 +1,165 @@
+"""CRFTagger: labels tokens, for example with parts of speech or named entities.
+
+`Tagger` is the base class of models that label tokens.
+"""
+
+import abc
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from elmo_tf.config_checks import check_rate
+from elmo_tf.models.layer_mixes import LayerMixes
+from elmo_tf.tasks.bilstm import BiLSTM
+from elmo_tf.tasks.tag_schemes import constraints_of
+from elmo_tf.tasks.tagging.crf import CRF, CRFWeights, best_tags, tag_marginals
+from elmo_tf.tasks.task_model import NO_TAG, LabelModel, label_indices
+from elmo_tf.text.inputs import checked, is_token
+
+
+class Tagger(LabelModel):
+    """The base class of task models that label tokens.
+
+    Call arguments:
+        inputs, training: see `TaskModel`. In `fit`, `y` is int (batch, token), indices into
+            `labels`, and -1 for padding; or ragged.
+
+    Returns:
+        float (batch, token, label): the emissions, see `CRF`.
+    """
+
+    @abc.abstractmethod
+    def sequence_weights(self) -> CRFWeights:
+        """The scores of tag sequences, in addition to the emissions, that predictions use."""
+
+    def _checked_tags(self, y: Any, emissions: tf.Tensor, inputs: Any) -> tf.Tensor:
+        """`y` as int32 (batch, token), checked in the graph against the tokens and the labels."""
+        tags = label_indices(y.to_tensor(NO_TAG) if isinstance(y, tf.RaggedTensor) else y)
+        width, num_tokens = tf.shape(tags)[1], tf.shape(emissions)[1]
+        message = "`y` and the padded tokens must have the same width. Received"
+        tags = checked(tags, width == num_tokens, message, width, num_tokens)
+        in_range = tf.logical_and(tags >= NO_TAG, tags < len(self.labels))
+        message = f"`y` must be indices into `labels`, 0 to {len(self.labels) - 1}, or -1. Received"
+        tags = checked(tags, tf.reduce_all(in_range), message, tags)
+        if inputs is None:
+            return tags
+        has_tag, mask = tags != NO_TAG, is_token(self.named_inputs(inputs)["tokens"])
+        message = "`y` must be -1 for padding only. Tokens and tags per sentence"
+        counts = (tf.math.count_nonzero(each, axis=1) for each in (mask, has_tag))
+        return checked(tags, tf.reduce_all(has_tag == mask), message, *counts)
+
+    def predictions(self, inputs):
+        """See `TaskModel`.
+
+        Returns:
+            "tags", string (batch, token), `""` for padding; "probabilities", float (batch, token,
+            label), over the allowed sequences, zeros for padding; "sequence_len", int32 (batch,).
+        """
+        inputs = self.named_inputs(inputs)
+        emissions, mask = self(inputs), is_token(inputs["tokens"])
+        probabilities = tag_marginals(emissions, self.sequence_weights(), mask)
+        return {**self._best_tags(emissions, mask), "probabilities": probabilities}
+
+    def _best_tags(self, emissions: Any, mask: tf.Tensor) -> dict[str, tf.Tensor]:
+        best = best_tags(emissions, self.sequence_weights(), mask)
+        tags = tf.gather(tf.constant(self.labels), best)
+        lengths = tf.reduce_sum(tf.cast(mask, tf.int32), axis=1)
+        return {"tags": tf.where(mask, tags, ""), "sequence_len": lengths}
+
+    @functools.cached_property
+    def _compiled_tags(self) -> Callable[[Any], dict[str, tf.Tensor]]:
+        """`predictions` without the probabilities, which take longer than the tags."""
+        return self._traced(
+            lambda inputs: self._best_tags(self(inputs), is_token(inputs["tokens"]))
+        )
+
+    def tag(self, inputs: Any) -> list[list[str]]:
+        """Predicts the label of each token.
+
+        Args:
+            inputs: see the call.
+
+        Returns:
+            One list of labels per sentence.
+        """
+        predicted = self._compiled_tags(inputs)
+        lengths = predicted["sequence_len"].numpy()
+        return [
+            [tag.decode("utf-8") for tag in row[:length]]
+            for row, length in zip(predicted["tags"].numpy(), lengths, strict=True)
+        ]
+
+
+@keras.saving.register_keras_serializable(package="elmo_tf")
+class CRFTagger(Tagger):
+    """Labels tokens: two biLSTMs and a linear-chain CRF.
+
+    `[embeddings; ELMo] ─► biLSTM ─► biLSTM ─► [; ELMo] ─► scores ─► CRF`, with dropout before each
+    biLSTM and before the scores. A dropout mask is the same for all tokens of a sentence.
+
+    Args:
+        labels: the tags.
+        embeddings, elmo, placement: see `TokenVectors`.
+        units: width of each direction, for each biLSTM. Defaults to the published (200, 100).
+        dropout: float, 0 to below 1. Dropout rate. Defaults to 0.5.
+        scheme: "BIO", "IOB1" or "BIOUL": predicted tags then always follow this scheme. None (such
+            as for parts of speech) allows every sequence. See `tasks.tag_schemes`. Defaults to
+            None.
+
+    Call arguments, Returns: see `Tagger`.
+
+    Raises:
+        ValueError: an argument is out of its range, a label is not a tag of the scheme, or see
+            `TaskModel`.
+
+    Source: Peters et al. 2018, section 4 and supplement; Lample et al. 2016.
+    """
+
+    def __init__(
+        self,
+        labels: Sequence[str],
+        embeddings: Sequence[keras.layers.Layer] = (),
+        elmo: LayerMixes | None = None,
+        placement: str = "input",
+        units: Sequence[int] = (200, 100),
+        dropout: float = 0.5,
+        scheme: str | None = None,
+        **kwargs,
+    ):
+        super().__init__(labels, embeddings, elmo, placement, **kwargs)
+        check_rate(dropout, "dropout")
+        if not isinstance(units, tuple | list) or not units:
+            raise ValueError(f"`units` must have one width per biLSTM. Received: {units!r}")
+        self.settings = {"units": list(units), "dropout": dropout, "scheme": scheme}
+        dtype = self.dtype_policy
+        self.lstms = [
+            BiLSTM(each, dtype=dtype, name=f"bilstm_{index}") for index, each in enumerate(units)
+        ]
+        self.dropouts = [
+            keras.layers.SpatialDropout1D(dropout, dtype=dtype) for _ in range(len(units) + 1)
+        ]
+        self.emissions = keras.layers.Dense(len(self.labels), dtype=dtype, name="emissions")
+        constraints = None if scheme is None else constraints_of(self.labels, scheme)
+        self.crf = CRF(len(self.labels), constraints, dtype=dtype, name="crf")
+        self.crf.build((None, None, len(self.labels)))
+        self._create_weights()
+
+    def call(self, inputs, training=False):
+        vectors = self._vectors(inputs, "tokens", training)
+        hidden, mask = vectors["input"], vectors["mask"]
+        for lstm, dropout in zip(self.lstms, self.dropouts, strict=False):
+            hidden = lstm(dropout(hidden, training=training), mask=mask, training=training)
+        if "output" in vectors:
+            hidden = ops.concatenate([hidden, vectors["output"]], axis=-1)
+        return self.emissions(self.dropouts[-1](hidden, training=training))
+
+    def per_example_loss(self, y, outputs, inputs=None):
+        tags = self._checked_tags(y, outputs, inputs)
+        return -self.crf.log_likelihood(outputs, ops.maximum(tags, 0), ops.not_equal(tags, NO_TAG))
+
+    def sequence_weights(self):
+        return self.crf.allowed_weights()

@@ -1,0 +1,123 @@
+import random
+
+import pytest
+
+from elmo_tf.tasks.coreference.reader import Document, coreference_column, read_documents
+
+CONLL_2012 = """#begin document (nw/wsj_0001); part 000
+nw/wsj_0001 0 0 Ann NNP (TOP(S(NP* - - - Bob (PERSON) (A0* (0)
+nw/wsj_0001 0 1 saw VBD (VP* see see.01 1 Bob * (V*) -
+nw/wsj_0001 0 2 her PRP (NP* - - - Bob * (A1* (1|(0)
+nw/wsj_0001 0 3 brother NN *))) - - - Bob * *) 1)
+
+nw/wsj_0001 0 0 He PRP (TOP(S(NP*) - - - Cy * (1)
+nw/wsj_0001 0 1 left VBD (VP*))) - - - Cy * -
+#end document
+#begin document (nw/wsj_0001); part 001
+nw/wsj_0001 1 0 Yes UH (TOP*) - - - - * -
+
+#end document
+"""
+LITBANK = """#begin document (1_a_novel_brat); part 0
+n\t0\t0\tThe\t_\t_\t_\t_\t_\t_\t_\t_\t(7|(7
+n\t0\t1\tcaptain\t_\t_\t_\t_\t_\t_\t_\t_\t(2)|7)|7)
+n\t0\t2\t's\t_\t_\t_\t_\t_\t_\t_\t_\t
+n\t0\t3\tship\t_\t_\t_\t_\t_\t_\t_\t_\t_
+
+#end document
+"""
+
+
+def columns(*cells, name="d"):
+    """A document of one sentence with these cells in its last column."""
+    rows = [f"{name} 0 {number} word{number} {cell}\n" for number, cell in enumerate(cells)]
+    return f"#begin document ({name}); part 000\n{''.join(rows)}\n#end document\n"
+
+
+def test_documents_have_parts_sentences_speakers_and_entities(file):
+    assert read_documents(file(CONLL_2012)) == [
+        Document(
+            name="nw/wsj_0001",
+            part="000",
+            sentences=[["Ann", "saw", "her", "brother"], ["He", "left"]],
+            speakers=[["Bob"] * 4, ["Cy"] * 2],
+            entities=[[(0, 0), (2, 2)], [(2, 3), (4, 4)]],
+        ),
+        Document("nw/wsj_0001", "001", [["Yes"]], None, []),
+    ]
+    (first, _) = read_documents(file(CONLL_2012.replace("Cy", "-")))
+    assert first.speakers == [["Bob"] * 4, [""] * 2]
+
+
+def test_the_last_column_of_litbank_may_be_empty(file):
+    (document,) = read_documents(file(LITBANK))
+
+    assert document == Document(
+        "1_a_novel_brat", "0", [["The", "captain", "'s", "ship"]], None, [[(0, 1)], [(1, 1)]]
+    )
+
+
+def test_a_mark_may_have_no_part(file):
+    content = columns("(0)", name="a (b) c").replace("; part 000", ";")
+
+    (document,) = read_documents(file(content))
+
+    assert (document.name, document.part) == ("a (b) c", "")
+
+
+def test_brackets_of_an_entity_nest_as_a_stack_across_sentences(file):
+    cells = columns("(b", "(b|(a", "b)", "a)|b)|(b", "b)").replace("d 0 4", "\nd 0 0")
+
+    (document,) = read_documents(file(cells))
+
+    assert document.sentences == [["word0", "word1", "word2", "word3"], ["word4"]]
+    assert document.entities == [[(0, 3), (1, 2), (3, 4)], [(1, 3)]]
+
+
+def test_a_mention_that_stands_twice_is_kept_once_in_each_entity(file):
+    (document,) = read_documents(file(columns("(3|(3|(5", "3)|3)|5)", "(3)|(3)")))
+
+    assert document.entities == [[(0, 1)], [(0, 1), (2, 2)]]
+
+
+def test_a_column_has_brackets_for_each_token_of_each_sentence():
+    entities = [[(0, 3), (1, 2), (3, 4)], [(1, 3)], [(1, 1), (5, 5)]]
+    sentences = [["a", "b", "c", "d", "e"], ["f", "g"]]
+
+    assert coreference_column(entities, sentences) == [
+        ["(0", "(1|(0|(2)", "0)", "1)|0)|(0", "0)"],
+        ["(2)", "-"],
+    ]
+
+
+def test_reading_a_written_column_gives_the_same_entities(file):
+    draw = random.Random(11)
+    for _ in range(300):
+        num_tokens = draw.randrange(1, 12)
+        entities = [draw_entity(draw, num_tokens) for _ in range(draw.randrange(5))]
+
+        (cells,) = coreference_column(entities, [["word"] * num_tokens])
+
+        (document,) = read_documents(file(columns(*cells)))
+        assert document.entities == sorted(map(sorted, entities))
+
+
+def draw_entity(draw, num_tokens):
+    """Mentions of which none cross, except that they may share a token at their ends."""
+    spans = [(i, j) for i in range(num_tokens) for j in range(i, num_tokens)]
+    mentions = set()
+    for _ in range(draw.randrange(1, 6)):
+        first, last = draw.choice(spans)
+        if not any(i < first < j < last or first < i < last < j for i, j in mentions):
+            mentions.add((first, last))
+    return list(mentions)
+
+
+def test_entities_that_brackets_cannot_express_are_refused():
+    sentences = [["a", "b"], ["c", "d"]]
+
+    with pytest.raises(ValueError, match=r"mentions \(0, 2\) and \(1, 3\) of an entity cross"):
+        coreference_column([[(1, 3), (0, 2)]], sentences)
+    for mention in ((3, 4), (-1, 0), (2, 1)):
+        with pytest.raises(ValueError, match=r"\) is not in the document of 4 tokens"):
+            coreference_column([[(0, 0)], [mention]], sentences)

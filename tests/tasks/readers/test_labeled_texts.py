@@ -1,0 +1,160 @@
+import json
+
+import pytest
+
+from elmo_tf.tasks.classification.reader import (
+    LabeledText,
+    read_labeled,
+    read_sentiment,
+    read_trees,
+)
+from elmo_tf.tasks.entailment.reader import LabeledPair, read_pairs
+
+TREE = r"(3 (2 (2 The) (1 -LRB-)) (4 (3 co-writer\/director) (2 2\*2)))"
+PAIR = {"sentence1": "A man sleeps .", "sentence2": "He rests", "gold_label": "entailment"}
+
+
+@pytest.fixture
+def file(file):
+    """Writes lines into a file of a name."""
+    return lambda name, *lines: file("".join(f"{line}\n" for line in lines), name)
+
+
+def test_a_tree_has_all_its_phrases_the_whole_first(file):
+    trees = list(read_trees(file("trees.txt", "", TREE, "(0 bad)")))
+
+    assert trees == [
+        (
+            2,
+            [
+                LabeledText(["The", "(", "co-writer/director", "2*2"], "3"),
+                LabeledText(["The", "("], "2"),
+                LabeledText(["The"], "2"),
+                LabeledText(["("], "1"),
+                LabeledText(["co-writer/director", "2*2"], "4"),
+                LabeledText(["co-writer/director"], "3"),
+                LabeledText(["2*2"], "2"),
+            ],
+        ),
+        (3, [LabeledText(["bad"], "0")]),
+    ]
+
+
+def test_a_tree_may_be_as_deep_as_its_sentence_is_long(file):
+    depth = 5000
+    tree = "(2 " * depth + "end" + ")" * depth
+
+    ((_, phrases),) = read_trees(file("deep.txt", tree))
+
+    assert len(phrases) == depth
+
+
+def test_phrases_of_some_length_can_be_examples_too(file):
+    path = file("trees.txt.gz", TREE, "(0 bad)")
+
+    texts = read_sentiment(path, min_phrase_tokens=2)
+
+    assert read_sentiment(path) == [texts[0], texts[3]]
+    # A whole sentence is one, however short.
+    assert [text.label for text in texts] == ["3", "2", "4", "0"]
+    assert texts[1].tokens == ["The", "("]
+
+
+def test_five_labels_can_become_two(file):
+    path = file("trees.txt", "(0 a)", "(1 b)", "(2 c)", "(3 d)", "(4 e)")
+
+    texts = read_sentiment(path, is_binary=True)
+
+    assert ["".join(text.tokens) for text in texts] == ["a", "b", "d", "e"]
+    assert [text.label for text in texts] == ["negative"] * 2 + ["positive"] * 2
+
+
+def test_pairs_are_read_from_json_lines(file):
+    undecided = {**PAIR, "gold_label": "-"}
+
+    pairs = read_pairs(file("pairs.jsonl", json.dumps(PAIR), "", json.dumps(undecided)))
+
+    assert pairs == [LabeledPair(["A", "man", "sleeps", "."], ["He", "rests"], "entailment")]
+
+
+def test_tokens_are_those_of_the_parses_where_there_are_some(file):
+    row = {
+        **PAIR,
+        "sentence1": "A man (old) sleeps.",
+        "sentence1_binary_parse": "( ( A ( man ( -LRB- ( old -RRB- ) ) ) ) ( sleeps . ) )",
+    }
+
+    (pair,) = read_pairs(file("pairs.jsonl", json.dumps(row)))
+
+    assert pair.premise == ["A", "man", "(", "old", ")", "sleeps", "."]
+    (pair,) = read_pairs(file("blank.jsonl", json.dumps({**row, "sentence1_binary_parse": " "})))
+    assert pair.premise == ["A", "man", "(old)", "sleeps."]
+
+
+def test_pairs_are_read_from_columns(file):
+    path = file(
+        "pairs.tsv.gz",
+        "id\tsentence1\tsentence2\tgold_label",
+        '1\tA "quoted man\tNobody\tcontradiction ',
+        "2\tA\tB\t - ",
+    )
+
+    assert read_pairs(path) == [LabeledPair(["A", '"quoted', "man"], ["Nobody"], "contradiction")]
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("a.csv", ["id, label ,text", '1,good,"so, ""good"""', "", "2,very  bad, not good "]),
+        ("a.CSV.gz", ["\ufefftext,label\r", '"so,\n""good""",good\r', "not good,very bad\r"]),
+        ("a.tsv", ["text\tlabel\r", 'so, "good"\tgood\r', "not good\t very bad\r"]),
+    ],
+)
+def test_labeled_texts_are_read_from_named_columns(file, name, lines):
+    assert read_labeled(file(name, *lines)) == [
+        LabeledText(["so,", '"good"'], "good"),
+        LabeledText(["not", "good"], "very bad"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv"])
+def test_a_text_may_be_a_long_document(file, name):
+    separator = "," if name == "a.csv" else "\t"
+
+    (found,) = read_labeled(file(name, f"text{separator}label", f"{'a ' * 80_000}{separator}x"))
+
+    assert len(found.tokens) == 80_000
+
+
+def test_columns_of_labeled_texts_have_other_names_or_numbers(file):
+    rows = ["1\tgood\ta b", "2\tbad\tc"]
+    texts = [LabeledText(["a", "b"], "good"), LabeledText(["c"], "bad")]
+    path = file("header.tsv", "stars\tlabel\treview", *rows)
+
+    assert read_labeled(path, text_column="review") == texts
+    assert read_labeled(path, 3, "label") == texts  # one of them by name: there is a header
+    assert read_labeled(file("plain.tsv", *rows), 3, 2) == texts
+
+
+def test_a_header_that_is_read_as_an_example_is_warned_of(file, caplog):
+    rows = ["good,a", "bad,b", "good,c", "bad,d"]
+    read_labeled(file("a.csv", *rows), 2, 1)
+    assert not caplog.text
+    read_labeled(file("b.csv", "label,text", *rows), 2, 1)
+    assert "b.csv, line 1: no other example has the label 'label'." in caplog.text
+
+
+def test_without_labels_the_column_of_the_text_is_enough(file):
+    def tokens(path, *columns):
+        return [text.tokens for text in read_labeled(path, *columns, is_labeled=False)]
+
+    assert tokens(file("a.csv", "id,text", "1,a b", "2,c")) == [["a", "b"], ["c"]]
+    assert tokens(file("b.csv", "label,text", ",a b", "?,c")) == [["a", "b"], ["c"]]
+    assert tokens(file("c.tsv", "x\ta b", "y\tc"), 2, 1) == [["a", "b"], ["c"]]
+    assert tokens(file("d.tsv", "a b", "c"), 2, 1) == [["a", "b"], ["c"]]  # no other column
+
+
+def test_a_number_behind_the_last_column_is_refused(file):
+    for is_labeled in (True, False):
+        with pytest.raises(ValueError, match=r"a\.tsv, line 1: there is no column 3; the line has"):
+            read_labeled(file("a.tsv", "a\tx"), 3, 2, is_labeled=is_labeled)

@@ -1,0 +1,142 @@
+import random
+
+import pytest
+
+from elmo_tf.tasks.semantic_roles.reader import (
+    Layout,
+    Proposition,
+    bio_of_brackets,
+    brackets_of_bio,
+    read_proposition_lines,
+    read_propositions,
+)
+from elmo_tf.tasks.tag_schemes import Span, tags_of
+
+TOKENS = ["My", "cats", "love", "to", "wake", "up"]
+LOVE = ["B-A0", "I-A0", "B-V", "B-A1", "I-A1", "I-A1"]
+WAKE = ["B-A0", "I-A0", "O", "O", "B-V", "I-V"]
+CONLL_2005 = """
+My    -     (A0*   (A0*
+cats  -        *)     *)
+love  love   (V*)     *
+to    -     (A1*      *
+wake  wake     *    (V*
+up    -        *)     *)
+
+Yes   -
+"""
+CONLL_2012 = """#begin document (a/b); part 000
+a/b 0 0 My PRP (TOP(S(NP* - - - Ann * (A0* (A0* (0
+a/b 0 1 cats NNS *) - - - Ann * *) *) 0)
+a/b 0 2 love VBP (VP* love love.01 1 Ann * (V*) * -
+a/b 0 3 to TO (S(VP* - - - Ann * (A1* * -
+a/b 0 4 wake VB (VP* wake wake.02 1 Ann * * (V* -
+a/b 0 5 up RP *))))) - - - Ann * *) *) -
+
+a/b 0 0 Yes UH * - - - - * -
+#end document
+"""
+PROPBANK = """
+a.xml\t0\t0\tMy\tPRP\t(TOP(S(NP*\t-\t-\t(A0*\t(A0*
+a.xml\t0\t1\tcats\tNNS\t*)\t-\t-\t*)\t*)
+a.xml\t0\t2\tlove\tVBP\t(VP*\tlove\tlove.01\t(V*)\t*
+a.xml\t0\t3\tto\tTO\t(S(VP*\t-\t-\t(A1*\t*
+a.xml\t0\t4\twake\tVB\t(VP*\twake\twake.02\t*\t(V*
+a.xml\t0\t5\tup\tRP\t*)))))\t-\t-\t*)\t*)
+
+a.xml\t1\t0\tYes\tUH\t*\t-\t-
+"""
+FILES = {"conll2005": CONLL_2005, "conll2012": CONLL_2012, "propbank": PROPBANK}
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+@pytest.mark.parametrize("name", list(FILES))
+def test_each_layout_has_a_proposition_per_predicate(file, name, is_named):
+    propositions = read_propositions(file(FILES[name]), name if is_named else None)
+
+    has_rolesets = name != "conll2005"
+    assert propositions == [
+        Proposition(TOKENS, 2, LOVE, "love.01" if has_rolesets else "love", "love"),
+        Proposition(TOKENS, 4, WAKE, "wake.02" if has_rolesets else "wake", "wake"),
+    ]
+    assert propositions[0].tokens is propositions[1].tokens
+
+
+def test_other_columns_can_be_given(file):
+    path = file("0 ran run I *\n1 I - He (A0*)\n", "a.txt")
+
+    (proposition,) = read_propositions(path, Layout(token=4, roleset=3, roles=5))
+
+    assert proposition == Proposition(["I", "He"], 0, ["O", "B-A0"], "run")
+
+
+def test_a_hyphen_in_the_column_of_lemmas_is_no_lemma(file):
+    (proposition,) = read_propositions(
+        file(PROPBANK.replace("love\tlove.01\t(V*)\t*", "-\tlove.01\t(V*)\t*"))
+    )[:1]
+
+    assert (proposition.roleset, proposition.lemma) == ("love.01", "")
+
+
+def test_a_first_sentence_with_as_many_tokens_as_columns_is_no_trap(file):
+    """In PropBank, column 2 could be that of CoNLL-2005's lemmas: all of seven tokens have one."""
+    rows = [f"a\t0\t{i}\tw\tNN\t*\t-\t-\t*" for i in range(7)]
+    rows[3] = "a\t0\t3\tw\tNN\t*\tgo\tgo.01\t(V*)"
+
+    (proposition,) = read_propositions(file("\n".join(rows)))
+
+    assert (proposition.predicate, proposition.roleset) == (3, "go.01")
+
+
+def test_sentences_without_a_predicate_are_counted_and_examples_on_request(file, caplog):
+    caplog.set_level("INFO", logger="absl")
+    path = file("Rain -\n! -\n\nCats - (A0*)\nsleep sleep (V*)\n")
+
+    first, second = read_propositions(path, all_sentences=True)
+
+    assert first == (["Rain", "!"], None, [], "", "")
+    assert read_propositions(path) == [second]
+    assert "file.conll: 2 sentences, 1 of them without a predicate." in caplog.text
+
+
+def test_the_predicate_and_its_role_may_stand_at_different_tokens(file):
+    (proposition,) = read_propositions(file("up - *\nset set *\nit - (V*)\n"))
+
+    assert (proposition.predicate, proposition.tags) == (1, ["O", "O", "B-V"])
+
+
+def test_lines_have_the_predicate_the_tokens_and_perhaps_tags(file):
+    lines = "2 My cats love hats . ||| B-A0 I-A0 B-V B-A1 O\n\n0 Go now |||\n1 He left\n"
+
+    assert read_proposition_lines(file(lines)) == [
+        Proposition(
+            ["My", "cats", "love", "hats", "."], 2, ["B-A0", "I-A0", "B-V", "B-A1", "O"], ""
+        ),
+        Proposition(["Go", "now"], 0, [], ""),
+        Proposition(["He", "left"], 1, [], ""),
+    ]
+
+
+def test_brackets_and_bio_are_inverse():
+    draw = random.Random(3)
+    for _ in range(500):
+        num_tokens = draw.randrange(1, 12)
+        borders = sorted(draw.sample(range(num_tokens + 1), draw.randrange(num_tokens + 1)))
+        spans = [
+            Span(draw.choice(["V", "A0", "C-A0", "ARGM-TMP"]), first, end)
+            for first, end in zip(borders[::2], borders[1::2], strict=False)
+        ]
+        tags = tags_of(spans, num_tokens, "BIO")
+
+        brackets = brackets_of_bio(tags)
+
+        assert bio_of_brackets(brackets) == tags
+        assert brackets_of_bio(bio_of_brackets(brackets)) == brackets
+        assert sum(bracket.count("(") for bracket in brackets) == len(spans)
+
+
+def test_a_bracket_opens_where_the_role_changes():
+    """As the scorer of CoNLL-2005 reads tags that a model without constraints may give."""
+    tags = ["I-A0", "I-A0", "I-V", "O", "I-A1", "B-A1"]
+
+    assert brackets_of_bio(tags) == ["(A0*", "*)", "(V*)", "*", "(A1*)", "(A1*)"]

@@ -1,0 +1,130 @@
+import json
+import random
+import re
+
+import pytest
+
+from elmo_tf.tasks.question_answering.reader import read_questions, tokens_with_offsets
+
+PASSAGE = "Luther didn't go.\nHe was\u00a0born in 1483 (in Eisleben)."
+QUESTION = {
+    "id": "q1",
+    "question": "Where was Luther born?",
+    "answers": [{"text": "Eisleben", "answer_start": PASSAGE.index("Eisleben")}],
+}
+
+
+@pytest.fixture
+def file(file):
+    """Writes a file of questions: bytes, text, or what becomes JSON."""
+
+    def write(content):
+        if not isinstance(content, str | bytes):
+            content = json.dumps(content, ensure_ascii=False)
+        return file(content, "questions.json")
+
+    return write
+
+
+def squad(*rows, passage=PASSAGE):
+    return {"version": "1.1", "data": [{"paragraphs": [{"context": passage, "qas": list(rows)}]}]}
+
+
+def answer(text):
+    return {"text": text, "answer_start": PASSAGE.index(text)}
+
+
+def answered(text, start):
+    return {**QUESTION, "answers": [{"text": text, "answer_start": start}]}
+
+
+def tokens(text):
+    return [token.text for token in tokens_with_offsets(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("He didn't, can't.", "He did n't , ca n't ."),
+        ("It's IT'S we're I'll you've I'd I'm", "It 's IT 'S we 're I 'll you 've I 'd I 'm"),
+        ("don\u2019t Song\u2019s", "do n\u2019t Song \u2019s"),
+        ("the dogs' '70s 'style o'clock", "the dogs ' ' 70s ' style o ' clock"),
+        (
+            "$1,000.50 50% 2:45 1990s 19th 3.5m 5, 6.",
+            "$ 1,000.50 50 % 2:45 1990s 19th 3.5m 5 , 6 .",
+        ),
+        (
+            "long-term x86-based mid-1960s pre- -x a--b",
+            "long-term x86-based mid-1960s pre - - x a -- b",
+        ),
+        ("25-year-old 10-15 20\u201318 1-", "25 - year-old 10 - 15 20 \u2013 18 1 -"),
+        ("the U.S., e.g. S.W.A.T. J.K.Rowling", "the U.S. , e.g. S.W.A.T. J.K. Rowling"),
+        ("``so'' and/or (wait...) Jr.", "`` so '' and / or ( wait ... ) Jr ."),
+        ("se\u0301ance, \u6771\u4eac", "se\u0301ance , \u6771\u4eac"),  # a combining accent
+        (" \t\n", ""),
+    ],
+)
+def test_text_is_split_nearly_as_the_penn_treebank_is(text, expected):
+    assert tokens(text) == expected.split()
+
+
+def test_tokens_are_the_text_at_their_offsets_and_nothing_but_whitespace_is_left_out():
+    draw = random.Random(7)
+    characters = "ab3nt'\u2019sS.,:-_$%`\"(\u0301\u00a0\u2013\n \U0001f600"
+    for _ in range(2000):
+        text = "".join(draw.choices(characters, k=draw.randrange(30)))
+        found = tokens_with_offsets(text)
+
+        assert [text[start:end] for _, start, end in found] == [token.text for token in found]
+        assert "".join(token.text for token in found) == re.sub(r"\s", "", text)
+
+
+def test_questions_have_tokens_offsets_and_answer_spans(file):
+    (question,) = read_questions(file(squad(QUESTION)))
+
+    assert (question.id, question.passage) == ("q1", PASSAGE)
+    assert " ".join(question.passage_tokens) == (
+        "Luther did n't go . He was born in 1483 ( in Eisleben ) ."
+    )
+    found = [PASSAGE[start:end] for start, end in question.passage_offsets]
+    assert found == question.passage_tokens
+    assert question.question_tokens == ["Where", "was", "Luther", "born", "?"]
+    assert question.answers == ["Eisleben"]
+    assert question.answer_spans == [(12, 12)]
+
+
+def test_a_question_has_several_answers_or_none(file):
+    rows = [
+        {**QUESTION, "answers": [answer("1483"), answer("in 1483")]},
+        {**QUESTION, "id": "q2", "answers": []},
+        {"id": "q3", "question": "When?"},
+    ]
+
+    questions = read_questions(file(squad(*rows)))
+
+    assert [question.answers for question in questions] == [["1483", "in 1483"], [], []]
+    assert [question.answer_spans for question in questions] == [[(9, 9), (8, 9)], [], []]
+    assert questions[0].passage_tokens is questions[1].passage_tokens
+
+
+def test_answers_within_tokens_get_the_tokens_that_cover_them_and_are_counted(file, caplog):
+    rows = [
+        {**QUESTION, "answers": [answer("1483 (in Eis")]},
+        {**QUESTION, "id": "q2", "answers": [answer("idn")]},
+        {**QUESTION, "id": "q3", "answers": [answer(" 1483 ")]},  # whitespace does not matter
+    ]
+
+    questions = read_questions(file(squad(*rows)))
+
+    assert [question.answer_spans for question in questions] == [[(9, 12)], [(1, 2)], [(9, 9)]]
+    (record,) = caplog.records
+    assert "questions.json: 2 of 3 answers begin or end within a token." in record.getMessage()
+    assert "The first is '1483 (in Eis' of question 'q1'." in record.getMessage()
+
+
+def test_offsets_count_code_points(file):
+    passage = "\U0001f600\U0001f600 caf\u00e9 noir"
+
+    (question,) = read_questions(file(squad(answered("noir", 8), passage=passage)))
+
+    assert question.answer_spans == [(3, 3)]

@@ -1,0 +1,72 @@
+import json
+
+import pytest
+
+from elmo_tf.tasks.config import TaskConfig
+
+
+def config(**settings):
+    return TaskConfig(**{"task": "ner", "train": "a", "dev": ("b",), "workdir": "w", **settings})
+
+
+def test_the_path_of_the_vectors_is_absolute(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+
+    for vectors in ("old.hdf5", "old=old.hdf5"):
+        assert config(vectors=vectors).vectors == str(tmp_path / "old.hdf5")
+
+
+@pytest.mark.parametrize(("task", "rate"), [("ner", 0.0), ("srl", 0.1), ("squad", 0.5)])
+def test_the_default_dropout_of_elmo_depends_on_the_task(task, rate):
+    assert config(task=task).elmo_dropout == rate
+    assert config(task=task, elmo_dropout=0.3).elmo_dropout == 0.3
+
+
+def test_files_become_tuples_and_each_task_has_a_default_model():
+    one = config()
+
+    assert (one.train, one.dev) == (("a",), ("b",))
+    assert one.model == "crf"
+    assert config(task="sst").model == config(task="classify").model == "bcn"
+    assert one.as_json()["train"] == ["a"]
+
+
+def test_the_old_name_of_learned_mixing_weights_is_accepted(tmp_path):
+    assert config(mix="learnt").mix == config().mix == "learned"
+    record = {"settings": {**config().as_json(), "mix": "learnt"}}
+    (tmp_path / "task.json").write_text(json.dumps(record))
+    assert TaskConfig.resumed(tmp_path).mix == "learned"
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"model": "bcn"}, "`model` must be one of crf. Received: 'bcn'"),
+        ({"placement": "both"}, "`placement` both needs `elmo`"),
+        (
+            {"task": "coref", "elmo": "x", "placement": "output"},
+            "`placement` must be input or none for coref, not output",
+        ),
+        ({"characters": False, "word_dim": 0}, "The model has no input: pass `word_dim`"),
+        ({"fine_tune": True}, "`fine_tune` needs `elmo`"),
+        ({"freeze_words": True}, "`freeze_words` needs `word_vectors`"),
+        ({"fine_tune": True, "elmo": "x", "placement": "none"}, "`fine_tune` needs a `placement`"),
+        (
+            {"task": "pos", "scheme": "IOB1"},
+            "`scheme` is only for --task ner. Received: 'IOB1' for pos",
+        ),
+        ({"task": "sst", "tag_column": 2}, "`tag_column` is only for --task ner or pos"),
+        ({"task": "sst", "phrases": 3, "share": 0.5}, "`share` and `phrases` exclude each other"),
+        ({"text_column": 2}, "`text_column` is only for --task classify"),
+        ({"task": "classify", "text_column": 0}, "`text_column` and `label_column` count from 1"),
+        ({"task": "classify", "text_column": "label"}, "`text_column` and `label_column` must dif"),
+        ({"task": "classify", "format": "conll"}, "`format` is only for --task ner or pos"),
+        ({"binary": True}, "`binary` is only for --task sst"),
+        ({"elmo": "a", "vectors": "b"}, "`elmo` and `vectors` exclude each other"),
+    ],
+)
+def test_an_invalid_setting_is_refused(settings, message):
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - the text is compared below
+        config(**settings)
+
+    assert message in str(error.value)

@@ -1,0 +1,271 @@
+"""Training, scores, predictions and resuming of all tasks, and the files of single tasks."""
+
+import functools
+import json
+import shutil
+
+import pytest
+
+from elmo_tf.tasks.coreference.reader import read_documents
+from elmo_tf.tasks.specification import specification_of
+from elmo_tf.trainers.tasks.predict import evaluate_task, predict_task
+from task_files import FILES, SQUAD, SRL, TREES, config_of
+
+DROPOUT = {"dropout": 0.3, "elmo_dropout": 0.3}
+SETTINGS = {
+    "ner": {"scheme": "IOB1"},
+    "pos": {"has_elmo": False, "lowercase": True},
+    "sst": {"placement": "both", "mix": "average", "phrases": 1},
+    "snli": {"placement": "output", "layer_norm": True},
+    "classify": {"model": "bilstm", "fine_tune": True},
+    "squad": {"placement": "both", "optimizer": "adadelta", "ema": 0.9, **DROPOUT},
+    "srl": {"model_options": ["num_layers=2", "predicate_dim=3"], "ema": 0.9, **DROPOUT},
+    "coref": {"batch_size": 32, "model_options": ["mention_loss=1", "hidden_units=4"], **DROPOUT},
+}
+
+
+@pytest.fixture(scope="module")
+def trained(run, tmp_path_factory, eager_module):
+    """A function that returns the work directory of a task after one epoch, and its record."""
+    folder = tmp_path_factory.mktemp("tasks")
+
+    @functools.cache
+    def train(task):
+        return folder / task, run(task, folder / task, epochs=1, **SETTINGS[task])
+
+    return train
+
+
+@pytest.fixture
+def predicted(trained, tmp_path):
+    """A function that predicts files with these contents; returns the number and the lines."""
+
+    def predict(task, *contents, name="in.txt"):
+        paths = [tmp_path / f"{place}_{name}" for place in range(len(contents))]
+        for path, content in zip(paths, contents, strict=True):
+            path.write_text(content)
+        number = predict_task(trained(task)[0], paths, tmp_path / "out", overwrite=True)
+        return number, (tmp_path / "out").read_text().splitlines()
+
+    return predict
+
+
+@pytest.mark.parametrize("task", SETTINGS)
+def test_scores_match_those_of_the_written_predictions(trained, task, files, tmp_path):
+    workdir, record = trained(task)
+    out, again = tmp_path / "predicted", tmp_path / "again"
+
+    scores = evaluate_task(workdir, [files[task]], out)
+
+    assert scores == record["best"]["dev"]
+    number = predict_task(workdir, files[task], again)
+    assert again.read_bytes().startswith(out.read_bytes())
+    specification = specification_of(task)
+    examples = specification.read([str(files[task])], config_of(task))
+    unlabeled = 1 if task == "snli" else 0  # a pair without a gold label
+    assert number == specification.count(examples) + unlabeled
+    read = specification.read_predictions(out, examples)
+    if read is not None:
+        gold = [specification.gold(example) for example in examples]
+        assert specification.scores(gold, read) == scores
+    with pytest.raises(FileExistsError, match="predicted"):
+        evaluate_task(workdir, [files[task]], out)
+
+
+@pytest.mark.parametrize(
+    "task", ["srl", *(pytest.param(task, marks=pytest.mark.more) for task in ("squad", "coref"))]
+)
+def test_a_resumed_run_has_the_same_losses_and_scores_as_an_uninterrupted_run(
+    trained, task, run, tmp_path
+):
+    settings = {**SETTINGS[task], "epochs": 2}
+    begun = shutil.copytree(trained(task)[0], tmp_path / "parts")
+
+    whole = run(task, tmp_path / "whole", **settings)
+    parts = run(task, begun, resume=True, **settings)
+
+    for name in ("loss", "dev"):
+        assert [each[name] for each in parts["epochs"]] == [each[name] for each in whole["epochs"]]
+    assert parts["best"] == whole["best"]
+
+
+@pytest.mark.parametrize("task", ["snli", "classify", "squad", "srl", "coref"])
+def test_files_with_other_columns_refuse_a_token_column(trained, task, files, tmp_path):
+    with pytest.raises(ValueError, match=r"`token_column` is not for (--task|tables)"):
+        predict_task(trained(task)[0], files[task], tmp_path / "out", token_column=2)
+
+
+@pytest.mark.parametrize("task", ["ner", "pos", "sst", "classify"])
+def test_texts_are_predicted_in_their_order(predicted, trained, task):
+    number, lines = predicted(task, "a good film\n\n", "a bad film\n")
+
+    assert number == 3
+    columns = [line.split("\t") for line in lines]
+    if task in ("ner", "pos"):
+        tokens = ["a", "good", "film", "", "", "a", "bad", "film", ""]
+        assert [cells[0] for cells in columns] == tokens
+    else:
+        assert [text for _, text in columns] == ["a good film", "", "a bad film"]
+        assert {label for label, _ in columns} <= set(trained(task)[1]["labels"])
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (TREES.replace("\n", "\n\n"), ["a bad film", "a good film"]),
+        ("(negative (2 bad) (2 film))\n", ["bad film"]),
+        ("( great movie )\n( bad ) but true\n", ["( great movie )", "( bad ) but true"]),
+        (TREES + "(not bad at all)\n", [*TREES.splitlines(), "(not bad at all)"]),
+        ("\n\n", ["", ""]),
+    ],
+)
+def test_sentences_in_brackets_are_not_read_as_trees(content, texts, tmp_path):
+    (tmp_path / "in.txt").write_text(content)
+
+    examples = specification_of("sst").read_inputs(
+        str(tmp_path / "in.txt"), config_of("sst"), ["negative", "positive"]
+    )
+
+    assert [" ".join(example.tokens) for example in examples] == texts
+
+
+def test_pairs_are_predicted_as_json_lines(predicted):
+    _, lines = predicted("snli", FILES["snli"][1], name="in.jsonl")
+
+    rows = [json.loads(line) for line in lines]
+    assert [row["sentence2"] for row in rows] == ["He rests .", "He runs .", "A cat"]
+    assert {row["label"] for row in rows} <= {"entailment", "contradiction"}
+
+
+def test_predicted_answers_are_substrings_of_the_passage(predicted, trained, tmp_path):
+    questions = json.loads(json.dumps(SQUAD))
+    for paragraph in questions["data"][0]["paragraphs"]:
+        for question in paragraph["qas"]:
+            del question["answers"]
+    unanswered = json.dumps(questions)
+
+    number, (line,) = predicted("squad", unanswered, unanswered.replace('"id": "', '"id": "more_'))
+
+    answers = json.loads(line)
+    names = ["where", "who", "longer"]
+    assert list(answers) == [*names, *(f"more_{name}" for name in names)]
+    assert number == len(answers)
+    assert answers["where"] in SQUAD["data"][0]["paragraphs"][0]["context"]
+    assert answers["longer"] == answers["more_longer"] == "Bonn"
+    with pytest.raises(ValueError, match=r"question 'where' has no answer"):
+        evaluate_task(trained("squad")[0], [tmp_path / "0_in.txt"])
+    with pytest.raises(ValueError, match=r"Question 'where' is in several files of "):
+        predicted("squad", unanswered, unanswered)
+
+
+def test_roles_of_lines_and_columns_are_joined_with_their_words(predicted, tmp_path):
+    number, lines = predicted("srl", "1 Cats - hats\n\n0 Sleep !\n", SRL)
+
+    assert number == 5  # sentences without a predicate are kept, but not counted
+    rows = [line.split("\t") for line in lines]
+    of_srl = [line.split()[1:2] for line in SRL.rstrip().splitlines()]
+    verbs = [["-"], ["[-]"], ["-"], [], ["Sleep"], ["-"], [], *of_srl, []]
+    assert [row[:1] for row in rows] == [verb or [""] for verb in verbs]
+    assert [len(row) for row in rows] == [2, 2, 2, 1, 2, 2, 1, 3, 3, 3, 3, 1, 1, 1, 1, 2, 2, 1]
+    words = (tmp_path / "out.words").read_text().splitlines()
+    assert words[:7] == ["Cats", "-", "hats", "", "Sleep", "!", ""]
+    assert words[7:] == [*(line.partition(" ")[0] for line in SRL.rstrip().splitlines()), ""]
+
+
+def test_the_file_of_words_is_not_overwritten_silently(trained, tmp_path):
+    (tmp_path / "in.txt").write_text("1 Cats love hats\n")
+    (tmp_path / "out.props.words").write_text("mine")
+
+    with pytest.raises(FileExistsError, match=r"out\.props\.words"):
+        predict_task(trained("srl")[0], tmp_path / "in.txt", tmp_path / "out.props")
+    assert not (tmp_path / "out.props").exists()
+    assert (tmp_path / "out.props.words").read_text() == "mine"
+
+
+def test_written_roles_are_read_again_with_the_same_tags(tmp_path):
+    srl = specification_of("srl")
+    (tmp_path / "gold.props").write_text(SRL)
+    examples = srl.read([str(tmp_path / "gold.props")], config_of("srl"))
+    tags = [list(example.tags) for example in examples]
+    tags[0][:] = ["B-A0", "B-A1", "I-A1", "B-C-A1"]
+    tags[1][:] = ["O", "I-A0", "B-V", "I-V"]  # as a model without constraints may predict
+
+    lines = [*srl.lines(examples, tags)]
+
+    assert lines[:5] == [
+        *("-\t(A0*)\t*", "love\t(A1*\t(A0*)", "-\t*)\t(V*", "sleep\t(C-A1*)\t*)"),
+        "",
+    ]
+    (tmp_path / "out").write_text("\n".join(lines))
+    tags[1][1] = "B-A0"
+    assert srl.read_predictions(tmp_path / "out", examples) == tags
+
+
+@pytest.mark.parametrize(
+    ("sentence", "number"), [("1987 -", 3), ("2 - (A0*)\nsleep sleep (V*)", 4)]
+)
+def test_columns_whose_first_token_is_a_number_are_read_as_columns(
+    trained, tmp_path, sentence, number
+):
+    (tmp_path / "new.props").write_text(f"{sentence}\n\n{SRL}")
+
+    assert evaluate_task(trained("srl")[0], [tmp_path / "new.props"])["propositions"] == number
+
+
+def test_unknown_roles_count_as_missed(trained, tmp_path):
+    (tmp_path / "new.props").write_text("Cats - (NEW*)\nsleep sleep (V*)\n")
+
+    scores = evaluate_task(trained("srl")[0], [tmp_path / "new.props"])
+
+    assert (scores["recall"], scores["arguments"]) == (0, 1)
+
+
+def test_files_of_text_are_predicted_as_different_documents(predicted, tmp_path):
+    marked = FILES["coref"][1]
+    text = "Anna saw Bonn .\nShe likes it .\n\nRain\n"
+
+    number, _ = predicted("coref", text, marked, "She likes it .\n")
+
+    documents = read_documents(tmp_path / "out")
+    gold = read_documents(tmp_path / "1_in.txt")
+    names = ["document_0", "document_1", *(document.name for document in gold), "document_2"]
+    assert [document.name for document in documents] == names
+    assert number == len(documents)
+    assert [document.sentences for document in documents[:2]] == [
+        [["Anna", "saw", "Bonn", "."], ["She", "likes", "it", "."]],
+        [["Rain"]],
+    ]
+    with pytest.raises(ValueError, match=r"Document 'nw/cats', part '000', is in several files"):
+        predicted("coref", marked, marked)
+
+
+def test_long_examples_are_left_out_of_training(files, caplog):
+    caplog.set_level("INFO", logger="absl")
+    for task in ("squad", "srl"):
+        caplog.clear()
+        specification, config = specification_of(task), config_of(task, max_tokens=3)
+        examples = specification.read([str(files[task])], config)
+
+        assert len(specification.for_training(examples, config)) == 1
+        assert "2 of 3 examples are left out" in caplog.text
+
+
+def test_files_with_the_same_question_are_refused(files):
+    file = str(files["squad"])
+    with pytest.raises(ValueError, match=r"Question .* is in several files of "):
+        specification_of("squad").read([file, file], config_of("squad"))
+
+
+def test_predictions_with_invalid_utf_8_are_read(files, tmp_path):
+    squad = specification_of("squad")
+    questions = squad.read([str(files["squad"])], config_of("squad"))
+    answers = ["caf\udce9"] * len(questions)
+    content = "\n".join(squad.lines(questions, answers))
+    (tmp_path / "answers.json").write_bytes(content.encode("utf-8", "surrogateescape"))
+    assert squad.read_predictions(tmp_path / "answers.json", questions) == answers
+
+
+def test_training_without_an_example_is_an_error(run, tmp_path):
+    with pytest.raises(ValueError, match="All 4 training examples have more than"):
+        run("srl", tmp_path / "run", has_elmo=False, max_tokens=1)
+    assert not (tmp_path / "run").exists()

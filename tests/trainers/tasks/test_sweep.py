@@ -1,0 +1,166 @@
+import json
+import shutil
+import statistics
+from pathlib import Path
+
+import pytest
+
+from elmo_tf.checkpoints.load import load_bilm
+from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.trainers.tasks import sweep as sweeping
+from elmo_tf.trainers.tasks import training
+from elmo_tf.trainers.tasks.model_inputs import cached_layers
+from elmo_tf.trainers.tasks.sweep import sweep_task
+from task_files import config_of
+
+COLUMNS = "Anna B-PER\nBerg I-PER\nlives O\n\nBerg B-PER\nsings O\n"
+pytestmark = pytest.mark.usefixtures("eager_module")
+
+SMALL = {"units": 4, "word_dim": 5, "epochs": 1}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "ner.conll").write_text(COLUMNS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sweep(folder, checkpoint_directory):
+    """A function that sweeps over shares with one seed. Only the first call trains."""
+
+    def run(*shares, workdir=folder / "runs"):
+        file = folder / "ner.conll"
+        settings = {"elmo": checkpoint_directory, "cache": folder / "cache", **SMALL}
+        return sweep_task(TaskConfig("ner", file, file, workdir, **settings), shares, 1)
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def found(sweep, eager_module):
+    return sweep(0.5)
+
+
+def test_half_of_the_data_is_trained_on_with_and_without_elmo(found, folder):
+    assert [(run["share"], run["elmo"]) for run in found["runs"]] == [(0.5, False), (0.5, True)]
+    without, with_elmo = (
+        json.loads((folder / "runs" / f"share_0.5_seed_0_{arm}_elmo" / "task.json").read_text())
+        for arm in ("without", "with")
+    )
+    assert with_elmo["trained_weights"] > without["trained_weights"]
+    assert with_elmo["examples"] == {"train": 1, "dev": 2}
+    assert "B-PER" in with_elmo["labels"]  # from all examples, not only the share
+
+
+def test_finished_runs_are_not_trained_again(found, sweep, monkeypatch):
+    monkeypatch.setattr(training, "new_embeddings", lambda *_: pytest.fail("trained again"))
+
+    assert sweep(0.5) == found
+
+
+def test_a_repeated_sweep_trains_missing_runs_and_refuses_new_data(found, sweep, folder, tmp_path):
+    shutil.copytree(folder / "runs", tmp_path / "runs")
+
+    again = sweep(0.5, 1.0, workdir=tmp_path / "runs")
+
+    assert again["runs"][:2] == found["runs"]
+    assert [run["share"] for run in again["runs"]] == [0.5, 0.5, 1.0, 1.0]
+    # Layers are computed once, whatever share of them is used.
+    assert len(list((folder / "cache").glob("*.float16"))) == 1
+    file = folder / "ner.conll"
+    try:
+        file.write_text(COLUMNS.replace("sings", "sleeps"))
+        with pytest.raises(ValueError, match=r"The examples or word vectors changed\."):
+            sweep(0.5)
+    finally:
+        file.write_text(COLUMNS)
+
+
+@pytest.mark.parametrize(("cache_gb", "num_kept"), [(1, 3), (1e-7, 2), (0, 2)])
+def test_layers_for_other_shares_are_cached_if_the_cache_has_room(
+    cache_gb, num_kept, tmp_path, checkpoint_directory
+):
+    config = config_of("ner", cache=tmp_path / "cache", cache_gb=cache_gb)
+    first, second, dev = [(["Anna", "sings"],), (["Berg"],), (["in", "Bonn"],)]
+
+    bilm = load_bilm(checkpoint_directory)
+    with cached_layers(config, bilm, [first, dev], more=[first, second]) as (distinct, layers):
+        assert len(distinct) == num_kept
+        assert layers.sentence(distinct[tuple(*dev)]).shape[1] == 2
+
+
+def test_each_seed_is_trained_without_and_with_elmo_and_vectors(monkeypatch):
+    configs = []
+    scores = [0.5, 0.7, 0.6, 0.6, 0.9, 0.8]  # of each seed: without, with ELMo, with vectors
+
+    def train(config, **_):
+        configs.append(config)
+        best = {"epoch": 1, "score": scores[len(configs) - 1]}
+        return {"epochs": [{"seconds": 2.0}], "best": best}
+
+    monkeypatch.setattr(sweeping, "train_task", train)
+    found = sweep_task(config_of("ner", elmo="small-en", seed=3), [0.5], 2, {"old": "old.hdf5"})
+
+    arms = [(False, None), (True, None), (False, "old")]
+    assert [(run["seed"], run["elmo"], run["vectors"]) for run in found["runs"]] == [
+        (seed, *arm) for seed in (3, 4) for arm in arms
+    ]
+    assert [one.elmo for one in configs[:3]] == [None, "small-en", None]
+    assert [one.vectors and Path(one.vectors).name for one in configs[:3]] == [
+        *(None, None, "old.hdf5")
+    ]
+    assert [Path(one.workdir).name for one in configs[:3]] == [
+        f"share_0.5_seed_3_{arm}" for arm in ("without_elmo", "with_elmo", "with_vectors_old")
+    ]
+    (row,) = found["summary"]
+    assert row["share"] == 0.5
+    assert row["without"]["mean"] == pytest.approx(0.55)
+    assert row["with"]["mean"] == pytest.approx(0.8)
+    assert row["with"]["deviation"] == pytest.approx(statistics.stdev([0.7, 0.9]))
+    assert row["error_reduction"] == pytest.approx(0.25 / 0.45)
+    assert row["vectors"]["old"]["mean"] == pytest.approx(0.7)
+    assert row["vectors"]["old"]["error_reduction"] == pytest.approx(0.15 / 0.45)
+
+
+def test_invalid_sweep_settings_are_refused():
+    for elmo, arguments, message in (
+        (None, [], "it needs `elmo` and a `placement`"),
+        ("small-en", [[]], "`shares` is empty"),
+        ("small-en", [[0.5, 1, 0.5]], r"`shares` has duplicates: 0\.5, 1, 0\.5"),
+        ("small-en", [[1], 0], "`num_seeds` must be an integer of at least 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            sweep_task(config_of("ner", elmo=elmo), *arguments)
+
+
+def test_sweep_prints_a_table_and_its_result_can_be_plotted(
+    command, found, folder, checkpoint_directory
+):
+    sweep = folder / "sweep.json"
+    options = ("--units", 4, "--word-dim", 5, "--epochs", 1, "--seeds", 1, "--shares", 0.5)
+
+    status, out, err = command(
+        *("task", "sweep", "--task", "ner", "--train", folder / "ner.conll"),
+        *("--dev", folder / "ner.conll", "--workdir", folder / "runs"),
+        *("--elmo", checkpoint_directory, *options, "--format", "markdown", "--json", sweep),
+    )
+
+    assert status == 0, err
+    assert "f1 without ELMo" in out
+    assert json.loads(sweep.read_text())["runs"] == found["runs"]
+    status, _, err = command(
+        "plot", "sample-efficiency", sweep, "--output", folder / "efficiency.svg"
+    )
+    assert status == 0, err
+    text = (folder / "efficiency.svg").read_text()
+    for part in ("share of the training data (%)", ">with ELMo<", ">without ELMo<", "f1 (%)"):
+        assert part in text
+    row = {"share": 1, "with": {"mean": 0.5, "deviation": None}}
+    for other in ([], {"metric": "f1", "summary": [{}]}, {"metric": "f1", "summary": []}, row):
+        (folder / "other.json").write_text(json.dumps(other))
+        status, _, err = command(
+            "plot", "sample-efficiency", folder / "other.json", "--output", folder / "other.svg"
+        )
+        assert (status, "is not a result of elmo-tf task sweep" in err) == (1, True)

@@ -1,0 +1,207 @@
+"""Evaluates trained task models, and predicts the labels of files."""
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from elmo_tf.evaluation.stored_vectors import open_vectors
+from elmo_tf.files import atomic_file, refuse_file
+from elmo_tf.models.layer_mixes import VectorMix
+from elmo_tf.progress import progress
+from elmo_tf.tasks.batches import Batches
+from elmo_tf.tasks.config import TaskConfig
+from elmo_tf.tasks.specification import TaskSpecification, specification_of
+from elmo_tf.tasks.task_model import TaskModel
+from elmo_tf.text.sentence_files import format_of
+from elmo_tf.text.sentences import encode
+from elmo_tf.trainers.tasks.model_inputs import cached_layers
+from elmo_tf.trainers.tasks.workdir import load_model
+
+_BATCH_SIZE = 64
+_WORDS_SUFFIX = ".words"  # of the file with the tokens, if the predictions lack them
+
+
+def evaluate_task(
+    workdir: str | os.PathLike,
+    files: str | os.PathLike | Sequence[str | os.PathLike],
+    output: str | os.PathLike | None = None,
+    overwrite: bool = False,
+    vectors: str | os.PathLike | None = None,
+) -> dict[str, Any]:
+    """Scores the best model of a work directory on labeled files.
+
+    For "squad", "srl" and "coref", the scores are computed from the predictions as they are
+    written to a file.
+
+    Args:
+        workdir: the work directory of `train_task`.
+        files: one or several labeled files, in the format of the training files.
+        output: the file to write the predictions to, see `predict_task`; None keeps none. Defaults
+            to None.
+        overwrite: whether to replace an existing output file. Defaults to False.
+        vectors: the vectors of the texts, for a model that was trained on vectors of a file, see
+            `TaskConfig`. None is the file of the training. Defaults to None.
+
+    Returns:
+        The scores of the task, see `TaskSpecification.scores`.
+
+    Raises:
+        FileExistsError: `output` exists, and `overwrite` is False.
+        FileNotFoundError: the model or a file is missing.
+        ValueError: a file is wrong, or has a label that the model does not know; the message names
+            the line.
+        MissingExtraError: the packages of the extra `tasks` are not installed.
+    """
+    if output is not None:
+        refuse_file(output, overwrite)
+    model, config = load_model(workdir)
+    task = specification_of(config.task)
+    examples = task.read(_as_list(files), config, known=model.labels)
+    settings = config, vectors, output, overwrite
+    with _written_predictions(task, model, examples, *settings) as (path, predicted):
+        read = task.read_predictions(path, examples)
+    gold = [task.gold(example) for example in examples]
+    return task.scores(gold, predicted if read is None else read)
+
+
+def predict_task(
+    workdir: str | os.PathLike,
+    input: str | os.PathLike | Sequence[str | os.PathLike],
+    output: str | os.PathLike,
+    format: str | None = None,
+    token_column: int | None = None,
+    overwrite: bool = False,
+    vectors: str | os.PathLike | None = None,
+) -> int:
+    """Writes the predictions of the best model of a work directory for one or several files.
+
+    For "ner" and "pos", the output has one token and its tag per line, with an empty line after
+    each sentence; for "sst" and "classify", a label, a tab and the text per line; for "snli", JSON
+    lines with `sentence1`, `sentence2` and `label`; for "squad", a JSON object from ids to answers;
+    for "srl", the props format of CoNLL-2005: for a predicate its lemma (or the token itself), for
+    other tokens `-`, and one column of brackets per predicate, with the tokens in a second file,
+    `output` + `.words`; for "coref", document, part, number of the token, token, and the brackets
+    of entities.
+
+    Args:
+        workdir: the work directory of `train_task`.
+        input: a file, or several, whose predictions are written to one output in their order:
+            text (one tokenized sentence per line) or CoNLL columns; for "sst" also trees, for
+            "classify" also `.tsv` and `.csv`, see `read_labeled`; for "snli" see `read_pairs`,
+            for "squad" `read_questions`; for "srl" columns, see `read_propositions`, or lines, see
+            `read_proposition_lines`; for "coref" columns, see `read_documents`, or text with an
+            empty line between documents. Labels are ignored.
+        output: the file to write.
+        format: "text", "conll" or "conllu". None chooses the format by the name of each input.
+        token_column: int >= 1 or None. Column of the tokens of CoNLL files, see `sentence_reader`.
+            For columns, `format` and `token_column` default to those of the training files.
+        overwrite: whether to replace an existing output file. Defaults to False.
+        vectors: see `evaluate_task`.
+
+    Returns:
+        The number of examples; for "srl" that of propositions.
+
+    Raises:
+        FileExistsError: `output` exists, and `overwrite` is False.
+        FileNotFoundError: the model or an input is missing.
+        ValueError: an input is wrong (the message names the line), or is read as text but looks
+            like columns; or a question or document is in several inputs.
+    """
+    refuse_file(output, overwrite)
+    model, config = load_model(workdir)
+    task = specification_of(config.task)
+    for name, value in (("format", format), ("token_column", token_column)):
+        if value is not None and name not in task.input_options:
+            raise ValueError(f"`{name}` is not for --task {config.task}. Received: {value!r}")
+    files, examples = _as_list(input), []
+    for file in files:
+        columns = format, token_column
+        if (format or format_of(file)) != "text":
+            columns = format or config.format, token_column or config.token_column
+        examples += task.read_inputs(file, config, model.labels, *columns)
+    examples = task.join_inputs(examples, files)
+    with _written_predictions(task, model, examples, config, vectors, output, overwrite):
+        return task.count(examples)
+
+
+def _as_list(files: str | os.PathLike | Sequence[str | os.PathLike]) -> list[str]:
+    return [
+        os.fspath(file) for file in ([files] if isinstance(files, str | os.PathLike) else files)
+    ]
+
+
+@contextlib.contextmanager
+def _written_predictions(
+    task: TaskSpecification,
+    model: TaskModel,
+    examples: Sequence[Any],
+    config: TaskConfig,
+    vectors: str | os.PathLike | None,
+    output: str | os.PathLike | None,
+    overwrite: bool,
+) -> Iterator[tuple[Path, list[Any]]]:
+    """Predicts, and writes to `output` or a temporary file; yields its path and the predictions."""
+    words = task.word_lines(examples)
+    if output is not None and words is not None:
+        refuse_file(os.fspath(output) + _WORDS_SUFFIX, overwrite)
+    predicted = _predicted(task, model, examples, config, vectors)
+    with contextlib.ExitStack() as stack:
+        if output is None:
+            part = Path(stack.enter_context(tempfile.TemporaryDirectory()), "predictions")
+        else:
+            part = stack.enter_context(atomic_file(output, overwrite))
+            if words is not None:
+                path = os.fspath(output) + _WORDS_SUFFIX
+                _write(stack.enter_context(atomic_file(path, overwrite)), words)
+        _write(part, task.lines(examples, predicted))
+        yield part, predicted
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    path.write_bytes(b"".join(encode(line) + b"\n" for line in lines))
+
+
+def _predicted(
+    task: TaskSpecification,
+    model: TaskModel,
+    examples: Sequence[Any],
+    config: TaskConfig,
+    vectors: str | os.PathLike | None,
+) -> list[Any]:
+    """The predictions of a model for all examples, in their order."""
+    source = None
+    if isinstance(model.elmo, VectorMix):
+        source = open_vectors(config.vectors if vectors is None else vectors)
+        shape, expected = ((each.num_layers, each.dim) for each in (source, model.elmo))
+        if shape != expected:
+            raise ValueError(
+                f"{source.path} has {shape[0]} layers of width {shape[1]}. The model was trained "
+                f"on vectors with {expected[0]} layers of width {expected[1]}."
+            )
+    elif vectors is not None:
+        raise ValueError("`vectors` is only for models that were trained on vectors of a file.")
+    uncached = dataclasses.replace(config, cache_gb=0.0)
+    with cached_layers(uncached, source, [*map(task.texts, examples)]) as layers:
+        batches = task.batches(model, examples, _BATCH_SIZE, layers)
+        return predict_batches(task, model, batches, examples, shown=True)
+
+
+def predict_batches(
+    task: TaskSpecification,
+    model: TaskModel,
+    batches: Batches,
+    examples: Sequence[Any],
+    shown: bool = False,
+) -> list[Any]:
+    """The predictions for all examples, in their order; `shown` shows progress."""
+    predicted: dict[int, Any] = {}
+    with progress(len(batches), "predicting", "batches", shown=shown) as meter:
+        for batch in batches.sorted_by_length():
+            of_batch = task.predict(model, batch.inputs, [examples[i] for i in batch.indices])
+            predicted.update(zip(batch.indices, of_batch, strict=True))
+            meter.update(1)
+    return [predicted[index] for index in range(len(examples))]
