@@ -22,9 +22,6 @@ class Model:
     The newest version is loaded. An old version is unloaded after its successor is loaded and its
     last request is answered. The other versions in the folder are loaded on request, and kept until
     the newest version changes.
-
-    Raises:
-        FileNotFoundError: the folder does not exist or holds no version.
     """
 
     def __init__(self, name: str, directory: Path, load: Callable[[int, Path], LoadedVersion]):
@@ -37,7 +34,6 @@ class Model:
         self._lock = threading.Lock()  # guards the above
         self._loading = threading.Lock()  # versions are loaded one at a time
         self._closed = False
-        _require_versions(directory)
 
     def load(self) -> None:
         """Loads the newest version. Raises the errors of TensorFlow."""
@@ -174,18 +170,3 @@ def _last_change(path: Path) -> float:
         with contextlib.suppress(OSError):
             times.append(file.stat().st_mtime)
     return max(times)
-
-
-def _require_versions(directory: Path) -> None:
-    if versions_in(directory):
-        return
-    if (directory / "saved_model.pb").exists():
-        raise FileNotFoundError(
-            f"Cannot serve {directory}: it is a single version of a model. Rename it to a "
-            "number, such as 1, and serve its parent folder."
-        )
-    reason = "it holds no version" if directory.is_dir() else "no such folder"
-    raise FileNotFoundError(
-        f"Cannot serve {directory}: {reason}. Expected a folder with numbered versions, such as "
-        f"{directory / '1/saved_model.pb'}."
-    )

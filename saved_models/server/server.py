@@ -141,13 +141,22 @@ class Server:
 def _exported_versions(path: Source) -> Iterator[str]:
     """Yields a folder of exported versions: `path`, or a temporary export of a checkpoint."""
     is_folder = not isinstance(path, tuple | list) and os.path.isdir(path)
-    if is_folder and (versions_in(Path(path)) or not is_checkpoint(path)):
+    if is_folder and versions_in(Path(path)):
         yield os.fspath(path)
         return
     if not is_checkpoint(path):
-        raise FileNotFoundError(
-            f"Cannot serve {path}: no such folder or checkpoint.{name_hint(path)}"
-        )
+        reason = f"no such folder or checkpoint.{name_hint(path)}"
+        if is_folder:
+            reason = (
+                "it holds no version. Expected a folder with numbered versions, such as "
+                f"{Path(path, '1/saved_model.pb')}."
+            )
+        if is_folder and Path(path, "saved_model.pb").exists():
+            reason = (
+                "it is a single version of a model. Rename it to a number, such as 1, and serve "
+                "its parent folder."
+            )
+        raise FileNotFoundError(f"Cannot serve {path}: {reason}")
     with tempfile.TemporaryDirectory(prefix="elmo_tf-") as folder:
         logging.info("%s is a checkpoint: exporting it first, which takes a while.", path)
         with open_checkpoint(path) as checkpoint:

@@ -24,9 +24,6 @@ class ServerCore:
     Args:
         directories: the folder of each model by name.
         limits, batching: see `serve`.
-
-    Raises:
-        FileNotFoundError: a folder does not exist or holds no version.
     """
 
     def __init__(

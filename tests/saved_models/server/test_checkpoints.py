@@ -65,9 +65,15 @@ def test_a_pair_of_files_a_tf1_prefix_and_a_parent_folder_are_checkpoints(
     [
         ("http://127.0.0.1:9/x.zip", r"Cannot download http://127.0.0.1:9/x.zip"),
         ("small_en", r"serve small_en: no such .*Did you mean the built-in model 'small-en'"),
+        ("empty", r"empty: it holds no version. Expected a folder with .*empty/1/saved_model.pb"),
+        ("1", r"1: it is a single version.*parent folder"),
     ],
 )
-def test_urls_and_names_are_treated_as_checkpoints(monkeypatch, tmp_path, source, message):
+def test_the_error_names_what_cannot_be_served(monkeypatch, tmp_path, source, message):
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    for name in ("empty", "1"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "1" / "saved_model.pb").touch()
     with pytest.raises(OSError, match=message):
         serve(source, port=0, rest_port=None)

@@ -150,21 +150,6 @@ def test_no_request_fails_while_versions_change(tmp_path, model_of, loader):
     assert loader.open_numbers() == [30]
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (".", r"it holds no version. Expected a folder with"),
-        ("missing", r"missing: no such folder. Expected a folder with"),
-        ("1", r"1: it is a single version.*parent folder"),
-    ],
-)
-def test_a_folder_without_versions_is_an_error(tmp_path, name, message):
-    if name == "1":
-        put(tmp_path, "1")
-    with pytest.raises(FileNotFoundError, match=message):
-        Model("elmo", tmp_path / name, Loader())
-
-
 def test_a_server_swaps_versions_under_load_without_a_failed_request(model_directory, tmp_path):
     """A broken version does not replace a loaded one, and its error is reported."""
     shutil.copytree(model_directory / "1", tmp_path / "1")
