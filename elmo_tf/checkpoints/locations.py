@@ -33,7 +33,8 @@ def open_checkpoint(path: Source) -> Iterator[Checkpoint]:
     if isinstance(path, tuple | list):
         if len(path) != 2:
             raise ValueError(f"A pair (options, weights) is required. Received: {path!r}")
-        yield _at(tuple(_existing(_fetched(part)) for part in path), path)
+        pair = tuple(_existing(_fetched(part)) for part in path)
+        yield _format_at(pair)(pair, path)
         return
     if not isinstance(path, str | os.PathLike):
         raise TypeError(
@@ -45,8 +46,8 @@ def open_checkpoint(path: Source) -> Iterator[Checkpoint]:
         local = hub_folder(path, {name for kind in CHECKPOINT_FORMATS for name in kind.patterns})
     else:
         local = _fetched(path) if named is None else named.fetch()
-    if _format_at(local) is not None:
-        yield _at(local, path)
+    if (kind := _format_at(local)) is not None:
+        yield kind(local, path)
     elif _existing(local).is_dir():
         yield _within(local, local.iterdir(), path)
     elif is_archive(local):
@@ -77,10 +78,6 @@ def _format_at(path: LocalPath) -> type[Checkpoint] | None:
     return next((kind for kind in CHECKPOINT_FORMATS if kind.recognizes(path)), None)
 
 
-def _at(path: LocalPath, shown: Source) -> Checkpoint:
-    return _format_at(path)(path, shown)
-
-
 def _within(folder: Path, others: Iterable[Path], shown: Source) -> Checkpoint:
     """The checkpoint in a directory, or else in the outermost of `others` with one."""
     homes = [folder] if _format_at(folder) is not None else _homes(others)
@@ -93,7 +90,7 @@ def _within(folder: Path, others: Iterable[Path], shown: Source) -> Checkpoint:
         raise ValueError(
             f"{shown} holds several checkpoints: {names}. Pass the directory of one of them."
         )
-    return _at(homes[0], shown)
+    return _format_at(homes[0])(homes[0], shown)
 
 
 def _homes(paths: Iterable[Path]) -> Iterator[Path]:

@@ -119,13 +119,9 @@ def write_weights(
 ) -> None:
     """Writes variables to a file, atomically.
 
-    Args:
-        path: the file; its suffix is one of `FORMATS`.
-        rules, variables: see `read_weights`.
-        dtype: "float32" or "float16", the dtype of the file.
-        compress: whether to compress tables in HDF5. The fractions of float16 are rounded to 8 of
-            10 bits, one more than bfloat16 has. A table of a softmax then takes three quarters of
-            the space.
+    The suffix of the file is one of `FORMATS`, its dtype "float32" or "float16". `compress`
+    compresses tables in HDF5. The fractions of float16 are then rounded to 8 of 10 bits, one more
+    than bfloat16 has, and a table of a softmax takes three quarters of the space.
 
     Raises:
         ValueError: see `check_range`.

@@ -74,19 +74,14 @@ class ActiveRows:
         _, state, outputs = tf.while_loop(
             lambda token, *_: token < self._num_tokens, body, (tf.constant(0), state, outputs)
         )
+        places = self._starts[:, tf.newaxis] + self._places  # (token, batch)
+        is_active = self._places < self._counts[:, tf.newaxis]
+        # Row 0, all zeros, is the output of inactive rows.
+        packed = tf.pad(outputs.concat(), [(1, 0), (0, 0)])
+        outputs = tf.gather(packed, tf.where(is_active, places + 1, 0))
         state = [tf.gather(tensor, self._places) for tensor in state]
-        return self._unpack(outputs.concat()), state
+        return tf.ensure_shape(outputs, (*self._shape, packed.shape[-1])), state
 
     def _array(self, like: tf.Tensor) -> tf.TensorArray:
         shape = None, like.shape[-1]
         return tf.TensorArray(like.dtype, self._num_tokens, infer_shape=False, element_shape=shape)
-
-    def _unpack(self, packed: tf.Tensor) -> tf.Tensor:
-        """(sum of active rows, feature) → (token, batch, feature)."""
-        places = self._starts[:, tf.newaxis] + self._places  # (token, batch)
-        is_active = self._places < self._counts[:, tf.newaxis]
-        # Row 0, all zeros, is the output of inactive rows.
-        packed = tf.pad(packed, [(1, 0), (0, 0)])
-        return tf.ensure_shape(
-            tf.gather(packed, tf.where(is_active, places + 1, 0)), (*self._shape, packed.shape[-1])
-        )

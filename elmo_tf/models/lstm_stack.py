@@ -49,9 +49,9 @@ class LSTMStack(TrackedParts, keras.layers.Layer):
             dim, projection_dim, num_layers, cell_clip, proj_clip, use_skip_connections
         )
         shape = dim, projection_dim, cell_clip, proj_clip
-        kwargs = {"return_state": True, "dtype": self.dtype_policy}
+        settings = {"return_state": True, "dtype": self.dtype_policy}
         self.lstms = [
-            ProjectedLSTM(*shape, name=f"lstm_{index}", **kwargs) for index in range(num_layers)
+            ProjectedLSTM(*shape, name=f"lstm_{index}", **settings) for index in range(num_layers)
         ]
         self.supports_masking = True
 

@@ -97,8 +97,9 @@ def embed_with_ray(
     files = [os.path.abspath(file) for file in text_files([pattern])]
     for file in files:
         sentence_reader(file, format, token_column)  # checks its arguments only
+    model = _absolute(model)
     worker = {
-        "model": _absolute(model),
+        "model": model,
         "layers": layers,
         "precision": precision,
         "batch_tokens": batch_tokens,
@@ -109,7 +110,7 @@ def embed_with_ray(
     settings = {
         "version of elmo_tf": __version__,
         **worker,
-        "digest of the model": _digest(worker["model"]),
+        "digest of the model": _digest(model),
         "files": _states(files),
         "part_bytes": part_bytes,
     }
@@ -161,8 +162,8 @@ def _absolute(model: Any) -> Any:
 
 
 def _states(files: list[str]) -> list[list[Any]]:
-    states = [os.stat(file) for file in files]
-    return [[file, one.st_size, one.st_mtime_ns] for file, one in zip(files, states, strict=True)]
+    states = {file: os.stat(file) for file in files}
+    return [[file, state.st_size, state.st_mtime_ns] for file, state in states.items()]
 
 
 def _digest(model: Any) -> str | None:

@@ -42,9 +42,8 @@ _LINE_KINDS = {
 def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
     """Expands patterns to files, without duplicates, sorted by name within each pattern.
 
-    Args:
-        patterns: paths, or patterns with `*`, `?`, `[…]`, and `**` for directories of any depth.
-            Hidden files are not matched.
+    Patterns may contain `*`, `?`, `[…]`, and `**` for directories of any depth. Hidden files are
+    not matched.
 
     Raises:
         FileNotFoundError: a pattern matches no file.
@@ -54,11 +53,10 @@ def text_files(patterns: Iterable[str | os.PathLike]) -> list[Path]:
     for pattern in map(os.fspath, patterns):
         # An existing path is not a pattern, even if it contains wildcards.
         names = [pattern] if os.path.exists(pattern) else sorted(glob.glob(pattern, recursive=True))
-        if not glob.has_magic(pattern) and not names:
-            raise FileNotFoundError(f"There is no text file {pattern}.")
         matches = [Path(name) for name in names if name == pattern or not os.path.isdir(name)]
         if not matches:
-            raise FileNotFoundError(f"No text file matches {pattern}.")
+            problem = "No text file matches" if glob.has_magic(pattern) else "There is no text file"
+            raise FileNotFoundError(f"{problem} {pattern}.")
         files.update(dict.fromkeys(matches))
     for file in files:
         check_text_file(file)

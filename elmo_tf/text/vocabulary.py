@@ -54,16 +54,12 @@ class Vocabulary:
         min_count: int = 1,
         max_size: int | None = None,
     ) -> "Vocabulary":
-        """Builds a vocabulary of the most frequent tokens.
+        """Builds a vocabulary of the most frequent tokens, ties in order of code points.
 
         Args:
             lines_or_paths: lines of text (`str`) or files (`os.PathLike`; `.gz` is decompressed).
             min_count: int >= 1. Tokens with a lower count are mapped to `<UNK>`.
             max_size: int >= 3 or None. Maximum size, including `<S> </S> <UNK>`.
-
-        Returns:
-            The vocabulary: `<S> </S> <UNK>`, then the tokens by decreasing count, ties in order of
-            code points.
 
         Raises:
             TypeError: a single line or path, or an item of another type, such as a list of tokens.
@@ -182,12 +178,9 @@ class StringTable:
 def read_lines(source: TextSource, first: int = 1) -> Iterator[str]:
     """Yields the lines of a text, split at newlines only. All readers of files use this function.
 
-    Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). A byte order mark is removed.
-
-    Args:
-        source: a file, decompressed if its name ends in `.gz`; or a binary stream, which stays
-            open.
-        first: number of the first line, above 1 for a part of a text. Defaults to 1.
+    Invalid UTF-8 is kept as lone surrogates (`surrogateescape`). A byte order mark is removed. A
+    file is decompressed if its name ends in `.gz`; a binary stream stays open. `first` is the
+    number of the first line, above 1 for a part of a text.
 
     Raises:
         ValueError: a `.gz` file is damaged, or a carriage return alone separates two tokens.

@@ -64,8 +64,12 @@ class ParquetOutput(VectorOutput):
             rows: list[dict[str, Any]] = []  # of the next row group
             num_bytes = 0
             for line, (sentence, vectors) in enumerate(zip(sentences, arrays, strict=True), first):
-                rows.append(self._row(file, line, sentence, vectors))
-                num_bytes += rows[-1]["vectors"].nbytes
+                vectors = self._options.as_written(vectors)
+                # `pyarrow` ignores columns that are not in the schema.
+                row = {"file": file, "line": line, "text": _valid(sentence.text)}
+                row["tokens"] = list(map(_valid, sentence.tokens))
+                rows.append({**row, "shape": vectors.shape, "vectors": vectors.ravel()})
+                num_bytes += vectors.nbytes
                 if num_bytes >= _ROW_GROUP:
                     shard.write_table(pa.Table.from_pylist(rows, schema))
                     rows, num_bytes = [], 0
@@ -84,20 +88,6 @@ class ParquetOutput(VectorOutput):
         number = pa.from_numpy_dtype(np.dtype(self._options.dtype))
         columns += [("shape", pa.list_(pa.int32())), ("vectors", pa.list_(number))]
         return pa.schema(columns)
-
-    def _row(
-        self, file: str | None, line: int, sentence: FileSentence, vectors: np.ndarray
-    ) -> dict[str, Any]:
-        """One row; `pyarrow` ignores columns that are not in the schema."""
-        vectors = self._options.as_written(vectors)
-        return {
-            "file": file,
-            "line": line,
-            "text": _valid(sentence.text),
-            "tokens": list(map(_valid, sentence.tokens)),
-            "shape": vectors.shape,
-            "vectors": vectors.ravel(),
-        }
 
     def join(
         self, shards: Iterable[tuple[Path, Sequence[FileSentence]]], folder: Path
