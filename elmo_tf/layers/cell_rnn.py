@@ -159,12 +159,12 @@ class CellRNN(keras.layers.Layer):
             self.recurrent_bias = self.add_weight(
                 name="recurrent_bias", shape=(num_a * self.units,), initializer="zeros"
             )
-        names = ["h", "c"] if self.cell.has_cell_state else ["h"]
-        self.initial_state = [
-            self.add_weight(name=f"initial_{name}", shape=(self.units,), initializer="zeros")
-            for name in names
-            if self.learn_initial_state
-        ]
+        if self.learn_initial_state:  # attributes: TensorFlow does not save the items of lists
+            self.initial_h = self._new_initial_state("h")
+            self.initial_c = self._new_initial_state("c") if self.cell.has_cell_state else None
+
+    def _new_initial_state(self, name: str) -> keras.Variable:
+        return self.add_weight(name=f"initial_{name}", shape=(self.units,), initializer="zeros")
 
     def call(self, sequences, mask=None, training=False):
         x = ops.matmul(sequences, self.kernel) + self.bias
@@ -186,8 +186,11 @@ class CellRNN(keras.layers.Layer):
         initial_state = None  # zeros
         if self.learn_initial_state:
             shape = num_rows, self.units
-            learned = map(ops.convert_to_tensor, self.initial_state)
-            initial_state = [ops.broadcast_to(state, shape) for state in learned]
+            initial_state = [
+                ops.broadcast_to(ops.convert_to_tensor(state), shape)
+                for state in (self.initial_h, self.initial_c)
+                if state is not None
+            ]
         h = loop(x, initial_state=initial_state, mask=mask, training=training)
         if self.go_backwards:  # the last token comes first
             h = ops.flip(h, axis=1)
