@@ -18,8 +18,8 @@ from elmo_tf.saved_models.exporting.export import export
 from elmo_tf.saved_models.server.batching import Batching
 from elmo_tf.saved_models.server.grpc_endpoint import GrpcEndpoint
 from elmo_tf.saved_models.server.limits import Limits
+from elmo_tf.saved_models.server.models import ServerCore
 from elmo_tf.saved_models.server.rest_endpoint import RestEndpoint
-from elmo_tf.saved_models.server.server_core import ServerCore
 from elmo_tf.saved_models.versions import versions_in
 
 DEFAULT_BATCHING = Batching()

@@ -5,7 +5,7 @@ import itertools
 import pytest
 from tensorflow_serving.apis import model_pb2
 
-from elmo_tf.saved_models.requests import checked_sentences, predict_request, sentence_batches
+from elmo_tf.saved_models.messages import checked_sentences, predict_request, sentence_batches
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from elmo_tf.saved_models.responses import OutputPlan
+from elmo_tf.saved_models.messages import OutputPlan
 from serving_requests import infos
 
 INFOS = infos(

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from elmo_tf.saved_models.client.calls import ServerError
-from elmo_tf.saved_models.client.rest_tensors import response_arrays
+from elmo_tf.saved_models.client.rest import response_arrays
 from serving_requests import infos
 
 

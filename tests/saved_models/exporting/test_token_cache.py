@@ -6,8 +6,7 @@ import tensorflow as tf
 from exported_models import asked_in_a_session, asked_in_python
 
 from elmo_tf.saved_models import export, load
-from elmo_tf.saved_models.exporting.signatures import Exported
-from elmo_tf.saved_models.exporting.token_cache import TokenCache
+from elmo_tf.saved_models.exporting.signatures import Exported, TokenCache
 from elmo_tf.saved_models.exporting.verify import verify
 
 # Known and new tokens, an empty sentence, and more tokens than the cache has room for.
