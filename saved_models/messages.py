@@ -42,10 +42,17 @@ def predict_request(
     default = default_signature(sentences)
     # An empty list has no type: the signature decides.
     are_tokens = (default if sentences else signature or default) == "tokens"
-    request = predict_pb2.PredictRequest(
-        model_spec=spec, inputs=_inputs(sentences, are_tokens), output_filter=outputs
-    )
+    request = predict_pb2.PredictRequest(model_spec=spec, output_filter=outputs)
     request.model_spec.signature_name = signature or default
+    if not are_tokens:
+        request.inputs["strings"].CopyFrom(_strings(sentences, [len(sentences)]))
+        return request
+    # At least one token: otherwise servers cannot batch the request with others.
+    num_tokens = max([1, *(len(tokens) for tokens in sentences)])
+    padded = [token for row in sentences for token in row + [""] * (num_tokens - len(row))]
+    lengths = tf.make_tensor_proto([len(row) for row in sentences], tf.int32)
+    request.inputs["tokens"].CopyFrom(_strings(padded, [len(sentences), num_tokens]))
+    request.inputs[LENGTHS].CopyFrom(lengths)
     return request
 
 
@@ -95,18 +102,6 @@ def default_signature(sentences: Sequence[Sentence]) -> str:
     """Returns the signature for `sentences`, which are all strings or all lists of tokens."""
     is_string = not sentences or isinstance(sentences[0], str | bytes)
     return "serving_default" if is_string else "tokens"
-
-
-def _inputs(sentences: list[Sentence], are_tokens: bool) -> dict[str, tensor_pb2.TensorProto]:
-    if not are_tokens:
-        return {"strings": _strings(sentences, [len(sentences)])}
-    # At least one token: otherwise servers cannot batch the request with others.
-    num_tokens = max([1, *(len(tokens) for tokens in sentences)])
-    padded = [token for row in sentences for token in row + [""] * (num_tokens - len(row))]
-    return {
-        "tokens": _strings(padded, [len(sentences), num_tokens]),
-        "sequence_len": tf.make_tensor_proto([len(row) for row in sentences], tf.int32),
-    }
 
 
 def _without_padding(position: int, tokens: Iterable[str | bytes]) -> list[str | bytes]:
