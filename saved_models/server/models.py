@@ -193,7 +193,15 @@ class Model:
     @contextlib.contextmanager
     def version(self, number: int | None = None) -> Iterator[LoadedVersion]:
         """Yields a version, by default the newest; it stays loaded within the block."""
-        version = self._acquire(number)
+        version = self._find(number)
+        path = None if number is None or version else versions_in(self.directory).get(number)
+        if path is not None:
+            with self._loading:
+                self._on_request.add(number)
+                self._load(number, path)
+            version = self._find(number)
+        if version is None:
+            raise servable_not_found(self.name, number)
         try:
             yield version.loaded
         finally:
@@ -214,20 +222,8 @@ class Model:
         with self._loading:
             self._unload_others(set())
 
-    def _acquire(self, number: int | None) -> "_Version":
-        """Finds a version, or loads it, and counts a running request."""
-        version = self._find(number)
-        path = None if number is None or version else versions_in(self.directory).get(number)
-        if path is not None:
-            with self._loading:
-                self._on_request.add(number)
-                self._load(number, path)
-            version = self._find(number)
-        if version is None:
-            raise servable_not_found(self.name, number)
-        return version
-
     def _find(self, number: int | None) -> "_Version | None":
+        """Finds an available version, and counts a running request."""
         with self._lock:
             if self._closed:
                 raise unavailable("The server is shutting down.")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from elmo_inputs import set_mix
 from exported_models import asked_in_a_session, asked_in_python
 
 from elmo_tf import BiLM, BiLMConfig, Elmo, LSTMConfig, char_ids
@@ -28,43 +27,27 @@ def test_training_mode_has_no_dropout(exported):
     np.testing.assert_array_equal(trained["elmo"], outputs["elmo"])
 
 
-def test_later_changes_do_not_affect_an_exported_top_only_elmo(bilm):
-    elmo = Elmo(bilm, top_only=True)
-    exported = Exported(elmo)  # it was never called
-    np.testing.assert_array_equal(exported.variables[-2], np.zeros(1))
-    set_mix(elmo)
+@pytest.mark.parametrize(
+    ("kind", "shares"),
+    [("top_only", [0.0]), ("average", [0.0, 0.0, 0.0]), ("layer_norm", [0.3, -1.0, 0.8])],
+)
+def test_an_exported_mix_equals_the_reference_after_later_changes(bilm, kind, shares):
+    elmo = Elmo(bilm, **{kind: True})
+    Exported(elmo)  # it was never called
+    elmo.mixes[0].layer_weights.assign(shares)
+    elmo.mixes[0].scaling.assign(1.7)
     exported = Exported(elmo)
     elmo.mixes[0].scaling.assign(0.0)
 
-    outputs = exported(tf.constant(SENTENCES))
-
-    np.testing.assert_allclose(outputs["elmo"], 1.7 * outputs["lstm_outputs2"], atol=1e-5)
-
-
-def test_an_exported_average_elmo_has_fixed_mixing_weights(bilm):
-    elmo = Elmo(bilm, average=True)
-    elmo.build()
-    elmo.mixes[0].scaling.assign(1.7)
-    exported = Exported(elmo)
-
     vectors = exported(tf.constant(SENTENCES))["elmo"]
 
-    expected = 1.7 * bilm(SENTENCES)["layers"].numpy().mean(axis=1)
-    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    layers = bilm(SENTENCES)["layers"].numpy().astype(np.float64)[:, -len(shares) :]
+    if kind == "layer_norm":
+        layers = reference.normalised(layers, MASK)
+    np.testing.assert_allclose(vectors, reference.scalar_mix(layers, shares, 1.7), atol=1e-4)
     trained = {variable.ref() for variable in exported.trainable_variables}
     assert exported.mixes[0].scaling.value.ref() in trained
-    assert exported.mixes[0].layer_weights.value.ref() not in trained
-
-
-def test_layer_norm_equals_the_reference(bilm):
-    elmo = Elmo(bilm, layer_norm=True)
-    mix = set_mix(elmo)
-
-    vectors = Exported(elmo)(tf.constant(SENTENCES))["elmo"]
-
-    layers = bilm(SENTENCES)["layers"].numpy().astype(np.float64)
-    expected = reference.scalar_mix(reference.normalised(layers, MASK), *mix)
-    np.testing.assert_allclose(vectors, expected, atol=1e-4)
+    assert (exported.mixes[0].layer_weights.value.ref() in trained) == (kind != "average")
 
 
 @pytest.mark.parametrize(
